@@ -212,10 +212,10 @@ impl ModelSource {
             DownloadChange::Pause => queue.pause(id).await,
             DownloadChange::Resume => queue.resume(id).await,
             DownloadChange::Cancel => queue.cancel(id).await.map(drop),
-            DownloadChange::Move { place } => {
+            DownloadChange::Move { position } => {
                 let list = self.downloads.borrow().clone();
                 queue
-                    .move_to(id, queue_place(&list, id, place as usize))
+                    .move_to(id, queue_place(&list, id, position as usize))
                     .await
             }
         }

@@ -18,22 +18,22 @@ use serde::{Deserialize, Serialize};
 ///   `span.lines`, and in these `span`s with one of the classes `hl-comment`, `hl-string`,
 ///   `hl-escape`, `hl-number`, `hl-constant`, `hl-keyword`, `hl-operator`, `hl-function`,
 ///   `hl-type`, `hl-tag`, `hl-attribute`, `hl-variable`, `hl-heading`, `hl-emphasis`, `hl-strong`,
-/// `hl-link`, `hl-inserted`, `hl-deleted`, `hl-invalid`. `data-language` is missing if the text
-/// names no language.
+///   `hl-link`, `hl-inserted`, `hl-deleted`, `hl-invalid`. `data-language` is missing if the text
+///   names no language.
 /// - `div.table[tabindex="0"] > table`: the `div` scrolls. Cells have `align-left`,
 ///   `align-center` or `align-right`.
 /// - `li.task > input[type=checkbox][disabled][aria-label]`: the label is the item's text.
 /// - `a[href][rel]`: http, https or mailto. The page opens nothing itself.
 /// - `span.image[data-address]`: an image that was not loaded. Its text is the image's description,
-/// or its address.
+///   or its address.
 /// - `sup.footnote-reference > a[href="#fn-…"]` and `div.footnote[id="fn-…"]` with
-/// `sup.footnote-label`. An id is unique only within its text, so a page searches it there.
+///   `sup.footnote-label`. An id is unique only within its text, so a page searches it there.
 /// - `math` (MathML; `display="block"` for display formulas, `alttext` is the TeX source),
-/// `code.math-error` for the source of a formula that cannot be rendered, and `code.math-pending`
-/// for one that is not complete yet. A boxed formula is `math.boxed`. Cells (`mtd`) have some of
-/// `cell-left`, `cell-right` (alignment of their text), `cell-apart` (1 em before them),
-/// `rule-left`, `rule-right`, `rule-top` and `rule-bottom` (lines). The outer edges of a formula's
-/// table have no padding.
+///   `code.math-error` for the source of a formula that cannot be rendered, and `code.math-pending`
+///   for one that is not complete yet. A boxed formula is `math.boxed`. Cells (`mtd`) have some of
+///   `cell-left`, `cell-right` (alignment of their text), `cell-apart` (1 em before them),
+///   `rule-left`, `rule-right`, `rule-top` and `rule-bottom` (lines). The outer edges of a formula's
+///   table have no padding.
 /// - `p.raw`: HTML in the text, shown as source.
 /// - `blockquote.alert-note`, `-tip`, `-important`, `-warning`, `-caution`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -85,7 +85,7 @@ pub enum DownloadChange {
     /// Move it to this position in the queue, counted from 0.
     Move {
         /// The position.
-        place: u32,
+        position: u32,
     },
 }
 

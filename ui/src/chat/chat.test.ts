@@ -3,7 +3,7 @@ import { tick, unmount } from "svelte";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { useIpc } from "../ipc";
 import { FakeIpc, pieces } from "../ipc/fake";
-import { trouble } from "../ipc/fake/catalogue";
+import { hubError } from "../ipc/fake/catalog";
 import * as defaults from "../ipc/fake/defaults";
 import { GB } from "../ipc/fake/defaults";
 import { blocks } from "../ipc/fake/text";
@@ -32,7 +32,7 @@ afterEach(async () => {
   composer.forgetAll();
   app.notices = [];
   app.status = null;
-  announcer.said = [];
+  announcer.announcements = [];
   await unmount(chat);
   target.remove();
 });
@@ -240,7 +240,7 @@ describe("the chat", () => {
       await fireEvent.scroll(view);
     }
     const before = called("openConversation").length;
-    ipc.tell({ news: "conversations" });
+    ipc.emit({ event: "conversations" });
     await waitFor(() => expect(called("openConversation").length).toBeGreaterThan(before));
     await new Promise((done) => setTimeout(done));
     await tick();
@@ -298,7 +298,7 @@ describe("the chat", () => {
     await waitFor(() => expect(field().value).toBe(""));
     expect(localStorage.getItem("transom.drafts")).not.toContain("secret");
     await fireEvent.input(field(), { target: { value: "For a new chat" } });
-    composer.keep();
+    composer.save();
     expect(JSON.parse(localStorage.getItem("transom.drafts")!)).toEqual(
       [["new", { text: "For a new chat", attachment: "" }]]);
   });
@@ -306,18 +306,18 @@ describe("the chat", () => {
   it("forgets every draft when the history is cleared", async () => {
     await openWith(["What?", "That."]);
     await fireEvent.input(field(), { target: { value: "A secret draft" } });
-    composer.keep();
+    composer.save();
     await ipc.clearHistory();
     await waitFor(() => expect(field().value).toBe(""));
     await waitFor(() => expect(screen.queryAllByRole("article")).toHaveLength(0));
-    composer.keep();
+    composer.save();
     expect(localStorage.getItem("transom.drafts")).toBe("[]");
   });
 
   it("puts the text of a link below what is being written", async () => {
     await open();
     await fireEvent.input(field(), { target: { value: "Half a thought" } });
-    ipc.tell({ news: "compose", text: "From a page" });
+    ipc.emit({ event: "compose", text: "From a page" });
     await waitFor(() => expect(field().value).toBe("Half a thought\n\nFrom a page"));
   });
 
@@ -351,14 +351,14 @@ describe("the chat", () => {
 
   it("keeps a failed download when its note is dismissed", async () => {
     await open();
-    ipc.shop.install("qwen3-8b@4-bit");
-    ipc.shop.come(1, 0.9);
-    ipc.shop.fail(1, trouble("unreachable", "no network", { host: "huggingface.co" }));
+    ipc.downloadQueue.install("qwen3-8b@4-bit");
+    ipc.downloadQueue.come(1, 0.9);
+    ipc.downloadQueue.fail(1, hubError("unreachable", "no network", { host: "huggingface.co" }));
     await screen.findByText(/Can’t download/);
     await fireEvent.click(screen.getByLabelText("Dismiss"));
     await waitFor(() => expect(screen.queryByText(/Can’t download/)).toBeNull());
     expect(called("changeDownload")).toEqual([]);
-    expect(ipc.shop.downloads).toHaveLength(1);
+    expect(ipc.downloadQueue.downloads).toHaveLength(1);
   });
 
   it("shortens the context of no other model than the one that failed", async () => {

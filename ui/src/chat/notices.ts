@@ -1,7 +1,7 @@
 /** Notices of the app as sentences, with their actions. */
 import { date } from "../i18n/format";
 import { t, type Key, type Params } from "../i18n";
-import { catalogue } from "../i18n/catalogues";
+import { catalog } from "../i18n/catalogs";
 import { ipc } from "../ipc";
 import { attempt, type Notice } from "../state/app.svelte";
 import { page } from "../state/page.svelte";
@@ -23,7 +23,7 @@ export function noticeView(notice: Notice): NoticeView | null {
   if (code === "not_found") return { text: t("chat.failure.not_found"), detail: "", action: null };
   const isRestored = code === "store_recovered" && typeof values.backed_up_at === "number";
   const key = isRestored ? "notice.store_restored" : `notice.${code}`;
-  if (code === "other" || !(key in catalogue("en", "chat"))) {
+  if (code === "other" || !(key in catalog("en", "chat"))) {
     return { text: t("chat.notice.other", { detail: detail || code }), detail: "", action: null };
   }
   const text = t(`chat.${key}` as Key, { n: Number(values.conversations ?? 0), ...named(values) });

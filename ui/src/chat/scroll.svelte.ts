@@ -108,13 +108,13 @@ export class ScrollView<T extends { id: number }> {
     if (!view) return;
     const anchor = this.heights.anchor(this.lastTop);
     let above = 0;
-    let isOther = false;
+    let isWidthChanged = false;
     for (const entry of entries) {
       const height = entry.borderBoxSize[0]?.blockSize ?? 0;
-      if (entry.target === view) isOther = this.resized(entry.contentRect.width, height) || isOther;
+      if (entry.target === view) isWidthChanged = this.resized(entry.contentRect.width, height) || isWidthChanged;
       else if (height > 0) above += this.rowMeasured(entry.target, height, anchor.index);
     }
-    if (isOther) {
+    if (isWidthChanged) {
       this.build();
       this.range = { first: 0, end: 0 };
       void this.moveTo(this.heights.scrollTop(anchor), this.isFollowing);
@@ -127,10 +127,10 @@ export class ScrollView<T extends { id: number }> {
   /** Returns true if all heights must be estimated again. */
   private resized(width: number, height: number): boolean {
     this.viewHeight = height;
-    const isOther = Math.abs(width - this.width) > 1;
+    const isWidthChanged = Math.abs(width - this.width) > 1;
     this.width = width;
-    if (isOther) this.known.clear();
-    return isOther;
+    if (isWidthChanged) this.known.clear();
+    return isWidthChanged;
   }
 
   /** Returns how much the content above the anchor grew. */

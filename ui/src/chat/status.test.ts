@@ -3,7 +3,7 @@ import type { StatusView } from "../ipc";
 import { GB, loaded, status } from "../ipc/fake/defaults";
 import { group, groups } from "./days";
 import { statusText } from "../prompt/status";
-import { statusLine } from "./status-words";
+import { statusLine } from "./status-line";
 
 const QWEN = "Qwen3 4B · 4-bit";
 
@@ -22,12 +22,12 @@ describe("the status line", () => {
     expect(line({ model: { ...isLoading, load_fraction: null } })).toBe("Loading Qwen3 4B · 4-bit");
     expect(line({}, { stage: "prefill", done: 512, total: 2048 })).toBe("Processing prompt, 25% | 2.8 GB");
     expect(line({}, { stage: "writing", tokens_per_second: 41.6 })).toBe("Generating | 42 tokens/s | 2.8 GB");
-    expect(line({ n_waiting: 2 }, { stage: "writing", tokens_per_second: null })).toBe("Generating | 2 queued | 2.8 GB");
+    expect(line({ n_queued: 2 }, { stage: "writing", tokens_per_second: null })).toBe("Generating | 2 queued | 2.8 GB");
     expect(line({ held: "heat_serious" })).toBe("Paused: high temperature | 2.8 GB");
     expect(line({ held: "paused", is_paused: true })).toBe("Paused | 2.8 GB");
-    expect(line({ restraints: [{ limit: { limit: "speculation" }, because: "low_power" }] }))
+    expect(line({ limits: [{ limit: { limit: "speculation" }, reason: "low_power" }] }))
       .toBe("Limited: Low Power Mode | 2.8 GB");
-    expect(line({ restraints: [{ limit: { limit: "speculation" }, because: "setting" }] }))
+    expect(line({ limits: [{ limit: { limit: "speculation" }, reason: "setting" }] }))
       .toBe("Qwen3 4B · 4-bit is ready | 2.8 GB");
   });
 

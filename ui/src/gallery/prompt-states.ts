@@ -39,11 +39,11 @@ async function ask(session: Session, text = "What is a transom?") {
 }
 
 async function take(session: Session) {
-  await session.take("selection");
+  await session.capture("selection");
 }
 
 const hasSelection = (fake: FakeIpc) => {
-  fake.taken = { source: "selection", text: article };
+  fake.captured = { source: "selection", text: article };
 };
 
 export const promptStates: GalleryState[] = [

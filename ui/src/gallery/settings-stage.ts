@@ -2,11 +2,11 @@
 import { mount, tick } from "svelte";
 import type { FakeIpc } from "../ipc/fake";
 import { startApp } from "../state/app.svelte";
-import { shelf } from "../state/shelf.svelte";
+import { modelSource } from "../state/model-source.svelte";
 import { Live } from "../settings/live.svelte";
 import type { Pane } from "../settings/pages";
 import Settings from "../settings/Settings.svelte";
-import { shown } from "../settings/shown.svelte";
+import { currentPane } from "../settings/current-pane.svelte";
 
 /**
  * A named state of a window. `show` gets a new fake app that is already installed, and resolves to
@@ -58,11 +58,11 @@ export function pane(pane: Pane, setUp: SetUp = nothing, then: (target: HTMLElem
 
 /** Resets shared state between gallery pages. */
 async function begin(pane: Pane): Promise<void> {
-  shelf.catalogue = shelf.drop = null;
-  shelf.downloads = [];
-  shown.model = null;
+  modelSource.catalog = modelSource.drop = null;
+  modelSource.downloads = [];
+  currentPane.model = null;
   await startApp();
-  shown.pane = pane;
+  currentPane.pane = pane;
 }
 
 /** Selects another option of the pop-up button. */

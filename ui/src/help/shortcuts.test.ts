@@ -23,9 +23,9 @@ describe("the sheet of shortcuts", () => {
     const typed = ["Shift+Enter", "/"];
     for (const { keys } of prompt.shortcuts) {
       for (const key of keys.filter((one) => !typed.includes(one))) {
-        const here = { isMac: false, isListOpen: false, text: "", isWriting: false, hasTaken: true,
+        const context = { isMac: false, isListOpen: false, text: "", isWriting: false, hasAttachment: true,
           hasSelection: false };
-        expect(actionOf(pressed(key), here), key).not.toBeNull();
+        expect(actionOf(pressed(key), context), key).not.toBeNull();
       }
     }
   });

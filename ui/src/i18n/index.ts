@@ -6,11 +6,11 @@
  * At startup a page calls `chooseLanguage(settings.general.language, about.languages)`, and again
  * when settings change.
  */
-import { catalogue, type Area, type Entry, type Key, type Language } from "./catalogues";
+import { catalog, type Area, type Entry, type Key, type Language } from "./catalogs";
 import { number } from "./format";
 import { language } from "./language.svelte";
 
-export { LANGUAGES, type Key, type Language } from "./catalogues";
+export { LANGUAGES, type Key, type Language } from "./catalogs";
 export { bytes, duration, fixed, list, number, parameters, percent } from "./format";
 export { bestLanguage, chooseLanguage, language } from "./language.svelte";
 
@@ -27,7 +27,7 @@ export function translate(tongue: Language, key: Key, params: Params = {}): stri
   const dot = key.indexOf(".");
   const area = key.slice(0, dot) as Area;
   const name = key.slice(dot + 1);
-  const entry = catalogue(tongue, area)[name] ?? catalogue("en", area)[name];
+  const entry = catalog(tongue, area)[name] ?? catalog("en", area)[name];
   if (entry === undefined) return key;
   return fill(plural(tongue, entry, params), params);
 }

@@ -1,5 +1,5 @@
 /** The current language. `t` and the formats read it, so components that use them update when it changes. */
-import { LANGUAGES, type Language } from "./catalogues";
+import { LANGUAGES, type Language } from "./catalogs";
 
 let current = $state<Language>("en");
 

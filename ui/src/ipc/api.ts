@@ -4,9 +4,9 @@
  * rejects with a `CommandError`.
  */
 import type {
-  AboutView, Begun, CatalogueView, Conversation, ConversationId, DownloadChange, DownloadView,
+  AboutView, StartedTurn, CatalogView, Conversation, ConversationId, DownloadChange, DownloadView,
   EntryView, FileFormat, FitView, FoundConversation, HotkeyView, HubAccessView, MessageHead,
-  MessageId, MessageView, ModelSettings, ModelView, News, Settings, StatusView, TakenFrom, TakenText,
+  MessageId, MessageView, ModelSettings, ModelView, AppEvent, Settings, StatusView, TextSource, CapturedText,
   TierView, Update, Window,
 } from "./bindings";
 
@@ -40,11 +40,11 @@ export interface Ipc {
 
   // Turns
   /** `conversation` null creates one. `model` null: the selected one. */
-  ask(conversation: ConversationId | null, text: string, attachment: string, insist: boolean): Promise<Begun>;
+  ask(conversation: ConversationId | null, text: string, attachment: string, overBudget: boolean): Promise<StartedTurn>;
   /** Answers the same question again; the old response stays as a sibling. */
-  regenerate(answer: MessageId, insist: boolean): Promise<Begun>;
+  regenerate(answer: MessageId, overBudget: boolean): Promise<StartedTurn>;
   /** Adds a new version of a user message, and a response to it. */
-  editMessage(message: MessageId, text: string): Promise<Begun>;
+  editMessage(message: MessageId, text: string): Promise<StartedTurn>;
   stop(answer: MessageId): Promise<void>;
   /** Sends a snapshot first, then updates until `ended`. */
   follow(answer: MessageId, onUpdate: (update: Update) => void): Promise<Unsubscribe>;
@@ -67,7 +67,7 @@ export interface Ipc {
   pause(isPaused: boolean): Promise<void>;
 
   // Models to download
-  catalogue(): Promise<CatalogueView>;
+  catalog(): Promise<CatalogView>;
   /** Recommendations by memory size, smallest first, with this computer marked. */
   tiers(): Promise<TierView[]>;
   /** Searches the hub over the network. */
@@ -92,12 +92,12 @@ export interface Ipc {
   setHotkey(shortcut: string): Promise<HotkeyView>;
   /** While the recorder listens, the shortcut must reach the page. */
   recordHotkey(isRecording: boolean): Promise<void>;
-  take(source: TakenFrom): Promise<TakenText>;
+  captureText(source: TextSource): Promise<CapturedText>;
   copy(text: string): Promise<void>;
   /** Opens an https, http or mailto URL outside of the app. The page must have shown it to the user. */
   openLink(url: string): Promise<void>;
   about(): Promise<AboutView>;
-  licences(): Promise<string>;
+  licenses(): Promise<string>;
   /** Asks for a file and writes a report without private text. Null if the user cancels. */
   saveDiagnostics(): Promise<string | null>;
   openDataFolder(): Promise<void>;
@@ -108,5 +108,5 @@ export interface Ipc {
   hideWindow(): Promise<void>;
   /** The page is drawn and accepts keys. */
   pageReady(): Promise<void>;
-  onNews(listener: (news: News) => void): Unsubscribe;
+  onEvent(listener: (event: AppEvent) => void): Unsubscribe;
 }

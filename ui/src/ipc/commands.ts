@@ -5,21 +5,21 @@
 import { Channel, invoke } from "@tauri-apps/api/core";
 import { getCurrentWebviewWindow } from "@tauri-apps/api/webviewWindow";
 import type { Ipc, Unsubscribe } from "./api";
-import type { News, Update } from "./bindings";
+import type { AppEvent, Update } from "./bindings";
 
 /** Listeners that are being registered. The page is not ready before they are. */
-const settling = new Set<Promise<unknown>>();
+const registrations = new Set<Promise<unknown>>();
 
-function onNews(listener: (news: News) => void): Unsubscribe {
+function onEvent(listener: (event: AppEvent) => void): Unsubscribe {
   let isOver = false;
-  const heard = getCurrentWebviewWindow().listen<News>("news", (event) => {
+  const listening = getCurrentWebviewWindow().listen<AppEvent>("app-event", (event) => {
     if (!isOver) listener(event.payload);
   });
-  settling.add(heard);
-  void heard.finally(() => settling.delete(heard));
+  registrations.add(listening);
+  void listening.finally(() => registrations.delete(listening));
   return () => {
     isOver = true;
-    void heard.then((unlisten) => unlisten());
+    void listening.then((unlisten) => unlisten());
   };
 }
 
@@ -48,9 +48,9 @@ export const commands: Ipc = {
   exportConversation: (id, format) => invoke("export_conversation", { id, format }),
   importConversations: () => invoke("import_conversations"),
 
-  ask: (conversation, text, attachment, insist) =>
-    invoke("ask", { conversation, text, attachment, insist }),
-  regenerate: (answer, insist) => invoke("regenerate", { answer, insist }),
+  ask: (conversation, text, attachment, overBudget) =>
+    invoke("ask", { conversation, text, attachment, overBudget }),
+  regenerate: (answer, overBudget) => invoke("regenerate", { answer, overBudget }),
   editMessage: (message, text) => invoke("edit_message", { message, text }),
   stop: (answer) => invoke("stop", { answer }),
   follow,
@@ -65,7 +65,7 @@ export const commands: Ipc = {
   eject: () => invoke("eject"),
   pause: (isPaused) => invoke("pause", { isPaused }),
 
-  catalogue: () => invoke("catalogue"),
+  catalog: () => invoke("catalog"),
   tiers: () => invoke("tiers"),
   searchHub: (words) => invoke("search_hub", { words }),
   hubEntry: (repository) => invoke("hub_entry", { repository }),
@@ -81,11 +81,11 @@ export const commands: Ipc = {
   updateSettings: (patch) => invoke("update_settings", { patch }),
   setHotkey: (shortcut) => invoke("set_hotkey", { shortcut }),
   recordHotkey: (isRecording) => invoke("record_hotkey", { isRecording }),
-  take: (source) => invoke("take", { source }),
+  captureText: (source) => invoke("capture_text", { source }),
   copy: (text) => invoke("copy", { text }),
   openLink: (url) => invoke("open_link", { url }),
   about: () => invoke("about"),
-  licences: () => invoke("licences"),
+  licenses: () => invoke("licenses"),
   saveDiagnostics: () => invoke("save_diagnostics"),
   openDataFolder: () => invoke("open_data_folder"),
   showWindow: (window, conversation, pane) =>
@@ -93,8 +93,8 @@ export const commands: Ipc = {
   fitPrompt: (height) => invoke("fit_prompt", { height }),
   hideWindow: () => invoke("hide_window"),
   pageReady: async () => {
-    await Promise.all(settling);
+    await Promise.all(registrations);
     await invoke("page_ready");
   },
-  onNews,
+  onEvent,
 };

@@ -29,7 +29,7 @@ const commands = readFileSync(join(source, "ipc/commands.ts"), "utf8");
 
 /** The commands of a method of `ipc`. */
 function commandsOf(method: string): string[] {
-  if (method === "onNews") return [];
+  if (method === "onEvent") return [];
   if (method === "follow") return ["follow", "unfollow"];
   const line = new RegExp(`^  ${method}:[^"]*?invoke\\(\\s*"(\\w+)"`, "ms").exec(commands);
   if (line) return [line[1]!];
@@ -37,7 +37,7 @@ function commandsOf(method: string): string[] {
 }
 
 /** Commands that a page imports but never calls: the quick prompt lists no models. */
-const unreached: Record<string, string[]> = { prompt: ["catalogue", "downloads"] };
+const unreached: Record<string, string[]> = { prompt: ["catalog", "downloads"] };
 
 describe.each(["chat", "prompt", "settings"])("the window %s", (page) => {
   it("is allowed the commands that its page calls", () => {

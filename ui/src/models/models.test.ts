@@ -4,12 +4,12 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { chooseLanguage } from "../i18n";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
-import { onDisk, trouble } from "../ipc/fake/catalogue";
+import { onDisk, hubError } from "../ipc/fake/catalog";
 import { Live } from "../settings/live.svelte";
 import Settings from "../settings/Settings.svelte";
-import { shown } from "../settings/shown.svelte";
+import { currentPane } from "../settings/current-pane.svelte";
 import { app, startApp } from "../state/app.svelte";
-import { shelf } from "../state/shelf.svelte";
+import { modelSource } from "../state/model-source.svelte";
 
 let fake: FakeIpc;
 let stop: () => void;
@@ -17,7 +17,7 @@ let stop: () => void;
 async function open(setUp: (fake: FakeIpc) => void = () => {}) {
   setUp(fake);
   stop = await startApp();
-  shown.pane = "models";
+  currentPane.pane = "models";
   const drawn = render(Settings, { live: new Live() });
   await waitFor(() => expect(app.models.length).toBeGreaterThan(0));
   await screen.findByRole("heading", { name: "Recommended models" });
@@ -40,8 +40,8 @@ function row(name: string, of: string): HTMLElement {
 
 beforeEach(() => {
   stop?.();
-  shelf.catalogue = shelf.drop = null;
-  shelf.downloads = [];
+  modelSource.catalog = modelSource.drop = null;
+  modelSource.downloads = [];
   fake = new FakeIpc();
   useIpc(fake);
   chooseLanguage("en");
@@ -108,7 +108,7 @@ describe("which models for which Mac", () => {
 
   it("says where nothing suits", async () => {
     await open((fake) => {
-      fake.shop.tiers = fake.shop.tiers.map((tier) => tier.is_here ? { ...tier, code: null, pair: null } : tier);
+      fake.downloadQueue.tiers = fake.downloadQueue.tiers.map((tier) => tier.is_this_computer ? { ...tier, code: null, pair: null } : tier);
     });
     const { rows } = await openTiers();
     const own = rows.find((row) => within(row).queryByText("This computer"))!;
@@ -118,8 +118,8 @@ describe("which models for which Mac", () => {
   it("follows a list that changes while it is open", async () => {
     await open();
     await openTiers();
-    fake.shop.tiers = fake.shop.tiers.filter((tier) => tier.is_here);
-    fake.tell({ news: "catalogue" });
+    fake.downloadQueue.tiers = fake.downloadQueue.tiers.filter((tier) => tier.is_this_computer);
+    fake.emit({ event: "catalog" });
     await waitFor(() => expect(screen.getAllByRole("row").length).toBe(2));
   });
 
@@ -143,8 +143,8 @@ describe("two at once", () => {
 
   it("of which one finds texts say so", async () => {
     await open((fake) => {
-      const { catalogue } = fake.shop;
-      fake.shop.catalogue = { ...catalogue, pair: { ...catalogue.pair!, kind: "embedding" } };
+      const { catalog } = fake.downloadQueue;
+      fake.downloadQueue.catalog = { ...catalog, pair: { ...catalog.pair!, kind: "embedding" } };
     });
     screen.getByText(/finds similar texts and can’t chat\. Transom doesn’t use embedding models yet/);
   });
@@ -152,7 +152,7 @@ describe("two at once", () => {
 
 describe("the disk", () => {
   const full = (fake: FakeIpc) => {
-    fake.shop.catalogue = onDisk(fake.shop.catalogue, 4.2);
+    fake.downloadQueue.catalog = onDisk(fake.downloadQueue.catalog, 4.2);
   };
 
   it("says how much is free, and with downloads under way how much stays free", async () => {
@@ -165,7 +165,7 @@ describe("the disk", () => {
 
   it("says nothing of itself where the system does not tell", async () => {
     await open((fake) => {
-      fake.shop.catalogue = { ...fake.shop.catalogue, disk_free_bytes: null };
+      fake.downloadQueue.catalog = { ...fake.downloadQueue.catalog, disk_free_bytes: null };
     });
     expect(screen.queryByText(/disk space/)).toBeNull();
   });
@@ -176,7 +176,7 @@ describe("the disk", () => {
     within(first).getByText("Not enough disk space. Free up 922 MB more.");
     expect(within(first).queryByRole("button", { name: /^Download / })).toBeNull();
     within(row("Gemma 3 4B", "Recommended models")).getByRole("button", { name: /^Download Gemma/ });
-    fake.shop.catalogue = onDisk(fake.shop.catalogue, 40);
+    fake.downloadQueue.catalog = onDisk(fake.downloadQueue.catalog, 40);
     await fireEvent.focus(window);
     await within(first).findByRole("button", { name: /^Download Qwen3 8B/ });
   });
@@ -254,12 +254,12 @@ describe("the list", () => {
 
   it("tells a mistake of the user's own list with its place, and takes it away when it is gone", async () => {
     await open((fake) => {
-      fake.shop.catalogue = { ...fake.shop.catalogue, mistake: {
-        file: "models.toml", line: 14, column: 9, reason: "licence is missing" } };
+      fake.downloadQueue.catalog = { ...fake.downloadQueue.catalog, error: {
+        file: "models.toml", line: 14, column: 9, reason: "license is missing" } };
     });
-    await screen.findByText("models.toml, line 14, column 9: licence is missing");
-    fake.shop.catalogue = { ...fake.shop.catalogue, mistake: null };
-    fake.tell({ news: "catalogue" });
+    await screen.findByText("models.toml, line 14, column 9: license is missing");
+    fake.downloadQueue.catalog = { ...fake.downloadQueue.catalog, error: null };
+    fake.emit({ event: "catalog" });
     await waitFor(() => expect(screen.queryByText(/line 14/)).toBeNull());
   });
 });
@@ -275,11 +275,11 @@ describe("a download", () => {
 
   it("shows how far it is in its row and above, and becomes a model to use", async () => {
     const first = await begin();
-    fake.shop.come(1, 0.5);
+    fake.downloadQueue.come(1, 0.5);
     await within(first).findByText(/^2\.3 GB of 4\.6 GB · 24 MB\/s · 98 sec left|^2\.3 GB of 4\.6 GB · 24 MB\/s · 2 min left/);
     const bar = within(first).getByRole("progressbar");
     expect(bar.getAttribute("aria-valuenow")).toBe("50");
-    const model = fake.shop.finish(1);
+    const model = fake.downloadQueue.finish(1);
     fake.setModels([...await fake.models(), model]);
     await within(first).findByRole("button", { name: /^Use Qwen3 8B/ });
   });
@@ -305,14 +305,14 @@ describe("a download", () => {
     await fireEvent.click(await within(strip).findByRole("button", { name: "Resume Qwen3 8B · 4-bit" }));
     await fireEvent.click(within(strip).getByRole("button", { name: "Cancel Gemma 3 4B · 4-bit" }));
     expect(called("changeDownload")).toEqual([
-      [2, { change: "move", place: 0 }], [1, { change: "pause" }], [1, { change: "resume" }],
+      [2, { change: "move", position: 0 }], [1, { change: "pause" }], [1, { change: "resume" }],
       [2, { change: "cancel" }],
     ]);
   });
 
   it("that has come far is cancelled only after a question", async () => {
     await begin();
-    fake.shop.come(1, 0.5);
+    fake.downloadQueue.come(1, 0.5);
     const strip = group("Downloads");
     await within(strip).findByText(/^2\.3 GB of/);
     await fireEvent.click(within(strip).getByRole("button", { name: "Cancel Qwen3 8B · 4-bit" }));
@@ -324,7 +324,7 @@ describe("a download", () => {
 
   it("that failed says why in its own sentence, and is tried again", async () => {
     const first = await begin();
-    fake.shop.fail(1, trouble("disk_full", "full",
+    fake.downloadQueue.fail(1, hubError("disk_full", "full",
       { needed_bytes: 2 * 2 ** 30, free_bytes: 2 ** 29 }));
     await within(first).findByText("Not enough disk space: the download needs 2 GB, and 512 MB is free.");
     await fireEvent.click(within(first).getByRole("button", { name: "Try Again" }));
@@ -333,13 +333,13 @@ describe("a download", () => {
 
   it("that fails in a way that has no sentence yet says what the app says", async () => {
     const first = await begin();
-    fake.shop.fail(1, trouble("asteroid", "An asteroid hit the hub."));
+    fake.downloadQueue.fail(1, hubError("asteroid", "An asteroid hit the hub."));
     await within(first).findByText("An asteroid hit the hub.");
   });
 
   it("that is refused at once says so at the top", async () => {
     await open((fake) => fake.refuse("install", { code: "hub",
-      trouble: trouble("unreachable", "no route", { host: "huggingface.co" }) }));
+      error: hubError("unreachable", "no route", { host: "huggingface.co" }) }));
     await fireEvent.click(within(row("Qwen3 8B", "Recommended models"))
       .getByRole("button", { name: /^Download Qwen3 8B/ }));
     await screen.findByText("Can’t reach huggingface.co. Check your internet connection.");
@@ -385,8 +385,8 @@ describe("the way to the hub", () => {
 describe("files over the window", () => {
   it("are welcomed when they are a model, and refused in plain words when not", async () => {
     await open();
-    const drop = (news: Extract<Parameters<FakeIpc["tell"]>[0], { news: "drop" }>["drop"]) =>
-      fake.tell({ news: "drop", window: "settings", drop: news });
+    const drop = (event: Extract<Parameters<FakeIpc["emit"]>[0], { event: "drop" }>["drop"]) =>
+      fake.emit({ event: "drop", window: "settings", drop: event });
     drop({ state: "over", name: "a.gguf", kind: "model" });
     await screen.findByText("Drop to add a.gguf");
     drop({ state: "left" });

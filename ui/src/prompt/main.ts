@@ -7,9 +7,9 @@ import Prompt from "./Prompt.svelte";
 import { Session } from "./session.svelte";
 
 const session = new Session();
-await startApp((news) => {
-  if (news.news === "shown" && news.window === "prompt") session.shown();
-  else if (news.news === "history_cleared") session.forgetAll();
+await startApp((event) => {
+  if (event.event === "shown" && event.window === "prompt") session.shown();
+  else if (event.event === "history_cleared") session.forgetAll();
 });
 const target = document.getElementById("app");
 if (target) mount(Prompt, { target, props: { session } });

@@ -7,7 +7,7 @@ import { FakeIpc, pieces } from "../ipc/fake";
 import { violations } from "../settings/parts/axe";
 import { startApp } from "../state/app.svelte";
 import Prompt from "./Prompt.svelte";
-import { composed, EXCHANGE_KEPT_MS, Session } from "./session.svelte";
+import { composed, EXCHANGE_TIMEOUT_MS, Session } from "./session.svelte";
 
 let fake: FakeIpc;
 let session: Session;
@@ -208,14 +208,14 @@ describe("leaving and coming back", () => {
     fake.player().write(99);
     fake.player().end({ ending: "stop" });
     await waitFor(() => expect(session.isWriting).toBe(false));
-    session.left();
-    clock.mockReturnValue(start + EXCHANGE_KEPT_MS);
+    session.hidden();
+    clock.mockReturnValue(start + EXCHANGE_TIMEOUT_MS);
     session.shown();
     await within(screen.getByRole("region", { name: "Response" })).findByText("Above a door.");
     const { conversation } = session;
     expect(conversation).not.toBeNull();
-    session.left();
-    clock.mockReturnValue(start + 2 * EXCHANGE_KEPT_MS + 1);
+    session.hidden();
+    clock.mockReturnValue(start + 2 * EXCHANGE_TIMEOUT_MS + 1);
     session.shown();
     await waitFor(() => expect(session.answer).toBeNull());
     expect(session.conversation).toBeNull();
@@ -224,11 +224,11 @@ describe("leaving and coming back", () => {
   });
 
   it("keeps what is typed and attached until it is sent", async () => {
-    await open((fake) => (fake.taken = { source: "clipboard", text: "Copied words" }));
+    await open((fake) => (fake.captured = { source: "clipboard", text: "Copied words" }));
     await press("V", { ...command, shiftKey: true });
     await screen.findByText("12 characters");
     await type("Expl");
-    const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now() + 10 * EXCHANGE_KEPT_MS);
+    const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now() + 10 * EXCHANGE_TIMEOUT_MS);
     session.shown();
     await press("n", command);
     clock.mockRestore();
@@ -236,18 +236,18 @@ describe("leaving and coming back", () => {
     screen.getByText("12 characters");
     await ask("Explain");
     expect(called("ask")).toEqual([[null, "Explain", "Copied words", false]]);
-    expect(session.taken).toBeNull();
+    expect(session.captured).toBeNull();
   });
 
   it("forgets the exchange, the attachment and what was asked before when the history is cleared", async () => {
-    await open((fake) => (fake.taken = { source: "clipboard", text: "Copied words" }));
+    await open((fake) => (fake.captured = { source: "clipboard", text: "Copied words" }));
     await ask("one");
     fake.player().end({ ending: "stop" });
     await waitFor(() => expect(session.isWriting).toBe(false));
     await press("V", { ...command, shiftKey: true });
     session.forgetAll();
     await waitFor(() => expect(session.answer).toBeNull());
-    expect([session.conversation, session.taken, session.question]).toEqual([null, null, ""]);
+    expect([session.conversation, session.captured, session.question]).toEqual([null, null, ""]);
     await press("ArrowUp");
     expect(input().value).toBe("");
   });
@@ -293,7 +293,7 @@ describe("saved prompts", () => {
   });
 
   it("are asked at once with what was taken along", async () => {
-    await open((fake) => (fake.taken = { source: "selection", text: "A long text." }));
+    await open((fake) => (fake.captured = { source: "selection", text: "A long text." }));
     await press("e", command);
     await screen.findByText("A long text.");
     await type("/su");
@@ -314,7 +314,7 @@ describe("saved prompts", () => {
 
 describe("taking along", () => {
   it("shows the text with its length, sends it beside the question, and can be left", async () => {
-    await open((fake) => (fake.taken = { source: "clipboard", text: "Copied words" }));
+    await open((fake) => (fake.captured = { source: "clipboard", text: "Copied words" }));
     await press("V", { ...command, shiftKey: true });
     await screen.findByText("12 characters");
     await press("Backspace");
@@ -334,7 +334,7 @@ describe("taking along", () => {
   it("says why the system does not let it be read", async () => {
     await open((fake) => {
       fake.aboutView = { ...fake.aboutView, platform: "linux" };
-      fake.refuse("take", { code: "other", reason: "no portal" });
+      fake.refuse("captureText", { code: "other", reason: "no portal" });
     });
     await press("e", { ctrlKey: true });
     await screen.findByText("Can’t read the text: no portal");
@@ -370,7 +370,7 @@ describe("the panel", () => {
   });
 
   it("has nothing that axe finds wrong: empty, completing, answering, refused", async () => {
-    const { container } = await open((fake) => (fake.taken = { source: "selection", text: "Words" }));
+    const { container } = await open((fake) => (fake.captured = { source: "selection", text: "Words" }));
     expect(await violations(container)).toEqual([]);
     await press("e", command);
     await type("/");

@@ -5,25 +5,25 @@
  *
  * Rule: typed text and attachments stay until the user sends or removes them.
  */
-import { ipc, type Begun, type Failure, type TakenFrom, type TakenText } from "../ipc";
+import { ipc, type StartedTurn, type Failure, type TextSource, type CapturedText } from "../ipc";
 import { announcer } from "../state/announcer.svelte";
 import { Answer } from "../state/answer.svelte";
 import { copyText } from "../state/clipboard.svelte";
 import { called, fill, matching, unknownCall } from "../state/prompts.svelte";
-import { failureOf, refusal } from "../state/refusal";
+import { failureOf, commandError } from "../state/command-error";
 
 /** Earlier inputs for arrow-up. Kept only in memory, so that clearing the history removes them. */
-const KEPT = 50;
+const MAX_EARLIER = 50;
 
 /** How long the last exchange is shown again and can be continued. */
-export const EXCHANGE_KEPT_MS = 10 * 60_000;
+export const EXCHANGE_TIMEOUT_MS = 10 * 60_000;
 
 export class Session {
   text = $state("");
-  taken = $state.raw<TakenText | null>(null);
+  captured = $state.raw<CapturedText | null>(null);
   /** Nothing was selected or copied, or the system gave this reason. */
-  nothingTaken = $state<TakenFrom | null>(null);
-  takeRefused = $state("");
+  nothingCaptured = $state<TextSource | null>(null);
+  captureError = $state("");
   /** The question as typed. */
   question = $state("");
   conversation = $state<number | null>(null);
@@ -33,10 +33,10 @@ export class Session {
   /** The response was just copied. */
   isCopied = $state(false);
   /** Incremented to focus the input and select all of it. */
-  focuses = $state(0);
+  focusRequests = $state(0);
 
-  #past: string[] = [];
-  #at = 0;
+  #earlier: string[] = [];
+  #earlierIndex = 0;
   #draft = "";
   #last: { text: string; attachment: string } | null = null;
   /** The response to the last question, once it was accepted. */
@@ -44,7 +44,7 @@ export class Session {
   /** When the panel was hidden, or the response ended if that was later. */
   #leftAt = 0;
   /** The line that was submitted although its prompt does not exist. */
-  #warnedOf = $state<string | null>(null);
+  #warnedText = $state<string | null>(null);
 
   get isWriting(): boolean {
     return this.isAsking || (this.answer?.isWriting ?? false);
@@ -62,39 +62,39 @@ export class Session {
 
   /** The `/name` in the line that no saved prompt has. The second Enter sends it. */
   get unknown(): string | null {
-    return this.text === this.#warnedOf ? unknownCall(this.text.trim()) : null;
+    return this.text === this.#warnedText ? unknownCall(this.text.trim()) : null;
   }
 
   /** Called when the panel is shown. */
   shown(): void {
-    this.nothingTaken = null;
-    if (!this.isWriting && Date.now() - this.#leftAt > EXCHANGE_KEPT_MS) this.#forget();
-    this.focuses += 1;
+    this.nothingCaptured = null;
+    if (!this.isWriting && Date.now() - this.#leftAt > EXCHANGE_TIMEOUT_MS) this.#forget();
+    this.focusRequests += 1;
   }
 
   /** Called when the panel is hidden. */
-  left(): void {
+  hidden(): void {
     this.#leftAt = Date.now();
   }
 
-  async take(source: TakenFrom): Promise<void> {
-    this.nothingTaken = null;
-    this.takeRefused = "";
+  async capture(source: TextSource): Promise<void> {
+    this.nothingCaptured = null;
+    this.captureError = "";
     try {
-      const taken = await ipc.take(source);
-      if (taken.text.trim() === "") this.nothingTaken = source;
-      else this.taken = taken;
+      const captured = await ipc.captureText(source);
+      if (captured.text.trim() === "") this.nothingCaptured = source;
+      else this.captured = captured;
     } catch (error) {
-      const said = refusal(error);
-      this.nothingTaken = source;
-      this.takeRefused = "reason" in said ? said.reason : said.code;
+      const rejection = commandError(error);
+      this.nothingCaptured = source;
+      this.captureError = "reason" in rejection ? rejection.reason : rejection.code;
     }
-    this.focuses += 1;
+    this.focusRequests += 1;
   }
 
-  drop(): void {
-    this.taken = null;
-    this.nothingTaken = null;
+  removeAttachment(): void {
+    this.captured = null;
+    this.nothingCaptured = null;
   }
 
   async copy(): Promise<void> {
@@ -107,29 +107,29 @@ export class Session {
   /** Sends the input. Resolves when the response has started or was refused. */
   async ask(): Promise<void> {
     const typed = this.text.trim();
-    if (this.isWriting || (typed === "" && !this.taken)) return;
-    const { text, attachment } = composed(typed, this.taken?.text ?? "");
+    if (this.isWriting || (typed === "" && !this.captured)) return;
+    const { text, attachment } = composed(typed, this.captured?.text ?? "");
     if (text === "" && attachment === "") return;
-    if (unknownCall(typed) !== null && this.text !== this.#warnedOf) {
-      this.#warnedOf = this.text;
+    if (unknownCall(typed) !== null && this.text !== this.#warnedText) {
+      this.#warnedText = this.text;
       return;
     }
     this.#remember(typed);
-    this.question = typed || (this.taken?.text ?? "");
+    this.question = typed || (this.captured?.text ?? "");
     this.#last = { text, attachment };
     this.#lastAnswer = null;
-    this.#warnedOf = null;
+    this.#warnedText = null;
     this.text = "";
-    this.drop();
-    this.#leaveAnswer();
-    await this.#begin(() => this.#ask(false));
+    this.removeAttachment();
+    this.#dropAnswer();
+    await this.#start(() => this.#ask(false));
   }
 
   /** Retries after a failure; `overBudget` even if the model does not fit. */
-  async again(insist = false): Promise<void> {
+  async retry(overBudget = false): Promise<void> {
     if (!this.#last || this.isWriting) return;
     const answer = this.#lastAnswer;
-    await this.#begin(() => answer === null ? this.#ask(insist) : ipc.regenerate(answer, insist));
+    await this.#start(() => answer === null ? this.#ask(overBudget) : ipc.regenerate(answer, overBudget));
   }
 
   async stop(): Promise<void> {
@@ -142,7 +142,7 @@ export class Session {
   }
 
   /** Continues in the chat window. Typed text is sent first. */
-  async handOff(): Promise<void> {
+  async openInChat(): Promise<void> {
     if (this.text.trim() !== "" && !this.isWriting) await this.ask();
     if (this.failure && !this.answer) return;
     await ipc.showWindow("chat", this.conversation, null);
@@ -150,38 +150,38 @@ export class Session {
   }
 
   /** Starts a new conversation. Typed text and attachments stay. */
-  fresh(): void {
+  startNew(): void {
     if (this.isWriting) return;
     this.#forget();
-    this.focuses += 1;
+    this.focusRequests += 1;
   }
 
   /** Called when the history was cleared: removes everything. */
   forgetAll(): void {
     this.#forget();
     this.text = this.#draft = "";
-    this.drop();
-    this.#past = [];
-    this.#at = 0;
+    this.removeAttachment();
+    this.#earlier = [];
+    this.#earlierIndex = 0;
   }
 
   /** Goes back (-1) or forward (1) in earlier inputs. */
   recall(by: -1 | 1): void {
-    const to = this.#at + by;
-    if (to < 0 || to > this.#past.length) return;
-    if (this.#at === this.#past.length) this.#draft = this.text;
-    this.#at = to;
-    this.text = this.#past[to] ?? this.#draft;
+    const to = this.#earlierIndex + by;
+    if (to < 0 || to > this.#earlier.length) return;
+    if (this.#earlierIndex === this.#earlier.length) this.#draft = this.text;
+    this.#earlierIndex = to;
+    this.text = this.#earlier[to] ?? this.#draft;
   }
 
   #remember(typed: string): void {
-    if (typed !== "" && this.#past.at(-1) !== typed) this.#past.push(typed);
-    this.#past = this.#past.slice(-KEPT);
-    this.#at = this.#past.length;
+    if (typed !== "" && this.#earlier.at(-1) !== typed) this.#earlier.push(typed);
+    this.#earlier = this.#earlier.slice(-MAX_EARLIER);
+    this.#earlierIndex = this.#earlier.length;
   }
 
   #forget(): void {
-    this.#leaveAnswer();
+    this.#dropAnswer();
     this.#last = null;
     this.#lastAnswer = null;
     this.conversation = null;
@@ -189,39 +189,39 @@ export class Session {
     this.question = "";
   }
 
-  #leaveAnswer(): void {
-    this.answer?.leave();
+  #dropAnswer(): void {
+    this.answer?.stopFollowing();
     this.answer = null;
     this.isCopied = false;
   }
 
   /** Sends the last question. If its conversation was deleted, creates a new one. */
-  async #ask(insist: boolean): Promise<Begun> {
+  async #ask(overBudget: boolean): Promise<StartedTurn> {
     const { text, attachment } = this.#last!;
     try {
-      return await ipc.ask(this.conversation, text, attachment, insist);
+      return await ipc.ask(this.conversation, text, attachment, overBudget);
     } catch (error) {
-      if (this.conversation === null || refusal(error).code !== "not_found") throw error;
+      if (this.conversation === null || commandError(error).code !== "not_found") throw error;
       this.conversation = null;
-      return ipc.ask(null, text, attachment, insist);
+      return ipc.ask(null, text, attachment, overBudget);
     }
   }
 
-  async #begin(call: () => Promise<Begun>): Promise<void> {
+  async #start(call: () => Promise<StartedTurn>): Promise<void> {
     this.failure = null;
     this.isAsking = true;
     try {
-      const begun = await call();
-      this.conversation = begun.conversation;
-      this.#lastAnswer = begun.answer;
-      this.#leaveAnswer();
-      this.answer = new Answer(begun.answer, {
+      const started = await call();
+      this.conversation = started.conversation;
+      this.#lastAnswer = started.answer;
+      this.#dropAnswer();
+      this.answer = new Answer(started.answer, {
         finished: (texts) => announcer.say(...texts),
-        ended: () => this.left(),
+        ended: () => this.hidden(),
       });
       await this.answer.follow();
     } catch (error) {
-      this.#leaveAnswer();
+      this.#dropAnswer();
       this.failure = failureOf(error);
     } finally {
       this.isAsking = false;
@@ -233,14 +233,14 @@ export class Session {
  * Returns the text to send. `/name more` stands for the saved prompt of that name. Its `{text}` is
  * the text after the name, else the attachment, which then is not sent separately.
  */
-export function composed(typed: string, taken: string): { text: string; attachment: string } {
+export function composed(typed: string, captured: string): { text: string; attachment: string } {
   const found = called(typed);
-  if (!found) return { text: typed, attachment: taken };
+  if (!found) return { text: typed, attachment: captured };
   const { prompt, more } = found;
   // Without a placeholder, the text stays an attachment, which the page can collapse.
-  const isFilled = more === "" && taken !== "" && prompt.text.includes("{text}");
+  const isFilled = more === "" && captured !== "" && prompt.text.includes("{text}");
   return {
-    text: fill(prompt, more || (isFilled ? taken : "")).trim(),
-    attachment: isFilled ? "" : taken,
+    text: fill(prompt, more || (isFilled ? captured : "")).trim(),
+    attachment: isFilled ? "" : captured,
   };
 }

@@ -1,7 +1,7 @@
 /** The status line at the bottom of the quick prompt. */
 import { duration, fixed, percent, t } from "../i18n";
 import type { StatusView } from "../ipc";
-import { because } from "../chat/words";
+import { because } from "../chat/labels";
 import type { Answer } from "../state/answer.svelte";
 
 /** `chosen` is the name of the selected model. */

@@ -6,7 +6,7 @@ import { ipc, type FitView, type ModelSettings } from "../ipc";
 import { atContext } from "./fit";
 
 /** The delay after the last slider movement before the app is asked. */
-const REST_MS = 30;
+const DELAY_MS = 30;
 
 export class LiveFit {
   /** The current fit; null until the first result. */
@@ -14,34 +14,34 @@ export class LiveFit {
   /** Why there is no result. */
   isUnknown = $state(false);
 
-  #answer: FitView | null = null;
+  #result: FitView | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #asked = 0;
+  #requests = 0;
 
   /** Shows the fit for other choices. */
   follow(id: string, choices: ModelSettings): void {
-    if (this.#answer && choices.context_length !== null) {
-      this.shown = atContext(this.#answer, choices.context_length);
+    if (this.#result && choices.context_length !== null) {
+      this.shown = atContext(this.#result, choices.context_length);
     }
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.#ask(id, choices), this.#answer ? REST_MS : 0);
+    this.#timer = setTimeout(() => void this.#ask(id, choices), this.#result ? DELAY_MS : 0);
   }
 
   stop(): void {
     clearTimeout(this.#timer);
-    this.#asked += 1;
+    this.#requests += 1;
   }
 
   async #ask(id: string, choices: ModelSettings): Promise<void> {
-    const question = ++this.#asked;
+    const request = ++this.#requests;
     try {
       const fit = await ipc.fit(id, choices);
       // A result for older choices would make the bar jump back.
-      if (question !== this.#asked) return;
-      this.#answer = this.shown = fit;
+      if (request !== this.#requests) return;
+      this.#result = this.shown = fit;
       this.isUnknown = false;
     } catch {
-      if (question === this.#asked) this.isUnknown = true;
+      if (request === this.#requests) this.isUnknown = true;
     }
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { FitView } from "../ipc";
-import { atContext, barOf, contextStops, freeBytes, nearestStop, neededBytes, verdictOf } from "./fit";
+import { atContext, barOf, contextStops, freeBytes, nearestStop, neededBytes, fitOf } from "./fit";
 
 const GB = 2 ** 30;
 const fit: FitView = {
@@ -48,9 +48,9 @@ describe("the fit bar", () => {
   });
 
   it("tells a context that is too long from a model that is too large", () => {
-    expect(verdictOf(fit)).toBe("fits");
-    expect(verdictOf({ ...fit, fits: false })).toBe("shorter");
-    expect(verdictOf({ ...fit, fits: false, context_that_fits: null })).toBe("too_large");
+    expect(fitOf(fit)).toBe("fits");
+    expect(fitOf({ ...fit, fits: false })).toBe("shorter");
+    expect(fitOf({ ...fit, fits: false, context_that_fits: null })).toBe("too_large");
   });
 });
 

@@ -61,7 +61,7 @@ export function barOf(fit: FitView): Bar {
 export type Verdict = "fits" | "others_close" | "shorter" | "too_large";
 
 /** `shorter`: it fits with `context_that_fits`; `others_close`: other programs use too much memory. */
-export function verdictOf(fit: FitView): Verdict {
+export function fitOf(fit: FitView): Verdict {
   if (fit.fits) return fit.verdict.verdict === "others_close" ? "others_close" : "fits";
   return fit.context_that_fits === null ? "too_large" : "shorter";
 }

@@ -3,17 +3,17 @@
  * patch and not fifty), and reverted with its reason if the app refuses it. Everything else is the
  * state that all pages share.
  */
-import { ipc, type ModelSettings, type Patch, type Refusal, type Settings } from "../ipc";
+import { ipc, type ModelSettings, type Patch, type CommandError, type Settings } from "../ipc";
 import { app, refreshModels } from "../state/app.svelte";
-import { refusal } from "../state/refusal";
+import { commandError } from "../state/command-error";
 import { joined, merged } from "./patch";
 
 /** The delay before changes of a slider or a text are sent. */
-const REST_MS = 250;
+const DELAY_MS = 250;
 
 export class Live {
   /** The last refused change, until one is accepted. */
-  refused = $state.raw<Refusal | null>(null);
+  refused = $state.raw<CommandError | null>(null);
 
   /** Changes that wait, and changes that were sent. */
   #waiting = $state.raw<Patch<Settings> | null>(null);
@@ -47,17 +47,17 @@ export class Live {
     app.about = await ipc.about();
   }
 
-  /** Changes settings; `rests` delays changes that come many times in a row. */
-  change(patch: Patch<Settings>, rests = false): void {
+  /** Changes settings; `isDelayed` delays changes that come many times in a row. */
+  change(patch: Patch<Settings>, isDelayed = false): void {
     this.#waiting = this.#waiting ? joined(this.#waiting, patch) : patch;
     clearTimeout(this.#timer);
-    if (rests) this.#timer = setTimeout(() => void this.flush(), REST_MS);
+    if (isDelayed) this.#timer = setTimeout(() => void this.flush(), DELAY_MS);
     else void this.flush();
   }
 
   /** Changes settings of one model; `null` resets all of them. */
-  changeModel(id: string, patch: Patch<ModelSettings> | null, rests = false): void {
-    this.change({ models: { [id]: patch } } as Patch<Settings>, rests);
+  changeModel(id: string, patch: Patch<ModelSettings> | null, isDelayed = false): void {
+    this.change({ models: { [id]: patch } } as Patch<Settings>, isDelayed);
   }
 
   /** Sends the waiting changes. Resolves when the app has replied. */
@@ -74,7 +74,7 @@ export class Live {
       this.refused = null;
       return result;
     } catch (reason) {
-      this.refused = refusal(reason);
+      this.refused = commandError(reason);
       return undefined;
     }
   }

@@ -5,10 +5,10 @@ import { ipc } from "../ipc";
 import { startApp } from "../state/app.svelte";
 import { Live } from "./live.svelte";
 import Settings from "./Settings.svelte";
-import { shown } from "./shown.svelte";
+import { currentPane } from "./current-pane.svelte";
 
-await startApp((news) => {
-  if (news.news === "shown" && news.window === "settings") shown.open(news.pane);
+await startApp((event) => {
+  if (event.event === "shown" && event.window === "settings") currentPane.open(event.pane);
 });
 const target = document.getElementById("app");
 if (target) mount(Settings, { target, props: { live: new Live() } });

@@ -2,22 +2,22 @@
  * The table of automatic limits in the Performance pane, and which of them are active. The
  * supervisor decides the limits; this file only names them.
  */
-import { because } from "../chat/words";
+import { because } from "../chat/labels";
 import { duration, t, type Key } from "../i18n";
-import type { Because, RestraintView, StatusView } from "../ipc";
+import type { LimitReason, LimitView, StatusView } from "../ipc";
 import type { IconName } from "../parts/icons";
 
 export type Occasion =
   | "memory_warning" | "memory_critical" | "thrashing" | "hot" | "very_hot" | "low_power" | "battery";
 
-export const OCCASIONS: { occasion: Occasion; icon: IconName; because: Because[] }[] = [
-  { occasion: "memory_warning", icon: "chip", because: ["memory_warning"] },
-  { occasion: "memory_critical", icon: "chip", because: ["memory_critical"] },
-  { occasion: "thrashing", icon: "chip", because: ["thrashing"] },
-  { occasion: "hot", icon: "heat", because: ["heat_serious"] },
-  { occasion: "very_hot", icon: "heat", because: ["heat_critical"] },
-  { occasion: "low_power", icon: "bulb", because: ["low_power"] },
-  { occasion: "battery", icon: "battery", because: ["battery"] },
+export const OCCASIONS: { occasion: Occasion; icon: IconName; reasons: LimitReason[] }[] = [
+  { occasion: "memory_warning", icon: "chip", reasons: ["memory_warning"] },
+  { occasion: "memory_critical", icon: "chip", reasons: ["memory_critical"] },
+  { occasion: "thrashing", icon: "chip", reasons: ["thrashing"] },
+  { occasion: "hot", icon: "heat", reasons: ["heat_serious"] },
+  { occasion: "very_hot", icon: "heat", reasons: ["heat_critical"] },
+  { occasion: "low_power", icon: "bulb", reasons: ["low_power"] },
+  { occasion: "battery", icon: "battery", reasons: ["battery"] },
 ];
 
 /** Returns true if the machine is in this state, even if limits have another reason. */
@@ -35,7 +35,7 @@ export function isNow(occasion: Occasion, status: StatusView): boolean {
 }
 
 /** A limit as short text for a list. */
-export function limitText(limit: RestraintView["limit"]): string {
+export function limitText(limit: LimitView["limit"]): string {
   switch (limit.limit) {
     case "answer_length": return t("settings.limit.answer_length", { n: limit.tokens });
     case "context": return t("settings.limit.context", { n: limit.tokens });
@@ -48,21 +48,21 @@ export function limitText(limit: RestraintView["limit"]): string {
 }
 
 /** The active limits with this reason. */
-export function limitsNow(because: Because[], status: StatusView): string[] {
-  return status.restraints
-    .filter((restraint) => because.includes(restraint.because))
-    .map((restraint) => limitText(restraint.limit));
+export function limitsNow(reasons: LimitReason[], status: StatusView): string[] {
+  return status.limits
+    .filter((active) => reasons.includes(active.reason))
+    .map((active) => limitText(active.limit));
 }
 
 /** Limits that no row of the table explains: those of settings, and of a small machine. */
 export function otherLimits(status: StatusView): string[] {
-  const explained = OCCASIONS.flatMap((row) => row.because);
-  return status.restraints
-    .filter((restraint) => !explained.includes(restraint.because))
-    .map((restraint) =>
+  const explained = OCCASIONS.flatMap((row) => row.reasons);
+  return status.limits
+    .filter((active) => !explained.includes(active.reason))
+    .map((active) =>
       t("settings.policy.other", {
-        limit: limitText(restraint.limit),
-        because: because(restraint.because),
+        limit: limitText(active.limit),
+        because: because(active.reason),
       }),
     );
 }

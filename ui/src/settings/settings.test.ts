@@ -9,7 +9,7 @@ import { violations } from "../settings/parts/axe";
 import { Live } from "./live.svelte";
 import { PANES, type Pane } from "./pages";
 import Settings from "./Settings.svelte";
-import { shown } from "./shown.svelte";
+import { currentPane } from "./current-pane.svelte";
 
 let fake: FakeIpc;
 let stop: () => void;
@@ -17,8 +17,8 @@ let stop: () => void;
 async function open(pane: Pane, setUp: (fake: FakeIpc) => void = () => {}) {
   setUp(fake);
   stop = await startApp();
-  shown.pane = pane;
-  shown.model = null;
+  currentPane.pane = pane;
+  currentPane.model = null;
   const drawn = render(Settings, { live: new Live() });
   await waitFor(() => expect(app.models.length).toBeGreaterThan(0));
   return drawn;
@@ -145,7 +145,7 @@ describe("the behaviour pane", () => {
     await screen.findByText("No limits are active.");
     fake.setStatus({
       machine: { memory: "normal", heat: "serious", is_low_power: false, is_on_battery: false, is_thrashing: false },
-      restraints: [{ limit: { limit: "answer_length", tokens: 1024 }, because: "heat_serious" }],
+      limits: [{ limit: { limit: "answer_length", tokens: 1024 }, reason: "heat_serious" }],
     });
     const row = (await screen.findByText("High temperature")).closest("tr")!;
     await within(row).findByText(/responses limited to 1,024 tokens/);
@@ -216,7 +216,7 @@ describe("the general pane", () => {
 describe("the settings window", () => {
   it("opens the pane that the app asks for, and goes through them by arrow keys", async () => {
     await open("model");
-    shown.open("behaviour");
+    currentPane.open("behaviour");
     const tab = await screen.findByRole("tab", { name: "Performance", selected: true });
     await fireEvent.keyDown(tab, { key: "ArrowDown" });
     expect(document.activeElement?.textContent).toContain("General");

@@ -6,7 +6,7 @@ const MAX_KEPT = 6;
 const KEPT_MS = 10_000;
 
 class Announcer {
-  said = $state.raw<{ id: number; text: string }[]>([]);
+  announcements = $state.raw<{ id: number; text: string }[]>([]);
   private last = 0;
 
   /** An announcement is useless to a user who reads the page later. */
@@ -14,9 +14,9 @@ class Announcer {
 
   say(...texts: string[]): void {
     clearTimeout(this.forget);
-    this.forget = setTimeout(() => (this.said = []), KEPT_MS);
+    this.forget = setTimeout(() => (this.announcements = []), KEPT_MS);
     const fresh = texts.filter(Boolean).map((text) => ({ id: ++this.last, text }));
-    this.said = [...this.said, ...fresh].slice(-MAX_KEPT);
+    this.announcements = [...this.announcements, ...fresh].slice(-MAX_KEPT);
   }
 }
 

@@ -15,7 +15,7 @@ import { changed } from "./change";
  * Minimum time between two repaints, less than two frames at 60 Hz so that every second frame is
  * used: text that is drawn 30 times per second looks as smooth as 60, for half the work.
  */
-const PACE_MS = 26;
+const REPAINT_MS = 26;
 
 /** Maximum wait for a frame: hidden windows have none. */
 const MAX_WAIT_MS = 100;
@@ -31,19 +31,19 @@ export class Answer {
   stats = $state.raw<AnswerStats | null>(null);
   /** When this page first saw reasoning, and its total duration in milliseconds. */
   thinkingSince = $state<number | null>(null);
-  thoughtFor = $state<number | null>(null);
+  thinkingDuration = $state<number | null>(null);
 
-  private waiting: Update[] = [];
+  private queued: Update[] = [];
   /** The number of finished blocks that were announced or existed before. */
   private finishedBlocks = 0;
   private cancelFrame: (() => void) | null = null;
   private unfollow: Unsubscribe | null = null;
-  private isLeft = false;
+  private isStopped = false;
   private drawnAt = -Infinity;
 
   constructor(
     readonly id: MessageId,
-    private hear: { finished?: (texts: string[]) => void; ended?: (message: MessageView) => void } = {},
+    private callbacks: { finished?: (texts: string[]) => void; ended?: (message: MessageView) => void } = {},
   ) {}
 
   get isWriting(): boolean {
@@ -53,22 +53,22 @@ export class Answer {
   /** Follows the response until it ends or the page stops following. */
   async follow(): Promise<void> {
     const unfollow = await ipc.follow(this.id, (update) => this.queue(update));
-    if (this.isLeft) unfollow();
+    if (this.isStopped) unfollow();
     else this.unfollow = unfollow;
   }
 
   /** Stops following; the response continues. */
-  leave(): void {
-    this.isLeft = true;
+  stopFollowing(): void {
+    this.isStopped = true;
     this.cancelFrame?.();
     this.unfollow?.();
   }
 
   private queue(update: Update): void {
-    if (this.isLeft) return;
-    this.waiting.push(update);
+    if (this.isStopped) return;
+    this.queued.push(update);
     if (update.update === "snapshot" || document.hidden) return this.flush();
-    this.cancelFrame ??= nextFrame(() => this.flush(), this.drawnAt + PACE_MS - performance.now());
+    this.cancelFrame ??= nextFrame(() => this.flush(), this.drawnAt + REPAINT_MS - performance.now());
   }
 
   /** Applies the queued updates. */
@@ -76,10 +76,10 @@ export class Answer {
     this.cancelFrame?.();
     this.cancelFrame = null;
     this.drawnAt = performance.now();
-    const updates = this.waiting;
-    this.waiting = [];
+    const updates = this.queued;
+    this.queued = [];
     for (const update of updates) this.apply(update);
-    this.tellFinished();
+    this.announceFinished();
     if (!this.isWriting && updates.length) this.finish();
   }
 
@@ -89,12 +89,12 @@ export class Answer {
     else if (update.update === "text") {
       if (update.section === "reasoning") this.reasoning = changed(this.reasoning, update.change);
       else this.blocks = changed(this.blocks, update.change);
-      this.see(update.section);
+      this.setSection(update.section);
       this.stage = { stage: "writing", tokens_per_second: update.tokens_per_second };
     } else {
       this.ending = update.ending;
       this.stats = update.stats;
-      this.see("answer");
+      this.setSection("answer");
       if (this.message) {
         const { text, ending, stats } = update;
         this.message = { ...this.message, text, ending, stats };
@@ -103,11 +103,11 @@ export class Answer {
   }
 
   /** Announces the text of finished blocks. The last block grows until the end. */
-  private tellFinished(): void {
+  private announceFinished(): void {
     const count = this.blocks.length - (this.isWriting ? 1 : 0);
     const texts = this.blocks.slice(this.finishedBlocks, count).map(spoken).filter(Boolean);
     this.finishedBlocks = Math.max(this.finishedBlocks, count);
-    if (texts.length) this.hear.finished?.(texts);
+    if (texts.length) this.callbacks.finished?.(texts);
   }
 
   private begin(snapshot: Extract<Update, { update: "snapshot" }>["snapshot"]): void {
@@ -119,23 +119,23 @@ export class Answer {
     this.ending = message.ending;
     this.stats = message.stats;
     this.finishedBlocks = message.blocks.length - (this.isWriting ? 1 : 0);
-    if (message.blocks.length) this.see("answer");
-    else if (message.reasoning.length) this.see("reasoning");
+    if (message.blocks.length) this.setSection("answer");
+    else if (message.reasoning.length) this.setSection("reasoning");
   }
 
-  private see(section: Section): void {
+  private setSection(section: Section): void {
     this.section = section;
     if (section === "reasoning") this.thinkingSince ??= performance.now();
     else if (this.thinkingSince !== null) {
-      this.thoughtFor ??= performance.now() - this.thinkingSince;
+      this.thinkingDuration ??= performance.now() - this.thinkingSince;
     }
   }
 
   private finish(): void {
-    this.leave();
+    this.stopFollowing();
     if (!this.message) return;
     this.message = { ...this.message, reasoning: this.reasoning, blocks: this.blocks };
-    this.hear.ended?.(this.message);
+    this.callbacks.ended?.(this.message);
   }
 }
 

@@ -68,21 +68,21 @@ describe("an answer that grows", () => {
 
   it("changes and removes blocks as it is told", async () => {
     const { answer } = await begun();
-    const tell = (update: Update) =>
+    const emit = (update: Update) =>
       (answer as unknown as { queue(update: Update): void }).queue(update);
     const text = (n_blocks: number, ...html: [number, string][]): Update => ({
       update: "text", section: "answer", tokens_per_second: null,
       change: { n_blocks, blocks: html.map(([index, html]) => [index, { is_inside: false, html }]) },
     });
-    tell(text(3, [0, "<p>a</p>"], [1, "<p>b</p>"], [2, "<p>c</p>"]));
-    tell(text(2, [0, "<p>d</p>"]));
+    emit(text(3, [0, "<p>a</p>"], [1, "<p>b</p>"], [2, "<p>c</p>"]));
+    emit(text(2, [0, "<p>d</p>"]));
     answer.flush();
     expect(answer.blocks.map((block) => block.html)).toEqual(["<p>d</p>", "<p>b</p>"]);
   });
 
   it("hears nothing more once it is left", async () => {
     const { answer, player } = await begun();
-    answer.leave();
+    answer.stopFollowing();
     player.write(5);
     answer.flush();
     expect(answer.blocks).toEqual([]);

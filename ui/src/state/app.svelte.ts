@@ -3,12 +3,12 @@
  * events of the app update it. Values are replaced as a whole and never changed in place.
  */
 import { chooseLanguage } from "../i18n";
-import { ipc, type AboutView, type ModelView, type News, type Refusal, type Settings, type StatusView } from "../ipc";
+import { ipc, type AboutView, type ModelView, type AppEvent, type CommandError, type Settings, type StatusView } from "../ipc";
 import { composer } from "./composer.svelte";
-import { refusal } from "./refusal";
-import { heedShelf } from "./shelf.svelte";
+import { commandError } from "./command-error";
+import { handleModelEvent } from "./model-source.svelte";
 
-export type Notice = Omit<Extract<News, { news: "notice" }>, "news">;
+export type Notice = Omit<Extract<AppEvent, { event: "notice" }>, "event">;
 
 /** Notices of states that last until the app quits. They cannot be dismissed. */
 const LASTING = ["store_unavailable", "engine_missing"];
@@ -51,11 +51,11 @@ class App {
 export const app = new App();
 
 /** Listens to the app and loads the state. `onEvent` handles events that only this page needs. */
-export async function startApp(onNews: (news: News) => void = () => {}): Promise<() => void> {
-  const stop = ipc.onNews((news) => {
-    heed(news);
-    heedShelf(news);
-    onNews(news);
+export async function startApp(onEvent: (event: AppEvent) => void = () => {}): Promise<() => void> {
+  const stop = ipc.onEvent((event) => {
+    handleEvent(event);
+    handleModelEvent(event);
+    onEvent(event);
   });
   const [settings, status, about] = await Promise.all([ipc.settings(), ipc.status(), ipc.about()]);
   app.about = about;
@@ -67,27 +67,27 @@ export async function startApp(onNews: (news: News) => void = () => {}): Promise
   return stop;
 }
 
-function heed(news: News): void {
-  if (news.news === "status") app.status = news.status;
-  else if (news.news === "settings") show(news.settings);
-  else if (news.news === "models") void refreshModels();
-  else if (news.news === "history_cleared") composer.forgetAll();
-  else if (news.news === "notice") {
-    app.notify({ code: news.code, detail: news.detail, values: news.values });
+function handleEvent(event: AppEvent): void {
+  if (event.event === "status") app.status = event.status;
+  else if (event.event === "settings") show(event.settings);
+  else if (event.event === "models") void refreshModels();
+  else if (event.event === "history_cleared") composer.forgetAll();
+  else if (event.event === "notice") {
+    app.notify({ code: event.code, detail: event.detail, values: event.values });
   }
 }
 
 /** Runs a command whose error has no place of its own: it is shown as a notice. */
 export function attempt(call: Promise<unknown>): void {
   call.catch((error: unknown) => {
-    const said = refusal(error);
-    app.notify({ code: said.code, detail: reasonOf(said), values: {} });
+    const rejection = commandError(error);
+    app.notify({ code: rejection.code, detail: reasonOf(rejection), values: {} });
   });
 }
 
-function reasonOf(said: Refusal): string {
-  if (said.code === "hub") return said.trouble.reason;
-  return "reason" in said ? said.reason : "";
+function reasonOf(rejection: CommandError): string {
+  if (rejection.code === "hub") return rejection.error.reason;
+  return "reason" in rejection ? rejection.reason : "";
 }
 
 export async function refreshModels(): Promise<void> {

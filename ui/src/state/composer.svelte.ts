@@ -45,13 +45,13 @@ export class Composer {
   switchTo(conversation: ConversationId | null): void {
     const key = conversation === null ? "new" : String(conversation);
     if (key === this.key) return;
-    this.keep();
+    this.save();
     this.key = key;
     this.read();
   }
 
   /** Assigns the draft without a conversation to the new conversation. */
-  settle(conversation: ConversationId): void {
+  assignDraft(conversation: ConversationId): void {
     if (this.key !== "new") return;
     this.drafts.delete("new");
     this.key = String(conversation);
@@ -60,18 +60,18 @@ export class Composer {
   clear(): void {
     this.text = "";
     this.attachment = "";
-    this.keep();
+    this.save();
   }
 
   attach(text: string): void {
     this.attachment = joined(this.attachment, text);
-    this.keep();
+    this.save();
   }
 
   /** Appends `text` to the draft. */
   append(text: string): void {
     this.text = joined(this.text, text);
-    this.keep();
+    this.save();
   }
 
   /** Empties the composer to send its content. The stored draft stays until `sent`. */
@@ -84,18 +84,18 @@ export class Composer {
   }
 
   /** The content was sent; or it was refused and is restored. */
-  sent(wasTaken: boolean): void {
+  sent(wasAccepted: boolean): void {
     const { sending } = this;
     this.sending = null;
-    if (wasTaken) this.keep();
-    else if (sending) this.putBack(sending.key, sending.draft);
+    if (wasAccepted) this.save();
+    else if (sending) this.restore(sending.key, sending.draft);
   }
 
-  private putBack(key: string, { text, attachment }: Draft): void {
+  private restore(key: string, { text, attachment }: Draft): void {
     if (key === this.key) {
       this.text = joined(text, this.text);
       this.attachment = joined(attachment, this.attachment);
-      return this.keep();
+      return this.save();
     }
     const later = this.drafts.get(key);
     this.drafts.set(key, {
@@ -121,7 +121,7 @@ export class Composer {
   }
 
   /** Stores the draft. Called at pauses and before the page closes. */
-  keep(): void {
+  save(): void {
     this.drafts.delete(this.key);
     const { text, attachment } = this;
     if (text || attachment) this.drafts.set(this.key, { text, attachment });
@@ -136,12 +136,12 @@ export class Composer {
 
   private write(): void {
     const kept = [...this.drafts].slice(-MAX_DRAFTS);
-    if (this.stored(kept)) return;
+    if (this.tryStore(kept)) return;
     // There is too little space for everything: the text is more important than the attachment.
-    this.stored(kept.map(([key, { text }]) => [key, { text, attachment: "" }]));
+    this.tryStore(kept.map(([key, { text }]) => [key, { text, attachment: "" }]));
   }
 
-  private stored(drafts: [string, Draft][]): boolean {
+  private tryStore(drafts: [string, Draft][]): boolean {
     try {
       this.storage?.setItem(KEY, JSON.stringify(drafts));
       return true;

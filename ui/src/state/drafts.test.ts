@@ -20,7 +20,7 @@ describe("drafts", () => {
     expect(composer.text).toBe("");
     composer.text = "for seven";
     composer.attach("a page");
-    composer.keep();
+    composer.save();
     const again = new Composer(disk);
     expect(again.text).toBe("for nobody yet");
     again.switchTo(7);
@@ -43,7 +43,7 @@ describe("drafts", () => {
     const composer = new Composer(disk);
     composer.switchTo(7);
     composer.text = "secret";
-    composer.keep();
+    composer.save();
     composer.forget(7);
     composer.switchTo(null);
     expect([composer.text, disk.getItem("transom.drafts")]).toEqual(["", "[]"]);
@@ -90,9 +90,9 @@ describe("drafts", () => {
   it("of a question that was sent do not stay with the next new chat", () => {
     const composer = new Composer(storage());
     composer.text = "Hello?";
-    composer.keep();
+    composer.save();
     composer.take();
-    composer.settle(7);
+    composer.assignDraft(7);
     composer.sent(true);
     composer.switchTo(null);
     expect(composer.text).toBe("");

@@ -1,7 +1,7 @@
 /** The list of conversations or search results, loaded page by page. */
 import { ipc, type ConversationId, type FileFormat, type FoundConversation } from "../ipc";
 import { composer } from "./composer.svelte";
-import { refusal } from "./refusal";
+import { commandError } from "./command-error";
 
 const PAGE = 60;
 
@@ -98,8 +98,8 @@ export class History {
   }
 
   private fail(error: unknown): void {
-    const said = refusal(error);
-    this.note = { kind: "failed", reason: "reason" in said ? said.reason : said.code };
+    const rejection = commandError(error);
+    this.note = { kind: "failed", reason: "reason" in rejection ? rejection.reason : rejection.code };
   }
 }
 

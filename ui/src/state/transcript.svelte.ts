@@ -6,13 +6,13 @@
  */
 import { SvelteMap } from "svelte/reactivity";
 import {
-  ipc, type Begun, type Conversation, type ConversationId, type Failure, type MessageHead,
+  ipc, type StartedTurn, type Conversation, type ConversationId, type Failure, type MessageHead,
   type MessageId, type MessageView,
 } from "../ipc";
 import { announcer } from "./announcer.svelte";
 import { Answer } from "./answer.svelte";
 import { composer } from "./composer.svelte";
-import { failureOf, refusal } from "./refusal";
+import { failureOf, commandError } from "./command-error";
 
 /** Maximum number of loaded messages; the least recently used are removed. */
 const MAX_VIEWS = 600;
@@ -36,12 +36,12 @@ export class Transcript {
   /** The user message that is being edited. */
   editing = $state<MessageId | null>(null);
 
-  private asked = new Set<MessageId>();
+  private requested = new Set<MessageId>();
   private isFetching = false;
   private opening = 0;
 
-  /** `begun` is called when a question created a conversation, before it is shown. */
-  constructor(private begun: (id: ConversationId) => void = () => {}) {}
+  /** `onCreated` is called when a question created a conversation, before it is shown. */
+  constructor(private onCreated: (id: ConversationId) => void = () => {}) {}
 
   /** The messages of `target` are loading; another conversation is still shown. */
   get isOpening(): boolean {
@@ -58,17 +58,17 @@ export class Transcript {
   /** Shows a conversation, or an empty page. If it cannot be opened, the previous one stays. */
   async open(id: ConversationId | null): Promise<void> {
     const turn = ++this.opening;
-    const isWanted = () => turn === this.opening;
+    const isCurrent = () => turn === this.opening;
     this.target = id;
     this.failure = null;
     this.editing = null;
     if (id === null) return this.clear();
     try {
       const opened = await ipc.openConversation(id);
-      if (isWanted()) await this.take(opened.conversation, opened.messages, isWanted);
-      if (isWanted()) this.jumps += 1;
+      if (isCurrent()) await this.load(opened.conversation, opened.messages, isCurrent);
+      if (isCurrent()) this.jumps += 1;
     } catch (error) {
-      if (!isWanted()) return;
+      if (!isCurrent()) return;
       this.target = this.conversation?.id ?? null;
       this.fail(error);
     }
@@ -82,10 +82,10 @@ export class Transcript {
     const isShown = () => turn === this.opening && this.conversation?.id === id;
     try {
       const opened = await ipc.openConversation(id);
-      if (isShown()) await this.take(opened.conversation, opened.messages, isShown);
+      if (isShown()) await this.load(opened.conversation, opened.messages, isShown);
     } catch (error) {
       if (!isShown()) return;
-      if (refusal(error).code !== "not_found") this.fail(error);
+      if (commandError(error).code !== "not_found") this.fail(error);
       else {
         // It was deleted, here or in another window.
         this.clear();
@@ -95,42 +95,42 @@ export class Transcript {
   }
 
   private clear(): void {
-    for (const answer of this.answers.values()) answer.leave();
+    for (const answer of this.answers.values()) answer.stopFollowing();
     this.answers.clear();
     this.views.clear();
-    this.asked.clear();
+    this.requested.clear();
     this.heads = [];
     this.conversation = null;
   }
 
-  private async take(
-    conversation: Conversation, heads: MessageHead[], isWanted: () => boolean,
+  private async load(
+    conversation: Conversation, heads: MessageHead[], isCurrent: () => boolean,
   ): Promise<void> {
     // Loads the end before drawing, because it is shown first.
     const unknown = heads.slice(-8).map((head) => head.id)
       .filter((id) => !this.views.has(id) && !this.answers.has(id));
     const views = unknown.length ? await ipc.messages(unknown) : [];
-    if (!isWanted()) return;
+    if (!isCurrent()) return;
     this.keep(views);
     this.conversation = conversation;
-    this.forgetBeside(heads);
+    this.removeOtherBranches(heads);
     if (!isSame(heads, this.heads)) this.heads = heads;
   }
 
   /** Removes messages of other branches: when they are shown again, they may have more siblings. */
-  private forgetBeside(heads: MessageHead[]): void {
+  private removeOtherBranches(heads: MessageHead[]): void {
     const path = new Set(heads.map((head) => head.id));
     for (const id of this.views.keys()) if (!path.has(id)) this.views.delete(id);
     for (const [id, answer] of this.answers) {
       if (path.has(id)) continue;
-      answer.leave();
+      answer.stopFollowing();
       this.answers.delete(id);
     }
   }
 
   private keep(views: MessageView[]): void {
     for (const view of views) {
-      this.asked.delete(view.id);
+      this.requested.delete(view.id);
       if (view.ending.ending === "writing") this.follow(view.id);
       else this.views.set(view.id, view);
     }
@@ -143,9 +143,9 @@ export class Transcript {
   /** Loads these messages if necessary. */
   need(ids: MessageId[]): void {
     const missing = ids.filter(
-      (id) => !this.views.has(id) && !this.answers.has(id) && !this.asked.has(id),
+      (id) => !this.views.has(id) && !this.answers.has(id) && !this.requested.has(id),
     );
-    for (const id of missing) this.asked.add(id);
+    for (const id of missing) this.requested.add(id);
     if (missing.length) void this.fetch();
   }
 
@@ -154,15 +154,15 @@ export class Transcript {
     this.isFetching = true;
     try {
       // Everything requested during a load becomes one page.
-      for (let page = [...this.asked]; page.length; page = [...this.asked]) {
+      for (let page = [...this.requested]; page.length; page = [...this.requested]) {
         const views = await ipc.messages(page);
         // Messages of a conversation that was closed meanwhile are neither kept nor followed.
         const path = new Set(this.heads.map((head) => head.id));
         this.keep(views.filter((view) => path.has(view.id)));
-        for (const id of page) this.asked.delete(id);
+        for (const id of page) this.requested.delete(id);
       }
     } catch (error) {
-      this.asked.clear();
+      this.requested.clear();
       this.fail(error);
     } finally {
       this.isFetching = false;
@@ -174,7 +174,7 @@ export class Transcript {
     if (known) return known;
     const answer = new Answer(id, {
       finished: (texts) => announcer.say(...texts),
-      ended: (message) => this.settle(message),
+      ended: (message) => this.finish(message),
     });
     this.answers.set(id, answer);
     answer.follow().catch((error: unknown) => {
@@ -190,7 +190,7 @@ export class Transcript {
     return answer;
   }
 
-  private settle(message: MessageView): void {
+  private finish(message: MessageView): void {
     this.views.set(message.id, message);
     const ended = [...this.answers.values()].filter((answer) => !answer.isWriting);
     for (const answer of ended.slice(0, -MAX_ENDED)) this.answers.delete(answer.id);
@@ -201,48 +201,48 @@ export class Transcript {
    * Sends a question in the visible conversation. Resolves to whether it was accepted. While
    * another conversation is loading, nothing is sent.
    */
-  async ask(text: string, attachment = "", insist = false): Promise<boolean> {
+  async ask(text: string, attachment = "", overBudget = false): Promise<boolean> {
     const { target } = this;
     if (this.isOpening) return false;
-    return this.begin(() => ipc.ask(target, text, attachment, insist));
+    return this.begin(() => ipc.ask(target, text, attachment, overBudget));
   }
 
-  regenerate(answer: MessageId, insist = false): Promise<boolean> {
-    return this.begin(() => ipc.regenerate(answer, insist));
+  regenerate(answer: MessageId, overBudget = false): Promise<boolean> {
+    return this.begin(() => ipc.regenerate(answer, overBudget));
   }
 
   edit(message: MessageId, text: string): Promise<boolean> {
     return this.begin(() => ipc.editMessage(message, text));
   }
 
-  private async begin(call: () => Promise<Begun>): Promise<boolean> {
+  private async begin(call: () => Promise<StartedTurn>): Promise<boolean> {
     const turn = ++this.opening;
-    const isWanted = () => turn === this.opening;
+    const isCurrent = () => turn === this.opening;
     const before = this.conversation?.id ?? null;
     this.target = before;
     this.failure = null;
     this.isAsking = true;
-    let isTaken = false;
+    let isAccepted = false;
     try {
-      const begun = await call();
-      isTaken = true;
-      if (!isWanted()) return true;
-      if (before === null) this.begun(begun.conversation);
-      this.target = begun.conversation;
+      const started = await call();
+      isAccepted = true;
+      if (!isCurrent()) return true;
+      if (before === null) this.onCreated(started.conversation);
+      this.target = started.conversation;
       this.editing = null;
-      const opened = await ipc.openConversation(begun.conversation);
-      if (!isWanted()) return true;
-      this.follow(begun.answer);
-      await this.take(opened.conversation, opened.messages, isWanted);
-      if (isWanted()) this.jumps += 1;
+      const opened = await ipc.openConversation(started.conversation);
+      if (!isCurrent()) return true;
+      this.follow(started.answer);
+      await this.load(opened.conversation, opened.messages, isCurrent);
+      if (isCurrent()) this.jumps += 1;
       return true;
     } catch (error) {
-      if (isWanted()) {
+      if (isCurrent()) {
         this.target = before;
         this.fail(error);
-        if (refusal(error).code === "not_found") void this.refresh();
+        if (commandError(error).code === "not_found") void this.refresh();
       }
-      return isTaken;
+      return isAccepted;
     } finally {
       this.isAsking = false;
     }
@@ -282,4 +282,4 @@ function isSame(some: MessageHead[], others: MessageHead[]): boolean {
     some.every((head, index) => head.id === others[index]?.id && head.n_chars === others[index].n_chars);
 }
 
-export const transcript = new Transcript((id) => composer.settle(id));
+export const transcript = new Transcript((id) => composer.assignDraft(id));

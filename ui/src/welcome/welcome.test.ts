@@ -3,9 +3,9 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { chooseLanguage } from "../i18n";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
-import { onDisk } from "../ipc/fake/catalogue";
+import { onDisk } from "../ipc/fake/catalog";
 import { startApp } from "../state/app.svelte";
-import { shelf } from "../state/shelf.svelte";
+import { modelSource } from "../state/model-source.svelte";
 import Welcome from "./Welcome.svelte";
 
 let fake: FakeIpc;
@@ -15,8 +15,8 @@ const onDone = vi.fn();
 beforeEach(() => {
   stop?.();
   onDone.mockClear();
-  shelf.catalogue = null;
-  shelf.downloads = [];
+  modelSource.catalog = null;
+  modelSource.downloads = [];
   fake = new FakeIpc();
   useIpc(fake);
   chooseLanguage("en");
@@ -79,13 +79,13 @@ describe("the model that the welcome proposes", () => {
     await fireEvent.click(screen.getByRole("button", { name: "Download Qwen3 8B" }));
     expect(called("install")).toEqual([["qwen3-8b@4-bit"]]);
     await screen.findByText("You can use the small starter model in the meantime.");
-    fake.shop.come(1, 0.25);
+    fake.downloadQueue.come(1, 0.25);
     await waitFor(() => expect(screen.getByRole("progressbar").getAttribute("aria-valuenow")).toBe("25"));
   });
 
   it("is not fetched where the disk has no room for it", async () => {
     await open((fake) => {
-      fake.shop.catalogue = onDisk(fake.shop.catalogue, 4.2);
+      fake.downloadQueue.catalog = onDisk(fake.downloadQueue.catalog, 4.2);
     });
     await screen.findByText("Not enough disk space. Free up 922 MB more.");
     expect(screen.queryByRole("button", { name: /^Download / })).toBeNull();
@@ -93,11 +93,11 @@ describe("the model that the welcome proposes", () => {
 
   it("is not proposed when it is here already", async () => {
     await open((fake) => {
-      const { catalogue } = fake.shop;
-      fake.shop.catalogue = { ...catalogue, recommended: [
+      const { catalog } = fake.downloadQueue;
+      fake.downloadQueue.catalog = { ...catalog, recommended: [
         { purpose: "chat", entry: "qwen3-4b", variant: "qwen3-4b@4-bit" }] };
     });
-    await waitFor(() => expect(shelf.catalogue).not.toBeNull());
+    await waitFor(() => expect(modelSource.catalog).not.toBeNull());
     expect(screen.queryByText(/^Recommended:/)).toBeNull();
   });
 });

@@ -85,7 +85,7 @@ export class Player {
 
   stage(stage: Stage): void {
     this.now = stage;
-    this.tell({ update: "stage", stage });
+    this.emit({ update: "stage", stage });
   }
 
   /** Writes the next `n` words. */
@@ -109,7 +109,7 @@ export class Player {
     const all = section === "answer" ? this.message.blocks : this.message.reasoning;
     all[piece] = block!;
     this.now = { stage: "writing", tokens_per_second: 42 };
-    this.tell({
+    this.emit({
       update: "text", section, tokens_per_second: 42,
       change: { n_blocks: all.length, blocks: [[piece, block!]] },
     });
@@ -122,7 +122,7 @@ export class Player {
     this.message.text = source(this.whole.answer.slice(0, n));
     this.message.ending = ending;
     this.message.stats = n ? this.stats() : null;
-    this.tell({
+    this.emit({
       update: "ended", text: this.message.text, ending, stats: this.message.stats,
     });
     this.listeners.clear();
@@ -137,7 +137,7 @@ export class Player {
     };
   }
 
-  private tell(update: Update): void {
+  private emit(update: Update): void {
     for (const listener of [...this.listeners]) listener(update);
   }
 }

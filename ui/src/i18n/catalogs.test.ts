@@ -3,7 +3,7 @@
  * accidentally English.
  */
 import { describe, expect, it } from "vitest";
-import { AREAS, catalogue, LANGUAGES, type Area, type Entry, type Language } from "./catalogues";
+import { AREAS, catalog, LANGUAGES, type Area, type Entry, type Language } from "./catalogs";
 import same from "./same-as-english.json";
 
 const others = Object.keys(LANGUAGES).filter((language) => language !== "en") as Language[];
@@ -28,8 +28,8 @@ function isMark(text: string): boolean {
 
 describe.each(others)("%s", (language) => {
   it.each(AREAS)("has exactly the texts of %s", (area) => {
-    const keys = Object.keys(catalogue("en", area)).sort();
-    expect(Object.keys(catalogue(language, area)).sort()).toEqual(keys);
+    const keys = Object.keys(catalog("en", area)).sort();
+    expect(Object.keys(catalog(language, area)).sort()).toEqual(keys);
   });
 
   it.each(AREAS)("fills the same places in %s", (area) => {
@@ -39,8 +39,8 @@ describe.each(others)("%s", (language) => {
 
   it.each(AREAS)("has a text for every plural of its own in %s", (area) => {
     const categories = new Intl.PluralRules(language).resolvedOptions().pluralCategories;
-    for (const [key, entry] of Object.entries(catalogue(language, area))) {
-      const isPlural = typeof catalogue("en", area)[key] !== "string";
+    for (const [key, entry] of Object.entries(catalog(language, area))) {
+      const isPlural = typeof catalog("en", area)[key] !== "string";
       expect(typeof entry === "string", `${area}.${key}`).toBe(!isPlural);
       if (typeof entry === "string") continue;
       // French and Spanish use "many" from a million on, which `other` covers.
@@ -51,9 +51,9 @@ describe.each(others)("%s", (language) => {
 
   it.each(AREAS)("leaves nothing of %s in English, but for what is the same", (area) => {
     const allowed: string[] = (same as Record<string, string[]>)[language] ?? [];
-    const untranslated = Object.entries(catalogue(language, area))
+    const untranslated = Object.entries(catalog(language, area))
       .filter(([key, entry]) => {
-        const english = catalogue("en", area)[key];
+        const english = catalog("en", area)[key];
         return english !== undefined && texts(entry).join() === texts(english).join();
       })
       .filter(([key, entry]) => !texts(entry).every(isMark) && !allowed.includes(`${area}.${key}`))
@@ -65,15 +65,15 @@ describe.each(others)("%s", (language) => {
     for (const path of (same as Record<string, string[]>)[language] ?? []) {
       const dot = path.indexOf(".");
       const [area, key] = [path.slice(0, dot) as Area, path.slice(dot + 1)];
-      expect(catalogue(language, area)[key], path).toEqual(catalogue("en", area)[key]);
-      expect(catalogue("en", area)[key], path).toBeDefined();
+      expect(catalog(language, area)[key], path).toEqual(catalog("en", area)[key]);
+      expect(catalog("en", area)[key], path).toBeDefined();
     }
   });
 });
 
 function compare(language: Language, area: Area, of: (entry: Entry) => unknown) {
-  const entries = Object.entries(catalogue("en", area));
-  const theirs = catalogue(language, area);
+  const entries = Object.entries(catalog("en", area));
+  const theirs = catalog(language, area);
   return {
     english: Object.fromEntries(entries.map(([key, entry]) => [key, of(entry)])),
     theirs: Object.fromEntries(entries.map(([key]) => [key, of(theirs[key] ?? "")])),

@@ -3,17 +3,17 @@
  * `fail` and `finish` to end a download.
  */
 import type {
-  CatalogueView, DownloadChange, DownloadState, DownloadView, EntryView, HubAccessView, ModelView,
-  News, TierView, TroubleView,
+  CatalogView, DownloadChange, DownloadState, DownloadView, EntryView, HubAccessView, ModelView,
+  AppEvent, TierView, HubErrorView,
 } from "../bindings";
-import * as made from "./catalogue";
+import * as made from "./catalog";
 import { models } from "./defaults";
 import * as sizes from "./tiers";
 
 const RATE = 24 * 2 ** 20;
 
-export class Shop {
-  catalogue: CatalogueView = made.catalogue();
+export class DownloadQueue {
+  catalog: CatalogView = made.catalog();
   tiers: TierView[] = sizes.tiers();
   found: EntryView[] = made.found();
   access: HubAccessView = made.hubAccess();
@@ -21,18 +21,18 @@ export class Shop {
 
   private last = 0;
 
-  constructor(private tell: (news: News) => void) {}
+  constructor(private emit: (event: AppEvent) => void) {}
 
   /** The current catalog, with the disk space that downloads will use. */
-  listed(): CatalogueView {
+  listed(): CatalogView {
     const going = this.downloads.filter((one) => !["paused", "done", "failed"].includes(one.state.state));
-    const disk_coming_bytes = going.reduce((sum, one) => sum + (one.total_bytes ?? 0) - one.done_bytes, 0);
-    return { ...this.catalogue, disk_coming_bytes };
+    const disk_reserved_bytes = going.reduce((sum, one) => sum + (one.total_bytes ?? 0) - one.done_bytes, 0);
+    return { ...this.catalog, disk_reserved_bytes };
   }
 
   install(key: string): void {
     if (this.downloads.some((one) => one.key === key && one.state.state !== "done")) return;
-    const entries = [...this.catalogue.entries, ...this.found.map((one) => made.hubEntry(one.id))];
+    const entries = [...this.catalog.entries, ...this.found.map((one) => made.hubEntry(one.id))];
     const entry = entries.find((one) => one.variants.some((variant) => variant.key === key));
     const variant = entry?.variants.find((one) => one.key === key);
     if (!entry || !variant) throw { code: "not_found" };
@@ -49,7 +49,7 @@ export class Shop {
     else if (change.change === "resume") this.set(id, { state: "waiting" });
     else {
       const others = this.downloads.filter((other) => other.id !== id);
-      this.downloads = [...others.slice(0, change.place), one, ...others.slice(change.place)];
+      this.downloads = [...others.slice(0, change.position), one, ...others.slice(change.position)];
     }
     this.begin();
   }
@@ -71,8 +71,8 @@ export class Shop {
     this.say();
   }
 
-  fail(id: number, because: TroubleView): void {
-    this.set(id, { state: "failed", because });
+  fail(id: number, error: HubErrorView): void {
+    this.set(id, { state: "failed", error });
   }
 
   /** Completes the download and returns its model. */
@@ -81,7 +81,7 @@ export class Shop {
     const model: ModelView = { ...models()[0]!, id: `/models/${one.key}`, name: one.name,
       is_chosen: false, entry: null, size_bytes: one.total_bytes ?? 0 };
     this.set(id, { state: "done", model: model.id });
-    this.catalogue = { ...this.catalogue, entries: this.catalogue.entries.map((entry) => ({
+    this.catalog = { ...this.catalog, entries: this.catalog.entries.map((entry) => ({
       ...entry, variants: entry.variants.map((variant) =>
         variant.key === one.key ? { ...variant, model: model.id } : variant),
     })) };
@@ -98,6 +98,6 @@ export class Shop {
   }
 
   private say(): void {
-    this.tell({ news: "downloads", downloads: this.downloads });
+    this.emit({ event: "downloads", downloads: this.downloads });
   }
 }

@@ -1,7 +1,7 @@
 /** The current pane. The app may select one when it shows the window. */
 import { PANES, type Pane } from "./pages";
 
-class Shown {
+class CurrentPane {
   pane = $state<Pane>("models");
   /** The id of the model whose settings are shown; null: the one in use. */
   model = $state<string | null>(null);
@@ -12,4 +12,4 @@ class Shown {
   }
 }
 
-export const shown = new Shown();
+export const currentPane = new CurrentPane();

@@ -1,8 +1,8 @@
 /** Translates codes of the app. */
 import { bytes, duration, number, t, type Key } from "../i18n";
-import type { Because, Failure, Limit } from "../ipc";
+import type { LimitReason, Failure, Limit } from "../ipc";
 
-export function because(reason: Because): string {
+export function because(reason: LimitReason): string {
   return t(`chat.because.${reason}`);
 }
 

@@ -1,15 +1,15 @@
 /** Texts for fits, speeds, sizes and errors of models. */
 import { bytes, duration, number, t, type Key } from "../i18n";
-import { catalogue } from "../i18n/catalogues";
+import { catalog } from "../i18n/catalogs";
 import type {
-  CatalogueView, DownloadView, EntryView, SpeedView, TroubleView, VariantView, VerdictView,
+  CatalogView, DownloadView, EntryView, SpeedView, HubErrorView, VariantView, VerdictView,
 } from "../ipc";
 import type { IconName } from "../parts/icons";
 
 /** How a fit is drawn. */
 export type Tone = "good" | "soft" | "warn" | "bad";
 
-export function verdictTone(verdict: VerdictView | null): Tone {
+export function fitTone(verdict: VerdictView | null): Tone {
   switch (verdict?.verdict) {
     case "fits": return "good";
     case "context": return "good";
@@ -23,7 +23,7 @@ export const toneIcon: Record<Tone, IconName | null> = {
   good: "check", soft: null, warn: "warning", bad: "close",
 };
 
-export function verdictText(verdict: VerdictView | null): string {
+export function fitText(verdict: VerdictView | null): string {
   switch (verdict?.verdict) {
     case "fits": return t("models.verdict.fits");
     case "context": return t("models.verdict.context", { tokens: number(verdict.tokens) });
@@ -52,30 +52,30 @@ export function sizeText(variant: VariantView): string {
 }
 
 /** The free space on the disk; with running downloads, the space after them. */
-export function diskText(list: CatalogueView): string {
+export function diskText(list: CatalogView): string {
   if (list.disk_free_bytes === null) return "";
-  const free = bytes(Math.max(0, list.disk_free_bytes - list.disk_coming_bytes));
-  return list.disk_coming_bytes > 0 ? t("models.disk.coming", { free }) : t("models.disk.free", { free });
+  const free = bytes(Math.max(0, list.disk_free_bytes - list.disk_reserved_bytes));
+  return list.disk_reserved_bytes > 0 ? t("models.disk.coming", { free }) : t("models.disk.free", { free });
 }
 
 /** `Q4_K_M · GGUF`. */
-export function packingText(variant: VariantView): string {
+export function variantText(variant: VariantView): string {
   return [variant.packing, variant.format.toUpperCase()].filter(Boolean).join(" · ");
 }
 
 /** SPDX identifiers for unlisted licenses are not useful to users. */
-export function licenceText(licence: string): string {
-  const named = licence.replace(/^LicenseRef-/i, "").replaceAll("-", " ");
-  return licence.startsWith("LicenseRef-") ? named : licence;
+export function licenseText(license: string): string {
+  const named = license.replace(/^LicenseRef-/i, "").replaceAll("-", " ");
+  return license.startsWith("LicenseRef-") ? named : license;
 }
 
 /** The suggested variant. */
-export function bestOf(entry: EntryView): VariantView | undefined {
+export function suggestedVariant(entry: EntryView): VariantView | undefined {
   return entry.variants[entry.best] ?? entry.variants[0];
 }
 
 /** The best fit of all variants. */
-export function bestVerdict(entry: EntryView): VerdictView | null {
+export function bestFit(entry: EntryView): VerdictView | null {
   const order = ["fits", "context", "others_close", "too_large"];
   const known = entry.variants.flatMap((variant) => (variant.verdict ? [variant.verdict] : []));
   const sorted = known.toSorted((a, b) => order.indexOf(a.verdict) - order.indexOf(b.verdict));
@@ -83,12 +83,12 @@ export function bestVerdict(entry: EntryView): VerdictView | null {
 }
 
 /** The text of a hub error. For an unknown code it is the English sentence of the app. */
-export function troubleText(trouble: TroubleView): string {
-  const key = `trouble.${trouble.code}`;
-  if (!(key in catalogue("en", "models"))) return trouble.reason;
-  const { needed_bytes, free_bytes } = trouble.values;
+export function hubErrorText(hubError: HubErrorView): string {
+  const key = `trouble.${hubError.code}`;
+  if (!(key in catalog("en", "models"))) return hubError.reason;
+  const { needed_bytes, free_bytes } = hubError.values;
   const values = Object.fromEntries(
-    Object.entries(trouble.values).map(([name, value]) => [name, String(value ?? "")]),
+    Object.entries(hubError.values).map(([name, value]) => [name, String(value ?? "")]),
   );
   return t(`models.${key}` as Key, {
     ...values,
@@ -125,9 +125,9 @@ export function downloadText(download: DownloadView): string {
     }
     case "verifying": return t("models.download.verifying");
     case "retrying": return t("models.download.retrying", {
-      reason: troubleText(state.because), time: duration(state.seconds) });
+      reason: hubErrorText(state.error), time: duration(state.seconds) });
     case "paused": return [t("models.download.paused"), amount].filter(Boolean).join(" · ");
     case "done": return t("models.download.done");
-    case "failed": return troubleText(state.because);
+    case "failed": return hubErrorText(state.error);
   }
 }

@@ -1,6 +1,6 @@
 /** The catalog of the fake app, on a Mac with 16 GB. */
 import type {
-  CatalogueView, DownloadView, EntryView, HubAccessView, TagView, TroubleView, VariantView,
+  CatalogView, DownloadView, EntryView, HubAccessView, TagView, HubErrorView, VariantView,
   VerdictView,
 } from "../bindings";
 import { GB } from "./defaults";
@@ -35,10 +35,10 @@ function entry(
   variants: VariantView[], change: Partial<EntryView> = {},
 ): EntryView {
   return {
-    id, name, family: name.split(" ")[0] ?? name, description, licence: "Apache-2.0", tags,
+    id, name, family: name.split(" ")[0] ?? name, description, license: "Apache-2.0", tags,
     source: `https://huggingface.co/models/${id}`, n_parameters: billions * 1e9,
     n_active_parameters: null, context_length: 40_960, is_users: false, is_from_hub: false,
-    n_fetched: null, variants, best: 0, ...change,
+    n_downloads: null, variants, best: 0, ...change,
   };
 }
 
@@ -57,7 +57,7 @@ export function entries(): EntryView[] {
     entry("gemma-3-4b", "Gemma 3 4B", ["chat"], 4.3,
       "Friendly and good in many languages. Weaker at code and sums.",
       [variant("gemma-3-4b", "mlx", "4-bit", 2.6), variant("gemma-3-4b", "gguf", "Q4_K_M", 2.5)],
-      { licence: "LicenseRef-Gemma", context_length: 131_072 }),
+      { license: "LicenseRef-Gemma", context_length: 131_072 }),
     entry("qwen3-8b", "Qwen3 8B", ["chat", "reasoning"], 8.2,
       "Noticeably better than the small ones at long texts and step-by-step questions.",
       [
@@ -70,21 +70,21 @@ export function entries(): EntryView[] {
     entry("phi-4", "Phi-4", ["chat", "reasoning"], 14.7,
       "Strong at sums and reasoning for its size. Mostly English.",
       [variant("phi-4", "mlx", "4-bit", 8.2), variant("phi-4", "mlx", "6-bit", 9.9)],
-      { licence: "MIT", context_length: 16_384 }),
+      { license: "MIT", context_length: 16_384 }),
     entry("qwen3-30b-a3b", "Qwen3 30B A3B", ["chat", "reasoning"], 30.5,
       "A mixture of experts: answers like a large model at the speed of a small one, and needs the memory of a large one.",
       [variant("qwen3-30b-a3b", "mlx", "4-bit", 17.2)], { n_active_parameters: 3.3e9 }),
     entry("llama-3.3-70b", "Llama 3.3 70B", ["chat"], 70.6,
       "Among the best open models for conversation. For computers with very much memory.",
       [variant("llama-3.3-70b", "mlx", "4-bit", 39.7)],
-      { licence: "LicenseRef-Llama-3.3", context_length: 131_072 }),
+      { license: "LicenseRef-Llama-3.3", context_length: 131_072 }),
     entry("nomic-embed", "Nomic Embed v1.5", ["embedding"], 0.14,
       "Finds texts that mean the same. It cannot talk.",
       [variant("nomic-embed", "gguf", "Q8_0", 0.15, { speed: null })], { context_length: 8192 }),
   ];
 }
 
-export function catalogue(): CatalogueView {
+export function catalog(): CatalogView {
   return {
     entries: entries(),
     recommended: [
@@ -92,15 +92,15 @@ export function catalogue(): CatalogueView {
       { purpose: "code", entry: "qwen2.5-coder-7b", variant: "qwen2.5-coder-7b@4-bit" },
       { purpose: "small", entry: "gemma-3-4b", variant: "gemma-3-4b@4-bit" },
     ],
-    pair: tiers().find((tier) => tier.is_here)?.pair ?? null,
-    memory_bytes: 16 * GB, room_bytes: ROOM, disk_free_bytes: 212 * GB, disk_coming_bytes: 0,
-    mistake: null,
+    pair: tiers().find((tier) => tier.is_this_computer)?.pair ?? null,
+    memory_bytes: 16 * GB, room_bytes: ROOM, disk_free_bytes: 212 * GB, disk_reserved_bytes: 0,
+    error: null,
     user_file: "~/Library/Application Support/Transom/models.toml",
   };
 }
 
 /** The catalog on a disk with this much space, of which downloads leave half a gigabyte. */
-export function onDisk(list: CatalogueView, gigabytes: number): CatalogueView {
+export function onDisk(list: CatalogView, gigabytes: number): CatalogView {
   const free = gigabytes * GB;
   const missing = (one: VariantView) =>
     one.model !== null || one.size_bytes === null ? 0 : one.size_bytes + 0.5 * GB - free;
@@ -112,9 +112,9 @@ export function onDisk(list: CatalogueView, gigabytes: number): CatalogueView {
 
 /** The results of a hub search; variants are added when one is opened. */
 export function found(): EntryView[] {
-  const one = (id: string, n_fetched: number): EntryView => ({
-    ...entry(id, id, [], 0, "", []), family: "", licence: "apache-2.0",
-    n_parameters: null, context_length: null, is_from_hub: true, n_fetched,
+  const one = (id: string, n_downloads: number): EntryView => ({
+    ...entry(id, id, [], 0, "", []), family: "", license: "apache-2.0",
+    n_parameters: null, context_length: null, is_from_hub: true, n_downloads,
     source: `https://huggingface.co/${id}`,
   });
   return [
@@ -141,7 +141,7 @@ export function download(id: number, key: string, name: string, total: number): 
   };
 }
 
-export function trouble(code: string, reason: string, values: TroubleView["values"] = {}): TroubleView {
+export function hubError(code: string, reason: string, values: HubErrorView["values"] = {}): HubErrorView {
   return { code, reason, values };
 }
 

@@ -1,7 +1,7 @@
 /** The content of the status line: the most important state and a few numbers. */
 import { bytes, fixed, percent, t } from "../i18n";
 import type { Stage, StatusView } from "../ipc";
-import { because } from "./words";
+import { because } from "./labels";
 
 export interface StatusLine {
   /** The current state. */
@@ -16,7 +16,7 @@ export interface StatusLine {
 /** `stage` is the stage of the visible response, if one is running. */
 export function statusLine(status: StatusView, stage: Stage | null, chosen: string): StatusLine {
   const memory = status.model?.memory_bytes ? [bytes(status.model.memory_bytes)] : [];
-  const waiting = status.n_waiting > 0 ? [t("chat.status.waiting", { n: status.n_waiting })] : [];
+  const waiting = status.n_queued > 0 ? [t("chat.status.waiting", { n: status.n_queued })] : [];
   const figures = [...waiting, ...memory];
   const line = (text: string, tone: StatusLine["tone"], fraction: number | null = null) =>
     ({ text, figures, tone, fraction });
@@ -24,7 +24,7 @@ export function statusLine(status: StatusView, stage: Stage | null, chosen: stri
   const { model } = status;
   if (status.held === "paused" || status.is_paused) return line(t("chat.status.paused"), "held");
   if (status.held) return line(t("chat.status.held", { reason: because(status.held) }), "held");
-  if (model && !model.is_ready && !model.is_leaving) {
+  if (model && !model.is_ready && !model.is_unloading) {
     const params = { model: model.name, percent: percent(model.load_fraction ?? 0) };
     const text = model.load_fraction === null
       ? t("chat.status.loading", params) : t("chat.status.loading_percent", params);
@@ -38,11 +38,11 @@ export function statusLine(status: StatusView, stage: Stage | null, chosen: stri
     figures.unshift(t("chat.status.speed", { speed: fixed(stage.tokens_per_second, 0) }));
   }
   if (stage || status.activity === "answering") return line(t("chat.status.answering"), "busy");
-  const reason = status.restraints[0];
-  if (reason && reason.because !== "setting" && reason.because !== "small_machine") {
-    return line(t("chat.status.restrained", { reason: because(reason.because) }), "calm");
+  const first = status.limits[0];
+  if (first && first.reason !== "setting" && first.reason !== "small_machine") {
+    return line(t("chat.status.restrained", { reason: because(first.reason) }), "calm");
   }
-  if (model?.is_leaving) return line(t("chat.status.leaving", { model: model.name }), "busy");
+  if (model?.is_unloading) return line(t("chat.status.leaving", { model: model.name }), "busy");
   // If another model is loaded, the selected one replaces it; its memory is not shown.
   if (model && chosen && model.name !== chosen) {
     return { ...line(t("chat.status.resting", { model: chosen }), "calm"), figures: waiting };

@@ -16,7 +16,7 @@ import enWelcome from "./en/welcome.json";
 /** A text, or one per plural category of its `n`. */
 export type Entry = string | { [category: string]: string };
 /** The texts of an area by key. */
-export type Catalogue = Record<string, Entry>;
+export type Catalog = Record<string, Entry>;
 
 const english = {
   chat: enChat,
@@ -47,10 +47,10 @@ export const LANGUAGES = {
 /** A language tag. */
 export type Language = keyof typeof LANGUAGES;
 
-const files = import.meta.glob<Catalogue>("./*/*.json", { eager: true, import: "default" });
+const files = import.meta.glob<Catalog>("./*/*.json", { eager: true, import: "default" });
 
 /** Returns the texts of one area in one language; empty if the file does not exist. */
-export function catalogue(language: Language, area: Area): Catalogue {
+export function catalog(language: Language, area: Area): Catalog {
   return files[`./${language}/${area}.json`] ?? {};
 }
 
