@@ -11,7 +11,7 @@ use crate::wire::{AboutView, DependencyView, HotkeyView};
 pub(crate) const LICENSES: &str = include_str!("../licenses.txt");
 
 /// The components listed first, with their versions from the lock file and their licenses.
-const PARTS: [(&str, Option<&str>, &str); 8] = [
+const DEPENDENCIES: [(&str, Option<&str>, &str); 8] = [
     ("MLX", option_env!("TRANSOM_VERSION_MLX_SYS"), "MIT"),
     (
         "llama.cpp",
@@ -54,11 +54,13 @@ pub(crate) fn view(
     has_tray: bool,
 ) -> AboutView {
     let hotkey = shell.hotkey.view();
-    let parts = PARTS.iter().map(|(name, version, license)| DependencyView {
-        name: (*name).to_owned(),
-        version: version.unwrap_or_default().to_owned(),
-        license: (*license).to_owned(),
-    });
+    let dependencies = DEPENDENCIES
+        .iter()
+        .map(|(name, version, license)| DependencyView {
+            name: (*name).to_owned(),
+            version: version.unwrap_or_default().to_owned(),
+            license: (*license).to_owned(),
+        });
     let is_wayland = matches!(hotkey, HotkeyView::Unavailable { .. });
     let missing = [
         (!has_tray, "tray"),
@@ -68,7 +70,7 @@ pub(crate) fn view(
     let missing = missing.iter().filter(|(is_missing, _)| *is_missing);
     AboutView {
         version: app.package_info().version.to_string(),
-        parts: parts.collect(),
+        dependencies: dependencies.collect(),
         data_folder: shell.data_folder.to_string_lossy().into_owned(),
         system: system(),
         chip: hardware.chip_name.clone(),
@@ -117,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_is_named_as_its_makers_do() {
+    fn the_name_of_the_system_is_read_from_its_files() {
         let debian = "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n";
         let name = pretty_name(debian);
         assert_eq!(name.as_deref(), Some("Debian GNU/Linux 12 (bookworm)"));
@@ -128,8 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn every_part_has_a_version_and_licences_are_there() {
-        for (name, version, license) in PARTS {
+    fn every_dependency_has_a_version_and_a_license() {
+        for (name, version, license) in DEPENDENCIES {
             assert!(version.is_some_and(|version| !version.is_empty()), "{name}");
             assert!(!license.is_empty(), "{name}");
         }

@@ -88,7 +88,7 @@ mod tests {
     fn about() -> AboutView {
         AboutView {
             version: "0.1.0".to_owned(),
-            parts: Vec::new(),
+            dependencies: Vec::new(),
             data_folder: format!("/people/{SECRET}/data"),
             system: "Debian 12".to_owned(),
             chip: "chip".to_owned(),

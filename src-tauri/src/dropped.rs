@@ -27,7 +27,7 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &DragDropEvent) {
             windows::raise(app, window);
             dropped(app.clone(), window, paths.clone());
         }
-        DragDropEvent::Leave => tell(app, window, DropView::Left),
+        DragDropEvent::Leave => send(app, window, DropView::Left),
         _ => {}
     }
 }
@@ -40,7 +40,7 @@ fn over(app: AppHandle, window: Window, paths: &[PathBuf]) {
         let name = name_of(&path);
         let kind = blocking(move || Ok(kind_of(window, &path))).await;
         let kind = kind.unwrap_or(DropKind::Other);
-        tell(&app, window, DropView::Over { name, kind });
+        send(&app, window, DropView::Over { name, kind });
     });
 }
 
@@ -74,7 +74,7 @@ fn text_of(path: &Path) -> Result<String, String> {
 
 fn dropped(app: AppHandle, window: Window, paths: Vec<PathBuf>) {
     if paths.is_empty() {
-        tell(&app, window, DropView::Left);
+        send(&app, window, DropView::Left);
         return;
     }
     tauri::async_runtime::spawn(async move {
@@ -89,7 +89,7 @@ fn dropped(app: AppHandle, window: Window, paths: Vec<PathBuf>) {
                 },
                 false => added(&app, path).await,
             };
-            tell(&app, window, drop);
+            send(&app, window, drop);
         }
     });
 }

@@ -17,7 +17,7 @@ use transom_supervisor::instance;
 use crate::arguments::{self, LaunchAction};
 use crate::backend::Backend;
 use crate::commands::{
-    app as app_commands, catalogue as catalog_commands, conversations_changed,
+    app as app_commands, catalog as catalog_commands, conversations_changed,
     models as model_commands,
 };
 use crate::hotkey::Registry;

@@ -55,7 +55,7 @@ fn activity(status: &Status) -> Activity {
     let is_loading = |phase: &PhaseStatus| {
         matches!(
             phase,
-            PhaseStatus::UsageRecorder | PhaseStatus::WaitingForRoom | PhaseStatus::Loading { .. }
+            PhaseStatus::Measuring | PhaseStatus::WaitingForRoom | PhaseStatus::Loading { .. }
         )
     };
     if phases.clone().any(is_answering) {

@@ -33,7 +33,7 @@ pub(crate) async fn models(app: AppHandle) -> CommandResult<Vec<ModelView>> {
     let names = views
         .iter()
         .map(|view| (view.id.clone(), view.name.clone()));
-    if backend.learn(names.collect()) {
+    if backend.remember_names(names.collect()) {
         draw_tray(&app);
     }
     Ok(views)
@@ -53,7 +53,7 @@ pub(crate) fn changed(app: &AppHandle) {
             Ok((names, read_added(shared.data_folder())))
         });
         let (names, added) = read.await?;
-        if backend.learn(names) {
+        if backend.remember_names(names) {
             draw_tray(&app);
         }
         if let Err(error) = added {
@@ -72,7 +72,7 @@ pub(crate) async fn choose_model(app: AppHandle, id: String) -> CommandResult<()
 pub(crate) async fn choose(app: AppHandle, id: String) -> CommandResult<()> {
     let (backend, model) = find(&app, id.clone()).await?;
     // Cached before the change of settings redraws the menu.
-    backend.learn([(id.clone(), model.title(&backend.model_source.catalog()))].into());
+    backend.remember_names([(id.clone(), model.title(&backend.model_source.catalog()))].into());
     let recent = models::add_recent(&backend.settings().recent_models, &id);
     change_settings(&app, json!({ "model": id, "recent_models": recent })).await?;
     app.state::<Shell>().send(&AppEvent::Models);

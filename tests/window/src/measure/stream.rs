@@ -1,7 +1,8 @@
-//! What drawing a streamed answer costs: processor time of the page's process, at fixed rates, with
-//! an empty and with a long answer before; in the browser, where the rate can be chosen.
+//! Measures the cost of drawing a streamed response: CPU time of the page's process, at fixed
+//! rates, after an empty and after a long response. It runs in the browser, where the rate can be
+//! set.
 //!
-//! The rate is in words, of which the gallery sends as many as an engine sends tokens.
+//! The rate is in words; the gallery sends as many words as an engine sends tokens.
 
 use super::Figure;
 use crate::desktop::Desktop;
@@ -9,7 +10,7 @@ use crate::failure::{Failure, Outcome, until};
 use crate::gallery::Gallery;
 use crate::processes;
 
-/// 50 kB are about so many words.
+/// About 50 kB.
 const LONG: u32 = 8_000;
 
 pub(super) async fn measure() -> Outcome<Vec<Figure>> {
@@ -29,7 +30,7 @@ pub(super) async fn measure() -> Outcome<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Processor time for 1,000 words, in each third of what is streamed.
+/// Returns the CPU time per 1,000 words, for each third of the stream.
 async fn costs(desktop: &Desktop, gallery: &Gallery, n_words: u32) -> Outcome<Vec<f64>> {
     let pages = desktop.processes_named(Gallery::PAGE_PROCESS);
     let cpu = || -> f64 {
@@ -45,7 +46,7 @@ async fn costs(desktop: &Desktop, gallery: &Gallery, n_words: u32) -> Outcome<Ve
     let mut marks = vec![(begun, cpu())];
     for third in 1..=3 {
         let wanted = begun + n_words * third / 3;
-        let now = until("the answer grows", async || {
+        let now = until("the response grows", async || {
             let now = gallery.n_words().await?;
             let seen = Failure::Wrong(format!("{now} words are there"));
             (now >= wanted).then_some(Some(now)).ok_or(seen)

@@ -1,17 +1,17 @@
-//! What a person does in the chat, in one place: where its parts are found is written here only.
+//! Actions of a user in the chat. Only this file knows the selectors of its parts.
 
 use transom_window_tests::page::keys;
 use transom_window_tests::{Failure, Outcome, Page, check, until};
 
-/// The answers that are shown, as the page says them, oldest first.
+/// Returns the texts of all visible responses, oldest first.
 pub(crate) async fn answers(chat: &Page) -> Outcome<Vec<String>> {
     chat.texts_of(ANSWERS).await
 }
 
-/// The text of an answer without what is around it.
+/// The text of a response without its surroundings.
 const ANSWERS: &str = "article .answer > .prose";
 
-/// The person's messages.
+/// Returns the user's messages.
 pub(crate) async fn questions(chat: &Page) -> Outcome<Vec<String>> {
     chat.texts_of("article .bubble").await
 }
@@ -25,11 +25,11 @@ pub(crate) async fn ask(chat: &Page, text: &str) -> Outcome {
     Ok(())
 }
 
-/// Asks, waits for the end, and returns the answer.
+/// Asks, waits for the end, and returns the response.
 pub(crate) async fn ask_to_the_end(chat: &Page, text: &str) -> Outcome<String> {
     let before = answers(chat).await?.len();
     ask(chat, text).await?;
-    until("an answer begins", async || {
+    until("a response starts", async || {
         Ok((answers(chat).await?.len() > before).then_some(()))
     })
     .await?;
@@ -37,27 +37,27 @@ pub(crate) async fn ask_to_the_end(chat: &Page, text: &str) -> Outcome<String> {
     last_answer(chat).await
 }
 
-/// Waits until nothing is written any more.
+/// Waits until no response is running.
 pub(crate) async fn until_ended(chat: &Page) -> Outcome {
     chat.by("button", "^Send").await.map(drop)
 }
 
-/// Waits until the last answer has at least so many characters, and returns it.
+/// Waits until the last response has at least this many characters, and returns it.
 pub(crate) async fn until_written(chat: &Page, n_chars: usize) -> Outcome<String> {
-    until("the answer grows", async || {
+    until("the response grows", async || {
         let last = answers(chat).await?.pop().unwrap_or_default();
         Ok((last.chars().count() >= n_chars).then_some(last))
     })
     .await
 }
 
-/// The newest answer.
+/// Returns the newest response.
 pub(crate) async fn last_answer(chat: &Page) -> Outcome<String> {
     let last = answers(chat).await?.pop();
-    last.ok_or_else(|| Failure::Wrong("no answer is shown".into()))
+    last.ok_or_else(|| Failure::Wrong("no response is shown".into()))
 }
 
-/// Fails unless one text begins with the other, blanks aside: what is kept is what was there.
+/// Fails unless `after` starts with `before`, ignoring whitespace.
 pub(crate) fn check_kept(before: &str, after: &str) -> Outcome {
     let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let (before, after) = (plain(before), plain(after));
@@ -66,8 +66,7 @@ pub(crate) fn check_kept(before: &str, after: &str) -> Outcome {
     })
 }
 
-/// The first half of what was seen of an answer that was still being written: its end may be drawn
-/// anew.
+/// Returns the first half of a running response, because its end may be drawn differently later.
 pub(crate) fn first_half(seen: &str) -> String {
     seen.chars().take(seen.chars().count() / 2).collect()
 }
@@ -80,7 +79,7 @@ pub(crate) async fn show_history(chat: &Page) -> Outcome {
     chat.by("textbox", "^Search$").await.map(drop)
 }
 
-/// Opens a chat from the list, by the beginning of its title.
+/// Opens a chat from the list, by the start of its title.
 pub(crate) async fn open_from_history(chat: &Page, title: &str) -> Outcome {
     show_history(chat).await?;
     until_listed(chat, title, true).await?;
@@ -90,10 +89,10 @@ pub(crate) async fn open_from_history(chat: &Page, title: &str) -> Outcome {
     chat.run(body, wanted).await.map(drop)
 }
 
-/// The rows of the history; the same titles stand elsewhere too.
+/// The rows of the history; other places show the same titles.
 const ROWS: &str = "nav [data-row]";
 
-/// Waits until the list has a chat whose title begins so, or has none.
+/// Waits until the list contains, or does not contain, a chat whose title starts with `title`.
 pub(crate) async fn until_listed(chat: &Page, title: &str, is_listed: bool) -> Outcome {
     let not = if is_listed { "a" } else { "no" };
     until(&format!("the list has {not} chat `{title}`"), async || {

@@ -1,29 +1,29 @@
-//! A test's whole surroundings: it opens the app, runs the test, and keeps evidence if it fails.
+//! The environment of a test: opens the app, runs the test, and saves artifacts if it fails.
 
 use std::time::Duration;
 
 use crate::app::App;
+use crate::artifacts;
 use crate::desktop::Desktop;
-use crate::evidence;
 use crate::failure::{Failure, Outcome};
 use crate::page::Page;
 
-/// What a test gets.
+/// The environment of a test.
 #[derive(Debug)]
-pub struct Stage {
+pub struct TestSetup {
     /// The desktop that it runs on.
     pub desktop: Desktop,
     app: Option<App>,
 }
 
-/// No test takes longer on any machine.
-const LONGEST: Duration = Duration::from_secs(180);
+/// The time limit of a test.
+const TEST_TIMEOUT: Duration = Duration::from_secs(180);
 
-impl Stage {
-    /// The app, which must be open.
+impl TestSetup {
+    /// Returns the app, which must be open.
     ///
     /// # Errors
-    /// When the test did not open it.
+    /// If the test has not opened it.
     pub fn app(&self) -> Outcome<&App> {
         self.app
             .as_ref()
@@ -33,33 +33,33 @@ impl Stage {
     /// Opens the app with its chat, and returns the chat's page.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// If the app does not start.
     pub async fn open(&mut self) -> Outcome<Page> {
         self.app = Some(App::open(&mut self.desktop).await?);
         self.window("chat").await
     }
 
-    /// Opens the app as a new user sees it, and returns the page of the chat.
+    /// Opens the app like a new user, and returns the chat's page.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// If the app does not start.
     pub async fn open_as_new(&mut self) -> Outcome<Page> {
         self.app = Some(App::start(&mut self.desktop, &["transom://chat"]).await?);
         self.window("chat").await
     }
 
-    /// The page of a window; waits until the app made it.
+    /// Returns the page of a window. Waits until the app creates it.
     ///
     /// # Errors
-    /// When it does not come.
+    /// If it does not appear.
     pub async fn window(&self, name: &str) -> Outcome<Page> {
         self.app()?.window(name).await
     }
 
-    /// Ends the app as a logout does, and opens it again.
+    /// Terminates the app like a logout, and opens it again.
     ///
     /// # Errors
-    /// When it does not end or come up.
+    /// If it does not exit or start.
     pub async fn restart(&mut self) -> Outcome<Page> {
         if let Some(app) = self.app.take() {
             app.quit(&self.desktop).await?;
@@ -67,10 +67,10 @@ impl Stage {
         self.open().await
     }
 
-    /// Ends the app as a crash does.
+    /// Kills the app like a crash.
     ///
     /// # Errors
-    /// When something of it stays.
+    /// If a process does not exit.
     pub async fn kill(&mut self) -> Outcome {
         match self.app.take() {
             Some(app) => app.kill(&self.desktop).await,
@@ -79,23 +79,23 @@ impl Stage {
     }
 }
 
-/// Runs a test on a desktop of its own.
+/// Runs a test on a separate desktop.
 ///
 /// # Panics
-/// When the test fails, naming the folder with the evidence.
-pub async fn on_stage(name: &str, test: impl AsyncFnOnce(&mut Stage) -> Outcome) {
+/// If the test fails. The message names the folder with the artifacts.
+pub async fn run_test(name: &str, test: impl AsyncFnOnce(&mut TestSetup) -> Outcome) {
     run(name, false, test).await;
 }
 
-/// The same with a panel that has a tray.
+/// Like [`run_test`], with a panel that has a tray.
 ///
 /// # Panics
-/// When the test fails, naming the folder with the evidence.
-pub async fn on_stage_with_tray(name: &str, test: impl AsyncFnOnce(&mut Stage) -> Outcome) {
+/// If the test fails. The message names the folder with the artifacts.
+pub async fn run_test_with_tray(name: &str, test: impl AsyncFnOnce(&mut TestSetup) -> Outcome) {
     run(name, true, test).await;
 }
 
-async fn run(name: &str, has_tray: bool, test: impl AsyncFnOnce(&mut Stage) -> Outcome) {
+async fn run(name: &str, has_tray: bool, test: impl AsyncFnOnce(&mut TestSetup) -> Outcome) {
     let mut desktop = match Desktop::start().await {
         Ok(desktop) => desktop,
         Err(failure) => panic!("{failure}\n(`cargo xtask setup` installs what tests need)"),
@@ -103,19 +103,19 @@ async fn run(name: &str, has_tray: bool, test: impl AsyncFnOnce(&mut Stage) -> O
     if has_tray && let Err(failure) = desktop.start_panel().await {
         panic!("{failure}\n(`cargo xtask setup` installs what tests need)");
     }
-    let mut stage = Stage { desktop, app: None };
-    let ended = async {
-        match tokio::time::timeout(LONGEST, test(&mut stage)).await {
-            Ok(ended) => ended,
+    let mut setup = TestSetup { desktop, app: None };
+    let result = async {
+        match tokio::time::timeout(TEST_TIMEOUT, test(&mut setup)).await {
+            Ok(result) => result,
             Err(_) => Err(Failure::Wrong(format!(
                 "the test took longer than {} s",
-                LONGEST.as_secs()
+                TEST_TIMEOUT.as_secs()
             ))),
         }
     }
     .await;
-    if let Err(failure) = ended {
-        let folder = evidence::keep(name, &stage.desktop, stage.app.as_ref(), &failure).await;
-        panic!("{failure}\n(what was seen is in {folder})");
+    if let Err(failure) = result {
+        let folder = artifacts::save(name, &setup.desktop, setup.app.as_ref(), &failure).await;
+        panic!("{failure}\n(artifacts are in {folder})");
     }
 }

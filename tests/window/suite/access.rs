@@ -1,15 +1,15 @@
-//! Who can use it, and what it reaches: axe's rules, the keyboard alone, and no network.
+//! Accessibility with axe and the keyboard, and no network requests.
 
 use std::fs;
 
 use serde_json::Value;
 use transom_window_tests::page::keys;
 use transom_window_tests::programs::checkout;
-use transom_window_tests::{Failure, Outcome, Page, check, on_stage, until};
+use transom_window_tests::{Failure, Outcome, Page, check, run_test, until};
 
-use crate::talk;
+use crate::actions;
 
-/// Runs axe-core in the page, and fails with what it found.
+/// Runs axe-core in the page, and fails with its violations.
 async fn check_with_axe(page: &Page, view: &str) -> Outcome {
     let script = checkout().join("ui/node_modules/axe-core/axe.min.js");
     let script = fs::read_to_string(&script)
@@ -29,29 +29,29 @@ async fn check_with_axe(page: &Page, view: &str) -> Outcome {
 }
 
 #[tokio::test]
-async fn axe_finds_nothing_in_any_view() {
-    on_stage("axe", async |stage| {
-        let chat = stage.open_as_new().await?;
+async fn axe_finds_no_violation_in_any_view() {
+    run_test("axe", async |setup| {
+        let chat = setup.open_as_new().await?;
         chat.by("button", "^Get Started$").await?;
         check_with_axe(&chat, "the welcome").await?;
         chat.click("button", "^Get Started$").await?;
         chat.by("textbox", "^Message$").await?;
         check_with_axe(&chat, "the empty chat").await?;
-        talk::ask_to_the_end(&chat, "What is a haiku?").await?;
+        actions::ask_to_the_end(&chat, "What is a haiku?").await?;
         check_with_axe(&chat, "a chat").await?;
         chat.click("button", "^Model: ").await?;
         check_with_axe(&chat, "the menu of models").await?;
         chat.type_text(keys::ESCAPE).await?;
-        talk::show_history(&chat).await?;
+        actions::show_history(&chat).await?;
         check_with_axe(&chat, "the history").await?;
 
-        stage.desktop.press("ctrl+space")?;
-        let prompt = stage.window("prompt").await?;
+        setup.desktop.press("ctrl+space")?;
+        let prompt = setup.window("prompt").await?;
         prompt.by("textbox", "").await?;
         check_with_axe(&prompt, "the quick prompt").await?;
 
-        stage.desktop.follow("transom://settings").await?;
-        let settings = stage.window("settings").await?;
+        setup.desktop.follow("transom://settings").await?;
+        let settings = setup.window("settings").await?;
         for pane in [
             "Models",
             "Model settings",
@@ -69,9 +69,9 @@ async fn axe_finds_nothing_in_any_view() {
 }
 
 #[tokio::test]
-async fn nothing_can_be_requested_from_the_network() {
-    on_stage("no_network", async |stage| {
-        let chat = stage.open().await?;
+async fn pages_cannot_send_network_requests() {
+    run_test("no_network", async |setup| {
+        let chat = setup.open().await?;
         let tried = chat
             .run_until_done(
                 "const blocked = [];
@@ -92,7 +92,7 @@ async fn nothing_can_be_requested_from_the_network() {
         check(expected == ["connect-src", "img-src", "refused"], || {
             format!("the policy stopped only these: {tried:?}")
         })?;
-        // And of its own accord the page asked for nothing but its own files.
+        // The page itself requested only its own files.
         let asked = chat
             .run(
                 "return performance.getEntriesByType('resource').map((e) => e.name);",
@@ -116,7 +116,7 @@ async fn nothing_can_be_requested_from_the_network() {
     .await;
 }
 
-/// Presses Tab until what has the focus matches; fails when it came round without.
+/// Presses Tab until the focused element matches; fails after a full round.
 async fn tab_to(page: &Page, wanted: &str) -> Outcome {
     for _ in 0..60 {
         let focused = page.focused().await?;
@@ -136,8 +136,8 @@ async fn tab_to(page: &Page, wanted: &str) -> Outcome {
 
 #[tokio::test]
 async fn the_main_flows_work_with_the_keyboard_alone() {
-    on_stage("keyboard", async |stage| {
-        let chat = stage.open_as_new().await?;
+    run_test("keyboard", async |setup| {
+        let chat = setup.open_as_new().await?;
         until("the welcome's button has the focus", async || {
             let focused = chat.focused().await?;
             (focused == "button: Get Started")
@@ -155,13 +155,13 @@ async fn the_main_flows_work_with_the_keyboard_alone() {
         .await?;
         chat.type_text("What is a haiku?").await?;
         chat.type_text(keys::ENTER).await?;
-        talk::until_written(&chat, 1).await?;
-        talk::until_ended(&chat).await?;
+        actions::until_written(&chat, 1).await?;
+        actions::until_ended(&chat).await?;
 
         tab_to(&chat, "^button: Regenerate").await?;
         chat.type_text(keys::ENTER).await?;
         chat.until_says("2 ?(/|of) ?2").await?;
-        talk::until_ended(&chat).await?;
+        actions::until_ended(&chat).await?;
         tab_to(&chat, "^button: Previous version").await?;
         chat.type_text(keys::ENTER).await?;
         chat.until_says("1 ?(/|of) ?2").await?;

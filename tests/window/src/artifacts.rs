@@ -1,4 +1,4 @@
-//! What a failed test leaves behind for whoever looks for the cause: pictures, texts and logs.
+//! Saves screenshots, texts and logs of a failed test.
 
 use std::fs;
 use std::path::Path;
@@ -10,8 +10,8 @@ use crate::failure::{Failure, Outcome};
 use crate::programs;
 use crate::{picture, screen};
 
-/// Saves all that can be had under `target/window-tests/NAME`, and returns the folder's path.
-pub async fn keep(name: &str, desktop: &Desktop, app: Option<&App>, failure: &Failure) -> String {
+/// Saves everything available under `target/window-tests/NAME`, and returns the folder's path.
+pub async fn save(name: &str, desktop: &Desktop, app: Option<&App>, failure: &Failure) -> String {
     let Ok(target) = programs::target_folder() else {
         return "no folder: the target folder was not found".to_owned();
     };
@@ -19,12 +19,12 @@ pub async fn keep(name: &str, desktop: &Desktop, app: Option<&App>, failure: &Fa
     let _ = fs::remove_dir_all(&folder);
     let _ = fs::create_dir_all(&folder);
     let _ = fs::write(folder.join("failure.txt"), failure.to_string());
-    // Before the pages are asked, for they may be why it failed.
+    // Before reading the pages, because they may be the cause of the failure.
     let _ = save_screen(desktop, &folder.join("screen.png"));
     let _ = save_processes(desktop, &folder.join("processes.txt"));
     if let Some(app) = app {
-        let patience = Duration::from_secs(20);
-        let _ = tokio::time::timeout(patience, save_pages(app, &folder)).await;
+        let timeout = Duration::from_secs(20);
+        let _ = tokio::time::timeout(timeout, save_pages(app, &folder)).await;
     }
     for log in fs::read_dir(desktop.logs()).into_iter().flatten().flatten() {
         let _ = fs::copy(log.path(), folder.join(log.file_name()));

@@ -1,22 +1,22 @@
-//! The ground that the other tests stand on: a desktop of our own, and a browser on it.
+//! Tests of the test environment: a separate desktop, and a browser on it.
 
 use transom_window_tests::gallery::Gallery;
-use transom_window_tests::{check, on_stage, processes, until};
+use transom_window_tests::{check, processes, run_test, until};
 
 #[tokio::test]
-async fn a_desktop_of_our_own_takes_keys_and_leaves_nothing_behind() {
+async fn a_test_desktop_takes_keys_and_leaves_no_process() {
     let mut left = Vec::new();
-    on_stage("the_desktop", async |stage| {
-        let other = stage.desktop.command("xev");
-        let other = stage.desktop.start_child(other, "start a program")?;
+    run_test("the_desktop", async |setup| {
+        let other = setup.desktop.command("xev");
+        let other = setup.desktop.start_child(other, "start a program")?;
         until("its window has the focus", async || {
-            let window = stage.desktop.active_window()?;
+            let window = setup.desktop.active_window()?;
             Ok((!window.is_empty()).then_some(()))
         })
         .await?;
-        let browser = Gallery::open(&mut stage.desktop).await?;
+        let browser = Gallery::open(&mut setup.desktop).await?;
         browser.resize(500, 400).await?;
-        left = stage.desktop.processes();
+        left = setup.desktop.processes();
         check(left.iter().any(|process| process.pid == other), || {
             format!("a program is not among those of the desktop: {left:?}")
         })

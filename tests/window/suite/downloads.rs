@@ -1,4 +1,4 @@
-//! Models from a hub: fetched, used, failed, gone on with, and removed; and the user's own list.
+//! Models from a hub: downloaded, used, failed, resumed and removed; and the user's catalog.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use serde_json::Value;
 use transom_window_tests::drag::Drag;
 use transom_window_tests::hub::{self, FULL_NAME, Hub, NAME};
 use transom_window_tests::models;
-use transom_window_tests::{Failure, Outcome, Page, Stage, check, on_stage, until};
+use transom_window_tests::{Failure, Outcome, Page, TestSetup, check, run_test, until};
 
-use crate::talk;
+use crate::actions;
 
-/// The models pane, with the row of the hub's model in sight.
-async fn pane(stage: &Stage) -> Outcome<Page> {
-    stage.desktop.follow("transom://settings").await?;
-    let settings = stage.window("settings").await?;
+/// Opens the models pane and searches the hub's model.
+async fn models_pane(setup: &TestSetup) -> Outcome<Page> {
+    setup.desktop.follow("transom://settings").await?;
+    let settings = setup.window("settings").await?;
     settings.click("tab", "^Models$").await?;
     let field = settings.by("searchbox|textbox", "^Search models$").await?;
     field.clear().await?;
@@ -23,15 +23,15 @@ async fn pane(stage: &Stage) -> Outcome<Page> {
     Ok(settings)
 }
 
-/// Begins to fetch the hub's model.
-async fn get(stage: &Stage) -> Outcome<Page> {
-    let settings = pane(stage).await?;
+/// Starts to download the hub's model.
+async fn start_download(setup: &TestSetup) -> Outcome<Page> {
+    let settings = models_pane(setup).await?;
     settings.click("button", "^Download Tiny").await?;
     settings.until_says("Downloads").await?;
     Ok(settings)
 }
 
-/// How far a download is, in per cent.
+/// Returns the progress of a download in percent.
 async fn progress(settings: &Page) -> Outcome<u64> {
     let body = "return document.querySelector('[role=progressbar]')?.ariaValueNow \
                 ?? document.querySelector('[role=progressbar]')?.getAttribute('aria-valuenow');";
@@ -40,8 +40,8 @@ async fn progress(settings: &Page) -> Outcome<u64> {
     now.ok_or_else(|| Failure::Wrong("no progress is shown".into()))
 }
 
-/// Waits until a download is further than so many per cent.
-async fn beyond(settings: &Page, least: u64) -> Outcome<u64> {
+/// Waits until a download has more than this percentage.
+async fn until_progress_above(settings: &Page, least: u64) -> Outcome<u64> {
     until("the download goes on", async || {
         let now = progress(settings).await?;
         let seen = Failure::Wrong(format!("{now} %"));
@@ -51,13 +51,13 @@ async fn beyond(settings: &Page, least: u64) -> Outcome<u64> {
 }
 
 #[tokio::test]
-async fn a_model_is_fetched_used_and_removed_in_the_window() {
-    on_stage("a_model_is_fetched", async |stage| {
-        let _hub = Hub::start(&stage.desktop, &[])?;
-        let chat = stage.open().await?;
-        let settings = get(stage).await?;
+async fn a_model_is_downloaded_used_and_removed() {
+    run_test("a_model_is_fetched", async |setup| {
+        let _hub = Hub::start(&setup.desktop, &[])?;
+        let chat = setup.open().await?;
+        let settings = start_download(setup).await?;
         settings.by("button", "^Use Tiny").await?;
-        let folder = hub::folder_of(&stage.desktop);
+        let folder = hub::folder_of(&setup.desktop);
         check(folder.join("config.json").is_file(), || {
             format!("{} has no model", folder.display())
         })?;
@@ -65,7 +65,7 @@ async fn a_model_is_fetched_used_and_removed_in_the_window() {
         chat.until_says("Tiny · 4-bit is ready").await?;
         chat.click("button", "^Use Now$").await?;
         chat.by("button", "^Model: Tiny · 4-bit").await?;
-        talk::ask_to_the_end(&chat, "What is the capital of France?").await?;
+        actions::ask_to_the_end(&chat, "What is the capital of France?").await?;
         chat.by("article", &format!("^Response from {FULL_NAME}"))
             .await?;
 
@@ -78,7 +78,7 @@ async fn a_model_is_fetched_used_and_removed_in_the_window() {
         settings.until_says(r"freed \d+ MB").await?;
         check(!folder.exists(), || "the model's folder stayed".into())?;
         chat.by("button", "^Model: Starter").await?;
-        talk::ask_to_the_end(&chat, "What is a haiku?")
+        actions::ask_to_the_end(&chat, "What is a haiku?")
             .await
             .map(drop)
     })
@@ -86,11 +86,11 @@ async fn a_model_is_fetched_used_and_removed_in_the_window() {
 }
 
 #[tokio::test]
-async fn a_download_that_failed_says_why_and_goes_on_when_told() {
-    on_stage("a_download_that_failed", async |stage| {
-        let _hub = Hub::start(&stage.desktop, &["resolve:status=403*1"])?;
-        let chat = stage.open().await?;
-        let settings = get(stage).await?;
+async fn a_failed_download_shows_the_reason_and_can_be_retried() {
+    run_test("a_download_that_failed", async |setup| {
+        let _hub = Hub::start(&setup.desktop, &["resolve:status=403*1"])?;
+        let chat = setup.open().await?;
+        let settings = start_download(setup).await?;
         settings.until_says("denied access").await?;
         chat.until_says("Can.t download").await?;
         settings.click("button", "^Try Again$").await?;
@@ -100,12 +100,12 @@ async fn a_download_that_failed_says_why_and_goes_on_when_told() {
     .await;
 }
 
-/// Bytes that the journals below a folder say are there.
-fn noted_bytes(folder: &Path) -> u64 {
+/// Returns the bytes that the journals below a folder have recorded.
+fn recorded_bytes(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let of = |path: PathBuf| -> u64 {
+    let bytes_of = |path: PathBuf| -> u64 {
         if path.is_dir() {
-            return noted_bytes(&path);
+            return recorded_bytes(&path);
         }
         let is_journal = path.extension().is_some_and(|end| end == "journal");
         let text = fs::read(&path).ok().filter(|_| is_journal);
@@ -115,26 +115,26 @@ fn noted_bytes(folder: &Path) -> u64 {
         let ranges = ranges.unwrap_or_default();
         ranges.iter().map(|(start, end)| end - start).sum()
     };
-    entries.map(|entry| of(entry.path())).sum()
+    entries.map(|entry| bytes_of(entry.path())).sum()
 }
 
 #[tokio::test]
-async fn dismissing_a_failed_download_keeps_what_came_of_it() {
-    on_stage("dismissing_a_download", async |stage| {
+async fn dismissing_a_failed_download_keeps_its_data() {
+    run_test("dismissing_a_download", async |setup| {
         let _hub = Hub::start(
-            &stage.desktop,
+            &setup.desktop,
             &["blob:drop=3000000*1", "blob:status=403*5"],
         )?;
-        let chat = stage.open().await?;
-        let settings = get(stage).await?;
+        let chat = setup.open().await?;
+        let settings = start_download(setup).await?;
         chat.until_says("Can.t download").await?;
-        let parts = stage.desktop.data().join("models/.downloads");
-        let before = noted_bytes(&parts);
+        let parts = setup.desktop.data().join("models/.downloads");
+        let before = recorded_bytes(&parts);
         check(before > 0, || "nothing had come of it".into())?;
         chat.click("button", "^Dismiss$").await?;
         chat.until_gone("alert", "Can.t download").await?;
         settings.by("button", "^Try Again$").await?;
-        let after = noted_bytes(&parts);
+        let after = recorded_bytes(&parts);
         check(after == before, || {
             format!("{before} bytes had come, and {after} are left")
         })?;
@@ -146,27 +146,27 @@ async fn dismissing_a_failed_download_keeps_what_came_of_it() {
 }
 
 #[tokio::test]
-async fn a_download_goes_on_from_where_it_was_after_the_app_was_killed() {
-    on_stage("a_download_goes_on", async |stage| {
-        let _hub = Hub::start(&stage.desktop, &["blob:slow=300000"])?;
-        stage.open().await?;
-        get(stage).await?;
+async fn a_download_resumes_after_the_app_was_killed() {
+    run_test("a_download_goes_on", async |setup| {
+        let _hub = Hub::start(&setup.desktop, &["blob:slow=300000"])?;
+        setup.open().await?;
+        start_download(setup).await?;
         until("an eighth of it is surely on the disk", async || {
-            let bytes = noted_bytes(&stage.desktop.data().join("models/.downloads"));
+            let bytes = recorded_bytes(&setup.desktop.data().join("models/.downloads"));
             let seen = Failure::Wrong(format!("{bytes} bytes"));
             (bytes > 2_500_000).then_some(Some(())).ok_or(seen)
         })
         .await?;
-        stage.kill().await?;
+        setup.kill().await?;
         check(
-            !hub::folder_of(&stage.desktop)
+            !hub::folder_of(&setup.desktop)
                 .join("model.safetensors")
                 .exists(),
             || "a part of a model lies in its place".into(),
         )?;
 
-        stage.open().await?;
-        let settings = pane(stage).await?;
+        setup.open().await?;
+        let settings = models_pane(setup).await?;
         let first = until("the download is shown", async || {
             progress(&settings).await.map(Some)
         })
@@ -179,31 +179,31 @@ async fn a_download_goes_on_from_where_it_was_after_the_app_was_killed() {
 }
 
 #[tokio::test]
-async fn a_list_that_changes_disturbs_neither_a_download_nor_an_answer() {
-    on_stage("a_list_that_changes", async |stage| {
-        let _hub = Hub::start(&stage.desktop, &["blob:slow=700000"])?;
-        models::add(&stage.desktop)?;
-        let chat = stage.open().await?;
+async fn a_catalog_change_affects_neither_a_download_nor_a_response() {
+    run_test("a_list_that_changes", async |setup| {
+        let _hub = Hub::start(&setup.desktop, &["blob:slow=700000"])?;
+        models::add(&setup.desktop)?;
+        let chat = setup.open().await?;
         models::choose(&chat, models::TALKATIVE).await?;
-        let settings = get(stage).await?;
-        let before = beyond(&settings, 2).await?;
-        talk::ask(&chat, "Tell me a story.").await?;
-        let written = talk::until_written(&chat, 20).await?.len();
+        let settings = start_download(setup).await?;
+        let before = until_progress_above(&settings, 2).await?;
+        actions::ask(&chat, "Tell me a story.").await?;
+        let written = actions::until_written(&chat, 20).await?.len();
 
-        let wrong = format!("{}\n[[model]]\nname = 7\n", hub::LIST);
-        hub::write_list(&stage.desktop, &wrong)?;
+        let wrong = format!("{}\n[[model]]\nname = 7\n", hub::CATALOG);
+        hub::write_catalog(&setup.desktop, &wrong)?;
         settings
             .until_says(r"models\.toml, line \d+, column \d+")
             .await?;
         settings.by("button", "^More about Tiny$").await?;
-        let renamed = hub::LIST.replace("For tests only.", "Another description.");
-        hub::write_list(&stage.desktop, &renamed)?;
+        let renamed = hub::CATALOG.replace("For tests only.", "Another description.");
+        hub::write_catalog(&setup.desktop, &renamed)?;
         settings.until_says("Another description").await?;
         settings.until_gone("alert", "models").await?;
 
-        talk::until_written(&chat, written + 40).await?;
+        actions::until_written(&chat, written + 40).await?;
         chat.by("button", "^Stop").await?;
-        beyond(&settings, before).await?;
+        until_progress_above(&settings, before).await?;
         chat.click("button", "^Stop").await?;
         settings.click("button", "^Cancel Tiny").await?;
         settings.by("button", "^Download Tiny").await?;
@@ -213,14 +213,14 @@ async fn a_list_that_changes_disturbs_neither_a_download_nor_an_answer() {
 }
 
 #[tokio::test]
-async fn the_welcome_proposes_a_model_for_this_machine() {
-    on_stage("the_welcome_proposes", async |stage| {
-        let _hub = Hub::start(&stage.desktop, &[])?;
-        let chat = stage.open_as_new().await?;
+async fn the_welcome_recommends_a_model_for_this_machine() {
+    run_test("the_welcome_proposes", async |setup| {
+        let _hub = Hub::start(&setup.desktop, &[])?;
+        let chat = setup.open_as_new().await?;
         chat.until_says("Recommended: ").await?;
         chat.by("button", "^Download ").await?;
         chat.click("button", "^Get Started$").await?;
-        talk::ask_to_the_end(&chat, "What is a haiku?")
+        actions::ask_to_the_end(&chat, "What is a haiku?")
             .await
             .map(drop)
     })
@@ -229,16 +229,16 @@ async fn the_welcome_proposes_a_model_for_this_machine() {
 
 #[tokio::test]
 async fn a_model_in_the_folder_of_another_app_is_used_in_place() {
-    on_stage("another_app_s_model", async |stage| {
-        let theirs = stage
+    run_test("another_app_s_model", async |setup| {
+        let theirs = setup
             .desktop
             .home()
             .join("user/.lmstudio/models/someone/theirs");
         let starter = transom_window_tests::programs::checkout().join("assets/starter");
         models::copy(&starter, &theirs).map_err(Failure::doing("fill LM Studio's folder"))?;
-        stage.open().await?;
-        stage.desktop.follow("transom://settings").await?;
-        let settings = stage.window("settings").await?;
+        setup.open().await?;
+        setup.desktop.follow("transom://settings").await?;
+        let settings = setup.window("settings").await?;
         settings.until_says("From LM Studio").await?;
         check(settings.find("button", "^Remove ").await?.is_none(), || {
             "it offers to remove what is another app's".into()
@@ -252,23 +252,23 @@ async fn a_model_in_the_folder_of_another_app_is_used_in_place() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_dropped_is_on_the_list_and_what_is_none_is_refused() {
-    on_stage("a_model_is_dropped", async |stage| {
-        let outside = stage.desktop.home().join("user/Dropped");
+async fn a_dropped_model_is_added_and_other_files_are_refused() {
+    run_test("a_model_is_dropped", async |setup| {
+        let outside = setup.desktop.home().join("user/Dropped");
         let starter = transom_window_tests::programs::checkout().join("assets/starter");
         models::copy(&starter, &outside).map_err(Failure::doing("make a model"))?;
-        let film = stage.desktop.home().join("user/Holiday.mov");
+        let film = setup.desktop.home().join("user/Holiday.mov");
         fs::write(&film, "moving").map_err(Failure::doing("make a film"))?;
-        stage.open().await?;
-        stage.desktop.follow("transom://settings").await?;
-        let settings = stage.window("settings").await?;
+        setup.open().await?;
+        setup.desktop.follow("transom://settings").await?;
+        let settings = setup.window("settings").await?;
         settings.by("heading", "^Installed$").await?;
         until("the settings have the keyboard", async || {
             Ok(settings.has_keyboard().await?.then_some(()))
         })
         .await?;
 
-        let drag = Drag::over(&stage.desktop, &film).await?;
+        let drag = Drag::over(&setup.desktop, &film).await?;
         settings
             .until_says(r"Holiday\.mov can.t be used here")
             .await?;
@@ -277,7 +277,7 @@ async fn a_model_that_is_dropped_is_on_the_list_and_what_is_none_is_refused() {
             .by("alert", r"Holiday\.mov can.t be used here")
             .await?;
 
-        let drag = Drag::over(&stage.desktop, &outside).await?;
+        let drag = Drag::over(&setup.desktop, &outside).await?;
         settings.until_says("Drop to add Dropped").await?;
         drag.drop().await?;
         settings.until_says("Added Dropped").await?;
@@ -292,11 +292,11 @@ async fn a_model_that_is_dropped_is_on_the_list_and_what_is_none_is_refused() {
 }
 
 #[tokio::test]
-async fn which_models_suit_which_mac_is_one_click_away() {
-    on_stage("which_mac", async |stage| {
-        stage.open().await?;
-        stage.desktop.follow("transom://settings").await?;
-        let settings = stage.window("settings").await?;
+async fn the_table_of_models_by_memory_size_opens_with_one_click() {
+    run_test("which_mac", async |setup| {
+        setup.open().await?;
+        setup.desktop.follow("transom://settings").await?;
+        let settings = setup.window("settings").await?;
         settings.click("tab", "^Models$").await?;
         settings.click("button", "^Models by Memory Size").await?;
         settings.by("table", "^Models by memory size$").await?;
@@ -309,7 +309,7 @@ async fn which_models_suit_which_mac_is_one_click_away() {
             let is_there = rows.iter().any(|row| row.starts_with(size));
             check(is_there, || format!("{size} is not among {rows:?}"))?;
         }
-        stage.desktop.press("Escape")?;
+        setup.desktop.press("Escape")?;
         settings
             .until_gone("table", "^Models by memory size")
             .await?;
