@@ -8,7 +8,7 @@ import { transcript } from "../state/transcript.svelte";
 
 export interface ChatActions {
   begin: () => void;
-  beside: (by: number) => void;
+  neighbor: (by: number) => void;
   focus: () => void;
 }
 
@@ -20,8 +20,8 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     ["Mod+Shift+C", copyAnswer],
     ["Mod+Shift+S", toggleHistory],
     ["Mod+F", search],
-    ["Mod+[", () => actions.beside(-1)],
-    ["Mod+]", () => actions.beside(1)],
+    ["Mod+[", () => actions.neighbor(-1)],
+    ["Mod+]", () => actions.neighbor(1)],
     ["Mod+End", () => (transcript.jumps += 1)],
     ["Mod+Shift+M", () => document.querySelector<HTMLElement>("[data-model-menu]")?.click()],
     ["Mod+Shift+P", pin],

@@ -27,7 +27,7 @@ afterEach(async () => {
   document.body.replaceChildren();
 });
 
-describe("for assistive technology nothing is wrong in", () => {
+describe("axe finds no violation in", () => {
   it.each(states.map((state) => [state.name, state] as const))("%s", async (_name, state) => {
     innerWidth = 420;
     const ipc = new FakeIpc();

@@ -16,14 +16,14 @@ export function wait(milliseconds: number): Promise<void> {
  */
 export async function claim(state: { name: string; shows: string }): Promise<void> {
   for (let tries = 0; tries < 40; tries++) {
-    if (said().includes(state.shows)) return;
+    if (text().includes(state.shows)) return;
     await wait(50);
   }
-  throw new Error(`the state ${state.name} does not show “${state.shows}” but: ${said().slice(0, 500)}`);
+  throw new Error(`the state ${state.name} does not show “${state.shows}” but: ${text().slice(0, 500)}`);
 }
 
 /** Returns all text of the page, for eyes and screen readers. */
-function said(): string {
+function text(): string {
   const named = ["aria-label", "title", "placeholder"];
   const names = [...document.querySelectorAll<HTMLElement>("body *")].flatMap((element) =>
     named.flatMap((name) => element.getAttribute(name) ?? []));

@@ -17,7 +17,7 @@ function pressed(keys: string): KeyboardEvent {
 }
 
 describe("the sheet of shortcuts", () => {
-  it("lists no key of the quick prompt that does nothing there", () => {
+  it("lists only keys that work in the quick prompt", () => {
     const prompt = shortcutGroups("").find((group) => group.title === "prompt.shortcut.group")!;
     // These two are typed as text.
     const typed = ["Shift+Enter", "/"];
@@ -30,7 +30,7 @@ describe("the sheet of shortcuts", () => {
     }
   });
 
-  it("names the shortcut that works everywhere only where there is one", () => {
+  it("lists the global shortcut only if there is one", () => {
     expect(shortcutGroups("Alt+Space")[0]!.title).toBe("help.everywhere");
     expect(shortcutGroups("").map((group) => group.title)).not.toContain("help.everywhere");
   });

@@ -32,12 +32,12 @@ describe.each(others)("%s", (language) => {
     expect(Object.keys(catalog(language, area)).sort()).toEqual(keys);
   });
 
-  it.each(AREAS)("fills the same places in %s", (area) => {
+  it.each(AREAS)("has the same placeholders in %s", (area) => {
     const found = compare(language, area, allPlaces);
     expect(found.theirs).toEqual(found.english);
   });
 
-  it.each(AREAS)("has a text for every plural of its own in %s", (area) => {
+  it.each(AREAS)("has a text for each of its plural forms in %s", (area) => {
     const categories = new Intl.PluralRules(language).resolvedOptions().pluralCategories;
     for (const [key, entry] of Object.entries(catalog(language, area))) {
       const isPlural = typeof catalog("en", area)[key] !== "string";
@@ -49,7 +49,7 @@ describe.each(others)("%s", (language) => {
     }
   });
 
-  it.each(AREAS)("leaves nothing of %s in English, but for what is the same", (area) => {
+  it.each(AREAS)("has no English text in %s that is not listed as equal", (area) => {
     const allowed: string[] = (same as Record<string, string[]>)[language] ?? [];
     const untranslated = Object.entries(catalog(language, area))
       .filter(([key, entry]) => {
@@ -61,7 +61,7 @@ describe.each(others)("%s", (language) => {
     expect(untranslated).toEqual([]);
   });
 
-  it("lists as the same only what is", () => {
+  it("lists only equal texts as equal", () => {
     for (const path of (same as Record<string, string[]>)[language] ?? []) {
       const dot = path.indexOf(".");
       const [area, key] = [path.slice(0, dot) as Area, path.slice(dot + 1)];

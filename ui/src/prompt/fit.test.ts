@@ -28,7 +28,7 @@ beforeEach(() => {
 });
 afterEach(() => end());
 
-it("asks for what is missing, and gives back what is too much", () => {
+it("requests missing height, and releases extra height", () => {
   end = fitWindow(part(200, 260.2));
   document.dispatchEvent(new Event("visibilitychange"));
   document.dispatchEvent(new Event("visibilitychange"));
@@ -39,13 +39,13 @@ it("asks for what is missing, and gives back what is too much", () => {
   expect(asked()).toEqual([361, 150]);
 });
 
-it("ends where scrolling begins", () => {
+it("ends at the height where scrolling starts", () => {
   end = fitWindow(part(200, 5000));
   document.dispatchEvent(new Event("visibilitychange"));
   expect(asked()).toEqual([560]);
 });
 
-it("makes room for a sheet, and takes it back", () => {
+it("grows for a sheet, and shrinks after it", () => {
   end = fitWindow(part(200, 100));
   const close = fitSheet();
   expect(asked()).toEqual([560]);

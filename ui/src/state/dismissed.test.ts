@@ -6,8 +6,8 @@ import { dismissed } from "./dismissed.svelte";
 const inState = (state: DownloadState) => ({ ...download(1, "a@4-bit", "A", 100), state });
 const failed = inState({ state: "failed", error: hubError("unreachable", "no network", {}) });
 
-describe("a failed download that was dismissed", () => {
-  it("is told again only after it failed again", () => {
+describe("a dismissed failed download", () => {
+  it("is shown again only after it failed again", () => {
     dismissed.add(failed);
     dismissed.update([failed]);
     expect(dismissed.has(failed)).toBe(true);

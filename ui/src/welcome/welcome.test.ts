@@ -33,7 +33,7 @@ function called(name: string): unknown[][] {
 }
 
 describe("the welcome", () => {
-  it("says where it lives, the shortcut, and that all stays here; then never comes again", async () => {
+  it("explains menu bar, shortcut and privacy, and appears only once", async () => {
     await open();
     screen.getByText("In the menu bar");
     screen.getByText("⌥");
@@ -45,13 +45,13 @@ describe("the welcome", () => {
     await waitFor(() => expect(onDone).toHaveBeenCalledOnce());
   });
 
-  it("lets go though the disk refuses", async () => {
+  it("closes even if the disk refuses", async () => {
     await open((fake) => fake.refuse("updateSettings", { code: "storage", reason: "full" }));
     await fireEvent.click(screen.getByRole("button", { name: "Get Started" }));
     await waitFor(() => expect(onDone).toHaveBeenCalledOnce());
   });
 
-  it("tells of a shortcut that another program has, and follows when another is chosen", async () => {
+  it("says that another program uses the shortcut, and follows a new choice", async () => {
     await open((fake) => (fake.aboutView = {
       ...fake.aboutView, platform: "linux", hotkey: { hotkey: "taken", shortcut: "Ctrl+Space" },
     }));
@@ -65,14 +65,14 @@ describe("the welcome", () => {
     await screen.findByText(/Press the shortcut in any app/);
   });
 
-  it("does not point to a tray that is not there", async () => {
+  it("does not mention a missing tray", async () => {
     await open((fake) => (fake.aboutView = { ...fake.aboutView, platform: "linux", missing: ["tray"] }));
     screen.getByText(/This session doesn’t show tray icons/);
   });
 });
 
-describe("the model that the welcome proposes", () => {
-  it("is named with its size and speed, and fetched with one button while the starter answers", async () => {
+describe("the model that the welcome recommends", () => {
+  it("is shown with size and speed, and downloaded with one button", async () => {
     await open();
     await screen.findByText("Recommended: Qwen3 8B");
     screen.getByText(/4\.6 GB · 13–20 tokens\/s/);
@@ -83,7 +83,7 @@ describe("the model that the welcome proposes", () => {
     await waitFor(() => expect(screen.getByRole("progressbar").getAttribute("aria-valuenow")).toBe("25"));
   });
 
-  it("is not fetched where the disk has no room for it", async () => {
+  it("is not downloaded if the disk is too full", async () => {
     await open((fake) => {
       fake.downloadQueue.catalog = onDisk(fake.downloadQueue.catalog, 4.2);
     });
@@ -91,7 +91,7 @@ describe("the model that the welcome proposes", () => {
     expect(screen.queryByRole("button", { name: /^Download / })).toBeNull();
   });
 
-  it("is not proposed when it is here already", async () => {
+  it("is not shown if it is installed", async () => {
     await open((fake) => {
       const { catalog } = fake.downloadQueue;
       fake.downloadQueue.catalog = { ...catalog, recommended: [

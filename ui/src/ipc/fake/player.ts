@@ -30,7 +30,7 @@ export class Player {
   private at = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
   /** The text of the current piece so far. */
-  private open = { section: "answer" as Section, piece: -1, said: "" };
+  private open = { section: "answer" as Section, piece: -1, text: "" };
   private now: Stage;
   private started = 0;
   private whole: { reasoning: Piece[]; answer: Piece[] };
@@ -103,9 +103,9 @@ export class Player {
   private grow(section: Section, piece: number, fresh: string): void {
     const one = this.whole[section][piece]!;
     const isBegun = this.open.section === section && this.open.piece === piece;
-    const said = (isBegun ? this.open.said : "") + fresh;
-    this.open = { section, piece, said };
-    const [block] = blocks(["words" in one ? { words: said } : one]);
+    const text = (isBegun ? this.open.text : "") + fresh;
+    this.open = { section, piece, text };
+    const [block] = blocks(["words" in one ? { words: text } : one]);
     const all = section === "answer" ? this.message.blocks : this.message.reasoning;
     all[piece] = block!;
     this.now = { stage: "writing", tokens_per_second: 42 };
