@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Gathers the licences of everything in the app into `licences.txt`, which the About pane shows.
+"""Gathers the licenses of everything in the app into `licenses.txt`, which the About pane shows.
 
-    python3 src-tauri/licences.py      # needs cargo, and `npm ci` in ui/
+    python3 src-tauri/licenses.py      # needs cargo, and `npm ci` in ui/
 
 What it writes is committed, so a build does not need it; run it when dependencies change.
 """
@@ -86,7 +86,7 @@ def main():
         out += ["", "-" * 80, "For " + ", ".join(sorted(set(entry["packages"]))) + ":", ""]
         out += sorted(entry["holders"]) + [""] if len(entry["packages"]) > 1 else []
         out.append(entry["text"])
-    (HERE / "licences.txt").write_text("\n".join(out) + "\n")
+    (HERE / "licenses.txt").write_text("\n".join(out) + "\n")
 
 
 if __name__ == "__main__":

@@ -333,7 +333,7 @@ async fn connect(
 ) -> (Connection, bool) {
     let program = worker_program();
     if !program.is_file() {
-        let reason = format!("{} is not there; install the app again", program.display());
+        let reason = format!("{} is missing; install Transom again", program.display());
         tracing::error!(reason, "the program for models is missing");
         notices.push(AppEvent::notice("engine_missing", reason));
     }

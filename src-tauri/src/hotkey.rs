@@ -190,7 +190,7 @@ pub(crate) fn unavailable(variable: impl Fn(&str) -> Option<String>) -> Option<S
     let is_wayland = variable("XDG_SESSION_TYPE").is_some_and(|kind| kind == "wayland")
         || (variable("WAYLAND_DISPLAY").is_some() && variable("DISPLAY").is_none());
     is_wayland.then(|| {
-        "this is a Wayland session, where programs cannot take a global shortcut; bind \
+        "this is a Wayland session, where programs cannot register a global shortcut; bind \
          `transom-app transom://prompt` to a key in the system's keyboard settings"
             .to_owned()
     })

@@ -22,7 +22,7 @@ pub(crate) fn forward_to_running_app(identifier: &str) -> anyhow::Result<bool> {
     match call_plugin(identifier) {
         Ok(()) => Ok(true),
         Err(zbus::Error::InputOutput(error)) if error.kind() == ErrorKind::TimedOut => {
-            bail!("Transom is running and does not answer; end it and start it again")
+            bail!("Transom is running but does not respond; quit it and start it again")
         }
         Err(error) => {
             tracing::debug!(%error, "no other app was found");

@@ -53,10 +53,10 @@ pub fn failure(error: &AskError) -> Failure {
         } => Failure::TooLarge {
             need_bytes: need.total_bytes(),
             budget_bytes: *budget_bytes,
-            context_that_fits: context_that_fits.map(whole),
+            context_that_fits: context_that_fits.map(to_u32),
         },
         AskError::Held { retry_after, .. } => Failure::Held {
-            retry_after_seconds: whole_seconds(*retry_after),
+            retry_after_seconds: seconds_rounded_up(*retry_after),
         },
         // For the user it makes no difference whether the model's process or the supervisor's
         // program ended.
@@ -79,8 +79,8 @@ fn engine_failure(error: &EngineError) -> Failure {
             prompt_tokens,
             context_length,
         } => Failure::PromptTooLong {
-            prompt_tokens: whole(*prompt_tokens),
-            context_length: whole(*context_length),
+            prompt_tokens: to_u32(*prompt_tokens),
+            context_length: to_u32(*context_length),
         },
         EngineError::OutOfMemory {
             needed_bytes,
@@ -111,12 +111,12 @@ pub fn stats(
     }
     let time_to_first_token = first_text.unwrap_or(stats.time_to_first_token);
     Some(AnswerStats {
-        prompt_tokens: whole(stats.prompt_tokens),
-        cached_tokens: whole(stats.cached_tokens),
-        generated_tokens: whole(stats.generated_tokens),
+        prompt_tokens: to_u32(stats.prompt_tokens),
+        cached_tokens: to_u32(stats.cached_tokens),
+        generated_tokens: to_u32(stats.generated_tokens),
         time_to_first_token_seconds: time_to_first_token.as_secs_f64(),
         tokens_per_second: stats.decode_tokens_per_second(),
-        dropped_messages: whole(dropped_messages),
+        dropped_messages: to_u32(dropped_messages),
         engine: Some(*stats),
     })
 }
@@ -168,12 +168,12 @@ fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("names, numbers and texts are JSON")
 }
 
-fn whole(n: usize) -> u32 {
+fn to_u32(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 /// Rounds up, so that a retry after this time is not too early.
-fn whole_seconds(time: Duration) -> u32 {
+fn seconds_rounded_up(time: Duration) -> u32 {
     let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     u32::try_from(seconds).unwrap_or(u32::MAX)
 }

@@ -186,7 +186,9 @@ impl Turns {
             (Speaker::User, _) => message.id,
             (Speaker::Assistant, Some(parent)) => parent,
             (Speaker::Assistant, None) => {
-                return Err(other("this response has no question, so it cannot be regenerated"));
+                return Err(other(
+                    "this response has no question, so it cannot be regenerated",
+                ));
             }
         };
         let lock = self.lock(message.conversation)?;

@@ -141,7 +141,7 @@ pub(crate) async fn forget_model(app: AppHandle, id: String) -> CommandResult<()
     {
         return Err(CommandError::Invalid {
             field: "model".to_owned(),
-            reason: "only a model that you added can be taken off the list".to_owned(),
+            reason: "only a model that you added can be removed from the list".to_owned(),
         });
     }
     remove_from_settings(&app, &backend, &id).await

@@ -304,7 +304,7 @@ export const states: ChatState[] = [
         values: { conversations: 12, messages: 340,
           damaged: "~/Library/Application Support/Transom/transom-damaged-2026-11-22.db" } });
       ipc.emit({ event: "notice", code: "hotkey_taken", detail: "Alt+Space", values: {} });
-      ipc.emit({ event: "notice", code: "engine_missing", detail: "/Applications/Transom.app/Contents/MacOS/transom is not there",
+      ipc.emit({ event: "notice", code: "engine_missing", detail: "/Applications/Transom.app/Contents/MacOS/transom is missing",
         values: {} });
       await wait(20);
     },

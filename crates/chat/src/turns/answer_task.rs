@@ -220,7 +220,7 @@ impl AnswerTask {
                 Wakeup::WriteFinished(saved) => self.on_write_finished(saved),
                 Wakeup::Event(Some(AnswerEvent::Ended { outcome })) => return outcome,
                 Wakeup::Event(Some(event)) => self.on_event(event),
-                Wakeup::Event(None) => return gone(),
+                Wakeup::Event(None) => return instance_gone(),
                 Wakeup::Due => {}
             }
             if self.is_stopping {
@@ -349,7 +349,7 @@ impl PublishSchedule {
     }
 }
 
-fn gone() -> Outcome {
+fn instance_gone() -> Outcome {
     Outcome::Failed {
         error: AskError::InstanceGone {
             reason: "it ended before the response did".to_owned(),

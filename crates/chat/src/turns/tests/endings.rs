@@ -10,11 +10,11 @@ use super::*;
 /// Returns the end of a response as a page and the store have it. Both must agree.
 async fn end_of(setup: &TestSetup, started: StartedTurn) -> (EndingView, String) {
     let page = finish(setup, started.answer).await;
-    let kept = setup.turns.messages(&[started.answer]).await.unwrap();
+    let stored = setup.turns.messages(&[started.answer]).await.unwrap();
     let ending = page.ending.expect("read to the end");
-    assert_eq!(kept[0].ending, ending);
-    assert_eq!(kept[0].text, page.text);
-    assert_eq!(kept[0].blocks, page.blocks);
+    assert_eq!(stored[0].ending, ending);
+    assert_eq!(stored[0].text, page.text);
+    assert_eq!(stored[0].blocks, page.blocks);
     // Once more for a window that opens too late.
     let late = finish(setup, started.answer).await;
     assert_eq!(late.ending.as_ref(), Some(&ending));
@@ -57,7 +57,11 @@ async fn a_queued_response_can_be_stopped() {
     page.read_on(&mut updates).await;
     assert_eq!(page.ending, Some(EndingView::Canceled));
     assert_eq!(page.text, "");
-    assert_eq!(setup.turns.running(), [first.answer], "the other goes on");
+    assert_eq!(
+        setup.turns.running(),
+        [first.answer],
+        "the other one continues"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,7 +123,7 @@ async fn a_response_is_stopped_when_resources_are_critically_low() {
     });
     let (ending, text) = end_of(&setup, started).await;
     assert_eq!(ending, EndingView::OutOfResources);
-    assert!(text.starts_with("word "), "what was said stays: {text:?}");
+    assert!(text.starts_with("word "), "the text is kept: {text:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -293,8 +297,8 @@ async fn without_a_new_supervisor_the_response_is_interrupted() {
     let started = turns.ask(None, "Hello", "", options()).await.unwrap();
     let page = Page::read(&mut turns.follow(started.answer)).await;
     assert_eq!(page.ending, Some(EndingView::Interrupted));
-    let kept = setup.store.message(started.answer).unwrap();
-    assert_eq!(kept.ending, Ending::Interrupted);
+    let stored = setup.store.message(started.answer).unwrap();
+    assert_eq!(stored.ending, Ending::Interrupted);
 }
 
 #[tokio::test(start_paused = true)]

@@ -66,12 +66,12 @@ async fn stages_come_in_order_and_statistics_are_stored() {
     assert!((0.42..0.6).contains(&first), "{first}");
     let engine = stats.engine.expect("the engine measured too");
     assert!(engine.time_to_first_token.as_secs_f64() < 0.1);
-    let kept = setup.turns.messages(&[started.answer]).await.unwrap();
+    let stored = setup.turns.messages(&[started.answer]).await.unwrap();
     let stats = AnswerStats {
         engine: None,
         ..stats
     };
-    assert_eq!(kept[0].stats, Some(stats));
+    assert_eq!(stored[0].stats, Some(stats));
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,7 +158,7 @@ async fn a_conversation_has_one_running_response_and_others_are_queued() {
     let again = turns.regenerate(first.answer, options()).await;
     assert_eq!(again, Err(Failure::Busy));
     let path = setup.store.path(first.conversation).unwrap();
-    assert_eq!(path.len(), 2, "a refused question is not kept");
+    assert_eq!(path.len(), 2, "a refused question is not stored");
 
     let mut updates = turns.follow(first.answer);
     Page::default().read_until(&mut updates, is_writing).await;
@@ -213,17 +213,17 @@ async fn the_speed_is_sent_after_a_second_of_text() {
     let setup = TestSetup::new(script_of(&"word ".repeat(100), Duration::from_millis(50)));
     let started = setup.ask("Hello").await;
     let mut updates = setup.turns.follow(started.answer);
-    let mut told = Vec::new();
+    let mut speeds_sent = Vec::new();
     while let Some(update) = next(&mut updates).await {
         if let Update::Text {
             tokens_per_second, ..
         } = update
         {
-            told.push(tokens_per_second);
+            speeds_sent.push(tokens_per_second);
         }
     }
-    assert_eq!(told[..15], [None; 15]);
-    let speeds: Vec<f32> = told.into_iter().flatten().collect();
+    assert_eq!(speeds_sent[..15], [None; 15]);
+    let speeds: Vec<f32> = speeds_sent.into_iter().flatten().collect();
     assert!(speeds.len() > 70, "{}", speeds.len());
     assert!(
         speeds.iter().all(|it| (it - 20.0).abs() < 1.0),

@@ -14,14 +14,14 @@ async fn text_is_saved_within_a_second_without_followers() {
     drop(updates);
     for _ in 0..10 {
         pass(Duration::from_secs(1)).await;
-        let kept = setup.message(started.answer);
-        assert_eq!(kept.ending, Ending::Writing);
+        let stored = setup.message(started.answer);
+        assert_eq!(stored.ending, Ending::Writing);
         let state = setup.turns.shared.active().entries[&started.answer]
             .live
             .clone();
-        let said = state.state().sources().1.len();
+        let n_written = state.state().sources().1.len();
         // 22 bytes every 80 ms.
-        let n_missing = said - kept.text.len();
+        let n_missing = n_written - stored.text.len();
         assert!(n_missing <= 275, "{n_missing} bytes are not on disk");
     }
     let appended = setup.storage.appended.lock().unwrap();
@@ -78,9 +78,9 @@ async fn an_end_that_cannot_be_saved_is_shown_and_saved_later() {
     setup.storage.is_full.store(false, Ordering::SeqCst);
     pass(Duration::from_secs(60)).await;
     for started in [started, second] {
-        let kept = setup.message(started.answer);
-        assert_eq!(kept.ending, Ending::Stop);
-        assert_eq!(kept.text, "Paris is the capital.");
+        let stored = setup.message(started.answer);
+        assert_eq!(stored.ending, Ending::Stop);
+        assert_eq!(stored.text, "Paris is the capital.");
     }
 }
 
@@ -110,7 +110,7 @@ async fn deleting_the_conversation_stops_its_response() {
     let unsaved = events
         .iter()
         .find(|it| matches!(it, TurnEvent::SaveFailed { .. }));
-    assert_eq!(unsaved, None, "nobody is told of a fault");
+    assert_eq!(unsaved, None, "no failure is reported");
 }
 
 /// Adds an unfinished response to a store.
@@ -180,10 +180,10 @@ async fn text_that_arrives_during_a_write_is_part_of_the_next_one() {
         writer.finish(Ending::Stop, None).await,
         SaveResult::Saved { .. }
     ));
-    let kept = store.message(id).unwrap();
+    let stored = store.message(id).unwrap();
     assert_eq!(
-        (kept.reasoning.as_str(), kept.text.as_str()),
+        (stored.reasoning.as_str(), stored.text.as_str()),
         ("Hm. ", "Yes")
     );
-    assert_eq!(kept.ending, Ending::Stop);
+    assert_eq!(stored.ending, Ending::Stop);
 }
