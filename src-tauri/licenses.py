@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Gathers the licenses of everything in the app into `licenses.txt`, which the About pane shows.
+"""Collects the licenses of everything in the app in `licenses.txt`, which the About pane shows.
 
     python3 src-tauri/licenses.py      # needs cargo, and `npm ci` in ui/
 
-What it writes is committed, so a build does not need it; run it when dependencies change.
+The result is committed, so builds do not need this program. Run it when dependencies change.
 """
 
 import collections
@@ -15,13 +15,13 @@ import subprocess
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent
 TARGETS = ["aarch64-apple-darwin", "x86_64-unknown-linux-gnu"]
-# The app and the program that it starts for answers.
+# The app and the program that runs models.
 PROGRAMS = ["transom-app", "transom-cli"]
 NAMES = re.compile(r"^(licen[cs]e|copying|notice|unlicense)", re.IGNORECASE)
 
 
 def rust_packages():
-    """Packages that end up in the programs, without what only builds or tests them."""
+    """Returns the packages in the programs, without build and test dependencies."""
     found = {}
     for target in TARGETS:
         command = ["cargo", "metadata", "--format-version", "1", "--all-features"]
@@ -29,14 +29,14 @@ def rust_packages():
         metadata = json.loads(output.stdout)
         packages = {package["id"]: package for package in metadata["packages"]}
         nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
-        waiting = [id for id, package in packages.items() if package["name"] in PROGRAMS]
-        seen = set(waiting)
-        while waiting:
-            for dependency in nodes[waiting.pop()]["deps"]:
+        pending = [id for id, package in packages.items() if package["name"] in PROGRAMS]
+        seen = set(pending)
+        while pending:
+            for dependency in nodes[pending.pop()]["deps"]:
                 is_in_program = any(kind["kind"] is None for kind in dependency["dep_kinds"])
                 if is_in_program and dependency["pkg"] not in seen:
                     seen.add(dependency["pkg"])
-                    waiting.append(dependency["pkg"])
+                    pending.append(dependency["pkg"])
         for id in seen:
             package = packages[id]
             if package["source"] is not None:
@@ -47,7 +47,7 @@ def rust_packages():
 
 
 def page_packages():
-    """What the pages are built of: the rest of node_modules only builds them."""
+    """Returns the packages in the pages; the rest of node_modules only builds them."""
     found = {}
     for name in ["svelte", "@tauri-apps/api"]:
         folder = ROOT / "ui/node_modules" / name
@@ -64,7 +64,7 @@ def texts(folder):
 
 
 def key(text):
-    """Texts that differ only in whose copyright it is are printed once, with all the names."""
+    """Returns a key for texts that differ only in the copyright holder. They are printed once, with all names."""
     lines = [line for line in text.split("\n") if not re.match(r"\s*(portions )?copyright\b", line, re.IGNORECASE)]
     return re.sub(r"\W+", " ", " ".join(lines)).strip().lower()
 
@@ -80,7 +80,7 @@ def main():
             entry["text"] = entry["text"] or text
             entry["packages"].append(name)
             holders = re.findall(r"^\s*(?:portions )?(copyright\b.*)$", text, re.IGNORECASE | re.MULTILINE)
-            # Not the clauses of Apache's own text.
+            # Excludes clauses of the Apache license.
             entry["holders"].update(line.strip() for line in holders if re.search(r"\d{4}|\(c\)|©", line, re.IGNORECASE))
     for entry in sorted(by_text.values(), key=lambda entry: -len(entry["packages"])):
         out += ["", "-" * 80, "For " + ", ".join(sorted(set(entry["packages"]))) + ":", ""]

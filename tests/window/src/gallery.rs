@@ -81,13 +81,13 @@ impl Gallery {
         .await
     }
 
-    /// Starts a streamed response with `rate` words per second, after `begun` words that exist at
+    /// Starts a streamed response with `rate` words per second, after `initial` words that exist at
     /// once.
     ///
     /// # Errors
     /// If the page does not load.
-    pub async fn stream(&self, rate: u32, begun: u32) -> Outcome {
-        self.goto(&format!("bench&rate={rate}&begun={begun}")).await
+    pub async fn stream(&self, rate: u32, initial: u32) -> Outcome {
+        self.goto(&format!("bench&rate={rate}&initial={initial}")).await
     }
 
     /// Returns the number of words of the streamed response.

@@ -48,10 +48,10 @@ export function statusLine(status: StatusView, stage: Stage | null, chosen: stri
     return { ...line(t("chat.status.resting", { model: chosen }), "calm"), figures: waiting };
   }
   if (model) return line(t("chat.status.ready", { model: model.name }), "calm");
-  const gone = status.last_unload;
-  if (gone?.held_bytes) {
-    const size = bytes(gone.held_bytes);
-    return line(t(gone.was_idle ? "chat.status.returned_idle" : "chat.status.returned", { size }), "calm");
+  const lastUnload = status.last_unload;
+  if (lastUnload?.held_bytes) {
+    const size = bytes(lastUnload.held_bytes);
+    return line(t(lastUnload.was_idle ? "chat.status.returned_idle" : "chat.status.returned", { size }), "calm");
   }
   return line(chosen ? t("chat.status.resting", { model: chosen }) : t("chat.status.unloaded"), "calm");
 }

@@ -1,5 +1,5 @@
 /**
- * Streams a long response to measure the cost of drawing it: `?bench&rate=500&begun=8000`. The
+ * Streams a long response to measure the cost of drawing it: `?bench&rate=500&initial=8000`. The
  * script that opens it reads the CPU time of the page's process, and the progress from
  * `data-words`.
  */
@@ -19,7 +19,7 @@ function longAnswer(parts: number): Piece[] {
 
 export async function bench(ipc: FakeIpc, query: URLSearchParams, target: HTMLElement): Promise<void> {
   const number = (name: string, otherwise: number) => Number(query.get(name) ?? otherwise);
-  ipc.script = { answer: longAnswer(1200), rate: number("rate", 500), begun: number("begun", 0), stays: true };
+  ipc.script = { answer: longAnswer(1200), rate: number("rate", 500), initialWords: number("initial", 0), stays: true };
   const { openChat } = await import("../chat/open");
   await openChat(target);
   await type("Tell me everything");

@@ -73,7 +73,7 @@ export const promptStates: GalleryState[] = [
   {
     name: "prompt-streaming",
     shows: "Stop",
-    show: prompt(undefined, (session) => ask(session), { begun: 32 }),
+    show: prompt(undefined, (session) => ask(session), { initialWords: 32 }),
   },
   {
     name: "prompt-answered",
@@ -82,7 +82,7 @@ export const promptStates: GalleryState[] = [
       await ask(session);
       fake.player().end({ ending: "stop" });
       await tick();
-    }, { begun: 999 }),
+    }, { initialWords: 999 }),
   },
   {
     name: "prompt-held",
@@ -120,6 +120,6 @@ export const promptStates: GalleryState[] = [
   {
     name: "prompt-japanese",
     shows: "What is a transom?",
-    show: prompt((fake) => void fake.updateSettings({ general: { language: "ja" } }), (session) => ask(session), { begun: 12 }),
+    show: prompt((fake) => void fake.updateSettings({ general: { language: "ja" } }), (session) => ask(session), { initialWords: 12 }),
   },
 ];

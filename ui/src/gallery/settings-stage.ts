@@ -16,10 +16,10 @@ export interface GalleryState {
   name: string;
   /** Text that only this state shows; see `claim`. */
   shows: string;
-  show: (fake: FakeIpc, target: HTMLElement) => Promise<Drawn>;
+  show: (fake: FakeIpc, target: HTMLElement) => Promise<MountedPage>;
 }
 
-export type Drawn = ReturnType<typeof mount>;
+export type MountedPage = ReturnType<typeof mount>;
 
 export type SetUp = (fake: FakeIpc) => void;
 

@@ -96,7 +96,7 @@ export const states: ChatState[] = [
     name: "chat-streaming",
     shows: "Stop",
     set: (ipc) => {
-      ipc.script = { answer: pieces(prose), rate: 0, begun: 78 };
+      ipc.script = { answer: pieces(prose), rate: 0, initialWords: 78 };
       ipc.setStatus({ activity: "answering" });
     },
     after: (ipc) => asks(ipc)(),
@@ -131,7 +131,7 @@ export const states: ChatState[] = [
     name: "chat-thinking",
     shows: "Thinking",
     set: (ipc) => {
-      ipc.script = { reasoning: thoughts, answer: pieces(prose), rate: 0, begun: 14 };
+      ipc.script = { reasoning: thoughts, answer: pieces(prose), rate: 0, initialWords: 14 };
       ipc.setStatus({ activity: "answering" });
     },
     after: async (ipc) => {

@@ -4,7 +4,7 @@ import { PANES } from "../settings/pages";
 import { chatShortcuts, type Shortcut } from "../state/shortcuts";
 
 /** A line of the sheet. */
-export interface Listed extends Shortcut {
+export interface ListedShortcut extends Shortcut {
   /** From the first to the last of its keys. */
   isRange?: boolean;
 }
@@ -12,7 +12,7 @@ export interface Listed extends Shortcut {
 /** The shortcuts of one window. */
 export interface ShortcutGroup {
   title: Key;
-  shortcuts: Listed[];
+  shortcuts: ListedShortcut[];
 }
 
 const promptShortcuts: Shortcut[] = [
@@ -31,7 +31,7 @@ const promptShortcuts: Shortcut[] = [
   { keys: ["Mod+/"], does: "chat.shortcut.help" },
 ];
 
-const settingsShortcuts: Listed[] = [
+const settingsShortcuts: ListedShortcut[] = [
   { keys: ["Mod+1", `Mod+${PANES.length}`], isRange: true, does: "help.panes" },
   { keys: ["Mod+W"], does: "chat.shortcut.close" },
   { keys: ["Mod+/"], does: "chat.shortcut.help" },

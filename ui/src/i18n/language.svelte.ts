@@ -9,12 +9,12 @@ export function language(): Language {
 }
 
 /**
- * Returns the first of the BCP 47 tags `wishes`, such as `de-AT` or `zh-Hans-CN`, that has a
+ * Returns the first of the BCP 47 tags `requested`, such as `de-AT` or `zh-Hans-CN`, that has a
  * catalog, else English. There is no catalog for Traditional Chinese.
  */
-export function bestLanguage(wishes: readonly string[]): Language {
-  for (const wish of wishes) {
-    const tag = wish.replaceAll("_", "-").replace(/\..*$/, "").toLowerCase();
+export function bestLanguage(requested: readonly string[]): Language {
+  for (const item of requested) {
+    const tag = item.replaceAll("_", "-").replace(/\..*$/, "").toLowerCase();
     if (/^zh\b(?!.*-(hant|tw|hk|mo)\b)/.test(tag)) return "zh-Hans";
     const base = tag.split("-")[0] as Language;
     if (base in LANGUAGES) return base;

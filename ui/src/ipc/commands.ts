@@ -11,27 +11,27 @@ import type { AppEvent, Update } from "./bindings";
 const registrations = new Set<Promise<unknown>>();
 
 function onEvent(listener: (event: AppEvent) => void): Unsubscribe {
-  let isOver = false;
+  let isStopped = false;
   const listening = getCurrentWebviewWindow().listen<AppEvent>("app-event", (event) => {
-    if (!isOver) listener(event.payload);
+    if (!isStopped) listener(event.payload);
   });
   registrations.add(listening);
   void listening.finally(() => registrations.delete(listening));
   return () => {
-    isOver = true;
+    isStopped = true;
     void listening.then((unlisten) => unlisten());
   };
 }
 
 async function follow(answer: number, onUpdate: (update: Update) => void): Promise<Unsubscribe> {
-  let isOver = false;
+  let isStopped = false;
   const updates = new Channel<Update>((update) => {
-    if (!isOver) onUpdate(update);
+    if (!isStopped) onUpdate(update);
   });
   const follower = await invoke<number>("follow", { answer, updates });
   return () => {
-    if (isOver) return;
-    isOver = true;
+    if (isStopped) return;
+    isStopped = true;
     void invoke("unfollow", { follower });
   };
 }

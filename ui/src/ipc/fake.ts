@@ -91,7 +91,7 @@ export class FakeIpc implements Ipc {
   /** The response that was started last. */
   player(): Player {
     const last = [...this.players.values()].at(-1);
-    if (!last) throw new Error("no answer was begun");
+    if (!last) throw new Error("no response was started");
     return last;
   }
 

@@ -7,23 +7,23 @@ import { duration, t, type Key } from "../i18n";
 import type { LimitReason, LimitView, StatusView } from "../ipc";
 import type { IconName } from "../parts/icons";
 
-export type Occasion =
+export type LimitTrigger =
   | "memory_warning" | "memory_critical" | "thrashing" | "hot" | "very_hot" | "low_power" | "battery";
 
-export const OCCASIONS: { occasion: Occasion; icon: IconName; reasons: LimitReason[] }[] = [
-  { occasion: "memory_warning", icon: "chip", reasons: ["memory_warning"] },
-  { occasion: "memory_critical", icon: "chip", reasons: ["memory_critical"] },
-  { occasion: "thrashing", icon: "chip", reasons: ["thrashing"] },
-  { occasion: "hot", icon: "heat", reasons: ["heat_serious"] },
-  { occasion: "very_hot", icon: "heat", reasons: ["heat_critical"] },
-  { occasion: "low_power", icon: "bulb", reasons: ["low_power"] },
-  { occasion: "battery", icon: "battery", reasons: ["battery"] },
+export const LIMIT_TRIGGERS: { trigger: LimitTrigger; icon: IconName; reasons: LimitReason[] }[] = [
+  { trigger: "memory_warning", icon: "chip", reasons: ["memory_warning"] },
+  { trigger: "memory_critical", icon: "chip", reasons: ["memory_critical"] },
+  { trigger: "thrashing", icon: "chip", reasons: ["thrashing"] },
+  { trigger: "hot", icon: "heat", reasons: ["heat_serious"] },
+  { trigger: "very_hot", icon: "heat", reasons: ["heat_critical"] },
+  { trigger: "low_power", icon: "bulb", reasons: ["low_power"] },
+  { trigger: "battery", icon: "battery", reasons: ["battery"] },
 ];
 
 /** Returns true if the machine is in this state, even if limits have another reason. */
-export function isNow(occasion: Occasion, status: StatusView): boolean {
+export function isActive(trigger: LimitTrigger, status: StatusView): boolean {
   const { machine } = status;
-  switch (occasion) {
+  switch (trigger) {
     case "memory_warning": return machine.memory === "warning";
     case "memory_critical": return machine.memory === "critical";
     case "thrashing": return machine.is_thrashing;
@@ -56,7 +56,7 @@ export function limitsNow(reasons: LimitReason[], status: StatusView): string[] 
 
 /** Limits that no row of the table explains: those of settings, and of a small machine. */
 export function otherLimits(status: StatusView): string[] {
-  const explained = OCCASIONS.flatMap((row) => row.reasons);
+  const explained = LIMIT_TRIGGERS.flatMap((row) => row.reasons);
   return status.limits
     .filter((active) => !explained.includes(active.reason))
     .map((active) =>

@@ -53,8 +53,8 @@ export class History {
 
   /** The conversation `by` positions after `id` in the list; null at its ends. */
   neighbor(id: ConversationId | null, by: number): ConversationId | null {
-    const here = this.found.findIndex((one) => one.conversation.id === id);
-    const index = here < 0 ? (by > 0 ? 0 : -1) : here + by;
+    const current = this.found.findIndex((one) => one.conversation.id === id);
+    const index = current < 0 ? (by > 0 ? 0 : -1) : current + by;
     return this.found[index]?.conversation.id ?? null;
   }
 

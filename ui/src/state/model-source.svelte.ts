@@ -49,8 +49,8 @@ export async function loadDownloads(): Promise<void> {
 /** The ids of downloads that will write to the disk, whatever their progress. */
 function activeDownloadIds(downloads: DownloadView[]): string {
   const isStill = (one: DownloadView) => ["paused", "done", "failed"].includes(one.state.state);
-  const going = downloads.filter((one) => !isStill(one) && one.total_bytes !== null);
-  return going.map((one) => one.id).sort().join();
+  const active = downloads.filter((one) => !isStill(one) && one.total_bytes !== null);
+  return active.map((one) => one.id).sort().join();
 }
 
 /** Handles catalog and download events. */

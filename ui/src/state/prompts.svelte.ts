@@ -25,8 +25,8 @@ function spelling(name: string): string {
 export function matching(line: string, all: SavedPrompt[] = prompts()): SavedPrompt[] | null {
   const called = /^\/(\S*)$/.exec(line);
   if (!called) return null;
-  const begun = spelling(called[1]!);
-  return all.filter((prompt) => spelling(prompt.name).startsWith(begun));
+  const typed = spelling(called[1]!);
+  return all.filter((prompt) => spelling(prompt.name).startsWith(typed));
 }
 
 /** Inserts `text` at the prompt's placeholder, or appends it if there is none. */

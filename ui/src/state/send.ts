@@ -5,6 +5,6 @@ import { transcript } from "./transcript.svelte";
 
 export async function sendDraft(): Promise<void> {
   const { text, attachment } = composer.take();
-  const asked = (expand(text.trim()) ?? text).trim();
-  composer.sent(await transcript.ask(asked, attachment));
+  const question = (expand(text.trim()) ?? text).trim();
+  composer.sent(await transcript.ask(question, attachment));
 }

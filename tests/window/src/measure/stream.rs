@@ -16,13 +16,13 @@ const LONG: u32 = 8_000;
 pub(super) async fn measure() -> Outcome<Vec<Figure>> {
     let mut figures = Vec::new();
     for (rate, n_words) in [(50, 1_200), (500, 9_000)] {
-        for begun in [0, LONG] {
+        for initial in [0, LONG] {
             let mut desktop = Desktop::start().await?;
             let gallery = Gallery::open(&mut desktop).await?;
             gallery.resize(460, 680).await?;
-            gallery.stream(rate, begun).await?;
+            gallery.stream(rate, initial).await?;
             let thirds = costs(&desktop, &gallery, n_words).await?;
-            let kb = if begun == 0 { 0 } else { 50 };
+            let kb = if initial == 0 { 0 } else { 50 };
             let what = format!("drawing 1,000 tokens at {rate}/s after {kb} kB, by thirds");
             figures.push(Figure::new(what, "ms of CPU", thirds));
         }
@@ -39,13 +39,13 @@ async fn costs(desktop: &Desktop, gallery: &Gallery, n_words: u32) -> Outcome<Ve
             .filter_map(|page| processes::cpu_time(page.pid));
         times.map(|time| time.as_secs_f64() * 1000.0).sum()
     };
-    let begun = until("the answer has begun", async || {
+    let initial = until("the response has started", async || {
         Ok(Some(gallery.n_words().await?))
     })
     .await?;
-    let mut marks = vec![(begun, cpu())];
+    let mut marks = vec![(initial, cpu())];
     for third in 1..=3 {
-        let wanted = begun + n_words * third / 3;
+        let wanted = initial + n_words * third / 3;
         let now = until("the response grows", async || {
             let now = gallery.n_words().await?;
             let seen = Failure::Wrong(format!("{now} words are there"));

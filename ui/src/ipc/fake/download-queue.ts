@@ -25,8 +25,8 @@ export class DownloadQueue {
 
   /** The current catalog, with the disk space that downloads will use. */
   listed(): CatalogView {
-    const going = this.downloads.filter((one) => !["paused", "done", "failed"].includes(one.state.state));
-    const disk_reserved_bytes = going.reduce((sum, one) => sum + (one.total_bytes ?? 0) - one.done_bytes, 0);
+    const active = this.downloads.filter((one) => !["paused", "done", "failed"].includes(one.state.state));
+    const disk_reserved_bytes = active.reduce((sum, one) => sum + (one.total_bytes ?? 0) - one.done_bytes, 0);
     return { ...this.catalog, disk_reserved_bytes };
   }
 

@@ -16,7 +16,7 @@ export interface Script {
   /** Words per second; 0: nothing happens by itself. */
   rate: number;
   /** Words that exist at once. */
-  begun?: number;
+  initialWords?: number;
   /** Never ends by itself. */
   stays?: boolean;
   ending?: EndingView;
@@ -45,9 +45,9 @@ export class Player {
       });
     }
     this.now = script.stages?.[0] ?? { stage: "writing", tokens_per_second: null };
-    if (script.begun) {
+    if (script.initialWords) {
       this.now = { stage: "writing", tokens_per_second: 42 };
-      this.write(script.begun);
+      this.write(script.initialWords);
     }
   }
 
@@ -92,18 +92,18 @@ export class Player {
   write(n: number): void {
     for (let left = n; left > 0 && this.at < this.words.length; ) {
       const { section, piece } = this.words[this.at]!;
-      const here = this.words.slice(this.at, this.at + left);
-      const taken = here.filter((word) => word.section === section && word.piece === piece);
-      this.at += taken.length;
-      left -= taken.length;
-      this.grow(section, piece, taken.map((word) => word.text).join(""));
+      const rest = this.words.slice(this.at, this.at + left);
+      const batch = rest.filter((word) => word.section === section && word.piece === piece);
+      this.at += batch.length;
+      left -= batch.length;
+      this.grow(section, piece, batch.map((word) => word.text).join(""));
     }
   }
 
   private grow(section: Section, piece: number, fresh: string): void {
     const one = this.whole[section][piece]!;
-    const isBegun = this.open.section === section && this.open.piece === piece;
-    const text = (isBegun ? this.open.text : "") + fresh;
+    const isStarted = this.open.section === section && this.open.piece === piece;
+    const text = (isStarted ? this.open.text : "") + fresh;
     this.open = { section, piece, text };
     const [block] = blocks(["words" in one ? { words: text } : one]);
     const all = section === "answer" ? this.message.blocks : this.message.reasoning;
