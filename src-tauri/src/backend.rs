@@ -63,9 +63,9 @@ struct SupervisorLink {
 }
 
 impl Backend {
-    /// Opens the backend and returns notices for the user. `on_catalog_change` is called when the catalog
-    /// changes, `on_models_change` when another program added or removed a model or when display names may
-    /// have changed.
+    /// Opens the backend and returns notices for the user. `on_catalog_change` is called when the
+    /// catalog changes, `on_models_change` when another program added or removed a model or when
+    /// display names may have changed.
     pub(crate) async fn open(
         data_folder: &Path,
         on_event: impl Fn(TurnEvent) + Send + Sync + 'static,

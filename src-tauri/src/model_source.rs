@@ -46,8 +46,8 @@ struct HubSession {
 }
 
 impl ModelSource {
-    /// Reads and watches the catalog. `on_catalog_change` is called on a separate thread when the catalog or
-    /// its error changes.
+    /// Reads and watches the catalog. `on_catalog_change` is called on a separate thread when the
+    /// catalog or its error changes.
     pub(crate) fn new(
         data_folder: &Path,
         on_catalog_change: impl FnMut() + Send + 'static,

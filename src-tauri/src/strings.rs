@@ -37,7 +37,8 @@ impl Strings {
         Self { language, texts }
     }
 
-    /// Returns the text of a key, with `{name}` placeholders filled. An unknown key is returned itself.
+    /// Returns the text of a key, with `{name}` placeholders filled. An unknown key is returned
+    /// itself.
     pub(crate) fn text(&self, key: &str, values: &[(&str, &str)]) -> String {
         let text = self
             .texts

@@ -87,7 +87,8 @@ impl Gallery {
     /// # Errors
     /// If the page does not load.
     pub async fn stream(&self, rate: u32, initial: u32) -> Outcome {
-        self.goto(&format!("bench&rate={rate}&initial={initial}")).await
+        self.goto(&format!("bench&rate={rate}&initial={initial}"))
+            .await
     }
 
     /// Returns the number of words of the streamed response.
