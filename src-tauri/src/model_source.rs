@@ -153,7 +153,7 @@ impl ModelSource {
     /// Returns repositories whose names match the query.
     ///
     /// # Errors
-    /// The hub's.
+    /// The hub's error.
     pub(crate) async fn search(&self, words: &str) -> Result<Vec<EntryView>, HubError> {
         let hub = self.session().await?.hub;
         let (mlx, gguf) = tokio::join!(
@@ -168,7 +168,7 @@ impl ModelSource {
     /// Returns the files of a repository.
     ///
     /// # Errors
-    /// The hub's.
+    /// The hub's error.
     pub(crate) async fn files(&self, repository: &str) -> Result<Listing, HubError> {
         self.session().await?.hub.files(repository, "main").await
     }

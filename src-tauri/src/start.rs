@@ -154,7 +154,7 @@ fn perform(app: &AppHandle, action: LaunchAction) {
             windows::show(app, window, event);
         }
         LaunchAction::Compose(text) => {
-            windows::show(app, Window::Chat, windows::shown(Window::Chat));
+            windows::show(app, Window::Chat, windows::shown_event(Window::Chat));
             let shell = app.state::<Shell>();
             shell
                 .pages
@@ -304,7 +304,7 @@ fn on_hotkey(app: &AppHandle, state: ShortcutState) {
 }
 
 fn on_window_event(window: &tauri::Window, event: &WindowEvent) {
-    let Some(which) = Window::of_label(window.label()) else {
+    let Some(which) = Window::from_label(window.label()) else {
         return;
     };
     if let WindowEvent::DragDrop(event) = event {
@@ -323,7 +323,7 @@ fn on_run_event(app: &AppHandle, event: RunEvent) {
         RunEvent::Exit => tauri::async_runtime::block_on(shell::close(app)),
         #[cfg(target_os = "macos")]
         RunEvent::Reopen { .. } => {
-            windows::show(app, Window::Chat, windows::shown(Window::Chat));
+            windows::show(app, Window::Chat, windows::shown_event(Window::Chat));
         }
         _ => {}
     }

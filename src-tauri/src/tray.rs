@@ -203,7 +203,7 @@ fn action_of(id: &str) -> Option<Action> {
 
 fn perform(app: &AppHandle, action: Action) {
     use crate::commands::{app as app_commands, models};
-    let window = |window| windows::show(app, window, windows::shown(window));
+    let window = |window| windows::show(app, window, windows::shown_event(window));
     match action {
         Action::OpenChat => window(Window::Chat),
         Action::QuickPrompt => window(Window::Prompt),

@@ -40,7 +40,7 @@ impl Window {
     }
 
     /// Returns the window with this label.
-    pub(crate) fn of_label(label: &str) -> Option<Self> {
+    pub(crate) fn from_label(label: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|window| window.label() == label)
     }
 
@@ -69,14 +69,14 @@ pub(crate) fn toggle(app: &AppHandle, window: Window) {
     on_main_thread(app, move |app| {
         let pages = &app.state::<Shell>().pages;
         match pages.visibility(window).shows_on_toggle(Instant::now()) {
-            true => show(app, window, shown(window)),
+            true => show(app, window, shown_event(window)),
             false => hide(app, window),
         }
     });
 }
 
 /// Returns the event for a window that is only brought to the front.
-pub(crate) fn shown(window: Window) -> AppEvent {
+pub(crate) fn shown_event(window: Window) -> AppEvent {
     AppEvent::Shown {
         window,
         conversation: None,
@@ -222,7 +222,7 @@ fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<(
         }
         return Ok(());
     }
-    build::build(app, window, shell.sizes.of(window), &shell.data_folder)?;
+    build::build(app, window, shell.sizes.get(window), &shell.data_folder)?;
     shell.pages.created(window);
     let app = app.clone();
     tauri::async_runtime::spawn(async move {
@@ -276,7 +276,7 @@ fn set_bounds(app: &AppHandle, window: Window, found: &WebviewWindow) {
 
 fn bounds_of(app: &AppHandle, window: Window) -> Option<Rect> {
     let shell = app.state::<Shell>();
-    let size = shell.sizes.of(window);
+    let size = shell.sizes.get(window);
     let desktop = desktop(app);
     let screen = desktop.screen_with_pointer()?;
     match window {

@@ -25,7 +25,7 @@ pub(crate) struct Rendered {
 
 impl Rendered {
     /// Renders `message`. Slow for a long message.
-    pub(crate) fn of(message: &Message) -> Self {
+    pub(crate) fn new(message: &Message) -> Self {
         Self {
             reasoning: markdown::render(&message.reasoning),
             answer: markdown::render(&message.text),
@@ -124,7 +124,7 @@ mod tests {
         let long = "word ".repeat(100_000);
         for id in 0..20 {
             let message = message(id, long.clone());
-            let rendered = Arc::new(Rendered::of(&message));
+            let rendered = Arc::new(Rendered::new(&message));
             cache.put(&message, &rendered);
             assert!(cache.get(MessageId(0)).is_some(), "{id}: used every time");
         }
@@ -141,7 +141,7 @@ mod tests {
             ending: Ending::Writing,
             ..message(1, "half".to_owned())
         };
-        cache.put(&growing, &Arc::new(Rendered::of(&growing)));
+        cache.put(&growing, &Arc::new(Rendered::new(&growing)));
         assert!(cache.get(MessageId(1)).is_none());
     }
 }

@@ -40,7 +40,7 @@ fn library(gigabytes: u64) -> Library {
     Library::new(Catalogue::built_in(), Places::default(), mac(gigabytes))
 }
 
-fn shown(gigabytes: u64) -> CatalogView {
+fn catalog_view(gigabytes: u64) -> CatalogView {
     on_disk(gigabytes, 1 << 50)
 }
 
@@ -70,12 +70,17 @@ fn the_key_of_a_variant_is_the_key_of_its_download() {
 
 #[test]
 fn the_starter_is_not_in_the_catalog() {
-    assert!(shown(16).entries.iter().all(|entry| entry.id != "starter"));
+    assert!(
+        catalog_view(16)
+            .entries
+            .iter()
+            .all(|entry| entry.id != "starter")
+    );
 }
 
 #[test]
 fn a_model_that_is_too_large_has_its_numbers() {
-    let view = shown(8);
+    let view = catalog_view(8);
     let large = view.entries.iter().max_by_key(|entry| entry.n_parameters);
     let large = large.unwrap();
     for variant in &large.variants {
@@ -93,7 +98,7 @@ fn a_model_that_is_too_large_has_its_numbers() {
 #[test]
 fn recommendations_are_listed_fit_and_are_unique() {
     for gigabytes in [8, 16, 36, 64, 192] {
-        let view = shown(gigabytes);
+        let view = catalog_view(gigabytes);
         assert_eq!(view.recommended[0].purpose, Purpose::Chat, "{gigabytes} GB");
         let mut seen = std::collections::HashSet::new();
         for one in &view.recommended {
@@ -109,7 +114,7 @@ fn recommendations_are_listed_fit_and_are_unique() {
 
 #[test]
 fn the_best_variant_for_a_mac_is_the_smallest_mlx_one() {
-    let view = shown(16);
+    let view = catalog_view(16);
     let small = entry(&view, "qwen3-4b");
     let best = &small.variants[small.best as usize];
     assert_eq!(best.format, "mlx");
@@ -172,7 +177,7 @@ fn a_repository_lists_every_quantization_and_marks_large_ones() {
 
 #[test]
 fn variants_that_exceed_the_disk_have_the_missing_bytes() {
-    let roomy = shown(64);
+    let roomy = catalog_view(64);
     let size = |variant: &VariantView| variant.size_bytes;
     let of_all = |view: &CatalogView| -> Vec<VariantView> {
         let entries = view.entries.iter();
@@ -195,7 +200,7 @@ fn variants_that_exceed_the_disk_have_the_missing_bytes() {
 #[test]
 fn the_recommended_pair_is_listed_and_fits_together() {
     for gigabytes in [8, 16, 64] {
-        let view = shown(gigabytes);
+        let view = catalog_view(gigabytes);
         let pair = view.pair.as_ref().unwrap();
         assert!(pair.need_bytes <= view.room_bytes, "{gigabytes} GB");
         for pick in [&pair.main, &pair.second] {

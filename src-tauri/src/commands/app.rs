@@ -267,7 +267,7 @@ pub(crate) async fn fit_prompt(app: AppHandle, height: f64) -> CommandResult<()>
 
 #[tauri::command]
 pub(crate) async fn hide_window(app: AppHandle, page: WebviewWindow) -> CommandResult<()> {
-    let window = Window::of_label(page.label()).ok_or(CommandError::NotFound)?;
+    let window = Window::from_label(page.label()).ok_or(CommandError::NotFound)?;
     windows::hide(&app, window);
     Ok(())
 }
@@ -278,7 +278,7 @@ pub(crate) async fn page_ready(
     page: WebviewWindow,
     shell: State<'_, Shell>,
 ) -> CommandResult<()> {
-    let window = Window::of_label(page.label()).ok_or(CommandError::NotFound)?;
+    let window = Window::from_label(page.label()).ok_or(CommandError::NotFound)?;
     windows::ready(&app, window);
     if window == Window::Chat {
         for notice in shell.take_notices() {

@@ -207,7 +207,7 @@ pub(super) async fn choose_save_path(
 
 /// Keeps the calling window open while a dialog has the focus.
 pub(super) fn keep_open(page: &WebviewWindow) -> Option<windows::KeepOpen> {
-    let window = Window::of_label(page.label())?;
+    let window = Window::from_label(page.label())?;
     Some(windows::keep_open(page.app_handle(), window))
 }
 

@@ -77,7 +77,7 @@ pub(crate) async fn follow(
     answer: MessageId,
     updates: Channel<Update>,
 ) -> CommandResult<u32> {
-    let window = Window::of_label(page.label()).ok_or(CommandError::NotFound)?;
+    let window = Window::from_label(page.label()).ok_or(CommandError::NotFound)?;
     let mut stream = shell.backend().await?.turns.follow(answer);
     Ok(shell.followers.start(window, async move {
         while let Some(update) = stream.next().await {

@@ -263,7 +263,7 @@ mod tests {
         Strings::new(Some("en"), &[])
     }
 
-    fn shown(status: &StatusView, settings: &Settings, downloads: &[DownloadView]) -> TrayView {
+    fn tray_view(status: &StatusView, settings: &Settings, downloads: &[DownloadView]) -> TrayView {
         let qwen = ("/models/Qwen3-4B".to_owned(), "Qwen3 4B · 4-bit".to_owned());
         let input = TrayInput {
             status,
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_menu_of_a_new_app() {
-        let view = shown(&idle(), &Settings::default(), &[]);
+        let view = tray_view(&idle(), &Settings::default(), &[]);
         let expected = [
             "Open Chat",
             "Quick Prompt",
@@ -348,7 +348,7 @@ mod tests {
             ],
             ..Settings::default()
         };
-        let view = shown(&loaded(true), &settings, &[]);
+        let view = tray_view(&loaded(true), &settings, &[]);
         let texts = texts(&view);
         assert_eq!(texts[3], "Eject Qwen3 4B · 4-bit (2.3 GB)");
         // Only the path of the second one is known.
@@ -366,7 +366,7 @@ mod tests {
             is_paused: true,
             ..loaded(false)
         };
-        let view = shown(&status, &Settings::default(), &[]);
+        let view = tray_view(&status, &Settings::default(), &[]);
         assert_eq!(texts(&view)[3..5], ["No Model Loaded", "Resume"]);
         assert_eq!(view.tooltip, "Transom: paused");
     }
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn downloads_are_shown_in_steps_and_open_the_models() {
         let of = |downloads: &[DownloadView]| {
-            let view = shown(&idle(), &Settings::default(), downloads);
+            let view = tray_view(&idle(), &Settings::default(), downloads);
             texts(&view)[4].clone()
         };
         let download_row = download(DownloadState::Downloading, 449);

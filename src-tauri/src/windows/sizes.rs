@@ -53,7 +53,7 @@ impl Sizes {
     }
 
     /// Returns the size for the next time a window is shown.
-    pub(crate) fn of(&self, window: Window) -> Size {
+    pub(crate) fn get(&self, window: Window) -> Size {
         if window == Window::Prompt {
             let Size { width, height } = window.default_size();
             let height = self.lock().prompt_height.unwrap_or(height);
@@ -117,13 +117,13 @@ mod tests {
     fn sizes_are_kept_across_restarts() {
         let folder = tempfile::tempdir().unwrap();
         let sizes = Sizes::read(folder.path());
-        assert_eq!(sizes.of(Window::Chat), Window::Chat.default_size());
+        assert_eq!(sizes.get(Window::Chat), Window::Chat.default_size());
         sizes.remember(Window::Chat, size(500.4, 700.0));
         sizes.remember(Window::Prompt, size(500.0, 700.0));
         sizes.save();
         let sizes = Sizes::read(folder.path());
-        assert_eq!(sizes.of(Window::Chat), size(500.0, 700.0));
-        assert_eq!(sizes.of(Window::Prompt), Window::Prompt.default_size());
+        assert_eq!(sizes.get(Window::Chat), size(500.0, 700.0));
+        assert_eq!(sizes.get(Window::Prompt), Window::Prompt.default_size());
     }
 
     #[test]
@@ -139,14 +139,14 @@ mod tests {
         ] {
             sizes.fit_prompt(requested);
             assert_eq!(
-                sizes.of(Window::Prompt),
+                sizes.get(Window::Prompt),
                 size(width, expected),
                 "{requested}"
             );
         }
         sizes.save();
         let sizes = Sizes::read(folder.path());
-        assert_eq!(sizes.of(Window::Prompt), Window::Prompt.default_size());
+        assert_eq!(sizes.get(Window::Prompt), Window::Prompt.default_size());
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
             fs::write(folder.path().join(FILE), text).unwrap();
             let sizes = Sizes::read(folder.path());
             assert_eq!(
-                sizes.of(Window::Chat),
+                sizes.get(Window::Chat),
                 Window::Chat.default_size(),
                 "{text}"
             );

@@ -58,7 +58,7 @@ fn taken_along(attachment: &str, text: &str) -> Message {
     }
 }
 
-/// What the model is shown, as `role: text`.
+/// Returns the messages of the prompt, as `role: text`.
 fn shown(path: &[Message], settings: &ModelSettings) -> Vec<String> {
     let Prompt::Chat(chat) = request(path, settings, &info()).prompt else {
         panic!("a model with a template is given a conversation");

@@ -145,7 +145,7 @@ impl Shared {
         };
         let cached = cache().get(message.id);
         let rendered = cached.unwrap_or_else(|| {
-            let rendered = Arc::new(Rendered::of(&message));
+            let rendered = Arc::new(Rendered::new(&message));
             cache().put(&message, &rendered);
             rendered
         });
