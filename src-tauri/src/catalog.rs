@@ -15,8 +15,8 @@ use transom_library::{Estimate, Verdict};
 use transom_library::{Format, Installed, Mistake};
 
 use crate::wire::{
-    CatalogErrorView, CatalogView, EntryView, Purpose, RecommendedView, SpeedView, TagView,
-    VariantView, VerdictView,
+    CatalogErrorView, CatalogView, EntryView, FitSummary, Purpose, RecommendedView, SpeedView,
+    TagView, VariantView,
 };
 
 /// Returns the whole catalog.
@@ -121,7 +121,7 @@ fn variant_view(
         packing: variant.packing.clone(),
         repository: variant.repository.clone(),
         size_bytes,
-        verdict: estimate.as_ref().map(verdict_view),
+        fit: estimate.as_ref().map(fit_summary),
         speed: estimate.as_ref().and_then(speed_view),
         model: model.map(|model| library.id_of(model)),
     }
@@ -190,10 +190,10 @@ fn offer_view(
         packing: download::packing_of(offer).to_owned(),
         repository: repository.to_owned(),
         size_bytes: offer.size_bytes,
-        verdict: offer
+        fit: offer
             .size_bytes
             .filter(is_too_large)
-            .map(|need_bytes| VerdictView::TooLarge {
+            .map(|need_bytes| FitSummary::TooLarge {
                 need_bytes,
                 room_bytes,
             }),
@@ -239,17 +239,17 @@ pub(crate) fn format_name(format: Format) -> &'static str {
     }
 }
 
-/// Converts a verdict for pages.
-pub(crate) fn verdict_view(estimate: &Estimate) -> VerdictView {
+/// Converts the fit of an estimate for pages.
+pub(crate) fn fit_summary(estimate: &Estimate) -> FitSummary {
     match estimate.verdict {
-        Verdict::Fits => VerdictView::Fits,
-        Verdict::FitsWithContext { context_length } => VerdictView::Context {
+        Verdict::Fits => FitSummary::Fits,
+        Verdict::FitsWithContext { context_length } => FitSummary::Context {
             tokens: u32::try_from(context_length).unwrap_or(u32::MAX),
         },
-        Verdict::FitsIfOthersClose { needs_bytes_free } => VerdictView::OthersClose {
+        Verdict::FitsIfOthersClose { needs_bytes_free } => FitSummary::OthersClose {
             bytes: needs_bytes_free,
         },
-        Verdict::DoesNotFit { .. } => VerdictView::TooLarge {
+        Verdict::DoesNotFit { .. } => FitSummary::TooLarge {
             need_bytes: estimate.need.total_bytes(),
             room_bytes: estimate.room_bytes,
         },

@@ -273,7 +273,7 @@ pub(crate) fn fit(
         context_length: to_u32(need.context_length),
         context_that_fits: estimate.context_that_fits.map(to_u32),
         fits: total <= estimate.room_bytes,
-        verdict: catalog::verdict_view(&estimate),
+        summary: catalog::fit_summary(&estimate),
         speed: catalog::speed_view(&estimate),
         is_measured: estimate.is_corrected,
     })

@@ -14,8 +14,8 @@ mod tiers;
 
 pub use downloads::{DownloadChange, DownloadState, DownloadView, HubAccessView, HubErrorView};
 pub use models::{
-    CatalogErrorView, CatalogView, EntryView, FactsView, FitView, ModelView, OriginView, Purpose,
-    RecommendedView, SamplingView, SpeedView, TagView, VariantView, VerdictView,
+    CatalogErrorView, CatalogView, EntryView, FactsView, FitSummary, FitView, ModelView,
+    OriginView, Purpose, RecommendedView, SamplingView, SpeedView, TagView, VariantView,
 };
 pub use tiers::{PairKindView, PairView, PickView, TierView};
 

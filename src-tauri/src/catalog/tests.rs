@@ -84,10 +84,10 @@ fn a_model_that_is_too_large_has_its_numbers() {
     let large = view.entries.iter().max_by_key(|entry| entry.n_parameters);
     let large = large.unwrap();
     for variant in &large.variants {
-        let Some(VerdictView::TooLarge {
+        let Some(FitSummary::TooLarge {
             need_bytes,
             room_bytes,
-        }) = variant.verdict
+        }) = variant.fit
         else {
             panic!("{} fits 8 GB", variant.key);
         };
@@ -105,7 +105,7 @@ fn recommendations_are_listed_fit_and_are_unique() {
             let entry = entry(&view, &one.entry);
             let variants = &mut entry.variants.iter();
             let variant = variants.find(|variant| variant.key == one.variant).unwrap();
-            let is_too_large = matches!(variant.verdict, Some(VerdictView::TooLarge { .. }));
+            let is_too_large = matches!(variant.fit, Some(FitSummary::TooLarge { .. }));
             assert!(!is_too_large, "{} on {gigabytes} GB", one.variant);
             assert!(seen.insert(&one.entry), "{} twice", one.entry);
         }
@@ -166,9 +166,9 @@ fn a_repository_lists_every_quantization_and_marks_large_ones() {
         let mut variants = view.variants.iter();
         variants.find(|variant| variant.packing == packing).unwrap()
     };
-    assert_eq!(of("Q4_K_M").verdict, None, "only its size is known");
-    let large = of("Q8_0").verdict;
-    assert!(matches!(large, Some(VerdictView::TooLarge { .. })));
+    assert_eq!(of("Q4_K_M").fit, None, "only its size is known");
+    let large = of("Q8_0").fit;
+    assert!(matches!(large, Some(FitSummary::TooLarge { .. })));
     assert_eq!(view.variants[view.best as usize].packing, "Q4_K_M");
     assert_eq!(of("Q4_K_M").key, "a/b-GGUF:Q4_K_M");
     assert_eq!(of("Q4_K_M").disk_missing_bytes, None);

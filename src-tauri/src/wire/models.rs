@@ -111,7 +111,7 @@ pub struct FitView {
     /// The total fits.
     pub fits: bool,
     /// How well it fits.
-    pub verdict: VerdictView,
+    pub summary: FitSummary,
     /// The estimated speed, if known.
     pub speed: Option<SpeedView>,
     /// The working memory was corrected by measurements on this machine.
@@ -120,8 +120,8 @@ pub struct FitView {
 
 /// How well a model fits this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
-#[serde(tag = "verdict", rename_all = "snake_case")]
-pub enum VerdictView {
+#[serde(tag = "fit", rename_all = "snake_case")]
+pub enum FitSummary {
     /// It fits.
     Fits,
     /// It fits with a shorter context.
@@ -279,7 +279,7 @@ pub struct VariantView {
     /// or the size is unknown.
     pub disk_missing_bytes: Option<u64>,
     /// How well it fits, if known.
-    pub verdict: Option<VerdictView>,
+    pub fit: Option<FitSummary>,
     /// The estimated speed.
     pub speed: Option<SpeedView>,
     /// The id of the installed model, if it is installed.

@@ -40,9 +40,9 @@ export function statusLine(status: StatusView, stage: Stage | null, chosen: stri
   if (stage || status.activity === "answering") return line(t("chat.status.answering"), "busy");
   const first = status.limits[0];
   if (first && first.reason !== "setting" && first.reason !== "small_machine") {
-    return line(t("chat.status.restrained", { reason: because(first.reason) }), "calm");
+    return line(t("chat.status.limited", { reason: because(first.reason) }), "calm");
   }
-  if (model?.is_unloading) return line(t("chat.status.leaving", { model: model.name }), "busy");
+  if (model?.is_unloading) return line(t("chat.status.unloading", { model: model.name }), "busy");
   // If another model is loaded, the selected one replaces it; its memory is not shown.
   if (model && chosen && model.name !== chosen) {
     return { ...line(t("chat.status.resting", { model: chosen }), "calm"), figures: waiting };

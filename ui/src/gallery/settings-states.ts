@@ -34,7 +34,7 @@ const isTight: SetUp = (fake) => {
     weight_bytes: 2.3 * GB, kv_cache_bytes: 4.6 * GB, headroom_bytes: 0.4 * GB, draft_bytes: 0,
     prefix_bytes: 0, budget_bytes: 8 * GB, taken_bytes: 1.9 * GB, context_length: 32_768,
     context_that_fits: 24_000, fits: false, is_measured: true, speed: null,
-    verdict: { verdict: "context", tokens: 24_000 },
+    summary: { fit: "context", tokens: 24_000 },
   };
   Object.assign(fake, { fit: async () => fit });
 };

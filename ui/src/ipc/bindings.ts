@@ -640,6 +640,27 @@ reason: string, };
 export type FileFormat = "markdown" | "json";
 
 /**
+ * How well a model fits this machine.
+ */
+export type FitSummary = { "fit": "fits" } | { "fit": "context",
+/**
+ * The context length in tokens.
+ */
+tokens: number, } | { "fit": "others_close",
+/**
+ * Bytes that must become free.
+ */
+bytes: number, } | { "fit": "too_large",
+/**
+ * Bytes that it needs.
+ */
+need_bytes: number,
+/**
+ * Bytes that models may use.
+ */
+room_bytes: number, };
+
+/**
  * The memory that a model needs, by part, and whether it fits.
  */
 export type FitView = {
@@ -686,7 +707,7 @@ fits: boolean,
 /**
  * How well it fits.
  */
-verdict: VerdictView,
+summary: FitSummary,
 /**
  * The estimated speed, if known.
  */
@@ -1564,7 +1585,7 @@ disk_missing_bytes: number | null,
 /**
  * How well it fits, if known.
  */
-verdict: VerdictView | null,
+fit: FitSummary | null,
 /**
  * The estimated speed.
  */
@@ -1573,27 +1594,6 @@ speed: SpeedView | null,
  * The id of the installed model, if it is installed.
  */
 model: string | null, };
-
-/**
- * How well a model fits this machine.
- */
-export type VerdictView = { "verdict": "fits" } | { "verdict": "context",
-/**
- * The context length in tokens.
- */
-tokens: number, } | { "verdict": "others_close",
-/**
- * Bytes that must become free.
- */
-bytes: number, } | { "verdict": "too_large",
-/**
- * Bytes that it needs.
- */
-need_bytes: number,
-/**
- * Bytes that models may use.
- */
-room_bytes: number, };
 
 /**
  * A window.

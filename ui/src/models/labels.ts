@@ -2,15 +2,15 @@
 import { bytes, duration, number, t, type Key } from "../i18n";
 import { catalog } from "../i18n/catalogs";
 import type {
-  CatalogView, DownloadView, EntryView, SpeedView, HubErrorView, VariantView, VerdictView,
+  CatalogView, DownloadView, EntryView, SpeedView, HubErrorView, VariantView, FitSummary,
 } from "../ipc";
 import type { IconName } from "../parts/icons";
 
 /** How a fit is drawn. */
 export type Tone = "good" | "soft" | "warn" | "bad";
 
-export function fitTone(verdict: VerdictView | null): Tone {
-  switch (verdict?.verdict) {
+export function fitTone(fit: FitSummary | null): Tone {
+  switch (fit?.fit) {
     case "fits": return "good";
     case "context": return "good";
     case "others_close": return "warn";
@@ -23,20 +23,20 @@ export const toneIcon: Record<Tone, IconName | null> = {
   good: "check", soft: null, warn: "warning", bad: "close",
 };
 
-export function fitText(verdict: VerdictView | null): string {
-  switch (verdict?.verdict) {
-    case "fits": return t("models.verdict.fits");
-    case "context": return t("models.verdict.context", { tokens: number(verdict.tokens) });
-    case "others_close": return t("models.verdict.others_close", { size: bytes(verdict.bytes) });
-    case "too_large": return t("models.verdict.too_large", {
-      need: bytes(verdict.need_bytes), room: bytes(verdict.room_bytes) });
-    default: return t("models.verdict.unknown");
+export function fitText(fit: FitSummary | null): string {
+  switch (fit?.fit) {
+    case "fits": return t("models.fit.fits");
+    case "context": return t("models.fit.context", { tokens: number(fit.tokens) });
+    case "others_close": return t("models.fit.others_close", { size: bytes(fit.bytes) });
+    case "too_large": return t("models.fit.too_large", {
+      need: bytes(fit.need_bytes), room: bytes(fit.room_bytes) });
+    default: return t("models.fit.unknown");
   }
 }
 
 /** Returns true if the model can be used here, so that the filter shows it. */
-export function canFit(verdict: VerdictView | null): boolean {
-  return verdict?.verdict !== "too_large";
+export function canFit(fit: FitSummary | null): boolean {
+  return fit?.fit !== "too_large";
 }
 
 /** `13–20 tokens/s`; one number if it was measured. */
@@ -55,7 +55,7 @@ export function sizeText(variant: VariantView): string {
 export function diskText(list: CatalogView): string {
   if (list.disk_free_bytes === null) return "";
   const free = bytes(Math.max(0, list.disk_free_bytes - list.disk_reserved_bytes));
-  return list.disk_reserved_bytes > 0 ? t("models.disk.coming", { free }) : t("models.disk.free", { free });
+  return list.disk_reserved_bytes > 0 ? t("models.disk.after_downloads", { free }) : t("models.disk.free", { free });
 }
 
 /** `Q4_K_M · GGUF`. */
@@ -75,16 +75,16 @@ export function suggestedVariant(entry: EntryView): VariantView | undefined {
 }
 
 /** The best fit of all variants. */
-export function bestFit(entry: EntryView): VerdictView | null {
+export function bestFit(entry: EntryView): FitSummary | null {
   const order = ["fits", "context", "others_close", "too_large"];
-  const known = entry.variants.flatMap((variant) => (variant.verdict ? [variant.verdict] : []));
-  const sorted = known.toSorted((a, b) => order.indexOf(a.verdict) - order.indexOf(b.verdict));
+  const known = entry.variants.flatMap((variant) => (variant.fit ? [variant.fit] : []));
+  const sorted = known.toSorted((a, b) => order.indexOf(a.fit) - order.indexOf(b.fit));
   return sorted[0] ?? null;
 }
 
 /** The text of a hub error. For an unknown code it is the English sentence of the app. */
 export function hubErrorText(hubError: HubErrorView): string {
-  const key = `trouble.${hubError.code}`;
+  const key = `hub_error.${hubError.code}`;
   if (!(key in catalog("en", "models"))) return hubError.reason;
   const { needed_bytes, free_bytes } = hubError.values;
   const values = Object.fromEntries(

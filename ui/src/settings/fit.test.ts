@@ -6,7 +6,7 @@ const GB = 2 ** 30;
 const fit: FitView = {
   weight_bytes: 4 * GB, kv_cache_bytes: 1 * GB, headroom_bytes: 0.5 * GB, draft_bytes: 0,
   prefix_bytes: 0, budget_bytes: 9 * GB, taken_bytes: 1 * GB, context_length: 8192,
-  context_that_fits: 28_672, fits: true, verdict: { verdict: "fits" }, speed: null,
+  context_that_fits: 28_672, fits: true, summary: { fit: "fits" }, speed: null,
   is_measured: false,
 };
 

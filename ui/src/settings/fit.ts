@@ -58,11 +58,11 @@ export function barOf(fit: FitView): Bar {
 }
 
 /** The fit for the text next to the bar. */
-export type Verdict = "fits" | "others_close" | "shorter" | "too_large";
+export type FitOutcome = "fits" | "others_close" | "shorter" | "too_large";
 
 /** `shorter`: it fits with `context_that_fits`; `others_close`: other programs use too much memory. */
-export function fitOf(fit: FitView): Verdict {
-  if (fit.fits) return fit.verdict.verdict === "others_close" ? "others_close" : "fits";
+export function fitOf(fit: FitView): FitOutcome {
+  if (fit.fits) return fit.summary.fit === "others_close" ? "others_close" : "fits";
   return fit.context_that_fits === null ? "too_large" : "shorter";
 }
 

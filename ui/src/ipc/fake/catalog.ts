@@ -1,7 +1,7 @@
 /** The catalog of the fake app, on a Mac with 16 GB. */
 import type {
   CatalogView, DownloadView, EntryView, HubAccessView, TagView, HubErrorView, VariantView,
-  VerdictView,
+  FitSummary,
 } from "../bindings";
 import { GB } from "./defaults";
 import { tiers } from "./tiers";
@@ -18,16 +18,16 @@ export function variant(
     : { low: 60 / gigabytes, high: 92 / gigabytes, is_measured: false };
   return {
     key: `${entry}@${packing}`, format, packing, repository: `mlx-community/${entry}`,
-    size_bytes, disk_missing_bytes: null, verdict: verdict(gigabytes), speed, model: null, ...change,
+    size_bytes, disk_missing_bytes: null, fit: fitSummary(gigabytes), speed, model: null, ...change,
   };
 }
 
-function verdict(gigabytes: number): VerdictView {
+function fitSummary(gigabytes: number): FitSummary {
   const need_bytes = (gigabytes + 1.4) * GB;
-  if (gigabytes < 7.2) return { verdict: "fits" };
-  if (gigabytes < 9) return { verdict: "context", tokens: 8192 };
-  if (gigabytes < 10.2) return { verdict: "others_close", bytes: need_bytes - ROOM + 1.1 * GB };
-  return { verdict: "too_large", need_bytes, room_bytes: ROOM };
+  if (gigabytes < 7.2) return { fit: "fits" };
+  if (gigabytes < 9) return { fit: "context", tokens: 8192 };
+  if (gigabytes < 10.2) return { fit: "others_close", bytes: need_bytes - ROOM + 1.1 * GB };
+  return { fit: "too_large", need_bytes, room_bytes: ROOM };
 }
 
 function entry(

@@ -70,9 +70,9 @@ export function fit(model: ModelView, chosen: ModelSettings): FitView {
   return {
     weight_bytes, kv_cache_bytes, headroom_bytes, draft_bytes: 0, prefix_bytes: 0, budget_bytes,
     taken_bytes: 0, context_length, context_that_fits, fits, is_measured: false,
-    verdict: fits ? { verdict: "fits" }
-      : context_that_fits ? { verdict: "context", tokens: context_that_fits }
-      : { verdict: "too_large", need_bytes, room_bytes: budget_bytes },
+    summary: fits ? { fit: "fits" }
+      : context_that_fits ? { fit: "context", tokens: context_that_fits }
+      : { fit: "too_large", need_bytes, room_bytes: budget_bytes },
     speed: fits ? { low: 21, high: 30, is_measured: false } : null,
   };
 }
