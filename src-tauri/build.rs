@@ -1,12 +1,13 @@
-//! Tauri's own build step, the names of our commands, and the versions of what we are made of.
+//! Runs Tauri's build step, registers the names of our commands, and sets the versions of
+//! components.
 //!
-//! What is named is refused to a page unless a file in `capabilities/` allows it.
+//! A page may call a registered command only if a file in `capabilities/` allows it.
 
 #[macro_use]
 #[path = "src/names.rs"]
 mod names;
 
-/// Packages whose versions the About pane shows.
+/// Packages whose versions the About page shows.
 const SHOWN: [&str; 8] = [
     "llama-cpp-sys-2",
     "minijinja",
@@ -33,7 +34,7 @@ fn main() {
     tauri_build::try_build(attributes).expect("the configuration is checked with the rest");
 }
 
-/// The version of a package in the lock file.
+/// Returns the version of a package in the lock file.
 fn version_of<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
     let of = format!("name = \"{name}\"\nversion = \"");
     let after = &lock[lock.find(&of)? + of.len()..];

@@ -1,7 +1,7 @@
 /// <reference types="vitest/config" />
 /**
- * Three pages for the app; with `--mode gallery` one more that shows them in named states.
- * Nothing may be inlined into the pages: the content policy allows files of our own only.
+ * Three pages for the app; with `--mode gallery` one more that shows named states of them.
+ * Nothing may be inlined into the pages: the content security policy allows only our own files.
  */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
@@ -23,7 +23,7 @@ export default defineConfig(({ mode }) => {
     root: import.meta.dirname,
     base: "./",
     plugins: [svelte(), ...(isGallery ? [galleryList()] : [])],
-    // Tests run in a page's conditions, or Svelte would give its server build.
+    // Tests use browser conditions; otherwise Svelte would use its server build.
     resolve: mode === "test" ? { conditions: ["browser"] } : {},
     build: {
       outDir: isGallery ? "dist-gallery" : "dist",

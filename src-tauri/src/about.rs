@@ -1,17 +1,17 @@
-//! What the app is made of, and what this session lacks.
+//! The data of the About page: versions, licenses, and features that this session lacks.
 
 use tauri::AppHandle;
 use transom_signals::Hardware;
 
 use crate::hotkey;
 use crate::shell::Shell;
-use crate::wire::{AboutView, HotkeyView, PartView};
+use crate::wire::{AboutView, DependencyView, HotkeyView};
 
-/// Licences of everything in the app, as `licences.py` gathered them.
-pub(crate) const LICENCES: &str = include_str!("../licences.txt");
+/// Licenses of everything in the app, collected by `licenses.py`.
+pub(crate) const LICENSES: &str = include_str!("../licenses.txt");
 
-/// Parts that are named first, with their versions out of the lock file and their licences.
-const PARTS: [(&str, Option<&str>, &str); 8] = [
+/// The components listed first, with their versions from the lock file and their licenses.
+const DEPENDENCIES: [(&str, Option<&str>, &str); 8] = [
     ("MLX", option_env!("TRANSOM_VERSION_MLX_SYS"), "MIT"),
     (
         "llama.cpp",
@@ -46,7 +46,7 @@ const PARTS: [(&str, Option<&str>, &str); 8] = [
     ("syntect", option_env!("TRANSOM_VERSION_SYNTECT"), "MIT"),
 ];
 
-/// What the About pane shows.
+/// Returns the data of the About page.
 pub(crate) fn view(
     app: &AppHandle,
     shell: &Shell,
@@ -54,11 +54,13 @@ pub(crate) fn view(
     has_tray: bool,
 ) -> AboutView {
     let hotkey = shell.hotkey.view();
-    let parts = PARTS.iter().map(|(name, version, licence)| PartView {
-        name: (*name).to_owned(),
-        version: version.unwrap_or_default().to_owned(),
-        licence: (*licence).to_owned(),
-    });
+    let dependencies = DEPENDENCIES
+        .iter()
+        .map(|(name, version, license)| DependencyView {
+            name: (*name).to_owned(),
+            version: version.unwrap_or_default().to_owned(),
+            license: (*license).to_owned(),
+        });
     let is_wayland = matches!(hotkey, HotkeyView::Unavailable { .. });
     let missing = [
         (!has_tray, "tray"),
@@ -68,7 +70,7 @@ pub(crate) fn view(
     let missing = missing.iter().filter(|(is_missing, _)| *is_missing);
     AboutView {
         version: app.package_info().version.to_string(),
-        parts: parts.collect(),
+        dependencies: dependencies.collect(),
         data_folder: shell.data_folder.to_string_lossy().into_owned(),
         system: system(),
         chip: hardware.chip_name.clone(),
@@ -86,7 +88,7 @@ pub(crate) fn view(
     }
 }
 
-/// `macOS 26.1`, `Debian GNU/Linux 12 (bookworm)`.
+/// Returns the system's name: `macOS 26.1`, `Debian GNU/Linux 12 (bookworm)`.
 fn system() -> String {
     if cfg!(target_os = "macos") {
         let list = "/System/Library/CoreServices/SystemVersion.plist";
@@ -98,7 +100,7 @@ fn system() -> String {
     }
 }
 
-/// Out of the Mac's own list, which is as it is since the first.
+/// Parses the version from SystemVersion.plist, whose format is the same on all versions of macOS.
 fn product_version(plist: &str) -> Option<&str> {
     let after = plist.split_once("<key>ProductVersion</key>")?.1;
     let (_, after) = after.split_once("<string>")?;
@@ -117,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_is_named_as_its_makers_do() {
+    fn the_name_of_the_system_is_read_from_its_files() {
         let debian = "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n";
         let name = pretty_name(debian);
         assert_eq!(name.as_deref(), Some("Debian GNU/Linux 12 (bookworm)"));
@@ -128,13 +130,13 @@ mod tests {
     }
 
     #[test]
-    fn every_part_has_a_version_and_licences_are_there() {
-        for (name, version, licence) in PARTS {
+    fn every_dependency_has_a_version_and_a_license() {
+        for (name, version, license) in DEPENDENCIES {
             assert!(version.is_some_and(|version| !version.is_empty()), "{name}");
-            assert!(!licence.is_empty(), "{name}");
+            assert!(!license.is_empty(), "{name}");
         }
         for part in ["tauri ", "llama-cpp-sys-2 ", "mlx-sys ", "svelte "] {
-            assert!(LICENCES.contains(part), "licences.txt lacks {part}");
+            assert!(LICENSES.contains(part), "licenses.txt lacks {part}");
         }
     }
 }

@@ -1,133 +1,144 @@
-//! What a start of the program asks for: by its arguments, or by a `transom://` link.
+//! Parses how the program was started: by arguments or by a `transom://` link.
 //!
-//! Rule: a link comes from anywhere, so it opens a window or fills the composer, and never sends,
-//! deletes or changes anything. Its text has a bound.
+//! Rule: links come from anywhere, so they only open a window or fill the composer. They never
+//! send, delete or change anything. Their text has a maximum length.
 
 use tauri::Url;
 use transom_files::is_control;
 
 use crate::wire::Window;
 
-/// Given by the login item: only the icon appears.
+/// Passed by the login item: shows only the menu-bar icon.
 pub(crate) const HIDDEN: &str = "--hidden";
 
-/// Most characters that a link puts into the composer.
-const MAX_COMPOSED: usize = 20_000;
+/// Maximum number of characters that a link puts into the composer.
+const MAX_COMPOSER_CHARACTERS: usize = 20_000;
 
-/// What a start asks for.
+/// What to do at startup.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wish {
-    /// Only the icon.
+pub(crate) enum LaunchAction {
+    /// Show only the menu-bar icon.
     Icon,
-    /// A window.
+    /// Show a window.
     Show {
-        /// Which.
+        /// The window.
         window: Window,
-        /// Of settings, which pane.
+        /// The settings pane, if it is the settings window.
         pane: Option<String>,
     },
-    /// The chat, with this in the composer.
+    /// Show the chat with this text in the composer.
     Compose(String),
 }
 
-impl Wish {
+impl LaunchAction {
     fn show(window: Window) -> Self {
         Self::Show { window, pane: None }
     }
 }
 
-/// What `arguments`, without the program's name, ask for. A person who starts the program wants to
-/// see it, so the chat is shown unless something else is asked for.
-pub(crate) fn wish(arguments: &[String]) -> Wish {
-    let link = arguments.iter().find_map(|argument| link(argument));
+/// Returns the action for `arguments` (without the program's name). A user who starts the program
+/// wants to see it, so the default is to show the chat.
+pub(crate) fn launch_action(arguments: &[String]) -> LaunchAction {
+    let link = arguments.iter().find_map(|argument| parse_link(argument));
     let is_hidden = arguments.iter().any(|argument| argument == HIDDEN);
     match link {
-        Some(wish) => wish,
-        None if is_hidden => Wish::Icon,
-        None => Wish::show(Window::Chat),
+        Some(action) => action,
+        None if is_hidden => LaunchAction::Icon,
+        None => LaunchAction::show(Window::Chat),
     }
 }
 
-/// What a link asks for; `None` if it is no link of ours. One that is ours and says nothing that is
-/// known shows the chat.
-pub(crate) fn link(text: &str) -> Option<Wish> {
+/// Parses a link; `None` if it is not a `transom://` link. An unknown `transom://` link shows the
+/// chat.
+pub(crate) fn parse_link(text: &str) -> Option<LaunchAction> {
     let url = Url::parse(text).ok()?;
     if url.scheme() != "transom" {
         return None;
     }
     let mut path = url.path_segments().into_iter().flatten();
     Some(match url.host_str() {
-        Some("prompt") => Wish::show(Window::Prompt),
-        Some("settings") => Wish::Show {
+        Some("prompt") => LaunchAction::show(Window::Prompt),
+        Some("settings") => LaunchAction::Show {
             window: Window::Settings,
-            pane: path.next().and_then(pane),
+            pane: path.next().and_then(settings_pane),
         },
         Some("compose") => {
             let text = url.query_pairs().find(|(key, _)| key == "text");
-            Wish::Compose(composed(&text.map(|(_, text)| text).unwrap_or_default()))
+            LaunchAction::Compose(composer_text(
+                &text.map(|(_, text)| text).unwrap_or_default(),
+            ))
         }
-        _ => Wish::show(Window::Chat),
+        _ => LaunchAction::show(Window::Chat),
     })
 }
 
-/// A pane of settings that there is.
-fn pane(name: &str) -> Option<String> {
+/// Returns the name if such a settings pane exists.
+fn settings_pane(name: &str) -> Option<String> {
     let known = ["models", "model", "behaviour", "general", "about"];
     known.contains(&name).then(|| name.to_owned())
 }
 
-/// Text fit for a composer: bounded, and without characters that nobody could see.
-fn composed(text: &str) -> String {
+/// Limits the text for a composer, and removes invisible characters.
+fn composer_text(text: &str) -> String {
     let is_text = |c: &char| !is_control(*c) || matches!(c, '\n' | '\t');
-    text.chars().filter(is_text).take(MAX_COMPOSED).collect()
+    text.chars()
+        .filter(is_text)
+        .take(MAX_COMPOSER_CHARACTERS)
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(arguments: &[&str]) -> Wish {
+    fn of(arguments: &[&str]) -> LaunchAction {
         let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
-        wish(&arguments)
+        launch_action(&arguments)
     }
 
     #[test]
-    fn a_person_sees_the_chat_and_a_login_only_the_icon() {
-        assert_eq!(of(&[]), Wish::show(Window::Chat));
-        assert_eq!(of(&["--hidden"]), Wish::Icon);
-        assert_eq!(of(&["--what"]), Wish::show(Window::Chat));
+    fn a_start_shows_the_chat_and_a_login_only_the_icon() {
+        assert_eq!(of(&[]), LaunchAction::show(Window::Chat));
+        assert_eq!(of(&["--hidden"]), LaunchAction::Icon);
+        assert_eq!(of(&["--what"]), LaunchAction::show(Window::Chat));
     }
 
     #[test]
     fn a_link_opens_its_window() {
-        assert_eq!(of(&["transom://chat"]), Wish::show(Window::Chat));
+        assert_eq!(of(&["transom://chat"]), LaunchAction::show(Window::Chat));
         assert_eq!(
             of(&["--hidden", "transom://prompt"]),
-            Wish::show(Window::Prompt)
+            LaunchAction::show(Window::Prompt)
         );
-        let model = Wish::Show {
+        let model = LaunchAction::Show {
             window: Window::Settings,
             pane: Some("model".to_owned()),
         };
         assert_eq!(of(&["transom://settings/model"]), model);
-        assert_eq!(of(&["transom://settings"]), Wish::show(Window::Settings));
+        assert_eq!(
+            of(&["transom://settings"]),
+            LaunchAction::show(Window::Settings)
+        );
         assert_eq!(
             of(&["transom://settings/../x"]),
-            Wish::show(Window::Settings)
+            LaunchAction::show(Window::Settings)
         );
-        assert_eq!(of(&["transom://delete/all"]), Wish::show(Window::Chat));
+        assert_eq!(
+            of(&["transom://delete/all"]),
+            LaunchAction::show(Window::Chat)
+        );
     }
 
     #[test]
-    fn a_link_of_others_is_none_of_ours() {
-        assert_eq!(link("https://example.com/chat"), None);
-        assert_eq!(link("chat"), None);
+    fn other_links_are_ignored() {
+        assert_eq!(parse_link("https://example.com/chat"), None);
+        assert_eq!(parse_link("chat"), None);
     }
 
     #[test]
-    fn composed_text_is_decoded_bounded_and_visible() {
-        let of = |link: &str| super::link(link);
-        let compose = |text: &str| Some(Wish::Compose(text.to_owned()));
+    fn composer_text_is_decoded_limited_and_visible() {
+        let of = |link: &str| super::parse_link(link);
+        let compose = |text: &str| Some(LaunchAction::Compose(text.to_owned()));
         assert_eq!(
             of("transom://compose?text=a%20b%0Ac%26"),
             compose("a b\nc&")
@@ -135,7 +146,10 @@ mod tests {
         assert_eq!(of("transom://compose?text=a%1B%5B2Jb%00"), compose("a[2Jb"));
         assert_eq!(of("transom://compose?text=a%E2%80%AEb"), compose("ab"));
         assert_eq!(of("transom://compose"), compose(""));
-        let long = format!("transom://compose?text={}", "é".repeat(MAX_COMPOSED + 5));
-        assert_eq!(of(&long), compose(&"é".repeat(MAX_COMPOSED)));
+        let long = format!(
+            "transom://compose?text={}",
+            "é".repeat(MAX_COMPOSER_CHARACTERS + 5)
+        );
+        assert_eq!(of(&long), compose(&"é".repeat(MAX_COMPOSER_CHARACTERS)));
     }
 }

@@ -1,20 +1,20 @@
-//! The daily backup of the history, also while the app runs for weeks.
+//! Backs up the history every day, also while the app runs for weeks.
 
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use transom_store::Store;
 
-use crate::rooms::now;
+use crate::backend::now;
 
-/// Time between two looks at whether a backup is due. The first comes with the start.
+/// Time between two checks whether a backup is due. The first check is at startup.
 const EVERY: Duration = Duration::from_secs(60 * 60);
 
-/// The task that makes backups; it ends with this.
+/// The task that makes backups. Dropping it ends the task.
 pub(crate) struct Backups(JoinHandle<()>);
 
 impl Backups {
-    /// Begins with `store`.
+    /// Starts the backups of `store`.
     pub(crate) fn start(store: Store) -> Self {
         Self(tokio::spawn(async move {
             let mut hours = tokio::time::interval(EVERY);

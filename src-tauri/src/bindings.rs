@@ -1,8 +1,7 @@
-//! TypeScript declarations of everything that crosses to the pages, in one file:
-//! `ui/src/ipc/bindings.ts`.
+//! Generates the TypeScript declarations of all types that pages receive: `ui/src/ipc/bindings.ts`.
 //!
-//! Rule: the Rust types are the source. A test fails when the file is stale, and names the command
-//! that writes it anew.
+//! Rule: the Rust types are the source. A test fails if the file is stale, and names the command
+//! that updates it.
 
 use std::any::TypeId;
 use std::collections::{BTreeMap, HashSet};
@@ -13,11 +12,11 @@ use ts_rs::{Config, TS, TypeVisitor};
 
 use crate::wire;
 
-/// Writes the file when set, instead of comparing it.
+/// If this variable is set, the test writes the file instead of comparing it.
 const WRITE: &str = "TRANSOM_WRITE_BINDINGS";
 
 const HEAD: &str = "\
-// Generated from the Rust types in src-tauri/src/wire, crates/store and crates/chat. Write anew:
+// Generated from the Rust types in src-tauri/src/wire, crates/store and crates/chat. Update with:
 // TRANSOM_WRITE_BINDINGS=1 cargo test -p transom-app bindings
 ";
 
@@ -36,29 +35,29 @@ fn bindings_are_fresh() {
     );
 }
 
-/// A file of the checkout.
+/// Returns the path of a file in the checkout.
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
 
 fn declarations() -> String {
-    // JSON numbers are exact to 2⁵³, more than any id, time or size here.
+    // JSON numbers are exact up to 2⁵³, more than any id, time or size here.
     let mut found = Found::new(Config::new().with_large_int("number"));
-    found.visit::<transom_chat::turns::Begun>();
-    found.visit::<wire::Opened>();
+    found.visit::<transom_chat::turns::StartedTurn>();
+    found.visit::<wire::OpenedConversation>();
     found.visit::<wire::ModelView>();
     found.visit::<wire::FitView>();
-    found.visit::<wire::CatalogueView>();
+    found.visit::<wire::CatalogView>();
     found.visit::<wire::TierView>();
     found.visit::<wire::DownloadView>();
     found.visit::<wire::DownloadChange>();
     found.visit::<wire::HubAccessView>();
-    found.visit::<wire::TakenText>();
+    found.visit::<wire::CapturedText>();
     found.visit::<wire::AboutView>();
     found.visit::<wire::FileFormat>();
     found.visit::<wire::Window>();
-    found.visit::<wire::Refusal>();
-    found.visit::<wire::News>();
+    found.visit::<wire::CommandError>();
+    found.visit::<wire::AppEvent>();
     found.visit::<transom_chat::MessageView>();
     found.visit::<transom_chat::Update>();
     found.visit::<transom_store::FoundConversation>();
@@ -67,7 +66,7 @@ fn declarations() -> String {
     format!("{HEAD}\n{}", by_name.join("\n"))
 }
 
-/// Types that were reached so far.
+/// The declarations found so far.
 struct Found {
     config: Config,
     seen: HashSet<TypeId>,
@@ -91,7 +90,7 @@ impl TypeVisitor for Found {
         }
         T::visit_dependencies(self);
         T::visit_generics(self);
-        // Only types of ours have a place of their own.
+        // Only our own types have an output path.
         if T::output_path().is_none() {
             return;
         }

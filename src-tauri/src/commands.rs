@@ -1,11 +1,11 @@
-//! What pages may call, by what it is about. Each command is a few lines: it fetches the rooms, asks
-//! one of them, and puts what comes into the words of `wire`.
+//! The commands that pages may call, by topic. A command gets the backend, calls one function of
+//! it, and converts the result to types of `wire`.
 //!
-//! Rule: a command never blocks the main thread, and its failure is a [`Refusal`], also after a
+//! Rule: a command never blocks the main thread, and its error is a [`CommandError`], also after a
 //! panic.
 
 pub(crate) mod app;
-pub(crate) mod catalogue;
+pub(crate) mod catalog;
 pub(crate) mod conversations;
 pub(crate) mod models;
 pub(crate) mod turns;
@@ -16,9 +16,9 @@ use transom_store::StoreError;
 use transom_supervisor::RequestError;
 
 use crate::shell::Shell;
-use crate::wire::{News, Refusal};
+use crate::wire::{AppEvent, CommandError};
 
-impl From<StoreError> for Refusal {
+impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
         let reason = error.to_string();
         match error {
@@ -36,34 +36,34 @@ impl From<StoreError> for Refusal {
     }
 }
 
-impl From<Failure> for Refusal {
+impl From<Failure> for CommandError {
     fn from(failure: Failure) -> Self {
         Self::Turn { failure }
     }
 }
 
-impl From<RequestError> for Refusal {
+impl From<RequestError> for CommandError {
     fn from(error: RequestError) -> Self {
         other(error)
     }
 }
 
-impl From<tauri::Error> for Refusal {
+impl From<tauri::Error> for CommandError {
     fn from(error: tauri::Error) -> Self {
         other(error)
     }
 }
 
-/// A failure that a page can only show.
-pub(crate) fn other(error: impl std::fmt::Display) -> Refusal {
-    Refusal::Other {
+/// Wraps an error that a page can only display.
+pub(crate) fn other(error: impl std::fmt::Display) -> CommandError {
+    CommandError::Other {
         reason: error.to_string(),
     }
 }
 
-/// Lists of conversations are to be read again.
+/// Tells pages to reload lists of conversations.
 pub(crate) fn conversations_changed(app: &AppHandle) {
-    app.state::<Shell>().tell(&News::Conversations);
+    app.state::<Shell>().send(&AppEvent::Conversations);
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! The desktop that windows are placed on, in the one unit in which its monitors fit together.
+//! The desktop that windows are placed on, in one unit for all monitors.
 //!
-//! On X11 that unit is the pixel. On a Mac it is the point: there each monitor has its own number of
-//! pixels a point, and every figure that is reported in pixels was multiplied with the scale of some
-//! monitor: a monitor's area with its own, the pointer's place with the primary monitor's, the
-//! icon's with that of the monitor whose menu bar it is in. Those figures do not lie on one plane
-//! (<https://github.com/tauri-apps/tauri/issues/7890>), so they are turned back into points.
+//! On X11 the unit is the pixel. On a Mac it is the point: each monitor has its own number of
+//! pixels per point, and reported values in pixels are multiplied by the scale of some monitor: a
+//! monitor's area by its own, the pointer's position by that of the primary monitor, the icon's by
+//! that of the monitor with its menu bar. These values are not in one coordinate system
+//! (<https://github.com/tauri-apps/tauri/issues/7890>), so they are converted back to points.
 
 use tauri::{LogicalPosition, LogicalSize, PhysicalPosition, PhysicalSize, Position, Size};
 
-use crate::place::{Rect, Screen, nearest};
+use crate::placement::{Rect, Screen, nearest};
 
 /// The unit of the desktop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,12 +21,12 @@ pub(crate) enum Unit {
 
 impl Unit {
     /// The unit of this system.
-    pub(crate) const HERE: Self = match cfg!(target_os = "macos") {
+    pub(crate) const NATIVE: Self = match cfg!(target_os = "macos") {
         true => Self::Point,
         false => Self::Pixel,
     };
 
-    /// A place of the desktop as windows take it.
+    /// Converts a position on the desktop for Tauri.
     pub(crate) fn position(self, at: Rect) -> Position {
         match self {
             Self::Pixel => PhysicalPosition::new(at.x, at.y).into(),
@@ -34,7 +34,7 @@ impl Unit {
         }
     }
 
-    /// A size on the desktop as windows take it.
+    /// Converts a size on the desktop for Tauri.
     pub(crate) fn size(self, of: Rect) -> Size {
         match self {
             Self::Pixel => {
@@ -45,33 +45,33 @@ impl Unit {
     }
 }
 
-/// A monitor as it is reported, in pixels of its own scale.
+/// A monitor as reported by the system, in pixels of its own scale.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Monitor {
-    /// All of it.
+    /// The whole area.
     pub(crate) whole: Rect,
-    /// What of it is free of bars and docks.
+    /// The area without bars and docks.
     pub(crate) area: Rect,
-    /// Pixels a point.
+    /// Pixels per point.
     pub(crate) scale: f64,
-    /// The pointer is reported in its scale.
+    /// The pointer is reported in this monitor's scale.
     pub(crate) is_primary: bool,
 }
 
 /// The desktop in its own unit.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Desktop {
-    /// Its monitors.
+    /// The monitors.
     pub(crate) screens: Vec<Screen>,
-    /// The pointer's place, if the system tells it.
+    /// The pointer's position, if known.
     pub(crate) pointer: Option<(i32, i32)>,
-    /// The menu-bar icon, if the system tells where it is.
+    /// The menu-bar icon, if its position is known.
     pub(crate) icon: Option<Rect>,
 }
 
 impl Desktop {
-    /// Turns what is reported into the desktop's `unit`.
-    pub(crate) fn of(
+    /// Converts reported values to `unit`.
+    pub(crate) fn from_system(
         unit: Unit,
         monitors: &[Monitor],
         pointer: Option<(i32, i32)>,
@@ -102,17 +102,18 @@ impl Desktop {
         }
     }
 
-    /// The screen with the pointer; any where the pointer is not known.
+    /// Returns the screen with the pointer, or any screen if the position is unknown.
     pub(crate) fn screen_with_pointer(&self) -> Option<Screen> {
         nearest(self.pointer.unwrap_or_default(), &self.screens)
     }
 }
 
-/// The icon is in the menu bar of the monitor on which it lies if the monitor's own scale is used.
-/// Of several such monitors it is the one with the pointer, which was just clicked.
+/// Converts the icon's position to points. The icon is in the menu bar of the monitor that contains
+/// it when that monitor's own scale is used. If there are several, it is the monitor with the
+/// pointer, which just clicked the icon.
 fn icon_in_points(icon: Rect, monitors: &[Monitor], pointer: Option<(i32, i32)>) -> Rect {
     let has = |monitor: &Monitor, point| contains(in_points(monitor.whole, monitor.scale), point);
-    let on = |monitor: &&Monitor| has(monitor, centre(in_points(icon, monitor.scale)));
+    let on = |monitor: &&Monitor| has(monitor, center(in_points(icon, monitor.scale)));
     let with_pointer = |monitor: &&Monitor| pointer.is_some_and(|at| has(monitor, at));
     let candidates = || monitors.iter().filter(on);
     let monitor = candidates()
@@ -138,7 +139,7 @@ fn divided(pixels: i32, scale: f64) -> i32 {
     (f64::from(pixels) / scale).round() as i32
 }
 
-fn centre(rect: Rect) -> (i32, i32) {
+fn center(rect: Rect) -> (i32, i32) {
     (rect.x + rect.width / 2, rect.y + rect.height / 2)
 }
 
@@ -149,7 +150,7 @@ fn contains(rect: Rect, (x, y): (i32, i32)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::{self, Size};
+    use crate::placement::{self, Size};
 
     fn rect(x: i32, y: i32, width: i32, height: i32) -> Rect {
         Rect {
@@ -160,7 +161,7 @@ mod tests {
         }
     }
 
-    /// A monitor of a Mac: its area in points, reported in pixels of its own scale, with a menu bar
+    /// A monitor of a Mac: an area in points, reported in pixels of its own scale, with a menu bar
     /// of 24 points.
     fn monitor(x: i32, y: i32, width: i32, height: i32, scale: i32, is_primary: bool) -> Monitor {
         Monitor {
@@ -176,8 +177,8 @@ mod tests {
         }
     }
 
-    /// A Retina MacBook with a 1x monitor to its right: the commonest desk.
-    fn desk() -> [Monitor; 2] {
+    /// A Retina MacBook with a 1x monitor to its right, the most common setup.
+    fn two_monitors() -> [Monitor; 2] {
         [
             monitor(0, 0, 1440, 900, 2, true),
             monitor(1440, -180, 1920, 1080, 1, false),
@@ -190,8 +191,8 @@ mod tests {
     };
 
     #[test]
-    fn monitors_of_mixed_scale_lie_side_by_side_in_points() {
-        let desktop = Desktop::of(Unit::Point, &desk(), None, None);
+    fn monitors_of_different_scales_are_adjacent_in_points() {
+        let desktop = Desktop::from_system(Unit::Point, &two_monitors(), None, None);
         let areas: Vec<Rect> = desktop.screens.iter().map(|screen| screen.area).collect();
         assert_eq!(
             areas,
@@ -203,8 +204,8 @@ mod tests {
     #[test]
     fn the_prompt_keeps_its_size_and_opens_where_the_pointer_is() {
         // The pointer at (2400, 300) in points, in the primary monitor's pixels.
-        let desktop = Desktop::of(Unit::Point, &desk(), Some((4800, 600)), None);
-        let at = place::upper_third(PROMPT, &desktop.screen_with_pointer().unwrap());
+        let desktop = Desktop::from_system(Unit::Point, &two_monitors(), Some((4800, 600)), None);
+        let at = placement::upper_third(PROMPT, &desktop.screen_with_pointer().unwrap());
         assert_eq!((at.width, at.height), (680, 420));
         assert_eq!(at.x, 1440 + (1920 - 680) / 2);
         assert!(matches!(Unit::Point.size(at), tauri::Size::Logical(_)));
@@ -212,34 +213,39 @@ mod tests {
     }
 
     #[test]
-    fn the_icon_is_found_in_the_bar_that_was_clicked() {
-        // The same number of pixels is a place on either monitor; the pointer tells which.
+    fn the_icon_is_in_the_menu_bar_that_was_clicked() {
+        // The same pixels are valid on both monitors; the pointer decides.
         let icon = rect(2600, 0, 48, 48);
         let on = |pointer| {
-            Desktop::of(Unit::Point, &desk(), pointer, Some(icon))
+            Desktop::from_system(Unit::Point, &two_monitors(), pointer, Some(icon))
                 .icon
                 .unwrap()
         };
         assert_eq!(on(Some((2 * 1310, 20))), rect(1300, 0, 24, 24));
         assert_eq!(on(Some((2 * 2610, 20))), icon);
-        // Only the left monitor has a place there.
+        // Only the left monitor contains this position.
         let left = rect(200, 0, 48, 48);
-        let found = Desktop::of(Unit::Point, &desk(), Some((2 * 2000, 500)), Some(left));
+        let found = Desktop::from_system(
+            Unit::Point,
+            &two_monitors(),
+            Some((2 * 2000, 500)),
+            Some(left),
+        );
         assert_eq!(found.icon, Some(rect(100, 0, 24, 24)));
     }
 
     #[test]
-    fn an_icon_on_no_monitor_counts_as_in_the_primary_bar() {
+    fn an_icon_outside_all_monitors_uses_the_primary_scale() {
         let icon = rect(-9000, 0, 48, 48);
-        let found = Desktop::of(Unit::Point, &desk(), None, Some(icon));
+        let found = Desktop::from_system(Unit::Point, &two_monitors(), None, Some(icon));
         assert_eq!(found.icon, Some(rect(-4500, 0, 24, 24)));
     }
 
     #[test]
-    fn pixels_stay_as_they_are() {
-        let monitors = desk();
+    fn pixels_are_not_converted() {
+        let monitors = two_monitors();
         let icon = Some(rect(2600, 0, 48, 48));
-        let desktop = Desktop::of(Unit::Pixel, &monitors, Some((7, 9)), icon);
+        let desktop = Desktop::from_system(Unit::Pixel, &monitors, Some((7, 9)), icon);
         assert_eq!((desktop.pointer, desktop.icon), (Some((7, 9)), icon));
         for (screen, monitor) in desktop.screens.iter().zip(monitors) {
             assert_eq!((screen.area, screen.scale), (monitor.area, monitor.scale));

@@ -1,7 +1,7 @@
-//! What a person may send along with a report: one text file, with nothing private in it.
+//! The diagnostics report: one text file without private data.
 //!
-//! Rule: nothing is copied that a person wrote. Prompts are counted, not quoted; conversations are
-//! not read at all; folders of the person's are named as `~`.
+//! Rule: nothing that the user wrote is copied. Prompts are counted, conversations are not read,
+//! and the home folder is written as `~`.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ use transom_store::Settings;
 use crate::log;
 use crate::wire::{AboutView, StatusView};
 
-/// Most of the log that goes along.
+/// Maximum size of the included log.
 const MAX_LOG_BYTES: usize = 64 << 10;
 
-/// The end of the log.
-pub(crate) fn last_of_log(data_folder: &Path) -> String {
+/// Returns the end of the log.
+pub(crate) fn log_tail(data_folder: &Path) -> String {
     let text = std::fs::read(log::file(data_folder)).unwrap_or_default();
     let from = text.len().saturating_sub(MAX_LOG_BYTES);
     String::from_utf8_lossy(&text[from..]).into_owned()
 }
 
-/// What the user added by path, a line each, or why that is not known.
+/// Returns the models that the user added by path, one per line, or the error.
 pub(crate) fn added(data_folder: &Path) -> String {
     match transom_library::read_added(data_folder) {
         Ok(paths) => {
@@ -32,7 +32,7 @@ pub(crate) fn added(data_folder: &Path) -> String {
     }
 }
 
-/// The file's text. `home` is written as `~` wherever it stands.
+/// Returns the text of the report, with `home` replaced by `~`.
 pub(crate) fn text(
     about: &AboutView,
     status: &StatusView,
@@ -47,7 +47,7 @@ pub(crate) fn text(
     };
     section("About", &json(about));
     section("Status", &json(status));
-    section("Settings", &json(&without_words(settings)));
+    section("Settings", &json(&without_user_text(settings)));
     section("Added models", added);
     section("Log", log);
     match home {
@@ -56,8 +56,8 @@ pub(crate) fn text(
     }
 }
 
-/// The settings without what a person wrote.
-fn without_words(settings: &Settings) -> Settings {
+/// Removes everything that the user wrote from the settings.
+fn without_user_text(settings: &Settings) -> Settings {
     let mut settings = settings.clone();
     for model in settings.models.values_mut() {
         if let Some(prompt) = &mut model.system_prompt {
@@ -83,13 +83,13 @@ mod tests {
     use crate::wire::HotkeyView;
     use transom_store::{ModelSettings, SavedPrompt};
 
-    const PLANTED: &str = "SECRET";
+    const SECRET: &str = "SECRET";
 
     fn about() -> AboutView {
         AboutView {
             version: "0.1.0".to_owned(),
-            parts: Vec::new(),
-            data_folder: format!("/people/{PLANTED}/data"),
+            dependencies: Vec::new(),
+            data_folder: format!("/people/{SECRET}/data"),
             system: "Debian 12".to_owned(),
             chip: "chip".to_owned(),
             memory_bytes: 1,
@@ -104,21 +104,21 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_person_wrote_gets_in() {
+    fn text_of_the_user_is_left_out() {
         let model = ModelSettings {
-            system_prompt: Some(format!("be {PLANTED}")),
+            system_prompt: Some(format!("be {SECRET}")),
             temperature: Some(0.25),
             ..ModelSettings::default()
         };
-        let home = format!("/people/{PLANTED}");
+        let home = format!("/people/{SECRET}");
         let id = format!("{home}/models/Qwen3");
         let settings = Settings {
             model: Some(id.clone()),
             models: [(id.clone(), model)].into(),
             recent_models: vec![id],
             prompts: Some(vec![SavedPrompt {
-                name: format!("{PLANTED}-name"),
-                text: format!("{PLANTED} text"),
+                name: format!("{SECRET}-name"),
+                text: format!("{SECRET} text"),
             }]),
             ..Settings::default()
         };
@@ -133,9 +133,9 @@ mod tests {
             &log,
             Some(PathBuf::from(home)),
         );
-        assert!(!text.contains(PLANTED), "{text}");
-        // What helps is there.
-        for helps in [
+        assert!(!text.contains(SECRET), "{text}");
+        // Useful information is included.
+        for useful in [
             "~/models/Qwen3",
             "~/Mine.gguf",
             "0.25",
@@ -143,18 +143,18 @@ mod tests {
             "opened ~/data",
             "9 characters",
         ] {
-            assert!(text.contains(helps), "no {helps} in {text}");
+            assert!(text.contains(useful), "no {useful} in {text}");
         }
     }
 
     #[test]
-    fn only_the_end_of_a_long_log_goes_along() {
+    fn only_the_end_of_a_long_log_is_included() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(last_of_log(folder.path()), "");
+        assert_eq!(log_tail(folder.path()), "");
         let path = log::file(folder.path());
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, "é".repeat(MAX_LOG_BYTES) + "end").unwrap();
-        let last = last_of_log(folder.path());
+        let last = log_tail(folder.path());
         assert!(last.ends_with("end") && last.len() < MAX_LOG_BYTES + 8);
     }
 }

@@ -1,23 +1,22 @@
-//! What is dropped on a window: a model is added where it lies, and a text goes to the chat's
-//! composer.
+//! Files dropped on a window: a model is added at its path, and text goes to the chat's composer.
 //!
-//! Rule: nothing is copied, moved or sent by it. What is neither is refused with a reason, and the
-//! quick prompt takes nothing.
+//! Rule: dropping a file copies, moves and sends nothing. Other files are refused with a reason.
+//! The quick prompt accepts no files.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use tauri::{AppHandle, DragDropEvent, Manager};
 
-use crate::commands::models as of_models;
+use crate::commands::models as model_commands;
 use crate::shell::{Shell, blocking};
 use crate::windows;
-use crate::wire::{DropKind, DropView, News, Refusal, Window};
+use crate::wire::{AppEvent, CommandError, DropKind, DropView, Window};
 
-/// The longest text that is attached, in bytes: more than any context holds.
+/// Maximum size of attached text in bytes, more than any context holds.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
 
-/// Tells the window what is dragged over it, and takes what is dropped.
+/// Reports drags to the page and processes dropped files.
 pub(crate) fn on_event(app: &AppHandle, window: Window, event: &DragDropEvent) {
     if window == Window::Prompt {
         return;
@@ -28,7 +27,7 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &DragDropEvent) {
             windows::raise(app, window);
             dropped(app.clone(), window, paths.clone());
         }
-        DragDropEvent::Leave => tell(app, window, DropView::Left),
+        DragDropEvent::Leave => send(app, window, DropView::Left),
         _ => {}
     }
 }
@@ -41,11 +40,11 @@ fn over(app: AppHandle, window: Window, paths: &[PathBuf]) {
         let name = name_of(&path);
         let kind = blocking(move || Ok(kind_of(window, &path))).await;
         let kind = kind.unwrap_or(DropKind::Other);
-        tell(&app, window, DropView::Over { name, kind });
+        send(&app, window, DropView::Over { name, kind });
     });
 }
 
-/// What a file would be good for in this window.
+/// Returns what a file can be used as in this window.
 fn kind_of(window: Window, path: &Path) -> DropKind {
     if transom_library::usable_model_at(path).is_ok() {
         return DropKind::Model;
@@ -56,7 +55,7 @@ fn kind_of(window: Window, path: &Path) -> DropKind {
     }
 }
 
-/// The text of a file that is one, whatever its name: source code has many endings.
+/// Reads a text file, whatever its extension: source code has many.
 ///
 /// # Errors
 /// Why it can't be attached, in English.
@@ -75,7 +74,7 @@ fn text_of(path: &Path) -> Result<String, String> {
 
 fn dropped(app: AppHandle, window: Window, paths: Vec<PathBuf>) {
     if paths.is_empty() {
-        tell(&app, window, DropView::Left);
+        send(&app, window, DropView::Left);
         return;
     }
     tauri::async_runtime::spawn(async move {
@@ -90,28 +89,28 @@ fn dropped(app: AppHandle, window: Window, paths: Vec<PathBuf>) {
                 },
                 false => added(&app, path).await,
             };
-            tell(&app, window, drop);
+            send(&app, window, drop);
         }
     });
 }
 
 async fn added(app: &AppHandle, path: PathBuf) -> DropView {
     let name = name_of(&path);
-    let looks_like_one = looks_like_a_model(&path);
-    match of_models::add(app, path).await {
+    let is_model_like = looks_like_a_model(&path);
+    match model_commands::add(app, path).await {
         Ok(model) => DropView::Added {
             id: model.id,
             name: model.name,
         },
-        Err(refusal) => DropView::Refused {
+        Err(error) => DropView::Refused {
             name,
-            // Of a picture nobody wants to know which header it lacks.
-            reason: match (looks_like_one, refusal) {
+            // For a picture, the missing model header is not a useful reason.
+            reason: match (is_model_like, error) {
                 (
                     true,
-                    Refusal::Invalid { reason, .. }
-                    | Refusal::Storage { reason }
-                    | Refusal::Other { reason },
+                    CommandError::Invalid { reason, .. }
+                    | CommandError::Storage { reason }
+                    | CommandError::Other { reason },
                 ) => reason,
                 _ => String::new(),
             },
@@ -119,7 +118,7 @@ async fn added(app: &AppHandle, path: PathBuf) -> DropView {
     }
 }
 
-/// Whether a person could take it for a model, so that they want to know why it is none.
+/// Returns true if the user may expect this to be a model and wants to know why it is not.
 fn looks_like_a_model(path: &Path) -> bool {
     let is_gguf = path
         .extension()
@@ -132,9 +131,11 @@ fn name_of(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-fn tell(app: &AppHandle, window: Window, drop: DropView) {
+fn send(app: &AppHandle, window: Window, drop: DropView) {
     let shell = app.state::<Shell>();
-    shell.pages.tell(app, window, News::Drop { window, drop });
+    shell
+        .pages
+        .send(app, window, AppEvent::Drop { window, drop });
 }
 
 #[cfg(test)]
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_given_for_what_could_be_taken_for_a_model() {
+    fn files_that_look_like_models_are_recognized() {
         let folder = tempfile::tempdir().unwrap();
         assert!(!looks_like_a_model(folder.path()));
         std::fs::write(folder.path().join("config.json"), "{}").unwrap();
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_attached_in_the_chat_only() {
+    fn text_is_attached_only_in_the_chat() {
         let folder = tempfile::tempdir().unwrap();
         let notes = folder.path().join("notes.rs");
         std::fs::write(&notes, "fn main() {}\n").unwrap();
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_refused_with_the_reason() {
+    fn other_files_are_refused_with_a_reason() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         for bytes in [&b"%PDF-1.7\n\xff\xfe"[..], b"a\0b"] {
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_is_called_by_its_own_name() {
+    fn a_dropped_file_keeps_its_name() {
         assert_eq!(name_of(Path::new("/a/b/Qwen3-4B.gguf")), "Qwen3-4B.gguf");
         assert_eq!(name_of(Path::new("/")), "/");
     }

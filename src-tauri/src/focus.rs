@@ -1,7 +1,7 @@
-//! Where the keys went before a window of ours took them, so that they can go back there.
+//! Remembers the focused window of another program, so that the focus can return there.
 //!
-//! A Mac's panels leave the other program active, so there only the app as a whole has to step back.
-//! On X11 the window manager is asked, as a pager asks it. Wayland has no such thing.
+//! On a Mac, panels leave the other program active, so only the whole app has to hide. On X11,
+//! requests go to the window manager, as from a pager. Wayland offers no such function.
 
 use std::sync::Mutex;
 
@@ -9,15 +9,15 @@ use tauri::AppHandle;
 
 use crate::wire::Window;
 
-/// See the head of this file.
+/// See the top of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Focus {
-    /// The window of ours, and whose the keys were.
+    /// Our window that took the focus, and the window that had it before.
     before: Mutex<Option<(Window, Option<u32>)>>,
 }
 
 impl Focus {
-    /// `window` is about to take the keys from another program: remembers which.
+    /// Remembers the focused window before `window` takes the focus from another program.
     pub(crate) fn remember(&self, window: Window) {
         let active = platform::active();
         if let Ok(mut before) = self.before.lock() {
@@ -25,8 +25,8 @@ impl Focus {
         }
     }
 
-    /// `to` comes in the place of `from`, and gives back what `from` took.
-    pub(crate) fn pass_on(&self, from: Window, to: Window) {
+    /// Transfers the remembered focus from window `from` to window `to`.
+    pub(crate) fn transfer(&self, from: Window, to: Window) {
         if let Ok(mut before) = self.before.lock()
             && let Some((by, _)) = before.as_mut().filter(|(by, _)| *by == from)
         {
@@ -34,7 +34,8 @@ impl Focus {
         }
     }
 
-    /// `window` was hidden: gives the keys back, once, if it had taken them or is the last of ours.
+    /// Restores the focus after `window` was hidden, once, if it took the focus or was our last
+    /// window.
     pub(crate) fn restore(&self, app: &AppHandle, window: Window, is_last: bool) {
         let Ok(mut before) = self.before.lock() else {
             return;
@@ -47,16 +48,16 @@ impl Focus {
     }
 }
 
-/// Gives the keys to a window that is on the screen. To be called on the main thread.
+/// Focuses a visible window. Call this on the main thread.
 #[cfg(not(target_os = "macos"))]
-pub(crate) fn claim(window: &tauri::WebviewWindow) {
-    platform::claim(window);
+pub(crate) fn take_focus(window: &tauri::WebviewWindow) {
+    platform::take_focus(window);
 }
 
-/// Gives the keys to a window each time it comes on the screen. To be called on the main thread.
+/// Focuses a window each time it is shown. Call this on the main thread.
 #[cfg(not(target_os = "macos"))]
-pub(crate) fn claim_when_shown(window: &tauri::WebviewWindow) -> tauri::Result<()> {
-    platform::claim_when_shown(window)
+pub(crate) fn take_focus_when_shown(window: &tauri::WebviewWindow) -> tauri::Result<()> {
+    platform::take_focus_when_shown(window)
 }
 
 #[cfg(target_os = "macos")]
@@ -68,7 +69,7 @@ mod platform {
     }
 
     pub(super) fn restore(app: &AppHandle, _: Option<u32>, is_last: bool) {
-        // What was active before becomes active again; a window that stays would be hidden with it.
+        // Makes the previous app active again. A window that stays would be hidden too.
         if is_last && let Err(error) = app.hide() {
             tracing::debug!(%error, "the app could not step back");
         }
@@ -84,34 +85,35 @@ mod platform {
     use x11rb::connection::Connection;
     use x11rb::protocol::xproto::{AtomEnum, ClientMessageEvent, ConnectionExt, EventMask};
 
-    type Tried<T> = Result<T, Box<dyn std::error::Error>>;
+    type X11Result<T> = Result<T, Box<dyn std::error::Error>>;
 
-    /// A window manager keeps the keys from windows that come up by themselves. It cannot know that
-    /// a person pressed the hotkey or the icon, so it is told so, as a pager would.
-    pub(super) fn claim(window: &WebviewWindow) {
+    /// Window managers prevent windows from taking the focus by themselves. They can't know that
+    /// the user pressed the shortcut or the icon, so this sends the request that a pager would
+    /// send.
+    pub(super) fn take_focus(window: &WebviewWindow) {
         let handle = window.window_handle().map(|handle| handle.as_raw());
-        let claimed = match handle {
+        let taken = match handle {
             Ok(RawWindowHandle::Xlib(handle)) => u32::try_from(handle.window).map(restore_to).ok(),
             _ => window.set_focus().ok(),
         };
-        if claimed.is_none() {
-            tracing::debug!(window = window.label(), "the keys could not be claimed");
+        if taken.is_none() {
+            tracing::debug!(window = window.label(), "a window could not take the focus");
         }
     }
 
-    /// What is asked for before the window manager has put the window on the screen is not heard,
-    /// and a window that was never shown has not even a name by which it could be asked for.
-    pub(super) fn claim_when_shown(window: &WebviewWindow) -> tauri::Result<()> {
+    /// Before the window manager has mapped a window, it ignores requests. A window that was never
+    /// shown does not even have an id.
+    pub(super) fn take_focus_when_shown(window: &WebviewWindow) -> tauri::Result<()> {
         let shown = window.clone();
         window.gtk_window()?.connect_map_event(move |_, _| {
-            claim(&shown);
+            take_focus(&shown);
             Propagation::Proceed
         });
         Ok(())
     }
 
     pub(super) fn active() -> Option<u32> {
-        let found = find();
+        let found = active_window();
         found
             .inspect_err(|error| tracing::debug!(%error, "the active window is not known"))
             .ok()
@@ -130,7 +132,7 @@ mod platform {
         }
     }
 
-    fn find() -> Tried<Option<u32>> {
+    fn active_window() -> X11Result<Option<u32>> {
         let (connection, screen) = x11rb::connect(None)?;
         let root = connection.setup().roots[screen].root;
         let atom = atom(&connection)?;
@@ -141,20 +143,19 @@ mod platform {
         Ok(window.filter(|window| *window != 0))
     }
 
-    fn activate(window: u32) -> Tried<()> {
+    fn activate(window: u32) -> X11Result<()> {
         let (connection, screen) = x11rb::connect(None)?;
         let root = connection.setup().roots[screen].root;
         let atom = atom(&connection)?;
-        // 2: as a pager, on behalf of a person.
+        // 2: as a pager, on behalf of the user.
         let message = ClientMessageEvent::new(32, window, atom, [2, 0, 0, 0, 0]);
         let mask = EventMask::SUBSTRUCTURE_REDIRECT | EventMask::SUBSTRUCTURE_NOTIFY;
         let sent = connection.send_event(false, root, mask, message)?;
-        // The answer is waited for: the screen drops what it has not yet read from a connection
-        // that is closed.
+        // Waits for the reply, because the X server drops unread requests of a closed connection.
         Ok(sent.check()?)
     }
 
-    fn atom(connection: &impl Connection) -> Tried<u32> {
+    fn atom(connection: &impl Connection) -> X11Result<u32> {
         let reply = connection
             .intern_atom(false, b"_NET_ACTIVE_WINDOW")?
             .reply()?;

@@ -1,9 +1,9 @@
-//! The shortcut of the quick prompt: which are usable, and changing it without losing the old one.
+//! The global shortcut of the quick prompt: which shortcuts can be used, and changing it safely.
 //!
-//! Rule: the new shortcut is registered before the old one is given up, so a person is never left
-//! without one by a choice that another program has made before.
+//! Rule: the new shortcut is registered before the old one is released, so the user never ends up
+//! without a shortcut because another program has the new one.
 
-mod taken;
+mod reserved;
 
 use std::str::FromStr;
 use std::sync::Mutex;
@@ -11,42 +11,42 @@ use std::sync::Mutex;
 use tauri_plugin_global_shortcut::{Code, Modifiers, Shortcut};
 
 use crate::wire::HotkeyView;
-pub(crate) use taken::SystemShortcuts;
+pub(crate) use reserved::SystemShortcuts;
 
-/// The shortcut when the user chose none: as launchers have it on a Mac, where Option-Space types
-/// a space that nobody needs, and one that input methods leave alone elsewhere.
+/// The default shortcut. On a Mac it is that of other launchers, where Option-Space types a rarely
+/// needed space. Elsewhere it is one that input methods do not use.
 pub(crate) const DEFAULT: &str = if cfg!(target_os = "macos") {
     "Alt+Space"
 } else {
     "Control+Space"
 };
 
-/// Where shortcuts are registered: the system, or a stand-in for tests.
+/// Registers shortcuts: the system, or a fake for tests.
 pub(crate) trait Registry {
-    /// Takes a shortcut.
+    /// Registers a shortcut.
     fn register(&self, shortcut: Shortcut) -> Result<(), String>;
-    /// Gives it back.
+    /// Releases a shortcut.
     fn unregister(&self, shortcut: Shortcut) -> Result<(), String>;
 }
 
-/// The shortcut that is in force, and how it is changed.
+/// The current shortcut.
 #[derive(Debug)]
 pub(crate) struct Hotkey {
     state: Mutex<State>,
-    /// Why this session has none.
+    /// Why this session has no global shortcuts.
     unavailable: Option<String>,
 }
 
 #[derive(Debug)]
 struct State {
     view: HotkeyView,
-    /// What is registered; while a recorder listens, nothing is.
+    /// The registered shortcut. It is released while a recorder listens.
     registered: Option<Shortcut>,
     is_recording: bool,
 }
 
 impl Hotkey {
-    /// None yet. `unavailable` says why this session cannot have any.
+    /// Starts without a shortcut. `unavailable` says why this session can't have any.
     pub(crate) fn new(unavailable: Option<String>) -> Self {
         let view = match &unavailable {
             Some(reason) => HotkeyView::Unavailable {
@@ -66,16 +66,16 @@ impl Hotkey {
         }
     }
 
-    /// What is in force.
+    /// Returns the state of the current shortcut.
     pub(crate) fn view(&self) -> HotkeyView {
         self.lock().view.clone()
     }
 
-    /// Has `wanted` in place of the shortcut in force, which stays if that fails; empty: none.
-    /// Returns what came of it.
+    /// Replaces the current shortcut by `requested`; empty means none. If that fails, the current
+    /// one stays. Returns the result.
     pub(crate) fn set(
         &self,
-        wanted: &str,
+        requested: &str,
         registry: &dyn Registry,
         system: &SystemShortcuts,
     ) -> HotkeyView {
@@ -85,41 +85,41 @@ impl Hotkey {
         }
         let mut state = self.lock();
         let has_any = state.registered.is_some();
-        // While a recorder listens, the old one is not registered.
+        // While a recorder listens, the old shortcut is not registered.
         let active = state.registered.filter(|_| !state.is_recording);
         let refused = |state: &mut State, view: HotkeyView| {
-            // At the start there is nothing that could stay, and that is worth showing.
+            // At startup there is no previous shortcut, so the failure is shown.
             if !has_any {
                 state.view = view.clone();
             }
             view
         };
-        let new = match checked(wanted, system) {
+        let new = match parse(requested, system) {
             Ok(new) => new,
             Err(view) => return refused(&mut state, view),
         };
         if let Some(shortcut) = new.filter(|_| new != active)
             && let Err(reason) = registry.register(shortcut)
         {
-            tracing::warn!(wanted, reason, "the shortcut is taken");
-            let shortcut = wanted.to_owned();
+            tracing::warn!(requested, reason, "the shortcut could not be registered");
+            let shortcut = requested.to_owned();
             return refused(&mut state, HotkeyView::Taken { shortcut });
         }
         if let Some(old) = active.filter(|_| new != active)
             && let Err(reason) = registry.unregister(old)
         {
-            tracing::warn!(reason, "the old shortcut could not be given back");
+            tracing::warn!(reason, "the old shortcut could not be released");
         }
         state.registered = new;
         state.is_recording = false;
         state.view = HotkeyView::Registered {
-            shortcut: wanted.to_owned(),
+            shortcut: requested.to_owned(),
         };
         state.view.clone()
     }
 
-    /// While a recorder listens, its keys must reach the page: the shortcut is given up, and taken
-    /// again when it is done.
+    /// Starts or ends recording. While a recorder listens, the shortcut is released so that its
+    /// keys reach the page.
     pub(crate) fn record(&self, is_recording: bool, registry: &dyn Registry) {
         let mut state = self.lock();
         if state.is_recording == is_recording {
@@ -135,7 +135,7 @@ impl Hotkey {
         };
         if let Err(reason) = done {
             tracing::warn!(reason, is_recording, "the shortcut could not be switched");
-            // Another program was quicker: what is not ours is not said to be.
+            // Another program took the shortcut in the meantime.
             if let (false, HotkeyView::Registered { shortcut }) = (is_recording, &state.view) {
                 let shortcut = shortcut.clone();
                 state.view = HotkeyView::Taken { shortcut };
@@ -150,8 +150,8 @@ impl Hotkey {
     }
 }
 
-/// The shortcut that a text names, `None` for an empty one, or why it cannot be used.
-fn checked(text: &str, system: &SystemShortcuts) -> Result<Option<Shortcut>, HotkeyView> {
+/// Parses a shortcut; `None` for an empty text. Returns why it can't be used otherwise.
+fn parse(text: &str, system: &SystemShortcuts) -> Result<Option<Shortcut>, HotkeyView> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -168,7 +168,7 @@ fn checked(text: &str, system: &SystemShortcuts) -> Result<Option<Shortcut>, Hot
     Ok(Some(parsed))
 }
 
-/// A key that people type with needs a modifier other than Shift; a function key needs none.
+/// Returns true for a function key, or for a key with a modifier other than Shift.
 fn is_usable(shortcut: Shortcut) -> bool {
     use Code::{
         F1, F2, F3, F4, F5, F6, F7, F8, F9, F10, F11, F12, F13, F14, F15, F16, F17, F18, F19, F20,
@@ -176,13 +176,13 @@ fn is_usable(shortcut: Shortcut) -> bool {
     const FUNCTION: [Code; 20] = [
         F1, F2, F3, F4, F5, F6, F7, F8, F9, F10, F11, F12, F13, F14, F15, F16, F17, F18, F19, F20,
     ];
-    let strong = Modifiers::CONTROL | Modifiers::ALT | Modifiers::SUPER | Modifiers::META;
+    let modifiers = Modifiers::CONTROL | Modifiers::ALT | Modifiers::SUPER | Modifiers::META;
     let is_escape = shortcut.key == Code::Escape;
-    !is_escape && (shortcut.mods.intersects(strong) || FUNCTION.contains(&shortcut.key))
+    !is_escape && (shortcut.mods.intersects(modifiers) || FUNCTION.contains(&shortcut.key))
 }
 
-/// Why this session has no global shortcuts, from the environment. Under Wayland a program hears
-/// only the keys of its own windows.
+/// Returns why this session has no global shortcuts, according to the environment. On Wayland, a
+/// program receives only the keys of its own windows.
 pub(crate) fn unavailable(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     if cfg!(target_os = "macos") {
         return None;
@@ -190,7 +190,7 @@ pub(crate) fn unavailable(variable: impl Fn(&str) -> Option<String>) -> Option<S
     let is_wayland = variable("XDG_SESSION_TYPE").is_some_and(|kind| kind == "wayland")
         || (variable("WAYLAND_DISPLAY").is_some() && variable("DISPLAY").is_none());
     is_wayland.then(|| {
-        "this is a Wayland session, where programs cannot take a global shortcut; bind \
+        "this is a Wayland session, where programs cannot register a global shortcut; bind \
          `transom-app transom://prompt` to a key in the system's keyboard settings"
             .to_owned()
     })

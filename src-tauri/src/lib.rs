@@ -1,7 +1,7 @@
-//! The desktop app: menu-bar icon, windows, hotkey, and the commands of the pages.
+//! The desktop app: menu-bar icon, windows, global shortcut, and the commands of pages.
 //!
-//! It decides nothing about models, answers or conversations: rooms in `crates/` do. What could be
-//! wrong here is in plain functions, so that it is tested without a screen.
+//! It decides nothing about models, responses or conversations; the crates in `crates/` do. Logic
+//! that could be wrong is in plain functions, which tests call without a screen.
 //!
 //! Rule: only this crate names Tauri.
 
@@ -10,32 +10,32 @@ mod names;
 
 mod about;
 mod arguments;
+mod backend;
 mod backups;
 #[cfg(test)]
 mod bindings;
-mod catalogue;
+mod catalog;
+mod clipboard;
 mod commands;
 mod desktop;
 mod diagnostics;
 mod dropped;
 mod focus;
-#[cfg(target_os = "linux")]
-mod hand_over;
 mod hotkey;
 mod log;
-mod measuring;
+mod model_source;
 mod models;
-mod place;
-mod rooms;
-mod shelf;
+mod placement;
+#[cfg(target_os = "linux")]
+mod second_instance;
 mod shell;
-mod showing;
 mod start;
 mod status_view;
-mod taken_text;
+mod strings;
 mod tray;
+mod usage_recorder;
+mod visibility;
 mod windows;
 pub mod wire;
-mod words;
 
 pub use start::run;

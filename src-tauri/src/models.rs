@@ -1,12 +1,12 @@
-//! The installed models in a window's terms, and the requests for the chosen one.
+//! InstalledModel models as pages see them, and requests for the selected model.
 //!
-//! Rule: reading files blocks, so all of this runs where it may.
+//! Rule: these functions read files, so call them only where blocking is allowed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use transom_chat::turns::Asking;
+use transom_chat::turns::TurnOptions;
 use transom_engine::KvCacheChoice;
 use transom_library::AddedError;
 use transom_library::Sampling;
@@ -14,17 +14,17 @@ use transom_library::{InstalledModel, ModelFacts, Origin, Places};
 use transom_library::{Library, LoadSettings, LookupError};
 use transom_store::{KvCache, ModelSettings, Settings};
 
-use crate::catalogue;
-use crate::wire::{FactsView, FitView, ModelView, OriginView, Refusal, SamplingView};
+use crate::catalog;
+use crate::wire::{CommandError, FactsView, FitView, ModelView, OriginView, SamplingView};
 
-/// Most models that are remembered as recently used.
+/// Maximum number of recent models.
 pub(crate) const MAX_RECENT: usize = 8;
 
-/// Names of models for people, by id.
+/// Display names of models by id.
 pub(crate) type Names = BTreeMap<String, String>;
 
-/// Returns where to look for models. The models that the user added are listed in a file there, except
-/// those that an older version kept in the settings and that could not be moved yet.
+/// Returns the folders with models. Models that the user added are listed in a file there, except
+/// those that an older version stored in the settings and that could not be moved yet.
 pub(crate) fn places(data_folder: &Path, settings: &Settings) -> Places {
     Places {
         added: settings.added_models.clone(),
@@ -32,7 +32,7 @@ pub(crate) fn places(data_folder: &Path, settings: &Settings) -> Places {
     }
 }
 
-/// Returns every installed model, and the chosen one also if it is not installed any more.
+/// Returns every installed model. The selected model is included even if it is no longer installed.
 pub(crate) fn list(library: &Library, settings: &Settings) -> Vec<ModelView> {
     let chosen = chosen_id(library, settings);
     let models = library.installed().iter();
@@ -50,7 +50,7 @@ pub(crate) fn list(library: &Library, settings: &Settings) -> Vec<ModelView> {
     views
 }
 
-/// The id of the model that answers: the chosen one, else the starter, else the first.
+/// Returns the id of the model to use: the selected one, else the starter, else the first.
 fn chosen_id(library: &Library, settings: &Settings) -> Option<String> {
     // The starter is listed first.
     let first = || Some(library.id_of(library.installed().first()?));
@@ -87,7 +87,7 @@ fn view(model: &InstalledModel, chosen: Option<&str>, library: &Library) -> Mode
     }
 }
 
-/// The chosen model, which is not installed any more.
+/// Returns the view of a selected model that is no longer installed.
 fn missing_view(id: &str, error: &LookupError, library: &Library) -> ModelView {
     ModelView {
         id: id.to_owned(),
@@ -105,7 +105,7 @@ fn missing_view(id: &str, error: &LookupError, library: &Library) -> ModelView {
     }
 }
 
-/// The name of a model of which only the id is left.
+/// Returns a display name for an id without files.
 fn name_of_missing(id: &str, library: &Library) -> String {
     let (entry, packing) = id.split_once('@').unwrap_or((id, ""));
     match library.catalog().find(entry) {
@@ -114,7 +114,7 @@ fn name_of_missing(id: &str, library: &Library) -> String {
     }
 }
 
-/// Returns the names of the models that were used last.
+/// Returns the names of the recent models.
 pub(crate) fn names_of_recent(library: &Library, settings: &Settings) -> Names {
     let ids = settings.recent_models.iter();
     let names = ids.map(|id| {
@@ -127,8 +127,9 @@ pub(crate) fn names_of_recent(library: &Library, settings: &Settings) -> Names {
     names.collect()
 }
 
-/// Returns the change to `settings` that replaces paths by ids: older versions knew models by path.
-pub(crate) fn with_ids(library: &Library, settings: &Settings) -> Option<Value> {
+/// Returns a settings patch that replaces paths by ids, or `None` if there is nothing to replace.
+/// Older versions identified models by path.
+pub(crate) fn replace_paths_by_ids(library: &Library, settings: &Settings) -> Option<Value> {
     let new_id = |old: &String| -> Option<String> {
         let model = library
             .resolve(old)
@@ -161,12 +162,12 @@ fn facts_view(model: &InstalledModel, facts: &ModelFacts) -> FactsView {
     FactsView {
         architecture: facts.architecture.clone(),
         n_parameters: facts.n_parameters,
-        quantisation: facts.quantization(),
+        quantization: facts.quantization(),
         formats: formats
-            .map(|format| catalogue::format_name(format).to_owned())
+            .map(|format| catalog::format_name(format).to_owned())
             .collect(),
         size_bytes: model.size_bytes,
-        max_context_length: facts.context_length.map(tokens),
+        max_context_length: facts.context_length.map(to_u32),
         has_chat_template: facts.chat_template.is_some(),
     }
 }
@@ -176,44 +177,44 @@ fn sampling_view(sampling: &Sampling) -> SamplingView {
     SamplingView {
         temperature: number(sampling.temperature),
         top_p: number(sampling.top_p),
-        top_k: sampling.top_k.map(tokens),
+        top_k: sampling.top_k.map(to_u32),
         min_p: number(sampling.min_p),
         repetition_penalty: number(sampling.repetition_penalty),
     }
 }
 
-fn tokens(n: u64) -> u32 {
+fn to_u32(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// A request to the chosen model.
-pub(crate) struct Asked {
-    /// What the turns take.
-    pub(crate) asking: Asking,
-    /// The model, with all its forms.
+/// A request to the selected model.
+pub(crate) struct PreparedRequest {
+    /// Model and settings for the turn.
+    pub(crate) options: TurnOptions,
+    /// The model with all its formats.
     pub(crate) model: InstalledModel,
 }
 
-/// Returns a request to the chosen model.
-pub(crate) fn asking(
+/// Prepares a request to the selected model.
+pub(crate) fn prepare_request(
     library: &Library,
     settings: &Settings,
-    insist: bool,
-) -> Result<Asked, Refusal> {
-    let id = chosen_id(library, settings).ok_or_else(|| Refusal::Other {
-        reason: "there is no model; get one in Settings".to_owned(),
+    over_budget: bool,
+) -> Result<PreparedRequest, CommandError> {
+    let id = chosen_id(library, settings).ok_or_else(|| CommandError::Other {
+        reason: "there is no model; download one in Settings".to_owned(),
     })?;
     let model = library.resolve(&id)?;
     let chosen = settings.models.get(&id).cloned().unwrap_or_default();
-    let asking = Asking {
+    let options = TurnOptions {
         model: library.spec(&model, &load_settings(&chosen)),
         settings: chosen,
-        insist,
+        over_budget,
     };
-    Ok(Asked { asking, model })
+    Ok(PreparedRequest { options, model })
 }
 
-/// What of a model's settings its load depends on.
+/// Returns the settings that affect the load.
 pub(crate) fn load_settings(settings: &ModelSettings) -> LoadSettings {
     LoadSettings {
         context_length: settings.context_length.map(|tokens| tokens as usize),
@@ -225,7 +226,7 @@ pub(crate) fn load_settings(settings: &ModelSettings) -> LoadSettings {
     }
 }
 
-impl From<LookupError> for Refusal {
+impl From<LookupError> for CommandError {
     fn from(error: LookupError) -> Self {
         Self::Invalid {
             field: "model".to_owned(),
@@ -234,7 +235,7 @@ impl From<LookupError> for Refusal {
     }
 }
 
-impl From<AddedError> for Refusal {
+impl From<AddedError> for CommandError {
     fn from(error: AddedError) -> Self {
         let reason = error.to_string();
         match error {
@@ -250,14 +251,14 @@ impl From<AddedError> for Refusal {
     }
 }
 
-/// Returns whether a model fits here under `settings`.
+/// Returns whether a model fits in memory with `settings`.
 pub(crate) fn fit(
     library: &Library,
     model: &InstalledModel,
     settings: &ModelSettings,
-) -> Result<FitView, Refusal> {
+) -> Result<FitView, CommandError> {
     let estimate = library.estimate(model, &load_settings(settings));
-    let estimate = estimate.map_err(|reason| Refusal::Other { reason })?;
+    let estimate = estimate.map_err(|reason| CommandError::Other { reason })?;
     let (need, room) = (&estimate.need, library.machine().available_memory());
     let parts = need.weight_bytes + need.kv_cache_bytes + need.draft_bytes + need.cache_bytes;
     let total = need.total_bytes();
@@ -269,17 +270,17 @@ pub(crate) fn fit(
         prefix_bytes: need.cache_bytes,
         budget_bytes: room.budget_bytes,
         taken_bytes: room.in_use_bytes,
-        context_length: tokens(need.context_length),
-        context_that_fits: estimate.context_that_fits.map(tokens),
+        context_length: to_u32(need.context_length),
+        context_that_fits: estimate.context_that_fits.map(to_u32),
         fits: total <= estimate.room_bytes,
-        verdict: catalogue::verdict_view(&estimate),
-        speed: catalogue::speed_view(&estimate),
+        summary: catalog::fit_summary(&estimate),
+        speed: catalog::speed_view(&estimate),
         is_measured: estimate.is_corrected,
     })
 }
 
-/// The models last used, with `id` as the latest.
-pub(crate) fn with_recent(recent: &[String], id: &str) -> Vec<String> {
+/// Moves `id` to the front of the recent models.
+pub(crate) fn add_recent(recent: &[String], id: &str) -> Vec<String> {
     let others = recent.iter().filter(|other| *other != id).cloned();
     std::iter::once(id.to_owned())
         .chain(others)
@@ -293,7 +294,7 @@ mod tests {
     use transom_library::Catalog;
     use transom_library::test_support::mac;
 
-    /// The starter and a damaged model, in a catalog that knows no names.
+    /// A library with the starter and a damaged model, and a catalog without names for them.
     fn library_with_starter() -> (tempfile::TempDir, Library) {
         let root = tempfile::tempdir().unwrap();
         let starter = root.path().join("assets/starter");
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_starter_answers_until_another_is_chosen() {
+    fn the_starter_is_used_until_another_model_is_selected() {
         let (_root, library) = library_with_starter();
         let mut settings = Settings::default();
         let models = list(&library, &settings);
@@ -321,9 +322,9 @@ mod tests {
         settings.model = Some(models[1].id.clone());
         let models = list(&library, &settings);
         assert!(!models[0].is_chosen && models[1].is_chosen);
-        let asking = asking(&library, &settings, true).unwrap().asking;
-        assert_eq!(asking.model.name, "own");
-        assert!(asking.insist);
+        let options = prepare_request(&library, &settings, true).unwrap().options;
+        assert_eq!(options.model.name, "own");
+        assert!(options.over_budget);
     }
 
     #[test]
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_model_that_is_gone_is_shown_with_its_problem_and_not_replaced() {
+    fn a_missing_selected_model_is_listed_with_its_problem() {
         let (_root, library) = library_with_starter();
         for (id, name) in [
             ("/nowhere/gone.gguf", "gone"),
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn each_model_is_asked_with_its_own_settings() {
+    fn each_model_has_its_own_settings() {
         let (_root, library) = library_with_starter();
         let mut settings = Settings::default();
         let chosen = ModelSettings {
@@ -364,14 +365,14 @@ mod tests {
             ..ModelSettings::default()
         };
         settings.models.insert("starter".to_owned(), chosen.clone());
-        let asking = asking(&library, &settings, false).unwrap().asking;
-        assert_eq!(asking.model.context_length, Some(1024));
-        assert_eq!(asking.model.kv_cache, KvCacheChoice::Small);
-        assert_eq!(asking.settings, chosen);
+        let options = prepare_request(&library, &settings, false).unwrap().options;
+        assert_eq!(options.model.context_length, Some(1024));
+        assert_eq!(options.model.kv_cache, KvCacheChoice::Small);
+        assert_eq!(options.settings, chosen);
     }
 
     #[test]
-    fn settings_of_older_versions_keep_their_models_under_new_ids() {
+    fn paths_in_old_settings_are_replaced_by_ids() {
         let (root, library) = library_with_starter();
         let path = root.path().join("assets/starter").canonicalize().unwrap();
         let path = path.to_string_lossy().into_owned();
@@ -387,17 +388,21 @@ mod tests {
         };
         let store = transom_store::Store::in_memory().unwrap();
         store.patch_settings(&json!(settings)).unwrap();
-        let patch = with_ids(&library, &store.settings().unwrap()).unwrap();
+        let patch = replace_paths_by_ids(&library, &store.settings().unwrap()).unwrap();
         let moved = store.patch_settings(&patch).unwrap();
         assert_eq!(moved.model.as_deref(), Some("starter"));
         assert_eq!(moved.recent_models, ["/nowhere/gone.gguf", "starter"]);
         assert_eq!(moved.models["starter"].context_length, Some(1024));
         assert!(!moved.models.contains_key(&path));
-        assert_eq!(with_ids(&library, &moved), None, "once is enough");
+        assert_eq!(
+            replace_paths_by_ids(&library, &moved),
+            None,
+            "nothing is left to replace"
+        );
     }
 
     #[test]
-    fn recent_models_have_the_names_that_lists_show() {
+    fn recent_models_have_the_names_of_the_list() {
         let (_root, library) = library_with_starter();
         let shown = list(&library, &Settings::default());
         let settings = Settings {
@@ -412,10 +417,10 @@ mod tests {
     }
 
     #[test]
-    fn recent_models_are_each_there_once_latest_first() {
+    fn recent_models_are_unique_and_latest_first() {
         let recent: Vec<String> = ["a", "b", "c"].map(str::to_owned).into();
-        assert_eq!(with_recent(&recent, "c"), ["c", "a", "b"]);
+        assert_eq!(add_recent(&recent, "c"), ["c", "a", "b"]);
         let many: Vec<String> = (0..20).map(|n| n.to_string()).collect();
-        assert_eq!(with_recent(&many, "x").len(), MAX_RECENT);
+        assert_eq!(add_recent(&many, "x").len(), MAX_RECENT);
     }
 }

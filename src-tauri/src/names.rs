@@ -1,8 +1,7 @@
-//! Every command that pages may call, by the file in `commands/` that has it.
+//! All commands that pages may call, by their file in `commands/`.
 //!
-//! Rule: this is the only list. The build script puts its names under the access rules of
-//! `capabilities/`, the app answers to them, and a test compares them with
-//! `ui/src/ipc/commands.ts`.
+//! Rule: this is the only list. The build script registers the names for the access rules in
+//! `capabilities/`, the app handles them, and a test compares them with `ui/src/ipc/commands.ts`.
 
 /// Calls the macro `$with` with `module: name, …;` for each file of commands.
 macro_rules! commands {
@@ -14,16 +13,16 @@ macro_rules! commands {
             turns: ask, regenerate, edit_message, stop, follow, unfollow;
             models: models, choose_model, fit, add_model, forget_model, remove_model, load_model,
                 eject, pause;
-            catalogue: catalogue, tiers, search_hub, hub_entry, install, downloads, change_download,
+            catalog: catalog, tiers, search_hub, hub_entry, install, downloads, change_download,
                 hub_access, set_hub_token, set_hub_endpoint;
-            app: status, settings, update_settings, set_hotkey, record_hotkey, take, copy,
-                open_link, about, licences, save_diagnostics, open_data_folder, show_window,
+            app: status, settings, update_settings, set_hotkey, record_hotkey, capture_text, copy,
+                open_link, about, licenses, save_diagnostics, open_data_folder, show_window,
                 fit_prompt, hide_window, page_ready;
         }
     };
 }
 
-/// The names alone.
+/// Returns only the names.
 macro_rules! names {
     ($($file:ident: $($name:ident),+;)+) => { &[$($(stringify!($name)),+),+] };
 }

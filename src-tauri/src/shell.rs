@@ -1,7 +1,6 @@
-//! What every command and every event of the shell can reach.
+//! The app's shell: the Tauri state that all commands and events share.
 //!
-//! Rule: a lock here is held for a moment and never while a window, the store or the supervisor is
-//! asked.
+//! Rule: locks are held briefly, and never while calling a window, the store or the supervisor.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -14,53 +13,53 @@ use tauri::async_runtime::JoinHandle;
 use tauri::{AppHandle, Manager};
 use tokio::sync::{OnceCell, watch};
 
+use crate::backend::Backend;
+use crate::clipboard::SystemClipboard;
 use crate::focus::Focus;
 use crate::hotkey::{self, Hotkey};
-use crate::rooms::Rooms;
-use crate::showing::Presses;
 use crate::status_view;
-use crate::taken_text::Board;
+use crate::strings;
 use crate::tray::Tray;
+use crate::visibility::KeyRepeatFilter;
 use crate::windows::{Pages, Sizes};
-use crate::wire::{DownloadView, News, Refusal, StatusView, Window};
-use crate::words;
+use crate::wire::{AppEvent, CommandError, DownloadView, StatusView, Window};
 
-/// More than all waits of an orderly end together.
-const QUIT_WITHIN: Duration = Duration::from_secs(20);
+/// Longer than all waits of an orderly quit together.
+const QUIT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// See the head of this file.
+/// See the top of this file.
 pub(crate) struct Shell {
     app: AppHandle,
     /// The data folder.
     pub(crate) data_folder: PathBuf,
-    /// The shortcut of the quick prompt.
+    /// The global shortcut.
     pub(crate) hotkey: Hotkey,
-    /// The pages that there are.
+    /// The open pages.
     pub(crate) pages: Pages,
     /// The sizes of windows.
     pub(crate) sizes: Sizes,
-    /// Where the keys were before.
+    /// The focus to restore.
     pub(crate) focus: Focus,
     /// Selection and clipboard.
-    pub(crate) board: Board,
-    /// Who follows answers.
+    pub(crate) clipboard: SystemClipboard,
+    /// Pages that follow responses.
     pub(crate) followers: Followers,
-    /// The icon.
+    /// The menu-bar icon.
     pub(crate) tray: Tray,
-    /// Languages of the system, first choice first.
+    /// The system's languages, preferred first.
     pub(crate) languages: Vec<String>,
-    rooms: watch::Sender<Option<Arc<Rooms>>>,
+    backend: watch::Sender<Option<Arc<Backend>>>,
     status: Mutex<StatusView>,
     downloads: Mutex<Vec<DownloadView>>,
-    /// Notices for the next chat that opens.
-    notices: Mutex<Vec<News>>,
+    /// Notices for the next chat window.
+    notices: Mutex<Vec<AppEvent>>,
     is_chat_pinned: Mutex<bool>,
-    presses: Mutex<Presses>,
+    key_repeat: Mutex<KeyRepeatFilter>,
     closed: OnceCell<()>,
 }
 
 impl Shell {
-    /// The shell before anything is opened.
+    /// Creates the shell before the backend is open.
     pub(crate) fn new(app: AppHandle, data_folder: PathBuf) -> Self {
         let environment = |name: &str| std::env::var(name).ok();
         Self {
@@ -70,115 +69,116 @@ impl Shell {
             hotkey: Hotkey::new(hotkey::unavailable(environment)),
             pages: Pages::default(),
             focus: Focus::default(),
-            board: Board::default(),
+            clipboard: SystemClipboard::default(),
             followers: Followers::default(),
             tray: Tray::default(),
-            languages: words::of_system(),
-            rooms: watch::Sender::new(None),
-            status: Mutex::new(status_view::nothing()),
+            languages: strings::system_languages(),
+            backend: watch::Sender::new(None),
+            status: Mutex::new(status_view::empty()),
             downloads: Mutex::default(),
             notices: Mutex::default(),
             is_chat_pinned: Mutex::default(),
-            presses: Mutex::default(),
+            key_repeat: Mutex::default(),
             closed: OnceCell::new(),
         }
     }
 
-    /// The rooms, as soon as they are opened.
-    pub(crate) async fn rooms(&self) -> Result<Arc<Rooms>, Refusal> {
-        let mut rooms = self.rooms.subscribe();
-        let opened = rooms.wait_for(Option::is_some).await;
-        let opened = opened.ok().and_then(|rooms| rooms.clone());
-        opened.ok_or_else(|| Refusal::Other {
+    /// Waits until the backend is open and returns it.
+    pub(crate) async fn backend(&self) -> Result<Arc<Backend>, CommandError> {
+        let mut backend = self.backend.subscribe();
+        let opened = backend.wait_for(Option::is_some).await;
+        let opened = opened.ok().and_then(|backend| backend.clone());
+        opened.ok_or_else(|| CommandError::Other {
             reason: "Transom is quitting".to_owned(),
         })
     }
 
-    /// The rooms if they are opened.
-    pub(crate) fn rooms_now(&self) -> Option<Arc<Rooms>> {
-        self.rooms.borrow().clone()
+    /// Returns the backend if it is open.
+    pub(crate) fn backend_if_open(&self) -> Option<Arc<Backend>> {
+        self.backend.borrow().clone()
     }
 
-    /// The rooms are opened.
-    pub(crate) fn opened(&self, rooms: Arc<Rooms>) {
-        self.rooms.send_replace(Some(rooms));
+    /// Sets the backend after it was opened.
+    pub(crate) fn set_backend(&self, backend: Arc<Backend>) {
+        self.backend.send_replace(Some(backend));
     }
 
-    /// The status as it was last told.
+    /// Returns the status that was last sent.
     pub(crate) fn status(&self) -> StatusView {
         lock(&self.status).clone()
     }
 
-    /// A status to tell. Returns whether it is another one than the last.
+    /// Sets the status. Returns true if it changed.
     pub(crate) fn set_status(&self, status: StatusView) -> bool {
         let mut last = lock(&self.status);
-        let is_other = *last != status;
+        let is_changed = *last != status;
         *last = status;
-        is_other
+        is_changed
     }
 
-    /// The downloads as they were last told.
+    /// Returns the downloads that were last sent.
     pub(crate) fn downloads(&self) -> Vec<DownloadView> {
         lock(&self.downloads).clone()
     }
 
-    /// The downloads as they are now.
+    /// Sets the downloads.
     pub(crate) fn set_downloads(&self, downloads: Vec<DownloadView>) {
         *lock(&self.downloads) = downloads;
     }
 
-    /// Tells one page the present status, as when it comes on the screen.
-    pub(crate) fn tell_status(&self, window: Window) {
+    /// Sends the current status to one page, for example when its window is shown.
+    pub(crate) fn send_status(&self, window: Window) {
         if self.pages.is_ready(window) {
             let status = Box::new(self.status());
-            self.pages.tell(&self.app, window, News::Status { status });
+            self.pages
+                .send(&self.app, window, AppEvent::Status { status });
         }
     }
 
-    /// Tells every page.
-    pub(crate) fn tell(&self, news: &News) {
-        self.pages.tell_all(&self.app, news);
+    /// Sends an event to every page.
+    pub(crate) fn send(&self, event: &AppEvent) {
+        self.pages.broadcast(&self.app, event);
     }
 
-    /// Tells the pages of something that belongs to no command. The chat shows notices, so it is
-    /// told when it opens if it is not open now.
-    pub(crate) fn notice(&self, notice: News) {
-        self.pages.tell_all(&self.app, &notice);
+    /// Sends a notice that belongs to no command. The chat shows notices, so one is kept for it if
+    /// it is closed.
+    pub(crate) fn notice(&self, notice: AppEvent) {
+        self.pages.broadcast(&self.app, &notice);
         if is_lasting(&notice) || !self.pages.is_ready(Window::Chat) {
             lock(&self.notices).push(notice);
         }
     }
 
-    /// The notices for a chat that opens: what happened while there was none, and what is still so.
-    pub(crate) fn take_notices(&self) -> Vec<News> {
+    /// Returns the notices for a chat window that opens: missed ones and those that still apply.
+    pub(crate) fn take_notices(&self) -> Vec<AppEvent> {
         let mut notices = lock(&self.notices);
         let taken = notices.clone();
         notices.retain(is_lasting);
         taken
     }
 
-    /// Whether the chat stays when the focus leaves it.
+    /// Returns true if the chat stays visible when it loses the focus.
     pub(crate) fn is_chat_pinned(&self) -> bool {
         *lock(&self.is_chat_pinned)
     }
 
-    /// The user's choice of the above.
+    /// Sets whether the chat stays visible when it loses the focus.
     pub(crate) fn pin_chat(&self, is_pinned: bool) {
         *lock(&self.is_chat_pinned) = is_pinned;
     }
 
-    /// What is known of presses of the hotkey.
-    pub(crate) fn presses<T>(&self, with: impl FnOnce(&mut Presses) -> T) -> T {
-        with(&mut lock(&self.presses))
+    /// Accesses the key repeat filter.
+    pub(crate) fn key_repeat<T>(&self, with: impl FnOnce(&mut KeyRepeatFilter) -> T) -> T {
+        with(&mut lock(&self.key_repeat))
     }
 
-    /// Ends the app: answers are saved, models give their memory back, within a bound.
+    /// Quits: saves responses and unloads models, within a time limit.
     pub(crate) fn quit(&self) {
         let app = self.app.clone();
-        // Whatever hangs, a person who quits is obeyed.
+        // Quits even if something hangs.
         std::thread::spawn(|| {
-            let (_kept, nothing) = std::sync::mpsc::channel::<()>();
-            let _ = nothing.recv_timeout(QUIT_WITHIN);
+            let (_sender, receiver) = std::sync::mpsc::channel::<()>();
+            let _ = receiver.recv_timeout(QUIT_TIMEOUT);
             std::process::exit(0);
         });
         tauri::async_runtime::spawn(async move {
@@ -188,51 +188,52 @@ impl Shell {
     }
 }
 
-/// Closes the rooms, once; whoever asks meanwhile waits for it, so that a second wish to quit does not
-/// cut the first short.
+/// Closes the backend once. Later callers wait for the first call, so a second request to quit does
+/// not cut it short.
 pub(crate) async fn close(app: &AppHandle) {
     let shell = app.state::<Shell>();
     let closing = || async {
         tracing::info!("quitting");
         shell.sizes.save();
-        if let Some(rooms) = shell.rooms_now() {
-            rooms.close().await;
+        if let Some(backend) = shell.backend_if_open() {
+            backend.close().await;
         }
     };
     shell.closed.get_or_init(closing).await;
 }
 
-/// Runs `work` where it may block. A panic in it is a refusal to the page, and no end of the app.
+/// Runs `work` on a blocking thread. A panic becomes an error of the command.
 pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
+    work: impl FnOnce() -> Result<T, CommandError> + Send + 'static,
+) -> Result<T, CommandError> {
     let done = tauri::async_runtime::spawn_blocking(work).await;
     done.unwrap_or_else(|error| {
-        Err(Refusal::Other {
+        Err(CommandError::Other {
             reason: format!("this failed unexpectedly: {error}"),
         })
     })
 }
 
-/// Runs `work` as a task of its own, so that a panic in it is a refusal to the page, too.
+/// Runs `work` as a separate task, so a panic becomes an error of the command.
 pub(crate) async fn guarded<T: Send + 'static>(
-    work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
-) -> Result<T, Refusal> {
+    work: impl Future<Output = Result<T, CommandError>> + Send + 'static,
+) -> Result<T, CommandError> {
     let done = tauri::async_runtime::spawn(work).await;
     done.unwrap_or_else(|error| {
-        Err(Refusal::Other {
+        Err(CommandError::Other {
             reason: format!("this failed unexpectedly: {error}"),
         })
     })
 }
 
-/// Notices of a state that lasts until the app quits: every chat that opens shows them.
-fn is_lasting(notice: &News) -> bool {
-    matches!(notice, News::Notice { code, .. }
+/// Returns true for notices of a state that lasts until the app quits. Every new chat window shows
+/// them.
+fn is_lasting(notice: &AppEvent) -> bool {
+    matches!(notice, AppEvent::Notice { code, .. }
         if ["store_unavailable", "engine_missing"].contains(&code.as_str()))
 }
 
-/// Pages that follow answers.
+/// Pages that follow responses.
 #[derive(Debug, Default)]
 pub(crate) struct Followers {
     next: AtomicU32,
@@ -240,31 +241,31 @@ pub(crate) struct Followers {
 }
 
 impl Followers {
-    /// Begins one, and returns its name.
-    pub(crate) fn join(
+    /// Starts a follower and returns its id.
+    pub(crate) fn start(
         &self,
         window: Window,
         follow: impl Future<Output = ()> + Send + 'static,
     ) -> u32 {
-        let name = self.next.fetch_add(1, Ordering::Relaxed);
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
         let task = tauri::async_runtime::spawn(follow);
         let mut running = lock(&self.running);
         running.retain(|_, (_, task)| !task.inner().is_finished());
-        running.insert(name, (window, task));
-        name
+        running.insert(id, (window, task));
+        id
     }
 
-    /// Ends one.
-    pub(crate) fn end(&self, name: u32) {
-        if let Some((_, task)) = lock(&self.running).remove(&name) {
+    /// Ends a follower.
+    pub(crate) fn stop(&self, id: u32) {
+        if let Some((_, task)) = lock(&self.running).remove(&id) {
             task.abort();
         }
     }
 
-    /// Ends those of a window that is gone.
-    pub(crate) fn leave(&self, window: Window) {
-        lock(&self.running).retain(|_, (of, task)| {
-            let is_gone = *of == window;
+    /// Ends the followers of a closed window.
+    pub(crate) fn stop_all_of(&self, window: Window) {
+        lock(&self.running).retain(|_, (owner, task)| {
+            let is_gone = *owner == window;
             if is_gone {
                 task.abort();
             }

@@ -1,7 +1,7 @@
-//! From the start of the program to its end: plugins, icon, rooms, and the one loop that tells pages
-//! of the status.
+//! The start and the end of the program: plugins, icon, backend, and the loops that send events to
+//! pages.
 //!
-//! Rule: the icon is up before anything is opened, and nothing here wakes an idle app.
+//! Rule: the icon appears before anything is opened, and nothing here wakes an idle app.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,50 +10,54 @@ use tauri::{AppHandle, Manager, RunEvent, WindowEvent};
 #[cfg(target_os = "macos")]
 use tauri_plugin_deep_link::DeepLinkExt;
 use tauri_plugin_global_shortcut::{GlobalShortcutExt, Shortcut, ShortcutState};
-use transom_chat::Happening;
+use transom_chat::TurnEvent;
 use transom_store::Settings;
 use transom_supervisor::instance;
 
-use crate::arguments::{self, Wish};
+use crate::arguments::{self, LaunchAction};
+use crate::backend::Backend;
 use crate::commands::{
-    app as of_app, catalogue as of_catalogue, conversations_changed, models as of_models,
+    app as app_commands, catalog as catalog_commands, conversations_changed,
+    models as model_commands,
 };
 use crate::hotkey::Registry;
 use crate::models::Names;
-use crate::rooms::Rooms;
 use crate::shell::{self, Shell};
-use crate::wire::{DownloadState, DownloadView, News, Window};
-use crate::words::Words;
+use crate::strings::Strings;
+use crate::wire::{AppEvent, DownloadState, DownloadView, Window};
 use crate::{commands, dropped, log, status_view, tray, windows};
 
-/// Least time between two news of the status.
-const STATUS_PACE: Duration = Duration::from_millis(100);
+/// Minimum time between two status events.
+const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// All commands, as Tauri takes them.
-macro_rules! answers {
+/// Lists all commands for Tauri.
+macro_rules! handlers {
     ($($file:ident: $($name:ident),+;)+) => {
         tauri::generate_handler![$($(commands::$file::$name),+),+]
     };
 }
 
-/// Runs the app until it is quit.
+/// Runs the app until the user quits it.
 ///
 /// # Errors
-/// When the system names no folder for data, or has no screen for windows.
+/// If the system has no data folder, or no screen for windows.
 pub fn run() -> anyhow::Result<()> {
     let data_folder = instance::data_folder()?;
-    log::begin(&data_folder);
+    log::init(&data_folder);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting");
     let context = tauri::generate_context!();
     #[cfg(target_os = "linux")]
-    if crate::hand_over::told_the_app_that_runs(&context.config().identifier)? {
+    if crate::second_instance::forward_to_running_app(&context.config().identifier)? {
         return Ok(());
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let app = tauri::Builder::default()
         // First, so that a second start ends before it does anything.
         .plugin(tauri_plugin_single_instance::init(|app, arguments, _| {
-            grant(app, arguments::wish(arguments.get(1..).unwrap_or_default()));
+            perform(
+                app,
+                arguments::launch_action(arguments.get(1..).unwrap_or_default()),
+            );
         }))
         .plugin(tauri_plugin_deep_link::init())
         .plugin(tauri_plugin_dialog::init())
@@ -75,12 +79,12 @@ pub fn run() -> anyhow::Result<()> {
     #[cfg(target_os = "macos")]
     let app = app.plugin(tauri_nspanel::init());
     let app = app
-        .invoke_handler(commands!(answers))
+        .invoke_handler(commands!(handlers))
         .on_window_event(on_window_event)
         .setup(move |app| {
             let app = app.handle();
             app.manage(Shell::new(app.clone(), data_folder));
-            set_up(app, arguments::wish(&arguments));
+            set_up(app, arguments::launch_action(&arguments));
             Ok(())
         })
         .build(context)?;
@@ -88,130 +92,139 @@ pub fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn set_up(app: &AppHandle, wish: Wish) {
-    // Else the Dock shows an icon until the settings are read.
+fn set_up(app: &AppHandle, action: LaunchAction) {
+    // Otherwise the Dock shows an icon until the settings are read.
     #[cfg(target_os = "macos")]
     let _ = app.set_activation_policy(tauri::ActivationPolicy::Accessory);
     let shell = app.state::<Shell>();
-    let words = Words::new(None, &shell.languages);
-    let now = tray::menu::Now {
-        status: &status_view::nothing(),
+    let strings = Strings::new(None, &shell.languages);
+    let input = tray::menu::TrayInput {
+        status: &status_view::empty(),
         settings: &Settings::default(),
         names: &Names::new(),
         downloads: &[],
     };
-    let view = tray::menu::view(&now, &words);
-    let has_tray = match tray::put_up(app, &view) {
+    let view = tray::menu::view(&input, &strings);
+    let has_tray = match tray::create(app, &view) {
         Ok(()) => true,
         Err(reason) => {
             tracing::warn!(reason, "there is no icon");
             false
         }
     };
-    // Elsewhere a link is an argument of a second start.
+    // On other systems a link is an argument of a second start.
     #[cfg(target_os = "macos")]
     app.deep_link().on_open_url({
         let app = app.clone();
         move |event| {
             for url in event.urls() {
-                if let Some(wish) = arguments::link(url.as_str()) {
-                    grant(&app, wish);
+                if let Some(action) = arguments::parse_link(url.as_str()) {
+                    perform(&app, action);
                 }
             }
         }
     });
-    grant(app, with_a_way_in(wish, has_tray));
-    tauri::async_runtime::spawn(open(app.clone()));
+    perform(app, reachable_action(action, has_tray));
+    tauri::async_runtime::spawn(open_backend(app.clone()));
     #[cfg(unix)]
-    tauri::async_runtime::spawn(end_on_signals(app.clone()));
+    tauri::async_runtime::spawn(quit_on_signals(app.clone()));
 }
 
-/// Without an icon nobody could find an app that shows no window.
-fn with_a_way_in(wish: Wish, has_tray: bool) -> Wish {
-    match (wish, has_tray) {
-        (Wish::Icon, false) => Wish::Show {
+/// Shows the chat if there is no icon, because nobody could find an app without any window.
+fn reachable_action(action: LaunchAction, has_tray: bool) -> LaunchAction {
+    match (action, has_tray) {
+        (LaunchAction::Icon, false) => LaunchAction::Show {
             window: Window::Chat,
             pane: None,
         },
-        (wish, _) => wish,
+        (action, _) => action,
     }
 }
 
-/// Does what a start or a link asks for.
-fn grant(app: &AppHandle, wish: Wish) {
-    match wish {
-        Wish::Icon => {}
-        Wish::Show { window, pane } => {
-            let shown = News::Shown {
+/// Performs the action of a start or a link.
+fn perform(app: &AppHandle, action: LaunchAction) {
+    match action {
+        LaunchAction::Icon => {}
+        LaunchAction::Show { window, pane } => {
+            let event = AppEvent::Shown {
                 window,
                 conversation: None,
                 pane,
             };
-            windows::show(app, window, shown);
+            windows::show(app, window, event);
         }
-        Wish::Compose(text) => {
-            windows::show(app, Window::Chat, windows::shown(Window::Chat));
+        LaunchAction::Compose(text) => {
+            windows::show(app, Window::Chat, windows::shown_event(Window::Chat));
             let shell = app.state::<Shell>();
-            shell.pages.tell(app, Window::Chat, News::Compose { text });
+            shell
+                .pages
+                .send(app, Window::Chat, AppEvent::Compose { text });
         }
     }
 }
 
-/// Opens the rooms, and tells of the status until the app ends.
-async fn open(app: AppHandle) {
+/// Opens the backend, and sends the status to pages until the app ends.
+async fn open_backend(app: AppHandle) {
     let shell = app.state::<Shell>();
-    let tell = {
+    let on_event = {
         let app = app.clone();
-        move |happening| on_happening(&app, happening)
+        move |event| on_turn_event(&app, event)
     };
-    let on_list = {
+    let on_catalog_change = {
         let app = app.clone();
-        move || app.state::<Shell>().tell(&News::Catalogue)
+        move || app.state::<Shell>().send(&AppEvent::Catalog)
     };
-    let on_models = {
+    let on_models_change = {
         let app = app.clone();
-        move || of_models::changed(&app)
+        move || model_commands::changed(&app)
     };
-    let (rooms, notices) = Rooms::open(&shell.data_folder, tell, on_list, on_models).await;
-    let rooms = Arc::new(rooms);
-    shell.opened(rooms.clone());
-    tauri::async_runtime::spawn(tell_downloads(app.clone(), rooms.clone()));
+    let (backend, notices) = Backend::open(
+        &shell.data_folder,
+        on_event,
+        on_catalog_change,
+        on_models_change,
+    )
+    .await;
+    let backend = Arc::new(backend);
+    shell.set_backend(backend.clone());
+    tauri::async_runtime::spawn(publish_downloads(app.clone(), backend.clone()));
     for notice in notices {
         shell.notice(notice);
     }
-    of_app::apply(&app, None, &rooms.settings());
-    tracing::info!("open");
-    tell_status(&app, &rooms).await;
+    app_commands::apply(&app, None, &backend.settings());
+    tracing::info!("the backend is open");
+    publish_status(&app, &backend).await;
 }
 
-/// News of the status as it changes, at most one each [`STATUS_PACE`]; while nothing changes, this
-/// waits. A supervisor that goes away is replaced, also this app's own, which ends before the app only
-/// by a fault.
-async fn tell_status(app: &AppHandle, rooms: &Rooms) {
+/// Sends the status to pages when it changes, at most once per [`STATUS_INTERVAL`]. Waits while
+/// nothing changes. A supervisor that quits is replaced, including the app's own, which ends before
+/// the app only after a failure.
+async fn publish_status(app: &AppHandle, backend: &Backend) {
     let shell = app.state::<Shell>();
     loop {
-        let mut changes = rooms.handle().status();
+        let mut changes = backend.handle().status();
         loop {
-            let view = status_view::of(&changes.borrow_and_update().clone(), rooms.is_guest());
+            let view =
+                status_view::from_status(&changes.borrow_and_update().clone(), backend.is_client());
             if shell.set_status(view.clone()) {
-                shell.tell(&News::Status {
+                shell.send(&AppEvent::Status {
                     status: Box::new(view),
                 });
                 draw_tray(app);
             }
-            tokio::time::sleep(STATUS_PACE).await;
+            tokio::time::sleep(STATUS_INTERVAL).await;
             if changes.changed().await.is_err() {
                 break;
             }
         }
-        let was_guest = rooms.is_guest();
-        tracing::info!(was_guest, "the supervisor went away");
-        let Some(notices) = rooms.reconnect().await else {
+        let was_client = backend.is_client();
+        tracing::info!(was_client, "the supervisor quit");
+        let Some(notices) = backend.reconnect().await else {
             return;
         };
-        if !was_guest {
+        if !was_client {
             let detail = "The part of Transom that runs models failed and was started again.";
-            shell.notice(News::notice("other", detail));
+            shell.notice(AppEvent::notice("other", detail));
         }
         for notice in notices {
             shell.notice(notice);
@@ -219,58 +232,61 @@ async fn tell_status(app: &AppHandle, rooms: &Rooms) {
     }
 }
 
-/// Goes on with the downloads, and tells of them as they change.
-async fn tell_downloads(app: AppHandle, rooms: Arc<Rooms>) {
-    // Before the queue is opened: what it has from the last time is a change as well.
-    let mut changes = rooms.shelf.downloads();
-    if let Err(error) = rooms.shelf.begin().await {
-        // Whoever wants a model is told; nobody else need know.
-        tracing::warn!(%error, "downloads cannot go on");
+/// Resumes the downloads, and sends their progress to pages.
+async fn publish_downloads(app: AppHandle, backend: Arc<Backend>) {
+    // Before the queue is opened, because downloads of the last session are a change too.
+    let mut changes = backend.model_source.downloads();
+    if let Err(error) = backend.model_source.open().await {
+        // The user is told when a download is requested.
+        tracing::warn!(%error, "downloads could not be resumed");
     }
     let shell = app.state::<Shell>();
     let mut n_done = 0;
     while changes.changed().await.is_ok() {
         changes.borrow_and_update();
-        let Ok(downloads) = of_catalogue::download_views(&rooms).await else {
+        let Ok(downloads) = catalog_commands::download_views(&backend).await else {
             continue;
         };
         let is_done = |one: &&DownloadView| matches!(one.state, DownloadState::Done { .. });
         let done = downloads.iter().filter(is_done).count();
         shell.set_downloads(downloads.clone());
-        shell.tell(&News::Downloads { downloads });
+        shell.send(&AppEvent::Downloads { downloads });
         if std::mem::replace(&mut n_done, done) < done {
-            shell.tell(&News::Models);
+            shell.send(&AppEvent::Models);
         }
         draw_tray(&app);
     }
 }
 
-fn on_happening(app: &AppHandle, happening: Happening) {
-    match happening {
-        Happening::Conversation { .. } => conversations_changed(app),
-        Happening::Unsaved { reason, .. } => {
-            tracing::error!(reason, "an answer cannot be saved");
-            app.state::<Shell>().notice(News::notice("unsaved", reason));
+fn on_turn_event(app: &AppHandle, event: TurnEvent) {
+    match event {
+        TurnEvent::ConversationChanged { .. } => conversations_changed(app),
+        TurnEvent::SaveFailed { reason, .. } => {
+            tracing::error!(reason, "a response cannot be saved");
+            app.state::<Shell>()
+                .notice(AppEvent::notice("unsaved", reason));
         }
-        Happening::Saved { .. } => tracing::info!("the answer could be saved after all"),
+        TurnEvent::SaveRecovered { .. } => {
+            tracing::info!("the response could be saved after an earlier failure")
+        }
     }
 }
 
-/// Draws the icon and its menu as they should be now, if they are not.
+/// Updates the menu-bar icon and its menu, if they changed.
 pub(crate) fn draw_tray(app: &AppHandle) {
     let shell = app.state::<Shell>();
-    let (settings, names) = match shell.rooms_now() {
-        Some(rooms) => (rooms.settings(), rooms.names()),
+    let (settings, names) = match shell.backend_if_open() {
+        Some(backend) => (backend.settings(), backend.names()),
         None => Default::default(),
     };
-    let words = Words::new(settings.general.language.as_deref(), &shell.languages);
-    let now = tray::menu::Now {
+    let strings = Strings::new(settings.general.language.as_deref(), &shell.languages);
+    let input = tray::menu::TrayInput {
         status: &shell.status(),
         settings: &settings,
         names: &names,
         downloads: &shell.downloads(),
     };
-    let view = tray::menu::view(&now, &words);
+    let view = tray::menu::view(&input, &strings);
     let on_main = app.clone();
     let _ = app.run_on_main_thread(move || tray::update(&on_main, &view));
 }
@@ -279,16 +295,16 @@ fn on_hotkey(app: &AppHandle, state: ShortcutState) {
     let shell = app.state::<Shell>();
     let now = Instant::now();
     match state {
-        ShortcutState::Pressed if shell.presses(|presses| presses.is_new(now)) => {
+        ShortcutState::Pressed if shell.key_repeat(|key_repeat| key_repeat.is_new(now)) => {
             windows::toggle(app, Window::Prompt);
         }
         ShortcutState::Pressed => {}
-        ShortcutState::Released => shell.presses(|presses| presses.released(now)),
+        ShortcutState::Released => shell.key_repeat(|key_repeat| key_repeat.released(now)),
     }
 }
 
 fn on_window_event(window: &tauri::Window, event: &WindowEvent) {
-    let Some(which) = Window::of_label(window.label()) else {
+    let Some(which) = Window::from_label(window.label()) else {
         return;
     };
     if let WindowEvent::DragDrop(event) = event {
@@ -299,22 +315,22 @@ fn on_window_event(window: &tauri::Window, event: &WindowEvent) {
 
 fn on_run_event(app: &AppHandle, event: RunEvent) {
     match event {
-        // The last window was closed, which is no reason to end.
+        // The last window was closed. The app continues.
         RunEvent::ExitRequested {
             code: None, api, ..
         } => api.prevent_exit(),
-        // Where the system ends the app, as at a logout.
+        // The system ends the app, for example at logout.
         RunEvent::Exit => tauri::async_runtime::block_on(shell::close(app)),
         #[cfg(target_os = "macos")]
         RunEvent::Reopen { .. } => {
-            windows::show(app, Window::Chat, windows::shown(Window::Chat));
+            windows::show(app, Window::Chat, windows::shown_event(Window::Chat));
         }
         _ => {}
     }
 }
 
 #[cfg(unix)]
-async fn end_on_signals(app: AppHandle) {
+async fn quit_on_signals(app: AppHandle) {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut end), Ok(mut interrupt), Ok(mut hangup)) = (
         signal(SignalKind::terminate()),

@@ -1,22 +1,21 @@
-//! What the supervisor says, in a window's terms.
+//! Converts the supervisor's status for pages.
 //!
-//! Rule: nothing is decided here; each field of [`StatusView`] follows from the supervisor's
-//! snapshot alone.
+//! Rule: nothing is decided here. Each field of [`StatusView`] follows from the status alone.
 
 use transom_signals::{MemoryPressure, ThermalState};
 use transom_supervisor::status::{ModelStatus, PhaseStatus, Status, UnloadReason, UnloadRecord};
 use transom_supervisor::{ActiveLimit, Role, governor};
 
 use crate::wire::{
-    Activity, Because, Heat, Limit, LoadedView, MachineView, Pressure, RestraintView, StatusView,
-    UnloadView,
+    Activity, Limit, LimitReason, LimitView, LoadedView, MachineView, Pressure, StatusView,
+    ThermalLevel, UnloadView,
 };
 
-/// The window's view of a snapshot; `is_guest` if it is of another program's supervisor.
-pub(crate) fn of(status: &Status, is_guest: bool) -> StatusView {
+/// Converts a status. `is_client` is true if the supervisor belongs to another program.
+pub(crate) fn from_status(status: &Status, is_client: bool) -> StatusView {
     let chat = status.models.iter().find(|model| model.role == Role::Chat);
-    let held = status.allowance.blocked_by.map(because);
-    let restraints = status.allowance.limits.iter();
+    let held = status.allowance.blocked_by.map(limit_reason);
+    let limits = status.allowance.limits.iter();
     StatusView {
         activity: activity(status),
         model: chat.map(loaded),
@@ -24,8 +23,8 @@ pub(crate) fn of(status: &Status, is_guest: bool) -> StatusView {
         in_use_bytes: status.in_use_bytes,
         held,
         is_paused: status.is_paused,
-        restraints: restraints.map(restraint).collect(),
-        repaint_ms: whole(status.allowance.repaint_interval.as_millis()),
+        limits: limits.map(limit_view).collect(),
+        repaint_ms: to_u32(status.allowance.repaint_interval.as_millis()),
         offer_smaller_model: status.allowance.offer_smaller_model,
         machine: MachineView {
             memory: match status.signals.memory {
@@ -34,22 +33,22 @@ pub(crate) fn of(status: &Status, is_guest: bool) -> StatusView {
                 MemoryPressure::Critical => Pressure::Critical,
             },
             heat: match status.signals.thermal {
-                ThermalState::Nominal => Heat::Nominal,
-                ThermalState::Fair => Heat::Fair,
-                ThermalState::Serious => Heat::Serious,
-                ThermalState::Critical => Heat::Critical,
+                ThermalState::Nominal => ThermalLevel::Nominal,
+                ThermalState::Fair => ThermalLevel::Fair,
+                ThermalState::Serious => ThermalLevel::Serious,
+                ThermalState::Critical => ThermalLevel::Critical,
             },
             is_low_power: status.signals.is_low_power,
             is_on_battery: status.signals.is_on_battery,
             is_thrashing: status.signals.is_thrashing,
         },
         last_unload: status.last_unload.as_ref().map(unload),
-        n_waiting: whole(status.queue.len() as u128),
-        is_guest,
+        n_queued: to_u32(status.queue.len() as u128),
+        is_client,
     }
 }
 
-/// An answer that is being written counts more than a limit that lets it go on.
+/// A running response has priority over a limit that lets it continue.
 fn activity(status: &Status) -> Activity {
     let mut phases = status.models.iter().map(|model| &model.phase);
     let is_answering = |phase: &PhaseStatus| matches!(phase, PhaseStatus::Generating { .. });
@@ -91,62 +90,63 @@ fn loaded(model: &ModelStatus) -> LoadedView {
             model.phase,
             PhaseStatus::Ready | PhaseStatus::Generating { .. }
         ),
-        is_leaving: matches!(model.phase, PhaseStatus::Unloading { .. }),
-        // Mapped weights are in the engine's sum alone, and what a library keeps in the process's.
+        is_unloading: matches!(model.phase, PhaseStatus::Unloading { .. }),
+        // Mapped weights count only in the engine's sum, and library allocations only in the
+        // process's.
         memory_bytes: model.footprint_bytes.max(by_engine),
         engine: info.map(|info| info.engine.clone()),
-        context_length: info.map(|info| whole(info.context_length as u128)),
-        unloads_in_seconds: model.unloads_in.map(|left| whole(left.as_secs().into())),
+        context_length: info.map(|info| to_u32(info.context_length as u128)),
+        unloads_in_seconds: model.unloads_in.map(|left| to_u32(left.as_secs().into())),
     }
 }
 
-fn restraint(restraint: &ActiveLimit) -> RestraintView {
-    use governor::Limit as Of;
+fn limit_view(restraint: &ActiveLimit) -> LimitView {
+    use governor::Limit as From;
     let limit = match restraint.limit {
-        Of::NewAnswers => Limit::NewAnswers,
-        Of::RunningAnswers => Limit::RunningAnswers,
-        Of::AnswerLength { tokens } => Limit::AnswerLength {
-            tokens: whole(tokens as u128),
+        From::NewAnswers => Limit::NewAnswers,
+        From::RunningAnswers => Limit::RunningAnswers,
+        From::AnswerLength { tokens } => Limit::AnswerLength {
+            tokens: to_u32(tokens as u128),
         },
-        Of::Context { tokens } => Limit::Context {
-            tokens: whole(tokens as u128),
+        From::Context { tokens } => Limit::Context {
+            tokens: to_u32(tokens as u128),
         },
-        Of::PrefillStep { tokens } => Limit::PrefillStep {
-            tokens: whole(tokens as u128),
+        From::PrefillStep { tokens } => Limit::PrefillStep {
+            tokens: to_u32(tokens as u128),
         },
-        Of::Speculation => Limit::Speculation,
-        Of::Repaint { milliseconds } => Limit::Repaint {
-            milliseconds: whole(milliseconds.into()),
+        From::Speculation => Limit::Speculation,
+        From::Repaint { milliseconds } => Limit::Repaint {
+            milliseconds: to_u32(milliseconds.into()),
         },
-        Of::IdleUnload { seconds } => Limit::IdleUnload {
-            seconds: whole(seconds.into()),
+        From::IdleUnload { seconds } => Limit::IdleUnload {
+            seconds: to_u32(seconds.into()),
         },
-        Of::SmallerModel => Limit::SmallerModel,
+        From::SmallerModel => Limit::SmallerModel,
     };
-    RestraintView {
+    LimitView {
         limit,
-        because: because(restraint.reason),
+        reason: limit_reason(restraint.reason),
     }
 }
 
-fn because(why: governor::LimitReason) -> Because {
-    use governor::LimitReason as Of;
+fn limit_reason(why: governor::LimitReason) -> LimitReason {
+    use governor::LimitReason as From;
     match why {
-        Of::Memory {
+        From::Memory {
             pressure: MemoryPressure::Critical,
-        } => Because::MemoryCritical,
-        Of::Memory { .. } => Because::MemoryWarning,
-        Of::Thrashing => Because::Thrashing,
-        Of::Heat { state } => match state {
-            ThermalState::Nominal | ThermalState::Fair => Because::HeatFair,
-            ThermalState::Serious => Because::HeatSerious,
-            ThermalState::Critical => Because::HeatCritical,
+        } => LimitReason::MemoryCritical,
+        From::Memory { .. } => LimitReason::MemoryWarning,
+        From::Thrashing => LimitReason::Thrashing,
+        From::Heat { state } => match state {
+            ThermalState::Nominal | ThermalState::Fair => LimitReason::HeatFair,
+            ThermalState::Serious => LimitReason::HeatSerious,
+            ThermalState::Critical => LimitReason::HeatCritical,
         },
-        Of::LowPower => Because::LowPower,
-        Of::Battery => Because::Battery,
-        Of::SmallMachine => Because::SmallMachine,
-        Of::Setting => Because::Setting,
-        Of::Paused => Because::Paused,
+        From::LowPower => LimitReason::LowPower,
+        From::Battery => LimitReason::Battery,
+        From::SmallMachine => LimitReason::SmallMachine,
+        From::Setting => LimitReason::Setting,
+        From::Paused => LimitReason::Paused,
     }
 }
 
@@ -158,13 +158,13 @@ fn unload(record: &UnloadRecord) -> UnloadView {
     }
 }
 
-/// A figure for people, who never see one that is larger.
-fn whole(figure: u128) -> u32 {
+/// Converts a number for display. Larger values never occur.
+fn to_u32(figure: u128) -> u32 {
     u32::try_from(figure).unwrap_or(u32::MAX)
 }
 
-/// The view before the supervisor was reached, or of one that cannot be.
-pub(crate) fn nothing() -> StatusView {
+/// Returns the view before the supervisor was reached.
+pub(crate) fn empty() -> StatusView {
     StatusView {
         activity: Activity::Idle,
         model: None,
@@ -172,19 +172,19 @@ pub(crate) fn nothing() -> StatusView {
         in_use_bytes: 0,
         held: None,
         is_paused: false,
-        restraints: Vec::new(),
+        limits: Vec::new(),
         repaint_ms: 16,
         offer_smaller_model: false,
         machine: MachineView {
             memory: Pressure::Normal,
-            heat: Heat::Nominal,
+            heat: ThermalLevel::Nominal,
             is_low_power: false,
             is_on_battery: false,
             is_thrashing: false,
         },
         last_unload: None,
-        n_waiting: 0,
-        is_guest: false,
+        n_queued: 0,
+        is_client: false,
     }
 }
 
@@ -194,15 +194,15 @@ pub(crate) mod tests {
 
     use serde_json::{Value, json};
 
-    /// A view with nothing to tell.
+    /// Returns the view of an idle machine.
     pub(crate) fn idle() -> StatusView {
         StatusView {
             budget_bytes: 8 << 30,
-            ..nothing()
+            ..empty()
         }
     }
 
-    /// A snapshot as it crosses the socket, with `change` laid over it.
+    /// Returns a status as sent over the socket, with `change` merged into it.
     pub(crate) fn status(change: Value) -> Status {
         let mut status = json!({
             "revision": 1, "process_id": 2, "models": [], "queue": [],
@@ -232,7 +232,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A loaded model in this phase, as it crosses the socket.
+    /// Returns a loaded model in this phase, as sent over the socket.
     pub(crate) fn model(phase: Value) -> Value {
         json!({
             "id": "qwen3-4b@4-bit", "name": "Qwen3", "role": "chat", "phase": phase, "info": null, "need": null,
@@ -247,16 +247,16 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_quiet_machine_has_nothing_to_tell() {
-        assert_eq!(of(&status(json!({})), false), idle());
-        assert!(of(&status(json!({})), true).is_guest);
+    fn an_idle_machine_has_an_empty_view() {
+        assert_eq!(from_status(&status(json!({})), false), idle());
+        assert!(from_status(&status(json!({})), true).is_client);
     }
 
     #[test]
-    fn a_load_shows_how_far_it_is() {
+    fn a_loading_model_shows_its_progress() {
         let progress = json!({ "done_bytes": 1, "total_bytes": 4 });
         let phase = json!({ "phase": "loading", "progress": progress });
-        let view = of(&status(json!({ "models": [model(phase)] })), false);
+        let view = from_status(&status(json!({ "models": [model(phase)] })), false);
         assert_eq!(view.activity, Activity::Loading);
         let model = view.model.unwrap();
         assert_eq!(model.load_fraction, Some(0.25));
@@ -264,31 +264,31 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_answer_that_goes_on_counts_more_than_what_holds_the_next() {
+    fn a_running_response_has_priority_over_held_requests() {
         let held = json!({ "held": { "because": "heat", "state": "critical" } });
         let generating = json!({ "phase": "generating", "ask": 1, "is_stopping": false });
         let change = json!({ "allowance": held, "models": [model(generating)] });
-        let view = of(&status(change), false);
+        let view = from_status(&status(change), false);
         assert_eq!(view.activity, Activity::Answering);
-        assert_eq!(view.held, Some(Because::HeatCritical));
-        let view = of(&status(json!({ "allowance": held })), false);
+        assert_eq!(view.held, Some(LimitReason::HeatCritical));
+        let view = from_status(&status(json!({ "allowance": held })), false);
         assert_eq!(view.activity, Activity::Held);
         assert!(!view.is_paused);
     }
 
     #[test]
-    fn a_pause_is_told_from_other_holds() {
+    fn a_pause_is_distinguished_from_other_holds() {
         let held = json!({ "held": { "because": "paused" } });
         let paused = json!({ "is_paused": true, "allowance": held });
-        let view = of(&status(paused), false);
+        let view = from_status(&status(paused), false);
         assert!(view.is_paused);
         assert_eq!(view.activity, Activity::Held);
     }
 
     #[test]
-    fn a_ready_model_says_its_memory_and_when_it_goes() {
+    fn a_ready_model_has_its_memory_and_unload_time() {
         let ready = model(json!({ "phase": "ready" }));
-        let model = of(&status(json!({ "models": [ready] })), false)
+        let model = from_status(&status(json!({ "models": [ready] })), false)
             .model
             .unwrap();
         assert!(model.is_ready);

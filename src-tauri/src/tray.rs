@@ -1,6 +1,7 @@
-//! The icon in the menu bar and its menu: drawn from what [`menu`] says, and only when that changed.
+//! The menu-bar icon and its menu: draws the view of [`menu`] when it changed.
 //!
-//! Rule: a menu is drawn anew as a whole, seldom; between two changes nothing wakes up.
+//! Rule: the menu is replaced as a whole, which happens rarely. Nothing wakes up between two
+//! changes.
 
 pub(crate) mod menu;
 
@@ -14,38 +15,38 @@ use tauri::{AppHandle, Manager, Wry};
 
 use crate::shell::Shell;
 use crate::windows;
-use crate::wire::{Activity, News, Window};
+use crate::wire::{Activity, AppEvent, Window};
 use menu::{Action, Row, TrayView};
 
-/// The icon's name in Tauri.
+/// The icon's id in Tauri.
 pub(crate) const ID: &str = "transom";
 
-/// What is drawn now.
+/// The view that is drawn now.
 #[derive(Debug, Default)]
 pub(crate) struct Tray {
     drawn: Mutex<Option<TrayView>>,
 }
 
 impl Tray {
-    /// Whether there is an icon.
-    pub(crate) fn is_there(&self) -> bool {
+    /// Returns true if there is an icon.
+    pub(crate) fn exists(&self) -> bool {
         let drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
         drawn.is_some()
     }
 }
 
-/// Puts the icon up. Returns why there is none, as in a session without a tray.
-pub(crate) fn put_up(app: &AppHandle, view: &TrayView) -> Result<(), String> {
+/// Creates the icon. Returns the error in a session without a tray.
+pub(crate) fn create(app: &AppHandle, view: &TrayView) -> Result<(), String> {
     let build = || -> tauri::Result<()> {
         TrayIconBuilder::with_id(ID)
             .icon(icon(view.activity)?)
             .icon_as_template(cfg!(target_os = "macos"))
             .tooltip(&view.tooltip)
             .menu(&menu_of(app, &view.rows)?)
-            // Elsewhere than on a Mac the icon does not tell of clicks.
+            // Only macOS reports clicks on the icon.
             .show_menu_on_left_click(!cfg!(target_os = "macos"))
             .on_menu_event(|app, event| match action_of(event.id().as_ref()) {
-                Some(action) => act(app, action),
+                Some(action) => perform(app, action),
                 None => tracing::warn!(id = event.id().as_ref(), "an unknown menu item"),
             })
             .on_tray_icon_event(|tray, event| {
@@ -56,7 +57,7 @@ pub(crate) fn put_up(app: &AppHandle, view: &TrayView) -> Result<(), String> {
             .build(app)?;
         Ok(())
     };
-    // Where the library for it is missing, it panics.
+    // The tray library panics if it is not installed.
     let built = catch_unwind(AssertUnwindSafe(build));
     match built {
         Ok(Ok(())) => {
@@ -68,7 +69,7 @@ pub(crate) fn put_up(app: &AppHandle, view: &TrayView) -> Result<(), String> {
     }
 }
 
-/// Draws what changed. To be called on the main thread.
+/// Draws what changed. Call this on the main thread.
 pub(crate) fn update(app: &AppHandle, view: &TrayView) {
     let shell = app.state::<Shell>();
     let before = {
@@ -122,7 +123,8 @@ fn is_click(event: &TrayIconEvent) -> bool {
     )
 }
 
-/// A template on a Mac, where only the shape counts; elsewhere a grey that is seen on dark and light.
+/// Returns the icon: a template image on a Mac, and a gray that is visible on dark and light
+/// elsewhere.
 fn icon(activity: Activity) -> tauri::Result<Image<'static>> {
     macro_rules! png {
         ($name:literal) => {
@@ -145,7 +147,7 @@ fn menu_of(app: &AppHandle, rows: &[Row]) -> tauri::Result<Menu<Wry>> {
     let menu = Menu::new(app)?;
     for row in rows {
         let item: Box<dyn IsMenuItem<Wry>> = match row {
-            Row::Line => Box::new(PredefinedMenuItem::separator(app)?),
+            Row::Separator => Box::new(PredefinedMenuItem::separator(app)?),
             Row::Item { text, action } => {
                 let id = action.as_ref().map(id_of).unwrap_or_default();
                 let is_enabled = action.is_some();
@@ -167,10 +169,10 @@ fn menu_of(app: &AppHandle, rows: &[Row]) -> tauri::Result<Menu<Wry>> {
     Ok(menu)
 }
 
-/// Before the path of a model to choose.
+/// The id prefix of items that select a model.
 const CHOOSE: &str = "choose:";
 
-/// An action as the name of a menu item.
+/// Converts an action to the id of a menu item.
 fn id_of(action: &Action) -> String {
     match action {
         Action::OpenChat => "open_chat".to_owned(),
@@ -199,28 +201,28 @@ fn action_of(id: &str) -> Option<Action> {
     })
 }
 
-fn act(app: &AppHandle, action: Action) {
-    use crate::commands::{app as of_app, models};
-    let window = |window| windows::show(app, window, windows::shown(window));
+fn perform(app: &AppHandle, action: Action) {
+    use crate::commands::{app as app_commands, models};
+    let window = |window| windows::show(app, window, windows::shown_event(window));
     match action {
         Action::OpenChat => window(Window::Chat),
         Action::QuickPrompt => window(Window::Prompt),
         Action::Settings => window(Window::Settings),
         Action::Models => {
-            let shown = News::Shown {
+            let event = AppEvent::Shown {
                 window: Window::Settings,
                 conversation: None,
                 pane: Some("models".to_owned()),
             };
-            windows::show(app, Window::Settings, shown);
+            windows::show(app, Window::Settings, event);
         }
         Action::Quit => app.state::<Shell>().quit(),
-        Action::Eject => of_app::in_background(app, models::eject_all),
+        Action::Eject => app_commands::run_in_background(app, models::eject_all),
         Action::Choose(id) => {
-            of_app::in_background(app, move |app| models::choose(app, id));
+            app_commands::run_in_background(app, move |app| models::choose(app, id));
         }
         Action::Pause(is_paused) => {
-            of_app::in_background(app, move |app| models::set_pause(app, is_paused));
+            app_commands::run_in_background(app, move |app| models::set_paused(app, is_paused));
         }
     }
 }
@@ -230,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_menu_item_means_what_it_was_drawn_for() {
+    fn the_id_of_a_menu_item_identifies_its_action() {
         for action in [
             Action::OpenChat,
             Action::QuickPrompt,

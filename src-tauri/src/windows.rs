@@ -1,7 +1,7 @@
-//! The three windows: made when they are first needed, shown, hidden, and let go.
+//! The three windows: created when needed, shown, hidden and destroyed.
 //!
-//! Rule: windows are touched on the main thread only, and the lock here is never held while one is,
-//! because a window tells of its changes from within the call that changes it.
+//! Rule: windows are used on the main thread only. The lock is never held during a call to a
+//! window, because the call reports its changes before it returns.
 
 mod build;
 mod pages;
@@ -15,22 +15,22 @@ use tauri::{
 };
 
 use crate::desktop::{Desktop, Monitor, Unit};
-use crate::place::{self, Rect, Size};
+use crate::placement::{self, Rect, Size};
 use crate::shell::Shell;
-use crate::showing::{AfterBlur, BLUR_GRACE, CHAT_KEPT, Showing};
-use crate::wire::{News, Window};
+use crate::visibility::{AfterBlur, BLUR_GRACE, CHAT_DESTROY_DELAY, Visibility};
+use crate::wire::{AppEvent, Window};
 pub(crate) use pages::Pages;
 pub(crate) use sizes::Sizes;
 
-/// A page that says nothing of itself is shown after this long, so that a person sees that
-/// something is wrong.
-const SHOWN_ANYWAY: Duration = Duration::from_millis(2500);
+/// A page that does not report that it is ready is shown after this time, so that the user sees
+/// that something is wrong.
+const READY_TIMEOUT: Duration = Duration::from_millis(2500);
 
 impl Window {
-    /// The windows that there can be.
+    /// All windows.
     pub(crate) const ALL: [Self; 3] = [Self::Chat, Self::Prompt, Self::Settings];
 
-    /// Its name in Tauri, which capabilities go by.
+    /// Returns its label in Tauri, which capabilities use.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Chat => "chat",
@@ -39,12 +39,12 @@ impl Window {
         }
     }
 
-    /// The window of a name.
-    pub(crate) fn of_label(label: &str) -> Option<Self> {
+    /// Returns the window with this label.
+    pub(crate) fn from_label(label: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|window| window.label() == label)
     }
 
-    /// Points, when nobody has chosen.
+    /// Returns the default size in points.
     fn default_size(self) -> Size {
         let (width, height) = match self {
             Self::Chat => (440.0, 660.0),
@@ -55,8 +55,8 @@ impl Window {
     }
 }
 
-/// Shows a window and tells its page so; it is made if it is not there.
-pub(crate) fn show(app: &AppHandle, window: Window, shown: News) {
+/// Shows a window, created if necessary, and sends `shown` to its page.
+pub(crate) fn show(app: &AppHandle, window: Window, shown: AppEvent) {
     on_main_thread(app, move |app| {
         if let Err(error) = show_now(app, window, shown) {
             tracing::error!(%error, window = window.label(), "a window could not be shown");
@@ -64,56 +64,55 @@ pub(crate) fn show(app: &AppHandle, window: Window, shown: News) {
     });
 }
 
-/// As a press of the icon or of the hotkey does: shows the window, or hides it.
+/// Shows or hides a window, for a press of the icon or the shortcut.
 pub(crate) fn toggle(app: &AppHandle, window: Window) {
     on_main_thread(app, move |app| {
         let pages = &app.state::<Shell>().pages;
-        match pages.showing(window).toggle_shows(Instant::now()) {
-            true => show(app, window, shown(window)),
+        match pages.visibility(window).shows_on_toggle(Instant::now()) {
+            true => show(app, window, shown_event(window)),
             false => hide(app, window),
         }
     });
 }
 
-/// What a window is told that is only to come to the front.
-pub(crate) fn shown(window: Window) -> News {
-    News::Shown {
+/// Returns the event for a window that is only brought to the front.
+pub(crate) fn shown_event(window: Window) -> AppEvent {
+    AppEvent::Shown {
         window,
         conversation: None,
         pane: None,
     }
 }
 
-/// Hides a window because somebody said so, and gives the focus back to where it was.
+/// Hides a window at the user's request and restores the focus.
 pub(crate) fn hide(app: &AppHandle, window: Window) {
     on_main_thread(app, move |app| hide_now(app, window, false));
 }
 
-/// Makes the quick prompt as high as what it shows, in points. Its upper edge stays, as far as the
-/// screen allows.
+/// Sets the height of the quick prompt in points. Its top edge stays if the screen allows.
 pub(crate) fn fit_prompt(app: &AppHandle, height: f64) {
     on_main_thread(app, move |app| {
         let shell = app.state::<Shell>();
         shell.sizes.fit_prompt(height);
         let found = app.get_webview_window(Window::Prompt.label());
-        if let (Some(found), true) = (found, shell.pages.showing(Window::Prompt).is_visible) {
-            put_in_place(app, Window::Prompt, &found);
+        if let (Some(found), true) = (found, shell.pages.visibility(Window::Prompt).is_visible) {
+            set_bounds(app, Window::Prompt, &found);
         }
     });
 }
 
-/// The page of a window is drawn and takes keys.
+/// Handles a page that is drawn and accepts keys.
 pub(crate) fn ready(app: &AppHandle, window: Window) {
     on_main_thread(app, move |app| {
         let shell = app.state::<Shell>();
-        let is_wanted = shell.pages.ready(app, window);
-        if is_wanted && let Some(found) = app.get_webview_window(window.label()) {
-            bring_up(app, window, &found);
+        let should_show = shell.pages.ready(app, window);
+        if should_show && let Some(found) = app.get_webview_window(window.label()) {
+            bring_to_screen(app, window, &found);
         }
     });
 }
 
-/// Tells of what the system says about a window.
+/// Handles an event of a window.
 pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEvent) {
     let shell = app.state::<Shell>();
     let now = Instant::now();
@@ -121,9 +120,9 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEve
         tauri::WindowEvent::Focused(is_focused) => {
             shell
                 .pages
-                .change(window, |showing| showing.focused(*is_focused, now));
+                .change(window, |visibility| visibility.focused(*is_focused, now));
             if !is_focused && window != Window::Settings {
-                hide_unless_it_comes_back(app.clone(), window);
+                hide_if_still_blurred(app.clone(), window);
             }
         }
         tauri::WindowEvent::DragDrop(event) => {
@@ -133,13 +132,13 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEve
             );
             shell
                 .pages
-                .change(window, |showing| showing.is_dragged_over = is_over);
+                .change(window, |visibility| visibility.is_dragged_over = is_over);
         }
         tauri::WindowEvent::CloseRequested { api, .. } if window != Window::Settings => {
             api.prevent_close();
             hide(app, window);
         }
-        tauri::WindowEvent::Resized(size) if shell.pages.showing(window).is_visible => {
+        tauri::WindowEvent::Resized(size) if shell.pages.visibility(window).is_visible => {
             let scale = app
                 .get_webview_window(window.label())
                 .and_then(|found| found.scale_factor().ok());
@@ -148,142 +147,146 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEve
             shell.sizes.remember(window, Size { width, height });
         }
         tauri::WindowEvent::Destroyed => {
-            shell.pages.gone(window);
-            shell.followers.leave(window);
+            shell.pages.removed(window);
+            shell.followers.stop_all_of(window);
             shell.sizes.save();
         }
         _ => {}
     }
 }
 
-/// Brings a window that is on the screen to the front and gives it the keys.
+/// Raises and focuses a visible window.
 pub(crate) fn raise(app: &AppHandle, window: Window) {
     on_main_thread(app, move |app| {
-        let is_visible = app.state::<Shell>().pages.showing(window).is_visible;
+        let is_visible = app.state::<Shell>().pages.visibility(window).is_visible;
         let found = app.get_webview_window(window.label());
         if let (Some(found), true) = (found, is_visible)
             && let Err(error) = build::present(window, &found)
         {
-            tracing::warn!(%error, window = window.label(), "a window stays behind");
+            tracing::warn!(%error, window = window.label(), "a window could not be raised");
         }
     });
 }
 
-/// A dialog of the system is open on behalf of `window` while the result lives: the window does not
-/// hide when the dialog takes the focus.
-pub(crate) fn hold(app: &AppHandle, window: Window) -> Held {
+/// Keeps `window` visible while a system dialog has the focus, until the returned guard is dropped.
+pub(crate) fn keep_open(app: &AppHandle, window: Window) -> KeepOpen {
     app.state::<Shell>()
         .pages
-        .change(window, |showing| showing.n_dialogs += 1);
-    Held(app.clone(), window)
+        .change(window, |visibility| visibility.n_dialogs += 1);
+    KeepOpen(app.clone(), window)
 }
 
-/// See [`hold`].
-pub(crate) struct Held(AppHandle, Window);
+/// See [`keep_open`].
+pub(crate) struct KeepOpen(AppHandle, Window);
 
-impl Drop for Held {
+impl Drop for KeepOpen {
     fn drop(&mut self) {
         let shell = self.0.state::<Shell>();
-        let ended = |showing: &mut Showing| showing.n_dialogs = showing.n_dialogs.saturating_sub(1);
-        shell.pages.change(self.1, ended);
+        let close_dialog = |visibility: &mut Visibility| {
+            visibility.n_dialogs = visibility.n_dialogs.saturating_sub(1)
+        };
+        shell.pages.change(self.1, close_dialog);
     }
 }
 
-/// Whether a person sees any window now.
+/// Returns true if any window is visible.
 pub(crate) fn any_visible(app: &AppHandle) -> bool {
     let pages = &app.state::<Shell>().pages;
     Window::ALL
         .into_iter()
-        .any(|window| pages.showing(window).is_visible)
+        .any(|window| pages.visibility(window).is_visible)
 }
 
 fn on_main_thread(app: &AppHandle, work: impl FnOnce(&AppHandle) + Send + 'static) {
     let on = app.clone();
     if let Err(error) = app.run_on_main_thread(move || work(&on)) {
-        // Only when the app is ending.
-        tracing::debug!(%error, "the main thread takes no more work");
+        // Only while the app is quitting.
+        tracing::debug!(%error, "the main thread has ended");
     }
 }
 
-fn show_now(app: &AppHandle, window: Window, shown: News) -> tauri::Result<()> {
+fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<()> {
     let shell = app.state::<Shell>();
-    let has_focus = |window| shell.pages.showing(window).has_focus();
+    let has_focus = |window| shell.pages.visibility(window).has_focus();
     if !Window::ALL.into_iter().any(has_focus) {
         shell.focus.remember(window);
     }
-    if window == Window::Chat && shell.pages.showing(Window::Prompt).is_visible {
-        shell.focus.pass_on(Window::Prompt, Window::Chat);
+    if window == Window::Chat && shell.pages.visibility(Window::Prompt).is_visible {
+        shell.focus.transfer(Window::Prompt, Window::Chat);
         hide_now(app, Window::Prompt, true);
     }
-    shell.pages.tell(app, window, shown);
+    shell.pages.send(app, window, shown);
     if let Some(found) = app.get_webview_window(window.label()) {
         if shell.pages.can_be_shown(window) {
-            bring_up(app, window, &found);
+            bring_to_screen(app, window, &found);
         }
         return Ok(());
     }
-    build::build(app, window, shell.sizes.of(window), &shell.data_folder)?;
-    shell.pages.made(window);
+    build::build(app, window, shell.sizes.get(window), &shell.data_folder)?;
+    shell.pages.created(window);
     let app = app.clone();
     tauri::async_runtime::spawn(async move {
-        tokio::time::sleep(SHOWN_ANYWAY).await;
+        tokio::time::sleep(READY_TIMEOUT).await;
         on_main_thread(&app, move |app| {
             let pages = &app.state::<Shell>().pages;
             let found = app.get_webview_window(window.label());
-            if let (Some(found), true) = (found, pages.give_up(window)) {
-                tracing::warn!(window = window.label(), "the page says nothing");
-                bring_up(app, window, &found);
+            if let (Some(found), true) = (found, pages.time_out(window)) {
+                tracing::warn!(
+                    window = window.label(),
+                    "the page did not report that it is ready"
+                );
+                bring_to_screen(app, window, &found);
             }
         });
     });
     Ok(())
 }
 
-/// Puts a window that is there in its place, on the screen, and under the keys.
-fn bring_up(app: &AppHandle, window: Window, found: &WebviewWindow) {
+/// Positions, shows and focuses an existing window.
+fn bring_to_screen(app: &AppHandle, window: Window, found: &WebviewWindow) {
     let shell = app.state::<Shell>();
-    let is_visible = shell.pages.showing(window).is_visible;
+    let is_visible = shell.pages.visibility(window).is_visible;
     if !is_visible {
-        put_in_place(app, window, found);
+        set_bounds(app, window, found);
     }
-    shell.pages.change(window, Showing::shown);
+    shell.pages.change(window, Visibility::shown);
     if let Err(error) = build::present(window, found) {
-        tracing::error!(%error, "a window stays hidden");
+        tracing::error!(%error, "a window could not be shown");
     }
     if !is_visible {
-        // Some window systems place a window anew when it appears.
-        if let (Some(at), false) = (place_of(app, window), window == Window::Settings) {
-            let _ = found.set_position(Unit::HERE.position(at));
+        // Some window systems move a window when it appears.
+        if let (Some(at), false) = (bounds_of(app, window), window == Window::Settings) {
+            let _ = found.set_position(Unit::NATIVE.position(at));
         }
     }
-    shell.tell_status(window);
+    shell.send_status(window);
 }
 
-/// Gives a window the size and the place that it is to have.
-fn put_in_place(app: &AppHandle, window: Window, found: &WebviewWindow) {
-    let Some(at) = place_of(app, window) else {
+/// Sets the size and position of a window.
+fn set_bounds(app: &AppHandle, window: Window, found: &WebviewWindow) {
+    let Some(at) = bounds_of(app, window) else {
         return;
     };
-    let placed = build::resize(window, found, Unit::HERE.size(at))
-        .and_then(|()| found.set_position(Unit::HERE.position(at)));
+    let placed = build::resize(window, found, Unit::NATIVE.size(at))
+        .and_then(|()| found.set_position(Unit::NATIVE.position(at)));
     if let Err(error) = placed {
-        tracing::warn!(%error, "a window keeps its place");
+        tracing::warn!(%error, "a window could not be placed");
     }
 }
 
-fn place_of(app: &AppHandle, window: Window) -> Option<Rect> {
+fn bounds_of(app: &AppHandle, window: Window) -> Option<Rect> {
     let shell = app.state::<Shell>();
-    let size = shell.sizes.of(window);
+    let size = shell.sizes.get(window);
     let desktop = desktop(app);
     let screen = desktop.screen_with_pointer()?;
     match window {
         Window::Chat => {
             let icon = desktop.icon;
-            let under = icon.and_then(|icon| place::under_icon(icon, size, &desktop.screens));
-            under.or_else(|| Some(place::corner(size, &screen)))
+            let under = icon.and_then(|icon| placement::under_icon(icon, size, &desktop.screens));
+            under.or_else(|| Some(placement::corner(size, &screen)))
         }
-        Window::Prompt => Some(place::upper_third(size, &screen)),
-        Window::Settings => Some(place::middle(size, &screen)),
+        Window::Prompt => Some(placement::upper_third(size, &screen)),
+        Window::Settings => Some(placement::middle(size, &screen)),
     }
 }
 
@@ -305,7 +308,7 @@ fn desktop(app: &AppHandle) -> Desktop {
         .collect();
     let pointer = app.cursor_position().ok();
     let pointer = pointer.map(|at| (at.x as i32, at.y as i32));
-    Desktop::of(Unit::HERE, &monitors, pointer, icon_rect(app))
+    Desktop::from_system(Unit::NATIVE, &monitors, pointer, icon_rect(app))
 }
 
 fn rect(position: PhysicalPosition<i32>, size: PhysicalSize<u32>) -> Rect {
@@ -317,7 +320,7 @@ fn rect(position: PhysicalPosition<i32>, size: PhysicalSize<u32>) -> Rect {
     }
 }
 
-/// Where the icon is, on systems that say so.
+/// Returns the icon's position, if the system reports it.
 fn icon_rect(app: &AppHandle) -> Option<Rect> {
     let tray = app.tray_by_id(crate::tray::ID)?;
     let found = tray.rect().ok()??;
@@ -325,15 +328,15 @@ fn icon_rect(app: &AppHandle) -> Option<Rect> {
     (found.width > 0).then_some(found)
 }
 
-fn hide_now(app: &AppHandle, window: Window, by_itself: bool) {
+fn hide_now(app: &AppHandle, window: Window, is_automatic: bool) {
     let shell = app.state::<Shell>();
     let Some(found) = app.get_webview_window(window.label()) else {
         return;
     };
     shell.sizes.save();
-    shell
-        .pages
-        .change(window, |showing| showing.hidden(by_itself, Instant::now()));
+    shell.pages.change(window, |visibility| {
+        visibility.hidden(is_automatic, Instant::now())
+    });
     let done = match window {
         Window::Settings => found.destroy(),
         Window::Chat | Window::Prompt => build::put_away(window, &found),
@@ -341,15 +344,15 @@ fn hide_now(app: &AppHandle, window: Window, by_itself: bool) {
     if let Err(error) = done {
         tracing::warn!(%error, window = window.label(), "a window could not be hidden");
     }
-    if !by_itself {
+    if !is_automatic {
         shell.focus.restore(app, window, !any_visible(app));
     }
     if window == Window::Chat {
-        let_go_later(app.clone());
+        destroy_chat_later(app.clone());
     }
 }
 
-fn hide_unless_it_comes_back(app: AppHandle, window: Window) {
+fn hide_if_still_blurred(app: AppHandle, window: Window) {
     tauri::async_runtime::spawn(async move {
         tokio::time::sleep(BLUR_GRACE).await;
         on_main_thread(&app, move |app| {
@@ -359,28 +362,31 @@ fn hide_unless_it_comes_back(app: AppHandle, window: Window) {
             };
             let is_pinned = window == Window::Chat && shell.is_chat_pinned();
             let is_button_down = build::is_button_down(&found);
-            let showing = shell.pages.showing(window);
-            match showing.after_blur(is_pinned, is_button_down, Instant::now()) {
+            let visibility = shell.pages.visibility(window);
+            match visibility.after_blur(is_pinned, is_button_down, Instant::now()) {
                 AfterBlur::Hide => hide_now(app, window, true),
-                AfterBlur::LookAgain => hide_unless_it_comes_back(app.clone(), window),
+                AfterBlur::CheckAgain => hide_if_still_blurred(app.clone(), window),
                 AfterBlur::Stay => {}
             }
         });
     });
 }
 
-/// Lets the chat go when it was hidden for long: its process is a third of the idle app's memory.
-fn let_go_later(app: AppHandle) {
+/// Destroys the chat window after it was hidden for long: its process takes a third of the idle
+/// app's memory.
+fn destroy_chat_later(app: AppHandle) {
     tauri::async_runtime::spawn(async move {
-        tokio::time::sleep(CHAT_KEPT).await;
+        tokio::time::sleep(CHAT_DESTROY_DELAY).await;
         on_main_thread(&app, |app| {
             let shell = app.state::<Shell>();
-            let is_due = shell
+            let should_destroy = shell
                 .pages
-                .showing(Window::Chat)
-                .is_due(CHAT_KEPT, Instant::now());
-            if let (true, Some(chat)) = (is_due, app.get_webview_window(Window::Chat.label())) {
-                tracing::info!("the chat window was hidden for long, and is let go");
+                .visibility(Window::Chat)
+                .should_destroy(CHAT_DESTROY_DELAY, Instant::now());
+            if let (true, Some(chat)) =
+                (should_destroy, app.get_webview_window(Window::Chat.label()))
+            {
+                tracing::info!("the chat window was hidden for long and is destroyed");
                 let _ = chat.destroy();
             }
         });

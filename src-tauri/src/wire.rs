@@ -1,8 +1,8 @@
-//! What crosses to the pages, beside the rooms' own types: the state of the machine and the models
-//! as a window needs it. `ui/src/ipc/bindings` is generated from here.
+//! The types that pages receive, in addition to the types of other crates: the state of the machine
+//! and of models. `ui/src/ipc/bindings.ts` is generated from them.
 //!
-//! Rule: no English for people in it, but reasons of engines and the system. Pages put codes into the
-//! user's language.
+//! Rule: no user-visible English, except error messages of engines and the system. Pages translate
+//! codes.
 
 use serde::{Deserialize, Serialize};
 use transom_store::{Conversation, ConversationId, MessageHead};
@@ -12,176 +12,176 @@ mod downloads;
 mod models;
 mod tiers;
 
-pub use downloads::{DownloadChange, DownloadState, DownloadView, HubAccessView, TroubleView};
+pub use downloads::{DownloadChange, DownloadState, DownloadView, HubAccessView, HubErrorView};
 pub use models::{
-    CatalogueView, EntryView, FactsView, FitView, MistakeView, ModelView, OriginView, Purpose,
-    RecommendedView, SamplingView, SpeedView, TagView, VariantView, VerdictView,
+    CatalogErrorView, CatalogView, EntryView, FactsView, FitSummary, FitView, ModelView,
+    OriginView, Purpose, RecommendedView, SamplingView, SpeedView, TagView, VariantView,
 };
 pub use tiers::{PairKindView, PairView, PickView, TierView};
 
 /// A conversation that was opened.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
-pub struct Opened {
-    /// It.
+pub struct OpenedConversation {
+    /// The conversation.
     pub conversation: Conversation,
-    /// The path that is shown, first message first.
+    /// The visible path, first message first.
     pub messages: Vec<MessageHead>,
 }
 
-/// What the supervisor says, in a window's terms.
+/// The supervisor's status for pages.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct StatusView {
-    /// The one thing to show.
+    /// The main state to show.
     pub activity: Activity,
     /// The loaded chat model, or the one that is loading.
     pub model: Option<LoadedView>,
-    /// Bytes that models may use together now.
+    /// Bytes that all models may use now.
     pub budget_bytes: u64,
-    /// Of these, taken.
+    /// Bytes of the budget that are in use.
     pub in_use_bytes: u64,
-    /// Why no answer begins at present.
-    pub held: Option<Because>,
-    /// The user paused it.
+    /// Why no response starts at present.
+    pub held: Option<LimitReason>,
+    /// The user paused Transom.
     pub is_paused: bool,
-    /// Every limit in force.
-    pub restraints: Vec<RestraintView>,
-    /// Least milliseconds between two repaints of a growing answer.
+    /// All active limits.
+    pub limits: Vec<LimitView>,
+    /// Minimum milliseconds between two repaints of a growing response.
     pub repaint_ms: u32,
-    /// A smaller model would do better now.
+    /// A smaller model is recommended now.
     pub offer_smaller_model: bool,
-    /// What the machine says of itself now.
+    /// The signals of the machine.
     pub machine: MachineView,
-    /// The last model that went, and what came back.
+    /// The last model that was unloaded.
     pub last_unload: Option<UnloadView>,
-    /// Asks that wait.
-    pub n_waiting: u32,
-    /// The supervisor is another program's, such as a `transom chat` in a terminal.
-    pub is_guest: bool,
+    /// Queued requests.
+    pub n_queued: u32,
+    /// The supervisor belongs to another program, such as `transom chat` in a terminal.
+    pub is_client: bool,
 }
 
-/// What the tray icon shows.
+/// The state that the menu-bar icon shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
-    /// No model is loaded, or one is and waits.
+    /// No model is loaded, or a loaded model is idle.
     Idle,
-    /// A model is being loaded.
+    /// A model is loading.
     Loading,
-    /// An answer is being written.
+    /// A response is being written.
     Answering,
-    /// Answers wait because of heat, power or memory, or because the user paused.
+    /// Requests are held because of heat, power, memory or a pause.
     Held,
 }
 
 /// A model in memory.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct LoadedView {
-    /// Name for people.
+    /// Display name.
     pub name: String,
-    /// 0 to 1 while it is loaded; `None` before its size is known and when it is loaded.
+    /// 0 to 1 while loading; `None` before its size is known and after the load.
     pub load_fraction: Option<f32>,
     /// It is loaded.
     pub is_ready: bool,
     /// It is being unloaded.
-    pub is_leaving: bool,
-    /// Bytes that its process takes; `None` where the system does not tell.
+    pub is_unloading: bool,
+    /// Bytes that its process uses; `None` if the system does not report them.
     pub memory_bytes: Option<u64>,
     /// `mlx` or `llama`; `None` while it loads.
     pub engine: Option<String>,
-    /// Tokens of context that it was loaded with.
+    /// The context length in tokens that it was loaded with.
     pub context_length: Option<u32>,
-    /// Seconds until it is unloaded if nobody asks.
+    /// Seconds until the idle unload.
     pub unloads_in_seconds: Option<u32>,
 }
 
-/// A limit in force.
+/// An active limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, TS)]
-pub struct RestraintView {
+pub struct LimitView {
     /// What is limited.
     pub limit: Limit,
-    /// Why.
-    pub because: Because,
+    /// Why it is limited.
+    pub reason: LimitReason,
 }
 
-/// What is limited.
+/// A kind of limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, TS)]
 #[serde(tag = "limit", rename_all = "snake_case")]
 pub enum Limit {
-    /// New answers wait.
+    /// New responses are held.
     NewAnswers,
-    /// Running answers were ended.
+    /// Running responses were stopped.
     RunningAnswers,
-    /// Answers end after so many tokens.
+    /// Responses have a maximum length.
     AnswerLength {
-        /// Most tokens.
+        /// Maximum number of tokens.
         tokens: u32,
     },
-    /// Conversations are read back so far.
+    /// The context is shorter.
     Context {
-        /// Most tokens.
+        /// Maximum number of tokens.
         tokens: u32,
     },
-    /// Prompts are read in smaller steps.
+    /// Prefill steps are smaller.
     PrefillStep {
-        /// Most tokens.
+        /// Maximum number of tokens.
         tokens: u32,
     },
-    /// Nothing is guessed ahead.
+    /// Speculative decoding is off.
     Speculation,
-    /// Answers are repainted less often.
+    /// Responses are repainted less often.
     Repaint {
-        /// Least milliseconds between two.
+        /// Minimum milliseconds between two repaints.
         milliseconds: u32,
     },
-    /// Unused models go sooner.
+    /// Idle models are unloaded sooner.
     IdleUnload {
-        /// After so many seconds.
+        /// After this many seconds.
         seconds: u32,
     },
-    /// A smaller model is advised.
+    /// A smaller model is recommended.
     SmallerModel,
 }
 
-/// Why something is limited.
+/// The reason for a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
-pub enum Because {
-    /// Memory is short.
+pub enum LimitReason {
+    /// Memory pressure is at the warning level.
     MemoryWarning,
-    /// Memory is very short.
+    /// Memory pressure is critical.
     MemoryCritical,
-    /// The machine swaps.
+    /// The machine is swapping.
     Thrashing,
-    /// Warm.
+    /// The thermal state is fair.
     HeatFair,
-    /// Hot.
+    /// The thermal state is serious.
     HeatSerious,
-    /// Very hot.
+    /// The thermal state is critical.
     HeatCritical,
-    /// Low Power Mode, or its like.
+    /// Low Power Mode, or the equivalent on Linux.
     LowPower,
-    /// No mains power.
+    /// The machine runs on battery.
     Battery,
     /// The machine has little memory.
     SmallMachine,
-    /// The user's setting.
+    /// A setting of the user.
     Setting,
-    /// The user paused.
+    /// The user paused Transom.
     Paused,
 }
 
-/// The machine's own signals.
+/// The signals of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
 pub struct MachineView {
-    /// `normal`, `warning`, `critical`.
+    /// Memory pressure.
     pub memory: Pressure,
-    /// `nominal`, `fair`, `serious`, `critical`.
-    pub heat: Heat,
-    /// Low Power Mode, or its like.
+    /// Thermal state.
+    pub heat: ThermalLevel,
+    /// Low Power Mode, or the equivalent on Linux.
     pub is_low_power: bool,
-    /// No mains power.
+    /// The machine runs on battery.
     pub is_on_battery: bool,
-    /// Swap grows.
+    /// Swap usage grows.
     pub is_thrashing: bool,
 }
 
@@ -189,18 +189,18 @@ pub struct MachineView {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Pressure {
-    /// Enough.
+    /// Enough memory.
     Normal,
-    /// Short.
+    /// Memory is short.
     Warning,
-    /// Very short.
+    /// Memory is very short.
     Critical,
 }
 
-/// Heat.
+/// Thermal state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
-pub enum Heat {
+pub enum ThermalLevel {
     /// Cool.
     Nominal,
     /// Warm.
@@ -211,107 +211,107 @@ pub enum Heat {
     Critical,
 }
 
-/// A model that went.
+/// A model that was unloaded.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct UnloadView {
-    /// Name for people.
+    /// Display name.
     pub name: String,
-    /// Bytes that it held.
+    /// Bytes that it used.
     pub held_bytes: Option<u64>,
-    /// Nobody asked for it to go.
+    /// It was unloaded because it was idle.
     pub was_idle: bool,
 }
 
-/// What a shortcut that was tried is.
+/// The state of a shortcut.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
 #[serde(tag = "hotkey", rename_all = "snake_case")]
 pub enum HotkeyView {
-    /// It works.
+    /// It is registered.
     Registered {
-        /// As settings write it; empty if switched off.
+        /// In the format of the settings; empty if switched off.
         shortcut: String,
     },
-    /// Another program or the system has it.
+    /// Another program or the system uses it.
     Taken {
-        /// As settings write it.
+        /// In the format of the settings.
         shortcut: String,
     },
-    /// It has no modifier, or is no shortcut.
+    /// It has no modifier, or it is not a shortcut.
     Unusable {
-        /// As it was given.
+        /// As entered.
         shortcut: String,
     },
-    /// This session has no global shortcuts, as Wayland without a portal.
+    /// This session has no global shortcuts, for example Wayland without a portal.
     Unavailable {
         /// The reason in English.
         reason: String,
     },
 }
 
-/// Text that may be taken along, and where it is from.
+/// Selected or copied text to attach, and its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
-pub struct TakenText {
-    /// From where.
-    pub source: TakenFrom,
+pub struct CapturedText {
+    /// Where the text comes from.
+    pub source: TextSource,
     /// The text; empty if there was none.
     pub text: String,
 }
 
-/// Where a text is from.
+/// The source of a captured text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, TS)]
 #[serde(rename_all = "snake_case")]
-pub enum TakenFrom {
-    /// What is selected in the program that was used last.
+pub enum TextSource {
+    /// The selection in the last used program.
     Selection,
     /// The clipboard.
     Clipboard,
 }
 
-/// Versions, paths and what this computer lacks.
+/// Versions, paths and features that this session lacks.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct AboutView {
-    /// Of the app.
+    /// The app's version.
     pub version: String,
-    /// Of what it is made of, such as `MLX`, `llama.cpp`.
-    pub parts: Vec<PartView>,
+    /// Software that the app contains, such as `MLX` and `llama.cpp`.
+    pub dependencies: Vec<DependencyView>,
     /// The data folder.
     pub data_folder: String,
     /// `macOS 26.1`, `Debian 12`, ….
     pub system: String,
-    /// Chip or processor.
+    /// The chip or processor.
     pub chip: String,
     /// Bytes of memory.
     pub memory_bytes: u64,
-    /// What this session cannot do, by code: `tray`, `global_shortcut`, `selection`, ….
+    /// Features that this session lacks, by code: `tray`, `global_shortcut`, `selection`, ….
     pub missing: Vec<String>,
-    /// The shortcut that is in force.
+    /// The current shortcut.
     pub hotkey: HotkeyView,
-    /// The system's default shortcut.
+    /// The default shortcut on this system.
     pub default_hotkey: String,
-    /// `macos` or `linux`: which keys to name.
+    /// `macos` or `linux`, for the names of keys.
     pub platform: String,
-    /// Language tags of the system, first choice first.
+    /// The system's language tags, preferred first.
     pub languages: Vec<String>,
 }
 
-/// A part that others wrote.
+/// A software component by others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
-pub struct PartView {
+pub struct DependencyView {
     /// Name.
     pub name: String,
     /// Version.
     pub version: String,
-    /// SPDX licence.
-    pub licence: String,
+    /// SPDX license.
+    pub license: String,
 }
 
-/// How a conversation leaves or comes.
+/// The file format of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum FileFormat {
-    /// For people.
+    /// Readable text.
     Markdown,
-    /// Everything, also branches.
+    /// Everything, including branches.
     Json,
 }
 
@@ -319,7 +319,7 @@ pub enum FileFormat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Window {
-    /// The chat under the tray icon.
+    /// The chat under the menu-bar icon.
     Chat,
     /// The quick prompt.
     Prompt,
@@ -327,151 +327,151 @@ pub enum Window {
     Settings,
 }
 
-/// A command that could not be done.
+/// An error of a command.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 #[serde(tag = "code", rename_all = "snake_case")]
-pub enum Refusal {
+pub enum CommandError {
     /// A value is not allowed.
     Invalid {
-        /// Which.
+        /// The field.
         field: String,
-        /// Why, in English.
+        /// The reason in English.
         reason: String,
     },
-    /// It is gone.
+    /// The object does not exist anymore.
     NotFound,
     /// The disk refused.
     Storage {
-        /// The reason, naming the file.
+        /// The reason, which names the file.
         reason: String,
     },
-    /// A turn could not begin.
+    /// A turn could not start.
     Turn {
-        /// Why.
+        /// The reason.
         failure: transom_chat::Failure,
     },
     /// The hub, the network or the keychain refused.
     Hub {
-        /// Why.
-        trouble: TroubleView,
+        /// The reason.
+        error: HubErrorView,
     },
-    /// Anything else.
+    /// Any other error.
     Other {
         /// The reason in English.
         reason: String,
     },
 }
 
-/// What a dropped file is good for.
+/// What a dropped file can be used as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum DropKind {
-    /// A model, to be added.
+    /// A model to add.
     Model,
-    /// A text, to be attached.
+    /// Text to attach.
     Text,
     /// Nothing.
     Other,
 }
 
-/// Files over a window.
+/// Files that are dragged or dropped on a window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum DropView {
-    /// They are being dragged over it.
+    /// Files are being dragged over the window.
     Over {
-        /// The name of the first.
+        /// The name of the first file.
         name: String,
-        /// What it would be good for here.
+        /// What it can be used as in this window.
         kind: DropKind,
     },
-    /// They went elsewhere.
+    /// The drag left the window.
     Left,
-    /// A model was dropped and is on the list now.
+    /// A model was dropped and added.
     Added {
-        /// The model.
+        /// The model's id.
         id: String,
-        /// Its name for people.
+        /// Its display name.
         name: String,
     },
     /// A text was dropped, for the composer.
     Attached {
         /// The file's name.
         name: String,
-        /// All of it.
+        /// The whole text.
         text: String,
     },
-    /// It was dropped and can't be used.
+    /// A file was dropped and can't be used.
     Refused {
-        /// Its name.
+        /// The file's name.
         name: String,
-        /// The reason in English; empty where it simply is none.
+        /// The reason in English; empty if the file is neither a model nor text.
         reason: String,
     },
 }
 
-/// Told to every page when it happens.
+/// An event that the app sends to pages.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
-#[serde(tag = "news", rename_all = "snake_case")]
-pub enum News {
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum AppEvent {
     /// The machine or a model changed.
     Status {
-        /// All of it.
+        /// The whole status.
         status: Box<StatusView>,
     },
     /// Settings changed.
     Settings {
-        /// All of them.
+        /// All settings.
         settings: Box<transom_store::Settings>,
     },
-    /// Conversations were added, changed or deleted: ask again.
+    /// Conversations were added, changed or deleted. Reload them.
     Conversations,
-    /// All conversations were deleted: pages forget what they keep of them, drafts as well.
+    /// All conversations were deleted. Pages also delete their drafts.
     HistoryCleared,
-    /// Models were added or removed: ask again.
+    /// Models were added or removed. Reload them.
     Models,
-    /// The list of models that can be had changed, or what fits: ask again.
-    Catalogue,
-    /// How far downloads are; told as they change, some times a second.
+    /// The catalog changed, or which models fit. Reload it.
+    Catalog,
+    /// Progress of downloads, sent several times per second.
     Downloads {
-        /// All of them, in their order.
+        /// All downloads in order.
         downloads: Vec<DownloadView>,
     },
-    /// Something is being dragged over a window, or was dropped on it.
+    /// Files were dragged over a window or dropped on it.
     Drop {
-        /// Which window.
+        /// The window.
         window: Window,
-        /// What of it.
+        /// What happened.
         drop: DropView,
     },
-    /// The window was shown: focus the composer; `conversation` is to be opened if given.
+    /// The window was shown. The page focuses its composer and opens `conversation` if given.
     Shown {
-        /// Which window.
+        /// The window.
         window: Window,
-        /// What to open.
+        /// The conversation to open.
         conversation: Option<ConversationId>,
-        /// Which settings pane: `models`, `model`, `behaviour`, `general`, `about`.
+        /// The settings pane: `models`, `model`, `behaviour`, `general` or `about`.
         pane: Option<String>,
     },
-    /// A deep link asks to put this into the composer (never to send it).
+    /// A deep link puts this text into the composer. The page never sends it.
     Compose {
         /// The text.
         text: String,
     },
-    /// Something went wrong that belongs to no command, such as a shortcut that was lost.
+    /// Something happened that belongs to no command, such as a lost shortcut.
     Notice {
         /// A code: `hotkey_taken`, `store_recovered`, ….
         code: String,
-        /// Detail in English; may be empty.
+        /// Details in English; may be empty.
         detail: String,
-        /// What the code's sentence is filled with: `conversations`, `damaged`, ….
+        /// Values for the code's sentence: `conversations`, `damaged`, ….
         #[ts(type = "Record<string, unknown>")]
         values: serde_json::Map<String, serde_json::Value>,
     },
 }
 
-impl News {
-    /// A notice whose sentence has nothing to fill in.
+impl AppEvent {
+    /// Creates a notice without values.
     pub(crate) fn notice(code: &str, detail: impl Into<String>) -> Self {
         Self::Notice {
             code: code.to_owned(),

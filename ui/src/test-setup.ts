@@ -1,4 +1,4 @@
-/** What jsdom lacks of a page. */
+/** Browser functions that jsdom lacks. */
 import { cleanup } from "@testing-library/svelte";
 import { afterEach } from "vitest";
 
@@ -26,7 +26,7 @@ HTMLDialogElement.prototype.close ??= function (this: HTMLDialogElement) {
 };
 Element.prototype.animate ??= () => ({ finished: Promise.resolve(), cancel() {} }) as unknown as Animation;
 
-// axe-core asks for one to look for letters that are icons.
+// axe-core needs this to look for letters used as icons.
 HTMLCanvasElement.prototype.getContext = () => null;
 
 afterEach(() => cleanup());

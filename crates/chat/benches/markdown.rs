@@ -1,12 +1,11 @@
-//! What growing Markdown costs: `cargo bench -p transom-chat --bench markdown`.
+//! Measures the cost of growing Markdown: `cargo bench -p transom-chat --bench markdown`.
 //!
-//! Streams 1,000 tokens of four letters into answers that hold 5, 50 and 200 KB, at 50 and 500
-//! tokens a second, as an answer is shown: a reading is due 16 ms after the one before, and later
-//! where readings are slow (see `Pace`). Time is simulated; CPU time is measured.
+//! Streams 1,000 tokens of four letters into responses of 5, 50 and 200 KB, at 50 and 500 tokens
+//! per second, as the app does: a render is due 16 ms after the previous one, and later if renders
+//! are slow (see `RenderInterval`). Time is simulated; CPU time is measured.
 //!
-//! Prints the CPU time of a reading, of 1,000 tokens, the share of one core, and the time between
-//! two readings. The program ends with an error if an answer of 50 KB takes more than 5 % of a
-//! core.
+//! Prints the CPU time per render and per 1,000 tokens, the share of one core, and the time between
+//! renders. Exits with an error if a response of 50 KB takes more than 5 % of a core.
 
 #![expect(
     clippy::unwrap_used,
@@ -18,7 +17,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use transom_chat::markdown::{Document, Pace, render};
+use transom_chat::markdown::{Document, RenderInterval, render};
 
 const N_TOKENS: u32 = 1000;
 const TOKEN: usize = 4;
@@ -37,9 +36,9 @@ fn main() -> ExitCode {
     );
     println!(
         "{:>14} {:>7} {:>9} {:>12} {:>15} {:>10} {:>12}",
-        "kind", "KB", "tokens/s", "ms a reading", "ms/1,000 tokens", "% of core", "ms between"
+        "kind", "KB", "tokens/s", "ms per render", "ms/1,000 tokens", "% of core", "ms between"
     );
-    let mut is_cheap = true;
+    let mut is_fast_enough = true;
     for (name, text) in texts() {
         for size in SIZES {
             for rate in [50, 500] {
@@ -48,23 +47,23 @@ fn main() -> ExitCode {
                     .min_by_key(|run| run.cpu)
                     .unwrap();
                 let share = run.cpu.as_secs_f64() / run.lasted.as_secs_f64();
-                is_cheap &= size > 50_000 || share <= MAX_SHARE;
+                is_fast_enough &= size > 50_000 || share <= MAX_SHARE;
                 println!(
                     "{name:>14} {:>7} {rate:>9} {:>12.2} {:>15.0} {:>10.1} {:>12.0}",
                     size / 1000,
-                    milliseconds(run.cpu) / f64::from(run.n_readings),
+                    milliseconds(run.cpu) / f64::from(run.n_renders),
                     milliseconds(run.cpu),
                     share * 100.0,
-                    milliseconds(run.lasted) / f64::from(run.n_readings),
+                    milliseconds(run.lasted) / f64::from(run.n_renders),
                 );
             }
         }
     }
     println!("\n{:.1} MB resident at the end", resident_mb());
-    if is_cheap {
+    if is_fast_enough {
         ExitCode::SUCCESS
     } else {
-        println!("too dear: an answer of 50 KB takes more than 5 % of a core");
+        println!("too slow: a response of 50 KB takes more than 5 % of a core");
         ExitCode::FAILURE
     }
 }
@@ -72,21 +71,21 @@ fn main() -> ExitCode {
 struct Run {
     cpu: Duration,
     lasted: Duration,
-    n_readings: u32,
+    n_renders: u32,
 }
 
-/// Streams [`N_TOKENS`] into an answer of `size` bytes.
+/// Streams [`N_TOKENS`] into a response of `size` bytes.
 fn stream(text: &str, size: usize, rate: u32) -> Run {
     let mut document = Document::new();
-    document.read(&text[..size], false);
-    document.read(&text[..size], false);
+    document.update(&text[..size], false);
+    document.update(&text[..size], false);
     let token_time = Duration::from_secs(1) / rate;
     let (mut now, mut due) = (Duration::ZERO, Duration::ZERO);
-    let mut pace = Pace::default();
+    let mut interval = RenderInterval::default();
     let mut run = Run {
         cpu: Duration::ZERO,
         lasted: token_time * N_TOKENS,
-        n_readings: 0,
+        n_renders: 0,
     };
     let mut end = size;
     for _ in 0..N_TOKENS {
@@ -97,18 +96,18 @@ fn stream(text: &str, size: usize, rate: u32) -> Run {
         }
         let start = cpu_time();
         let before = document.version();
-        document.read(&text[..end], false);
+        document.update(&text[..end], false);
         std::hint::black_box(document.change_since(before));
         let cost = cpu_time() - start;
-        pace.took(cost);
-        due = now + FRAME.max(pace.interval());
+        interval.record(cost);
+        due = now + FRAME.max(interval.get());
         run.cpu += cost;
-        run.n_readings += 1;
+        run.n_renders += 1;
     }
     run
 }
 
-/// ASCII of at least 204 KB each, the same kind from end to end.
+/// Returns ASCII texts of at least 204 KB, each of one kind.
 fn texts() -> Vec<(&'static str, String)> {
     let long = |begin: &str, part: &dyn Fn(usize) -> String| {
         let mut text = begin.to_string();
@@ -149,7 +148,7 @@ fn texts() -> Vec<(&'static str, String)> {
             }),
         ),
         (
-            "maths",
+            "math",
             long("", &|i| {
                 format!(
                     "Then $x_{{{i}}} = \\frac{{a}}{{b}}$ holds, and so does\n\n$$\n\\sum_{{k=1}}^{{{i}}} k^2 = \\sqrt{{\\alpha + \\beta}}\n$$\n\nas was said. "
@@ -167,7 +166,7 @@ fn texts() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// CPU time of this thread, which does all the work: others on the machine do not count.
+/// Returns the CPU time of this thread, which does all the work. Other threads do not count.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap()
@@ -177,7 +176,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// 0.0 where the system does not say.
+/// Returns 0.0 if the system does not report it.
 fn resident_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));

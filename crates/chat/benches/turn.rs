@@ -1,11 +1,10 @@
-//! What a streamed token costs in Rust: from the supervisor through the turn to a window that
-//! follows, the copy on disk included.
+//! Measures the cost of a streamed token in Rust: from the supervisor through the turn to a window,
+//! including the writer on disk.
 //!
 //! `cargo bench -p transom-chat --bench turn` prints CPU time per 1,000 tokens at 50 and 500 tokens
-//! a second, in an answer that just began and in one of 50 KB, and the ratio of the two. Rendering
-//! grows with the answer (see the benchmark `markdown`), the rest does not. It runs in real time,
-//! about a minute. CPU time is that of all threads; the model is a script that costs next to
-//! nothing.
+//! per second, in a new response and in one of 50 KB, and the ratio of the two. Only rendering
+//! grows with the response (see the benchmark `markdown`). It runs in real time, for about a
+//! minute. CPU time is that of all threads; the scripted model costs next to nothing.
 
 #![expect(
     clippy::unwrap_used,
@@ -17,7 +16,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
-use transom_chat::{Asking, Turns, Update};
+use transom_chat::{TurnOptions, Turns, Update};
 use transom_signals::ScriptedSignals;
 use transom_store::{ModelSettings, Store, Timestamp};
 use transom_supervisor::Tuning;
@@ -41,10 +40,10 @@ fn trim(cache: &mut Cache, target: usize) -> usize {\n    \
 ```\n\n\
 After that the pressure falls, *usually* within a second or two, and the rest goes on as before.\n\n";
 
-/// Bytes of an answer that is long already.
+/// Bytes in a long response.
 const LONG: usize = 50_000;
 
-/// What one run took.
+/// The results of one run.
 struct Run {
     cpu: Duration,
     n_tokens: usize,
@@ -53,7 +52,7 @@ struct Run {
 }
 
 fn main() {
-    // Cargo passes `--bench`; anything else, such as a test filter, is not for us.
+    // Cargo passes `--bench`; it and other arguments are ignored.
     let runtime = tokio::runtime::Runtime::new().unwrap();
     println!(
         "{:>10} {:>12} {:>16} {:>10} {:>12} {:>8}",
@@ -75,7 +74,7 @@ fn main() {
     }
 }
 
-/// Streams `n_tokens` into an answer that has `n_already` bytes, with one window.
+/// Streams `n_tokens` into a response of `n_already` bytes, with one window.
 async fn stream(per_second: u32, n_tokens: usize, n_already: usize) -> Run {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), Timestamp(0)).unwrap().store;
@@ -93,21 +92,21 @@ async fn stream(per_second: u32, n_tokens: usize, n_already: usize) -> Run {
     );
     let (_handles, current) = watch::channel(supervisor.handle());
     let turns = Turns::new(current, store, || Timestamp(0), |_| ());
-    let asking = Asking {
+    let options = TurnOptions {
         model: spec("script"),
         settings: ModelSettings::default(),
-        insist: false,
+        over_budget: false,
     };
-    let begun = turns.ask(None, "Go on", "", asking).await.unwrap();
-    let mut updates = turns.follow(begun.answer);
+    let started = turns.ask(None, "Go on", "", options).await.unwrap();
+    let mut updates = turns.follow(started.answer);
     let (mut n_updates, mut n_bytes) = (0, 0);
     let mut before = None;
     while let Some(update) = updates.next().await {
         if matches!(update, Update::Text { .. }) {
-            // The head has come, and all of it is drawn.
+            // The head has arrived and is rendered.
             before.get_or_insert_with(cpu_time);
             n_updates += 1;
-            // As it would be sent to a page.
+            // The size as sent to a page.
             n_bytes += serde_json::to_string(&update).unwrap().len();
         }
     }
@@ -121,13 +120,13 @@ async fn stream(per_second: u32, n_tokens: usize, n_already: usize) -> Run {
     }
 }
 
-/// Words of the sample over and over, each as a token would be.
+/// Returns words of the sample in a loop, one per token.
 fn tokens(n: usize) -> impl Iterator<Item = String> {
     let words = SAMPLE.split_inclusive(' ').map(str::to_owned);
     words.collect::<Vec<_>>().into_iter().cycle().take(n)
 }
 
-/// CPU time of all threads.
+/// Returns the CPU time of all threads.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap()

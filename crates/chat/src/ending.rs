@@ -1,7 +1,7 @@
-//! How an ask ended, as the store keeps it and as a window reads it.
+//! Converts the end of a request into the forms that the store keeps and windows show.
 //!
-//! Pure. Rule: every end of the supervisor has one ending here, by what a person can do about it;
-//! what was written until then is kept whichever it is.
+//! Pure functions. Rule: every outcome of the supervisor maps to one ending, chosen by what the
+//! user can do about it. The text written until then is kept in every case.
 
 use std::time::Duration;
 
@@ -12,32 +12,33 @@ use transom_supervisor::RequestError;
 use crate::failure::Failure;
 use crate::update::{AnswerStats, EndingView};
 
-/// The ending of an answer that came to its end in good order.
+/// Returns the ending of a response that the engine finished.
 pub fn finished(reason: FinishReason) -> EndingView {
     match reason {
         FinishReason::Stop => EndingView::Stop,
         FinishReason::Length => EndingView::Length,
-        // The person stopped it, or took its model away; both meant it.
-        FinishReason::Canceled => EndingView::Cancelled,
-        FinishReason::Shed => EndingView::Shed,
+        // The user stopped it or unloaded its model; both are deliberate.
+        FinishReason::Canceled => EndingView::Canceled,
+        FinishReason::Shed => EndingView::OutOfResources,
     }
 }
 
-/// The ending of an ask that `error` ended.
+/// Returns the ending of a request that failed with `error`.
 pub fn failed(error: &RequestError) -> EndingView {
     match error {
-        // The program ends: the answer is as one that a quit cut off, and can be asked for again.
+        // The program is quitting. The response counts as interrupted, so the user can regenerate
+        // it.
         RequestError::Quitting => EndingView::Interrupted,
         RequestError::Engine {
             source: EngineError::Canceled,
-        } => EndingView::Cancelled,
+        } => EndingView::Canceled,
         error => EndingView::Failed {
             failure: failure(error),
         },
     }
 }
 
-/// Why an ask failed, by what a window can offer.
+/// Converts an error of the supervisor into a failure that a window can act on.
 pub fn failure(error: &RequestError) -> Failure {
     let reason = error.to_string();
     match error {
@@ -52,15 +53,14 @@ pub fn failure(error: &RequestError) -> Failure {
         } => Failure::TooLarge {
             need_bytes: need.total_bytes(),
             budget_bytes: *budget_bytes,
-            context_that_fits: context_that_fits.map(whole),
+            context_that_fits: context_that_fits.map(to_u32),
         },
         RequestError::Blocked { retry_after, .. } => Failure::Held {
-            retry_after_seconds: whole_seconds(*retry_after),
+            retry_after_seconds: seconds_rounded_up(*retry_after),
         },
-        // To the person it is the same whether the model's process died or the program that had it.
-        RequestError::WorkerGone { .. } | RequestError::InstanceGone { .. } => {
-            Failure::EngineCrashed
-        }
+        // For the user it makes no difference whether the model's process or the supervisor's
+        // program ended.
+        RequestError::WorkerGone { .. } | RequestError::InstanceGone { .. } => Failure::EngineCrashed,
         RequestError::Unloaded => Failure::Unloaded,
         RequestError::Shed { .. } | RequestError::Stuck { .. } | RequestError::Quitting => {
             Failure::Other { reason }
@@ -79,8 +79,8 @@ fn engine_failure(error: &EngineError) -> Failure {
             prompt_tokens,
             context_length,
         } => Failure::PromptTooLong {
-            prompt_tokens: whole(*prompt_tokens),
-            context_length: whole(*context_length),
+            prompt_tokens: to_u32(*prompt_tokens),
+            context_length: to_u32(*context_length),
         },
         EngineError::OutOfMemory {
             needed_bytes,
@@ -98,8 +98,9 @@ fn engine_failure(error: &EngineError) -> Failure {
     }
 }
 
-/// Figures of an answer whose first text came after `first_text`, for a conversation of which
-/// `dropped_messages` were left out. An ask that ended before it began has none.
+/// Returns the statistics of a response. `first_text` is the time until the first text,
+/// `dropped_messages` the number of messages that did not fit the context. Returns `None` for a
+/// request that ended before it started.
 pub fn stats(
     stats: &Stats,
     first_text: Option<Duration>,
@@ -110,24 +111,24 @@ pub fn stats(
     }
     let time_to_first_token = first_text.unwrap_or(stats.time_to_first_token);
     Some(AnswerStats {
-        prompt_tokens: whole(stats.prompt_tokens),
-        cached_tokens: whole(stats.cached_tokens),
-        generated_tokens: whole(stats.generated_tokens),
+        prompt_tokens: to_u32(stats.prompt_tokens),
+        cached_tokens: to_u32(stats.cached_tokens),
+        generated_tokens: to_u32(stats.generated_tokens),
         time_to_first_token_seconds: time_to_first_token.as_secs_f64(),
         tokens_per_second: stats.decode_tokens_per_second(),
-        dropped_messages: whole(dropped_messages),
-        of_engine: Some(*stats),
+        dropped_messages: to_u32(dropped_messages),
+        engine: Some(*stats),
     })
 }
 
-/// What the store keeps of an ending.
+/// Converts an ending for the store.
 pub fn to_store(ending: &EndingView) -> Ending {
     match ending {
         EndingView::Writing => Ending::Writing,
         EndingView::Stop => Ending::Stop,
         EndingView::Length => Ending::Length,
-        EndingView::Cancelled => Ending::Canceled,
-        EndingView::Shed => Ending::Shed,
+        EndingView::Canceled => Ending::Canceled,
+        EndingView::OutOfResources => Ending::Shed,
         EndingView::Failed { failure } => Ending::Failed {
             failure: json(failure),
         },
@@ -135,14 +136,15 @@ pub fn to_store(ending: &EndingView) -> Ending {
     }
 }
 
-/// The ending that the store kept. A failure that this version cannot read is told as it stands.
+/// Converts an ending from the store. A failure that this version cannot parse becomes
+/// [`Failure::Other`] with the stored text.
 pub fn from_store(ending: &Ending) -> EndingView {
     match ending {
         Ending::Writing => EndingView::Writing,
         Ending::Stop => EndingView::Stop,
         Ending::Length => EndingView::Length,
-        Ending::Canceled => EndingView::Cancelled,
-        Ending::Shed => EndingView::Shed,
+        Ending::Canceled => EndingView::Canceled,
+        Ending::Shed => EndingView::OutOfResources,
         Ending::Failed { failure } => EndingView::Failed {
             failure: serde_json::from_str(failure).unwrap_or_else(|_| Failure::Other {
                 reason: failure.clone(),
@@ -152,12 +154,12 @@ pub fn from_store(ending: &Ending) -> EndingView {
     }
 }
 
-/// The figures that the store kept with `message`; `None` also where they are of another version.
+/// Returns the statistics stored with `message`, or `None` if another version wrote them.
 pub fn stats_of(message: &Message) -> Option<AnswerStats> {
     serde_json::from_str(message.stats.as_deref()?).ok()
 }
 
-/// Figures as the store keeps them.
+/// Serializes statistics for the store.
 pub fn stats_to_store(stats: &AnswerStats) -> String {
     json(stats)
 }
@@ -166,12 +168,12 @@ fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("names, numbers and texts are JSON")
 }
 
-fn whole(n: usize) -> u32 {
+fn to_u32(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// Rounded up, so that trying again after so long is not too early.
-fn whole_seconds(time: Duration) -> u32 {
+/// Rounds up, so that a retry after this time is not too early.
+fn seconds_rounded_up(time: Duration) -> u32 {
     let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     u32::try_from(seconds).unwrap_or(u32::MAX)
 }

@@ -1,47 +1,48 @@
-//! Why a turn failed, by what a window can offer.
+//! Reasons why a turn failed, as a window can act on them.
 
 use serde::{Deserialize, Serialize};
 
-/// A failed turn. Windows put it into the user's language by its code.
+/// A failed turn. Windows translate it by its code.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(tag = "code", rename_all = "snake_case")]
 pub enum Failure {
-    /// The engine's process ended; try again.
+    /// The engine's process ended. Try again.
     EngineCrashed,
-    /// The model does not fit the memory: choose a smaller context, another model, or insist.
+    /// The model does not fit in memory. Choose a smaller context or another model, or load it
+    /// anyway.
     TooLarge {
-        /// What it needs.
+        /// Bytes that the model needs.
         need_bytes: u64,
-        /// What models may use now.
+        /// Bytes that models may use now.
         budget_bytes: u64,
-        /// A context length with which it would fit.
+        /// A context length with which the model would fit.
         context_that_fits: Option<u32>,
     },
-    /// The machine is too hot or short of memory, and stayed so; try later.
+    /// The machine stayed too hot or too short of memory. Try later.
     Held {
-        /// Worth trying again after this long.
+        /// Try again after this time.
         retry_after_seconds: u32,
     },
-    /// Too many asks wait.
+    /// The supervisor's queue is full.
     Busy,
     /// The message alone is longer than the context.
     PromptTooLong {
-        /// Tokens of it.
+        /// Tokens in the prompt.
         prompt_tokens: u32,
-        /// Tokens of context.
+        /// Tokens in the context.
         context_length: u32,
     },
-    /// The model's files are gone, damaged, or of a kind that no engine runs: choose another.
+    /// The model's files are missing or damaged, or no engine runs them. Choose another model.
     ModelUnusable {
-        /// The reason in the engine's words.
+        /// The engine's error message.
         reason: String,
     },
-    /// The model was unloaded before the turn began; try again.
+    /// The model was unloaded before the turn started. Try again.
     Unloaded,
     /// The conversation could not be written to disk.
     Storage {
-        /// The reason, naming the file.
+        /// The reason, which names the file.
         reason: String,
     },
     /// Anything else.

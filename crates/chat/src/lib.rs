@@ -1,9 +1,11 @@
-//! The turn: a person's message becomes a request, the growing answer becomes blocks.
+//! Chat turns: a user's message becomes a request, and the streamed response becomes blocks of
+//! HTML.
 //!
-//! `turns` asks the supervisor and writes the store; `markdown` turns text into blocks;
-//! `update` is what a window is told.
+//! `turns` sends requests to the supervisor and writes to the store. `markdown` renders text as
+//! blocks. `update` defines the updates that a window receives.
 //!
-//! Rule: nothing here knows a window. What two shells would both need of a conversation is here.
+//! Rule: this crate knows no window. Code that two shells would need for a conversation belongs
+//! here.
 
 pub mod block;
 pub mod ending;
@@ -17,5 +19,5 @@ mod view;
 
 pub use block::{Block, Change};
 pub use failure::Failure;
-pub use turns::{Asking, Begun, Happening, Turns, Updates};
+pub use turns::{StartedTurn, TurnEvent, TurnOptions, Turns, Updates};
 pub use update::{AnswerStats, MessageView, Section, Snapshot, Update};

@@ -1,19 +1,19 @@
-//! A growing Markdown text to blocks of HTML.
+//! Renders growing Markdown text as blocks of HTML.
 //!
-//! Rule: every reading parses the whole text and writes all of its HTML, so what is shown depends
-//! on the text alone and not on how it arrived. Only pure and slow steps are cached: highlighting,
-//! MathML and sanitizing.
+//! Rule: every render parses the whole text and writes all of its HTML, so the result depends only
+//! on the text and not on how it arrived. Only pure, slow steps are cached: highlighting, MathML
+//! and sanitizing.
 //!
-//! A reading: line ends are normalized, formulas are replaced by marks (`maths`), the unfinished
-//! end of a growing text is mended (`tail`), pulldown-cmark parses, `writer` writes the events as
-//! HTML, and `sanitise` checks it.
+//! Steps of a render: normalize line ends, replace formulas by placeholders (`math`), close open
+//! syntax at the end of an incomplete text (`incomplete`), parse with pulldown-cmark, write the
+//! events as HTML (`writer`), and sanitize the HTML (`sanitize`).
 
 mod code;
 mod fences;
-mod maths;
-mod pace;
-mod sanitise;
-mod tail;
+mod incomplete;
+mod math;
+mod render_interval;
+mod sanitize;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -24,8 +24,8 @@ use pulldown_cmark::{Options, Parser};
 
 use crate::block::{Block, Change};
 use code::Highlighter;
-use maths::Formulas;
-pub use pace::Pace;
+use math::Formulas;
+pub use render_interval::RenderInterval;
 use writer::{Fragment, Writer};
 
 fn options() -> Options {
@@ -36,18 +36,18 @@ fn options() -> Options {
         | Options::ENABLE_GFM
 }
 
-/// A text that is rendered again and again while it grows.
+/// A text that is rendered repeatedly while it grows.
 #[derive(Debug, Default)]
 pub struct Document {
     version: u64,
     blocks: Vec<Block>,
-    /// For each block, what it was sanitized from and the version that it is of.
+    /// For each block, its HTML before sanitizing and the version in which it last changed.
     origins: Vec<(Fragment, u64)>,
     formulas: Formulas,
     highlighter: Highlighter,
-    /// Only for the tests of the writer.
+    /// Set by tests of the writer.
     #[cfg(test)]
-    is_unsanitised: bool,
+    is_unsanitized: bool,
 }
 
 impl Document {
@@ -56,25 +56,25 @@ impl Document {
         Self::default()
     }
 
-    /// Renders `text`. Until it `is_complete`, half-written emphasis, links, tables and code at
-    /// its end are drawn as what they are about to become.
+    /// Renders `text`. If `is_complete` is false, unfinished emphasis, links, tables and code at
+    /// the end are drawn as if they were closed.
     ///
-    /// The result depends on the arguments alone. It is faster if `text` begins with the text of
-    /// the previous call.
-    pub fn read(&mut self, text: &str, is_complete: bool) {
+    /// The result depends only on the arguments. Rendering is faster if `text` starts with the text
+    /// of the previous call.
+    pub fn update(&mut self, text: &str, is_complete: bool) {
         let text = normalized(text);
-        let marked = self.formulas.mark(&text, is_complete);
+        let with_placeholders = self.formulas.replace(&text, is_complete);
         let source = if is_complete {
-            marked
+            with_placeholders
         } else {
-            Cow::Owned(tail::mended(&marked))
+            Cow::Owned(incomplete::close_open_syntax(&with_placeholders))
         };
         let events: Vec<_> = Parser::new_ext(&source, options()).collect();
         let fragments = Writer::new(&mut self.highlighter, &mut self.formulas).write(&events);
-        self.take(fragments);
+        self.replace_blocks(fragments);
     }
 
-    fn take(&mut self, fragments: Vec<Fragment>) {
+    fn replace_blocks(&mut self, fragments: Vec<Fragment>) {
         let version = self.version + 1;
         if fragments.len() < self.blocks.len() {
             self.blocks.truncate(fragments.len());
@@ -88,7 +88,7 @@ impl Document {
             }
             let block = Block {
                 is_inside: fragment.is_inside,
-                html: self.sanitised(&fragment),
+                html: self.sanitized(&fragment),
             };
             if index < self.blocks.len() {
                 self.blocks[index] = block;
@@ -101,25 +101,25 @@ impl Document {
         }
     }
 
-    fn sanitised(&self, fragment: &Fragment) -> String {
+    fn sanitized(&self, fragment: &Fragment) -> String {
         #[cfg(test)]
-        if self.is_unsanitised {
+        if self.is_unsanitized {
             return fragment.html.clone();
         }
-        fragment.sanitised()
+        fragment.sanitized()
     }
 
-    /// All blocks as of the last reading.
+    /// Returns the blocks of the last render.
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
     }
 
-    /// Returns the number of readings so far that changed any block.
+    /// Returns the number of renders so far that changed any block.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Returns what is different from an earlier version.
+    /// Returns the blocks that changed after `version`.
     pub fn change_since(&self, version: u64) -> Change {
         let all = (0..).zip(self.blocks.iter().zip(&self.origins));
         Change {
@@ -135,18 +135,18 @@ impl Document {
 /// Renders a complete text.
 pub fn render(text: &str) -> Vec<Block> {
     let mut document = Document::new();
-    document.read(text, true);
+    document.update(text, true);
     document.blocks
 }
 
-/// Ends all lines with `\n`, and replaces the characters that mark formulas.
+/// Ends all lines with `\n`, and replaces the characters that formula placeholders use.
 fn normalized(text: &str) -> Cow<'_, str> {
-    if !text.contains(['\r', maths::BEGIN, maths::END]) {
+    if !text.contains(['\r', math::BEGIN, math::END]) {
         return Cow::Borrowed(text);
     }
     Cow::Owned(
         text.replace("\r\n", "\n")
             .replace('\r', "\n")
-            .replace([maths::BEGIN, maths::END], "\u{FFFD}"),
+            .replace([math::BEGIN, math::END], "\u{FFFD}"),
     )
 }

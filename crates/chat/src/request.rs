@@ -1,24 +1,24 @@
-//! From what was said to what is asked: history, attachments and settings become one request.
+//! Builds a request from a conversation: history, attachments and settings.
 //!
-//! Pure. What does not fit the context is left out beside the model, where tokens can be counted
-//! ([`transom_engine::truncation`]); what the machine can afford is the supervisor's to bound.
+//! Pure functions. The child process drops messages that do not fit the context, because it can
+//! count tokens ([`transom_engine::truncation`]). The supervisor sets the limits of the machine.
 //!
-//! Rule: the model is shown what the person sees, in turns as chat templates demand them. Reasoning
-//! of earlier answers is left out, as their authors ask, and an answer with nothing in it is none.
+//! Rule: the model gets the messages that the user sees, in the alternating turns that chat
+//! templates require. Reasoning of earlier responses is left out, as model authors recommend, and
+//! empty responses are skipped.
 
 use transom_engine::{
-    ChatPrompt, ConversationId, GenerationParams, Message as Turn, ModelInfo, Prompt, Role,
-    SamplingParams, Truncation,
+    ChatPrompt, ConversationId, Truncation, GenerationParams, Message as Turn, ModelInfo, Prompt, Role,
+    SamplingParams,
 };
 use transom_engine_host::wire::Request;
-use transom_store::{Message, MessageRole, ModelSettings};
+use transom_store::{Message, ModelSettings, MessageRole};
 
-/// Tokens kept free for an answer whose length the user did not set; a quarter of the context if
-/// that is less.
-const ROOM_FOR_AN_ANSWER: usize = 1024;
+/// Tokens reserved for a response if the user set no limit; at most a quarter of the context.
+const RESERVED_FOR_RESPONSE: usize = 1024;
 
-/// The request that continues `path`, which begins at the conversation's root and ends with a
-/// message of the person, for the model that `info` describes.
+/// Builds the request that continues `path`, which starts at the conversation's root and ends with
+/// a user message, for the model described by `info`.
 pub fn request(path: &[Message], settings: &ModelSettings, info: &ModelInfo) -> Request {
     let turns = turns(path, settings.system_prompt.as_deref());
     let prompt = if info.has_chat_template {
@@ -28,21 +28,21 @@ pub fn request(path: &[Message], settings: &ModelSettings, info: &ModelInfo) -> 
             tools: Vec::new(),
         })
     } else {
-        // Such a model continues text, and takes who speaks from the text alone.
-        let said = turns.into_iter().map(|turn| turn.content);
-        Prompt::Text(said.collect::<Vec<_>>().join("\n\n"))
+        // A base model continues text and has no roles.
+        let text = turns.into_iter().map(|turn| turn.content);
+        Prompt::Text(text.collect::<Vec<_>>().join("\n\n"))
     };
     let max_tokens = settings.max_tokens.map(|n| n as usize);
     Request {
         prompt,
         fit: Truncation::DropOldest {
-            response_tokens: max_tokens.unwrap_or(ROOM_FOR_AN_ANSWER),
+            response_tokens: max_tokens.unwrap_or(RESERVED_FOR_RESPONSE),
             context_limit: None,
         },
         params: GenerationParams {
             sampling: sampling(settings, &info.recommended_sampling),
-            // An answer that outgrows the context is still worth its end; one that is as long as
-            // all of it goes round in circles.
+            // A response may outgrow the context to reach its end, but one as long as the whole
+            // context is stuck in a loop.
             shift_context: true,
             max_tokens: max_tokens.or(Some(info.context_length)),
             conversation: path.last().map(conversation),
@@ -51,12 +51,12 @@ pub fn request(path: &[Message], settings: &ModelSettings, info: &ModelInfo) -> 
     }
 }
 
-/// The stored id of the message's conversation; the store never reuses one.
+/// Returns the stored id of the message's conversation. The store never reuses ids.
 fn conversation(message: &Message) -> ConversationId {
     ConversationId(message.conversation.0.cast_unsigned())
 }
 
-/// What the user set, over what the model's authors recommend.
+/// Combines the user's settings with the recommendations of the model's authors.
 fn sampling(settings: &ModelSettings, recommended: &SamplingParams) -> SamplingParams {
     let recommended = recommended.clone();
     SamplingParams {
@@ -72,32 +72,33 @@ fn sampling(settings: &ModelSettings, recommended: &SamplingParams) -> SamplingP
     }
 }
 
-/// The system prompt and the path as turns. Two messages of one speaker in a row, as they are left
-/// where an answer never came, become one.
+/// Returns the system prompt and the path as turns. Consecutive messages of one speaker, which
+/// occur where a response is missing, are merged.
 fn turns(path: &[Message], system_prompt: Option<&str>) -> Vec<Turn> {
     let system = system_prompt.filter(|text| !text.trim().is_empty());
     let mut turns: Vec<Turn> = Vec::with_capacity(path.len() + 1);
     turns.extend(system.map(|text| Turn::new(Role::System, text)));
     for message in path {
-        let (role, said) = match message.role {
+        let (role, text) = match message.role {
             MessageRole::User => (Role::User, with_attachment(message)),
             MessageRole::Assistant => (Role::Assistant, message.text.clone()),
         };
-        if said.trim().is_empty() {
+        if text.trim().is_empty() {
             continue;
         }
         match turns.last_mut() {
             Some(last) if last.role == role => {
                 last.content.push_str("\n\n");
-                last.content.push_str(&said);
+                last.content.push_str(&text);
             }
-            Some(_) | None => turns.push(Turn::new(role, said)),
+            Some(_) | None => turns.push(Turn::new(role, text)),
         }
     }
     turns
 }
 
-/// A person's message with what was taken along before it, between tags that do not occur in it.
+/// Returns a user message with its attachment before it, between tags that do not occur in the
+/// attachment.
 fn with_attachment(message: &Message) -> String {
     let attachment = message.attachment.trim_end();
     if attachment.trim().is_empty() {
@@ -113,7 +114,7 @@ fn with_attachment(message: &Message) -> String {
     }
 }
 
-/// `text`, or a numbered one where the attachment itself has that tag.
+/// Returns `text`, or a numbered tag if the attachment contains that tag.
 fn tag_for(attachment: &str) -> String {
     let is_free = |tag: &String| {
         !attachment.contains(&format!("</{tag}>")) && !attachment.contains(&format!("<{tag}>"))

@@ -1,20 +1,20 @@
-//! A title for a conversation, from its first question.
+//! Derives the title of a conversation from its first question.
 //!
-//! Rule: it is plain text on one line, short, and cut between words where the script has spaces and
-//! between characters where it has none. Only a conversation without a title is given one.
+//! Rule: a title is one short line of plain text, cut between words in scripts with spaces and
+//! between characters in others. Only a conversation without a title gets one.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use transom_files::visible;
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Most characters, as people count them, the ellipsis included.
+/// Maximum length in grapheme clusters, including the ellipsis.
 pub const MAX_CHARACTERS: usize = 60;
 
-/// A cut back to the last word may lose this many characters; a longer word is cut within.
+/// Cutting at a word boundary may lose this many characters; a longer word is cut inside.
 const MAX_LOST: usize = 20;
 
-/// The title that `question` gives, or `attachment` where the question says nothing. Empty if
-/// neither does.
+/// Returns the title for `question`, or for `attachment` if the question has no text. Empty if
+/// neither has any.
 pub fn title(question: &str, attachment: &str) -> String {
     let of = |text| shortened(first_sentence(&plain(text)));
     let title = of(question);
@@ -25,15 +25,14 @@ pub fn title(question: &str, attachment: &str) -> String {
     }
 }
 
-/// The words of Markdown's first block that has any, without its marks, in one line. What only the
-/// marks would say, such as the address of a link or an image, is left out; code counts where there
-/// is nothing else.
+/// Returns the text of the first Markdown block that has any, on one line and without markup.
+/// Addresses of links and images are left out; code counts only if there is nothing else.
 fn plain(markdown: &str) -> String {
-    // A title needs the beginning only, and a question may hold a whole file.
+    // A title needs only the beginning, and a question may contain a whole file.
     let beginning: String = markdown.chars().take(2_000).collect();
     let mut prose = Prose::default();
     for event in Parser::new_ext(&beginning, Options::ENABLE_STRIKETHROUGH) {
-        prose.take(event);
+        prose.add(event);
     }
     let Prose { text, code, .. } = prose;
     let text = if text.trim().is_empty() { code } else { text };
@@ -51,16 +50,16 @@ struct Prose {
 }
 
 impl Prose {
-    fn take(&mut self, event: Event<'_>) {
+    fn add(&mut self, event: Event<'_>) {
         match event {
             Event::Text(text) if self.is_in_code => self.code.push_str(&text),
             Event::Text(text) | Event::Code(text) => self.text.push_str(&text),
-            // A person who writes `a <b> c` means these letters.
+            // A user who types `a <b> c` means these characters.
             Event::InlineHtml(html) | Event::Html(html) => self.text.push_str(&html),
             Event::SoftBreak | Event::HardBreak => self.text.push(' '),
             Event::Start(Tag::CodeBlock(_)) => self.is_in_code = true,
             Event::End(TagEnd::CodeBlock) => self.is_in_code = false,
-            // The end of a block ends its sentence.
+            // A block's end ends its sentence.
             Event::End(
                 TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Item | TagEnd::HtmlBlock,
             ) => self.text.push('\n'),
@@ -69,7 +68,7 @@ impl Prose {
     }
 }
 
-/// The first sentence that says something, without the stop at its end; a question mark stays.
+/// Returns the first non-empty sentence without its final period. A question mark stays.
 fn first_sentence(text: &str) -> &str {
     let sentences = text.unicode_sentences().map(str::trim);
     let mut sentences = sentences.filter(|sentence| !sentence.is_empty());
@@ -82,7 +81,7 @@ fn shortened(text: &str) -> String {
     if characters.len() <= MAX_CHARACTERS {
         return text.to_owned();
     }
-    // One is the ellipsis.
+    // Leaves one character for the ellipsis.
     let n_kept = MAX_CHARACTERS - 1;
     let cut = characters[n_kept].0;
     let words_end = text.split_word_bound_indices().map(|(at, _)| at);

@@ -1,18 +1,18 @@
-//! Turns: questions go to disk and to the supervisor, answers come back to disk and to windows.
+//! Turns: questions go to disk and to the supervisor, responses come back to disk and to windows.
 //!
-//! Each running answer is a task of its own (`answer`), with a board that windows read (`follow`)
-//! and a copy that grows on disk (`disk`). Nothing here knows a window: an answer that nobody
-//! follows is written all the same.
+//! Each running response is a separate task (`answer_task`) with a live state that windows read
+//! (`live_answer`, `follow`) and a copy that grows on disk (`answer_writer`). Nothing here knows a
+//! window: a response is written even if no window follows it.
 //!
-//! Rule: a question is on disk before its answer begins, and an answer before its first word; what
-//! is said is on disk within a second. A conversation is given one answer at a time.
+//! Rule: a question is on disk before its response starts, a response's row before its first text,
+//! and new text within a second. A conversation has one running response at a time.
 
-mod answer;
-mod board;
-mod desk;
-mod disk;
+mod answer_task;
+mod answer_writer;
 mod follow;
-mod part;
+mod live_answer;
+mod section;
+mod shared;
 mod speed;
 
 use std::fmt;
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use transom_store::{
-    ConversationId, Ending, MessageId, MessageRole, ModelSettings, NewMessage, Store, StoreError,
+    ConversationId, Ending, MessageId, ModelSettings, NewMessage, MessageRole, Store, StoreError,
     Timestamp,
 };
 use transom_supervisor::{Handle, ModelSpec};
@@ -30,170 +30,178 @@ use crate::failure::Failure;
 use crate::title::title;
 use crate::update::MessageView;
 use crate::view::{Rendered, view};
-use answer::Entry;
-use board::Board;
-use desk::{Inner, Place};
-use disk::Disk;
+use answer_task::RunningAnswer;
+use answer_writer::AnswerStorage;
+use live_answer::LiveAnswer;
+use shared::{ConversationLock, Shared};
 
 pub use follow::Updates;
 
-/// Every conversation's turns. Clones are of the same ones, which live as long as their answers.
+/// The turns of all conversations. Clones share their state, which lives as long as any response
+/// runs.
 ///
-/// Its calls need a Tokio runtime. A turn that is begun goes on when its caller is gone.
+/// Its methods need a Tokio runtime. A turn continues after its caller is gone.
 #[derive(Clone)]
 pub struct Turns {
-    inner: Arc<Inner>,
+    shared: Arc<Shared>,
 }
 
-/// Which model is asked, and how.
+/// The model and settings for a turn.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asking {
-    /// The model as it is to be loaded, with the context length and the form of keys and values
-    /// that the user chose.
+pub struct TurnOptions {
+    /// The model to load, with the context length and KV cache type that the user chose.
     pub model: ModelSpec,
-    /// The user's choices for it. What they leave open is what the model's authors recommend.
+    /// The user's settings for the model. Unset values follow the recommendations of the model's
+    /// authors.
     pub settings: ModelSettings,
-    /// Load it even if it exceeds the memory budget: the user was told, and insists.
-    pub insist: bool,
+    /// Load the model even if it exceeds the memory budget. The user confirmed this.
+    pub over_budget: bool,
 }
 
-/// A message that was accepted and the answer that was begun: follow it.
+/// The ids of a message that was accepted and of the response that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-pub struct Begun {
-    /// Their conversation, new if none was named.
+pub struct StartedTurn {
+    /// The conversation, which is new if the caller named none.
     pub conversation: ConversationId,
-    /// The person's message; `None` when an answer was asked for again.
+    /// The user's message; `None` if an existing question is answered again.
     pub question: Option<MessageId>,
-    /// The answer.
+    /// The response; follow it for its updates.
     pub answer: MessageId,
 }
 
-/// Something that concerns more than those who follow one answer.
+/// An event that concerns more than the followers of one response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Happening {
-    /// A conversation was begun or named, or said something: lists are to be read again.
-    Conversation {
-        /// Which.
+pub enum TurnEvent {
+    /// A conversation was created, renamed or extended. Lists must be reloaded.
+    ConversationChanged {
+        /// The conversation.
         id: ConversationId,
     },
-    /// What is written cannot be saved. The answer goes on and saving is tried again; told once
-    /// until [`Happening::Saved`].
-    Unsaved {
-        /// Which answer.
+    /// A response cannot be saved. It continues, and saving is retried. Sent once until
+    /// [`TurnEvent::SaveRecovered`].
+    SaveFailed {
+        /// The response.
         answer: MessageId,
-        /// The reason in English, naming the file.
+        /// The reason in English, which names the file.
         reason: String,
     },
-    /// Everything of the answer could be saved after all.
-    Saved {
-        /// Which answer.
+    /// The whole response is saved after an earlier failure.
+    SaveRecovered {
+        /// The response.
         answer: MessageId,
     },
 }
 
-/// Hears what happens; called from any thread, and must return quickly.
-type Tell = Arc<dyn Fn(Happening) + Send + Sync>;
+/// Called for each event, from any thread. Must return quickly.
+type EventListener = Arc<dyn Fn(TurnEvent) + Send + Sync>;
 
 impl Turns {
-    /// Turns that are asked of the latest of `handles` and kept in `store`.
+    /// Creates turns that use the latest handle of `handles` and store messages in `store`.
     ///
-    /// `handles` changes where the supervisor does, as when this program was the guest of another
-    /// that quit: a turn that has not said anything waits some seconds for the next one. `now` is
-    /// the time that messages are dated with. `tell` hears what concerns more than one window; it
-    /// is called from any thread and must return quickly.
+    /// `handles` changes with the supervisor, for example when this program was a client of another
+    /// program that quit. A turn without any text yet waits some seconds for the next handle. `now`
+    /// returns the time for new messages. `on_event` is called from any thread and must return
+    /// quickly.
     pub fn new(
         handles: watch::Receiver<Handle>,
         store: Store,
         now: impl Fn() -> Timestamp + Send + Sync + 'static,
-        tell: impl Fn(Happening) + Send + Sync + 'static,
+        listener: impl Fn(TurnEvent) + Send + Sync + 'static,
     ) -> Self {
-        let disk = Arc::new(store.clone());
-        Self::with_disk(handles, store, disk, Box::new(now), Arc::new(tell))
+        let storage = Arc::new(store.clone());
+        Self::with_storage(handles, store, storage, Box::new(now), Arc::new(listener))
     }
 
-    fn with_disk(
+    fn with_storage(
         handles: watch::Receiver<Handle>,
         store: Store,
-        disk: Arc<dyn Disk>,
+        storage: Arc<dyn AnswerStorage>,
         now: Box<dyn Fn() -> Timestamp + Send + Sync>,
-        tell: Tell,
+        listener: EventListener,
     ) -> Self {
         Self {
-            inner: Arc::new(Inner {
+            shared: Arc::new(Shared {
                 handles,
                 store,
-                disk,
+                storage,
                 now,
-                tell,
-                desk: Mutex::default(),
-                desk_news: watch::Sender::new(()),
-                kept: Mutex::default(),
+                listener,
+                active: Mutex::default(),
+                active_changed: watch::Sender::new(()),
+                render_cache: Mutex::default(),
             }),
         }
     }
 
-    /// Asks `text` at the end of a conversation's shown path, with `attachment` taken along; `None`
-    /// begins a conversation. When it returns, the question is on disk and its answer begun.
+    /// Adds a question with an optional attachment to the end of a conversation's visible path and
+    /// starts a response. `None` creates a conversation. On return, the question is on disk and the
+    /// response has started.
     ///
     /// # Errors
-    /// [`Failure::Busy`] while an answer of this conversation is being written;
-    /// [`Failure::Storage`] when the disk refuses, and nothing is asked then; [`Failure::Other`]
-    /// when there is nothing to ask, or no such conversation. What the model cannot do is not told
-    /// here: the answer ends with it.
+    /// [`Failure::Busy`] while a response of this conversation is running; [`Failure::Storage`] if
+    /// the disk refuses, in which case nothing is sent; [`Failure::Other`] if the question is empty
+    /// or the conversation does not exist. Errors of the model are not returned here: they end the
+    /// response.
     pub async fn ask(
         &self,
         conversation: Option<ConversationId>,
         text: &str,
         attachment: &str,
-        asking: Asking,
-    ) -> Result<Begun, Failure> {
+        options: TurnOptions,
+    ) -> Result<StartedTurn, Failure> {
         let question = Question {
             text: text.to_owned(),
             attachment: attachment.to_owned(),
         };
         question.check()?;
-        let now = (self.inner.now)();
-        let (place, parent) = match conversation {
+        let now = (self.shared.now)();
+        let (lock, parent) = match conversation {
             Some(id) => {
-                let place = self.take(id)?;
+                let lock = self.lock(id)?;
                 let path = self.stored(move |store| store.path(id)).await?;
-                (place, path.last().map(|head| head.id))
+                (lock, path.last().map(|head| head.id))
             }
             None => {
                 self.check_open()?;
                 let id = self.stored(move |store| store.create_conversation(now));
-                (self.take(id.await?)?, None)
+                (self.lock(id.await?)?, None)
             }
         };
-        self.put(place, parent, question, asking).await
+        self.add_question(lock, parent, question, options).await
     }
 
-    /// Answers the same question again, also after a failure; the old answer stays as a sibling. A
-    /// question that never got an answer may be named itself.
+    /// Answers the same question again, also after a failure. The old response stays as a sibling.
+    /// A question without a response may be given instead of a response.
     ///
     /// # Errors
     /// As [`Turns::ask`].
-    pub async fn regenerate(&self, answer: MessageId, asking: Asking) -> Result<Begun, Failure> {
+    pub async fn regenerate(
+        &self,
+        answer: MessageId,
+        options: TurnOptions,
+    ) -> Result<StartedTurn, Failure> {
         let message = self.stored(move |store| store.message(answer)).await?;
         let question = match (message.role, message.parent) {
             (MessageRole::User, _) => message.id,
             (MessageRole::Assistant, Some(parent)) => parent,
             (MessageRole::Assistant, None) => {
-                return Err(other("this answer has no question to be asked again"));
+                return Err(other(
+                    "this response has no question, so it cannot be regenerated",
+                ));
             }
         };
-        let place = self.take(message.conversation)?;
-        let answer = self.begin(place, question, asking).await?;
-        Ok(Begun {
+        let lock = self.lock(message.conversation)?;
+        let answer = self.start_answer(lock, question, options).await?;
+        Ok(StartedTurn {
             conversation: message.conversation,
             question: None,
             answer,
         })
     }
 
-    /// Asks a question in other words, with what was taken along; the old one stays as a sibling,
-    /// with all that followed.
+    /// Replaces the text of a question and keeps its attachment. The old question stays as a
+    /// sibling with everything after it.
     ///
     /// # Errors
     /// As [`Turns::ask`], and [`Failure::Other`] for a message that a model wrote.
@@ -201,8 +209,8 @@ impl Turns {
         &self,
         question: MessageId,
         text: &str,
-        asking: Asking,
-    ) -> Result<Begun, Failure> {
+        options: TurnOptions,
+    ) -> Result<StartedTurn, Failure> {
         let old = self.stored(move |store| store.message(question)).await?;
         if old.role != MessageRole::User {
             return Err(other("only your own messages can be edited"));
@@ -212,92 +220,93 @@ impl Turns {
             attachment: old.attachment,
         };
         question.check()?;
-        let place = self.take(old.conversation)?;
-        self.put(place, old.parent, question, asking).await
+        let lock = self.lock(old.conversation)?;
+        self.add_question(lock, old.parent, question, options).await
     }
 
-    /// Ends an answer after its running step, wherever it is: waiting, loading, or being written.
-    /// What was written stays. Without effect on one that is over.
+    /// Stops a response after its running step, whether it is queued, loading or being written. The
+    /// text so far stays. Has no effect on a finished response.
     pub fn stop(&self, answer: MessageId) {
-        if let Some(entry) = self.inner.desk().entries.get(&answer) {
+        if let Some(entry) = self.shared.active().entries.get(&answer) {
             entry.stop.notify_one();
         }
     }
 
-    /// Everything that happens to an answer from here on, a snapshot first. Dropping it changes
-    /// nothing for the answer.
+    /// Returns the updates of a response from now on, starting with a snapshot. Dropping them does
+    /// not affect the response.
     pub fn follow(&self, answer: MessageId) -> Updates {
-        let entry = self.inner.desk().entries.get(&answer).cloned();
+        let entry = self.shared.active().entries.get(&answer).cloned();
         match entry {
-            Some(entry) => Updates::of_board(entry.board.clone()),
+            Some(entry) => Updates::of_live(entry.live.clone()),
             None => Updates::of_stored(self.clone(), answer),
         }
     }
 
-    /// Answers that are not over, oldest first.
+    /// Returns the ids of running responses, oldest first.
     pub fn running(&self) -> Vec<MessageId> {
-        let desk = self.inner.desk();
-        let entries = desk.entries.values();
-        let running = entries.filter(|entry| !entry.board.state().is_over());
+        let active = self.shared.active();
+        let entries = active.entries.values();
+        let running = entries.filter(|entry| !entry.live.state().is_over());
         running.map(|entry| entry.id).collect()
     }
 
-    /// The answer of this conversation that is not over, if there is one. Stop it before the
-    /// conversation is deleted, so that the model is free for others at once.
+    /// Returns the running response of a conversation. Stop it before deleting the conversation, so
+    /// that the model is free for other requests at once.
     pub fn running_in(&self, conversation: ConversationId) -> Option<MessageId> {
-        let desk = self.inner.desk();
-        let mut entries = desk.entries.values();
+        let active = self.shared.active();
+        let mut entries = active.entries.values();
         let running = entries
-            .find(|entry| entry.conversation == conversation && !entry.board.state().is_over());
+            .find(|entry| entry.conversation == conversation && !entry.live.state().is_over());
         running.map(|entry| entry.id)
     }
 
-    /// Messages as they are drawn, in the order of `ids`; those that are not there are left out.
-    /// Rendered off the async threads, and kept for a while.
+    /// Returns messages for display, in the order of `ids`. Missing messages are left out. Renders
+    /// outside of the async threads and caches the results.
     ///
     /// # Errors
     /// [`Failure::Storage`] when the disk refuses.
     pub async fn messages(&self, ids: &[MessageId]) -> Result<Vec<MessageView>, Failure> {
         let ids = ids.to_vec();
-        let inner = self.inner.clone();
+        let shared = self.shared.clone();
         self.stored(move |store| {
             let messages = store.messages(&ids)?;
-            Ok(messages.into_iter().map(|it| inner.view(it)).collect())
+            Ok(messages.into_iter().map(|it| shared.view(it)).collect())
         })
         .await
     }
 
-    /// Ends every answer and begins no more, for a program that quits. Returns when all that was
-    /// said is on disk, or the disk has refused it. To be called before the supervisor quits.
+    /// Stops every response and starts no more, for a program that quits. Returns when all text is
+    /// on disk or the disk refused it. Call this before the supervisor quits.
     pub async fn close(&self) {
-        let mut news = self.inner.desk_news.subscribe();
-        self.inner.desk().is_closing = true;
+        let mut changes = self.shared.active_changed.subscribe();
+        self.shared.active().is_closing = true;
         loop {
-            news.mark_unchanged();
+            changes.mark_unchanged();
             {
-                let desk = self.inner.desk();
-                if desk.taken.is_empty() {
+                let active = self.shared.active();
+                if active.locked.is_empty() {
                     return;
                 }
-                for entry in desk.entries.values() {
+                for entry in active.entries.values() {
                     entry.stop.notify_one();
                 }
             }
-            // The sender is ours.
-            let _ = news.changed().await;
+            // The sender is owned by `self`, so waiting cannot fail.
+            let _ = changes.changed().await;
         }
     }
 
-    /// Puts a new question below `parent`, titles the conversation, and begins the answer.
-    async fn put(
+    /// Stores a new question below `parent`, sets the conversation's title, and starts the
+    /// response.
+    async fn add_question(
         &self,
-        place: Place,
+        lock: ConversationLock,
         parent: Option<MessageId>,
         question: Question,
-        asking: Asking,
-    ) -> Result<Begun, Failure> {
-        let conversation = place.conversation;
-        let now = (self.inner.now)();
+        options: TurnOptions,
+    ) -> Result<StartedTurn, Failure> {
+        let conversation = lock.conversation;
+        let now = (self.shared.now)();
         let added = self.stored(move |store| {
             let Question { text, attachment } = question;
             let name = title(&text, &attachment);
@@ -317,23 +326,23 @@ impl Turns {
             Ok(id)
         });
         let question = added.await?;
-        let answer = self.begin(place, question, asking).await?;
-        Ok(Begun {
+        let answer = self.start_answer(lock, question, options).await?;
+        Ok(StartedTurn {
             conversation,
             question: Some(question),
             answer,
         })
     }
 
-    /// Begins an answer to `question`.
-    async fn begin(
+    /// Starts a response to `question`.
+    async fn start_answer(
         &self,
-        place: Place,
+        lock: ConversationLock,
         question: MessageId,
-        asking: Asking,
+        options: TurnOptions,
     ) -> Result<MessageId, Failure> {
-        let conversation = place.conversation;
-        let (now, model) = ((self.inner.now)(), asking.model.name.clone());
+        let conversation = lock.conversation;
+        let (now, model) = ((self.shared.now)(), options.model.name.clone());
         let added = self.stored(move |store| {
             let path = store.history(question)?;
             let answer = store.add_message(NewMessage {
@@ -350,60 +359,60 @@ impl Turns {
         });
         let (path, message) = added.await?;
         let answer = message.id;
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(RunningAnswer {
             id: answer,
             conversation,
-            board: Arc::new(Board::new(view(message, &Rendered::default()))),
+            live: Arc::new(LiveAnswer::new(view(message, &Rendered::default()))),
             stop: Notify::new(),
         });
         let is_closing = {
-            let mut desk = self.inner.desk();
-            desk.entries.insert(answer, entry.clone());
-            desk.is_closing
+            let mut active = self.shared.active();
+            active.entries.insert(answer, entry.clone());
+            active.is_closing
         };
         if is_closing {
             entry.stop.notify_one();
         }
-        self.inner.desk_news.send_replace(());
-        (self.inner.tell)(Happening::Conversation { id: conversation });
-        tokio::spawn(desk::live(place, entry, path, asking));
+        self.shared.active_changed.send_replace(());
+        (self.shared.listener)(TurnEvent::ConversationChanged { id: conversation });
+        tokio::spawn(shared::run_answer(lock, entry, path, options));
         Ok(answer)
     }
 
-    /// Takes a conversation for a turn.
-    fn take(&self, conversation: ConversationId) -> Result<Place, Failure> {
+    /// Locks a conversation for a turn.
+    fn lock(&self, conversation: ConversationId) -> Result<ConversationLock, Failure> {
         self.check_open()?;
-        if !self.inner.desk().taken.insert(conversation) {
+        if !self.shared.active().locked.insert(conversation) {
             return Err(Failure::Busy);
         }
-        Ok(Place {
-            inner: self.inner.clone(),
+        Ok(ConversationLock {
+            shared: self.shared.clone(),
             conversation,
         })
     }
 
     fn check_open(&self) -> Result<(), Failure> {
-        if self.inner.desk().is_closing {
+        if self.shared.active().is_closing {
             return Err(other("Transom is quitting"));
         }
         Ok(())
     }
 
-    /// Runs `work` where it may block.
+    /// Runs `work` on a blocking thread.
     async fn stored<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Failure> {
-        let store = self.inner.store.clone();
+        let store = self.shared.store.clone();
         let done = tokio::task::spawn_blocking(move || work(&store)).await;
         match done {
             Ok(result) => result.map_err(|error| storage(&error)),
-            Err(error) => Err(other(&format!("the store stopped in mid-work: {error}"))),
+            Err(error) => Err(other(&format!("the store stopped unexpectedly: {error}"))),
         }
     }
 }
 
-/// What a person says.
+/// The text and the attachment of a user message.
 struct Question {
     text: String,
     attachment: String,
@@ -412,7 +421,7 @@ struct Question {
 impl Question {
     fn check(&self) -> Result<(), Failure> {
         if self.text.trim().is_empty() && self.attachment.trim().is_empty() {
-            return Err(other("there is nothing to ask; write something first"));
+            return Err(other("the message is empty; write something first"));
         }
         Ok(())
     }

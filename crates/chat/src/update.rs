@@ -1,7 +1,7 @@
-//! What a window is told of a turn.
+//! The updates that a window receives about a turn.
 //!
-//! Whoever follows an answer gets a [`Snapshot`] first and [`Update`]s from there on, so a window
-//! that opens in mid-answer, or takes one over, is told the same as the one that asked.
+//! A follower gets a [`Snapshot`] first and then [`Update`]s, so a window that opens in the middle
+//! of a response gets the same as the one that sent the request.
 
 use serde::{Deserialize, Serialize};
 use transom_engine::Stats;
@@ -10,164 +10,166 @@ use transom_store::{ConversationId, MessageId, MessageRole, Timestamp};
 use crate::block::{Block, Change};
 use crate::failure::Failure;
 
-/// A message as it is drawn.
+/// A message for display.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct MessageView {
-    /// Its name.
+    /// The id.
     pub id: MessageId,
-    /// Its conversation.
+    /// The conversation that it belongs to.
     pub conversation: ConversationId,
     /// Who wrote it.
     pub speaker: MessageRole,
-    /// What the model thought before.
+    /// The model's reasoning before the answer.
     pub reasoning: Vec<Block>,
-    /// What is said.
+    /// The rendered text.
     pub blocks: Vec<Block>,
     /// The source of `blocks`, for copying and editing.
     pub text: String,
-    /// Text that the person took along; empty if none.
+    /// Text that the user attached; empty if none.
     pub attachment: String,
     /// How it ended.
     pub ending: EndingView,
     /// Name of the model that wrote it.
     pub model: Option<String>,
-    /// What it took.
+    /// Statistics of the response.
     pub stats: Option<AnswerStats>,
-    /// When it was begun.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// Versions of it (edited or answered again), itself included, oldest first.
+    /// Versions of this message (edited or regenerated), including itself, oldest first.
     pub siblings: Vec<MessageId>,
 }
 
-/// How a message ended; [`transom_store::Ending`] with its failure read.
+/// How a message ended: [`transom_store::Ending`] with its failure parsed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(tag = "ending", rename_all = "snake_case")]
 pub enum EndingView {
-    /// It is being written: follow it.
+    /// It is being written. Follow it.
     Writing,
     /// Complete.
     Stop,
-    /// Its length limit was reached.
+    /// Stopped at the length limit.
     Length,
-    /// The person stopped it.
-    Cancelled,
-    /// The machine could not afford more of it.
-    Shed,
-    /// It failed; what was written stays.
+    /// The user stopped it.
+    #[serde(rename = "cancelled")]
+    Canceled,
+    /// The system stopped it, because resources were critically low.
+    #[serde(rename = "shed")]
+    OutOfResources,
+    /// It failed. The text so far is kept.
     Failed {
-        /// Why.
+        /// The reason.
         failure: Failure,
     },
-    /// The program ended while it was written.
+    /// The program quit while it was being written.
     Interrupted,
 }
 
-/// What an answer took.
+/// Statistics of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct AnswerStats {
     /// Tokens in the prompt.
     pub prompt_tokens: u32,
-    /// Of these, tokens that were still known from an earlier turn.
+    /// Prompt tokens that were cached from an earlier turn.
     pub cached_tokens: u32,
     /// Tokens generated.
     pub generated_tokens: u32,
-    /// From the question to the first token.
+    /// Time from the question to the first token.
     pub time_to_first_token_seconds: f64,
-    /// Tokens a second while it was written; `None` for very short answers.
+    /// Tokens per second while decoding; `None` for very short responses.
     pub tokens_per_second: Option<f64>,
-    /// Messages at the start of the conversation that no longer fitted.
+    /// Messages at the start of the conversation that did not fit the context.
     pub dropped_messages: u32,
-    /// The engine's own figures, which know nothing of queues and loads: for whoever measures the
-    /// model. Neither kept nor sent.
+    /// The engine's own statistics, without time for queueing and loading, for measuring the model.
+    /// Neither stored nor sent.
     #[serde(skip)]
     #[cfg_attr(feature = "bindings", ts(skip))]
-    pub of_engine: Option<Stats>,
+    pub engine: Option<Stats>,
 }
 
-/// Part of an answer.
+/// A section of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Section {
-    /// What the model thinks first.
+    /// The model's reasoning.
     Reasoning,
-    /// The answer proper.
+    /// The answer after the reasoning.
     Answer,
 }
 
-/// An answer as far as it is, for whoever begins to follow it.
+/// A response so far, for a new follower.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct Snapshot {
     /// The message so far.
     pub message: MessageView,
-    /// What it does now.
+    /// The current stage.
     pub stage: Stage,
 }
 
-/// What an answer does before and while it is written.
+/// The stage of a response before and while it is written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(tag = "stage", rename_all = "snake_case")]
 pub enum Stage {
-    /// Others are first, or the machine allows no work (the status says why).
+    /// Queued behind other requests, or the machine allows no work (see the status for the reason).
     Waiting {
-        /// Asks before it.
+        /// Requests before it in the queue.
         position: u32,
     },
-    /// Its model is loaded.
+    /// Its model is loading.
     Loading {
-        /// 0 to 1; `None` while other models make room.
+        /// 0 to 1; `None` while other models are being unloaded.
         fraction: Option<f32>,
     },
-    /// The conversation is read.
+    /// The prompt is being processed (prefill).
     Prefill {
-        /// Tokens read.
+        /// Tokens processed.
         done: u32,
-        /// Tokens in all.
+        /// Tokens in total.
         total: u32,
     },
-    /// Text comes.
+    /// Text is arriving.
     Writing {
-        /// Tokens a second of late; `None` at the start.
+        /// Current tokens per second; `None` at the start.
         tokens_per_second: Option<f32>,
     },
 }
 
-/// News of an answer.
+/// An update about a response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(tag = "update", rename_all = "snake_case")]
 pub enum Update {
     /// Always first.
     Snapshot {
-        /// The answer so far.
+        /// The response so far.
         snapshot: Box<Snapshot>,
     },
-    /// It went on without text.
+    /// The stage changed without new text.
     Stage {
-        /// What it does now.
+        /// The current stage.
         stage: Stage,
     },
-    /// Text came; at most one a repaint.
+    /// New text. At most one per repaint.
     Text {
-        /// The section that grows.
+        /// The section that grew.
         section: Section,
-        /// How its blocks changed since the last update.
+        /// The blocks that changed since the last update.
         change: Change,
-        /// Tokens a second of late.
+        /// Current tokens per second.
         tokens_per_second: Option<f32>,
     },
-    /// Always last: the message as it now stands on disk. All of its text was sent before.
+    /// Always last: the message as stored on disk. All of its text was sent before.
     Ended {
         /// The source of the whole answer.
         text: String,
         /// How it ended.
         ending: EndingView,
-        /// What it took.
+        /// Statistics of the response.
         stats: Option<AnswerStats>,
     },
 }

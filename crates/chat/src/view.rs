@@ -1,7 +1,7 @@
-//! Messages of the store as they are drawn, and the rendered ones that are kept.
+//! Converts stored messages for display, and caches rendered blocks.
 //!
-//! Rule: an ended message never changes, so its blocks are rendered once while they are kept. What
-//! may change about it, such as its siblings, is read anew each time.
+//! Rule: an ended message never changes, so its blocks can be cached. Data that may change, such as
+//! its siblings, is read each time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::ending;
 use crate::markdown;
 use crate::update::MessageView;
 
-/// Bytes of HTML that are kept: some hundred long messages, more than a window shows at once.
-const MAX_KEPT_BYTES: usize = 4 << 20;
+/// Bytes of HTML in the cache: some hundred long messages, more than a window shows at once.
+const MAX_CACHE_BYTES: usize = 4 << 20;
 
-/// Blocks of one message.
+/// The blocks of one message.
 #[derive(Debug, Default)]
 pub(crate) struct Rendered {
     reasoning: Vec<Block>,
@@ -24,8 +24,8 @@ pub(crate) struct Rendered {
 }
 
 impl Rendered {
-    /// Renders `message`. Takes a while for a long one.
-    pub(crate) fn of(message: &Message) -> Self {
+    /// Renders `message`. Slow for a long message.
+    pub(crate) fn new(message: &Message) -> Self {
         Self {
             reasoning: markdown::render(&message.reasoning),
             answer: markdown::render(&message.text),
@@ -38,7 +38,7 @@ impl Rendered {
     }
 }
 
-/// `message` as it is drawn.
+/// Combines `message` and its blocks for display.
 pub(crate) fn view(message: Message, rendered: &Rendered) -> MessageView {
     let stats = ending::stats_of(&message);
     MessageView {
@@ -57,17 +57,17 @@ pub(crate) fn view(message: Message, rendered: &Rendered) -> MessageView {
     }
 }
 
-/// The rendered messages that were used last, up to [`MAX_KEPT_BYTES`].
+/// An LRU cache of rendered messages, up to [`MAX_CACHE_BYTES`].
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct RenderCache {
     by_id: HashMap<MessageId, (Arc<Rendered>, u64)>,
     by_use: BTreeMap<u64, MessageId>,
     n_uses: u64,
     n_bytes: usize,
 }
 
-impl Kept {
-    /// The blocks of the message `id`, if they are kept.
+impl RenderCache {
+    /// Returns the blocks of the message `id` if they are cached.
     pub(crate) fn get(&mut self, id: MessageId) -> Option<Arc<Rendered>> {
         let (rendered, used) = self.by_id.get_mut(&id)?;
         self.by_use.remove(used);
@@ -77,7 +77,7 @@ impl Kept {
         Some(rendered.clone())
     }
 
-    /// Keeps the blocks of `message` if it has ended; those used longest ago make room.
+    /// Caches the blocks of `message` if it has ended, and evicts the least recently used ones.
     pub(crate) fn put(&mut self, message: &Message, rendered: &Arc<Rendered>) {
         if message.ending == Ending::Writing || self.by_id.contains_key(&message.id) {
             return;
@@ -87,7 +87,7 @@ impl Kept {
         self.by_use.insert(self.n_uses, message.id);
         self.by_id
             .insert(message.id, (rendered.clone(), self.n_uses));
-        while self.n_bytes > MAX_KEPT_BYTES
+        while self.n_bytes > MAX_CACHE_BYTES
             && let Some((_, oldest)) = self.by_use.pop_first()
         {
             let gone = self.by_id.remove(&oldest);
@@ -119,29 +119,29 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_longest_ago_makes_room() {
-        let mut kept = Kept::default();
+    fn the_least_recently_used_entry_is_evicted() {
+        let mut cache = RenderCache::default();
         let long = "word ".repeat(100_000);
         for id in 0..20 {
             let message = message(id, long.clone());
-            let rendered = Arc::new(Rendered::of(&message));
-            kept.put(&message, &rendered);
-            assert!(kept.get(MessageId(0)).is_some(), "{id}: used every time");
+            let rendered = Arc::new(Rendered::new(&message));
+            cache.put(&message, &rendered);
+            assert!(cache.get(MessageId(0)).is_some(), "{id}: used every time");
         }
-        assert!(kept.get(MessageId(1)).is_none());
-        assert!(kept.get(MessageId(19)).is_some());
-        assert!(kept.n_bytes <= MAX_KEPT_BYTES, "{}", kept.n_bytes);
-        assert_eq!(kept.by_id.len(), kept.by_use.len());
+        assert!(cache.get(MessageId(1)).is_none());
+        assert!(cache.get(MessageId(19)).is_some());
+        assert!(cache.n_bytes <= MAX_CACHE_BYTES, "{}", cache.n_bytes);
+        assert_eq!(cache.by_id.len(), cache.by_use.len());
     }
 
     #[test]
-    fn what_still_grows_is_not_kept() {
-        let mut kept = Kept::default();
+    fn growing_messages_are_not_cached() {
+        let mut cache = RenderCache::default();
         let growing = Message {
             ending: Ending::Writing,
             ..message(1, "half".to_owned())
         };
-        kept.put(&growing, &Arc::new(Rendered::of(&growing)));
-        assert!(kept.get(MessageId(1)).is_none());
+        cache.put(&growing, &Arc::new(Rendered::new(&growing)));
+        assert!(cache.get(MessageId(1)).is_none());
     }
 }

@@ -1,6 +1,6 @@
-//! Markdown as windows get it: what it looks like, how it grows, and texts that are hard to read.
+//! Markdown as windows get it: its HTML, how it grows, and hostile texts.
 //!
-//! That it is read as pulldown-cmark reads it, and that it is inert, is tested beside the code.
+//! Tests next to the code check that it matches pulldown-cmark and that it is safe.
 
 use transom_chat::markdown::{Document, render};
 
@@ -24,7 +24,7 @@ fn check_not(text: &str, parts: &[&str]) {
 
 fn growing(text: &str) -> String {
     let mut document = Document::new();
-    document.read(text, false);
+    document.update(text, false);
     let blocks = document.blocks().iter();
     blocks.map(|block| block.html.as_str()).collect()
 }
@@ -57,7 +57,7 @@ fn tasks_have_names() {
 }
 
 #[test]
-fn code_has_a_header_colours_and_no_inline_style() {
+fn code_has_a_header_colors_and_no_inline_style() {
     let text = "```rust\nfn main() { let x = \"<b>\"; } // done\n```\n";
     check(
         text,
@@ -96,7 +96,7 @@ fn code_has_a_header_colours_and_no_inline_style() {
 }
 
 #[test]
-fn links_open_only_what_may_be_opened() {
+fn only_allowed_links_are_written() {
     check(
         "[a](https://example.org \"t\")",
         &[
@@ -110,7 +110,7 @@ fn links_open_only_what_may_be_opened() {
 }
 
 #[test]
-fn images_are_named_and_not_loaded() {
+fn images_are_described_and_not_loaded() {
     check(
         "![a *cat*](https://example.org/cat.png)",
         &["<span class=\"image\" data-address=\"https://example.org/cat.png\">a cat</span>"],
@@ -122,7 +122,7 @@ fn images_are_named_and_not_loaded() {
 }
 
 #[test]
-fn formulas_are_set_in_all_four_spellings() {
+fn formulas_render_with_all_four_delimiters() {
     for text in [
         "so $x^2$ is",
         "so \\(x^2\\) is",
@@ -157,7 +157,7 @@ fn formulas_are_set_in_all_four_spellings() {
 }
 
 #[test]
-fn dollars_in_prose_are_no_formulas() {
+fn dollar_amounts_are_not_formulas() {
     for text in [
         "It costs $5 and $6.",
         "from $5 to 6$ or so",
@@ -187,7 +187,7 @@ fn dollars_in_prose_are_no_formulas() {
 }
 
 #[test]
-fn what_is_open_at_the_end_is_closed() {
+fn open_syntax_at_the_end_is_closed() {
     for (text, part) in [
         ("some **bold", "<strong>bold</strong>"),
         ("some **bold *both", "<strong>bold <em>both</em></strong>"),
@@ -218,7 +218,7 @@ fn what_is_open_at_the_end_is_closed() {
 }
 
 #[test]
-fn marks_that_may_mean_anything_are_not_drawn_yet() {
+fn ambiguous_markers_at_the_end_are_not_drawn_yet() {
     for (before, mark) in [
         ("text\n", "-"),
         ("text\n", "="),
@@ -239,7 +239,7 @@ fn marks_that_may_mean_anything_are_not_drawn_yet() {
 }
 
 #[test]
-fn hostile_texts_are_read_whole_and_growing() {
+fn hostile_texts_are_rendered_whole_and_growing() {
     let deep_list: String = (0..500)
         .map(|i| format!("{}- x\n", "  ".repeat(i)))
         .collect();
@@ -296,7 +296,7 @@ fn hostile_texts_are_read_whole_and_growing() {
         let mut document = Document::new();
         for part in 1..=5 {
             let end = text.floor_char_boundary(text.len() * part / 5);
-            document.read(&text[..end], false);
+            document.update(&text[..end], false);
         }
     }
 }

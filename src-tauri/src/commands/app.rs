@@ -1,6 +1,6 @@
-//! The app itself: status, settings, the shortcut, clipboard, windows, and what it is made of.
+//! Commands for the app itself: status, settings, shortcut, clipboard, windows, About.
 //!
-//! Rule: a setting takes effect here, in [`apply`], once and for every way in which it can change.
+//! Rule: all changes of settings take effect in [`apply`], whichever way they were made.
 
 use std::future::Future;
 
@@ -10,44 +10,46 @@ use tauri_plugin_autostart::ManagerExt;
 use tauri_plugin_opener::OpenerExt;
 use transom_store::{Appearance, ConversationId, Settings};
 
-use super::conversations::ask_where;
+use super::conversations::choose_save_path;
 use super::other;
+use crate::backend::shared_settings;
 use crate::hotkey::{self, SystemShortcuts};
-use crate::rooms::shared_settings;
 use crate::shell::{Shell, blocking};
 use crate::start::{SystemRegistry, draw_tray};
-use crate::wire::{AboutView, HotkeyView, News, Refusal, StatusView, TakenFrom, TakenText, Window};
+use crate::wire::{
+    AboutView, AppEvent, CapturedText, CommandError, HotkeyView, StatusView, TextSource, Window,
+};
 use crate::{about, diagnostics, status_view, windows};
 
-type Done<T> = Result<T, Refusal>;
+type CommandResult<T> = Result<T, CommandError>;
 
 #[tauri::command]
-pub(crate) async fn status(shell: State<'_, Shell>) -> Done<StatusView> {
-    let rooms = shell.rooms().await?;
-    let status = rooms.handle().current_status().await;
-    Ok(status_view::of(&status, rooms.is_guest()))
+pub(crate) async fn status(shell: State<'_, Shell>) -> CommandResult<StatusView> {
+    let backend = shell.backend().await?;
+    let status = backend.handle().current_status().await;
+    Ok(status_view::from_status(&status, backend.is_client()))
 }
 
 #[tauri::command]
-pub(crate) async fn settings(shell: State<'_, Shell>) -> Done<Settings> {
-    Ok(shell.rooms().await?.settings())
+pub(crate) async fn settings(shell: State<'_, Shell>) -> CommandResult<Settings> {
+    Ok(shell.backend().await?.settings())
 }
 
 #[tauri::command]
-pub(crate) async fn update_settings(app: AppHandle, patch: Value) -> Done<Settings> {
+pub(crate) async fn update_settings(app: AppHandle, patch: Value) -> CommandResult<Settings> {
     change_settings(&app, patch).await
 }
 
-/// Changes settings, and has the change take effect.
-pub(crate) async fn change_settings(app: &AppHandle, patch: Value) -> Done<Settings> {
-    let rooms = app.state::<Shell>().rooms().await?;
-    let before = rooms.settings();
-    let store = rooms.store.clone();
-    let folder = rooms.data_folder().to_owned();
-    let was = before.behavior.clone();
+/// Changes settings and applies the change.
+pub(crate) async fn change_settings(app: &AppHandle, patch: Value) -> CommandResult<Settings> {
+    let backend = app.state::<Shell>().backend().await?;
+    let before = backend.settings();
+    let store = backend.store.clone();
+    let folder = backend.data_folder().to_owned();
+    let old_behaviour = before.behavior.clone();
     let (settings, shared) = blocking(move || {
         let settings = store.patch_settings(&patch)?;
-        let shared = match settings.behavior == was {
+        let shared = match settings.behavior == old_behaviour {
             true => Ok(()),
             false => shared_settings::write(&settings, &folder),
         };
@@ -55,19 +57,20 @@ pub(crate) async fn change_settings(app: &AppHandle, patch: Value) -> Done<Setti
     })
     .await?;
     if let Err(detail) = shared {
-        tracing::warn!(detail, "other programs do not learn of the settings");
-        app.state::<Shell>().notice(News::notice("other", detail));
+        tracing::warn!(detail, "the shared settings could not be written");
+        app.state::<Shell>()
+            .notice(AppEvent::notice("other", detail));
     }
-    rooms.settings_changed(settings.clone());
+    backend.settings_changed(settings.clone());
     apply(app, Some(&before), &settings);
-    app.state::<Shell>().tell(&News::Settings {
+    app.state::<Shell>().send(&AppEvent::Settings {
         settings: Box::new(settings.clone()),
     });
     Ok(settings)
 }
 
-/// Has settings take effect in the shell: all of them at the start, else those that changed. Not to
-/// be called on the main thread, which the shortcut's registration waits for.
+/// Applies settings to the app: all of them at startup, later only those that changed. Do not call
+/// this on the main thread, because registering the shortcut waits for it.
 pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) {
     let shell = app.state::<Shell>();
     let was = before.map(|settings| &settings.general);
@@ -83,7 +86,7 @@ pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) 
     if was.is_none_or(|was| was.show_in_dock != general.show_in_dock) {
         show_in_dock(app, general.show_in_dock);
     }
-    // Not at the start: the login item is the system's to keep, and a person may have removed it.
+    // Not at startup: the system owns the login item, and the user may have removed it there.
     if was.is_some_and(|was| was.launch_at_login != general.launch_at_login) {
         launch_at_login(app, general.launch_at_login);
     }
@@ -107,40 +110,40 @@ fn show_in_dock(app: &AppHandle, is_shown: bool) {
 #[cfg(not(target_os = "macos"))]
 fn show_in_dock(_: &AppHandle, _: bool) {}
 
-fn launch_at_login(app: &AppHandle, is_wanted: bool) {
+fn launch_at_login(app: &AppHandle, is_enabled: bool) {
     let login = app.autolaunch();
-    let done = match is_wanted {
+    let done = match is_enabled {
         true => login.enable(),
         false => login.disable(),
     };
     if let Err(error) = done {
         tracing::warn!(%error, "the login item could not be switched");
         app.state::<Shell>()
-            .notice(News::notice("login_item", error.to_string()));
+            .notice(AppEvent::notice("login_item", error.to_string()));
     }
 }
 
-/// Has the chosen shortcut in force, and tells if that cannot be.
+/// Registers the selected shortcut, and shows a notice if it is taken.
 fn register_hotkey(app: &AppHandle, chosen: Option<&str>) -> HotkeyView {
     let shell = app.state::<Shell>();
-    let wanted = chosen.unwrap_or(hotkey::DEFAULT);
+    let requested = chosen.unwrap_or(hotkey::DEFAULT);
     let registry = SystemRegistry(app.clone());
     let view = shell
         .hotkey
-        .set(wanted, &registry, &SystemShortcuts::read());
+        .set(requested, &registry, &SystemShortcuts::read());
     if let HotkeyView::Taken { shortcut } = &view {
-        shell.notice(News::notice("hotkey_taken", shortcut.clone()));
+        shell.notice(AppEvent::notice("hotkey_taken", shortcut.clone()));
     }
     view
 }
 
 #[tauri::command]
-pub(crate) async fn set_hotkey(app: AppHandle, shortcut: String) -> Done<HotkeyView> {
+pub(crate) async fn set_hotkey(app: AppHandle, shortcut: String) -> CommandResult<HotkeyView> {
     let shell = app.state::<Shell>();
     let registry = SystemRegistry(app.clone());
-    let wanted = shortcut.clone();
+    let requested = shortcut.clone();
     let system = blocking(|| Ok(SystemShortcuts::read())).await?;
-    let view = shell.hotkey.set(&wanted, &registry, &system);
+    let view = shell.hotkey.set(&requested, &registry, &system);
     if let HotkeyView::Registered { .. } = view {
         let chosen = match shortcut == hotkey::DEFAULT {
             true => Value::Null,
@@ -152,80 +155,81 @@ pub(crate) async fn set_hotkey(app: AppHandle, shortcut: String) -> Done<HotkeyV
 }
 
 #[tauri::command]
-pub(crate) async fn record_hotkey(app: AppHandle, is_recording: bool) -> Done<()> {
+pub(crate) async fn record_hotkey(app: AppHandle, is_recording: bool) -> CommandResult<()> {
     let registry = SystemRegistry(app.clone());
     app.state::<Shell>().hotkey.record(is_recording, &registry);
     Ok(())
 }
 
 #[tauri::command]
-pub(crate) async fn take(app: AppHandle, source: TakenFrom) -> Done<TakenText> {
-    let of = app.clone();
-    let taken = blocking(move || Ok(of.state::<Shell>().board.take(source))).await?;
-    taken.map_err(|reason| {
-        tracing::info!(reason, ?source, "the text cannot be read");
+pub(crate) async fn capture_text(
+    app: AppHandle,
+    source: TextSource,
+) -> CommandResult<CapturedText> {
+    let shared = app.clone();
+    let text = blocking(move || Ok(shared.state::<Shell>().clipboard.capture(source))).await?;
+    text.map_err(|reason| {
+        tracing::info!(reason, ?source, "the text cannot be captured");
         other(reason)
     })
 }
 
 #[tauri::command]
-pub(crate) async fn copy(app: AppHandle, text: String) -> Done<()> {
-    blocking(move || app.state::<Shell>().board.copy(text).map_err(other)).await
+pub(crate) async fn copy(app: AppHandle, text: String) -> CommandResult<()> {
+    blocking(move || app.state::<Shell>().clipboard.copy(text).map_err(other)).await
 }
 
 #[tauri::command]
-pub(crate) async fn open_link(app: AppHandle, url: String) -> Done<()> {
-    let url = outside(&url).ok_or_else(|| Refusal::Invalid {
+pub(crate) async fn open_link(app: AppHandle, url: String) -> CommandResult<()> {
+    let url = external_url(&url).ok_or_else(|| CommandError::Invalid {
         field: "url".to_owned(),
         reason: "only http, https and mailto addresses are opened".to_owned(),
     })?;
     app.opener().open_url(url, None::<&str>).map_err(other)
 }
 
-/// An address that may be opened outside, written as it was understood.
-fn outside(url: &str) -> Option<String> {
+/// Returns a URL that may be opened outside of the app, normalized by the parser.
+fn external_url(url: &str) -> Option<String> {
     let url = tauri::Url::parse(url).ok()?;
     matches!(url.scheme(), "http" | "https" | "mailto").then(|| url.into())
 }
 
 #[tauri::command]
-pub(crate) async fn about(app: AppHandle, shell: State<'_, Shell>) -> Done<AboutView> {
-    let hardware = shell.rooms().await?.hardware.clone();
-    let has_tray = shell.tray.is_there();
+pub(crate) async fn about(app: AppHandle, shell: State<'_, Shell>) -> CommandResult<AboutView> {
+    let hardware = shell.backend().await?.hardware.clone();
+    let has_tray = shell.tray.exists();
     Ok(about::view(&app, &shell, &hardware, has_tray))
 }
 
 #[tauri::command]
-pub(crate) async fn licences() -> Done<String> {
-    Ok(about::LICENCES.to_owned())
+pub(crate) async fn licenses() -> CommandResult<String> {
+    Ok(about::LICENSES.to_owned())
 }
 
 #[tauri::command]
 pub(crate) async fn save_diagnostics(
     page: WebviewWindow,
     shell: State<'_, Shell>,
-) -> Done<Option<String>> {
-    let rooms = shell.rooms().await?;
+) -> CommandResult<Option<String>> {
+    let backend = shell.backend().await?;
     let about = about::view(
         page.app_handle(),
         &shell,
-        &rooms.hardware,
-        shell.tray.is_there(),
+        &backend.hardware,
+        shell.tray.exists(),
     );
-    let status = status_view::of(
-        &rooms.handle().current_status().await.clone(),
-        rooms.is_guest(),
-    );
-    let (settings, folder) = (rooms.settings(), shell.data_folder.clone());
-    let Some(path) = ask_where(&page, "transom-diagnostics.txt").await? else {
+    let status =
+        status_view::from_status(&backend.handle().current_status().await.clone(), backend.is_client());
+    let (settings, folder) = (backend.settings(), shell.data_folder.clone());
+    let Some(path) = choose_save_path(&page, "transom-diagnostics.txt").await? else {
         return Ok(None);
     };
     blocking(move || {
-        let log = diagnostics::last_of_log(&folder);
+        let log = diagnostics::log_tail(&folder);
         let added = diagnostics::added(&folder);
         let home = std::env::home_dir();
         let text = diagnostics::text(&about, &status, &settings, &added, &log, home);
-        std::fs::write(&path, text).map_err(|error| Refusal::Storage {
+        std::fs::write(&path, text).map_err(|error| CommandError::Storage {
             reason: format!("{}: {error}", path.display()),
         })?;
         Ok(Some(path.to_string_lossy().into_owned()))
@@ -234,7 +238,7 @@ pub(crate) async fn save_diagnostics(
 }
 
 #[tauri::command]
-pub(crate) async fn open_data_folder(app: AppHandle, shell: State<'_, Shell>) -> Done<()> {
+pub(crate) async fn open_data_folder(app: AppHandle, shell: State<'_, Shell>) -> CommandResult<()> {
     let folder = shell.data_folder.to_string_lossy().into_owned();
     app.opener().open_path(folder, None::<&str>).map_err(other)
 }
@@ -245,25 +249,25 @@ pub(crate) async fn show_window(
     window: Window,
     conversation: Option<ConversationId>,
     pane: Option<String>,
-) -> Done<()> {
-    let shown = News::Shown {
+) -> CommandResult<()> {
+    let event = AppEvent::Shown {
         window,
         conversation,
         pane,
     };
-    windows::show(&app, window, shown);
+    windows::show(&app, window, event);
     Ok(())
 }
 
 #[tauri::command]
-pub(crate) async fn fit_prompt(app: AppHandle, height: f64) -> Done<()> {
+pub(crate) async fn fit_prompt(app: AppHandle, height: f64) -> CommandResult<()> {
     windows::fit_prompt(&app, height);
     Ok(())
 }
 
 #[tauri::command]
-pub(crate) async fn hide_window(app: AppHandle, page: WebviewWindow) -> Done<()> {
-    let window = Window::of_label(page.label()).ok_or(Refusal::NotFound)?;
+pub(crate) async fn hide_window(app: AppHandle, page: WebviewWindow) -> CommandResult<()> {
+    let window = Window::from_label(page.label()).ok_or(CommandError::NotFound)?;
     windows::hide(&app, window);
     Ok(())
 }
@@ -273,47 +277,48 @@ pub(crate) async fn page_ready(
     app: AppHandle,
     page: WebviewWindow,
     shell: State<'_, Shell>,
-) -> Done<()> {
-    let window = Window::of_label(page.label()).ok_or(Refusal::NotFound)?;
+) -> CommandResult<()> {
+    let window = Window::from_label(page.label()).ok_or(CommandError::NotFound)?;
     windows::ready(&app, window);
     if window == Window::Chat {
         for notice in shell.take_notices() {
-            shell.pages.tell(&app, window, notice);
+            shell.pages.send(&app, window, notice);
         }
     }
     Ok(())
 }
 
-/// Does what the tray's menu asks for; what is refused is told as a notice, since no page asked.
-pub(crate) fn in_background<F>(app: &AppHandle, work: impl FnOnce(AppHandle) -> F)
+/// Runs a menu action. An error becomes a notice, because no page is waiting for the result.
+pub(crate) fn run_in_background<F>(app: &AppHandle, work: impl FnOnce(AppHandle) -> F)
 where
-    F: Future<Output = Done<()>> + Send + 'static,
+    F: Future<Output = CommandResult<()>> + Send + 'static,
 {
     let work = work(app.clone());
     let app = app.clone();
     tauri::async_runtime::spawn(async move {
-        if let Err(refusal) = work.await {
-            tracing::warn!(?refusal, "the menu's wish was refused");
-            let detail = match refusal {
-                Refusal::Other { reason }
-                | Refusal::Storage { reason }
-                | Refusal::Invalid { reason, .. } => reason,
-                Refusal::Hub { trouble } => trouble.reason,
-                Refusal::NotFound | Refusal::Turn { .. } => String::new(),
+        if let Err(error) = work.await {
+            tracing::warn!(?error, "a menu action failed");
+            let detail = match error {
+                CommandError::Other { reason }
+                | CommandError::Storage { reason }
+                | CommandError::Invalid { reason, .. } => reason,
+                CommandError::Hub { error } => error.reason,
+                CommandError::NotFound | CommandError::Turn { .. } => String::new(),
             };
-            app.state::<Shell>().notice(News::notice("other", detail));
+            app.state::<Shell>()
+                .notice(AppEvent::notice("other", detail));
         }
     });
 }
 
 #[cfg(test)]
 mod tests {
-    use super::outside;
+    use super::external_url;
 
     #[test]
-    fn only_addresses_of_the_web_and_of_mail_are_opened() {
-        assert!(outside("https://example.com/a?b").is_some());
-        assert!(outside("mailto:a@example.com").is_some());
+    fn only_web_and_mail_urls_are_opened() {
+        assert!(external_url("https://example.com/a?b").is_some());
+        assert!(external_url("mailto:a@example.com").is_some());
         for url in [
             "file:///etc/passwd",
             "javascript:alert(1)",
@@ -322,7 +327,7 @@ mod tests {
             "/etc/passwd",
             "",
         ] {
-            assert_eq!(outside(url), None, "{url}");
+            assert_eq!(external_url(url), None, "{url}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Conversations: listed, opened, named, deleted, and taken in and out as files.
+//! Commands for conversations: list, open, rename, delete, export and import.
 //!
-//! Rule: a conversation that is deleted is first stopped, so that its model is free at once, and last
-//! the supervisor forgets all it holds of conversations, so that nothing of it is left anywhere. That
-//! costs the others one prefill.
+//! Rule: before a conversation is deleted, its response is stopped, so that the model is free at
+//! once. After that the supervisor deletes all saved KV caches, so that no text is left anywhere.
+//! Other conversations pay with one prefill.
 
 use tauri::{AppHandle, Manager, State, WebviewWindow};
 use tauri_plugin_dialog::{DialogExt, FilePath};
@@ -11,17 +11,17 @@ use transom_chat::MessageView;
 use transom_store::{ConversationId, FoundConversation, MessageId};
 
 use super::{conversations_changed, other};
-use crate::rooms;
+use crate::backend;
 use crate::shell::{Shell, blocking, guarded};
 use crate::windows;
-use crate::wire::{FileFormat, News, Opened, Refusal, Window};
+use crate::wire::{AppEvent, CommandError, FileFormat, OpenedConversation, Window};
 
-type Done<T> = Result<T, Refusal>;
+type CommandResult<T> = Result<T, CommandError>;
 
-/// Most that a page may ask for at once.
+/// Maximum number of conversations per call.
 const MAX_LISTED: u32 = 500;
 
-/// Largest file that is taken in.
+/// Maximum size of an imported file.
 const MAX_IMPORT_BYTES: u64 = 1 << 30;
 
 #[tauri::command]
@@ -30,16 +30,19 @@ pub(crate) async fn conversations(
     search: String,
     offset: u32,
     limit: u32,
-) -> Done<Vec<FoundConversation>> {
-    let store = shell.rooms().await?.store.clone();
+) -> CommandResult<Vec<FoundConversation>> {
+    let store = shell.backend().await?.store.clone();
     blocking(move || Ok(store.search(&search, offset, limit.min(MAX_LISTED))?)).await
 }
 
 #[tauri::command]
-pub(crate) async fn open_conversation(shell: State<'_, Shell>, id: ConversationId) -> Done<Opened> {
-    let store = shell.rooms().await?.store.clone();
+pub(crate) async fn open_conversation(
+    shell: State<'_, Shell>,
+    id: ConversationId,
+) -> CommandResult<OpenedConversation> {
+    let store = shell.backend().await?.store.clone();
     blocking(move || {
-        Ok(Opened {
+        Ok(OpenedConversation {
             conversation: store.conversation(id)?,
             messages: store.path(id)?,
         })
@@ -51,9 +54,9 @@ pub(crate) async fn open_conversation(shell: State<'_, Shell>, id: ConversationI
 pub(crate) async fn messages(
     shell: State<'_, Shell>,
     ids: Vec<MessageId>,
-) -> Done<Vec<MessageView>> {
-    let rooms = shell.rooms().await?;
-    guarded(async move { Ok(rooms.turns.messages(&ids).await?) }).await
+) -> CommandResult<Vec<MessageView>> {
+    let backend = shell.backend().await?;
+    guarded(async move { Ok(backend.turns.messages(&ids).await?) }).await
 }
 
 #[tauri::command]
@@ -62,8 +65,8 @@ pub(crate) async fn rename_conversation(
     shell: State<'_, Shell>,
     id: ConversationId,
     title: String,
-) -> Done<()> {
-    let store = shell.rooms().await?.store.clone();
+) -> CommandResult<()> {
+    let store = shell.backend().await?.store.clone();
     blocking(move || Ok(store.rename(id, title.trim())?)).await?;
     conversations_changed(&app);
     Ok(())
@@ -75,8 +78,8 @@ pub(crate) async fn pin_conversation(
     shell: State<'_, Shell>,
     id: ConversationId,
     is_pinned: bool,
-) -> Done<()> {
-    let store = shell.rooms().await?.store.clone();
+) -> CommandResult<()> {
+    let store = shell.backend().await?.store.clone();
     blocking(move || Ok(store.pin(id, is_pinned)?)).await?;
     conversations_changed(&app);
     Ok(())
@@ -87,35 +90,35 @@ pub(crate) async fn delete_conversation(
     app: AppHandle,
     shell: State<'_, Shell>,
     id: ConversationId,
-) -> Done<()> {
-    let rooms = shell.rooms().await?;
-    if let Some(answer) = rooms.turns.running_in(id) {
-        rooms.turns.stop(answer);
+) -> CommandResult<()> {
+    let backend = shell.backend().await?;
+    if let Some(answer) = backend.turns.running_in(id) {
+        backend.turns.stop(answer);
     }
-    let store = rooms.store.clone();
+    let store = backend.store.clone();
     blocking(move || Ok(store.delete(id)?)).await?;
-    rooms.handle().forget_conversations();
+    backend.handle().forget_conversations();
     conversations_changed(&app);
     Ok(())
 }
 
 #[tauri::command]
-pub(crate) async fn clear_history(app: AppHandle, shell: State<'_, Shell>) -> Done<()> {
-    let rooms = shell.rooms().await?;
-    for answer in rooms.turns.running() {
-        rooms.turns.stop(answer);
+pub(crate) async fn clear_history(app: AppHandle, shell: State<'_, Shell>) -> CommandResult<()> {
+    let backend = shell.backend().await?;
+    for answer in backend.turns.running() {
+        backend.turns.stop(answer);
     }
-    let store = rooms.store.clone();
+    let store = backend.store.clone();
     blocking(move || Ok(store.clear_history()?)).await?;
-    rooms.handle().forget_conversations();
-    app.state::<Shell>().tell(&News::HistoryCleared);
+    backend.handle().forget_conversations();
+    app.state::<Shell>().send(&AppEvent::HistoryCleared);
     conversations_changed(&app);
     Ok(())
 }
 
 #[tauri::command]
-pub(crate) async fn show_branch(shell: State<'_, Shell>, message: MessageId) -> Done<()> {
-    let store = shell.rooms().await?.store.clone();
+pub(crate) async fn show_branch(shell: State<'_, Shell>, message: MessageId) -> CommandResult<()> {
+    let store = shell.backend().await?.store.clone();
     blocking(move || Ok(store.show_branch(message)?)).await
 }
 
@@ -125,8 +128,8 @@ pub(crate) async fn export_conversation(
     shell: State<'_, Shell>,
     id: Option<ConversationId>,
     format: FileFormat,
-) -> Done<Option<String>> {
-    let store = shell.rooms().await?.store.clone();
+) -> CommandResult<Option<String>> {
+    let store = shell.backend().await?.store.clone();
     let (name, text) = blocking(move || {
         let title = match id {
             Some(id) => store.conversation(id)?.title,
@@ -139,11 +142,11 @@ pub(crate) async fn export_conversation(
         Ok((format!("{}.{end}", file_name(&title)), text))
     })
     .await?;
-    let Some(path) = ask_where(&page, &name).await? else {
+    let Some(path) = choose_save_path(&page, &name).await? else {
         return Ok(None);
     };
     blocking(move || {
-        std::fs::write(&path, text).map_err(|error| Refusal::Storage {
+        std::fs::write(&path, text).map_err(|error| CommandError::Storage {
             reason: format!("{}: {error}", path.display()),
         })?;
         Ok(Some(path.to_string_lossy().into_owned()))
@@ -156,59 +159,59 @@ pub(crate) async fn import_conversations(
     app: AppHandle,
     page: WebviewWindow,
     shell: State<'_, Shell>,
-) -> Done<Option<u32>> {
-    let held = hold(&page);
+) -> CommandResult<Option<u32>> {
+    let guard = keep_open(&page);
     let (reply, picked) = oneshot::channel();
     let dialog = page.dialog().file().set_parent(&page);
     let dialog = dialog.add_filter("JSON, Markdown", &["json", "md"]);
     dialog.pick_file(move |path| drop(reply.send(path)));
     let path = picked.await.ok().flatten();
-    drop(held);
+    drop(guard);
     let Some(path) = path else {
         return Ok(None);
     };
     let path = path.into_path().map_err(other)?;
-    let store = shell.rooms().await?.store.clone();
+    let store = shell.backend().await?.store.clone();
     let n = blocking(move || {
-        let unread = |error: std::io::Error| Refusal::Storage {
+        let io_error = |error: std::io::Error| CommandError::Storage {
             reason: format!("{}: {error}", path.display()),
         };
-        let bytes = std::fs::metadata(&path).map_err(unread)?.len();
+        let bytes = std::fs::metadata(&path).map_err(io_error)?.len();
         if bytes > MAX_IMPORT_BYTES {
-            return Err(Refusal::Invalid {
+            return Err(CommandError::Invalid {
                 field: "file".to_owned(),
                 reason: format!("{} is larger than 1 GB", path.display()),
             });
         }
-        let text = std::fs::read_to_string(&path).map_err(unread)?;
-        Ok(store.import(&text, rooms::now())?)
+        let text = std::fs::read_to_string(&path).map_err(io_error)?;
+        Ok(store.import(&text, backend::now())?)
     })
     .await?;
     conversations_changed(&app);
     Ok(Some(u32::try_from(n).unwrap_or(u32::MAX)))
 }
 
-/// Asks where a file shall go; `None` if the person gave up.
-pub(super) async fn ask_where(
+/// Asks the user where to save a file; `None` if the user cancels.
+pub(super) async fn choose_save_path(
     page: &WebviewWindow,
     name: &str,
-) -> Done<Option<std::path::PathBuf>> {
-    let held = hold(page);
+) -> CommandResult<Option<std::path::PathBuf>> {
+    let guard = keep_open(page);
     let (reply, chosen) = oneshot::channel();
     let dialog = page.dialog().file().set_parent(page).set_file_name(name);
     dialog.save_file(move |path| drop(reply.send(path)));
     let path = chosen.await.ok().flatten();
-    drop(held);
+    drop(guard);
     path.map(FilePath::into_path).transpose().map_err(other)
 }
 
-/// Keeps the calling window up while a dialog has the focus.
-pub(super) fn hold(page: &WebviewWindow) -> Option<windows::Held> {
-    let window = Window::of_label(page.label())?;
-    Some(windows::hold(page.app_handle(), window))
+/// Keeps the calling window open while a dialog has the focus.
+pub(super) fn keep_open(page: &WebviewWindow) -> Option<windows::KeepOpen> {
+    let window = Window::from_label(page.label())?;
+    Some(windows::keep_open(page.app_handle(), window))
 }
 
-/// A title as the name of a file: what no system refuses, and not longer than people read.
+/// Converts a title to a file name that every system accepts, of limited length.
 fn file_name(title: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.' | ',');
     let plain: String = title
@@ -231,7 +234,7 @@ mod tests {
     use super::file_name;
 
     #[test]
-    fn a_title_becomes_a_file_name_that_every_system_takes() {
+    fn a_title_becomes_a_valid_file_name() {
         assert_eq!(file_name("What is a haiku?"), "What is a haiku");
         assert_eq!(file_name("../../etc/passwd"), "etc passwd");
         assert_eq!(file_name("a/b\\c:d\n"), "a b c d");

@@ -1,6 +1,6 @@
-//! Models: listed, chosen, tried for size, loaded and given back.
+//! Commands for models: list, select, estimate, load, unload, add and remove.
 //!
-//! Rule: choosing a model takes effect with the next answer; it never ends a running one.
+//! Rule: selecting a model affects the next response and never ends a running one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,78 +11,82 @@ use tauri_plugin_dialog::DialogExt;
 use tokio::sync::oneshot;
 use transom_library::{InstalledModel, read_added};
 use transom_store::ModelSettings;
-use transom_supervisor::{ModelRequest, ModelSelector, Outcome, WhenBlocked, Work};
+use transom_supervisor::{ModelRequest, Outcome, ModelSelector, WhenBlocked, Work};
 
 use super::app::change_settings;
-use super::conversations::hold;
+use super::conversations::keep_open;
 use super::other;
+use crate::backend::Backend;
 use crate::models;
-use crate::rooms::Rooms;
 use crate::shell::{Shell, blocking};
 use crate::start::draw_tray;
-use crate::wire::{FitView, ModelView, News, Refusal};
+use crate::wire::{AppEvent, CommandError, FitView, ModelView};
 
-type Done<T> = Result<T, Refusal>;
+type CommandResult<T> = Result<T, CommandError>;
 
 #[tauri::command]
-pub(crate) async fn models(app: AppHandle) -> Done<Vec<ModelView>> {
+pub(crate) async fn models(app: AppHandle) -> CommandResult<Vec<ModelView>> {
     let shell = app.state::<Shell>();
-    let rooms = shell.rooms().await?;
-    let of = rooms.clone();
-    let views = blocking(move || Ok(models::list(&of.library(), &of.settings()))).await?;
+    let backend = shell.backend().await?;
+    let shared = backend.clone();
+    let views = blocking(move || Ok(models::list(&shared.library(), &shared.settings()))).await?;
     let names = views
         .iter()
         .map(|view| (view.id.clone(), view.name.clone()));
-    if rooms.learn(names.collect()) {
+    if backend.remember_names(names.collect()) {
         draw_tray(&app);
     }
     Ok(views)
 }
 
-/// Another program added or forgot a model, or models are called otherwise: tells the pages, and
-/// draws the menu with the names that hold now. A list that was damaged is told of, too.
+/// Handles changes of models by another program, and changed names: tells the pages, redraws the
+/// menu, and reports a damaged list.
 pub(crate) fn changed(app: &AppHandle) {
-    app.state::<Shell>().tell(&News::Models);
+    app.state::<Shell>().send(&AppEvent::Models);
     let app = app.clone();
     tauri::async_runtime::spawn(async move {
         let shell = app.state::<Shell>();
-        let rooms = shell.rooms().await?;
-        let of = rooms.clone();
+        let backend = shell.backend().await?;
+        let shared = backend.clone();
         let read = blocking(move || {
-            let names = models::names_of_recent(&of.library(), &of.settings());
-            Ok((names, read_added(of.data_folder())))
+            let names = models::names_of_recent(&shared.library(), &shared.settings());
+            Ok((names, read_added(shared.data_folder())))
         });
         let (names, added) = read.await?;
-        if rooms.learn(names) {
+        if backend.remember_names(names) {
             draw_tray(&app);
         }
         if let Err(error) = added {
-            shell.notice(News::notice("other", error.to_string()));
+            shell.notice(AppEvent::notice("other", error.to_string()));
         }
-        Ok::<(), Refusal>(())
+        Ok::<(), CommandError>(())
     });
 }
 
 #[tauri::command]
-pub(crate) async fn choose_model(app: AppHandle, id: String) -> Done<()> {
+pub(crate) async fn choose_model(app: AppHandle, id: String) -> CommandResult<()> {
     choose(app, id).await
 }
 
-/// Asks a model from now on.
-pub(crate) async fn choose(app: AppHandle, id: String) -> Done<()> {
-    let (rooms, model) = find(&app, id.clone()).await?;
-    // Known before the menu is drawn, as the change of settings has it.
-    rooms.learn([(id.clone(), model.title(&rooms.shelf.list()))].into());
-    let recent = models::with_recent(&rooms.settings().recent_models, &id);
+/// Selects a model.
+pub(crate) async fn choose(app: AppHandle, id: String) -> CommandResult<()> {
+    let (backend, model) = find(&app, id.clone()).await?;
+    // Cached before the change of settings redraws the menu.
+    backend.remember_names([(id.clone(), model.title(&backend.model_source.catalog()))].into());
+    let recent = models::add_recent(&backend.settings().recent_models, &id);
     change_settings(&app, json!({ "model": id, "recent_models": recent })).await?;
-    app.state::<Shell>().tell(&News::Models);
+    app.state::<Shell>().send(&AppEvent::Models);
     Ok(())
 }
 
 #[tauri::command]
-pub(crate) async fn fit(app: AppHandle, id: String, settings: ModelSettings) -> Done<FitView> {
-    let (rooms, model) = find(&app, id).await?;
-    blocking(move || models::fit(&rooms.timed_library(), &model, &settings)).await
+pub(crate) async fn fit(
+    app: AppHandle,
+    id: String,
+    settings: ModelSettings,
+) -> CommandResult<FitView> {
+    let (backend, model) = find(&app, id).await?;
+    blocking(move || models::fit(&backend.timed_library(), &model, &settings)).await
 }
 
 #[tauri::command]
@@ -90,8 +94,8 @@ pub(crate) async fn add_model(
     app: AppHandle,
     page: WebviewWindow,
     kind: String,
-) -> Done<Option<ModelView>> {
-    let held = hold(&page);
+) -> CommandResult<Option<ModelView>> {
+    let guard = keep_open(&page);
     let (reply, picked) = oneshot::channel();
     let dialog = page.dialog().file().set_parent(&page);
     match kind.as_str() {
@@ -101,7 +105,7 @@ pub(crate) async fn add_model(
             .pick_file(move |path| drop(reply.send(path))),
     }
     let path = picked.await.ok().flatten();
-    drop(held);
+    drop(guard);
     let Some(path) = path else {
         return Ok(None);
     };
@@ -109,63 +113,63 @@ pub(crate) async fn add_model(
     add(&app, path).await.map(Some)
 }
 
-/// Puts the model at `path` on the list; it is used where it lies.
-pub(crate) async fn add(app: &AppHandle, path: PathBuf) -> Done<ModelView> {
+/// Adds the model at `path` to the list. Its files stay where they are.
+pub(crate) async fn add(app: &AppHandle, path: PathBuf) -> CommandResult<ModelView> {
     let shell = app.state::<Shell>();
-    let rooms = shell.rooms().await?;
+    let backend = shell.backend().await?;
     let view = blocking(move || {
-        let added = rooms.library().add(&path)?;
-        let library = rooms.library();
+        let added = backend.library().add(&path)?;
+        let library = backend.library();
         let id = library.id_of(&added.model);
-        let mut models = models::list(&library, &rooms.settings()).into_iter();
-        models.find(|model| model.id == id).ok_or(Refusal::NotFound)
+        let mut models = models::list(&library, &backend.settings()).into_iter();
+        models
+            .find(|model| model.id == id)
+            .ok_or(CommandError::NotFound)
     });
     let view = view.await?;
-    shell.tell(&News::Models);
+    shell.send(&AppEvent::Models);
     Ok(view)
 }
 
 #[tauri::command]
-pub(crate) async fn forget_model(app: AppHandle, id: String) -> Done<()> {
-    let (rooms, model) = find(&app, id.clone()).await?;
-    let of = rooms.clone();
-    if blocking(move || Ok(of.library().forget(&model)?))
+pub(crate) async fn forget_model(app: AppHandle, id: String) -> CommandResult<()> {
+    let (backend, model) = find(&app, id.clone()).await?;
+    let shared = backend.clone();
+    if blocking(move || Ok(shared.library().forget(&model)?))
         .await?
         .is_none()
     {
-        return Err(Refusal::Invalid {
+        return Err(CommandError::Invalid {
             field: "model".to_owned(),
-            reason: "only a model that you added can be taken off the list".to_owned(),
+            reason: "only a model that you added can be removed from the list".to_owned(),
         });
     }
-    leave(&app, &rooms, &id).await
+    remove_from_settings(&app, &backend, &id).await
 }
 
 #[tauri::command]
-pub(crate) async fn remove_model(app: AppHandle, id: String) -> Done<u64> {
-    let (rooms, model) = find(&app, id.clone()).await?;
-    // A file that is mapped keeps its space until its process is gone.
-    rooms
-        .handle()
-        .unload(ModelSelector::Model(id.clone()))
-        .await?;
-    let of = rooms.clone();
+pub(crate) async fn remove_model(app: AppHandle, id: String) -> CommandResult<u64> {
+    let (backend, model) = find(&app, id.clone()).await?;
+    // A mapped file keeps its disk space until its process is gone.
+    backend.handle().unload(ModelSelector::Model(id.clone())).await?;
+    let shared = backend.clone();
     let freed = blocking(move || {
-        of.library()
+        shared
+            .library()
             .remove(&model)
-            .map_err(|error| Refusal::Storage {
+            .map_err(|error| CommandError::Storage {
                 reason: error.to_string(),
             })
     })
     .await?;
-    leave(&app, &rooms, &id).await?;
+    remove_from_settings(&app, &backend, &id).await?;
     tracing::info!(id, bytes = freed.bytes, "a model was removed");
     Ok(freed.bytes)
 }
 
-/// Nothing remembers a model that is gone, and the starter is asked in its place.
-async fn leave(app: &AppHandle, rooms: &Rooms, id: &str) -> Done<()> {
-    let settings = rooms.settings();
+/// Removes a model from the settings. If it was selected, the starter takes its place.
+async fn remove_from_settings(app: &AppHandle, backend: &Backend, id: &str) -> CommandResult<()> {
+    let settings = backend.settings();
     let mut recent = settings.recent_models;
     recent.retain(|other| other != id);
     let mut patch = json!({ "recent_models": recent });
@@ -173,18 +177,19 @@ async fn leave(app: &AppHandle, rooms: &Rooms, id: &str) -> Done<()> {
         patch["model"] = serde_json::Value::Null;
     }
     change_settings(app, patch).await?;
-    app.state::<Shell>().tell(&News::Models);
+    app.state::<Shell>().send(&AppEvent::Models);
     Ok(())
 }
 
 #[tauri::command]
-pub(crate) async fn load_model(shell: State<'_, Shell>) -> Done<()> {
-    let rooms = shell.rooms().await?;
-    let of = rooms.clone();
-    let asked = blocking(move || models::asking(&of.library(), &of.settings(), false));
-    let asking = asked.await?.asking;
-    let mut answer = rooms.handle().submit(ModelRequest {
-        model: asking.model,
+pub(crate) async fn load_model(shell: State<'_, Shell>) -> CommandResult<()> {
+    let backend = shell.backend().await?;
+    let shared = backend.clone();
+    let request =
+        blocking(move || models::prepare_request(&shared.library(), &shared.settings(), false));
+    let options = request.await?.options;
+    let mut answer = backend.handle().submit(ModelRequest {
+        model: options.model,
         work: Work::Load,
         over_budget: false,
         when_blocked: WhenBlocked::Refuse,
@@ -198,39 +203,39 @@ pub(crate) async fn load_model(shell: State<'_, Shell>) -> Done<()> {
                 };
             }
             Some(_) => {}
-            None => return Err(other("the supervisor is gone")),
+            None => return Err(other("the supervisor has quit")),
         }
     }
 }
 
 #[tauri::command]
-pub(crate) async fn eject(app: AppHandle) -> Done<()> {
+pub(crate) async fn eject(app: AppHandle) -> CommandResult<()> {
     eject_all(app).await
 }
 
 /// Unloads every model.
-pub(crate) async fn eject_all(app: AppHandle) -> Done<()> {
-    let rooms = app.state::<Shell>().rooms().await?;
-    rooms.handle().unload(ModelSelector::All).await?;
+pub(crate) async fn eject_all(app: AppHandle) -> CommandResult<()> {
+    let backend = app.state::<Shell>().backend().await?;
+    backend.handle().unload(ModelSelector::All).await?;
     Ok(())
 }
 
 #[tauri::command]
-pub(crate) async fn pause(app: AppHandle, is_paused: bool) -> Done<()> {
-    set_pause(app, is_paused).await
+pub(crate) async fn pause(app: AppHandle, is_paused: bool) -> CommandResult<()> {
+    set_paused(app, is_paused).await
 }
 
-/// Begins no new answers, or goes on.
-pub(crate) async fn set_pause(app: AppHandle, is_paused: bool) -> Done<()> {
-    let rooms = app.state::<Shell>().rooms().await?;
-    rooms.pause(is_paused);
+/// Pauses or resumes the supervisor.
+pub(crate) async fn set_paused(app: AppHandle, is_paused: bool) -> CommandResult<()> {
+    let backend = app.state::<Shell>().backend().await?;
+    backend.pause(is_paused);
     Ok(())
 }
 
-async fn find(app: &AppHandle, id: String) -> Done<(Arc<Rooms>, InstalledModel)> {
+async fn find(app: &AppHandle, id: String) -> CommandResult<(Arc<Backend>, InstalledModel)> {
     let shell = app.state::<Shell>();
-    let rooms = shell.rooms().await?;
-    let of = rooms.clone();
-    let model = blocking(move || Ok(of.library().resolve(&id)?)).await?;
-    Ok((rooms, model))
+    let backend = shell.backend().await?;
+    let shared = backend.clone();
+    let model = blocking(move || Ok(shared.library().resolve(&id)?)).await?;
+    Ok((backend, model))
 }

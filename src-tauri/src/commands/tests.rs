@@ -1,4 +1,4 @@
-//! The one list of commands beside what the pages call and what their windows are allowed.
+//! The list of commands compared with the calls of pages and with the permissions of windows.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,11 +11,11 @@ fn read(path: &str) -> String {
     fs::read_to_string(root.join(path)).unwrap()
 }
 
-/// The names that `commands.ts` calls.
+/// Returns the names that `commands.ts` calls.
 fn called() -> BTreeSet<String> {
     let text = read("../ui/src/ipc/commands.ts");
     let calls = text.split("invoke").skip(1).filter_map(|rest| {
-        // A type may stand between the function and its arguments.
+        // A type may be between the function and its arguments.
         let arguments = &rest[rest.find('(')? + 1..];
         let name = arguments.trim_start().strip_prefix('"')?;
         Some(name[..name.find('"')?].to_owned())
@@ -54,7 +54,7 @@ fn windows_are_allowed_commands_that_there_are_and_each_is_allowed_somewhere() {
             match permission.strip_prefix("allow-") {
                 Some(command) => allowed.insert(command.replace('-', "_")),
                 None => {
-                    // What pages may do beside our commands: hear, and move their window.
+                    // Apart from our commands, pages may listen to events and move their window.
                     let may = ["core:event:allow-", "core:window:allow-start-"];
                     assert!(
                         may.iter().any(|may| permission.starts_with(may)),

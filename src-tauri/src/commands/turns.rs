@@ -1,23 +1,23 @@
-//! Questions and answers.
+//! Commands for questions and responses.
 //!
-//! Rule: what is asked comes back as a name at once; the answer itself is followed. A page that goes
-//! away stops following, and its answers go on.
+//! Rule: a question returns the id of its response at once; the text comes through `follow`. A page
+//! that closes stops following, and its responses continue.
 
 use std::sync::Arc;
 
 use tauri::ipc::Channel;
 use tauri::{State, WebviewWindow};
 use transom_chat::Update;
-use transom_chat::turns::Begun;
+use transom_chat::turns::StartedTurn;
 use transom_store::{ConversationId, MessageId};
 
-use crate::measuring;
-use crate::models::{self, Asked};
-use crate::rooms::Rooms;
+use crate::backend::Backend;
+use crate::models::{self, PreparedRequest};
 use crate::shell::{Shell, blocking, guarded};
-use crate::wire::{Refusal, Window};
+use crate::usage_recorder;
+use crate::wire::{CommandError, Window};
 
-type Done<T> = Result<T, Refusal>;
+type CommandResult<T> = Result<T, CommandError>;
 
 #[tauri::command]
 pub(crate) async fn ask(
@@ -25,13 +25,13 @@ pub(crate) async fn ask(
     conversation: Option<ConversationId>,
     text: String,
     attachment: String,
-    insist: bool,
-) -> Done<Begun> {
-    let (rooms, asked) = asking(&shell, insist).await?;
+    over_budget: bool,
+) -> CommandResult<StartedTurn> {
+    let (backend, request) = prepare_request(&shell, over_budget).await?;
     guarded(async move {
-        let (asking, measured) = measuring::of(&rooms, asked);
-        let begun = rooms.turns.ask(conversation, &text, &attachment, asking);
-        Ok(measured.follow(begun.await?))
+        let (options, recorder) = usage_recorder::split(&backend, request);
+        let started = backend.turns.ask(conversation, &text, &attachment, options);
+        Ok(recorder.follow(started.await?))
     })
     .await
 }
@@ -40,12 +40,12 @@ pub(crate) async fn ask(
 pub(crate) async fn regenerate(
     shell: State<'_, Shell>,
     answer: MessageId,
-    insist: bool,
-) -> Done<Begun> {
-    let (rooms, asked) = asking(&shell, insist).await?;
+    over_budget: bool,
+) -> CommandResult<StartedTurn> {
+    let (backend, request) = prepare_request(&shell, over_budget).await?;
     guarded(async move {
-        let (asking, measured) = measuring::of(&rooms, asked);
-        Ok(measured.follow(rooms.turns.regenerate(answer, asking).await?))
+        let (options, recorder) = usage_recorder::split(&backend, request);
+        Ok(recorder.follow(backend.turns.regenerate(answer, options).await?))
     })
     .await
 }
@@ -55,18 +55,18 @@ pub(crate) async fn edit_message(
     shell: State<'_, Shell>,
     message: MessageId,
     text: String,
-) -> Done<Begun> {
-    let (rooms, asked) = asking(&shell, false).await?;
+) -> CommandResult<StartedTurn> {
+    let (backend, request) = prepare_request(&shell, false).await?;
     guarded(async move {
-        let (asking, measured) = measuring::of(&rooms, asked);
-        Ok(measured.follow(rooms.turns.edit(message, &text, asking).await?))
+        let (options, recorder) = usage_recorder::split(&backend, request);
+        Ok(recorder.follow(backend.turns.edit(message, &text, options).await?))
     })
     .await
 }
 
 #[tauri::command]
-pub(crate) async fn stop(shell: State<'_, Shell>, answer: MessageId) -> Done<()> {
-    shell.rooms().await?.turns.stop(answer);
+pub(crate) async fn stop(shell: State<'_, Shell>, answer: MessageId) -> CommandResult<()> {
+    shell.backend().await?.turns.stop(answer);
     Ok(())
 }
 
@@ -76,11 +76,11 @@ pub(crate) async fn follow(
     shell: State<'_, Shell>,
     answer: MessageId,
     updates: Channel<Update>,
-) -> Done<u32> {
-    let window = Window::of_label(page.label()).ok_or(Refusal::NotFound)?;
-    let mut news = shell.rooms().await?.turns.follow(answer);
-    Ok(shell.followers.join(window, async move {
-        while let Some(update) = news.next().await {
+) -> CommandResult<u32> {
+    let window = Window::from_label(page.label()).ok_or(CommandError::NotFound)?;
+    let mut stream = shell.backend().await?.turns.follow(answer);
+    Ok(shell.followers.start(window, async move {
+        while let Some(update) = stream.next().await {
             if updates.send(update).is_err() {
                 break;
             }
@@ -89,15 +89,20 @@ pub(crate) async fn follow(
 }
 
 #[tauri::command]
-pub(crate) async fn unfollow(shell: State<'_, Shell>, follower: u32) -> Done<()> {
-    shell.followers.end(follower);
+pub(crate) async fn unfollow(shell: State<'_, Shell>, follower: u32) -> CommandResult<()> {
+    shell.followers.stop(follower);
     Ok(())
 }
 
-/// The rooms, and what is asked of the model that is chosen now.
-async fn asking(shell: &Shell, insist: bool) -> Done<(Arc<Rooms>, Asked)> {
-    let rooms = shell.rooms().await?;
-    let of = rooms.clone();
-    let asked = blocking(move || models::asking(&of.library(), &of.settings(), insist));
-    Ok((rooms, asked.await?))
+/// Returns the backend and a request to the selected model.
+async fn prepare_request(
+    shell: &Shell,
+    over_budget: bool,
+) -> CommandResult<(Arc<Backend>, PreparedRequest)> {
+    let backend = shell.backend().await?;
+    let shared = backend.clone();
+    let request = blocking(move || {
+        models::prepare_request(&shared.library(), &shared.settings(), over_budget)
+    });
+    Ok((backend, request.await?))
 }

@@ -2,14 +2,14 @@ use std::cell::RefCell;
 
 use super::*;
 
-/// A system in which some shortcuts belong to others.
+/// A system in which other programs use some shortcuts.
 #[derive(Default)]
-struct Desk {
+struct FakeRegistry {
     taken: Vec<Shortcut>,
     ours: RefCell<Vec<Shortcut>>,
 }
 
-impl Registry for Desk {
+impl Registry for FakeRegistry {
     fn register(&self, shortcut: Shortcut) -> Result<(), String> {
         if self.taken.contains(&shortcut) || self.ours.borrow().contains(&shortcut) {
             return Err("taken".to_owned());
@@ -24,7 +24,7 @@ impl Registry for Desk {
     }
 }
 
-impl Desk {
+impl FakeRegistry {
     fn has_only(&self, shortcuts: &[&str]) -> bool {
         let expected: Vec<Shortcut> = shortcuts.iter().map(|text| text.parse().unwrap()).collect();
         *self.ours.borrow() == expected
@@ -48,107 +48,116 @@ fn none() -> SystemShortcuts {
 }
 
 #[test]
-fn a_shortcut_takes_the_place_of_the_old_one() {
-    let (desk, hotkey) = (Desk::default(), Hotkey::new(None));
-    assert_eq!(hotkey.set(DEFAULT, &desk, &none()), registered(DEFAULT));
+fn a_new_shortcut_replaces_the_old_one() {
+    let (registry, hotkey) = (FakeRegistry::default(), Hotkey::new(None));
+    assert_eq!(hotkey.set(DEFAULT, &registry, &none()), registered(DEFAULT));
     let other = "Control+Shift+Space";
-    assert_eq!(hotkey.set(other, &desk, &none()), registered(other));
-    assert!(desk.has_only(&[other]));
-    // The same again changes nothing.
-    assert_eq!(hotkey.set(other, &desk, &none()), registered(other));
-    assert_eq!(hotkey.set("", &desk, &none()), registered(""));
-    assert!(desk.has_only(&[]));
+    assert_eq!(hotkey.set(other, &registry, &none()), registered(other));
+    assert!(registry.has_only(&[other]));
+    // Setting the same shortcut again changes nothing.
+    assert_eq!(hotkey.set(other, &registry, &none()), registered(other));
+    assert_eq!(hotkey.set("", &registry, &none()), registered(""));
+    assert!(registry.has_only(&[]));
 }
 
 #[test]
-fn the_old_one_stays_when_the_new_one_is_taken() {
-    let desk = Desk {
+fn the_old_shortcut_stays_if_the_new_one_is_taken() {
+    let registry = FakeRegistry {
         taken: vec!["Alt+F1".parse().unwrap()],
-        ..Desk::default()
+        ..FakeRegistry::default()
     };
     let hotkey = Hotkey::new(None);
-    hotkey.set(DEFAULT, &desk, &none());
-    assert_eq!(hotkey.set("Alt+F1", &desk, &none()), taken("Alt+F1"));
+    hotkey.set(DEFAULT, &registry, &none());
+    assert_eq!(hotkey.set("Alt+F1", &registry, &none()), taken("Alt+F1"));
     assert_eq!(hotkey.view(), registered(DEFAULT));
-    assert!(desk.has_only(&[DEFAULT]));
+    assert!(registry.has_only(&[DEFAULT]));
 }
 
 #[test]
-fn one_that_is_taken_at_the_start_is_shown_as_taken() {
-    let desk = Desk {
+fn a_shortcut_that_is_taken_at_startup_is_shown_as_taken() {
+    let registry = FakeRegistry {
         taken: vec![DEFAULT.parse().unwrap()],
-        ..Desk::default()
+        ..FakeRegistry::default()
     };
     let hotkey = Hotkey::new(None);
-    hotkey.set(DEFAULT, &desk, &none());
+    hotkey.set(DEFAULT, &registry, &none());
     assert_eq!(hotkey.view(), taken(DEFAULT));
-    assert_eq!(hotkey.set("Alt+F1", &desk, &none()), registered("Alt+F1"));
+    assert_eq!(
+        hotkey.set("Alt+F1", &registry, &none()),
+        registered("Alt+F1")
+    );
 }
 
 #[test]
 fn keys_that_people_type_with_need_a_modifier() {
-    let (desk, hotkey) = (Desk::default(), Hotkey::new(None));
+    let (registry, hotkey) = (FakeRegistry::default(), Hotkey::new(None));
     for text in ["Space", "Shift+A", "Control+Escape", "Control+", "no key"] {
         let unusable = HotkeyView::Unusable {
             shortcut: text.to_owned(),
         };
-        assert_eq!(hotkey.set(text, &desk, &none()), unusable);
+        assert_eq!(hotkey.set(text, &registry, &none()), unusable);
     }
-    assert_eq!(hotkey.set("F13", &desk, &none()), registered("F13"));
+    assert_eq!(hotkey.set("F13", &registry, &none()), registered("F13"));
     let copy = if cfg!(target_os = "macos") {
         "Super+C"
     } else {
         "Control+C"
     };
-    assert_eq!(hotkey.set(copy, &desk, &none()), taken(copy));
-    assert!(desk.has_only(&["F13"]));
+    assert_eq!(hotkey.set(copy, &registry, &none()), taken(copy));
+    assert!(registry.has_only(&["F13"]));
 }
 
 #[test]
-fn while_a_recorder_listens_the_shortcut_is_free() {
-    let (desk, hotkey) = (Desk::default(), Hotkey::new(None));
-    hotkey.set(DEFAULT, &desk, &none());
-    hotkey.record(true, &desk);
-    hotkey.record(true, &desk);
-    assert!(desk.has_only(&[]));
-    hotkey.record(false, &desk);
-    assert!(desk.has_only(&[DEFAULT]));
+fn recording_releases_the_shortcut() {
+    let (registry, hotkey) = (FakeRegistry::default(), Hotkey::new(None));
+    hotkey.set(DEFAULT, &registry, &none());
+    hotkey.record(true, &registry);
+    hotkey.record(true, &registry);
+    assert!(registry.has_only(&[]));
+    hotkey.record(false, &registry);
+    assert!(registry.has_only(&[DEFAULT]));
 }
 
 #[test]
-fn a_shortcut_that_was_taken_while_a_recorder_listened_is_not_said_to_be_ours() {
-    let (mut desk, hotkey) = (Desk::default(), Hotkey::new(None));
-    hotkey.set(DEFAULT, &desk, &none());
-    hotkey.record(true, &desk);
-    desk.taken.push(DEFAULT.parse().unwrap());
-    hotkey.record(false, &desk);
+fn a_shortcut_that_is_lost_while_recording_is_shown_as_taken() {
+    let (mut registry, hotkey) = (FakeRegistry::default(), Hotkey::new(None));
+    hotkey.set(DEFAULT, &registry, &none());
+    hotkey.record(true, &registry);
+    registry.taken.push(DEFAULT.parse().unwrap());
+    hotkey.record(false, &registry);
     assert_eq!(hotkey.view(), taken(DEFAULT));
-    desk.taken.clear();
-    assert_eq!(hotkey.set(DEFAULT, &desk, &none()), registered(DEFAULT));
-    assert!(desk.has_only(&[DEFAULT]));
+    registry.taken.clear();
+    assert_eq!(hotkey.set(DEFAULT, &registry, &none()), registered(DEFAULT));
+    assert!(registry.has_only(&[DEFAULT]));
 }
 
 #[test]
-fn what_was_recorded_is_set_while_the_recorder_still_listens() {
-    let (desk, hotkey) = (Desk::default(), Hotkey::new(None));
-    hotkey.set(DEFAULT, &desk, &none());
-    hotkey.record(true, &desk);
-    assert_eq!(hotkey.set("Alt+F1", &desk, &none()), registered("Alt+F1"));
-    hotkey.record(false, &desk);
-    assert!(desk.has_only(&["Alt+F1"]));
-    // Also the one that it was before.
-    hotkey.record(true, &desk);
-    assert_eq!(hotkey.set("Alt+F1", &desk, &none()), registered("Alt+F1"));
-    hotkey.record(false, &desk);
-    assert!(desk.has_only(&["Alt+F1"]));
+fn a_recorded_shortcut_can_be_set_while_recording() {
+    let (registry, hotkey) = (FakeRegistry::default(), Hotkey::new(None));
+    hotkey.set(DEFAULT, &registry, &none());
+    hotkey.record(true, &registry);
+    assert_eq!(
+        hotkey.set("Alt+F1", &registry, &none()),
+        registered("Alt+F1")
+    );
+    hotkey.record(false, &registry);
+    assert!(registry.has_only(&["Alt+F1"]));
+    // The same shortcut can be recorded again.
+    hotkey.record(true, &registry);
+    assert_eq!(
+        hotkey.set("Alt+F1", &registry, &none()),
+        registered("Alt+F1")
+    );
+    hotkey.record(false, &registry);
+    assert!(registry.has_only(&["Alt+F1"]));
 }
 
 #[cfg(not(target_os = "macos"))]
 #[test]
-fn a_wayland_session_says_why_it_has_none() {
+fn a_wayland_session_has_a_reason_for_no_shortcut() {
     let wayland = |name: &str| (name == "XDG_SESSION_TYPE").then(|| "wayland".to_owned());
     let hotkey = Hotkey::new(unavailable(wayland));
-    let view = hotkey.set(DEFAULT, &Desk::default(), &none());
+    let view = hotkey.set(DEFAULT, &FakeRegistry::default(), &none());
     assert!(matches!(view, HotkeyView::Unavailable { .. }));
     assert_eq!(unavailable(|_| None), None);
 }

@@ -1,17 +1,16 @@
-//! What the tray shows, from the status and the settings: a value that is compared before anything
-//! is drawn.
+//! The content of the tray as a value, computed from the status and the settings.
 //!
-//! Rule: an action is a value too, so that a click means what the menu said when it was drawn.
+//! Rule: actions are values too, so a click does what the menu showed when it was drawn.
 
 use std::path::Path;
 
 use transom_store::Settings;
 
 use crate::models::Names;
+use crate::strings::Strings;
 use crate::wire::{Activity, DownloadState, DownloadView, StatusView};
-use crate::words::Words;
 
-/// Keys of `tray.json` that are used here.
+/// The keys of `tray.json` that are used here.
 #[cfg(test)]
 pub(crate) const KEYS: [&str; 19] = [
     "open_chat",
@@ -35,131 +34,131 @@ pub(crate) const KEYS: [&str; 19] = [
     "tooltip_paused",
 ];
 
-/// Most models in the menu.
+/// Maximum number of recent models in the menu.
 const MAX_RECENT: usize = 5;
 
-/// The whole tray.
+/// The content of the tray.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TrayView {
     /// The icon.
     pub(crate) activity: Activity,
-    /// Text over the icon.
+    /// The icon's tooltip.
     pub(crate) tooltip: String,
-    /// The menu, from above.
+    /// The menu from top to bottom.
     pub(crate) rows: Vec<Row>,
 }
 
 /// A row of the menu.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Row {
-    /// A line.
-    Line,
-    /// Something to do; without an action it only says something.
+    /// A separator.
+    Separator,
+    /// An item; disabled without an action.
     Item {
-        /// What it says.
+        /// The text.
         text: String,
-        /// What it does.
+        /// The action.
         action: Option<Action>,
     },
-    /// Rows behind a row, one of which may be ticked.
+    /// A submenu, in which one row may be checked.
     Menu {
-        /// What it says.
+        /// The text.
         text: String,
-        /// Each with its action, and whether it is the present one.
+        /// The rows: text, action, and whether it is checked.
         rows: Vec<(String, Action, bool)>,
     },
 }
 
-/// What a click does.
+/// The action of a click.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Shows the chat.
+    /// Show the chat.
     OpenChat,
-    /// Shows the quick prompt.
+    /// Show the quick prompt.
     QuickPrompt,
-    /// Unloads every model.
+    /// Unload every model.
     Eject,
-    /// Asks this model from now on.
+    /// Select this model.
     Choose(String),
-    /// Begins no new answers, or goes on.
+    /// Pause or resume.
     Pause(bool),
-    /// Shows settings.
+    /// Show settings.
     Settings,
-    /// Shows the models and their downloads.
+    /// Show the models and their downloads.
     Models,
-    /// Ends the app.
+    /// Quit the app.
     Quit,
 }
 
-/// What the tray tells of.
+/// The input of the tray's content.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Now<'a> {
-    /// The models and the machine.
+pub(crate) struct TrayInput<'a> {
+    /// The status of models and machine.
     pub(crate) status: &'a StatusView,
-    /// What the user chose.
+    /// The settings.
     pub(crate) settings: &'a Settings,
-    /// What models are called; the menu reads no files.
+    /// Display names of models; the menu reads no files.
     pub(crate) names: &'a Names,
-    /// Models on their way.
+    /// The downloads.
     pub(crate) downloads: &'a [DownloadView],
 }
 
-/// The tray as it should be now.
-pub(crate) fn view(now: &Now<'_>, words: &Words) -> TrayView {
-    let Now {
+/// Returns the content of the tray.
+pub(crate) fn view(input: &TrayInput<'_>, strings: &Strings) -> TrayView {
+    let TrayInput {
         status, settings, ..
-    } = now;
+    } = input;
     let item = |key: &str, action: Action| Row::Item {
-        text: words.text(key, &[]),
+        text: strings.text(key, &[]),
         action: Some(action),
     };
     let mut rows = vec![
         item("open_chat", Action::OpenChat),
         item("quick_prompt", Action::QuickPrompt),
-        Row::Line,
-        model(status, words),
+        Row::Separator,
+        model(status, strings),
     ];
-    rows.extend(coming(now.downloads, words));
-    rows.extend(recent(settings, now.names, words));
+    rows.extend(download_row(input.downloads, strings));
+    rows.extend(recent(settings, input.names, strings));
     rows.push(match status.is_paused {
         true => item("resume", Action::Pause(false)),
         false => item("pause", Action::Pause(true)),
     });
     rows.extend([
-        Row::Line,
+        Row::Separator,
         item("settings", Action::Settings),
-        Row::Line,
+        Row::Separator,
         item("quit", Action::Quit),
     ]);
     TrayView {
         activity: status.activity,
-        tooltip: tooltip(status, words),
+        tooltip: tooltip(status, strings),
         rows,
     }
 }
 
-/// The loaded model with its memory, to be ejected. In tenths of a gigabyte, so the text, and with it
-/// the menu, seldom changes.
-fn model(status: &StatusView, words: &Words) -> Row {
+/// The loaded model and its memory, with the action to eject it. Memory is rounded to tenths of a
+/// gigabyte, so that the menu rarely changes.
+fn model(status: &StatusView, strings: &Strings) -> Row {
     match &status.model {
         Some(model) if model.is_ready => {
             let memory = model.memory_bytes.unwrap_or(status.in_use_bytes);
-            let values = [("model", &*model.name), ("memory", &words.memory(memory))];
+            let values = [("model", &*model.name), ("memory", &strings.memory(memory))];
             Row::Item {
-                text: words.text("eject", &values),
+                text: strings.text("eject", &values),
                 action: Some(Action::Eject),
             }
         }
         _ => Row::Item {
-            text: words.text("no_model", &[]),
+            text: strings.text("no_model", &[]),
             action: None,
         },
     }
 }
 
-/// What is on its way, with how far it is in steps of five per cent: a menu is drawn anew as a whole,
-/// and an open one closes when it is.
-fn coming(downloads: &[DownloadView], words: &Words) -> Option<Row> {
+/// The downloads, with progress in steps of five percent, because an open menu closes when it is
+/// replaced.
+fn download_row(downloads: &[DownloadView], strings: &Strings) -> Option<Row> {
     let is_at = |states: fn(&DownloadState) -> bool| {
         let found = downloads.iter().find(|one| states(&one.state));
         found.map(|one| {
@@ -183,20 +182,20 @@ fn coming(downloads: &[DownloadView], words: &Words) -> Option<Row> {
     let text = match (runs, failed, paused) {
         (Some((one, 1)), _, _) => {
             let values = [("name", &*one.name), ("percent", &*percent(one))];
-            words.text("downloading", &values)
+            strings.text("downloading", &values)
         }
         (Some((_, n)), _, _) => {
             let running = downloads
                 .iter()
                 .find(|one| matches!(one.state, DownloadState::Downloading));
             let percent = running.map(percent).unwrap_or_default();
-            words.text(
+            strings.text(
                 "downloading_many",
                 &[("n", &n.to_string()), ("percent", &percent)],
             )
         }
-        (None, Some((one, _)), _) => words.text("download_failed", &[("name", &*one.name)]),
-        (None, None, Some((one, _))) => words.text("download_paused", &[("name", &*one.name)]),
+        (None, Some((one, _)), _) => strings.text("download_failed", &[("name", &*one.name)]),
+        (None, None, Some((one, _))) => strings.text("download_paused", &[("name", &*one.name)]),
         (None, None, None) => return None,
     };
     Some(Row::Item {
@@ -211,24 +210,24 @@ fn percent(download: &DownloadView) -> String {
     format!("{:.0} %", (share.clamp(0.0, 1.0) * 20.0).floor() * 5.0)
 }
 
-fn recent(settings: &Settings, names: &Names, words: &Words) -> Option<Row> {
+fn recent(settings: &Settings, names: &Names, strings: &Strings) -> Option<Row> {
     let ids = settings.recent_models.iter().take(MAX_RECENT);
     let rows: Vec<_> = ids
         .map(|id| {
             let is_chosen = settings.model.as_ref() == Some(id);
             let name = names.get(id).cloned();
-            let name = name.unwrap_or_else(|| last_of(id));
+            let name = name.unwrap_or_else(|| file_name(id));
             (name, Action::Choose(id.clone()), is_chosen)
         })
         .collect();
     (!rows.is_empty()).then(|| Row::Menu {
-        text: words.text("recent_models", &[]),
+        text: strings.text("recent_models", &[]),
         rows,
     })
 }
 
-/// The name of a model's folder or file, for one that nobody has looked at yet.
-fn last_of(id: &str) -> String {
+/// Returns the file or folder name of a model that was not read yet.
+fn file_name(id: &str) -> String {
     let path = Path::new(id);
     let is_gguf = path.extension().is_some_and(|end| end == "gguf");
     let name = match is_gguf {
@@ -240,7 +239,7 @@ fn last_of(id: &str) -> String {
         .into_owned()
 }
 
-fn tooltip(status: &StatusView, words: &Words) -> String {
+fn tooltip(status: &StatusView, strings: &Strings) -> String {
     let model = status.model.as_ref();
     let name = model.map(|model| &*model.name).unwrap_or_default();
     let key = match status.activity {
@@ -251,7 +250,7 @@ fn tooltip(status: &StatusView, words: &Words) -> String {
         Activity::Idle if model.is_some_and(|model| model.is_ready) => "tooltip_ready",
         Activity::Idle => "tooltip_idle",
     };
-    words.text(key, &[("model", name)])
+    strings.text(key, &[("model", name)])
 }
 
 #[cfg(test)]
@@ -260,19 +259,19 @@ mod tests {
     use crate::status_view::tests::idle;
     use crate::wire::LoadedView;
 
-    fn words() -> Words {
-        Words::new(Some("en"), &[])
+    fn strings() -> Strings {
+        Strings::new(Some("en"), &[])
     }
 
-    fn shown(status: &StatusView, settings: &Settings, downloads: &[DownloadView]) -> TrayView {
+    fn tray_view(status: &StatusView, settings: &Settings, downloads: &[DownloadView]) -> TrayView {
         let qwen = ("/models/Qwen3-4B".to_owned(), "Qwen3 4B · 4-bit".to_owned());
-        let now = Now {
+        let input = TrayInput {
             status,
             settings,
             names: &Names::from([qwen]),
             downloads,
         };
-        view(&now, &words())
+        view(&input, &strings())
     }
 
     fn download(state: DownloadState, done_bytes: u64) -> DownloadView {
@@ -291,7 +290,7 @@ mod tests {
     fn texts(view: &TrayView) -> Vec<String> {
         let rows = view.rows.iter();
         rows.map(|row| match row {
-            Row::Line => "-".to_owned(),
+            Row::Separator => "-".to_owned(),
             Row::Item { text, .. } => text.clone(),
             Row::Menu { text, rows } => {
                 let rows = rows.iter().map(|(text, _, is_chosen)| {
@@ -309,7 +308,7 @@ mod tests {
                 name: "Qwen3 4B · 4-bit".to_owned(),
                 load_fraction: None,
                 is_ready,
-                is_leaving: false,
+                is_unloading: false,
                 memory_bytes: Some(2_500_000_000),
                 engine: None,
                 context_length: None,
@@ -320,8 +319,8 @@ mod tests {
     }
 
     #[test]
-    fn the_menu_of_a_fresh_app() {
-        let view = shown(&idle(), &Settings::default(), &[]);
+    fn the_menu_of_a_new_app() {
+        let view = tray_view(&idle(), &Settings::default(), &[]);
         let expected = [
             "Open Chat",
             "Quick Prompt",
@@ -340,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loaded_model_can_be_ejected_and_recent_ones_chosen() {
+    fn a_loaded_model_can_be_ejected_and_recent_ones_selected() {
         let settings = Settings {
             model: Some("/models/Qwen3-4B".to_owned()),
             recent_models: vec![
@@ -349,10 +348,10 @@ mod tests {
             ],
             ..Settings::default()
         };
-        let view = shown(&loaded(true), &settings, &[]);
+        let view = tray_view(&loaded(true), &settings, &[]);
         let texts = texts(&view);
         assert_eq!(texts[3], "Eject Qwen3 4B · 4-bit (2.3 GB)");
-        // Of the second only its path is known so far.
+        // Only the path of the second one is known.
         assert_eq!(
             texts[4],
             "Recent Models: *Qwen3 4B · 4-bit, Llama-3.2.Q4_K_M"
@@ -361,33 +360,33 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_is_being_loaded_cannot_be_ejected_and_a_pause_can_be_ended() {
+    fn a_loading_model_cannot_be_ejected_and_a_pause_can_be_ended() {
         let status = StatusView {
             activity: Activity::Held,
             is_paused: true,
             ..loaded(false)
         };
-        let view = shown(&status, &Settings::default(), &[]);
+        let view = tray_view(&status, &Settings::default(), &[]);
         assert_eq!(texts(&view)[3..5], ["No Model Loaded", "Resume"]);
         assert_eq!(view.tooltip, "Transom: paused");
     }
 
     #[test]
-    fn what_is_on_its_way_is_told_in_steps_and_leads_to_the_models() {
+    fn downloads_are_shown_in_steps_and_open_the_models() {
         let of = |downloads: &[DownloadView]| {
-            let view = shown(&idle(), &Settings::default(), downloads);
+            let view = tray_view(&idle(), &Settings::default(), downloads);
             texts(&view)[4].clone()
         };
-        let coming = download(DownloadState::Downloading, 449);
+        let download_row = download(DownloadState::Downloading, 449);
         assert_eq!(
-            of(std::slice::from_ref(&coming)),
+            of(std::slice::from_ref(&download_row)),
             "Downloading Qwen3 8B · 4-bit: 40 %"
         );
         let waiting = download(DownloadState::Waiting, 0);
-        assert_eq!(of(&[waiting, coming]), "Downloading 2 Models: 40 %");
+        assert_eq!(of(&[waiting, download_row]), "Downloading 2 Models: 40 %");
         let paused = download(DownloadState::Paused, 10);
         assert_eq!(of(&[paused]), "Paused: Qwen3 8B · 4-bit");
         let done = download(DownloadState::Done { model: None }, 1000);
-        assert_eq!(of(&[done]), "Pause", "what is done is no news in a menu");
+        assert_eq!(of(&[done]), "Pause", "finished downloads are not shown");
     }
 }

@@ -1,6 +1,6 @@
-//! How each window is made and put on the screen, on each system.
+//! Creates and shows each window, on each system.
 //!
-//! Rule: a page shows only what came with the app. It cannot be led elsewhere, and opens no windows.
+//! Rule: a page shows only content of the app. It can't navigate elsewhere and opens no windows.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use tauri::webview::NewWindowResponse;
 use tauri::{AppHandle, Url, WebviewUrl, WebviewWindow, WebviewWindowBuilder};
 use transom_files::visible;
 
-use crate::place::Size;
+use crate::placement::Size;
 use crate::wire::Window;
 
-/// Name of the folder in the data folder for what the web view keeps, such as drafts of messages. On
-/// a Mac the system has its own place for it.
+/// The folder in the data folder for the web view's storage, such as drafts of messages. macOS has
+/// its own location for it.
 const WEB_FOLDER: &str = "webview";
 
-/// Makes a window that is not yet seen.
+/// Creates a hidden window.
 pub(super) fn build(
     app: &AppHandle,
     window: Window,
@@ -26,7 +26,7 @@ pub(super) fn build(
     let builder = WebviewWindowBuilder::new(app, window.label(), page)
         .title("Transom")
         .visible(false)
-        // Else the first show on X11 has no keyboard focus.
+        // Otherwise the first show on X11 has no keyboard focus.
         .focused(true)
         .inner_size(size.width, size.height)
         .data_directory(data_folder.join(WEB_FOLDER))
@@ -52,37 +52,37 @@ pub(super) fn build(
             .accept_first_mouse(true),
         Window::Settings => builder.min_inner_size(560.0, 420.0),
     };
-    let built = platform::dressed(builder, window).build()?;
-    platform::converted(window, &built)?;
+    let built = platform::style(builder, window).build()?;
+    platform::configure(window, &built)?;
     Ok(built)
 }
 
-/// Shows a window and gives it the keys.
+/// Shows and focuses a window.
 pub(super) fn present(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
     platform::present(window, built)
 }
 
-/// Hides a window that is kept.
+/// Hides a window without destroying it.
 pub(super) fn put_away(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
     platform::put_away(window, built)
 }
 
-/// Returns true while the main button of the mouse is held down, anywhere on the desktop.
+/// Returns true while the main mouse button is held down, anywhere on the desktop.
 pub(super) fn is_button_down(built: &WebviewWindow) -> bool {
     platform::is_button_down(built)
 }
 
-/// Gives a window a size of the inside.
+/// Sets the inner size of a window.
 pub(super) fn resize(
     window: Window,
     built: &WebviewWindow,
     size: tauri::Size,
 ) -> tauri::Result<()> {
     built.set_size(size)?;
-    platform::resized(window, built, size)
+    platform::after_resize(window, built, size)
 }
 
-/// Pages of the app have the app's own scheme, which some systems write as a host.
+/// Returns true for pages of the app. Some systems write the app's URL scheme as a host.
 fn is_ours(url: &Url) -> bool {
     match url.scheme() {
         "tauri" => true,
@@ -104,16 +104,16 @@ mod platform {
 
     type Builder<'a> = WebviewWindowBuilder<'a, Wry, AppHandle>;
 
-    pub(super) fn dressed(builder: Builder<'_>, _: Window) -> Builder<'_> {
+    pub(super) fn style(builder: Builder<'_>, _: Window) -> Builder<'_> {
         builder
     }
 
-    pub(super) fn converted(_: Window, built: &WebviewWindow) -> tauri::Result<()> {
-        crate::focus::claim_when_shown(built)
+    pub(super) fn configure(_: Window, built: &WebviewWindow) -> tauri::Result<()> {
+        crate::focus::take_focus_when_shown(built)
     }
 
-    /// GTK gives a window that a person cannot resize the least that it asks for, and no other.
-    pub(super) fn resized(
+    /// GTK uses only the minimum size of a window that is not resizable.
+    pub(super) fn after_resize(
         window: Window,
         built: &WebviewWindow,
         size: tauri::Size,
@@ -131,7 +131,7 @@ mod platform {
         let is_shown_already = built.is_visible()?;
         built.show()?;
         if is_shown_already {
-            crate::focus::claim(built);
+            crate::focus::take_focus(built);
         }
         Ok(())
     }
@@ -140,7 +140,7 @@ mod platform {
         built.hide()
     }
 
-    /// Wayland tells of a button only while the pointer is over a window of ours.
+    /// Wayland reports buttons only while the pointer is over our windows.
     pub(super) fn is_button_down(built: &WebviewWindow) -> bool {
         let state = || {
             let window = built.gtk_window().ok()?.window()?;
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_not_led_elsewhere() {
+    fn a_page_cannot_navigate_elsewhere() {
         let is_ours = |text: &str| is_ours(&text.parse().unwrap());
         assert!(is_ours("tauri://localhost/chat.html"));
         assert!(is_ours("http://tauri.localhost/chat.html"));

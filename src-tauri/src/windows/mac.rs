@@ -1,7 +1,7 @@
-//! Windows as a Mac has them: the chat is a popover of the menu bar, the quick prompt a panel that
-//! takes the keys and leaves the other program active.
+//! Windows on macOS: the chat is a popover of the menu bar, the quick prompt a panel that takes the
+//! keyboard and leaves the other program active.
 //!
-//! Type-checked on Linux, never run there: it only calls, and decides nothing.
+//! Type-checked but never run on Linux, so it contains only calls and no decisions.
 
 use tauri::utils::config::WindowEffectsConfig;
 use tauri::window::{Effect, EffectState, EffectsBuilder};
@@ -13,12 +13,12 @@ use crate::wire::Window;
 
 type Builder<'a> = WebviewWindowBuilder<'a, Wry, AppHandle>;
 
-/// Corners as the system's own popovers have them, in points.
+/// Corner radius of system popovers in points.
 const RADIUS: f64 = 12.0;
 
 #[allow(unsafe_code)]
 mod panel {
-    //! The class of the panel, which Objective-C must be told of.
+    //! The Objective-C class of the panel.
     tauri_nspanel::tauri_panel! {
         panel!(QuickPanel {
             config: {
@@ -31,7 +31,7 @@ mod panel {
 }
 use panel::QuickPanel;
 
-pub(super) fn dressed(builder: Builder<'_>, window: Window) -> Builder<'_> {
+pub(super) fn style(builder: Builder<'_>, window: Window) -> Builder<'_> {
     match window {
         Window::Chat => builder.transparent(true).effects(effects(Effect::Popover)),
         Window::Prompt => builder
@@ -49,9 +49,9 @@ fn effects(effect: Effect) -> WindowEffectsConfig {
         .build()
 }
 
-/// Both windows of the menu bar become panels: they come up over full-screen programs, on the Space
-/// that is shown, without bringing the rest of the app forward.
-pub(super) fn converted(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
+/// Turns the chat and the quick prompt into panels: they appear over full-screen programs, on the
+/// current Space, without bringing the rest of the app forward.
+pub(super) fn configure(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
     if window == Window::Settings {
         return Ok(());
     }
@@ -67,13 +67,13 @@ pub(super) fn converted(window: Window, built: &WebviewWindow) -> tauri::Result<
         Window::Prompt | Window::Settings => mask,
     };
     if let Err(error) = panel.set_style_mask(mask.value()) {
-        tracing::warn!(?error, "a panel takes the focus from the other program");
+        tracing::warn!(?error, "a panel could not be made non-activating");
     }
     panel.set_hides_on_deactivate(false);
     Ok(())
 }
 
-pub(super) fn resized(_: Window, _: &WebviewWindow, _: tauri::Size) -> tauri::Result<()> {
+pub(super) fn after_resize(_: Window, _: &WebviewWindow, _: tauri::Size) -> tauri::Result<()> {
     Ok(())
 }
 

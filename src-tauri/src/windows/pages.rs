@@ -1,17 +1,17 @@
-//! The pages that there are, whether they listen, and what waits until they do.
+//! The open pages, whether they are ready, and events that wait for them.
 //!
-//! Rule: what a page asks for when it begins is not sent to it before; what happened once (a notice,
-//! a text for the composer) waits for it.
+//! Rule: a page that is not ready gets no events of state that it loads itself. One-time events (a
+//! notice, a text for the composer) wait for it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tauri::{AppHandle, Emitter, EventTarget};
 
-use crate::showing::Showing;
-use crate::wire::{News, Window};
+use crate::visibility::Visibility;
+use crate::wire::{AppEvent, Window};
 
-/// See the head of this file.
+/// See the top of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
     state: Mutex<HashMap<Window, Page>>,
@@ -19,106 +19,108 @@ pub(crate) struct Pages {
 
 #[derive(Debug, Default)]
 struct Page {
-    showing: Showing,
+    visibility: Visibility,
     is_ready: bool,
-    /// It is to come on the screen as soon as it is ready.
-    is_wanted: bool,
-    /// It took too long to become ready, and is shown as it is.
-    is_given_up: bool,
-    waiting: Vec<News>,
+    /// Show the window as soon as the page is ready.
+    should_show: bool,
+    /// The page took too long to become ready, and is shown as it is.
+    has_timed_out: bool,
+    pending: Vec<AppEvent>,
 }
 
 impl Pages {
-    /// What is known of a window.
-    pub(crate) fn showing(&self, window: Window) -> Showing {
+    /// Returns the visibility of a window.
+    pub(crate) fn visibility(&self, window: Window) -> Visibility {
         self.lock()
             .get(&window)
-            .map(|page| page.showing)
+            .map(|page| page.visibility)
             .unwrap_or_default()
     }
 
-    /// Changes what is known of a window.
-    pub(crate) fn change(&self, window: Window, change: impl FnOnce(&mut Showing)) {
-        change(&mut self.lock().entry(window).or_default().showing);
+    /// Changes the visibility of a window.
+    pub(crate) fn change(&self, window: Window, change: impl FnOnce(&mut Visibility)) {
+        change(&mut self.lock().entry(window).or_default().visibility);
     }
 
-    /// Whether its page listens.
+    /// Returns true if the page listens to events.
     pub(crate) fn is_ready(&self, window: Window) -> bool {
         self.lock().get(&window).is_some_and(|page| page.is_ready)
     }
 
-    /// Whether its window can be shown: its page listens, or was waited for long enough.
+    /// Returns true if the window can be shown: its page is ready or took too long.
     pub(crate) fn can_be_shown(&self, window: Window) -> bool {
         let pages = self.lock();
         pages
             .get(&window)
-            .is_some_and(|page| page.is_ready || page.is_given_up)
+            .is_some_and(|page| page.is_ready || page.has_timed_out)
     }
 
-    /// The page was waited for long enough. Returns whether it is still not ready.
-    pub(crate) fn give_up(&self, window: Window) -> bool {
+    /// Stops pending for a page. Returns true if its window should be shown and it is still not
+    /// ready.
+    pub(crate) fn time_out(&self, window: Window) -> bool {
         let mut pages = self.lock();
         let Some(page) = pages.get_mut(&window).filter(|page| !page.is_ready) else {
             return false;
         };
-        page.is_given_up = true;
-        std::mem::take(&mut page.is_wanted)
+        page.has_timed_out = true;
+        std::mem::take(&mut page.should_show)
     }
 
-    /// A window was made, to be shown.
-    pub(crate) fn made(&self, window: Window) {
-        self.lock().entry(window).or_default().is_wanted = true;
+    /// Records that a window was created and should be shown.
+    pub(crate) fn created(&self, window: Window) {
+        self.lock().entry(window).or_default().should_show = true;
     }
 
-    /// A window is gone, and its page with it.
-    pub(crate) fn gone(&self, window: Window) {
+    /// Records that a window and its page are gone.
+    pub(crate) fn removed(&self, window: Window) {
         self.lock().remove(&window);
     }
 
-    /// The page listens now. Tells it what waited, and returns whether the window is to be shown.
+    /// Marks a page as ready and sends the pending events. Returns true if the window should be
+    /// shown.
     pub(crate) fn ready(&self, app: &AppHandle, window: Window) -> bool {
-        let (waiting, is_wanted) = {
+        let (pending, should_show) = {
             let mut pages = self.lock();
             let page = pages.entry(window).or_default();
             page.is_ready = true;
-            let is_wanted = std::mem::take(&mut page.is_wanted);
-            (std::mem::take(&mut page.waiting), is_wanted)
+            let should_show = std::mem::take(&mut page.should_show);
+            (std::mem::take(&mut page.pending), should_show)
         };
-        for news in waiting {
-            emit(app, window, &news);
+        for event in pending {
+            emit(app, window, &event);
         }
-        is_wanted
+        should_show
     }
 
-    /// Tells one page, as soon as it listens.
-    pub(crate) fn tell(&self, app: &AppHandle, window: Window, news: News) {
+    /// Sends an event to one page, as soon as it is ready.
+    pub(crate) fn send(&self, app: &AppHandle, window: Window, event: AppEvent) {
         {
             let mut pages = self.lock();
             let page = pages.entry(window).or_default();
             if !page.is_ready {
-                page.waiting.push(news);
+                page.pending.push(event);
                 return;
             }
         }
-        emit(app, window, &news);
+        emit(app, window, &event);
     }
 
-    /// Tells every page that listens. A status is told to pages that can be seen: others are told
-    /// when they are shown. Returns how many were told.
-    pub(crate) fn tell_all(&self, app: &AppHandle, news: &News) -> usize {
-        let is_status = matches!(news, News::Status { .. });
-        let listening: Vec<Window> = {
+    /// Sends an event to every page that is ready. The status goes only to visible pages; others
+    /// get it when they are shown. Returns the number of pages.
+    pub(crate) fn broadcast(&self, app: &AppHandle, event: &AppEvent) -> usize {
+        let is_status = matches!(event, AppEvent::Status { .. });
+        let receivers: Vec<Window> = {
             let pages = self.lock();
             let pages = pages.iter();
             pages
-                .filter(|(_, page)| page.is_ready && (!is_status || page.showing.is_visible))
+                .filter(|(_, page)| page.is_ready && (!is_status || page.visibility.is_visible))
                 .map(|(window, _)| *window)
                 .collect()
         };
-        for window in &listening {
-            emit(app, *window, news);
+        for window in &receivers {
+            emit(app, *window, event);
         }
-        listening.len()
+        receivers.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Window, Page>> {
@@ -126,9 +128,9 @@ impl Pages {
     }
 }
 
-fn emit(app: &AppHandle, window: Window, news: &News) {
+fn emit(app: &AppHandle, window: Window, event: &AppEvent) {
     let to = EventTarget::webview_window(window.label());
-    if let Err(error) = app.emit_to(to, "news", news) {
-        tracing::warn!(%error, window = window.label(), "a page could not be told");
+    if let Err(error) = app.emit_to(to, "app-event", event) {
+        tracing::warn!(%error, window = window.label(), "an event could not be sent to a page");
     }
 }

@@ -1,109 +1,109 @@
-//! Downloads and the hub in a window's terms.
+//! Downloads and the hub, as pages see them.
 //!
-//! Rule: what went wrong crosses as a code with its numbers; pages have a sentence for each code.
+//! Rule: an error is sent as a code with its values; pages have a sentence for each code.
 
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
-/// A model that is being fetched, or was.
+/// A download.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct DownloadView {
-    /// By which it is changed.
+    /// The id for changing it.
     pub id: u64,
-    /// The key of the variant that it is of.
+    /// The key of its variant.
     pub key: String,
-    /// Name for people.
+    /// Display name.
     pub name: String,
-    /// What it does.
+    /// The current state.
     pub state: DownloadState,
-    /// Bytes that are there.
+    /// Bytes on disk.
     pub done_bytes: u64,
-    /// Bytes in all; `None` until the hub was asked.
+    /// Total bytes; `None` until the hub was asked.
     pub total_bytes: Option<u64>,
-    /// Of late.
+    /// The current rate.
     pub bytes_per_second: Option<u64>,
-    /// At this rate.
+    /// The remaining time at this rate.
     pub seconds_left: Option<u32>,
 }
 
-/// What a download does.
+/// The state of a download.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum DownloadState {
-    /// Others are before it.
+    /// Queued behind other downloads.
     Waiting,
-    /// Bytes come.
+    /// Receiving data.
     Downloading,
-    /// All bytes of a file are there and are checked.
+    /// A complete file is being verified.
     Verifying {
-        /// How far, from 0 to 1.
+        /// Progress from 0 to 1.
         fraction: f64,
     },
-    /// It failed for now and goes on by itself.
+    /// It failed temporarily and will be retried.
     Retrying {
-        /// In so many seconds.
+        /// Seconds until the retry.
         seconds: u32,
-        /// Why.
-        because: TroubleView,
+        /// The reason.
+        error: HubErrorView,
     },
     /// The user paused it.
     Paused,
-    /// It is in its place.
+    /// The model is complete.
     Done {
-        /// The model that it is, once its files were read.
+        /// The id of the installed model, once its files were read.
         model: Option<String>,
     },
-    /// It ended; what is there is kept for the next attempt.
+    /// It failed. The data so far is kept for the next attempt.
     Failed {
-        /// Why.
-        because: TroubleView,
+        /// The reason.
+        error: HubErrorView,
     },
 }
 
-/// What went wrong with the hub.
+/// An error of the hub.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
-pub struct TroubleView {
-    /// The hub room's own code, such as `disk_full`.
+pub struct HubErrorView {
+    /// The code of the hub crate, such as `disk_full`.
     pub code: String,
-    /// The sentence in English, for codes that a page has no sentence for.
+    /// The English sentence, for codes that a page does not know.
     pub reason: String,
-    /// What the sentence is filled with: `file`, `host`, `needed_bytes`, ….
+    /// Values for the sentence: `file`, `host`, `needed_bytes`, ….
     #[ts(type = "Record<string, unknown>")]
     pub values: serde_json::Map<String, serde_json::Value>,
 }
 
-/// What to do with a download.
+/// A change of a download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, TS)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum DownloadChange {
-    /// Stop for now; what is there is kept.
+    /// Pause it and keep its data.
     Pause,
-    /// Go on, also after a failure.
+    /// Resume it, also after a failure.
     Resume,
-    /// Give up, and delete what is there of it; one that is done is only taken off the list.
+    /// Cancel it and delete its data. A finished one is only removed from the list.
     Cancel,
-    /// Put it at this place of the order, from 0.
+    /// Move it to this position in the queue, counted from 0.
     Move {
-        /// The place.
-        place: u32,
+        /// The position.
+        position: u32,
     },
 }
 
-/// How the hub is reached.
+/// Settings for accessing the hub.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
 pub struct HubAccessView {
-    /// There is a token, in the keychain or in the environment. It is never shown.
+    /// There is a token in the keychain or in the environment. Pages never receive it.
     pub has_token: bool,
-    /// The token is the environment's (`HF_TOKEN`), so it cannot be taken away here.
+    /// The token comes from the environment (`HF_TOKEN`), so it can't be removed here.
     pub is_token_from_environment: bool,
-    /// Why the keychain cannot keep one; in English.
+    /// Why the keychain cannot store a token, in English.
     pub keychain_problem: Option<String>,
-    /// Where models are fetched from.
+    /// The hub's address.
     pub endpoint: String,
-    /// Nobody chose another.
+    /// The address is the default.
     pub is_default_endpoint: bool,
-    /// The environment says where (`HF_ENDPOINT`), so it cannot be chosen here.
+    /// The address comes from the environment (`HF_ENDPOINT`), so it can't be changed here.
     pub is_endpoint_from_environment: bool,
-    /// The environment forbids the network (`HF_HUB_OFFLINE`).
+    /// The environment disables the network (`HF_HUB_OFFLINE`).
     pub is_offline: bool,
 }

@@ -1,136 +1,135 @@
-//! Models in a window's terms: those that are there, and those that can be had.
+//! Models as pages see them: installed models and models to download.
 //!
-//! Rule: nothing is computed on a page that a room below knows. A verdict, a speed and a size come
-//! with every line.
+//! Rule: a page computes nothing that a crate knows. Each row comes with its fit, speed and size.
 
 use serde::Serialize;
 use ts_rs::TS;
 
 use super::PairView;
 
-/// A model that is there.
+/// An installed model.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct ModelView {
-    /// Its path: the name by which commands and settings know it.
+    /// The id that commands and settings use.
     pub id: String,
-    /// Name for people: its entry's with how it is packed, else its folder's or file's.
+    /// Display name: the catalog's name with the quantization, else the name of the folder or file.
     pub name: String,
-    /// Where it is from.
+    /// Where it comes from.
     pub origin: OriginView,
-    /// It came with the app, and is small.
+    /// The small model that came with the app.
     pub is_starter: bool,
-    /// It was added by path; it can be forgotten without deleting anything.
+    /// The user added it by path. It can be removed from the list without deleting files.
     pub is_added: bool,
-    /// It lies in our models folder, so that its files can be deleted.
+    /// It is in our models folder, so its files can be deleted.
     pub can_be_removed: bool,
-    /// It is the one that is asked.
+    /// It is the selected model.
     pub is_chosen: bool,
-    /// Id of the entry of the catalogue that it is.
+    /// The id of its catalog entry.
     pub entry: Option<String>,
     /// Bytes of all its files.
     pub size_bytes: u64,
-    /// What its authors recommend; `None` where nobody knows.
+    /// The recommendations of its authors, if known.
     pub sampling: Option<SamplingView>,
-    /// What its files say; `None` when they cannot be used.
+    /// Facts from its files; `None` if they cannot be used.
     pub facts: Option<FactsView>,
-    /// Why they cannot be used.
+    /// Why its files cannot be used.
     pub problem: Option<String>,
 }
 
-/// Where a model is from.
+/// Where a model comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
 #[serde(tag = "origin", rename_all = "snake_case")]
 pub enum OriginView {
     /// It came with the app.
     Starter,
-    /// It lies in our models folder.
+    /// It is in our models folder.
     Ours,
     /// The user added it by path.
     Added,
-    /// Another program fetched it; it is used where it lies.
+    /// Another program downloaded it. Its files stay there.
     Elsewhere {
         /// The program's name.
         app: String,
     },
 }
 
-/// What a model's files say.
+/// Facts from a model's files.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct FactsView {
     /// `qwen3`, ….
     pub architecture: String,
-    /// Parameters.
+    /// Number of parameters.
     pub n_parameters: u64,
-    /// How most weights are packed: `4-bit`, `Q4_K`, ….
-    pub quantisation: String,
+    /// The quantization of most weights: `4-bit`, `Q4_K`, ….
+    pub quantization: String,
     /// `mlx`, `gguf`, or both.
     pub formats: Vec<String>,
     /// Bytes on disk.
     pub size_bytes: u64,
-    /// Tokens that it was made to attend to.
+    /// The maximum context length in tokens.
     pub max_context_length: Option<u32>,
-    /// It can chat.
+    /// It has a chat template.
     pub has_chat_template: bool,
 }
 
-/// What authors recommend for drawing the next token; what they leave open is `None`.
+/// Sampling parameters that the authors recommend; `None` where they recommend nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, TS)]
 pub struct SamplingView {
     /// 0 to 2.
     pub temperature: Option<f32>,
-    /// Above 0, to 1.
+    /// Above 0, up to 1.
     pub top_p: Option<f32>,
-    /// 0 keeps all.
+    /// 0 keeps all tokens.
     pub top_k: Option<u32>,
     /// 0 to 1.
     pub min_p: Option<f32>,
-    /// 1 changes nothing.
+    /// 1 has no effect.
     pub repetition_penalty: Option<f32>,
 }
 
-/// Whether a model fits, by parts.
+/// The memory that a model needs, by part, and whether it fits.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct FitView {
     /// Weights.
     pub weight_bytes: u64,
-    /// Keys and values with the context full.
+    /// KV cache at full context.
     pub kv_cache_bytes: u64,
-    /// Working memory beside them.
+    /// Working memory.
     pub headroom_bytes: u64,
-    /// A smaller model that guesses ahead for it.
+    /// Draft model.
     pub draft_bytes: u64,
-    /// What is kept of earlier conversations.
+    /// Saved prefixes of earlier conversations.
     pub prefix_bytes: u64,
-    /// What models may use together.
+    /// Bytes that all models may use.
     pub budget_bytes: u64,
-    /// Of it, used by others that would not make room.
+    /// Bytes of the budget that are used by models that would not be unloaded.
     pub taken_bytes: u64,
-    /// The context that these are for.
+    /// The context length for these numbers.
     pub context_length: u32,
     /// The longest context that would fit; `None` if none does.
     pub context_that_fits: Option<u32>,
-    /// All of it fits.
+    /// The total fits.
     pub fits: bool,
-    /// How well.
-    pub verdict: VerdictView,
-    /// How fast it answers; `None` where that cannot be told.
+    /// How well it fits.
+    pub summary: FitSummary,
+    /// The estimated speed, if known.
     pub speed: Option<SpeedView>,
-    /// The working memory was corrected by what was measured here.
+    /// The working memory was corrected by measurements on this machine.
     pub is_measured: bool,
 }
 
 /// How well a model fits this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
-#[serde(tag = "verdict", rename_all = "snake_case")]
-pub enum VerdictView {
+#[serde(tag = "fit", rename_all = "snake_case")]
+pub enum FitSummary {
     /// It fits.
     Fits,
     /// It fits with a shorter context.
     Context {
-        /// Tokens of it.
+        /// The context length in tokens.
         tokens: u32,
     },
-    /// It would fit if other programs gave memory back.
+    /// It would fit if other programs released memory.
     OthersClose {
         /// Bytes that must become free.
         bytes: u64,
@@ -144,57 +143,57 @@ pub enum VerdictView {
     },
 }
 
-/// Tokens a second.
+/// Tokens per second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, TS)]
 pub struct SpeedView {
-    /// At least.
+    /// Lower bound.
     pub low: f64,
-    /// At most.
+    /// Upper bound.
     pub high: f64,
-    /// Measured here, and not predicted.
+    /// Measured on this machine, not estimated.
     pub is_measured: bool,
 }
 
-/// The models that can be had.
+/// The models that can be downloaded.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
-pub struct CatalogueView {
+pub struct CatalogView {
     /// Smallest first within a family.
     pub entries: Vec<EntryView>,
-    /// What to take on this machine.
+    /// Recommendations for this machine.
     pub recommended: Vec<RecommendedView>,
-    /// Two that fit side by side on it.
+    /// Two models that fit together on this machine.
     pub pair: Option<PairView>,
-    /// The machine's memory.
+    /// The machine's memory in bytes.
     pub memory_bytes: u64,
-    /// Of it, what models may use together.
+    /// Bytes that models may use together.
     pub room_bytes: u64,
-    /// Bytes free where downloads go; `None` where the system does not tell.
+    /// Free bytes on the disk for downloads; `None` if the system does not report them.
     pub disk_free_bytes: Option<u64>,
-    /// Of these, what downloads under way are going to take.
-    pub disk_coming_bytes: u64,
-    /// Why the user's own list is not in force as it is now.
-    pub mistake: Option<MistakeView>,
-    /// Where the user's own list is, or would be.
+    /// Bytes that the running downloads still need.
+    pub disk_reserved_bytes: u64,
+    /// The error in the user's own catalog, which is not used until it is fixed.
+    pub error: Option<CatalogErrorView>,
+    /// The path of the user's own catalog, which may not exist.
     pub user_file: String,
 }
 
-/// A mistake in the user's list of models.
+/// An error in the user's own catalog.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
-pub struct MistakeView {
+pub struct CatalogErrorView {
     /// The file.
     pub file: String,
-    /// From 1.
+    /// Counted from 1.
     pub line: u32,
-    /// From 1.
+    /// Counted from 1.
     pub column: u32,
-    /// In English.
+    /// The reason in English.
     pub reason: String,
 }
 
-/// A model to take on this machine.
+/// A recommended model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
 pub struct RecommendedView {
-    /// For what.
+    /// What it is recommended for.
     pub purpose: Purpose,
     /// The entry's id.
     pub entry: String,
@@ -206,67 +205,67 @@ pub struct RecommendedView {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// Talking.
+    /// Conversation.
     Chat,
-    /// Writing programs.
+    /// Programming.
     Code,
-    /// Being quick and small.
+    /// Small and fast.
     Small,
 }
 
-/// A model that can be had.
+/// A model that can be downloaded.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct EntryView {
-    /// What people type: the catalogue's id, or the hub's `owner/name`.
+    /// The catalog's id, or the hub's `owner/name`.
     pub id: String,
-    /// Name for people.
+    /// Display name.
     pub name: String,
-    /// `Qwen3`, …; empty where nobody said.
+    /// `Qwen3`, …; empty if unknown.
     pub family: String,
-    /// What it is good for, and what not; empty where nobody said.
+    /// Strengths and weaknesses; empty if unknown.
     pub description: String,
-    /// SPDX, or the licence's own name; empty where nobody said.
-    pub licence: String,
+    /// SPDX id, or the license's own name; empty if unknown.
+    pub license: String,
     /// What it is for.
     pub tags: Vec<TagView>,
-    /// The page that says more.
+    /// URL of a page with details.
     pub source: String,
-    /// Parameters; `None` where nobody said.
+    /// Number of parameters, if known.
     pub n_parameters: Option<u64>,
-    /// Of a mixture of experts, those that a token uses.
+    /// Active parameters per token of a mixture of experts.
     pub n_active_parameters: Option<u64>,
-    /// Tokens that it was made to attend to.
+    /// The maximum context length in tokens.
     pub context_length: Option<u32>,
-    /// It is from the user's own list.
+    /// It is from the user's own catalog.
     pub is_users: bool,
-    /// It was found on the hub, and is in no list.
+    /// It was found on the hub and is not in the catalog.
     pub is_from_hub: bool,
-    /// How often it was fetched lately, where the hub says so.
-    pub n_fetched: Option<u64>,
-    /// Its forms; empty until the hub was asked for them.
+    /// Recent downloads, if the hub reports them.
+    pub n_downloads: Option<u64>,
+    /// Its variants; empty until the hub was asked for them.
     pub variants: Vec<VariantView>,
-    /// Which of them suits this machine best.
+    /// The index of the variant that suits this machine best.
     pub best: u32,
 }
 
-/// What a model is for.
+/// A purpose of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum TagView {
-    /// Talking.
+    /// Conversation.
     Chat,
-    /// Writing programs.
+    /// Programming.
     Code,
-    /// Thinking before it answers.
+    /// Thinks before it answers.
     Reasoning,
-    /// Finding texts that mean the same; it cannot talk.
+    /// Computes embeddings for search. It can't chat.
     Embedding,
 }
 
-/// A form of a model that can be had.
+/// A variant of a model that can be downloaded.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct VariantView {
-    /// By which it is installed, and by which its download is known.
+    /// The key for installing it, and of its download.
     pub key: String,
     /// `mlx` or `gguf`.
     pub format: String,
@@ -274,15 +273,15 @@ pub struct VariantView {
     pub packing: String,
     /// The hub's `owner/name`.
     pub repository: String,
-    /// Bytes to fetch; `None` until the hub was asked.
+    /// Bytes to download; `None` until the hub was asked.
     pub size_bytes: Option<u64>,
-    /// Bytes that must become free on the disk before it can be fetched; `None` where there is room
-    /// for it, as far as anybody knows.
+    /// Bytes that must become free on the disk before the download; `None` if there is enough space
+    /// or the size is unknown.
     pub disk_missing_bytes: Option<u64>,
-    /// How well it fits; `None` where nobody knows what it needs.
-    pub verdict: Option<VerdictView>,
-    /// How fast it would answer.
+    /// How well it fits, if known.
+    pub fit: Option<FitSummary>,
+    /// The estimated speed.
     pub speed: Option<SpeedView>,
-    /// The model that it is, if it is there already.
+    /// The id of the installed model, if it is installed.
     pub model: Option<String>,
 }

@@ -1,28 +1,28 @@
-//! What is recommended for computers of every size, in a window's terms.
+//! Recommendations by memory size, as pages see them.
 //!
-//! Rule: every figure is the catalogue's; a page only puts it into words.
+//! Rule: the library computes every number; a page only formats it.
 
 use serde::Serialize;
 use ts_rs::TS;
 
 use super::SpeedView;
 
-/// What is recommended for a computer with so much memory.
+/// Recommendations for a computer with this much memory.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct TierView {
-    /// Its memory.
+    /// Memory in bytes.
     pub memory_bytes: u64,
-    /// Of it, what models may use together.
+    /// Bytes that models may use together.
     pub room_bytes: u64,
-    /// It is this computer; the others are Macs of which nothing else is known.
-    pub is_here: bool,
-    /// For talking; `None` where nothing fits, as below.
+    /// It is this computer. The others are Macs of which only the memory is known.
+    pub is_this_computer: bool,
+    /// For conversation; `None` if nothing fits, also below.
     pub chat: Option<PickView>,
-    /// For writing programs.
+    /// For programming.
     pub code: Option<PickView>,
-    /// Small and quick.
+    /// Small and fast.
     pub small: Option<PickView>,
-    /// What fits side by side.
+    /// Two models that fit together.
     pub pair: Option<PairView>,
 }
 
@@ -31,35 +31,35 @@ pub struct TierView {
 pub struct PickView {
     /// The entry's id.
     pub entry: String,
-    /// Name for people.
+    /// Display name.
     pub name: String,
     /// `4-bit`, `Q4_K_M`, ….
     pub packing: String,
     /// Bytes of memory that it needs.
     pub need_bytes: u64,
-    /// How fast it would answer.
+    /// The estimated speed.
     pub speed: Option<SpeedView>,
 }
 
-/// Two models that fit side by side.
+/// Two models that fit together.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct PairView {
-    /// What the second is for.
+    /// The purpose of the second model.
     pub kind: PairKindView,
-    /// The one that answers.
+    /// The model that writes responses.
     pub main: PickView,
-    /// The other one.
+    /// The other model.
     pub second: PickView,
     /// Bytes of memory that both need together.
     pub need_bytes: u64,
 }
 
-/// What the second of two models is for. Nothing of it is done yet: no engine runs such a model.
+/// The purpose of the second of two models. No engine runs such a model yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum PairKindView {
-    /// Guessing ahead for the main one.
+    /// Speculative decoding for the main model.
     Draft,
-    /// Finding texts that mean the same.
+    /// Embeddings for search.
     Embedding,
 }

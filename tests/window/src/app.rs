@@ -1,4 +1,4 @@
-//! The app, opened on a desktop and driven; with the windows that a test looks at.
+//! Starts the app on a desktop and finds its windows.
 
 use fantoccini::Client;
 
@@ -9,7 +9,7 @@ use crate::page::Page;
 use crate::processes::{self, Process};
 use crate::programs;
 
-/// The app's program, as `/proc` names it.
+/// The app's program name in `/proc`.
 const NAME: &str = "transom-app";
 
 /// The app under test.
@@ -21,11 +21,11 @@ pub struct App {
 }
 
 impl App {
-    /// Starts it with the chat open, and waits until the chat takes messages. A first start is
-    /// greeted; the greeting is sent away.
+    /// Starts the app with the chat open, and waits until the chat accepts messages. Closes the
+    /// welcome of a first start.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// If the app does not start.
     pub async fn open(desktop: &mut Desktop) -> Outcome<Self> {
         let app = Self::start(desktop, &["transom://chat"]).await?;
         let chat = app.window("chat").await?;
@@ -39,10 +39,11 @@ impl App {
         Ok(app)
     }
 
-    /// Starts it with these arguments; one must open a window, or the driver waits for one.
+    /// Starts the app with these arguments. They must open a window, because the driver waits for
+    /// one.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// If the app does not start.
     pub async fn start(desktop: &mut Desktop, args: &[&str]) -> Outcome<Self> {
         let program = programs::ours(NAME)?;
         let before = desktop.processes_named(NAME);
@@ -60,33 +61,34 @@ impl App {
         })
     }
 
-    /// Its process.
+    /// Returns the app's process id.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// It and all processes that it started: pages, engine.
+    /// Returns the app's process and all processes that it started: pages and engines.
     pub fn tree(&self, desktop: &Desktop) -> Vec<Process> {
         processes::tree(self.pid, &desktop.processes())
     }
 
-    /// The engine processes that run models for it.
+    /// Returns the engine processes that run models for the app.
     pub fn engines(&self, desktop: &Desktop) -> Vec<Process> {
         let mut processes = self.tree(desktop);
         processes.retain(|process| process.name == "transom");
         processes
     }
 
-    /// The page of a window, `chat`, `prompt` or `settings`; waits until the app made it.
+    /// Returns the page of a window (`chat`, `prompt` or `settings`). Waits until the app creates
+    /// it.
     ///
     /// # Errors
-    /// When it does not come.
+    /// If it does not appear.
     pub async fn window(&self, name: &str) -> Outcome<Page> {
         let what = format!("the window `{name}` is there");
         until(&what, async || self.find_window(name).await).await
     }
 
-    /// The same without waiting.
+    /// Returns the page of a window if it exists.
     pub async fn find_window(&self, name: &str) -> Outcome<Option<Page>> {
         let page = format!("{name}.html");
         for handle in self.client.windows().await? {
@@ -98,7 +100,7 @@ impl App {
         Ok(None)
     }
 
-    /// Every page that it has now.
+    /// Returns all open pages.
     pub async fn windows(&self) -> Outcome<Vec<Page>> {
         let mut pages = Vec::new();
         for name in ["chat", "prompt", "settings"] {
@@ -107,19 +109,19 @@ impl App {
         Ok(pages)
     }
 
-    /// Ends it as a logout does, and waits until it and its engines are gone.
+    /// Terminates the app like a logout, and waits until it and its engines have exited.
     ///
     /// # Errors
-    /// When something of it stays.
+    /// If a process does not exit.
     pub async fn quit(self, desktop: &Desktop) -> Outcome {
         processes::terminate(self.pid);
         self.gone(desktop).await
     }
 
-    /// Ends it as a crash does, and waits until it and its engines are gone.
+    /// Kills the app like a crash, and waits until it and its engines have exited.
     ///
     /// # Errors
-    /// When something of it stays.
+    /// If a process does not exit.
     pub async fn kill(self, desktop: &Desktop) -> Outcome {
         processes::kill(self.pid);
         self.gone(desktop).await

@@ -1,8 +1,8 @@
-//! A desktop of its own: screen, session bus, window manager, on request a panel, and a home.
+//! A separate desktop: screen, session bus, window manager, optionally a panel, and a home folder.
 //!
-//! Nothing of the person's own session is seen or changed: home, data and settings are a temporary
-//! folder, and the screen is in memory. When it is dropped, every process that was started on it
-//! ends, whatever became of its parent.
+//! It neither reads nor changes the user's session: home, data and settings are in a temporary
+//! folder, and the screen is in memory. Dropping the desktop kills every process that was started
+//! on it, even if its parent has exited.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -17,9 +17,9 @@ use crate::failure::{Failure, Outcome, until};
 use crate::processes::{self, MARK, Process};
 use crate::programs;
 
-/// The screen's size in pixels.
+/// The screen's width in pixels.
 pub const WIDTH: u32 = 1280;
-/// The screen's size in pixels.
+/// The screen's height in pixels.
 pub const HEIGHT: u32 = 800;
 
 /// A running desktop.
@@ -31,25 +31,25 @@ pub struct Desktop {
     children: Vec<Child>,
 }
 
-/// Openbox with no shortcut and no menu of its own, so that keys reach the app alone.
+/// Openbox without shortcuts and menus, so that only the app receives keys.
 const OPENBOX: &str = include_str!("desktop/openbox.xml");
 
-/// The font of the pages, so that pictures are alike on every machine.
+/// The font of the pages, so that screenshots are equal on every machine.
 const GTK: &str = "[Settings]\ngtk-font-name=Inter 10\ngtk-enable-animations=0\n";
 
-/// A panel with a tray and nothing else.
+/// A panel that contains only a tray.
 const PANEL: &str = include_str!("desktop/panel.xml");
 
 impl Desktop {
-    /// Starts screen, bus and window manager, and waits until each works.
+    /// Starts screen, bus and window manager, and waits until they work.
     ///
     /// # Errors
-    /// When one of them is not installed or does not come up.
+    /// If one of them is not installed or does not start.
     pub async fn start() -> Outcome<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let home = tempfile::Builder::new()
-            .prefix("transom-stage-")
+            .prefix("transom-test-")
             .tempdir()
             .map_err(Failure::doing("make a temporary home"))?;
         let mut desktop = Self {
@@ -86,7 +86,7 @@ impl Desktop {
             .args(["-screen", "0", &screen, "-dpi", "96"])
             .args(["-nolisten", "tcp", "-noreset", "-fbdir"])
             .arg(self.home().join("screen"));
-        let number = self.start_saying(xvfb, "start the screen (Xvfb)")?;
+        let number = self.start_and_read_line(xvfb, "start the screen (Xvfb)")?;
         self.display = format!(":{number}");
         Ok(())
     }
@@ -96,7 +96,7 @@ impl Desktop {
         bus.args(["--pdeathsig", "KILL", "dbus-daemon", "--session"])
             .args(["--nofork", "--nopidfile", "--print-address=1"])
             .arg(format!("--address={}", self.bus_address()));
-        self.start_saying(bus, "start a session bus (dbus-daemon)")?;
+        self.start_and_read_line(bus, "start a session bus (dbus-daemon)")?;
         Ok(())
     }
 
@@ -107,7 +107,7 @@ impl Desktop {
         openbox.args(["--sm-disable", "--config-file"]).arg(&config);
         self.start_child(openbox, "start the window manager (openbox)")?;
         until("the window manager is there", async || {
-            // The last thing that it sets up: windows that come earlier are lost.
+            // Openbox sets this up last. It would miss windows that appear earlier.
             let root = self.output("xprop", &["-root", "_NET_CLIENT_LIST"])?;
             Ok(root.contains("window id").then_some(()))
         })
@@ -117,7 +117,7 @@ impl Desktop {
     /// Adds a panel with a tray at the top of the screen.
     ///
     /// # Errors
-    /// When it is not installed or does not come up.
+    /// If it is not installed or does not start.
     pub async fn start_panel(&mut self) -> Outcome {
         let channel = "config/xfce4/xfconf/xfce-perchannel-xml";
         let folder = self.home().join(channel);
@@ -132,7 +132,7 @@ impl Desktop {
         .await
     }
 
-    /// A program that will run on this desktop; its output goes to a log named like it.
+    /// Creates a command for this desktop. Its output goes to a log file with its name.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let program = program.as_ref();
         let name = Path::new(program).file_name().unwrap_or(program);
@@ -161,7 +161,7 @@ impl Desktop {
             .env_remove("LC_ALL")
             .stdin(Stdio::null())
             .current_dir(home);
-        // No hub but the test's, and no models but those on this desktop.
+        // No hub but that of the test, and no models but those on this desktop.
         for name in [
             "HF_ENDPOINT",
             "HF_TOKEN",
@@ -185,10 +185,10 @@ impl Desktop {
         file.map_or_else(|_| Stdio::null(), Stdio::from)
     }
 
-    /// Starts a program that stays until the desktop goes.
+    /// Starts a program that runs until the desktop is dropped.
     ///
     /// # Errors
-    /// When it does not start.
+    /// If it does not start.
     pub fn start_child(&mut self, mut command: Command, doing: &str) -> Outcome<i32> {
         let child = command.spawn().map_err(Failure::doing(doing))?;
         let pid = child.id().cast_signed();
@@ -196,28 +196,28 @@ impl Desktop {
         Ok(pid)
     }
 
-    /// Starts a program that stays, and reads the one line that it says when it is ready.
-    fn start_saying(&mut self, mut command: Command, doing: &str) -> Outcome<String> {
+    /// Starts a program that keeps running, and reads the line that it prints when it is ready.
+    fn start_and_read_line(&mut self, mut command: Command, doing: &str) -> Outcome<String> {
         let mut child = command
             .stdout(Stdio::piped())
             .spawn()
             .map_err(Failure::doing(doing))?;
         let mut line = String::new();
-        let said = child.stdout.take().map(|out| {
+        let read = child.stdout.take().map(|out| {
             let mut out = BufReader::new(out);
             out.read_line(&mut line)
         });
         self.children.push(child);
-        match (said, line.trim()) {
+        match (read, line.trim()) {
             (Some(Ok(_)), ready) if !ready.is_empty() => Ok(ready.to_owned()),
-            _ => Err(Failure::stage(doing, "it ended without a word")),
+            _ => Err(Failure::setup(doing, "it exited without output")),
         }
     }
 
-    /// Runs a short program to its end, and returns what it said; empty if it failed.
+    /// Runs a program to its end and returns its output; empty if it failed.
     ///
     /// # Errors
-    /// When it does not start.
+    /// If it does not start.
     pub fn output(&self, program: &str, args: &[&str]) -> Outcome<String> {
         let mut command = self.command(program);
         let output = command
@@ -225,35 +225,35 @@ impl Desktop {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .output()
-            .map_err(|error| Failure::stage(format!("run {program}"), error))?;
+            .map_err(|error| Failure::setup(format!("run {program}"), error))?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Presses keys as xdotool names them, such as `ctrl+space`, whoever has the focus.
+    /// Presses keys in xdotool's notation, such as `ctrl+space`, in the focused window.
     ///
     /// # Errors
-    /// When xdotool is not there.
+    /// If xdotool is not installed.
     pub fn press(&self, keys: &str) -> Outcome {
         self.output("xdotool", &["key", "--clearmodifiers", keys])
             .map(drop)
     }
 
-    /// The window that has the focus, as X names it; empty if none has.
+    /// Returns the X id of the focused window; empty if there is none.
     ///
     /// # Errors
-    /// When xdotool is not there.
+    /// If xdotool is not installed.
     pub fn active_window(&self) -> Outcome<String> {
         let window = self.output("xdotool", &["getactivewindow"])?;
         Ok(window.trim().to_owned())
     }
 
-    /// How many icons are in the panel's tray; `None` while there is no tray.
+    /// Returns the number of icons in the panel's tray; `None` while there is no tray.
     ///
     /// # Errors
-    /// When `dbus-send` is not there.
+    /// If `dbus-send` is not installed.
     pub fn tray_items(&self) -> Outcome<Option<usize>> {
         let name = "org.kde.StatusNotifierWatcher";
-        let told = self.output(
+        let reply = self.output(
             "dbus-send",
             &[
                 "--session",
@@ -265,15 +265,15 @@ impl Desktop {
                 "string:RegisteredStatusNotifierItems",
             ],
         )?;
-        let is_there = told.contains("array [");
-        Ok(is_there.then(|| told.matches("string \"").count()))
+        let is_there = reply.contains("array [");
+        Ok(is_there.then(|| reply.matches("string \"").count()))
     }
 
-    /// Follows a link as another program does: hands it to a second start of the app, and waits
-    /// until that has ended.
+    /// Opens a link like another program: passes it to a second start of the app, and waits until
+    /// that has exited.
     ///
     /// # Errors
-    /// When the app was not built, or the second start does not end.
+    /// If the app was not built, or the second start does not exit.
     pub async fn follow(&self, link: &str) -> Outcome {
         let mut second = self.command(programs::ours("transom-app")?);
         let mut second = second
@@ -287,10 +287,10 @@ impl Desktop {
         .await
     }
 
-    /// Clicks the only icon of the panel's tray, and waits until its menu is open.
+    /// Clicks the only icon in the panel's tray, and waits until its menu is open.
     ///
     /// # Errors
-    /// When no menu comes.
+    /// If no menu appears.
     pub async fn open_tray_menu(&self) -> Outcome {
         until("the icon is in the tray", async || {
             Ok(self.tray_items()?.filter(|&n_items| n_items > 0))
@@ -302,36 +302,36 @@ impl Desktop {
             Ok::<BTreeSet<String>, Failure>(windows.collect())
         };
         let before = visible()?;
-        // It stands at the right end of the panel.
+        // The icon is at the right end of the panel.
         self.output("xdotool", &["mousemove", "1264", "14", "click", "1"])?;
         until("the menu of the tray is open", async || {
-            // The click hides a chat, so the number of windows may stay the same.
+            // The click hides the chat, so the number of windows may stay the same.
             Ok((!visible()?.is_subset(&before)).then_some(()))
         })
         .await
     }
 
-    /// The screen, as X names it.
+    /// Returns the X display.
     pub fn display(&self) -> &str {
         &self.display
     }
 
-    /// Where all of it lies.
+    /// Returns the temporary home folder.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// The app's data folder.
+    /// Returns the app's data folder.
     pub fn data(&self) -> PathBuf {
         self.home().join("data")
     }
 
-    /// What the programs said.
+    /// Returns the folder with the programs' output.
     pub fn logs(&self) -> PathBuf {
         self.home().join("logs")
     }
 
-    /// Where the screen's contents are.
+    /// Returns the file with the screen's contents.
     pub fn framebuffer(&self) -> PathBuf {
         self.home().join("screen/Xvfb_screen0")
     }
@@ -340,12 +340,12 @@ impl Desktop {
         format!("unix:path={}", self.home().join("run/bus").display())
     }
 
-    /// Every process on this desktop.
+    /// Returns every process on this desktop.
     pub fn processes(&self) -> Vec<Process> {
         processes::with_mark(&self.mark)
     }
 
-    /// The processes on this desktop whose program's name begins so.
+    /// Returns the processes on this desktop whose program name starts with `name`.
     pub fn processes_named(&self, name: &str) -> Vec<Process> {
         let mut processes = self.processes();
         processes.retain(|process| process.name.starts_with(name));
@@ -355,7 +355,7 @@ impl Desktop {
 
 impl Drop for Desktop {
     fn drop(&mut self) {
-        // Twice, for one that was just being started when the list was made.
+        // Twice, in case a process was just being started.
         for _ in 0..2 {
             for process in self.processes() {
                 processes::kill(process.pid);

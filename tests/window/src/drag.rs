@@ -1,7 +1,8 @@
-//! A file that is dragged over a window and dropped there, as a file manager does it: the source's
-//! side of X's drag and drop (XDND, version 5).
+//! Drags a file over a window and drops it like a file manager: the source side of X's drag and
+//! drop (XDND, version 5).
 //!
-//! Rule: the pointer is moved in words only, so that a drag holds up nothing else on the screen.
+//! Rule: this only sends messages and never moves the real pointer, so it does not disturb the rest
+//! of the screen.
 
 use std::path::Path;
 
@@ -19,11 +20,11 @@ use x11rb::wrapper::ConnectionExt as _;
 use crate::desktop::Desktop;
 use crate::failure::{Failure, Outcome, until};
 
-/// The version of the protocol that is spoken.
+/// The protocol version.
 const VERSION: u32 = 5;
 
 x11rb::atom_manager! {
-    /// The names that the protocol uses.
+    /// The atoms of the protocol.
     Atoms: AtomsCookie {
         XdndSelection,
         XdndEnter,
@@ -38,7 +39,7 @@ x11rb::atom_manager! {
     }
 }
 
-/// A file in the air.
+/// A file that is being dragged.
 #[derive(Debug)]
 pub struct Drag {
     connection: RustConnection,
@@ -52,26 +53,26 @@ pub struct Drag {
 }
 
 impl Drag {
-    /// Drags `path` over the middle of the window that has the focus, until the window takes it.
+    /// Drags `path` over the middle of the focused window until the window accepts it.
     ///
     /// # Errors
-    /// When it never does.
+    /// If the window never accepts it.
     pub async fn over(desktop: &Desktop, path: &Path) -> Outcome<Self> {
         let doing = "drag a file";
-        let failed = |error: &dyn std::fmt::Display| Failure::stage(doing, error);
+        let failed = |error: &dyn std::fmt::Display| Failure::setup(doing, error);
         let target: Window = desktop
             .active_window()?
             .parse()
-            .map_err(|_| Failure::stage(doing, "no window has the focus"))?;
+            .map_err(|_| Failure::setup(doing, "no window has the focus"))?;
         let (connection, screen) =
             x11rb::connect(Some(desktop.display())).map_err(|error| failed(&error))?;
         let root = connection.setup().roots[screen].root;
-        let mut drag = Self::begun(connection, root, target, path).map_err(|e| failed(&e))?;
+        let mut drag = Self::start(connection, root, target, path).map_err(|e| failed(&e))?;
         until(
             "the window takes the file that is dragged over it",
             async || {
-                drag.hear().map_err(|error| failed(&error))?;
-                drag.say(drag.atoms.XdndPosition, position(&drag))
+                drag.process_events().map_err(|error| failed(&error))?;
+                drag.send(drag.atoms.XdndPosition, position(&drag))
                     .map_err(|error| failed(&error))?;
                 Ok(drag.is_accepted.then_some(()))
             },
@@ -80,22 +81,22 @@ impl Drag {
         Ok(drag)
     }
 
-    /// Lets it fall, and waits until the window has it.
+    /// Drops the file, and waits until the window has received it.
     ///
     /// # Errors
-    /// When it never does.
+    /// If the window never receives it.
     pub async fn drop(mut self) -> Outcome {
-        let failed = |error: &dyn std::fmt::Display| Failure::stage("drop a file", error);
-        self.say(self.atoms.XdndDrop, [self.source, 0, CURRENT_TIME, 0, 0])
+        let failed = |error: &dyn std::fmt::Display| Failure::setup("drop a file", error);
+        self.send(self.atoms.XdndDrop, [self.source, 0, CURRENT_TIME, 0, 0])
             .map_err(|error| failed(&error))?;
         until("the window has the file that was dropped", async || {
-            self.hear().map_err(|error| failed(&error))?;
+            self.process_events().map_err(|error| failed(&error))?;
             Ok(self.is_finished.then_some(()))
         })
         .await
     }
 
-    fn begun(
+    fn start(
         connection: RustConnection,
         root: Window,
         target: Window,
@@ -123,11 +124,11 @@ impl Drag {
             is_accepted: false,
             is_finished: false,
         };
-        drag.say(atoms.XdndEnter, [source, VERSION << 24, atoms.URIS, 0, 0])?;
+        drag.send(atoms.XdndEnter, [source, VERSION << 24, atoms.URIS, 0, 0])?;
         Ok(drag)
     }
 
-    fn say(&self, what: Atom, data: [u32; 5]) -> Result<(), Box<dyn std::error::Error>> {
+    fn send(&self, what: Atom, data: [u32; 5]) -> Result<(), Box<dyn std::error::Error>> {
         let data = ClientMessageData::from(data);
         let message = ClientMessageEvent::new(32, self.target, what, data);
         self.connection
@@ -136,8 +137,8 @@ impl Drag {
         Ok(())
     }
 
-    /// Answers whatever the window said and asked.
-    fn hear(&mut self) -> Result<(), Box<dyn std::error::Error>> {
+    /// Processes messages and requests of the window.
+    fn process_events(&mut self) -> Result<(), Box<dyn std::error::Error>> {
         while let Some(event) = self.connection.poll_for_event()? {
             match event {
                 Event::ClientMessage(message) if message.type_ == self.atoms.XdndStatus => {
@@ -146,16 +147,16 @@ impl Drag {
                 Event::ClientMessage(message) if message.type_ == self.atoms.XdndFinished => {
                     self.is_finished = true;
                 }
-                Event::SelectionRequest(request) => self.give(&request)?,
+                Event::SelectionRequest(request) => self.send_file(&request)?,
                 _ => {}
             }
         }
         Ok(())
     }
 
-    fn give(&self, request: &SelectionRequestEvent) -> Result<(), Box<dyn std::error::Error>> {
+    fn send_file(&self, request: &SelectionRequestEvent) -> Result<(), Box<dyn std::error::Error>> {
         let (to, property) = (request.requestor, request.property);
-        let mut given = property;
+        let mut sent_property = property;
         if request.target == self.atoms.URIS {
             let uris = self.uris.as_bytes();
             self.connection.change_property8(
@@ -170,7 +171,7 @@ impl Drag {
             self.connection
                 .change_property32(PropMode::REPLACE, to, property, kind, &all)?;
         } else {
-            given = AtomEnum::NONE.into();
+            sent_property = AtomEnum::NONE.into();
         }
         let answer = SelectionNotifyEvent {
             response_type: SELECTION_NOTIFY_EVENT,
@@ -179,7 +180,7 @@ impl Drag {
             requestor: to,
             selection: request.selection,
             target: request.target,
-            property: given,
+            property: sent_property,
         };
         self.connection
             .send_event(false, to, EventMask::NO_EVENT, answer)?;

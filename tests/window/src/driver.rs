@@ -1,6 +1,6 @@
-//! WebKitWebDriver, through which pages are asked and touched.
+//! WebKitWebDriver, which reads and controls pages.
 //!
-//! It starts the browser or app that it drives, on the same desktop, and the app ends with the
+//! It starts the browser or app that it drives, on the same desktop. The app exits with the
 //! session.
 
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::desktop::Desktop;
 use crate::failure::{Failure, Outcome, until};
 use crate::processes;
 
-/// A running driver; it has one session at a time.
+/// A running driver. It has one session at a time.
 #[derive(Debug)]
 pub struct Driver {
     port: u16,
@@ -23,10 +23,10 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Starts one on a free port of this machine.
+    /// Starts a driver on a free port of this machine.
     ///
     /// # Errors
-    /// When it is not installed or does not come up.
+    /// If it is not installed or does not start.
     pub async fn start(desktop: &mut Desktop) -> Outcome<Self> {
         let doing = "start WebKitWebDriver";
         let free = TcpListener::bind(("127.0.0.1", 0)).await;
@@ -46,10 +46,10 @@ impl Driver {
         Ok(Self { port, pid })
     }
 
-    /// Starts a program and waits until a page of it can be driven.
+    /// Starts a program and waits until one of its pages can be driven.
     ///
     /// # Errors
-    /// When it does not start, or shows no window.
+    /// If it does not start, or shows no window.
     pub async fn open(&self, program: &Path, args: &[&str]) -> Outcome<Client> {
         let options = json!({ "binary": program, "args": args });
         let capabilities = json!({ "webkitgtk:browserOptions": options });
@@ -62,12 +62,12 @@ impl Driver {
         let url = format!("http://127.0.0.1:{}", self.port);
         let connecting = builder.connect(&url);
         match tokio::time::timeout(Duration::from_secs(45), connecting).await {
-            Ok(session) => session.map_err(|error| Failure::stage(doing, error)),
-            Err(_) => Err(Failure::stage(doing, "it showed no window within 45 s")),
+            Ok(session) => session.map_err(|error| Failure::setup(doing, error)),
+            Err(_) => Err(Failure::setup(doing, "it showed no window within 45 s")),
         }
     }
 
-    /// Ends it, as is needed when the program that it drives was killed.
+    /// Stops the driver, which is necessary after its program was killed.
     pub fn stop(self) {
         processes::kill(self.pid);
     }

@@ -1,40 +1,40 @@
-//! What went wrong, and the one way to wait.
+//! The error type, and the only way to wait.
 //!
-//! A probe that fails is a state that is not there yet: pages change while they are asked. When the
-//! time is over the last failure is in the sentence.
+//! A probe that fails counts as a state that is not reached yet, because pages change while they
+//! are read. After the timeout, the error contains the last failure.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-/// How a test, a picture or a measurement ended.
+/// The result of a test, a screenshot or a measurement.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
-/// Why it ended.
+/// An error.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// What should be so is not.
+    /// An expected condition is not true.
     #[error("{0}")]
     Wrong(String),
-    /// A state did not come.
+    /// A state was not reached in time.
     #[error("waited {seconds} s in vain until {what}; last: {last}")]
     TooLate {
         /// Seconds waited.
         seconds: u64,
-        /// The state.
+        /// The expected state.
         what: String,
-        /// What was seen instead.
+        /// The last result of the probe.
         last: String,
     },
-    /// A file or program of the stage.
+    /// A file or program of the test setup failed.
     #[error("could not {doing}: {cause}")]
-    Stage {
-        /// What was tried.
+    Setup {
+        /// The action that failed.
         doing: String,
-        /// What the system said.
+        /// The system's error.
         cause: String,
     },
-    /// The page refused; what the driver said.
+    /// An error of the driver.
     #[error("the page: {0}")]
     Page(String),
 }
@@ -46,21 +46,21 @@ impl From<fantoccini::error::CmdError> for Failure {
 }
 
 impl Failure {
-    /// For what the system refused; `doing` completes "could not …".
-    pub fn stage(doing: impl Into<String>, cause: impl ToString) -> Self {
-        Self::Stage {
+    /// Creates an error of the system; `doing` completes "could not …".
+    pub fn setup(doing: impl Into<String>, cause: impl ToString) -> Self {
+        Self::Setup {
             doing: doing.into(),
             cause: cause.to_string(),
         }
     }
 
-    /// The rest of an error of the stage.
+    /// Returns a function that converts an error of the system.
     pub fn doing<E: ToString>(doing: &str) -> impl FnOnce(E) -> Self + '_ {
-        move |error| Self::stage(doing, error)
+        move |error| Self::setup(doing, error)
     }
 }
 
-/// Fails with the sentence if it is not so.
+/// Fails with this sentence if the condition is false.
 ///
 /// # Errors
 /// [`Failure::Wrong`] with the sentence.
@@ -71,27 +71,27 @@ pub fn check(is_so: bool, sentence: impl FnOnce() -> String) -> Outcome {
     Err(Failure::Wrong(sentence()))
 }
 
-/// The longest that any state may take to come, on a busy machine too.
-const PATIENCE: Duration = Duration::from_secs(45);
+/// The timeout for any state, even on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(45);
 
-/// Asks again and again until the probe finds something; `what` completes "waited in vain until".
+/// Repeats the probe until it returns a value; `what` completes "waited in vain until".
 ///
 /// # Errors
-/// [`Failure::TooLate`] with what the probe saw last.
+/// [`Failure::TooLate`] with the last result of the probe.
 pub async fn until<T>(what: &str, probe: impl AsyncFnMut() -> Outcome<Option<T>>) -> Outcome<T> {
-    until_within(PATIENCE, what, probe).await
+    until_within(TIMEOUT, what, probe).await
 }
 
-/// As [`until`], with another patience.
+/// Like [`until`], with another timeout.
 ///
 /// # Errors
-/// [`Failure::TooLate`] with what the probe saw last.
+/// [`Failure::TooLate`] with the last result of the probe.
 pub async fn until_within<T>(
-    patience: Duration,
+    limit: Duration,
     what: &str,
     mut probe: impl AsyncFnMut() -> Outcome<Option<T>>,
 ) -> Outcome<T> {
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + limit;
     let mut ticks = interval(Duration::from_millis(25));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last = String::from("no answer");
@@ -105,7 +105,7 @@ pub async fn until_within<T>(
         }
         if Instant::now() >= deadline {
             return Err(Failure::TooLate {
-                seconds: patience.as_secs(),
+                seconds: limit.as_secs(),
                 what: what.to_owned(),
                 last,
             });

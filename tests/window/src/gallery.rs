@@ -1,7 +1,7 @@
 //! The gallery of states in WebKitGTK's own browser: pages without the app.
 //!
-//! A small server hands out the built files, for scripts of pages that are opened as files do not
-//! run. It listens on this machine only, and ends with the browser.
+//! A small server delivers the built files, because scripts do not run on pages opened as files. It
+//! listens only on this machine, and stops with the browser.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::driver::Driver;
 use crate::failure::{Failure, Outcome, check, until};
 use crate::programs;
 
-/// The gallery, open.
+/// The open gallery.
 #[derive(Debug)]
 pub struct Gallery {
     client: Client,
@@ -29,7 +29,7 @@ impl Gallery {
     /// Opens the browser on a desktop.
     ///
     /// # Errors
-    /// When the gallery was not built, or the browser does not come up.
+    /// If the gallery was not built, or the browser does not start.
     pub async fn open(desktop: &mut Desktop) -> Outcome<Self> {
         let folder = programs::checkout().join("ui/dist-gallery");
         check(folder.join("gallery.html").is_file(), || {
@@ -51,10 +51,10 @@ impl Gallery {
         })
     }
 
-    /// The names of all states.
+    /// Returns the names of all states.
     ///
     /// # Errors
-    /// When the list is not there.
+    /// If the list does not exist.
     pub fn states(&self) -> Outcome<Vec<String>> {
         let doing = "read the list of states";
         let list = std::fs::read(self.folder.join("gallery-states.json"));
@@ -62,10 +62,10 @@ impl Gallery {
         serde_json::from_slice(&list).map_err(Failure::doing(doing))
     }
 
-    /// Shows a state, and waits until it is drawn and still.
+    /// Shows a state, and waits until it is drawn and its animations have ended.
     ///
     /// # Errors
-    /// When it does not come.
+    /// If the state does not appear.
     pub async fn show(&self, state: &str, look: Look) -> Outcome {
         let look = look.name();
         self.goto(&format!("state={state}&appearance={look}"))
@@ -81,24 +81,26 @@ impl Gallery {
         .await
     }
 
-    /// Starts an answer that streams so many words a second, after so many that are there at once.
+    /// Starts a streamed response with `rate` words per second, after `initial` words that exist at
+    /// once.
     ///
     /// # Errors
-    /// When the page does not load.
-    pub async fn stream(&self, rate: u32, begun: u32) -> Outcome {
-        self.goto(&format!("bench&rate={rate}&begun={begun}")).await
+    /// If the page does not load.
+    pub async fn stream(&self, rate: u32, initial: u32) -> Outcome {
+        self.goto(&format!("bench&rate={rate}&initial={initial}"))
+            .await
     }
 
-    /// How many words of the streamed answer are there.
+    /// Returns the number of words of the streamed response.
     ///
     /// # Errors
-    /// When there is none yet.
+    /// If there is no response yet.
     pub async fn n_words(&self) -> Outcome<u32> {
         let words = self
             .run("return document.documentElement.dataset.words;", vec![])
             .await?;
         let number = words.as_str().and_then(|words| words.parse().ok());
-        number.ok_or_else(|| Failure::Wrong("nothing is streamed yet".into()))
+        number.ok_or_else(|| Failure::Wrong("no response is streaming yet".into()))
     }
 
     async fn goto(&self, query: &str) -> Outcome {
@@ -106,10 +108,10 @@ impl Gallery {
         Ok(self.client.goto(&address).await?)
     }
 
-    /// Makes the page so large inside the browser's window.
+    /// Sets the size of the page inside the browser window.
     ///
     /// # Errors
-    /// When the window does not follow.
+    /// If the window does not get this size.
     pub async fn resize(&self, width: u32, height: u32) -> Outcome {
         until("the page has its size", async || {
             let inner = self.run(INNER, vec![]).await?;
@@ -121,7 +123,7 @@ impl Gallery {
                 return Ok(Some(()));
             }
             let (outer_width, outer_height) = self.client.get_window_size().await?;
-            // Sizes may be of two moments while the window changes.
+            // While the window changes, these sizes may be from different moments.
             let grown = |outer: u64, wanted: u32, inner: u32| {
                 let outer = u32::try_from(outer).unwrap_or(wanted);
                 (outer + wanted).saturating_sub(inner).max(wanted)
@@ -134,23 +136,23 @@ impl Gallery {
         .await
     }
 
-    /// Runs the body of a function in the page.
+    /// Runs a function body in the page.
     ///
     /// # Errors
-    /// When it throws.
+    /// If it throws.
     pub async fn run(&self, body: &str, args: Vec<Value>) -> Outcome<Value> {
         Ok(self.client.execute(body, args).await?)
     }
 
-    /// A picture of the page as PNG.
+    /// Returns a screenshot of the page as PNG.
     ///
     /// # Errors
-    /// When the driver makes none.
+    /// If the driver fails.
     pub async fn picture(&self) -> Outcome<Vec<u8>> {
         Ok(self.client.screenshot().await?)
     }
 
-    /// The browser's window and its pages' processes run on this desktop under these names.
+    /// The process name of the browser's pages.
     pub const PAGE_PROCESS: &str = "WebKitWebProces";
 }
 
@@ -160,7 +162,7 @@ impl Drop for Gallery {
     }
 }
 
-/// Light or dark.
+/// Light or dark appearance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// Light.
@@ -170,7 +172,7 @@ pub enum Look {
 }
 
 impl Look {
-    /// As it is called in addresses and file names.
+    /// Returns the name in URLs and file names.
     pub fn name(self) -> &'static str {
         match self {
             Self::Light => "light",
@@ -181,10 +183,10 @@ impl Look {
 
 const INNER: &str = "return [innerWidth, innerHeight];";
 
-/// Why the page is not in the state that it is called after.
+/// Why the page is not in the state that it should show.
 const WRONG: &str = "return document.documentElement.dataset.wrong ?? null;";
 
-/// The page says so itself, and no motion runs that ends.
+/// The page says that it is ready, and no finite animation is running.
 const IS_STILL: &str = "
 return document.documentElement.dataset.ready === 'yes' &&
   document.getAnimations().every((a) => a.playState !== 'running' ||
@@ -199,7 +201,7 @@ async fn serve(listener: TcpListener, folder: PathBuf) {
     }
 }
 
-/// One request, one file.
+/// Answers one request with one file.
 async fn answer(mut stream: TcpStream, folder: &Path) -> std::io::Result<()> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {

@@ -1,5 +1,5 @@
-//! A hub on this machine for the app under test, with a tiny model in it, and the user's own list
-//! that names it.
+//! A local hub for the app under test with a tiny model, and a user catalog that contains the
+//! model.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -11,21 +11,21 @@ use crate::failure::{Failure, Outcome};
 use crate::models;
 use crate::programs;
 
-/// What the app calls the model.
+/// The model's display name.
 pub const NAME: &str = "Tiny";
 
-/// Its name with how it is packed.
+/// The display name with the quantization.
 pub const FULL_NAME: &str = "Tiny · 4-bit";
 
-/// Its repository.
+/// The model's repository.
 const REPOSITORY: &str = "tests/tiny";
 
-/// What its weights have where faults hit them: one connection fetches that much, so faults come in
-/// their order. Such a model is listed and answers nothing.
-const SHORT_BYTES: u64 = 14_600_000;
+/// The size of the weights in tests with faults. One connection downloads this much, so faults
+/// occur in order. This shortened model is listed but cannot respond.
+const TRUNCATED_BYTES: u64 = 14_600_000;
 
-/// An entry for it, as a user writes one.
-pub const LIST: &str = r#"
+/// A catalog entry as a user would write it.
+pub const CATALOG: &str = r#"
 [[model]]
 id = "tiny"
 name = "Tiny"
@@ -59,25 +59,25 @@ size_bytes = 15_000_000
 unverified = ["size_bytes"]
 "#;
 
-/// A running hub; it ends with this.
+/// A running hub. Dropping it stops the hub.
 #[derive(Debug)]
 pub struct Hub {
     child: Child,
 }
 
 impl Hub {
-    /// Starts a hub with these faults, and has the app ask it: its address is the one that the user
-    /// chose, and its model is in the user's own list.
+    /// Starts a hub with these faults and configures the app for it: sets the hub's address, and
+    /// adds its model to the user's catalog.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// If it does not start.
     pub fn start(desktop: &Desktop, faults: &[&str]) -> Outcome<Self> {
         let folder = desktop.home().join("hub");
         let starter = programs::checkout().join("assets/starter");
         let model = folder.join(REPOSITORY);
         models::copy(&starter, &model).map_err(Failure::doing("fill the hub"))?;
         if faults.iter().any(|fault| fault.starts_with("blob:")) {
-            keep_beginning(&model.join("model.safetensors"), SHORT_BYTES)
+            truncate_tensors(&model.join("model.safetensors"), TRUNCATED_BYTES)
                 .map_err(Failure::doing("shorten the model"))?;
         }
         let mut command = desktop.command(programs::ours("local-hub")?);
@@ -97,28 +97,28 @@ impl Hub {
         let hub = Self { child };
         let address = address.trim();
         if address.is_empty() {
-            return Err(Failure::stage("start the hub", "it ended without a word"));
+            return Err(Failure::setup("start the hub", "it exited without output"));
         }
         let chosen = serde_json::json!({ "endpoint": address });
         let doing = "name the hub to the app";
         fs::create_dir_all(desktop.data()).map_err(Failure::doing(doing))?;
         fs::write(desktop.data().join("hub.json"), chosen.to_string())
             .map_err(Failure::doing(doing))?;
-        write_list(desktop, LIST)?;
+        write_catalog(desktop, CATALOG)?;
         Ok(hub)
     }
 }
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        // It ends with its standard input.
+        // The hub exits when its standard input is closed.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 }
 
-/// Removes the tensors that end beyond the first `most_bytes` of a file's data.
-fn keep_beginning(path: &Path, most_bytes: u64) -> io::Result<()> {
+/// Removes the tensors that end after the first `most_bytes` of a file's data.
+fn truncate_tensors(path: &Path, most_bytes: u64) -> io::Result<()> {
     let bytes = fs::read(path)?;
     let (length, rest) = bytes.split_at(8);
     let length = u64::from_le_bytes(length.try_into().map_err(io::Error::other)?) as usize;
@@ -128,7 +128,7 @@ fn keep_beginning(path: &Path, most_bytes: u64) -> io::Result<()> {
     header.retain(|_, tensor| end(tensor) <= most_bytes);
     let kept = header.values().map(end).max().unwrap_or(0) as usize;
     let mut header = serde_json::to_string(&header)?;
-    // The data begins at a multiple of eight.
+    // The data starts at a multiple of eight.
     while header.len() % 8 != 0 {
         header.push(' ');
     }
@@ -136,11 +136,11 @@ fn keep_beginning(path: &Path, most_bytes: u64) -> io::Result<()> {
     fs::write(path, [&length, header.as_bytes(), &data[..kept]].concat())
 }
 
-/// Writes the user's own list as an editor does: beside it, then in its place.
+/// Writes the user's catalog like an editor: to a new file that replaces the old one.
 ///
 /// # Errors
-/// When the disk refuses.
-pub fn write_list(desktop: &Desktop, text: &str) -> Outcome {
+/// If the disk refuses.
+pub fn write_catalog(desktop: &Desktop, text: &str) -> Outcome {
     let (fresh, list) = (
         desktop.data().join("models.toml.new"),
         desktop.data().join("models.toml"),
@@ -150,7 +150,7 @@ pub fn write_list(desktop: &Desktop, text: &str) -> Outcome {
         .map_err(Failure::doing("write the user's list"))
 }
 
-/// Where the model goes.
+/// Returns the folder of the downloaded model.
 pub fn folder_of(desktop: &Desktop) -> std::path::PathBuf {
     desktop.data().join("models").join(Path::new(REPOSITORY))
 }

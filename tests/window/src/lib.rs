@@ -1,15 +1,16 @@
-//! The app in a real window: its own screen, session bus and window manager, the real programs,
-//! driven from outside as a person would.
+//! Tests of the app in real windows: with a separate screen, session bus and window manager, the
+//! real programs, controlled from outside like a user does.
 //!
-//! The suite, the pictures and the measurements share what is here. The rule: a wait is for a
-//! state and ends with a sentence; nothing waits for a time, and no process outlives its stage.
+//! The test suite, the screenshots and the measurements share this code. Rule: every wait is for a
+//! state and fails with a sentence. Nothing waits for a fixed time, and no process outlives its
+//! test.
 #![cfg(target_os = "linux")]
 
 pub mod app;
+pub mod artifacts;
 pub mod desktop;
 pub mod drag;
 pub mod driver;
-pub mod evidence;
 pub mod failure;
 pub mod gallery;
 pub mod hub;
@@ -20,10 +21,10 @@ pub mod picture;
 pub mod processes;
 pub mod programs;
 pub mod screen;
-pub mod stage;
+pub mod setup;
 
 pub use app::App;
 pub use desktop::Desktop;
 pub use failure::{Failure, Outcome, check, until, until_within};
 pub use page::Page;
-pub use stage::{Stage, on_stage, on_stage_with_tray};
+pub use setup::{TestSetup, run_test, run_test_with_tray};

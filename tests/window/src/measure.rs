@@ -1,7 +1,7 @@
-//! How smooth and how small the app is, in figures: each measurement returns lines for a table.
+//! Measurements of the app's speed and memory. Each returns lines for a table.
 //!
-//! Figures are medians of rounds, with the range. They mean something only on a machine that does
-//! nothing else, with programs that are built for release.
+//! Values are medians of several rounds, with their range. They are meaningful only on an otherwise
+//! idle machine with release builds.
 
 mod decode;
 mod focus;
@@ -34,7 +34,7 @@ impl Figure {
     }
 }
 
-/// The middle, or the mean of the two in the middle; not a number if there is none.
+/// Returns the median, or NaN if there are no values.
 fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -63,13 +63,13 @@ impl fmt::Display for Figure {
     }
 }
 
-/// The measurements by name, in the order in which they run.
+/// The names of the measurements in order.
 pub const NAMES: [&str; 5] = ["start", "memory", "focus", "stream", "decode"];
 
-/// Takes one measurement with so many rounds.
+/// Runs one measurement with `n_rounds` rounds.
 ///
 /// # Errors
-/// When the app or the gallery does not do what is measured.
+/// If the app or the gallery does not do what is measured.
 pub async fn measure(name: &str, n_rounds: usize) -> Outcome<Vec<Figure>> {
     match name {
         "start" => start::measure(n_rounds).await,
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_median_is_the_middle() {
+    fn the_median_is_the_middle_value() {
         assert_eq!(median(&[3.0, 1.0, 2.0]).to_bits(), 2.0_f64.to_bits());
         assert_eq!(median(&[4.0, 1.0]).to_bits(), 2.5_f64.to_bits());
         assert!(median(&[]).is_nan());

@@ -1,4 +1,4 @@
-//! Models to test with, beside the starter: copies of it in the data folder.
+//! Models for tests in addition to the starter: copies of it in the data folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use crate::programs::checkout;
 /// A plain copy of the starter model.
 pub const SECOND: &str = "Second";
 
-/// The starter model, told that nothing ends an answer: what it writes is long enough to be
-/// stopped, killed and watched.
+/// The starter model without an end token: its responses are long enough to be stopped, killed and
+/// observed.
 pub const TALKATIVE: &str = "Talkative";
 
-/// Puts [`SECOND`] and [`TALKATIVE`] into the data folder.
+/// Adds [`SECOND`] and [`TALKATIVE`] to the data folder.
 ///
 /// # Errors
-/// When a file cannot be copied.
+/// If a file cannot be copied.
 pub fn add(desktop: &Desktop) -> Outcome {
     let starter = checkout().join("assets/starter");
     for name in [SECOND, TALKATIVE] {
@@ -44,10 +44,10 @@ pub fn add(desktop: &Desktop) -> Outcome {
     Ok(())
 }
 
-/// Copies a model in its form for MLX only: it writes at a pace at which one can watch.
+/// Copies only the MLX files of a model, which decodes slowly enough to observe.
 ///
 /// # Errors
-/// When a file cannot be copied.
+/// If a file cannot be copied.
 pub fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -66,10 +66,10 @@ fn set_field(file: &Path, field: &str, value: Value) -> std::io::Result<()> {
     fs::write(file, serde_json::to_vec_pretty(&contents)?)
 }
 
-/// Chooses a model in the menu of the chat.
+/// Selects a model in the menu of the chat.
 ///
 /// # Errors
-/// When it is not offered, or is not shown as the chosen one.
+/// If it is not listed, or is not selected afterwards.
 pub async fn choose(chat: &Page, name: &str) -> Outcome {
     chat.click("button", "^Model: |^Choose a model").await?;
     chat.click("menuitemradio|menuitem|option", name).await?;

@@ -1,6 +1,6 @@
-//! A page of the app, asked by what a person or a screen reader knows: roles and names.
+//! A page of the app, accessed like a user or a screen reader does: by roles and names.
 //!
-//! Pages change while they are read, so every question is asked until its answer is there.
+//! Pages change while they are read, so every lookup is repeated until it succeeds.
 
 use fantoccini::elements::Element;
 use fantoccini::wd::WindowHandle;
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use crate::failure::{Failure, Outcome, until};
 
-/// Finds elements by role and name in a page; see the file for what it knows.
+/// Finds elements of a page by role and name; the file documents what it supports.
 const ROLES: &str = include_str!("page/roles.js");
 
-/// The key under which WebDriver hands out an element.
+/// The key of an element in WebDriver's JSON.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// Keys as WebDriver writes them.
+/// Keys in WebDriver's notation.
 pub mod keys {
     /// Enter.
     pub const ENTER: &str = "\u{e007}";
@@ -25,7 +25,7 @@ pub mod keys {
     pub const TAB: &str = "\u{e004}";
 }
 
-/// One page in one window.
+/// A page in a window.
 #[derive(Debug, Clone)]
 pub struct Page {
     client: Client,
@@ -42,23 +42,23 @@ impl Page {
         }
     }
 
-    /// Its name, as `chat`.
+    /// Returns the page's name, such as `chat`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The driver's client, with this page chosen.
+    /// Returns the driver's client, switched to this page.
     pub async fn chosen(&self) -> Outcome<&Client> {
         self.client.switch_to_window(self.handle.clone()).await?;
         Ok(&self.client)
     }
 
-    /// Runs the body of a function in the page. Not held back by the page's content policy.
+    /// Runs a function body in the page. The page's content security policy does not apply.
     pub async fn run(&self, body: &str, args: Vec<Value>) -> Outcome<Value> {
         Ok(self.chosen().await?.execute(body, args).await?)
     }
 
-    /// As [`Page::run`], for a body that calls `done(value)` some time later.
+    /// Like [`Page::run`], for a body that calls `done(value)` later.
     pub async fn run_until_done(&self, body: &str) -> Outcome<Value> {
         let body = format!("const done = arguments[arguments.length - 1];\n{body}");
         Ok(self.chosen().await?.execute_async(&body, vec![]).await?)
@@ -69,17 +69,17 @@ impl Page {
         self.run(&format!("{ROLES}\n{body}"), args).await
     }
 
-    /// The first visible element whose role and name match the regular expressions, the role wholly
-    /// and the name anywhere and in any case; waits for it.
+    /// Waits for the first visible element whose role and name match these regular expressions: the
+    /// whole role, and any part of the name, ignoring case.
     ///
     /// # Errors
-    /// When it does not come.
+    /// If there is none.
     pub async fn by(&self, role: &str, name: &str) -> Outcome<Element> {
         let what = format!("{} shows a {role} named /{name}/", self.name);
         until(&what, async || self.find(role, name).await).await
     }
 
-    /// The same without waiting.
+    /// Like [`Page::by`], without waiting.
     pub async fn find(&self, role: &str, name: &str) -> Outcome<Option<Element>> {
         let body = "return all(arguments[0], arguments[1])[0] ?? null;";
         let found = self.ask(body, vec![json!(role), json!(name)]).await?;
@@ -94,14 +94,14 @@ impl Page {
         Ok(Some(Element::from_element_id(self.client.clone(), id)))
     }
 
-    /// The names of all visible elements of a role, in the order of the page.
+    /// Returns the names of all visible elements with this role, in page order.
     pub async fn names(&self, role: &str) -> Outcome<Vec<String>> {
         let body = "return all(arguments[0], '').map(name);";
         let found = self.ask(body, vec![json!(role)]).await?;
         serde_json::from_value(found).map_err(Failure::doing("read names"))
     }
 
-    /// Waits until no visible element of the role has such a name.
+    /// Waits until no visible element with this role has such a name.
     pub async fn until_gone(&self, role: &str, name: &str) -> Outcome {
         let what = format!("{} shows no {role} named /{name}/", self.name);
         until(&what, async || {
@@ -110,8 +110,8 @@ impl Page {
         .await
     }
 
-    /// Clicks what [`Page::by`] finds, as soon as it stands still: one that is still being moved
-    /// by what comes before it would be missed.
+    /// Clicks the element that [`Page::by`] finds, as soon as it does not move. A moving element
+    /// would be missed.
     pub async fn click(&self, role: &str, name: &str) -> Outcome {
         let what = format!("a {role} named /{name}/ in {} can be clicked", self.name);
         let mut before = None;
@@ -132,33 +132,33 @@ impl Page {
         .await
     }
 
-    /// Types text into what has the focus, as a person does.
+    /// Types text into the focused element, like a user.
     pub async fn type_text(&self, text: &str) -> Outcome {
         let focused = self.chosen().await?.active_element().await?;
         Ok(focused.send_keys(text).await?)
     }
 
-    /// Role and name of what has the focus, as `textbox: Message`.
+    /// Returns role and name of the focused element, such as `textbox: Message`.
     pub async fn focused(&self) -> Outcome<String> {
         let body = "const e = document.activeElement; return e ? `${role(e)}: ${name(e)}` : '';";
         let found = self.ask(body, vec![]).await?;
         Ok(found.as_str().unwrap_or_default().to_owned())
     }
 
-    /// Whether the page's window has the keyboard.
+    /// Returns true if the page's window has the keyboard focus.
     pub async fn has_keyboard(&self) -> Outcome<bool> {
         let found = self.run("return document.hasFocus();", vec![]).await?;
         Ok(found == json!(true))
     }
 
-    /// The text of the first element that matches; `None` if none does.
+    /// Returns the text of the first matching element, if there is one.
     pub async fn text_of(&self, css: &str) -> Outcome<Option<String>> {
         let body = "const e = document.querySelector(arguments[0]); return e && e.innerText;";
         let text = self.run(body, vec![json!(css)]).await?;
         Ok(text.as_str().map(str::to_owned))
     }
 
-    /// The texts of all elements that match.
+    /// Returns the texts of all matching elements.
     pub async fn texts_of(&self, css: &str) -> Outcome<Vec<String>> {
         let body =
             "return [...document.querySelectorAll(arguments[0])].map((e) => e.innerText ?? '');";
@@ -166,13 +166,13 @@ impl Page {
         serde_json::from_value(texts).map_err(Failure::doing("read texts"))
     }
 
-    /// All that the page says.
+    /// Returns the page's whole text.
     pub async fn text(&self) -> Outcome<String> {
         let text = self.run("return document.body.innerText;", vec![]).await?;
         Ok(text.as_str().unwrap_or_default().to_owned())
     }
 
-    /// Waits until the page's text matches a regular expression, whatever the case.
+    /// Waits until the page's text matches a regular expression, ignoring case.
     pub async fn until_says(&self, pattern: &str) -> Outcome<String> {
         let what = format!("{} says /{pattern}/", self.name);
         let body = "const t = document.body.innerText; \
@@ -184,7 +184,7 @@ impl Page {
         .await
     }
 
-    /// The first element that matches a selector; waits for it.
+    /// Waits for the first element that matches a selector.
     pub async fn css(&self, css: &str) -> Outcome<Element> {
         let what = format!("{} has {css}", self.name);
         until(&what, async || {
@@ -194,7 +194,7 @@ impl Page {
         .await
     }
 
-    /// A picture of the page as PNG.
+    /// Returns a screenshot of the page as PNG.
     pub async fn picture(&self) -> Outcome<Vec<u8>> {
         Ok(self.chosen().await?.screenshot().await?)
     }

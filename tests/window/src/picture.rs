@@ -1,4 +1,5 @@
-//! Pictures as small PNG files: a palette of at most 256 colours, as good as the eye sees in windows.
+//! Small PNG files with a palette of at most 256 colors, which is enough for screenshots of
+//! windows.
 
 use std::collections::HashMap;
 
@@ -6,22 +7,22 @@ use color_quant::NeuQuant;
 
 use crate::failure::{Failure, Outcome};
 
-/// Pixels, row by row, each red, green, blue, opacity.
+/// RGBA pixels, row by row.
 #[derive(Debug, Clone)]
 pub struct Picture {
     /// In pixels.
     pub width: u32,
     /// In pixels.
     pub height: u32,
-    /// Four bytes a pixel.
+    /// Four bytes per pixel.
     pub rgba: Vec<u8>,
 }
 
 impl Picture {
-    /// Reads a PNG of eight bits, as drivers send it.
+    /// Reads an 8-bit PNG, as drivers send it.
     ///
     /// # Errors
-    /// When it is none.
+    /// If it is not such a PNG.
     pub fn from_png(bytes: &[u8]) -> Outcome<Self> {
         let doing = "read a picture";
         let mut decoder = png::Decoder::new(std::io::Cursor::new(bytes));
@@ -43,7 +44,7 @@ impl Picture {
             }
             other => {
                 let cause = format!("its pixels are {other:?}");
-                return Err(Failure::stage(doing, cause));
+                return Err(Failure::setup(doing, cause));
             }
         };
         Ok(Self {
@@ -53,7 +54,7 @@ impl Picture {
         })
     }
 
-    /// The part at this place, as far as it is inside.
+    /// Returns a part of the image, limited to its size.
     pub fn part(&self, left: u32, top: u32, width: u32, height: u32) -> Self {
         let left = left.min(self.width);
         let top = top.min(self.height);
@@ -72,10 +73,10 @@ impl Picture {
     }
 }
 
-/// The picture as a PNG with a palette. Exact when it has no more than 256 colours.
+/// Encodes the image as a PNG with a palette. Lossless up to 256 colors.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If encoding fails.
 pub fn small_png(picture: &Picture) -> Outcome<Vec<u8>> {
     let (palette, indices) = with_palette(picture);
     let doing = "write a picture";
@@ -94,36 +95,36 @@ pub fn small_png(picture: &Picture) -> Outcome<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Colours in the order of their first pixel, and a colour's number for each pixel.
+/// Returns the colors in the order of their first pixel, and the color index of each pixel.
 fn with_palette(picture: &Picture) -> (Vec<u8>, Vec<u8>) {
     let mut numbers: HashMap<[u8; 3], u8> = HashMap::new();
     let mut palette = Vec::new();
     let mut indices = Vec::with_capacity(picture.rgba.len() / 4);
     for pixel in picture.rgba.chunks_exact(4) {
-        let colour = [pixel[0], pixel[1], pixel[2]];
+        let color = [pixel[0], pixel[1], pixel[2]];
         let next = u8::try_from(numbers.len()).ok();
-        let number = match (numbers.get(&colour), next) {
+        let number = match (numbers.get(&color), next) {
             (Some(number), _) => *number,
             (None, Some(number)) => {
-                numbers.insert(colour, number);
-                palette.extend(colour);
+                numbers.insert(color, number);
+                palette.extend(color);
                 number
             }
-            (None, None) => return quantised(picture),
+            (None, None) => return quantized(picture),
         };
         indices.push(number);
     }
     (palette, indices)
 }
 
-fn quantised(picture: &Picture) -> (Vec<u8>, Vec<u8>) {
+fn quantized(picture: &Picture) -> (Vec<u8>, Vec<u8>) {
     let network = NeuQuant::new(3, 256, &picture.rgba);
     let mut known: HashMap<[u8; 4], u8> = HashMap::new();
     let pixels = picture.rgba.chunks_exact(4);
     let indices = pixels.map(|pixel| {
-        let colour = [pixel[0], pixel[1], pixel[2], 255];
-        *known.entry(colour).or_insert_with(|| {
-            u8::try_from(network.index_of(&colour)).expect("the palette has 256 colours")
+        let color = [pixel[0], pixel[1], pixel[2], 255];
+        *known.entry(color).or_insert_with(|| {
+            u8::try_from(network.index_of(&color)).expect("the palette has 256 colors")
         })
     });
     let indices = indices.collect();
@@ -160,12 +161,12 @@ mod tests {
         assert_eq!(again.width, picture.width);
         let far = picture.rgba.iter().zip(&again.rgba);
         let total: u32 = far.map(|(a, b)| u32::from(a.abs_diff(*b))).sum();
-        // Ten of 255 a channel: colours spread so widely are the worst case for a palette.
+        // Ten of 255 per channel: such different colors are the worst case for a palette.
         assert!(total / 4096 < 30, "{total}");
     }
 
     #[test]
-    fn a_part_is_what_is_there() {
+    fn a_part_is_limited_to_the_image() {
         let picture = gradient(10);
         let part = picture.part(8, 0, 5, 5);
         assert_eq!((part.width, part.height), (2, 1));

@@ -1,28 +1,29 @@
-//! The processes of a stage, from `/proc`: found by a mark in their environment, measured, ended.
+//! The processes of a test from `/proc`: found by a mark in their environment, measured, and
+//! killed.
 //!
-//! Every program that a stage starts inherits the mark, and so do the programs that those start.
-//! That is how all of them are found at the end, also those whose parents are gone.
+//! Every program that a test starts inherits the mark, as do its child processes. So all of them
+//! can be found at the end, even if their parents have exited.
 
 use std::fs;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The variable that marks them.
+/// The environment variable with the mark.
 pub const MARK: &str = "TRANSOM_TEST_STAGE";
 
-/// A process that runs.
+/// A running process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its id.
+    /// The process id.
     pub pid: i32,
-    /// Its parent's id.
+    /// The parent's process id.
     pub parent: i32,
-    /// Its program's name, at most 15 characters.
+    /// The program's name, at most 15 characters.
     pub name: String,
 }
 
-/// All that carry the mark.
+/// Returns all processes with this mark.
 pub fn with_mark(mark: &str) -> Vec<Process> {
     let wanted = format!("{MARK}={mark}");
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -37,7 +38,7 @@ pub fn with_mark(mark: &str) -> Vec<Process> {
     .collect()
 }
 
-/// The process and all that descend from it.
+/// Returns a process and all its descendants.
 pub fn tree(root: i32, among: &[Process]) -> Vec<Process> {
     let mut found: Vec<Process> = among
         .iter()
@@ -54,7 +55,7 @@ pub fn tree(root: i32, among: &[Process]) -> Vec<Process> {
     found
 }
 
-/// `None` when it is gone, or only waits to be forgotten by its parent.
+/// Returns `None` if the process has exited or is a zombie.
 fn about(pid: i32) -> Option<Process> {
     let fields = Stat::read(pid)?;
     (fields.state != "Z").then_some(Process {
@@ -64,26 +65,26 @@ fn about(pid: i32) -> Option<Process> {
     })
 }
 
-/// Whether it still runs.
+/// Returns true if the process is running.
 pub fn is_alive(pid: i32) -> bool {
     about(pid).is_some()
 }
 
-/// Ends a process at once, as a crash would. One that is gone is no problem.
+/// Kills a process like a crash. Does nothing if it has exited.
 pub fn kill(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = kill_process(pid, Signal::KILL);
     }
 }
 
-/// Asks a process to end, as a logout would.
+/// Asks a process to exit, like a logout.
 pub fn terminate(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = kill_process(pid, Signal::TERM);
     }
 }
 
-/// Bytes of memory that are a process's own share: pages used by several are divided among them.
+/// Returns a process's PSS in bytes: shared pages are divided among their users.
 pub fn pss_bytes(pid: i32) -> Option<u64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
@@ -91,13 +92,13 @@ pub fn pss_bytes(pid: i32) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Processor time that a process has used so far, by user and system.
+/// Returns the CPU time of a process, user and system.
 pub fn cpu_time(pid: i32) -> Option<Duration> {
-    // Linux counts in hundredths of a second for every program, whatever its own clock does.
+    // Linux reports hundredths of a second to every program, whatever its internal clock.
     Stat::read(pid).map(|stat| Duration::from_millis(stat.ticks * 10))
 }
 
-/// What we need of `/proc/…/stat`.
+/// The needed fields of `/proc/…/stat`.
 struct Stat {
     name: String,
     state: String,
@@ -111,7 +112,7 @@ impl Stat {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        // The name stands in brackets and may hold brackets itself.
+        // The name is in parentheses and may contain parentheses itself.
         let (before, after) = text.rsplit_once(')')?;
         let name = before.split_once('(')?.1.to_owned();
         let fields: Vec<&str> = after.split_whitespace().collect();
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_brackets_is_read() {
+    fn a_name_with_parentheses_is_parsed() {
         let text = "42 (a (b) c) S 7 42 42 0 -1 4194304 1 2 3 4 150 50 0 0 20 0 1 0 99\n";
         let stat = Stat::parse(text).unwrap();
         assert_eq!(
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_a_process_with_all_that_descend_from_it() {
+    fn a_tree_is_a_process_with_its_descendants() {
         let process = |pid, parent| Process {
             pid,
             parent,

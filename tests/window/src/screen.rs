@@ -1,7 +1,7 @@
-//! The whole screen as a picture: windows with their frames, panel, open menus.
+//! Captures the whole screen: windows with frames, panel, open menus.
 //!
-//! Xvfb keeps the screen in a file in the format of xwd: a header of big-endian words, a colour
-//! table, then rows of pixels.
+//! Xvfb stores the screen in a file in xwd format: a header of big-endian words, a color table,
+//! then rows of pixels.
 
 use std::fs;
 
@@ -9,14 +9,14 @@ use crate::desktop::Desktop;
 use crate::failure::{Failure, Outcome};
 use crate::picture::Picture;
 
-/// What the screen shows now.
+/// Captures the screen.
 ///
 /// # Errors
-/// When its file is not as expected.
+/// If its file has an unexpected format.
 pub fn capture(desktop: &Desktop) -> Outcome<Picture> {
     let doing = "read the screen";
     let bytes = fs::read(desktop.framebuffer()).map_err(Failure::doing(doing))?;
-    from_xwd(&bytes).ok_or_else(|| Failure::stage(doing, "its file is not as expected"))
+    from_xwd(&bytes).ok_or_else(|| Failure::setup(doing, "its file is not as expected"))
 }
 
 fn from_xwd(bytes: &[u8]) -> Option<Picture> {

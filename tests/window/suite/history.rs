@@ -1,28 +1,28 @@
-//! Finding, naming, pinning and deleting chats.
+//! Searching, renaming, pinning and deleting chats.
 
 use transom_window_tests::page::keys;
-use transom_window_tests::{Failure, Outcome, Page, Stage, check, on_stage, until};
+use transom_window_tests::{Failure, Outcome, Page, TestSetup, check, run_test, until};
 
-use crate::talk::{self, show_history};
+use crate::actions::{self, show_history};
 
-/// Two chats: the newer is shown.
-async fn two_chats(stage: &mut Stage) -> Outcome<Page> {
-    let chat = stage.open().await?;
-    talk::ask_to_the_end(&chat, "What is the capital of France?").await?;
+/// Creates two chats and shows the newer one.
+async fn two_chats(setup: &mut TestSetup) -> Outcome<Page> {
+    let chat = setup.open().await?;
+    actions::ask_to_the_end(&chat, "What is the capital of France?").await?;
     chat.click("button", "^New chat").await?;
-    talk::ask_to_the_end(&chat, "How does a bicycle stay upright?").await?;
+    actions::ask_to_the_end(&chat, "How does a bicycle stay upright?").await?;
     show_history(&chat).await?;
     Ok(chat)
 }
 
 #[tokio::test]
 async fn search_finds_a_chat_by_a_word_in_it() {
-    on_stage("search", async |stage| {
-        let chat = two_chats(stage).await?;
+    run_test("search", async |setup| {
+        let chat = two_chats(setup).await?;
         let search = chat.by("textbox", "^Search$").await?;
         search.send_keys("france").await?;
-        talk::until_listed(&chat, "How does", false).await?;
-        talk::open_from_history(&chat, "What is the capital").await?;
+        actions::until_listed(&chat, "How does", false).await?;
+        actions::open_from_history(&chat, "What is the capital").await?;
         chat.until_says("capital of France").await?;
         show_history(&chat).await?;
         let search = chat.by("textbox", "^Search$").await?;
@@ -35,10 +35,10 @@ async fn search_finds_a_chat_by_a_word_in_it() {
 }
 
 #[tokio::test]
-async fn clearing_the_history_clears_what_was_being_written() {
-    on_stage("clearing_the_history", async |stage| {
-        let chat = stage.open().await?;
-        talk::ask_to_the_end(&chat, "What is the capital of France?").await?;
+async fn clearing_the_history_deletes_drafts() {
+    run_test("clearing_the_history", async |setup| {
+        let chat = setup.open().await?;
+        actions::ask_to_the_end(&chat, "What is the capital of France?").await?;
         let composer = chat.by("textbox", "^Message$").await?;
         composer.send_keys("An unsent secret").await?;
         chat.run("document.activeElement.blur();", vec![]).await?;
@@ -53,8 +53,8 @@ async fn clearing_the_history_clears_what_was_being_written() {
         })
         .await?;
 
-        stage.desktop.follow("transom://settings").await?;
-        let settings = stage.window("settings").await?;
+        setup.desktop.follow("transom://settings").await?;
+        let settings = setup.window("settings").await?;
         settings.click("tab", "^General$").await?;
         settings.click("button", "^Clear History").await?;
         settings.click("button", "^Delete All$").await?;
@@ -62,7 +62,7 @@ async fn clearing_the_history_clears_what_was_being_written() {
         until("the chat is empty, and so is the composer", async || {
             let text = "return document.querySelector('textarea').value;";
             let text = chat.run(text, vec![]).await?;
-            let questions = talk::questions(&chat).await?;
+            let questions = actions::questions(&chat).await?;
             let seen = Failure::Wrong(format!("{questions:?}, {text}"));
             let is_empty = questions.is_empty() && text == "";
             is_empty.then_some(Some(())).ok_or(seen)
@@ -76,22 +76,22 @@ async fn clearing_the_history_clears_what_was_being_written() {
 
 #[tokio::test]
 async fn a_chat_is_renamed_pinned_and_deleted() {
-    on_stage("renamed_pinned_deleted", async |stage| {
-        let chat = two_chats(stage).await?;
+    run_test("renamed_pinned_deleted", async |setup| {
+        let chat = two_chats(setup).await?;
         chat.click("button", "^Actions for .*France").await?;
         chat.click("menuitem", "^Rename").await?;
         let title = chat.by("textbox", "^Chat title").await?;
-        // All of the old title is selected.
+        // The whole old title is selected.
         title.send_keys("Cities").await?;
         title.send_keys(keys::ENTER).await?;
-        talk::until_listed(&chat, "Cities", true).await?;
+        actions::until_listed(&chat, "Cities", true).await?;
 
         chat.click("button", "^Actions for .*Cities").await?;
         chat.click("menuitem", "^Pin").await?;
         chat.until_says("Pinned").await?;
 
-        // All of it is there after a restart.
-        let chat = stage.restart().await?;
+        // Everything is kept after a restart.
+        let chat = setup.restart().await?;
         show_history(&chat).await?;
         chat.until_says("Pinned\\s+Cities").await?;
 
@@ -99,11 +99,11 @@ async fn a_chat_is_renamed_pinned_and_deleted() {
         chat.click("menuitem", "^Delete").await?;
         chat.by("alertdialog", "^Delete “Cities”").await?;
         chat.click("button", "^Delete$").await?;
-        talk::until_listed(&chat, "Cities", false).await?;
-        let chat = stage.restart().await?;
+        actions::until_listed(&chat, "Cities", false).await?;
+        let chat = setup.restart().await?;
         show_history(&chat).await?;
-        talk::until_listed(&chat, "How does", true).await?;
-        talk::until_listed(&chat, "Cities", false).await
+        actions::until_listed(&chat, "How does", true).await?;
+        actions::until_listed(&chat, "Cities", false).await
     })
     .await;
 }

@@ -1,18 +1,18 @@
-//! Choosing a model, and giving its memory back.
+//! Selecting and unloading models.
 
 use transom_window_tests::models;
-use transom_window_tests::{Failure, check, on_stage, until};
+use transom_window_tests::{Failure, check, run_test, until};
 
-use crate::talk;
+use crate::actions;
 
 #[tokio::test]
-async fn another_model_answers_after_it_was_chosen() {
-    on_stage("another_model", async |stage| {
-        models::add(&stage.desktop)?;
-        let chat = stage.open().await?;
-        talk::ask_to_the_end(&chat, "What is the capital of France?").await?;
+async fn a_selected_model_writes_the_next_response() {
+    run_test("another_model", async |setup| {
+        models::add(&setup.desktop)?;
+        let chat = setup.open().await?;
+        actions::ask_to_the_end(&chat, "What is the capital of France?").await?;
         models::choose(&chat, models::SECOND).await?;
-        talk::ask_to_the_end(&chat, "What is the capital of Italy?").await?;
+        actions::ask_to_the_end(&chat, "What is the capital of Italy?").await?;
         chat.by("article", "^Response from Second").await?;
         Ok(())
     })
@@ -20,17 +20,17 @@ async fn another_model_answers_after_it_was_chosen() {
 }
 
 #[tokio::test]
-async fn ejecting_gives_the_memory_back_and_says_so() {
-    on_stage("ejecting", async |stage| {
-        let chat = stage.open().await?;
-        talk::ask_to_the_end(&chat, "What is a haiku?").await?;
-        let engines = stage.app()?.engines(&stage.desktop);
+async fn ejecting_frees_the_memory_and_says_so() {
+    run_test("ejecting", async |setup| {
+        let chat = setup.open().await?;
+        actions::ask_to_the_end(&chat, "What is a haiku?").await?;
+        let engines = setup.app()?.engines(&setup.desktop);
         check(engines.len() == 1, || format!("no engine: {engines:?}"))?;
         chat.click("button", "^Model: ").await?;
         chat.click("menuitem", "^Eject").await?;
         chat.until_says(r"Unloaded · \d[\d.,]*\s?.B freed").await?;
         until("the engine's process is gone", async || {
-            let engines = stage.app()?.engines(&stage.desktop);
+            let engines = setup.app()?.engines(&setup.desktop);
             let left = Failure::Wrong(format!("{engines:?}"));
             engines.is_empty().then_some(Some(())).ok_or(left)
         })

@@ -1,32 +1,32 @@
-//! The quick prompt: a key anywhere, an answer in place, and back to where one was.
+//! The quick prompt: opened by a shortcut, responds in place, and restores the focus.
 
 use transom_window_tests::page::keys;
-use transom_window_tests::{Failure, Outcome, Page, Stage, check, on_stage, until};
+use transom_window_tests::{Failure, Outcome, Page, TestSetup, check, run_test, until};
 use transom_window_tests::{models, processes};
 
-use crate::talk;
+use crate::actions;
 
-/// The shortcut of the quick prompt where Option-Space is not usual.
+/// The quick prompt's default shortcut on Linux.
 const HOTKEY: &str = "ctrl+space";
 
-/// Another program with a window that has the focus; returns the window.
-async fn other_program(stage: &mut Stage) -> Outcome<String> {
-    let before = stage.desktop.active_window()?;
-    let program = stage.desktop.command("xev");
-    stage
+/// Starts another program with a focused window, and returns the window.
+async fn other_program(setup: &mut TestSetup) -> Outcome<String> {
+    let before = setup.desktop.active_window()?;
+    let program = setup.desktop.command("xev");
+    setup
         .desktop
         .start_child(program, "start another program")?;
     until("another program has the focus", async || {
-        let now = stage.desktop.active_window()?;
+        let now = setup.desktop.active_window()?;
         Ok((!now.is_empty() && now != before).then_some(now))
     })
     .await
 }
 
 /// Presses the shortcut and waits for the prompt.
-async fn open_prompt(stage: &Stage) -> Outcome<Page> {
-    stage.desktop.press(HOTKEY)?;
-    let prompt = stage.window("prompt").await?;
+async fn open_prompt(setup: &TestSetup) -> Outcome<Page> {
+    setup.desktop.press(HOTKEY)?;
+    let prompt = setup.window("prompt").await?;
     until("the prompt takes keys", async || {
         let focused = prompt.focused().await?;
         let is_ready = focused.starts_with("textbox") && prompt.has_keyboard().await?;
@@ -36,23 +36,23 @@ async fn open_prompt(stage: &Stage) -> Outcome<Page> {
     Ok(prompt)
 }
 
-async fn until_hidden(stage: &Stage, page: &Page) -> Outcome {
+async fn until_hidden(setup: &TestSetup, page: &Page) -> Outcome {
     until("the window is hidden", async || {
         let shown = page.run("return document.visibilityState;", vec![]).await?;
-        let seen = Failure::Wrong(format!("{shown}, {}", stage.desktop.active_window()?));
+        let seen = Failure::Wrong(format!("{shown}, {}", setup.desktop.active_window()?));
         (shown == "hidden").then_some(Some(())).ok_or(seen)
     })
     .await
 }
 
 #[tokio::test]
-async fn a_real_key_opens_the_quick_prompt_and_it_answers_in_place() {
-    on_stage("quick_prompt_answers", async |stage| {
-        let chat = stage.open().await?;
-        other_program(stage).await?;
-        // Whoever goes on in another program is done with the chat.
-        until_hidden(stage, &chat).await?;
-        let prompt = open_prompt(stage).await?;
+async fn a_real_key_opens_the_quick_prompt_which_responds_in_place() {
+    run_test("quick_prompt_answers", async |setup| {
+        let chat = setup.open().await?;
+        other_program(setup).await?;
+        // Using another program hides the chat.
+        until_hidden(setup, &chat).await?;
+        let prompt = open_prompt(setup).await?;
         prompt.type_text("What is the capital of France?").await?;
         prompt.type_text(keys::ENTER).await?;
         prompt.until_says("Paris|capital of France is").await?;
@@ -61,7 +61,7 @@ async fn a_real_key_opens_the_quick_prompt_and_it_answers_in_place() {
     .await;
 }
 
-/// Points from the upper to the lower edge of a window's page.
+/// Returns the height of a window's page in points.
 async fn height(page: &Page) -> Outcome<f64> {
     let height = page.run("return window.innerHeight;", vec![]).await?;
     let wrong = || Failure::Wrong(format!("{height} is no height"));
@@ -69,11 +69,11 @@ async fn height(page: &Page) -> Outcome<f64> {
 }
 
 #[tokio::test]
-async fn the_quick_prompt_is_as_high_as_what_it_shows() {
-    on_stage("quick_prompt_height", async |stage| {
-        stage.open().await?;
-        other_program(stage).await?;
-        let prompt = open_prompt(stage).await?;
+async fn the_quick_prompt_fits_its_content() {
+    run_test("quick_prompt_height", async |setup| {
+        setup.open().await?;
+        other_program(setup).await?;
+        let prompt = open_prompt(setup).await?;
         let is_whole = async || {
             let script = "const part = document.querySelector('.view, .rest, .list');
                 return part.firstElementChild.offsetHeight - part.clientHeight;";
@@ -97,18 +97,19 @@ async fn the_quick_prompt_is_as_high_as_what_it_shows() {
 }
 
 #[tokio::test]
-async fn the_quick_prompt_hands_off_to_the_chat() {
-    on_stage("quick_prompt_hands_off", async |stage| {
-        let chat = stage.open().await?;
-        other_program(stage).await?;
-        let prompt = open_prompt(stage).await?;
+async fn the_quick_prompt_continues_in_the_chat() {
+    run_test("quick_prompt_hands_off", async |setup| {
+        let chat = setup.open().await?;
+        other_program(setup).await?;
+        let prompt = open_prompt(setup).await?;
         prompt.type_text("What is the capital of France?").await?;
         prompt.type_text(keys::ENTER).await?;
         prompt.until_says("Paris|capital of France is").await?;
-        // By key: the driver's click waits for the next frame of a page that is hidden by it.
-        stage.desktop.press("ctrl+Return")?;
+        // By key, because the driver's click waits for the next frame of a page that the click
+        // hides.
+        setup.desktop.press("ctrl+Return")?;
         until("the chat shows the exchange", async || {
-            let questions = talk::questions(&chat).await?;
+            let questions = actions::questions(&chat).await?;
             let seen = Failure::Wrong(format!("{questions:?}"));
             let is_shown = questions == ["What is the capital of France?"];
             is_shown.then_some(Some(())).ok_or(seen)
@@ -118,19 +119,19 @@ async fn the_quick_prompt_hands_off_to_the_chat() {
             Ok(chat.has_keyboard().await?.then_some(()))
         })
         .await?;
-        until_hidden(stage, &prompt).await
+        until_hidden(setup, &prompt).await
     })
     .await;
 }
 
 #[tokio::test]
-async fn trying_again_in_the_quick_prompt_asks_no_second_time() {
-    on_stage("quick_prompt_tries_again", async |stage| {
-        models::add(&stage.desktop)?;
-        let chat = stage.open().await?;
+async fn a_retry_in_the_quick_prompt_stores_the_question_once() {
+    run_test("quick_prompt_tries_again", async |setup| {
+        models::add(&setup.desktop)?;
+        let chat = setup.open().await?;
         models::choose(&chat, models::TALKATIVE).await?;
-        other_program(stage).await?;
-        let prompt = open_prompt(stage).await?;
+        other_program(setup).await?;
+        let prompt = open_prompt(setup).await?;
         prompt.type_text("Tell me a story.").await?;
         prompt.type_text(keys::ENTER).await?;
         let answer = "return document.querySelector('.view .prose')?.innerText.length ?? 0;";
@@ -138,8 +139,8 @@ async fn trying_again_in_the_quick_prompt_asks_no_second_time() {
             let written = prompt.run(answer, vec![]).await?.as_u64();
             Ok(written.is_some_and(|written| written > 20).then_some(()))
         };
-        until("an answer is written", is_written).await?;
-        for engine in stage.app()?.engines(&stage.desktop) {
+        until("a response is written", is_written).await?;
+        for engine in setup.app()?.engines(&setup.desktop) {
             processes::kill(engine.pid);
         }
         prompt.until_says("The model stopped unexpectedly").await?;
@@ -150,12 +151,12 @@ async fn trying_again_in_the_quick_prompt_asks_no_second_time() {
         })
         .await?;
         until("another answer is written", is_written).await?;
-        stage.desktop.press("ctrl+period")?;
+        setup.desktop.press("ctrl+period")?;
         prompt.by("button", "^Copy").await?;
 
-        stage.desktop.press("ctrl+Return")?;
+        setup.desktop.press("ctrl+Return")?;
         chat.until_says("2 ?(/|of) ?2").await?;
-        let questions = talk::questions(&chat).await?;
+        let questions = actions::questions(&chat).await?;
         check(questions == ["Tell me a story."], || {
             format!("these questions are stored: {questions:?}")
         })
@@ -164,34 +165,34 @@ async fn trying_again_in_the_quick_prompt_asks_no_second_time() {
 }
 
 #[tokio::test]
-async fn the_quick_prompt_shows_its_exchange_again() {
-    on_stage("quick_prompt_shows_again", async |stage| {
-        stage.open().await?;
-        let other = other_program(stage).await?;
-        let prompt = open_prompt(stage).await?;
+async fn the_quick_prompt_shows_its_last_exchange_again() {
+    run_test("quick_prompt_shows_again", async |setup| {
+        setup.open().await?;
+        let other = other_program(setup).await?;
+        let prompt = open_prompt(setup).await?;
         prompt.type_text("What is the capital of France?").await?;
         prompt.type_text(keys::ENTER).await?;
         prompt.until_says("Paris|capital of France is").await?;
         prompt.by("button", "^Copy").await?;
-        stage.desktop.press("Escape")?;
+        setup.desktop.press("Escape")?;
         until("the other program has the focus again", async || {
-            let now = stage.desktop.active_window()?;
+            let now = setup.desktop.active_window()?;
             (now == other)
                 .then_some(Some(()))
                 .ok_or(Failure::Wrong(now))
         })
         .await?;
-        until_hidden(stage, &prompt).await?;
-        let prompt = open_prompt(stage).await?;
+        until_hidden(setup, &prompt).await?;
+        let prompt = open_prompt(setup).await?;
         prompt.until_says("Paris|capital of France is").await?;
         prompt.type_text("And of Italy?").await?;
         prompt.type_text(keys::ENTER).await?;
         prompt.until_says("And of Italy").await?;
         prompt.by("button", "^Copy").await?;
-        stage.desktop.press("ctrl+Return")?;
-        let chat = stage.window("chat").await?;
+        setup.desktop.press("ctrl+Return")?;
+        let chat = setup.window("chat").await?;
         until("both questions are in one chat", async || {
-            let questions = talk::questions(&chat).await?;
+            let questions = actions::questions(&chat).await?;
             let is_both = questions == ["What is the capital of France?", "And of Italy?"];
             let seen = Failure::Wrong(format!("{questions:?}"));
             is_both.then_some(Some(())).ok_or(seen)
@@ -202,29 +203,29 @@ async fn the_quick_prompt_shows_its_exchange_again() {
 }
 
 #[tokio::test]
-async fn escape_gives_the_focus_back_to_the_window_that_had_it() {
-    on_stage("escape_gives_back", async |stage| {
-        stage.open().await?;
-        let other = other_program(stage).await?;
+async fn escape_returns_the_focus_to_the_previous_window() {
+    run_test("escape_gives_back", async |setup| {
+        setup.open().await?;
+        let other = other_program(setup).await?;
         for _ in 0..3 {
-            let prompt = open_prompt(stage).await?;
+            let prompt = open_prompt(setup).await?;
             until(
                 "the prompt has the focus as well as the keyboard",
                 async || {
-                    let now = stage.desktop.active_window()?;
+                    let now = setup.desktop.active_window()?;
                     Ok((now != other).then_some(()))
                 },
             )
             .await?;
-            stage.desktop.press("Escape")?;
+            setup.desktop.press("Escape")?;
             until("the other program has the focus again", async || {
-                let now = stage.desktop.active_window()?;
+                let now = setup.desktop.active_window()?;
                 (now == other)
                     .then_some(Some(()))
                     .ok_or(Failure::Wrong(now))
             })
             .await?;
-            until_hidden(stage, &prompt).await?;
+            until_hidden(setup, &prompt).await?;
         }
         Ok(())
     })
@@ -232,16 +233,16 @@ async fn escape_gives_the_focus_back_to_the_window_that_had_it() {
 }
 
 #[tokio::test]
-async fn beside_a_pinned_chat_escape_gives_the_focus_back_too() {
-    on_stage("escape_beside_a_pinned_chat", async |stage| {
-        let chat = stage.open().await?;
+async fn escape_returns_the_focus_next_to_a_pinned_chat() {
+    run_test("escape_beside_a_pinned_chat", async |setup| {
+        let chat = setup.open().await?;
         chat.click("button", "^Pin window").await?;
-        let other = other_program(stage).await?;
-        let prompt = open_prompt(stage).await?;
-        stage.desktop.press("Escape")?;
-        until_hidden(stage, &prompt).await?;
+        let other = other_program(setup).await?;
+        let prompt = open_prompt(setup).await?;
+        setup.desktop.press("Escape")?;
+        until_hidden(setup, &prompt).await?;
         until("the other program has the focus again", async || {
-            let now = stage.desktop.active_window()?;
+            let now = setup.desktop.active_window()?;
             (now == other)
                 .then_some(Some(()))
                 .ok_or(Failure::Wrong(now))

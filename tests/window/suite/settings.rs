@@ -1,14 +1,14 @@
-//! Settings: how one comes there, and that they are kept.
+//! Opening settings, and keeping them.
 
 use serde_json::json;
-use transom_window_tests::{Failure, on_stage, until};
+use transom_window_tests::{Failure, run_test, until};
 
 #[tokio::test]
 async fn settings_survive_a_restart() {
-    on_stage("settings_survive", async |stage| {
-        let chat = stage.open().await?;
-        stage.desktop.follow("transom://settings").await?;
-        let settings = stage.window("settings").await?;
+    run_test("settings_survive", async |setup| {
+        let chat = setup.open().await?;
+        setup.desktop.follow("transom://settings").await?;
+        let settings = setup.window("settings").await?;
         settings.click("tab", "^General").await?;
         settings.click("radio", "^Dark").await?;
         for page in [&settings, &chat] {
@@ -24,7 +24,7 @@ async fn settings_survive_a_restart() {
             })
             .await?;
         }
-        let chat = stage.restart().await?;
+        let chat = setup.restart().await?;
         until("it is dark after a restart", async || {
             let scheme = chat
                 .run(
@@ -41,10 +41,10 @@ async fn settings_survive_a_restart() {
 
 #[tokio::test]
 async fn a_deep_link_opens_the_settings() {
-    on_stage("a_deep_link", async |stage| {
-        stage.open().await?;
-        stage.desktop.follow("transom://settings").await?;
-        let settings = stage.window("settings").await?;
+    run_test("a_deep_link", async |setup| {
+        setup.open().await?;
+        setup.desktop.follow("transom://settings").await?;
+        let settings = setup.window("settings").await?;
         settings.by("tab", "^Performance").await?;
         until("the settings have the keyboard", async || {
             Ok(settings.has_keyboard().await?.then_some(()))

@@ -1,6 +1,6 @@
 /**
- * A text area that is as high as its text, up to a limit; then it scrolls. It is measured again
- * when its width changes: a page that is drawn before its window was ever seen has next to none.
+ * Sizes a text area to its text, up to a limit; then it scrolls. Measures again when the width
+ * changes, because a page that is drawn before its window was shown has almost no width.
  */
 export function autosize(text: () => string, most: number): (area: HTMLTextAreaElement) => () => void {
   return (area) => {
@@ -10,7 +10,7 @@ export function autosize(text: () => string, most: number): (area: HTMLTextAreaE
       width = area.clientWidth;
       area.style.height = "auto";
       area.style.overflowY = "hidden";
-      // One empty line is as high as the style says, whatever can be measured yet.
+      // One empty line has the height of the style, whatever can be measured yet.
       if (area.value === "") return;
       const { scrollHeight } = area;
       area.style.height = `${Math.min(scrollHeight, most)}px`;
@@ -25,7 +25,7 @@ export function autosize(text: () => string, most: number): (area: HTMLTextAreaE
       if (area.clientWidth !== width) fit();
     });
     widths.observe(area);
-    // A window that is shown gives its field the focus.
+    // Focuses the field when the window is shown.
     area.addEventListener("focus", fit);
     return () => {
       widths.disconnect();

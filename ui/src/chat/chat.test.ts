@@ -3,7 +3,7 @@ import { tick, unmount } from "svelte";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { useIpc } from "../ipc";
 import { FakeIpc, pieces } from "../ipc/fake";
-import { trouble } from "../ipc/fake/catalogue";
+import { hubError } from "../ipc/fake/catalog";
 import * as defaults from "../ipc/fake/defaults";
 import { GB } from "../ipc/fake/defaults";
 import { blocks } from "../ipc/fake/text";
@@ -32,7 +32,7 @@ afterEach(async () => {
   composer.forgetAll();
   app.notices = [];
   app.status = null;
-  announcer.said = [];
+  announcer.announcements = [];
   await unmount(chat);
   target.remove();
 });
@@ -62,7 +62,7 @@ async function ask(text: string) {
 }
 
 describe("the chat", () => {
-  it("asks with Enter, shows the answer as it grows, and ends it", async () => {
+  it("sends on Enter, streams the response, and ends it", async () => {
     await open();
     await ask("Hello?");
     expect(field().value).toBe("");
@@ -77,7 +77,7 @@ describe("the chat", () => {
     expect(screen.getByText("First part.", { selector: ".prose p" })).toBe(first);
   });
 
-  it("does not take an Enter that chooses characters", async () => {
+  it("ignores an Enter that ends an IME composition", async () => {
     await open();
     await fireEvent.input(field(), { target: { value: "にほん" } });
     await fireEvent.keyDown(field(), { key: "Enter", isComposing: true });
@@ -87,7 +87,7 @@ describe("the chat", () => {
     expect(called("ask")).toHaveLength(0);
   });
 
-  it("stops with a key and with the button, and keeps what was written", async () => {
+  it("stops with a key and with the button, and keeps the text", async () => {
     await open();
     await ask("Go on");
     ipc.player().write(1);
@@ -100,7 +100,7 @@ describe("the chat", () => {
     await waitFor(() => expect(called("stop")).toHaveLength(2));
   });
 
-  it("hides with Escape and lets the answer go on", async () => {
+  it("hides on Escape while the response continues", async () => {
     await open();
     await ask("Go on");
     ipc.player().write(1);
@@ -109,7 +109,7 @@ describe("the chat", () => {
     expect(called("stop")).toHaveLength(0);
   });
 
-  it("puts a question back that could not be asked, and says why", async () => {
+  it("restores a question that was refused, and says why", async () => {
     await open();
     ipc.refuse("ask", { code: "storage", reason: "transom.db: the disk is full" });
     await fireEvent.input(field(), { target: { value: "Keep me" } });
@@ -118,7 +118,7 @@ describe("the chat", () => {
     expect(field().value).toBe("Keep me");
   });
 
-  it("edits the last message with the up key, and Escape leaves it", async () => {
+  it("edits the last message with the up key, and Escape cancels", async () => {
     await openWith(["What?", "That."]);
     await fireEvent.keyDown(field(), { key: "ArrowUp" });
     const edit = await screen.findByLabelText<HTMLTextAreaElement>("Edit your message");
@@ -133,7 +133,7 @@ describe("the chat", () => {
     await screen.findByText("Which?", { selector: ".bubble" });
   });
 
-  it("answers again and goes between the versions", async () => {
+  it("regenerates and switches between the versions", async () => {
     await openWith(["What?", "That."]);
     await fireEvent.click(screen.getByLabelText("Regenerate"));
     await waitFor(() => expect(called("regenerate")).toHaveLength(1));
@@ -145,7 +145,7 @@ describe("the chat", () => {
     await screen.findByText("1/2");
   });
 
-  it("offers what a model that is too large leaves to do", async () => {
+  it("offers actions for a model that is too large", async () => {
     await openWith(["What?", { text: "", ending: { ending: "failed", failure: { code: "too_large",
       need_bytes: 12 * 2 ** 30, budget_bytes: 8 * 2 ** 30, context_that_fits: 4096 } } }]);
     screen.getByText("The model needs 12 GB, and 8 GB is available.");
@@ -153,7 +153,7 @@ describe("the chat", () => {
     expect(called("regenerate")[0]?.values[1]).toBe(true);
   });
 
-  it("shortens the context of a model that is too large, and tries again", async () => {
+  it("shortens the context of a model that is too large, and retries", async () => {
     await openWith(["What?", { text: "", ending: { ending: "failed", failure: { code: "too_large",
       need_bytes: 12 * 2 ** 30, budget_bytes: 8 * 2 ** 30, context_that_fits: 4096 } } }]);
     await fireEvent.click(screen.getByText("Use 4,096-Token Context"));
@@ -162,7 +162,7 @@ describe("the chat", () => {
       { models: { "/models/Qwen3-4B-4bit": { context_length: 4096 } } });
   });
 
-  it("shows where a link goes before it opens it", async () => {
+  it("shows the target of a link before opening it", async () => {
     await openWith(["Where?", "See [the page](https://example.org/a?b=c)."]);
     await fireEvent.click(screen.getByText("the page"));
     expect(ipc.opened).toEqual([]);
@@ -172,7 +172,7 @@ describe("the chat", () => {
     expect(ipc.opened).toEqual(["https://example.org/a?b=c"]);
   });
 
-  it("copies code as it is, and says so", async () => {
+  it("copies code unchanged, and says so", async () => {
     const html = '<figure class="code"><figcaption><span class="language">rust</span><button class="copy"></button></figcaption><pre><code>a &lt; <span class="hl-number">1</span>\n</code></pre></figure>';
     await openWith(["Code?", { text: "x", blocks: [{ is_inside: false, html }] }]);
     await fireEvent.click(screen.getByLabelText("Copy code"));
@@ -180,7 +180,7 @@ describe("the chat", () => {
     await screen.findByText("Copied", { selector: "button" });
   });
 
-  it("takes a long pasted text along as an attachment that can be removed", async () => {
+  it("turns a long pasted text into an attachment that can be removed", async () => {
     await open();
     const text = "A long page. ".repeat(300);
     const clipboardData = { getData: () => text };
@@ -193,7 +193,7 @@ describe("the chat", () => {
     expect(called("ask")[0]?.values[2]).toBe(text);
   });
 
-  it("calls a saved prompt by a slash", async () => {
+  it("inserts a saved prompt with a slash", async () => {
     await open();
     await fireEvent.input(field(), { target: { value: "/fi" } });
     expect(screen.getAllByRole("option")).toHaveLength(1);
@@ -203,7 +203,7 @@ describe("the chat", () => {
     expect(called("ask")[0]?.values[1]).toMatch(/^Correct the spelling[\s\S]*teh cat$/);
   });
 
-  it("closes the history when the window is made too narrow for both", async () => {
+  it("closes the history when the window becomes too narrow for both", async () => {
     innerWidth = 1000;
     await open();
     expect(screen.getByLabelText("Hide history")).toBeTruthy();
@@ -212,7 +212,7 @@ describe("the chat", () => {
     await waitFor(() => expect(screen.getByLabelText("Show history")).toBeTruthy());
   });
 
-  it("finds, renames, pins and really deletes in the history", async () => {
+  it("searches, renames, pins and deletes in the history", async () => {
     const id = await openWith(["What?", "That."]);
     await fireEvent.click(screen.getByLabelText("Show history"));
     const row = await screen.findByLabelText("Actions for “A talk”");
@@ -228,7 +228,7 @@ describe("the chat", () => {
     await waitFor(() => expect(screen.queryAllByRole("article")).toHaveLength(0));
   });
 
-  it("stays where it is read when it is read again, and goes to the end when it is asked to", async () => {
+  it("keeps the scroll position on a refresh, and jumps to the end on request", async () => {
     const { id } = ipc.addConversation("Long", Array.from({ length: 40 }, (_, index) => `Message ${index}`));
     await open();
     chat.open(id);
@@ -240,7 +240,7 @@ describe("the chat", () => {
       await fireEvent.scroll(view);
     }
     const before = called("openConversation").length;
-    ipc.tell({ news: "conversations" });
+    ipc.emit({ event: "conversations" });
     await waitFor(() => expect(called("openConversation").length).toBeGreaterThan(before));
     await new Promise((done) => setTimeout(done));
     await tick();
@@ -249,7 +249,7 @@ describe("the chat", () => {
     await waitFor(() => expect(view.scrollTop).toBe(4000));
   });
 
-  it("sends nothing to the chat that is left while another one comes", async () => {
+  it("sends nothing to the previous chat while another one loads", async () => {
     const other = ipc.addConversation("Other", ["x", "y"]);
     await openWith(["What?", "That."]);
     await fireEvent.input(field(), { target: { value: "For the first" } });
@@ -285,7 +285,7 @@ describe("the chat", () => {
     await waitFor(() => expect(called("ask")[0]?.values.slice(0, 2)).toEqual([id, "For the first"]));
   });
 
-  it("forgets the draft of the open chat when it is deleted", async () => {
+  it("deletes the draft of a deleted chat", async () => {
     const id = await openWith(["What?", "That."]);
     await fireEvent.input(field(), { target: { value: "A secret draft" } });
     composer.attach("A secret page");
@@ -298,30 +298,30 @@ describe("the chat", () => {
     await waitFor(() => expect(field().value).toBe(""));
     expect(localStorage.getItem("transom.drafts")).not.toContain("secret");
     await fireEvent.input(field(), { target: { value: "For a new chat" } });
-    composer.keep();
+    composer.save();
     expect(JSON.parse(localStorage.getItem("transom.drafts")!)).toEqual(
       [["new", { text: "For a new chat", attachment: "" }]]);
   });
 
-  it("forgets every draft when the history is cleared", async () => {
+  it("deletes all drafts when the history is cleared", async () => {
     await openWith(["What?", "That."]);
     await fireEvent.input(field(), { target: { value: "A secret draft" } });
-    composer.keep();
+    composer.save();
     await ipc.clearHistory();
     await waitFor(() => expect(field().value).toBe(""));
     await waitFor(() => expect(screen.queryAllByRole("article")).toHaveLength(0));
-    composer.keep();
+    composer.save();
     expect(localStorage.getItem("transom.drafts")).toBe("[]");
   });
 
-  it("puts the text of a link below what is being written", async () => {
+  it("appends the text of a link to the draft", async () => {
     await open();
     await fireEvent.input(field(), { target: { value: "Half a thought" } });
-    ipc.tell({ news: "compose", text: "From a page" });
+    ipc.emit({ event: "compose", text: "From a page" });
     await waitFor(() => expect(field().value).toBe("Half a thought\n\nFrom a page"));
   });
 
-  it("warns of a prompt that does not exist, and sends the line at the second Enter", async () => {
+  it("warns about an unknown prompt, and sends the line at the second Enter", async () => {
     await open();
     await fireEvent.input(field(), { target: { value: "/sumary this" } });
     await fireEvent.keyDown(field(), { key: "Enter" });
@@ -340,7 +340,7 @@ describe("the chat", () => {
     await screen.findByRole("dialog");
   });
 
-  it("has the focus in the composer when the welcome is left, also when the disk refuses", async () => {
+  it("focuses the composer after the welcome, even if the disk refuses", async () => {
     ipc.setSettings({ general: { ...(await ipc.settings()).general, was_welcomed: false } });
     ipc.refuse("updateSettings", { code: "storage", reason: "full" });
     await open();
@@ -351,17 +351,17 @@ describe("the chat", () => {
 
   it("keeps a failed download when its note is dismissed", async () => {
     await open();
-    ipc.shop.install("qwen3-8b@4-bit");
-    ipc.shop.come(1, 0.9);
-    ipc.shop.fail(1, trouble("unreachable", "no network", { host: "huggingface.co" }));
+    ipc.downloadQueue.install("qwen3-8b@4-bit");
+    ipc.downloadQueue.come(1, 0.9);
+    ipc.downloadQueue.fail(1, hubError("unreachable", "no network", { host: "huggingface.co" }));
     await screen.findByText(/Can’t download/);
     await fireEvent.click(screen.getByLabelText("Dismiss"));
     await waitFor(() => expect(screen.queryByText(/Can’t download/)).toBeNull());
     expect(called("changeDownload")).toEqual([]);
-    expect(ipc.shop.downloads).toHaveLength(1);
+    expect(ipc.downloadQueue.downloads).toHaveLength(1);
   });
 
-  it("shortens the context of no other model than the one that failed", async () => {
+  it("shortens only the context of the model that failed", async () => {
     const failure = { code: "too_large", need_bytes: 12 * 2 ** 30, budget_bytes: 8 * 2 ** 30,
       context_that_fits: 4096 } as const;
     await openWith(["What?", { text: "", model: "Mistral Small 24B", ending: { ending: "failed", failure } }]);
@@ -371,7 +371,7 @@ describe("the chat", () => {
     expect(called("updateSettings")).toEqual([]);
   });
 
-  it("shows no green light beside a model that is not the loaded one", async () => {
+  it("shows no green dot next to a model that is not loaded", async () => {
     await open();
     const light = () => document.querySelector("[data-model-menu] .light")!;
     await waitFor(() => expect(light().classList).toContain("on"));
@@ -380,7 +380,7 @@ describe("the chat", () => {
     await waitFor(() => expect(light().classList).not.toContain("on"));
   });
 
-  it("says the same need as Settings", async () => {
+  it("shows the same memory need as Settings", async () => {
     const fit = { ...defaults.fit(ipc.shown[0]!, defaults.modelSettings()), fits: false,
       context_that_fits: null, weight_bytes: 4 * GB, kv_cache_bytes: 2 * GB, headroom_bytes: GB,
       draft_bytes: 3 * GB, prefix_bytes: 2 * GB, budget_bytes: 8 * GB };
@@ -390,7 +390,7 @@ describe("the chat", () => {
     await screen.findAllByText(/Too large: needs 12 GB, 8 GB available/);
   });
 
-  it("speaks finished paragraphs, not words", async () => {
+  it("announces finished paragraphs, not words", async () => {
     await open();
     await ask("Hello?");
     const log = screen.getByRole("log");
@@ -401,7 +401,7 @@ describe("the chat", () => {
     await waitFor(() => expect(log.textContent).toContain("First part."));
   });
 
-  it("draws of five thousand messages only those near the view", async () => {
+  it("renders only the messages near the view of five thousand", async () => {
     const texts = Array.from({ length: 5000 }, (_, index) => `Message ${index}`);
     const { id } = ipc.addConversation("Long", texts.map((text) => ({ text, blocks: blocks(pieces(text)) })));
     await open();

@@ -1,11 +1,11 @@
-/** Conversations under the day they were last spoken in. */
+/** Groups conversations by the day of their last message. */
 import type { FoundConversation } from "../ipc";
 
 export type Group = "pinned" | "today" | "yesterday" | "week" | "month" | "found" | string;
 
 const DAY = 86_400_000;
 
-/** Groups in the order of the list; older ones are named by year and month, as `2026-03`. */
+/** Groups in list order. Older ones are named by year and month, as `2026-03`. */
 export function groups(
   found: readonly FoundConversation[], now: number, isSearch: boolean,
 ): { name: Group; found: FoundConversation[] }[] {
@@ -20,7 +20,7 @@ export function groups(
   return all;
 }
 
-/** Days are the calendar's, not spans of 24 hours. */
+/** Counts calendar days, not spans of 24 hours. */
 export function group(at: number, now: number): Group {
   const then = new Date(at);
   const days = Math.round((midnight(new Date(now)) - midnight(then)) / DAY);

@@ -1,4 +1,4 @@
-/** What keys do anywhere in the chat window; keys of fields and lists are theirs. */
+/** The shortcuts of the chat window. Fields and lists handle their own keys. */
 import { ipc } from "../ipc";
 import { app, attempt } from "../state/app.svelte";
 import { copyText } from "../state/clipboard.svelte";
@@ -8,7 +8,7 @@ import { transcript } from "../state/transcript.svelte";
 
 export interface ChatActions {
   begin: () => void;
-  beside: (by: number) => void;
+  neighbor: (by: number) => void;
   focus: () => void;
 }
 
@@ -20,8 +20,8 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     ["Mod+Shift+C", copyAnswer],
     ["Mod+Shift+S", toggleHistory],
     ["Mod+F", search],
-    ["Mod+[", () => actions.beside(-1)],
-    ["Mod+]", () => actions.beside(1)],
+    ["Mod+[", () => actions.neighbor(-1)],
+    ["Mod+]", () => actions.neighbor(1)],
     ["Mod+End", () => (transcript.jumps += 1)],
     ["Mod+Shift+M", () => document.querySelector<HTMLElement>("[data-model-menu]")?.click()],
     ["Mod+Shift+P", pin],
@@ -36,7 +36,7 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     else actions.focus();
   }
 
-  /** An answer goes on, as in the quick prompt: Esc puts things away and ends nothing. */
+  /** Esc closes things and does not stop a response, as in the quick prompt. */
   function escape() {
     if (page.isHistoryShown && !page.isWide) toggleHistory();
     else void ipc.hideWindow();

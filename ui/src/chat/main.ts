@@ -1,4 +1,4 @@
-/** The chat window begins here. */
+/** Entry point of the chat window. */
 import { ipc } from "../ipc";
 import { openChat } from "./open";
 

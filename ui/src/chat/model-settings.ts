@@ -1,4 +1,4 @@
-/** What a model is asked with where the user chose nothing. */
+/** The settings of a model if the user set none. */
 import type { ModelSettings } from "../ipc";
 
 export const byDefault: ModelSettings = {

@@ -7,7 +7,7 @@ function nodes(html: string): DocumentFragment {
   return template.content;
 }
 
-describe("an unfinished end that is drawn anew", () => {
+describe("a growing end of a text", () => {
   const steps = [
     "<p>One</p>",
     "<p>One two</p>",
@@ -21,7 +21,7 @@ describe("an unfinished end that is drawn anew", () => {
     "text and <code>more</code>",
   ];
 
-  it("is what it would be if it had been replaced, and so are its neighbours", () => {
+  it("equals a replacement, and so do its neighbors", () => {
     const root = document.createElement("div");
     root.append(...nodes("<h1>Before</h1>").childNodes);
     let there: ChildNode[] = [...nodes(steps[0]!).childNodes];
@@ -32,7 +32,7 @@ describe("an unfinished end that is drawn anew", () => {
     }
   });
 
-  it("keeps the elements and the text that grow", () => {
+  it("keeps growing elements and text nodes", () => {
     const root = document.createElement("div");
     root.append(...nodes("<p>One <b>two</b> thr</p>").childNodes);
     const [p] = root.children;

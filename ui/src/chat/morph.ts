@@ -1,11 +1,11 @@
 /**
- * Makes nodes that are on the page like others, with as few changes as a growing text needs: what
- * came before stays as it is, the last text gets longer, new nodes are added.
+ * Updates nodes on the page to match others, with the few changes that a growing text needs:
+ * unchanged nodes stay, the last text gets longer, new nodes are appended.
  *
- * Rule: afterwards the page holds what it would hold if the old nodes had been replaced.
+ * Rule: afterwards the page has the same content as if the old nodes had been replaced.
  */
 
-/** Changes `old`, neighbours on the page, into what `fresh` holds. Returns the nodes there now. */
+/** Changes the siblings `old` to match `fresh`. Returns the resulting nodes. */
 export function morph(old: ChildNode[], fresh: ParentNode): ChildNode[] {
   const parent = old[0]?.parentNode;
   const after = old.at(-1)?.nextSibling ?? null;
@@ -20,7 +20,7 @@ export function morph(old: ChildNode[], fresh: ParentNode): ChildNode[] {
   return nodes;
 }
 
-/** Makes one node like another if they are of one kind; else returns false. */
+/** Changes one node to match another of the same kind; otherwise returns false. */
 function become(known: ChildNode, node: ChildNode): boolean {
   if (known.isEqualNode(node)) return true;
   if (known instanceof Text && node instanceof Text) lengthen(known, node.data);
@@ -35,7 +35,7 @@ function within(known: Element, node: Element): void {
   else known.replaceChildren(...node.childNodes);
 }
 
-/** Adding to a text costs the browser less than another text. */
+/** Appending to a text node is cheaper for the browser than replacing it. */
 function lengthen(known: Text, data: string): void {
   if (data.startsWith(known.data)) {
     known.appendData(data.slice(known.length));

@@ -1,33 +1,33 @@
-/** Notices of the app as sentences, with what can be done about them. */
+/** Notices of the app as sentences, with their actions. */
 import { date } from "../i18n/format";
 import { t, type Key, type Params } from "../i18n";
-import { catalogue } from "../i18n/catalogues";
+import { catalog } from "../i18n/catalogs";
 import { ipc } from "../ipc";
 import { attempt, type Notice } from "../state/app.svelte";
 import { page } from "../state/page.svelte";
 
-/** These have their place in the settings window. */
+/** Notices that the settings window shows. */
 const elsewhere = ["login_item"];
 
 export interface NoticeView {
   text: string;
-  /** More of it in English, where the sentence does not say it already. */
+  /** English details, if the sentence does not contain them. */
   detail: string;
   action: { label: string; run: () => void } | null;
 }
 
-/** How the chat shows a notice; null where another window does. */
+/** Converts a notice for the chat; null if another window shows it. */
 export function noticeView(notice: Notice): NoticeView | null {
   const { code, detail, values } = notice;
   if (elsewhere.includes(code)) return null;
   if (code === "not_found") return { text: t("chat.failure.not_found"), detail: "", action: null };
   const isRestored = code === "store_recovered" && typeof values.backed_up_at === "number";
   const key = isRestored ? "notice.store_restored" : `notice.${code}`;
-  if (code === "other" || !(key in catalogue("en", "chat"))) {
+  if (code === "other" || !(key in catalog("en", "chat"))) {
     return { text: t("chat.notice.other", { detail: detail || code }), detail: "", action: null };
   }
   const text = t(`chat.${key}` as Key, { n: Number(values.conversations ?? 0), ...named(values) });
-  // The detail of a shortcut is the shortcut.
+  // For a shortcut the detail is the shortcut itself.
   return { text, detail: code === "hotkey_taken" ? "" : detail, action: actionOf(code) };
 }
 

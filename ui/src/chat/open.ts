@@ -1,41 +1,41 @@
-/** Puts the chat page up: in the app's window, in the gallery and in tests alike. */
+/** Mounts the chat page: in the app's window, in the gallery and in tests. */
 import "../style/base.css";
 import { mount } from "svelte";
-import type { News } from "../ipc";
+import type { AppEvent } from "../ipc";
 import { startApp } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
 import { history } from "../state/history.svelte";
-import { readDownloads } from "../state/shelf.svelte";
+import { loadDownloads } from "../state/model-source.svelte";
 import { transcript } from "../state/transcript.svelte";
 import ChatPage from "./ChatPage.svelte";
 
-/** Resolves when the page is drawn and takes keys. */
+/** Resolves when the page is drawn and accepts keys. */
 export async function openChat(target: HTMLElement): Promise<ReturnType<typeof ChatPage>> {
   let page: ReturnType<typeof ChatPage> | undefined;
-  const early: News[] = [];
+  const early: AppEvent[] = [];
 
-  function heed(news: News) {
-    if (!page) early.push(news);
-    else if (news.news === "conversations") {
+  function handleEvent(event: AppEvent) {
+    if (!page) early.push(event);
+    else if (event.event === "conversations") {
       void history.refresh();
       if (!transcript.isAsking) void transcript.refresh();
-    } else if (news.news === "compose") {
+    } else if (event.event === "compose") {
       page.open(null);
-      composer.append(news.text);
-    } else if (news.news === "drop" && news.drop.state === "attached") {
-      composer.attach(`${news.drop.name}:\n${news.drop.text}`);
+      composer.append(event.text);
+    } else if (event.event === "drop" && event.drop.state === "attached") {
+      composer.attach(`${event.drop.name}:\n${event.drop.text}`);
       page.focus();
-    } else if (news.news === "shown" && news.window === "chat") {
-      if (news.conversation !== null) page.open(news.conversation);
+    } else if (event.event === "shown" && event.window === "chat") {
+      if (event.conversation !== null) page.open(event.conversation);
       else page.focus();
     }
   }
 
-  await startApp(heed);
+  await startApp(handleEvent);
   page = mount(ChatPage, { target });
-  early.forEach(heed);
+  early.forEach(handleEvent);
   page.focus();
   void history.refresh();
-  void readDownloads();
+  void loadDownloads();
   return page;
 }

@@ -22,7 +22,7 @@ describe("a menu", () => {
     expect(low.top).toBe(235);
   });
 
-  it("stays within the window, however large it is", () => {
+  it("stays within the window, whatever its size", () => {
     const right = place({ left: 380, right: 396, top: 10, bottom: 40 }, box, view, "start");
     expect(right.left).toBe(192);
     const left = place({ left: 4, right: 30, top: 10, bottom: 40 }, box, view, "end");
@@ -34,7 +34,7 @@ describe("a menu", () => {
 });
 
 describe("a dialog", () => {
-  it("gives the focus back to where it was", async () => {
+  it("restores the focus", async () => {
     const before = document.createElement("button");
     document.body.append(before);
     before.focus();
@@ -52,7 +52,7 @@ describe("a dialog", () => {
 });
 
 describe("controls", () => {
-  it("go through choices by arrow keys, one tab stop for all", async () => {
+  it("move between options with arrow keys, with one tab stop", async () => {
     const onchange = vi.fn();
     const options = ["a", "b", "c"].map((value) => ({ value, label: value }));
     render(Segmented, { value: "c", options, label: "Letters", onchange });
@@ -74,7 +74,7 @@ describe("controls", () => {
 });
 
 describe("a notice", () => {
-  it("tells of a command that was refused, until it is dismissed", async () => {
+  it("shows a failed command until it is dismissed", async () => {
     const ipc = new FakeIpc();
     useIpc(ipc);
     ipc.refuse("eject", { code: "other", reason: "the engine does not answer" });
@@ -86,7 +86,7 @@ describe("a notice", () => {
     expect(app.notices).toEqual([]);
   });
 
-  it("stays beside later ones, and one of a lasting state cannot be dismissed", async () => {
+  it("stays visible with later ones, and cannot be dismissed if its state lasts", async () => {
     useIpc(new FakeIpc());
     render(Notices);
     app.notify({ code: "store_unavailable", detail: "transom.db: permission denied", values: {} });
@@ -116,7 +116,7 @@ describe("a notice", () => {
     app.notices = [];
   });
 
-  it("of a recovery from a backup says from when it is", () => {
+  it("of a recovery from a backup says its date", () => {
     const at = new Date(2026, 10, 21, 12).getTime();
     const view = noticeView({ code: "store_recovered", detail: "x",
       values: { conversations: 2, messages: 8, damaged: "/d.db", backed_up_at: at } });

@@ -18,7 +18,7 @@ function drawn(...blocks: Block[]) {
 const code = "<figure><pre><code></code></pre></figure>";
 
 describe("a growing text", () => {
-  it("keeps the elements of blocks that do not change, and those of the one that grows", () => {
+  it("keeps the elements of unchanged blocks and of the growing block", () => {
     const { root, prose } = drawn(block("<p>One</p>"), block("<p>Tw</p>"));
     const [first, second] = root.children;
     prose.update([block("<p>One</p>"), block("<p>Two <em>th</em></p>")]);
@@ -29,7 +29,7 @@ describe("a growing text", () => {
     expect(root.children[1]).toBe(second);
   });
 
-  it("keeps what is selected while it grows", () => {
+  it("keeps the selection while it grows", () => {
     const { root, prose } = drawn(block("<p>One</p>"), block("<p>Two</p>"));
     document.body.append(root);
     const selection = document.getSelection()!;
@@ -57,7 +57,7 @@ describe("a growing text", () => {
     expect(root.querySelectorAll("div > ul > li")).toHaveLength(2);
   });
 
-  it("keeps the lines of long code while more come", () => {
+  it("keeps the lines of long code while it grows", () => {
     const { root, prose } = drawn(block(code), block('<span class="lines">0</span>', true));
     const [first] = root.querySelectorAll(".lines");
     let blocks = [block(code), block('<span class="lines">0</span>', true)];
@@ -70,7 +70,7 @@ describe("a growing text", () => {
     expect(root.querySelector(".lines")).toBe(first);
   });
 
-  it("changes a block in its place, and nothing else", () => {
+  it("replaces only the changed block", () => {
     const before = [
       block("<p>before</p>"), block("<ul></ul>"), block("<li>a</li>", true),
       block("<li>b</li>", true), block("<p>after</p>"),
@@ -88,7 +88,7 @@ describe("a growing text", () => {
     expect(root.children[2]).toBe(last);
   });
 
-  it("becomes any other text", () => {
+  it("can become any other text", () => {
     const texts = [
       [block("<p>a</p>"), block("<p>b</p>")],
       [block("<ul></ul>"), block("<li>a</li>", true), block("<li>b</li>", true)],
@@ -106,7 +106,7 @@ describe("a growing text", () => {
     }
   });
 
-  it("has no style that makes a browser lay out all of it anew for each block", () => {
+  it("has no style that makes a browser lay out the whole text for each block", () => {
     const styles = readFileSync("src/style/prose.css", "utf8").replace(/\/\*[^]*?\*\//g, "");
     expect(styles).toContain(".prose");
     expect(styles).not.toMatch(/:(empty|has|only-|nth-last)/);

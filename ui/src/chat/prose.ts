@@ -1,14 +1,14 @@
 /**
- * Draws the blocks of a text. What a block is, and where it goes, is written at `Block` in the app.
+ * Draws the blocks of a text. `Block` in the Rust code documents what a block is and where it goes.
  *
- * Rule: a block keeps its elements until its HTML is different, so a selection in it, its place and
- * its layout survive whatever follows.
+ * Rule: a block keeps its elements until its HTML changes, so that selection, position and layout
+ * are preserved.
  */
 import type { Block } from "../ipc";
 import { elements } from "../state/elements";
 import { morph } from "./morph";
 
-/** What a page adds to fresh elements, such as names of buttons. */
+/** Changes that the page makes to new elements, such as labels of buttons. */
 export type Finish = (fresh: ParentNode) => void;
 
 export class Prose {
@@ -40,13 +40,13 @@ export class Prose {
     this.drawn[index] = { block, nodes };
   }
 
-  /** Whether the elements at `index` may become those of `block`: other blocks are not in them. */
+  /** Returns true if the elements at `index` can be updated to `block`: no other blocks are inside them. */
   private isAlike(block: Block, index: number): boolean {
     if (this.drawn[index]!.block.is_inside !== block.is_inside) return false;
     return block.is_inside || !this.drawn[index + 1]?.block.is_inside;
   }
 
-  /** Where a block goes that comes last. */
+  /** Returns the parent for a block that is appended. */
   private place(block: Block): ParentNode {
     if (!block.is_inside) return this.root;
     let at = this.drawn.length - 1;

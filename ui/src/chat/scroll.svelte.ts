@@ -1,14 +1,15 @@
 /**
- * The scrolling of the transcript: which rows are on the page, and that nothing jumps. Heights are
- * measured by an observer, after layout and before paint, so no reading forces a layout.
+ * Scrolls the transcript: decides which rows are on the page, and keeps the visible text in place.
+ * An observer measures heights after layout and before paint, so reading them never forces a
+ * layout.
  *
- * Rule: rows above the reader's eyes may change as they like, what is read stays; and at the end
- * the view follows, until the reader scrolls up.
+ * Rule: rows above the visible text may change their height without moving it. At the end, the view
+ * follows new text until the user scrolls up.
  */
 import { tick } from "svelte";
 import { Heights, isAtEnd, type Range } from "./virtual";
 
-/** Rendered beyond the view, in pixels: what is scrolled in was fetched and measured before. */
+/** Pixels that are rendered outside of the view, so that rows are loaded and measured before they appear. */
 const MARGIN = 900;
 
 export class ScrollView<T extends { id: number }> {
@@ -50,7 +51,7 @@ export class ScrollView<T extends { id: number }> {
     return () => this.observer.unobserve(element);
   };
 
-  /** Other rows: what is read stays in place; a row that is gone gives its place to the next. */
+  /** Replaces the rows. The visible text stays in place; a removed row is replaced by the next one. */
   setItems(items: readonly T[]): void {
     const anchor = this.heights.anchor(this.lastTop);
     const anchored = this.items[anchor.index]?.id;
@@ -70,7 +71,7 @@ export class ScrollView<T extends { id: number }> {
     );
   }
 
-  /** Goes to the end, and follows it. */
+  /** Scrolls to the end and follows it. */
   toEnd(): void {
     this.isFollowing = true;
     void this.moveTo(Math.max(0, this.heights.total - this.viewHeight), true);
@@ -84,7 +85,7 @@ export class ScrollView<T extends { id: number }> {
     this.lastTop = this.view.scrollTop;
   }
 
-  /** The rows that belong on the page when the view begins at `top`. */
+  /** Returns the rows that must be on the page when the view starts at `top`. */
   private show(top: number): void {
     const range = this.heights.range(top, this.viewHeight || 800, MARGIN);
     if (range.first === this.range.first && range.end === this.range.end) return;
@@ -107,13 +108,13 @@ export class ScrollView<T extends { id: number }> {
     if (!view) return;
     const anchor = this.heights.anchor(this.lastTop);
     let above = 0;
-    let isOther = false;
+    let isWidthChanged = false;
     for (const entry of entries) {
       const height = entry.borderBoxSize[0]?.blockSize ?? 0;
-      if (entry.target === view) isOther = this.resized(entry.contentRect.width, height) || isOther;
+      if (entry.target === view) isWidthChanged = this.resized(entry.contentRect.width, height) || isWidthChanged;
       else if (height > 0) above += this.rowMeasured(entry.target, height, anchor.index);
     }
-    if (isOther) {
+    if (isWidthChanged) {
       this.build();
       this.range = { first: 0, end: 0 };
       void this.moveTo(this.heights.scrollTop(anchor), this.isFollowing);
@@ -123,16 +124,16 @@ export class ScrollView<T extends { id: number }> {
     this.show(this.lastTop);
   }
 
-  /** Returns whether all heights must be guessed anew. */
+  /** Returns true if all heights must be estimated again. */
   private resized(width: number, height: number): boolean {
     this.viewHeight = height;
-    const isOther = Math.abs(width - this.width) > 1;
+    const isWidthChanged = Math.abs(width - this.width) > 1;
     this.width = width;
-    if (isOther) this.known.clear();
-    return isOther;
+    if (isWidthChanged) this.known.clear();
+    return isWidthChanged;
   }
 
-  /** Returns by how much what is above the anchor grew. */
+  /** Returns how much the content above the anchor grew. */
   private rowMeasured(row: Element, height: number, anchor: number): number {
     const id = this.rows.get(row);
     const index = id === undefined ? undefined : this.indexes.get(id);

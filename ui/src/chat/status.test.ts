@@ -3,7 +3,7 @@ import type { StatusView } from "../ipc";
 import { GB, loaded, status } from "../ipc/fake/defaults";
 import { group, groups } from "./days";
 import { statusText } from "../prompt/status";
-import { statusLine } from "./status-words";
+import { statusLine } from "./status-line";
 
 const QWEN = "Qwen3 4B · 4-bit";
 
@@ -15,30 +15,30 @@ const line = (
 };
 
 describe("the status line", () => {
-  it("says what is so, the most pressing first", () => {
+  it("shows the most important state", () => {
     const isLoading = { ...loaded(), is_ready: false, memory_bytes: null };
     expect(line({})).toBe("Qwen3 4B · 4-bit is ready | 2.8 GB");
     expect(line({ model: { ...isLoading, load_fraction: 0.4 } })).toBe("Loading Qwen3 4B · 4-bit, 40%");
     expect(line({ model: { ...isLoading, load_fraction: null } })).toBe("Loading Qwen3 4B · 4-bit");
     expect(line({}, { stage: "prefill", done: 512, total: 2048 })).toBe("Processing prompt, 25% | 2.8 GB");
     expect(line({}, { stage: "writing", tokens_per_second: 41.6 })).toBe("Generating | 42 tokens/s | 2.8 GB");
-    expect(line({ n_waiting: 2 }, { stage: "writing", tokens_per_second: null })).toBe("Generating | 2 queued | 2.8 GB");
+    expect(line({ n_queued: 2 }, { stage: "writing", tokens_per_second: null })).toBe("Generating | 2 queued | 2.8 GB");
     expect(line({ held: "heat_serious" })).toBe("Paused: high temperature | 2.8 GB");
     expect(line({ held: "paused", is_paused: true })).toBe("Paused | 2.8 GB");
-    expect(line({ restraints: [{ limit: { limit: "speculation" }, because: "low_power" }] }))
+    expect(line({ limits: [{ limit: { limit: "speculation" }, reason: "low_power" }] }))
       .toBe("Limited: Low Power Mode | 2.8 GB");
-    expect(line({ restraints: [{ limit: { limit: "speculation" }, because: "setting" }] }))
+    expect(line({ limits: [{ limit: { limit: "speculation" }, reason: "setting" }] }))
       .toBe("Qwen3 4B · 4-bit is ready | 2.8 GB");
   });
 
-  it("says what an unloaded model gave back", () => {
+  it("shows the memory that an unloaded model freed", () => {
     const gone = { name: "Qwen3 4B", held_bytes: 1.2 * GB, was_idle: true };
     expect(line({ model: null, last_unload: gone })).toBe("Unloaded while idle · 1.2 GB freed");
     expect(line({ model: null, last_unload: { ...gone, was_idle: false } })).toBe("Unloaded · 1.2 GB freed");
     expect(line({ model: null })).toBe("Qwen3 4B · 4-bit will load when you send a message");
   });
 
-  it("calls no model ready but the chosen one", () => {
+  it("shows only the selected model as ready", () => {
     expect(line({}, null, "Starter")).toBe("Starter will load when you send a message");
     expect(statusText(null, status(), QWEN)).toBe("Ready");
     expect(statusText(null, status(), "Starter")).toBe("The model will load when you ask");
@@ -49,7 +49,7 @@ describe("days of the history", () => {
   const now = new Date(2026, 10, 21, 0, 30).getTime();
   const ago = (hours: number) => now - hours * 3_600_000;
 
-  it("are the calendar's", () => {
+  it("are calendar days", () => {
     expect(group(ago(0.25), now)).toBe("today");
     expect(group(ago(1), now)).toBe("yesterday");
     expect(group(ago(24 * 6), now)).toBe("week");
@@ -57,7 +57,7 @@ describe("days of the history", () => {
     expect(group(ago(24 * 60), now)).toBe("2026-09");
   });
 
-  it("keep the pinned ones first, and make one group of what was found", () => {
+  it("have pinned conversations first, and put search results into one group", () => {
     const one = (id: number, hours: number, is_pinned = false) => ({ snippet: null, conversation: {
       id, title: "", is_pinned, created_at: 0, updated_at: ago(hours), n_messages: 2 } });
     const found = [one(1, 900, true), one(2, 0.1), one(3, 0.2), one(4, 2)];

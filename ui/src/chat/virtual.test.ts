@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { guess, Heights, isAtEnd } from "./virtual";
 
-/** The same by plain sums. */
+/** The same computed with plain sums. */
 function top(heights: number[], index: number): number {
   return heights.slice(0, index).reduce((sum, height) => sum + height, 0);
 }
@@ -12,7 +12,7 @@ function random(seed: number): () => number {
 }
 
 describe("heights of rows", () => {
-  it("add up as plain sums do, after any changes", () => {
+  it("add up like plain sums, after any changes", () => {
     const next = random(7);
     const plain = Array.from({ length: 137 }, () => 20 + Math.floor(next() * 300));
     const heights = new Heights(plain);
@@ -27,7 +27,7 @@ describe("heights of rows", () => {
     expect(heights.total).toBe(top(plain, plain.length));
   });
 
-  it("find the row at a place, also beyond the ends", () => {
+  it("find the row at a position, also outside of the list", () => {
     const heights = new Heights([10, 20, 30]);
     const places = [-5, 0, 9, 10, 29, 30, 59, 60, 1e9];
     expect(places.map((y) => heights.at(y))).toEqual([0, 0, 0, 1, 1, 2, 2, 2, 2]);
@@ -39,14 +39,14 @@ describe("heights of rows", () => {
     expect(heights.range(0, 600, 300)).toEqual({ first: 0, end: 0 });
   });
 
-  it("render what is near the view and no more", () => {
+  it("render only what is near the view", () => {
     const heights = new Heights(Array.from({ length: 5000 }, () => 100));
     expect(heights.range(100_000, 600, 400)).toEqual({ first: 996, end: 1011 });
     expect(heights.range(0, 600, 400)).toEqual({ first: 0, end: 11 });
     expect(heights.range(499_400, 600, 400)).toEqual({ first: 4990, end: 5000 });
   });
 
-  it("keep what is read in its place when rows above turn out higher", () => {
+  it("keep the visible text in place when rows above become higher", () => {
     const heights = new Heights(Array.from({ length: 50 }, () => 100));
     const anchor = heights.anchor(2035);
     expect(anchor).toEqual({ index: 20, into: 35 });
@@ -63,8 +63,8 @@ describe("heights of rows", () => {
   });
 });
 
-describe("a guess at a height", () => {
-  it("grows with the text and shrinks with the room", () => {
+describe("an estimated height", () => {
+  it("grows with the text and shrinks with the width", () => {
     const short = guess({ speaker: "assistant", n_chars: 80 }, 420);
     const long = guess({ speaker: "assistant", n_chars: 8000 }, 420);
     const wide = guess({ speaker: "assistant", n_chars: 8000 }, 900);
@@ -74,7 +74,7 @@ describe("a guess at a height", () => {
 });
 
 describe("the end", () => {
-  it("is in sight within a line of it", () => {
+  it("is reached within a line of it", () => {
     expect(isAtEnd(1000, 600, 1600)).toBe(true);
     expect(isAtEnd(980, 600, 1600)).toBe(true);
     expect(isAtEnd(900, 600, 1600)).toBe(false);

@@ -1,18 +1,18 @@
 /**
- * Where the rows of a long list are, when most heights are only guessed. A Fenwick tree adds them
- * up, so that 5,000 rows cost as little as ten.
+ * Positions of the rows of a long list in which most heights are estimates. A Fenwick tree adds
+ * them up, so 5,000 rows are as fast as ten.
  *
- * Rule: nothing here touches the page. What is under the reader's eyes is an anchor (a row and how
- * far into it), and stays when heights above it become known.
+ * Rule: nothing here touches the page. The visible position is an anchor (a row and an offset in
+ * it) and stays when heights above it become known.
  */
 
 export interface Anchor {
   index: number;
-  /** Pixels from the row's top to the view's. */
+  /** Pixels from the top of the row to the top of the view. */
   into: number;
 }
 
-/** Rows from `first` up to, not including, `end`. */
+/** Rows from `first` to `end` (exclusive). */
 export interface Range {
   first: number;
   end: number;
@@ -44,7 +44,7 @@ export class Heights {
     return this.heights[index] ?? 0;
   }
 
-  /** Sets a height; returns by how much it grew. */
+  /** Sets a height and returns the difference. */
   set(index: number, height: number): number {
     const by = height - this.height(index);
     if (by === 0 || index < 0 || index >= this.count) return 0;
@@ -53,14 +53,14 @@ export class Heights {
     return by;
   }
 
-  /** Pixels above a row. */
+  /** Returns the pixels above a row. */
   top(index: number): number {
     let sum = 0;
     for (let i = Math.min(index, this.count); i > 0; i -= i & -i) sum += this.sums[i]!;
     return sum;
   }
 
-  /** The row at so many pixels from the top; the first or last beyond the ends. */
+  /** Returns the row at this pixel; the first or last one outside of the list. */
   at(y: number): number {
     if (this.count === 0) return 0;
     let index = 0;
@@ -84,7 +84,7 @@ export class Heights {
     return this.top(anchor.index) + anchor.into;
   }
 
-  /** The rows within `margin` pixels of the view. */
+  /** Returns the rows within `margin` pixels of the view. */
   range(scrollTop: number, viewHeight: number, margin: number): Range {
     if (this.count === 0) return { first: 0, end: 0 };
     const first = this.at(scrollTop - margin);
@@ -92,7 +92,7 @@ export class Heights {
   }
 }
 
-/** A guess at the height of a message, from what its head says and the room it has. */
+/** Estimates the height of a message from its head and the available width. */
 export function guess(head: { speaker: string; n_chars: number }, width: number): number {
   const column = Math.max(200, Math.min(width, 760) - 40);
   const isUser = head.speaker === "user";
@@ -101,7 +101,7 @@ export function guess(head: { speaker: string; n_chars: number }, width: number)
   return isUser ? 20 + Math.min(lines, 14) * 21 + 20 : 22.5 * lines * 1.15 + 46;
 }
 
-/** The end is in sight: what grows there shall be followed. */
+/** Returns true if the end is visible, so that the view should follow it. */
 export function isAtEnd(scrollTop: number, viewHeight: number, scrollHeight: number): boolean {
   return scrollHeight - scrollTop - viewHeight < 32;
 }

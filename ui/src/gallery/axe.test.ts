@@ -1,4 +1,4 @@
-/** Every state of the chat, as assistive technology finds it. Contrast needs a real page. */
+/** Checks the accessibility of every state of the chat. Contrast needs a real browser. */
 import axe from "axe-core";
 import { tick, unmount } from "svelte";
 import { afterEach, describe, expect, it } from "vitest";
@@ -27,7 +27,7 @@ afterEach(async () => {
   document.body.replaceChildren();
 });
 
-describe("for assistive technology nothing is wrong in", () => {
+describe("axe finds no violation in", () => {
   it.each(states.map((state) => [state.name, state] as const))("%s", async (_name, state) => {
     innerWidth = 420;
     const ipc = new FakeIpc();

@@ -1,14 +1,14 @@
 /**
- * A long answer that streams, to measure what drawing it costs: `?bench&rate=500&begun=8000`. The
- * script that opens it reads the processor time of the page's process, and from `data-words` how
- * far the answer is.
+ * Streams a long response to measure the cost of drawing it: `?bench&rate=500&initial=8000`. The
+ * script that opens it reads the CPU time of the page's process, and the progress from
+ * `data-words`.
  */
 import type { FakeIpc } from "../ipc/fake";
 import type { Piece } from "../ipc/fake/text";
 import { codeAnswer, prose } from "./texts";
 import { key, type } from "./steps";
 
-/** About 120 words each, with a list and code now and then. */
+/** About 120 words each, some with a list or code. */
 function longAnswer(parts: number): Piece[] {
   const paragraphs = prose.split("\n\n");
   return Array.from({ length: parts }, (_, part) => {
@@ -19,7 +19,7 @@ function longAnswer(parts: number): Piece[] {
 
 export async function bench(ipc: FakeIpc, query: URLSearchParams, target: HTMLElement): Promise<void> {
   const number = (name: string, otherwise: number) => Number(query.get(name) ?? otherwise);
-  ipc.script = { answer: longAnswer(1200), rate: number("rate", 500), begun: number("begun", 0), stays: true };
+  ipc.script = { answer: longAnswer(1200), rate: number("rate", 500), initialWords: number("initial", 0), stays: true };
   const { openChat } = await import("../chat/open");
   await openChat(target);
   await type("Tell me everything");

@@ -1,11 +1,11 @@
-/** Puts the names of all states beside the gallery, for whoever takes the pictures. */
+/** Lists the names of all states next to the gallery, for the screenshot program. */
 import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Plugin } from "vite";
 
 const lists = ["states.ts", "settings-states.ts", "models-states.ts", "prompt-states.ts"];
 
-/** Names are read from the source, `name: "…"` at the start of a line: running it would need a page. */
+/** Reads names from the source, `name: "…"` at the start of a line, because running it needs a page. */
 export function galleryList(): Plugin {
   return {
     name: "transom-gallery-list",

@@ -1,4 +1,4 @@
-/** One state of one page: `?state=chat-code&appearance=dark&lang=de&contrast=more&platform=linux`. */
+/** Shows one state of one page: `?state=chat-code&appearance=dark&lang=de&contrast=more&platform=linux`. */
 import "../style/base.css";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
@@ -15,7 +15,7 @@ async function open(): Promise<void> {
   const name = query.get("state") ?? "chat-empty";
   const ipc = new FakeIpc();
   useIpc(ipc);
-  // What was typed in another state is no draft of this one.
+  // Removes drafts of other states.
   localStorage.clear();
   const appearance = query.get("appearance");
   const { general } = await ipc.settings();

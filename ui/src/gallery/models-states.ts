@@ -1,40 +1,40 @@
-/** Models that can be had, and those on their way, in the states that are worth a picture. */
-import { onDisk, trouble } from "../ipc/fake/catalogue";
+/** The states of models and downloads for screenshots. */
+import { onDisk, hubError } from "../ipc/fake/catalog";
 import type { FakeIpc } from "../ipc/fake";
-import { shelf } from "../state/shelf.svelte";
+import { modelSource } from "../state/model-source.svelte";
 import { click, pane, scrolled, settled, speaking, write, type GalleryState } from "./settings-stage";
 
 const GB = 2 ** 30;
 
-/** One of each: comes, is checked, waits, is paused, failed, is done. */
+/** One download in each state: downloading, verifying, queued, paused, failed, done. */
 function busy(fake: FakeIpc): void {
-  const { shop } = fake;
+  const { downloadQueue } = fake;
   for (const key of ["qwen3-8b@4-bit", "gemma-3-4b@4-bit", "qwen2.5-coder-7b@4-bit",
-    "phi-4@4-bit", "qwen3-0.6b@4-bit"]) shop.install(key);
-  shop.come(1, 0.42);
-  shop.come(4, 0.18);
-  shop.set(4, { state: "paused" });
-  shop.come(3, 0.6);
-  shop.fail(3, trouble("disk_full", "The disk is too full.",
+    "phi-4@4-bit", "qwen3-0.6b@4-bit"]) downloadQueue.install(key);
+  downloadQueue.come(1, 0.42);
+  downloadQueue.come(4, 0.18);
+  downloadQueue.set(4, { state: "paused" });
+  downloadQueue.come(3, 0.6);
+  downloadQueue.fail(3, hubError("disk_full", "The disk is too full.",
     { folder: "/models", needed_bytes: 1.8 * GB, free_bytes: 0.4 * GB }));
-  shop.finish(5);
-  // Only one comes at a time.
-  shop.set(2, { state: "waiting" });
+  downloadQueue.finish(5);
+  // Only one is downloading at a time.
+  downloadQueue.set(2, { state: "waiting" });
 }
 
 function retrying(fake: FakeIpc): void {
-  const { shop } = fake;
-  shop.install("qwen3-8b@4-bit");
-  shop.install("gemma-3-4b@4-bit");
-  shop.come(1, 0.42);
-  shop.set(1, { state: "retrying", seconds: 32,
-    because: trouble("unreachable", "no network", { host: "huggingface.co", reason: "dns" }) });
-  shop.come(2, 1);
-  shop.set(2, { state: "verifying", fraction: 0.7 });
+  const { downloadQueue } = fake;
+  downloadQueue.install("qwen3-8b@4-bit");
+  downloadQueue.install("gemma-3-4b@4-bit");
+  downloadQueue.come(1, 0.42);
+  downloadQueue.set(1, { state: "retrying", seconds: 32,
+    error: hubError("unreachable", "no network", { host: "huggingface.co", reason: "dns" }) });
+  downloadQueue.come(2, 1);
+  downloadQueue.set(2, { state: "verifying", fraction: 0.7 });
 }
 
 function mistaken(fake: FakeIpc): void {
-  fake.shop.catalogue = { ...fake.shop.catalogue, mistake: {
+  fake.downloadQueue.catalog = { ...fake.downloadQueue.catalog, error: {
     file: "~/Library/Application Support/Transom/models.toml", line: 14, column: 9,
     reason: "“licence” is missing; write for example licence = \"Apache-2.0\"",
   } };
@@ -44,7 +44,7 @@ const recommended = "section:nth-of-type(2)";
 const list = "section:nth-of-type(3)";
 
 function full(fake: FakeIpc): void {
-  fake.shop.catalogue = onDisk(fake.shop.catalogue, 4.2);
+  fake.downloadQueue.catalog = onDisk(fake.downloadQueue.catalog, 4.2);
 }
 
 async function showTiers(target: HTMLElement): Promise<void> {
@@ -143,7 +143,7 @@ export const modelsStates: GalleryState[] = [
     name: "settings-models-drop",
     shows: "Qwen3-4B-Q4_K_M.gguf",
     show: pane("models", undefined, async () => {
-      shelf.drop = { state: "over", name: "Qwen3-4B-Q4_K_M.gguf", kind: "model" };
+      modelSource.drop = { state: "over", name: "Qwen3-4B-Q4_K_M.gguf", kind: "model" };
       await settled();
     }),
   },
@@ -151,7 +151,7 @@ export const modelsStates: GalleryState[] = [
     name: "settings-models-drop-refused",
     shows: "Holiday.mov",
     show: pane("models", undefined, async () => {
-      shelf.drop = { state: "refused", name: "Holiday.mov", reason: "" };
+      modelSource.drop = { state: "refused", name: "Holiday.mov", reason: "" };
       await settled();
     }),
   },

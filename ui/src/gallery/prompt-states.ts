@@ -1,4 +1,4 @@
-/** The quick prompt in the states that are worth a picture. */
+/** The states of the quick prompt for screenshots. */
 import { mount, tick } from "svelte";
 import { pieces, type FakeIpc, type Script } from "../ipc/fake";
 import Prompt from "../prompt/Prompt.svelte";
@@ -39,11 +39,11 @@ async function ask(session: Session, text = "What is a transom?") {
 }
 
 async function take(session: Session) {
-  await session.take("selection");
+  await session.capture("selection");
 }
 
 const hasSelection = (fake: FakeIpc) => {
-  fake.taken = { source: "selection", text: article };
+  fake.captured = { source: "selection", text: article };
 };
 
 export const promptStates: GalleryState[] = [
@@ -73,7 +73,7 @@ export const promptStates: GalleryState[] = [
   {
     name: "prompt-streaming",
     shows: "Stop",
-    show: prompt(undefined, (session) => ask(session), { begun: 32 }),
+    show: prompt(undefined, (session) => ask(session), { initialWords: 32 }),
   },
   {
     name: "prompt-answered",
@@ -82,7 +82,7 @@ export const promptStates: GalleryState[] = [
       await ask(session);
       fake.player().end({ ending: "stop" });
       await tick();
-    }, { begun: 999 }),
+    }, { initialWords: 999 }),
   },
   {
     name: "prompt-held",
@@ -98,7 +98,7 @@ export const promptStates: GalleryState[] = [
         code: "too_large", need_bytes: 15.2 * 2 ** 30, budget_bytes: 10.5 * 2 ** 30,
         context_that_fits: null,
       } });
-      // An answer is drawn with the next frame.
+      // A response is drawn in the next frame.
       await wait(150);
     }),
   },
@@ -120,6 +120,6 @@ export const promptStates: GalleryState[] = [
   {
     name: "prompt-japanese",
     shows: "What is a transom?",
-    show: prompt((fake) => void fake.updateSettings({ general: { language: "ja" } }), (session) => ask(session), { begun: 12 }),
+    show: prompt((fake) => void fake.updateSettings({ general: { language: "ja" } }), (session) => ask(session), { initialWords: 12 }),
   },
 ];

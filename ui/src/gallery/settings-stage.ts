@@ -1,36 +1,38 @@
-/** How states of the settings window are set up and drawn. */
+/** Sets up and draws states of the settings window. */
 import { mount, tick } from "svelte";
 import type { FakeIpc } from "../ipc/fake";
 import { startApp } from "../state/app.svelte";
-import { shelf } from "../state/shelf.svelte";
+import { modelSource } from "../state/model-source.svelte";
 import { Live } from "../settings/live.svelte";
 import type { Pane } from "../settings/pages";
 import Settings from "../settings/Settings.svelte";
-import { shown } from "../settings/shown.svelte";
+import { currentPane } from "../settings/current-pane.svelte";
 
-/** A state of a window, by name. `show` is given a fresh fake app that is already in place, and
- * resolves to what `unmount` takes. */
+/**
+ * A named state of a window. `show` gets a new fake app that is already installed, and resolves to
+ * the argument of `unmount`.
+ */
 export interface GalleryState {
   name: string;
-  /** What the page says in this state, and no other: see `claim`. */
+  /** Text that only this state shows; see `claim`. */
   shows: string;
-  show: (fake: FakeIpc, target: HTMLElement) => Promise<Drawn>;
+  show: (fake: FakeIpc, target: HTMLElement) => Promise<MountedPage>;
 }
 
-export type Drawn = ReturnType<typeof mount>;
+export type MountedPage = ReturnType<typeof mount>;
 
 export type SetUp = (fake: FakeIpc) => void;
 
 const nothing: SetUp = () => {};
 
-/** The first element that matches; a state that lacks it is not the state it is called. */
+/** Returns the first matching element; throws if the state lacks it. */
 function found<E extends Element>(target: HTMLElement, selector: string): E {
   const element = target.querySelector<E>(selector);
   if (!element) throw new Error(`there is no ${selector}`);
   return element;
 }
 
-/** What follows when the page is drawn: a click on the button with these words, or on this element. */
+/** An action after the page is drawn: clicks the button with this label, or this element. */
 export async function click(target: HTMLElement, selector: string): Promise<void> {
   await settled();
   found<HTMLElement>(target, selector).click();
@@ -54,16 +56,16 @@ export function pane(pane: Pane, setUp: SetUp = nothing, then: (target: HTMLElem
   };
 }
 
-/** Nothing of the state before it is left. */
+/** Resets shared state between gallery pages. */
 async function begin(pane: Pane): Promise<void> {
-  shelf.catalogue = shelf.drop = null;
-  shelf.downloads = [];
-  shown.model = null;
+  modelSource.catalog = modelSource.drop = null;
+  modelSource.downloads = [];
+  currentPane.model = null;
   await startApp();
-  shown.pane = pane;
+  currentPane.pane = pane;
 }
 
-/** Picks another one in the pop-up button. */
+/** Selects another option of the pop-up button. */
 export function picked(value: string) {
   return async (target: HTMLElement) => {
     await settled();
@@ -74,7 +76,7 @@ export function picked(value: string) {
   };
 }
 
-/** Types into the field, as a person does. */
+/** Types into the field like a user. */
 export async function write(target: HTMLElement, selector: string, text: string): Promise<void> {
   const field = found<HTMLInputElement>(target, selector);
   field.value = text;
@@ -82,7 +84,7 @@ export async function write(target: HTMLElement, selector: string, text: string)
   await settled();
 }
 
-/** Shows what is further down. */
+/** Scrolls down. */
 export function scrolled(selector: string) {
   return async (target: HTMLElement) => {
     await settled();

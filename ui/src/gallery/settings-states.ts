@@ -1,13 +1,13 @@
 /**
- * The settings window and the welcome in the states that are worth a picture. Each sets up the fake
- * app, then draws what a window draws.
+ * The states of the settings window and the welcome for screenshots. Each one sets up the fake app,
+ * then draws what the window draws.
  */
 import { mount, type Component } from "svelte";
 import type { FakeIpc } from "../ipc/fake";
-import { onDisk } from "../ipc/fake/catalogue";
+import { onDisk } from "../ipc/fake/catalog";
 import type { FitView, StatusView } from "../ipc";
 import { startApp } from "../state/app.svelte";
-import { shelf } from "../state/shelf.svelte";
+import { modelSource } from "../state/model-source.svelte";
 import ShortcutsSheet from "../help/ShortcutsSheet.svelte";
 import Welcome from "../welcome/Welcome.svelte";
 import { modelsStates } from "./models-states";
@@ -19,14 +19,14 @@ export type { GalleryState } from "./settings-stage";
 
 const nothing: SetUp = () => {};
 
-/** The chosen model with this context. */
+/** Sets the context length of the selected model. */
 function withContext(tokens: number, id = "/models/Qwen3-4B-4bit"): SetUp {
   return (fake) => {
     void fake.updateSettings({ models: { [id]: { context_length: tokens } } });
   };
 }
 
-/** Others take a part, and the context is longer than what is left. */
+/** Other models use a part, and the context is longer than the rest allows. */
 const isTight: SetUp = (fake) => {
   withContext(32_768)(fake);
   const GB = 2 ** 30;
@@ -34,7 +34,7 @@ const isTight: SetUp = (fake) => {
     weight_bytes: 2.3 * GB, kv_cache_bytes: 4.6 * GB, headroom_bytes: 0.4 * GB, draft_bytes: 0,
     prefix_bytes: 0, budget_bytes: 8 * GB, taken_bytes: 1.9 * GB, context_length: 32_768,
     context_that_fits: 24_000, fits: false, is_measured: true, speed: null,
-    verdict: { verdict: "context", tokens: 24_000 },
+    summary: { fit: "context", tokens: 24_000 },
   };
   Object.assign(fake, { fit: async () => fit });
 };
@@ -43,12 +43,12 @@ const hot: Partial<StatusView> = {
   machine: {
     memory: "warning", heat: "nominal", is_low_power: true, is_on_battery: true, is_thrashing: false,
   },
-  restraints: [
-    { limit: { limit: "answer_length", tokens: 1024 }, because: "memory_warning" },
-    { limit: { limit: "context", tokens: 4096 }, because: "memory_warning" },
-    { limit: { limit: "idle_unload", seconds: 60 }, because: "memory_warning" },
-    { limit: { limit: "speculation" }, because: "low_power" },
-    { limit: { limit: "smaller_model" }, because: "low_power" },
+  limits: [
+    { limit: { limit: "answer_length", tokens: 1024 }, reason: "memory_warning" },
+    { limit: { limit: "context", tokens: 4096 }, reason: "memory_warning" },
+    { limit: { limit: "idle_unload", seconds: 60 }, reason: "memory_warning" },
+    { limit: { limit: "speculation" }, reason: "low_power" },
+    { limit: { limit: "smaller_model" }, reason: "low_power" },
   ],
 };
 
@@ -68,8 +68,8 @@ function alone<Props extends Record<string, unknown>>(
   component: Component<Props>, props: Props, setUp: SetUp = nothing,
 ) {
   return async (fake: FakeIpc, target: HTMLElement) => {
-    shelf.catalogue = null;
-    shelf.downloads = [];
+    modelSource.catalog = null;
+    modelSource.downloads = [];
     setUp(fake);
     await startApp();
     const drawn = mount(component, { target, props });
@@ -188,16 +188,16 @@ export const settingsStates: GalleryState[] = [
     name: "welcome-downloading",
     shows: "You can use the small starter model in the meantime.",
     show: alone(Welcome, { onDone: () => {} }, (fake) => {
-      fake.shop.install("qwen3-8b@4-bit");
-      fake.shop.come(1, 0.4);
-      shelf.downloads = fake.shop.downloads;
+      fake.downloadQueue.install("qwen3-8b@4-bit");
+      fake.downloadQueue.come(1, 0.4);
+      modelSource.downloads = fake.downloadQueue.downloads;
     }),
   },
   {
     name: "welcome-disk",
     shows: "Not enough disk space",
     show: alone(Welcome, { onDone: () => {} }, (fake) => {
-      fake.shop.catalogue = onDisk(fake.shop.catalogue, 4.2);
+      fake.downloadQueue.catalog = onDisk(fake.downloadQueue.catalog, 4.2);
     }),
   },
   {

@@ -1,21 +1,21 @@
 /**
- * The states of the chat page that are worth a picture. `set` makes the app before the page opens,
- * `after` does what a person would do in it.
+ * The states of the chat page for screenshots. `set` prepares the app before the page opens,
+ * `after` acts like a user.
  */
 import { GB } from "../ipc/fake/defaults";
 import type { FakeIpc } from "../ipc/fake";
-import { trouble } from "../ipc/fake/catalogue";
+import { hubError } from "../ipc/fake/catalog";
 import { blocks, pieces, source } from "../ipc/fake/text";
 import { codeAnswer, marksAnswer, prose, tableAnswer, thoughts } from "./texts";
 import { answered, click, key, longConversation, manyConversations, showHistory, type, wait } from "./steps";
 
 export interface ChatState {
-  /** As in `?state=`; written on a line of its own, for the list is read from here. */
+  /** As in `?state=`. On a line of its own, because the list is read from this source. */
   name: string;
-  /** What the page says in this state, and no other: see `claim`. */
+  /** Text that only this state shows; see `claim`. */
   shows: string;
   set?: (ipc: FakeIpc) => void;
-  /** The conversation that is opened: the one that was added last, unless "none". */
+  /** The conversation to open: the one that was added last, unless "none". */
   opens?: "last" | "none";
   after?: (ipc: FakeIpc) => Promise<void> | void;
 }
@@ -42,8 +42,8 @@ export const states: ChatState[] = [
     shows: "in the meantime",
     set: (ipc) => {
       void ipc.chooseModel("starter");
-      ipc.shop.install("qwen3-8b@4-bit");
-      ipc.shop.come(1, 0.4);
+      ipc.downloadQueue.install("qwen3-8b@4-bit");
+      ipc.downloadQueue.come(1, 0.4);
     },
   },
   {
@@ -51,17 +51,17 @@ export const states: ChatState[] = [
     shows: "Use Now",
     set: (ipc) => {
       void ipc.chooseModel("starter");
-      ipc.shop.install("qwen3-8b@4-bit");
-      ipc.setModels([...ipc.shown, ipc.shop.finish(1)]);
+      ipc.downloadQueue.install("qwen3-8b@4-bit");
+      ipc.setModels([...ipc.shown, ipc.downloadQueue.finish(1)]);
     },
   },
   {
     name: "chat-model-failed",
     shows: "Can’t download",
     set: (ipc) => {
-      ipc.shop.install("qwen3-8b@4-bit");
-      ipc.shop.come(1, 0.4);
-      ipc.shop.fail(1, trouble("token_refused", "", { host: "huggingface.co" }));
+      ipc.downloadQueue.install("qwen3-8b@4-bit");
+      ipc.downloadQueue.come(1, 0.4);
+      ipc.downloadQueue.fail(1, hubError("token_refused", "", { host: "huggingface.co" }));
     },
   },
   {
@@ -70,7 +70,7 @@ export const states: ChatState[] = [
     set: (ipc) => {
       ipc.script = { answer: pieces(prose), rate: 0, stages: [{ stage: "loading", fraction: 0.62 }] };
       ipc.setStatus({ activity: "loading", model: { name: "Qwen3 4B · 4-bit", load_fraction: 0.62,
-        is_ready: false, is_leaving: false, memory_bytes: null, engine: null, context_length: null,
+        is_ready: false, is_unloading: false, memory_bytes: null, engine: null, context_length: null,
         unloads_in_seconds: null } });
     },
     after: (ipc) => asks(ipc)(),
@@ -96,7 +96,7 @@ export const states: ChatState[] = [
     name: "chat-streaming",
     shows: "Stop",
     set: (ipc) => {
-      ipc.script = { answer: pieces(prose), rate: 0, begun: 78 };
+      ipc.script = { answer: pieces(prose), rate: 0, initialWords: 78 };
       ipc.setStatus({ activity: "answering" });
     },
     after: (ipc) => asks(ipc)(),
@@ -131,7 +131,7 @@ export const states: ChatState[] = [
     name: "chat-thinking",
     shows: "Thinking",
     set: (ipc) => {
-      ipc.script = { reasoning: thoughts, answer: pieces(prose), rate: 0, begun: 14 };
+      ipc.script = { reasoning: thoughts, answer: pieces(prose), rate: 0, initialWords: 14 };
       ipc.setStatus({ activity: "answering" });
     },
     after: async (ipc) => {
@@ -192,7 +192,7 @@ export const states: ChatState[] = [
     set: (ipc) => {
       ipc.script = { answer: pieces(prose), rate: 0, stages: [{ stage: "waiting", position: 0 }] };
       ipc.setStatus({ activity: "held", held: "heat_serious",
-        restraints: [{ limit: { limit: "new_answers" }, because: "heat_serious" }] });
+        limits: [{ limit: { limit: "new_answers" }, reason: "heat_serious" }] });
     },
     after: (ipc) => asks(ipc)(),
   },
@@ -201,10 +201,10 @@ export const states: ChatState[] = [
     shows: "Active limits",
     set: (ipc) => {
       longConversation(ipc, 4);
-      ipc.setStatus({ restraints: [
-        { limit: { limit: "answer_length", tokens: 1024 }, because: "memory_warning" },
-        { limit: { limit: "prefill_step", tokens: 256 }, because: "heat_fair" },
-        { limit: { limit: "idle_unload", seconds: 120 }, because: "battery" },
+      ipc.setStatus({ limits: [
+        { limit: { limit: "answer_length", tokens: 1024 }, reason: "memory_warning" },
+        { limit: { limit: "prefill_step", tokens: 256 }, reason: "heat_fair" },
+        { limit: { limit: "idle_unload", seconds: 120 }, reason: "battery" },
       ], offer_smaller_model: true });
     },
     after: () => click("footer button"),
@@ -300,11 +300,11 @@ export const states: ChatState[] = [
     shows: "recovered 12 chats with 340 messages",
     set: (ipc) => void longConversation(ipc, 4),
     after: async (ipc) => {
-      ipc.tell({ news: "notice", code: "store_recovered", detail: "database disk image is malformed",
+      ipc.emit({ event: "notice", code: "store_recovered", detail: "database disk image is malformed",
         values: { conversations: 12, messages: 340,
           damaged: "~/Library/Application Support/Transom/transom-damaged-2026-11-22.db" } });
-      ipc.tell({ news: "notice", code: "hotkey_taken", detail: "Alt+Space", values: {} });
-      ipc.tell({ news: "notice", code: "engine_missing", detail: "/Applications/Transom.app/Contents/MacOS/transom is not there",
+      ipc.emit({ event: "notice", code: "hotkey_taken", detail: "Alt+Space", values: {} });
+      ipc.emit({ event: "notice", code: "engine_missing", detail: "/Applications/Transom.app/Contents/MacOS/transom is missing",
         values: {} });
       await wait(20);
     },

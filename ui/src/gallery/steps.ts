@@ -1,4 +1,4 @@
-/** What states are made of: conversations, and a person's clicks and keys. */
+/** Building blocks of states: conversations, clicks and keys. */
 import { tick } from "svelte";
 import type { Conversation, MessageView } from "../ipc";
 import type { FakeIpc } from "../ipc/fake";
@@ -11,19 +11,19 @@ export function wait(milliseconds: number): Promise<void> {
 }
 
 /**
- * Waits until the page says what the state is called after, in its text or to a screen reader, so that
- * no picture is taken of another state; fails if that does not come within two seconds.
+ * Waits until the page contains the text that identifies the state, visibly or for screen readers,
+ * so that no screenshot shows another state. Fails after two seconds.
  */
 export async function claim(state: { name: string; shows: string }): Promise<void> {
   for (let tries = 0; tries < 40; tries++) {
-    if (said().includes(state.shows)) return;
+    if (text().includes(state.shows)) return;
     await wait(50);
   }
-  throw new Error(`the state ${state.name} does not show “${state.shows}” but: ${said().slice(0, 500)}`);
+  throw new Error(`the state ${state.name} does not show “${state.shows}” but: ${text().slice(0, 500)}`);
 }
 
-/** All that the page says, to eyes and screen readers. */
-function said(): string {
+/** Returns all text of the page, for eyes and screen readers. */
+function text(): string {
   const named = ["aria-label", "title", "placeholder"];
   const names = [...document.querySelectorAll<HTMLElement>("body *")].flatMap((element) =>
     named.flatMap((name) => element.getAttribute(name) ?? []));
@@ -31,7 +31,7 @@ function said(): string {
   return [document.body.textContent, ...names, ...typed].join("\n").replace(/\s+/g, " ");
 }
 
-/** Clicks the first that is found, as soon as it is there. */
+/** Clicks the first match as soon as it exists. */
 export async function click(selector: string): Promise<void> {
   for (let tries = 0; tries < 40; tries++) {
     const found = document.querySelector<HTMLElement>(selector);
@@ -64,7 +64,7 @@ export function key(name: string): void {
   target.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
 }
 
-/** One question and its answer, after an older exchange. */
+/** One question and its response, after an older exchange. */
 export function answered(
   ipc: FakeIpc, question: string, answer: Piece[], more: Partial<MessageView> = {},
 ): Conversation {
@@ -105,5 +105,5 @@ export function manyConversations(ipc: FakeIpc): void {
   longConversation(ipc, 6);
 }
 
-/** A text as the pieces of an answer. */
+/** Splits a text into the pieces of a response. */
 export { pieces };

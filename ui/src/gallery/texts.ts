@@ -1,4 +1,4 @@
-/** Answers as the app renders them, for states that show what the window can draw. */
+/** Responses as the app renders them, for states that show all elements. */
 import type { Piece } from "../ipc/fake/text";
 
 const span = (name: string, text: string) => `<span class="hl-${name}">${text}</span>`;

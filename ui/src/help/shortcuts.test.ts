@@ -5,7 +5,7 @@ import { actionOf } from "../prompt/keys";
 import ShortcutsSheet from "./ShortcutsSheet.svelte";
 import { shortcutGroups } from "./shortcuts";
 
-/** A key press as `keys` says it, in the quick prompt's empty input. */
+/** A press of the keys `keys` in the quick prompt's empty input. */
 function pressed(keys: string): KeyboardEvent {
   const parts = keys.split("+");
   const event = new KeyboardEvent("keydown", {
@@ -17,20 +17,20 @@ function pressed(keys: string): KeyboardEvent {
 }
 
 describe("the sheet of shortcuts", () => {
-  it("lists no key of the quick prompt that does nothing there", () => {
+  it("lists only keys that work in the quick prompt", () => {
     const prompt = shortcutGroups("").find((group) => group.title === "prompt.shortcut.group")!;
-    // These two are typed: what they do, they do as text.
+    // These two are typed as text.
     const typed = ["Shift+Enter", "/"];
     for (const { keys } of prompt.shortcuts) {
       for (const key of keys.filter((one) => !typed.includes(one))) {
-        const here = { isMac: false, isListOpen: false, text: "", isWriting: false, hasTaken: true,
+        const context = { isMac: false, isListOpen: false, text: "", isWriting: false, hasAttachment: true,
           hasSelection: false };
-        expect(actionOf(pressed(key), here), key).not.toBeNull();
+        expect(actionOf(pressed(key), context), key).not.toBeNull();
       }
     }
   });
 
-  it("names the shortcut that works everywhere only where there is one", () => {
+  it("lists the global shortcut only if there is one", () => {
     expect(shortcutGroups("Alt+Space")[0]!.title).toBe("help.everywhere");
     expect(shortcutGroups("").map((group) => group.title)).not.toContain("help.everywhere");
   });

@@ -1,18 +1,18 @@
-/** Every shortcut by area, for the sheet. The keys that act are beside the pages that act on them. */
+/** Every shortcut by area, for the sheet. The code that handles keys is next to each page. */
 import type { Key } from "../i18n";
 import { PANES } from "../settings/pages";
 import { chatShortcuts, type Shortcut } from "../state/shortcuts";
 
 /** A line of the sheet. */
-export interface Listed extends Shortcut {
-  /** From the first of its keys to the last. */
+export interface ListedShortcut extends Shortcut {
+  /** From the first to the last of its keys. */
   isRange?: boolean;
 }
 
 /** The shortcuts of one window. */
 export interface ShortcutGroup {
   title: Key;
-  shortcuts: Listed[];
+  shortcuts: ListedShortcut[];
 }
 
 const promptShortcuts: Shortcut[] = [
@@ -31,13 +31,13 @@ const promptShortcuts: Shortcut[] = [
   { keys: ["Mod+/"], does: "chat.shortcut.help" },
 ];
 
-const settingsShortcuts: Listed[] = [
+const settingsShortcuts: ListedShortcut[] = [
   { keys: ["Mod+1", `Mod+${PANES.length}`], isRange: true, does: "help.panes" },
   { keys: ["Mod+W"], does: "chat.shortcut.close" },
   { keys: ["Mod+/"], does: "chat.shortcut.help" },
 ];
 
-/** All groups; `hotkey` is the shortcut that works everywhere, empty if there is none. */
+/** Returns all groups. `hotkey` is the global shortcut, empty if there is none. */
 export function shortcutGroups(hotkey: string): ShortcutGroup[] {
   const everywhere: Shortcut[] = hotkey ? [{ keys: [hotkey], does: "help.open_prompt" }] : [];
   const groups: ShortcutGroup[] = [

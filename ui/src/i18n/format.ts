@@ -1,6 +1,6 @@
 /**
- * Numbers, sizes and times in the language that is shown. Memory is in powers of two, as it is sold
- * and as the rest of the product writes it.
+ * Formats numbers, sizes and times for the current language. Memory is in powers of two, like
+ * everywhere in the product.
  */
 import { language } from "./language.svelte";
 
@@ -19,17 +19,17 @@ function numberFormat(options: Intl.NumberFormatOptions): Intl.NumberFormat {
   return format;
 }
 
-/** `12,000`; at most `digits` after the point. */
+/** `12,000`; at most `digits` decimals. */
 export function number(value: number, digits = 0): string {
   return numberFormat({ maximumFractionDigits: digits }).format(value);
 }
 
-/** `0.70`: exactly `digits` after the point, for a value that stands in a column or by a slider. */
+/** `0.70`: exactly `digits` decimals, for a value in a column or next to a slider. */
 export function fixed(value: number, digits: number): string {
   return numberFormat({ minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
 }
 
-/** `40%`, of a fraction. */
+/** `40%`, from a fraction. */
 export function percent(fraction: number): string {
   return numberFormat({ style: "percent", maximumFractionDigits: 0 }).format(fraction);
 }
@@ -41,7 +41,7 @@ export function bytes(value: number): string {
   return unit(value / GB, "gigabyte", 1);
 }
 
-/** `30 s`, `12 min`, `2 hr 5 min`: in the two largest units, rounded. */
+/** `30 s`, `12 min`, `2 hr 5 min`: the two largest units, rounded. */
 export function duration(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
   if (whole < 90) return unit(whole, "second", 0);
@@ -53,7 +53,7 @@ export function duration(seconds: number): string {
     : `${unit(hours, "hour", 0)} ${unit(rest, "minute", 0)}`;
 }
 
-/** `26M`, `7.6B`: parameters, as models' names write them in every language. */
+/** `26M`, `7.6B`: parameters, as in model names of every language. */
 export function parameters(count: number): string {
   if (count < 1e9) return `${number(count / 1e6, count < 1e7 ? 1 : 0)}M`;
   return `${number(count / 1e9, 1)}B`;
@@ -73,7 +73,7 @@ function unit(value: number, name: string, digits: number): string {
   }).format(value);
 }
 
-/** A day, such as “November 21, 2026”; `at` counts milliseconds since 1970. */
+/** A date, such as “November 21, 2026”; `at` is in milliseconds since 1970. */
 export function date(at: number): string {
   return new Intl.DateTimeFormat(language(), { dateStyle: "long" }).format(at);
 }

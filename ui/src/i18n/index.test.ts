@@ -6,23 +6,23 @@ const GB = 2 ** 30;
 beforeEach(() => chooseLanguage("en"));
 
 describe("a text", () => {
-  it("is filled: texts as they are, numbers as the language writes them", () => {
+  it("has its placeholders filled: text unchanged, numbers for the language", () => {
     expect(t("settings.fit.fits", { need: "3.1 GB", free: "9.0 GB" })).toBe("Fits: 3.1 GB of 9.0 GB");
     expect(t("settings.tokens", { n: 12_000 })).toBe("12,000 tokens");
     expect(translate("en", "settings.tokens", { n: 1 })).toBe("1 token");
   });
 
-  it("leaves a place that nothing was given for", () => {
+  it("keeps a placeholder without a value", () => {
     expect(t("settings.prompts.note")).toContain("{text}");
   });
 
-  it("fills with what looks like a place without filling that again", () => {
+  it("does not fill placeholders inside of values", () => {
     expect(t("chat.list.none_found", { query: "{query} $& {n}" })).toContain("{query} $& {n}");
   });
 });
 
 describe("the language", () => {
-  it("is the best of what is wished for", () => {
+  it("is the best match of the requested ones", () => {
     expect(bestLanguage(["de-AT", "en"])).toBe("de");
     expect(bestLanguage(["pt-BR", "fr-CA"])).toBe("fr");
     expect(bestLanguage(["zh-CN"])).toBe("zh-Hans");
@@ -32,7 +32,7 @@ describe("the language", () => {
     expect(bestLanguage(["tlh"])).toBe("en");
   });
 
-  it("that the user chose wins, and the page says so", () => {
+  it("of the user has priority, and is set on the page", () => {
     chooseLanguage("ja", ["de"]);
     expect(document.documentElement.lang).toBe("ja");
     chooseLanguage(null, ["de"]);

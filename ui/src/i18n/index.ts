@@ -1,33 +1,33 @@
 /**
- * Texts for people: `t("settings.title")`. Keys are checked by the compiler, a plural is chosen by
- * the parameter `n`, and a number among the parameters is written as the language writes numbers.
- * What is drawn with it follows the language.
+ * Translates texts: `t("settings.title")`. The compiler checks keys, the parameter `n` selects the
+ * plural, and numbers among the parameters are formatted for the language. Components update when
+ * the language changes.
  *
- * On start a page calls `chooseLanguage(settings.general.language, about.languages)`, and again
+ * At startup a page calls `chooseLanguage(settings.general.language, about.languages)`, and again
  * when settings change.
  */
-import { catalogue, type Area, type Entry, type Key, type Language } from "./catalogues";
+import { catalog, type Area, type Entry, type Key, type Language } from "./catalogs";
 import { number } from "./format";
 import { language } from "./language.svelte";
 
-export { LANGUAGES, type Key, type Language } from "./catalogues";
+export { LANGUAGES, type Key, type Language } from "./catalogs";
 export { bytes, duration, fixed, list, number, parameters, percent } from "./format";
 export { bestLanguage, chooseLanguage, language } from "./language.svelte";
 
-/** What stands in for `{name}`: texts as they are, numbers as the language writes them. */
+/** Formats the value for `{name}`: text unchanged, numbers for the language. */
 export type Params = Record<string, string | number>;
 
-/** The text of `key` in the language that is shown. */
+/** Returns the text of `key` in the current language. */
 export function t(key: Key, params: Params = {}): string {
   return translate(language(), key, params);
 }
 
-/** The text of `key` in `tongue`. */
+/** Returns the text of `key` in `tongue`. */
 export function translate(tongue: Language, key: Key, params: Params = {}): string {
   const dot = key.indexOf(".");
   const area = key.slice(0, dot) as Area;
   const name = key.slice(dot + 1);
-  const entry = catalogue(tongue, area)[name] ?? catalogue("en", area)[name];
+  const entry = catalog(tongue, area)[name] ?? catalog("en", area)[name];
   if (entry === undefined) return key;
   return fill(plural(tongue, entry, params), params);
 }

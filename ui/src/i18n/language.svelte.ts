@@ -1,23 +1,20 @@
-/**
- * Which language is shown. `t` and the formats read it, so whatever is drawn with them is drawn
- * anew when it changes.
- */
-import { LANGUAGES, type Language } from "./catalogues";
+/** The current language. `t` and the formats read it, so components that use them update when it changes. */
+import { LANGUAGES, type Language } from "./catalogs";
 
 let current = $state<Language>("en");
 
-/** The language that is shown. */
+/** The current language. */
 export function language(): Language {
   return current;
 }
 
 /**
- * The first of `wishes` that there is a catalogue for, else English. A wish is a BCP 47 tag, such
- * as `de-AT` or `zh-Hans-CN`; Chinese in traditional script has no catalogue.
+ * Returns the first of the BCP 47 tags `requested`, such as `de-AT` or `zh-Hans-CN`, that has a
+ * catalog, else English. There is no catalog for Traditional Chinese.
  */
-export function bestLanguage(wishes: readonly string[]): Language {
-  for (const wish of wishes) {
-    const tag = wish.replaceAll("_", "-").replace(/\..*$/, "").toLowerCase();
+export function bestLanguage(requested: readonly string[]): Language {
+  for (const item of requested) {
+    const tag = item.replaceAll("_", "-").replace(/\..*$/, "").toLowerCase();
     if (/^zh\b(?!.*-(hant|tw|hk|mo)\b)/.test(tag)) return "zh-Hans";
     const base = tag.split("-")[0] as Language;
     if (base in LANGUAGES) return base;
@@ -25,7 +22,7 @@ export function bestLanguage(wishes: readonly string[]): Language {
   return "en";
 }
 
-/** Shows `setting` if the user chose a language, else the best of the `system`'s. */
+/** Sets the language: `setting` if the user chose one, else the best match for `system`. */
 export function chooseLanguage(setting: string | null, system: readonly string[] = []): void {
   const browser = typeof navigator === "undefined" ? [] : navigator.languages;
   current = bestLanguage([...(setting ? [setting] : []), ...system, ...browser]);

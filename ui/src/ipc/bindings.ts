@@ -1,18 +1,18 @@
-// Generated from the Rust types in src-tauri/src/wire, crates/store and crates/chat. Write anew:
+// Generated from the Rust types in src-tauri/src/wire, crates/store and crates/chat. Update with:
 // TRANSOM_WRITE_BINDINGS=1 cargo test -p transom-app bindings
 
 /**
- * Versions, paths and what this computer lacks.
+ * Versions, paths and features that this session lacks.
  */
 export type AboutView = {
 /**
- * Of the app.
+ * The app's version.
  */
 version: string,
 /**
- * Of what it is made of, such as `MLX`, `llama.cpp`.
+ * Software that the app contains, such as `MLX` and `llama.cpp`.
  */
-parts: Array<PartView>,
+dependencies: Array<DependencyView>,
 /**
  * The data folder.
  */
@@ -22,7 +22,7 @@ data_folder: string,
  */
 system: string,
 /**
- * Chip or processor.
+ * The chip or processor.
  */
 chip: string,
 /**
@@ -30,33 +30,33 @@ chip: string,
  */
 memory_bytes: number,
 /**
- * What this session cannot do, by code: `tray`, `global_shortcut`, `selection`, ….
+ * Features that this session lacks, by code: `tray`, `global_shortcut`, `selection`, ….
  */
 missing: Array<string>,
 /**
- * The shortcut that is in force.
+ * The current shortcut.
  */
 hotkey: HotkeyView,
 /**
- * The system's default shortcut.
+ * The default shortcut on this system.
  */
 default_hotkey: string,
 /**
- * `macos` or `linux`: which keys to name.
+ * `macos` or `linux`, for the names of keys.
  */
 platform: string,
 /**
- * Language tags of the system, first choice first.
+ * The system's language tags, preferred first.
  */
 languages: Array<string>, };
 
 /**
- * What the tray icon shows.
+ * The state that the menu-bar icon shows.
  */
 export type Activity = "idle" | "loading" | "answering" | "held";
 
 /**
- * What an answer took.
+ * Statistics of a response.
  */
 export type AnswerStats = {
 /**
@@ -64,7 +64,7 @@ export type AnswerStats = {
  */
 prompt_tokens: number,
 /**
- * Of these, tokens that were still known from an earlier turn.
+ * Prompt tokens that were cached from an earlier turn.
  */
 cached_tokens: number,
 /**
@@ -72,44 +72,75 @@ cached_tokens: number,
  */
 generated_tokens: number,
 /**
- * From the question to the first token.
+ * Time from the question to the first token.
  */
 time_to_first_token_seconds: number,
 /**
- * Tokens a second while it was written; `None` for very short answers.
+ * Tokens per second while decoding; `None` for very short responses.
  */
 tokens_per_second: number | null,
 /**
- * Messages at the start of the conversation that no longer fitted.
+ * Messages at the start of the conversation that did not fit the context.
  */
 dropped_messages: number, };
+
+/**
+ * An event that the app sends to pages.
+ */
+export type AppEvent = { "event": "status",
+/**
+ * The whole status.
+ */
+status: StatusView, } | { "event": "settings",
+/**
+ * All settings.
+ */
+settings: Settings, } | { "event": "conversations" } | { "event": "history_cleared" } | { "event": "models" } | { "event": "catalog" } | { "event": "downloads",
+/**
+ * All downloads in order.
+ */
+downloads: Array<DownloadView>, } | { "event": "drop",
+/**
+ * The window.
+ */
+window: Window,
+/**
+ * What happened.
+ */
+drop: DropView, } | { "event": "shown",
+/**
+ * The window.
+ */
+window: Window,
+/**
+ * The conversation to open.
+ */
+conversation: ConversationId | null,
+/**
+ * The settings pane: `models`, `model`, `behaviour`, `general` or `about`.
+ */
+pane: string | null, } | { "event": "compose",
+/**
+ * The text.
+ */
+text: string, } | { "event": "notice",
+/**
+ * A code: `hotkey_taken`, `store_recovered`, ….
+ */
+code: string,
+/**
+ * Details in English; may be empty.
+ */
+detail: string,
+/**
+ * Values for the code's sentence: `conversations`, `damaged`, ….
+ */
+values: Record<string, unknown>, };
 
 /**
  * Light or dark.
  */
 export type Appearance = "system" | "light" | "dark";
-
-/**
- * Why something is limited.
- */
-export type Because = "memory_warning" | "memory_critical" | "thrashing" | "heat_fair" | "heat_serious" | "heat_critical" | "low_power" | "battery" | "small_machine" | "setting" | "paused";
-
-/**
- * A message that was accepted and the answer that was begun: follow it.
- */
-export type Begun = {
-/**
- * Their conversation, new if none was named.
- */
-conversation: ConversationId,
-/**
- * The person's message; `None` when an answer was asked for again.
- */
-question: MessageId | null,
-/**
- * The answer.
- */
-answer: MessageId, };
 
 /**
  * What the app may take of the machine.
@@ -131,13 +162,12 @@ memory_budget_bytes: number | null, };
 /**
  * A piece of rendered Markdown.
  *
- * A text is a list of blocks. A block is one element in the flow of the text: a paragraph, a
- * heading, a quote. Three kinds are split further, because they grow long: a list is an empty
- * list followed by one block for each item, a table is its head followed by one block for each
- * row, and code is an empty frame followed by blocks of some lines. These following blocks are
- * `is_inside`: their HTML goes to the end of the list, of the table's `tbody` or of the `code`
- * that the last block before them holds that is not inside. To parse an item or row, a page puts
- * it into a `<template>`, where it may stand alone.
+ * A text is a list of blocks. A block is one top-level element: a paragraph, a heading, a quote.
+ * Three kinds are split further, because they grow long: a list is an empty list element followed
+ * by one block per item, a table is its header followed by one block per row, and code is an empty
+ * frame followed by blocks of some lines. These following blocks have `is_inside` set: their HTML
+ * is appended to the list, to the table's `tbody` or to the `code` of the last block before them
+ * that is not inside. To parse an item or a row on its own, a page puts it into a `<template>`.
  *
  * Classes and attributes that a page styles or acts on:
  *
@@ -146,88 +176,151 @@ memory_budget_bytes: number | null, };
  *   `span.lines`, and in these `span`s with one of the classes `hl-comment`, `hl-string`,
  *   `hl-escape`, `hl-number`, `hl-constant`, `hl-keyword`, `hl-operator`, `hl-function`,
  *   `hl-type`, `hl-tag`, `hl-attribute`, `hl-variable`, `hl-heading`, `hl-emphasis`, `hl-strong`,
- *   `hl-link`, `hl-inserted`, `hl-deleted`, `hl-invalid`. `data-language` is missing where none
- *   was named.
+ *   `hl-link`, `hl-inserted`, `hl-deleted`, `hl-invalid`. `data-language` is missing if the text
+ *   names no language.
  * - `div.table[tabindex="0"] > table`: the `div` scrolls. Cells have `align-left`,
  *   `align-center` or `align-right`.
  * - `li.task > input[type=checkbox][disabled][aria-label]`: the label is the item's text.
  * - `a[href][rel]`: http, https or mailto. The page opens nothing itself.
- * - `span.image[data-address]`: an image that was not loaded; its text is what it shows, or its
- *   address.
+ * - `span.image[data-address]`: an image that was not loaded. Its text is the image's description,
+ *   or its address.
  * - `sup.footnote-reference > a[href="#fn-…"]` and `div.footnote[id="fn-…"]` with
- *   `sup.footnote-label`. An id is unique in its text only, so a page looks for it there.
- * - `math` (MathML; `display="block"` for formulas on their own, `alttext` is its TeX), and
- *   `code.math-error` for the source of a formula that cannot be set, `code.math-pending` for one
- *   that is still written. A formula in a box is `math.boxed`. Cells (`mtd`) have some of
- *   `cell-left`, `cell-right` (where their text stands), `cell-apart` (1 em before them),
- *   `rule-left`, `rule-right`, `rule-top` and `rule-bottom` (lines); edges of a formula's table
- *   have no padding.
- * - `p.raw`: HTML that the text contains, shown as it was written.
+ *   `sup.footnote-label`. An id is unique only within its text, so a page searches it there.
+ * - `math` (MathML; `display="block"` for display formulas, `alttext` is the TeX source),
+ *   `code.math-error` for the source of a formula that cannot be rendered, and `code.math-pending`
+ *   for one that is not complete yet. A boxed formula is `math.boxed`. Cells (`mtd`) have some of
+ *   `cell-left`, `cell-right` (alignment of their text), `cell-apart` (1 em before them),
+ *   `rule-left`, `rule-right`, `rule-top` and `rule-bottom` (lines). The outer edges of a formula's
+ *   table have no padding.
+ * - `p.raw`: HTML in the text, shown as source.
  * - `blockquote.alert-note`, `-tip`, `-important`, `-warning`, `-caution`.
  */
 export type Block = {
 /**
- * Whether it belongs inside the list, table or code before it.
+ * True if this block is appended inside the list, table or code before it.
  */
 is_inside: boolean,
 /**
- * Sanitized HTML: nothing in it runs, loads or styles anything.
+ * Sanitized HTML: it runs, loads and styles nothing.
  */
 html: string, };
 
 /**
- * The models that can be had.
+ * Selected or copied text to attach, and its source.
  */
-export type CatalogueView = {
+export type CapturedText = {
+/**
+ * Where the text comes from.
+ */
+source: TextSource,
+/**
+ * The text; empty if there was none.
+ */
+text: string, };
+
+/**
+ * An error in the user's own catalog.
+ */
+export type CatalogErrorView = {
+/**
+ * The file.
+ */
+file: string,
+/**
+ * Counted from 1.
+ */
+line: number,
+/**
+ * Counted from 1.
+ */
+column: number,
+/**
+ * The reason in English.
+ */
+reason: string, };
+
+/**
+ * The models that can be downloaded.
+ */
+export type CatalogView = {
 /**
  * Smallest first within a family.
  */
 entries: Array<EntryView>,
 /**
- * What to take on this machine.
+ * Recommendations for this machine.
  */
 recommended: Array<RecommendedView>,
 /**
- * Two that fit side by side on it.
+ * Two models that fit together on this machine.
  */
 pair: PairView | null,
 /**
- * The machine's memory.
+ * The machine's memory in bytes.
  */
 memory_bytes: number,
 /**
- * Of it, what models may use together.
+ * Bytes that models may use together.
  */
 room_bytes: number,
 /**
- * Bytes free where downloads go; `None` where the system does not tell.
+ * Free bytes on the disk for downloads; `None` if the system does not report them.
  */
 disk_free_bytes: number | null,
 /**
- * Of these, what downloads under way are going to take.
+ * Bytes that the running downloads still need.
  */
-disk_coming_bytes: number,
+disk_reserved_bytes: number,
 /**
- * Why the user's own list is not in force as it is now.
+ * The error in the user's own catalog, which is not used until it is fixed.
  */
-mistake: MistakeView | null,
+error: CatalogErrorView | null,
 /**
- * Where the user's own list is, or would be.
+ * The path of the user's own catalog, which may not exist.
  */
 user_file: string, };
 
 /**
- * How the blocks of a growing text differ from what a follower knows.
+ * The difference between the current blocks of a growing text and the ones that a follower has.
  */
 export type Change = {
 /**
- * How many blocks the text has now. Known blocks beyond are gone.
+ * The number of blocks that the text has now. The follower drops the ones beyond it.
  */
 n_blocks: number,
 /**
- * The new and the changed blocks, each with its index, in ascending order.
+ * New and changed blocks with their indexes, in ascending order.
  */
 blocks: Array<[number, Block]>, };
+
+/**
+ * An error of a command.
+ */
+export type CommandError = { "code": "invalid",
+/**
+ * The field.
+ */
+field: string,
+/**
+ * The reason in English.
+ */
+reason: string, } | { "code": "not_found" } | { "code": "storage",
+/**
+ * The reason, which names the file.
+ */
+reason: string, } | { "code": "turn",
+/**
+ * The reason.
+ */
+failure: Failure, } | { "code": "hub",
+/**
+ * The reason.
+ */
+error: HubErrorView, } | { "code": "other",
+/**
+ * The reason in English.
+ */
+reason: string, };
 
 /**
  * A conversation, without its messages.
@@ -264,99 +357,116 @@ n_messages: number, };
 export type ConversationId = number;
 
 /**
- * What to do with a download.
+ * A software component by others.
  */
-export type DownloadChange = { "change": "pause" } | { "change": "resume" } | { "change": "cancel" } | { "change": "move",
+export type DependencyView = {
 /**
- * The place.
- */
-place: number, };
-
-/**
- * What a download does.
- */
-export type DownloadState = { "state": "waiting" } | { "state": "downloading" } | { "state": "verifying",
-/**
- * How far, from 0 to 1.
- */
-fraction: number, } | { "state": "retrying",
-/**
- * In so many seconds.
- */
-seconds: number,
-/**
- * Why.
- */
-because: TroubleView, } | { "state": "paused" } | { "state": "done",
-/**
- * The model that it is, once its files were read.
- */
-model: string | null, } | { "state": "failed",
-/**
- * Why.
- */
-because: TroubleView, };
-
-/**
- * A model that is being fetched, or was.
- */
-export type DownloadView = {
-/**
- * By which it is changed.
- */
-id: number,
-/**
- * The key of the variant that it is of.
- */
-key: string,
-/**
- * Name for people.
+ * Name.
  */
 name: string,
 /**
- * What it does.
+ * Version.
+ */
+version: string,
+/**
+ * SPDX license.
+ */
+license: string, };
+
+/**
+ * A change of a download.
+ */
+export type DownloadChange = { "change": "pause" } | { "change": "resume" } | { "change": "cancel" } | { "change": "move",
+/**
+ * The position.
+ */
+position: number, };
+
+/**
+ * The state of a download.
+ */
+export type DownloadState = { "state": "waiting" } | { "state": "downloading" } | { "state": "verifying",
+/**
+ * Progress from 0 to 1.
+ */
+fraction: number, } | { "state": "retrying",
+/**
+ * Seconds until the retry.
+ */
+seconds: number,
+/**
+ * The reason.
+ */
+error: HubErrorView, } | { "state": "paused" } | { "state": "done",
+/**
+ * The id of the installed model, once its files were read.
+ */
+model: string | null, } | { "state": "failed",
+/**
+ * The reason.
+ */
+error: HubErrorView, };
+
+/**
+ * A download.
+ */
+export type DownloadView = {
+/**
+ * The id for changing it.
+ */
+id: number,
+/**
+ * The key of its variant.
+ */
+key: string,
+/**
+ * Display name.
+ */
+name: string,
+/**
+ * The current state.
  */
 state: DownloadState,
 /**
- * Bytes that are there.
+ * Bytes on disk.
  */
 done_bytes: number,
 /**
- * Bytes in all; `None` until the hub was asked.
+ * Total bytes; `None` until the hub was asked.
  */
 total_bytes: number | null,
 /**
- * Of late.
+ * The current rate.
  */
 bytes_per_second: number | null,
 /**
- * At this rate.
+ * The remaining time at this rate.
  */
 seconds_left: number | null, };
 
 /**
- * What a dropped file is good for.
+ * What a dropped file can be used as.
  */
 export type DropKind = "model" | "text" | "other";
 
 /**
- * Files over a window.
+ * Files that are dragged or dropped on a window.
  */
 export type DropView = { "state": "over",
 /**
- * The name of the first.
+ * The name of the first file.
  */
 name: string,
 /**
- * What it would be good for here.
+ * What it can be used as in this window.
  */
 kind: DropKind, } | { "state": "left" } | { "state": "added",
 /**
- * The model.
+ * The model's id.
  */
 id: string,
 /**
- * Its name for people.
+ * Its display name.
  */
 name: string, } | { "state": "attached",
 /**
@@ -364,94 +474,94 @@ name: string, } | { "state": "attached",
  */
 name: string,
 /**
- * All of it.
+ * The whole text.
  */
 text: string, } | { "state": "refused",
 /**
- * Its name.
+ * The file's name.
  */
 name: string,
 /**
- * The reason in English; empty where it simply is none.
+ * The reason in English; empty if the file is neither a model nor text.
  */
 reason: string, };
 
 /**
- * How a message ended; [`transom_store::Ending`] with its failure read.
+ * How a message ended: [`transom_store::Ending`] with its failure parsed.
  */
 export type EndingView = { "ending": "writing" } | { "ending": "stop" } | { "ending": "length" } | { "ending": "cancelled" } | { "ending": "shed" } | { "ending": "failed",
 /**
- * Why.
+ * The reason.
  */
 failure: Failure, } | { "ending": "interrupted" };
 
 /**
- * A model that can be had.
+ * A model that can be downloaded.
  */
 export type EntryView = {
 /**
- * What people type: the catalogue's id, or the hub's `owner/name`.
+ * The catalog's id, or the hub's `owner/name`.
  */
 id: string,
 /**
- * Name for people.
+ * Display name.
  */
 name: string,
 /**
- * `Qwen3`, …; empty where nobody said.
+ * `Qwen3`, …; empty if unknown.
  */
 family: string,
 /**
- * What it is good for, and what not; empty where nobody said.
+ * Strengths and weaknesses; empty if unknown.
  */
 description: string,
 /**
- * SPDX, or the licence's own name; empty where nobody said.
+ * SPDX id, or the license's own name; empty if unknown.
  */
-licence: string,
+license: string,
 /**
  * What it is for.
  */
 tags: Array<TagView>,
 /**
- * The page that says more.
+ * URL of a page with details.
  */
 source: string,
 /**
- * Parameters; `None` where nobody said.
+ * Number of parameters, if known.
  */
 n_parameters: number | null,
 /**
- * Of a mixture of experts, those that a token uses.
+ * Active parameters per token of a mixture of experts.
  */
 n_active_parameters: number | null,
 /**
- * Tokens that it was made to attend to.
+ * The maximum context length in tokens.
  */
 context_length: number | null,
 /**
- * It is from the user's own list.
+ * It is from the user's own catalog.
  */
 is_users: boolean,
 /**
- * It was found on the hub, and is in no list.
+ * It was found on the hub and is not in the catalog.
  */
 is_from_hub: boolean,
 /**
- * How often it was fetched lately, where the hub says so.
+ * Recent downloads, if the hub reports them.
  */
-n_fetched: number | null,
+n_downloads: number | null,
 /**
- * Its forms; empty until the hub was asked for them.
+ * Its variants; empty until the hub was asked for them.
  */
 variants: Array<VariantView>,
 /**
- * Which of them suits this machine best.
+ * The index of the variant that suits this machine best.
  */
 best: number, };
 
 /**
- * What a model's files say.
+ * Facts from a model's files.
  */
 export type FactsView = {
 /**
@@ -459,13 +569,13 @@ export type FactsView = {
  */
 architecture: string,
 /**
- * Parameters.
+ * Number of parameters.
  */
 n_parameters: number,
 /**
- * How most weights are packed: `4-bit`, `Q4_K`, ….
+ * The quantization of most weights: `4-bit`, `Q4_K`, ….
  */
-quantisation: string,
+quantization: string,
 /**
  * `mlx`, `gguf`, or both.
  */
@@ -475,48 +585,48 @@ formats: Array<string>,
  */
 size_bytes: number,
 /**
- * Tokens that it was made to attend to.
+ * The maximum context length in tokens.
  */
 max_context_length: number | null,
 /**
- * It can chat.
+ * It has a chat template.
  */
 has_chat_template: boolean, };
 
 /**
- * A failed turn. Windows put it into the user's language by its code.
+ * A failed turn. Windows translate it by its code.
  */
 export type Failure = { "code": "engine_crashed" } | { "code": "too_large",
 /**
- * What it needs.
+ * Bytes that the model needs.
  */
 need_bytes: number,
 /**
- * What models may use now.
+ * Bytes that models may use now.
  */
 budget_bytes: number,
 /**
- * A context length with which it would fit.
+ * A context length with which the model would fit.
  */
 context_that_fits: number | null, } | { "code": "held",
 /**
- * Worth trying again after this long.
+ * Try again after this time.
  */
 retry_after_seconds: number, } | { "code": "busy" } | { "code": "prompt_too_long",
 /**
- * Tokens of it.
+ * Tokens in the prompt.
  */
 prompt_tokens: number,
 /**
- * Tokens of context.
+ * Tokens in the context.
  */
 context_length: number, } | { "code": "model_unusable",
 /**
- * The reason in the engine's words.
+ * The engine's error message.
  */
 reason: string, } | { "code": "unloaded" } | { "code": "storage",
 /**
- * The reason, naming the file.
+ * The reason, which names the file.
  */
 reason: string, } | { "code": "other",
 /**
@@ -525,12 +635,33 @@ reason: string, } | { "code": "other",
 reason: string, };
 
 /**
- * How a conversation leaves or comes.
+ * The file format of an export.
  */
 export type FileFormat = "markdown" | "json";
 
 /**
- * Whether a model fits, by parts.
+ * How well a model fits this machine.
+ */
+export type FitSummary = { "fit": "fits" } | { "fit": "context",
+/**
+ * The context length in tokens.
+ */
+tokens: number, } | { "fit": "others_close",
+/**
+ * Bytes that must become free.
+ */
+bytes: number, } | { "fit": "too_large",
+/**
+ * Bytes that it needs.
+ */
+need_bytes: number,
+/**
+ * Bytes that models may use.
+ */
+room_bytes: number, };
+
+/**
+ * The memory that a model needs, by part, and whether it fits.
  */
 export type FitView = {
 /**
@@ -538,31 +669,31 @@ export type FitView = {
  */
 weight_bytes: number,
 /**
- * Keys and values with the context full.
+ * KV cache at full context.
  */
 kv_cache_bytes: number,
 /**
- * Working memory beside them.
+ * Working memory.
  */
 headroom_bytes: number,
 /**
- * A smaller model that guesses ahead for it.
+ * Draft model.
  */
 draft_bytes: number,
 /**
- * What is kept of earlier conversations.
+ * Saved prefixes of earlier conversations.
  */
 prefix_bytes: number,
 /**
- * What models may use together.
+ * Bytes that all models may use.
  */
 budget_bytes: number,
 /**
- * Of it, used by others that would not make room.
+ * Bytes of the budget that are used by models that would not be unloaded.
  */
 taken_bytes: number,
 /**
- * The context that these are for.
+ * The context length for these numbers.
  */
 context_length: number,
 /**
@@ -570,19 +701,19 @@ context_length: number,
  */
 context_that_fits: number | null,
 /**
- * All of it fits.
+ * The total fits.
  */
 fits: boolean,
 /**
- * How well.
+ * How well it fits.
  */
-verdict: VerdictView,
+summary: FitSummary,
 /**
- * How fast it answers; `None` where that cannot be told.
+ * The estimated speed, if known.
  */
 speed: SpeedView | null,
 /**
- * The working memory was corrected by what was measured here.
+ * The working memory was corrected by measurements on this machine.
  */
 is_measured: boolean, };
 
@@ -634,24 +765,19 @@ language: string | null,
 was_welcomed: boolean, };
 
 /**
- * Heat.
- */
-export type Heat = "nominal" | "fair" | "serious" | "critical";
-
-/**
- * What a shortcut that was tried is.
+ * The state of a shortcut.
  */
 export type HotkeyView = { "hotkey": "registered",
 /**
- * As settings write it; empty if switched off.
+ * In the format of the settings; empty if switched off.
  */
 shortcut: string, } | { "hotkey": "taken",
 /**
- * As settings write it.
+ * In the format of the settings.
  */
 shortcut: string, } | { "hotkey": "unusable",
 /**
- * As it was given.
+ * As entered.
  */
 shortcut: string, } | { "hotkey": "unavailable",
 /**
@@ -660,37 +786,54 @@ shortcut: string, } | { "hotkey": "unavailable",
 reason: string, };
 
 /**
- * How the hub is reached.
+ * Settings for accessing the hub.
  */
 export type HubAccessView = {
 /**
- * There is a token, in the keychain or in the environment. It is never shown.
+ * There is a token in the keychain or in the environment. Pages never receive it.
  */
 has_token: boolean,
 /**
- * The token is the environment's (`HF_TOKEN`), so it cannot be taken away here.
+ * The token comes from the environment (`HF_TOKEN`), so it can't be removed here.
  */
 is_token_from_environment: boolean,
 /**
- * Why the keychain cannot keep one; in English.
+ * Why the keychain cannot store a token, in English.
  */
 keychain_problem: string | null,
 /**
- * Where models are fetched from.
+ * The hub's address.
  */
 endpoint: string,
 /**
- * Nobody chose another.
+ * The address is the default.
  */
 is_default_endpoint: boolean,
 /**
- * The environment says where (`HF_ENDPOINT`), so it cannot be chosen here.
+ * The address comes from the environment (`HF_ENDPOINT`), so it can't be changed here.
  */
 is_endpoint_from_environment: boolean,
 /**
- * The environment forbids the network (`HF_HUB_OFFLINE`).
+ * The environment disables the network (`HF_HUB_OFFLINE`).
  */
 is_offline: boolean, };
+
+/**
+ * An error of the hub.
+ */
+export type HubErrorView = {
+/**
+ * The code of the hub crate, such as `disk_full`.
+ */
+code: string,
+/**
+ * The English sentence, for codes that a page does not know.
+ */
+reason: string,
+/**
+ * Values for the sentence: `file`, `host`, `needed_bytes`, ….
+ */
+values: Record<string, unknown>, };
 
 /**
  * How keys and values are kept.
@@ -698,40 +841,58 @@ is_offline: boolean, };
 export type KvCache = "automatic" | "full" | "small";
 
 /**
- * What is limited.
+ * A kind of limit.
  */
 export type Limit = { "limit": "new_answers" } | { "limit": "running_answers" } | { "limit": "answer_length",
 /**
- * Most tokens.
+ * Maximum number of tokens.
  */
 tokens: number, } | { "limit": "context",
 /**
- * Most tokens.
+ * Maximum number of tokens.
  */
 tokens: number, } | { "limit": "prefill_step",
 /**
- * Most tokens.
+ * Maximum number of tokens.
  */
 tokens: number, } | { "limit": "speculation" } | { "limit": "repaint",
 /**
- * Least milliseconds between two.
+ * Minimum milliseconds between two repaints.
  */
 milliseconds: number, } | { "limit": "idle_unload",
 /**
- * After so many seconds.
+ * After this many seconds.
  */
 seconds: number, } | { "limit": "smaller_model" };
+
+/**
+ * The reason for a limit.
+ */
+export type LimitReason = "memory_warning" | "memory_critical" | "thrashing" | "heat_fair" | "heat_serious" | "heat_critical" | "low_power" | "battery" | "small_machine" | "setting" | "paused";
+
+/**
+ * An active limit.
+ */
+export type LimitView = {
+/**
+ * What is limited.
+ */
+limit: Limit,
+/**
+ * Why it is limited.
+ */
+reason: LimitReason, };
 
 /**
  * A model in memory.
  */
 export type LoadedView = {
 /**
- * Name for people.
+ * Display name.
  */
 name: string,
 /**
- * 0 to 1 while it is loaded; `None` before its size is known and when it is loaded.
+ * 0 to 1 while loading; `None` before its size is known and after the load.
  */
 load_fraction: number | null,
 /**
@@ -741,9 +902,9 @@ is_ready: boolean,
 /**
  * It is being unloaded.
  */
-is_leaving: boolean,
+is_unloading: boolean,
 /**
- * Bytes that its process takes; `None` where the system does not tell.
+ * Bytes that its process uses; `None` if the system does not report them.
  */
 memory_bytes: number | null,
 /**
@@ -751,36 +912,36 @@ memory_bytes: number | null,
  */
 engine: string | null,
 /**
- * Tokens of context that it was loaded with.
+ * The context length in tokens that it was loaded with.
  */
 context_length: number | null,
 /**
- * Seconds until it is unloaded if nobody asks.
+ * Seconds until the idle unload.
  */
 unloads_in_seconds: number | null, };
 
 /**
- * The machine's own signals.
+ * The signals of the machine.
  */
 export type MachineView = {
 /**
- * `normal`, `warning`, `critical`.
+ * Memory pressure.
  */
 memory: Pressure,
 /**
- * `nominal`, `fair`, `serious`, `critical`.
+ * Thermal state.
  */
-heat: Heat,
+heat: ThermalLevel,
 /**
- * Low Power Mode, or its like.
+ * Low Power Mode, or the equivalent on Linux.
  */
 is_low_power: boolean,
 /**
- * No mains power.
+ * The machine runs on battery.
  */
 is_on_battery: boolean,
 /**
- * Swap grows.
+ * Swap usage grows.
  */
 is_thrashing: boolean, };
 
@@ -807,15 +968,15 @@ n_chars: number, };
 export type MessageId = number;
 
 /**
- * A message as it is drawn.
+ * A message for display.
  */
 export type MessageView = {
 /**
- * Its name.
+ * The id.
  */
 id: MessageId,
 /**
- * Its conversation.
+ * The conversation that it belongs to.
  */
 conversation: ConversationId,
 /**
@@ -823,11 +984,11 @@ conversation: ConversationId,
  */
 speaker: Speaker,
 /**
- * What the model thought before.
+ * The model's reasoning before the answer.
  */
 reasoning: Array<Block>,
 /**
- * What is said.
+ * The rendered text.
  */
 blocks: Array<Block>,
 /**
@@ -835,7 +996,7 @@ blocks: Array<Block>,
  */
 text: string,
 /**
- * Text that the person took along; empty if none.
+ * Text that the user attached; empty if none.
  */
 attachment: string,
 /**
@@ -847,38 +1008,17 @@ ending: EndingView,
  */
 model: string | null,
 /**
- * What it took.
+ * Statistics of the response.
  */
 stats: AnswerStats | null,
 /**
- * When it was begun.
+ * When it was created.
  */
 created_at: Timestamp,
 /**
- * Versions of it (edited or answered again), itself included, oldest first.
+ * Versions of this message (edited or regenerated), including itself, oldest first.
  */
 siblings: Array<MessageId>, };
-
-/**
- * A mistake in the user's list of models.
- */
-export type MistakeView = {
-/**
- * The file.
- */
-file: string,
-/**
- * From 1.
- */
-line: number,
-/**
- * From 1.
- */
-column: number,
-/**
- * In English.
- */
-reason: string, };
 
 /**
  * Choices for one model. `None` everywhere: what the model's authors recommend, or what fits.
@@ -930,39 +1070,39 @@ system_prompt: string | null,
 thinking: boolean | null, };
 
 /**
- * A model that is there.
+ * An installed model.
  */
 export type ModelView = {
 /**
- * Its path: the name by which commands and settings know it.
+ * The id that commands and settings use.
  */
 id: string,
 /**
- * Name for people: its entry's with how it is packed, else its folder's or file's.
+ * Display name: the catalog's name with the quantization, else the name of the folder or file.
  */
 name: string,
 /**
- * Where it is from.
+ * Where it comes from.
  */
 origin: OriginView,
 /**
- * It came with the app, and is small.
+ * The small model that came with the app.
  */
 is_starter: boolean,
 /**
- * It was added by path; it can be forgotten without deleting anything.
+ * The user added it by path. It can be removed from the list without deleting files.
  */
 is_added: boolean,
 /**
- * It lies in our models folder, so that its files can be deleted.
+ * It is in our models folder, so its files can be deleted.
  */
 can_be_removed: boolean,
 /**
- * It is the one that is asked.
+ * It is the selected model.
  */
 is_chosen: boolean,
 /**
- * Id of the entry of the catalogue that it is.
+ * The id of its catalog entry.
  */
 entry: string | null,
 /**
@@ -970,86 +1110,33 @@ entry: string | null,
  */
 size_bytes: number,
 /**
- * What its authors recommend; `None` where nobody knows.
+ * The recommendations of its authors, if known.
  */
 sampling: SamplingView | null,
 /**
- * What its files say; `None` when they cannot be used.
+ * Facts from its files; `None` if they cannot be used.
  */
 facts: FactsView | null,
 /**
- * Why they cannot be used.
+ * Why its files cannot be used.
  */
 problem: string | null, };
 
 /**
- * Told to every page when it happens.
- */
-export type News = { "news": "status",
-/**
- * All of it.
- */
-status: StatusView, } | { "news": "settings",
-/**
- * All of them.
- */
-settings: Settings, } | { "news": "conversations" } | { "news": "history_cleared" } | { "news": "models" } | { "news": "catalogue" } | { "news": "downloads",
-/**
- * All of them, in their order.
- */
-downloads: Array<DownloadView>, } | { "news": "drop",
-/**
- * Which window.
- */
-window: Window,
-/**
- * What of it.
- */
-drop: DropView, } | { "news": "shown",
-/**
- * Which window.
- */
-window: Window,
-/**
- * What to open.
- */
-conversation: ConversationId | null,
-/**
- * Which settings pane: `models`, `model`, `behaviour`, `general`, `about`.
- */
-pane: string | null, } | { "news": "compose",
-/**
- * The text.
- */
-text: string, } | { "news": "notice",
-/**
- * A code: `hotkey_taken`, `store_recovered`, ….
- */
-code: string,
-/**
- * Detail in English; may be empty.
- */
-detail: string,
-/**
- * What the code's sentence is filled with: `conversations`, `damaged`, ….
- */
-values: Record<string, unknown>, };
-
-/**
  * A conversation that was opened.
  */
-export type Opened = {
+export type OpenedConversation = {
 /**
- * It.
+ * The conversation.
  */
 conversation: Conversation,
 /**
- * The path that is shown, first message first.
+ * The visible path, first message first.
  */
 messages: Array<MessageHead>, };
 
 /**
- * Where a model is from.
+ * Where a model comes from.
  */
 export type OriginView = { "origin": "starter" } | { "origin": "ours" } | { "origin": "added" } | { "origin": "elsewhere",
 /**
@@ -1058,47 +1145,30 @@ export type OriginView = { "origin": "starter" } | { "origin": "ours" } | { "ori
 app: string, };
 
 /**
- * What the second of two models is for. Nothing of it is done yet: no engine runs such a model.
+ * The purpose of the second of two models. No engine runs such a model yet.
  */
 export type PairKindView = "draft" | "embedding";
 
 /**
- * Two models that fit side by side.
+ * Two models that fit together.
  */
 export type PairView = {
 /**
- * What the second is for.
+ * The purpose of the second model.
  */
 kind: PairKindView,
 /**
- * The one that answers.
+ * The model that writes responses.
  */
 main: PickView,
 /**
- * The other one.
+ * The other model.
  */
 second: PickView,
 /**
  * Bytes of memory that both need together.
  */
 need_bytes: number, };
-
-/**
- * A part that others wrote.
- */
-export type PartView = {
-/**
- * Name.
- */
-name: string,
-/**
- * Version.
- */
-version: string,
-/**
- * SPDX licence.
- */
-licence: string, };
 
 /**
  * A recommended model, in the variant that suits the computer.
@@ -1109,7 +1179,7 @@ export type PickView = {
  */
 entry: string,
 /**
- * Name for people.
+ * Display name.
  */
 name: string,
 /**
@@ -1121,7 +1191,7 @@ packing: string,
  */
 need_bytes: number,
 /**
- * How fast it would answer.
+ * The estimated speed.
  */
 speed: SpeedView | null, };
 
@@ -1136,11 +1206,11 @@ export type Pressure = "normal" | "warning" | "critical";
 export type Purpose = "chat" | "code" | "small";
 
 /**
- * A model to take on this machine.
+ * A recommended model.
  */
 export type RecommendedView = {
 /**
- * For what.
+ * What it is recommended for.
  */
 purpose: Purpose,
 /**
@@ -1153,49 +1223,7 @@ entry: string,
 variant: string, };
 
 /**
- * A command that could not be done.
- */
-export type Refusal = { "code": "invalid",
-/**
- * Which.
- */
-field: string,
-/**
- * Why, in English.
- */
-reason: string, } | { "code": "not_found" } | { "code": "storage",
-/**
- * The reason, naming the file.
- */
-reason: string, } | { "code": "turn",
-/**
- * Why.
- */
-failure: Failure, } | { "code": "hub",
-/**
- * Why.
- */
-trouble: TroubleView, } | { "code": "other",
-/**
- * The reason in English.
- */
-reason: string, };
-
-/**
- * A limit in force.
- */
-export type RestraintView = {
-/**
- * What is limited.
- */
-limit: Limit,
-/**
- * Why.
- */
-because: Because, };
-
-/**
- * What authors recommend for drawing the next token; what they leave open is `None`.
+ * Sampling parameters that the authors recommend; `None` where they recommend nothing.
  */
 export type SamplingView = {
 /**
@@ -1203,11 +1231,11 @@ export type SamplingView = {
  */
 temperature: number | null,
 /**
- * Above 0, to 1.
+ * Above 0, up to 1.
  */
 top_p: number | null,
 /**
- * 0 keeps all.
+ * 0 keeps all tokens.
  */
 top_k: number | null,
 /**
@@ -1215,7 +1243,7 @@ top_k: number | null,
  */
 min_p: number | null,
 /**
- * 1 changes nothing.
+ * 1 has no effect.
  */
 repetition_penalty: number | null, };
 
@@ -1233,7 +1261,7 @@ name: string,
 text: string, };
 
 /**
- * Part of an answer.
+ * A section of a response.
  */
 export type Section = "reasoning" | "answer";
 
@@ -1272,7 +1300,7 @@ recent_models: Array<string>,
 prompts: Array<SavedPrompt> | null, };
 
 /**
- * An answer as far as it is, for whoever begins to follow it.
+ * A response so far, for a new follower.
  */
 export type Snapshot = {
 /**
@@ -1280,7 +1308,7 @@ export type Snapshot = {
  */
 message: MessageView,
 /**
- * What it does now.
+ * The current stage.
  */
 stage: Stage, };
 
@@ -1303,53 +1331,70 @@ pieces: Array<[string, boolean]>, };
 export type Speaker = "user" | "assistant";
 
 /**
- * Tokens a second.
+ * Tokens per second.
  */
 export type SpeedView = {
 /**
- * At least.
+ * Lower bound.
  */
 low: number,
 /**
- * At most.
+ * Upper bound.
  */
 high: number,
 /**
- * Measured here, and not predicted.
+ * Measured on this machine, not estimated.
  */
 is_measured: boolean, };
 
 /**
- * What an answer does before and while it is written.
+ * The stage of a response before and while it is written.
  */
 export type Stage = { "stage": "waiting",
 /**
- * Asks before it.
+ * Requests before it in the queue.
  */
 position: number, } | { "stage": "loading",
 /**
- * 0 to 1; `None` while other models make room.
+ * 0 to 1; `None` while other models are being unloaded.
  */
 fraction: number | null, } | { "stage": "prefill",
 /**
- * Tokens read.
+ * Tokens processed.
  */
 done: number,
 /**
- * Tokens in all.
+ * Tokens in total.
  */
 total: number, } | { "stage": "writing",
 /**
- * Tokens a second of late; `None` at the start.
+ * Current tokens per second; `None` at the start.
  */
 tokens_per_second: number | null, };
 
 /**
- * What the supervisor says, in a window's terms.
+ * The ids of a message that was accepted and of the response that was started.
+ */
+export type StartedTurn = {
+/**
+ * The conversation, which is new if the caller named none.
+ */
+conversation: ConversationId,
+/**
+ * The user's message; `None` if an existing question is answered again.
+ */
+question: MessageId | null,
+/**
+ * The response; follow it for its updates.
+ */
+answer: MessageId, };
+
+/**
+ * The supervisor's status for pages.
  */
 export type StatusView = {
 /**
- * The one thing to show.
+ * The main state to show.
  */
 activity: Activity,
 /**
@@ -1357,103 +1402,95 @@ activity: Activity,
  */
 model: LoadedView | null,
 /**
- * Bytes that models may use together now.
+ * Bytes that all models may use now.
  */
 budget_bytes: number,
 /**
- * Of these, taken.
+ * Bytes of the budget that are in use.
  */
 in_use_bytes: number,
 /**
- * Why no answer begins at present.
+ * Why no response starts at present.
  */
-held: Because | null,
+held: LimitReason | null,
 /**
- * The user paused it.
+ * The user paused Transom.
  */
 is_paused: boolean,
 /**
- * Every limit in force.
+ * All active limits.
  */
-restraints: Array<RestraintView>,
+limits: Array<LimitView>,
 /**
- * Least milliseconds between two repaints of a growing answer.
+ * Minimum milliseconds between two repaints of a growing response.
  */
 repaint_ms: number,
 /**
- * A smaller model would do better now.
+ * A smaller model is recommended now.
  */
 offer_smaller_model: boolean,
 /**
- * What the machine says of itself now.
+ * The signals of the machine.
  */
 machine: MachineView,
 /**
- * The last model that went, and what came back.
+ * The last model that was unloaded.
  */
 last_unload: UnloadView | null,
 /**
- * Asks that wait.
+ * Queued requests.
  */
-n_waiting: number,
+n_queued: number,
 /**
- * The supervisor is another program's, such as a `transom chat` in a terminal.
+ * The supervisor belongs to another program, such as `transom chat` in a terminal.
  */
-is_guest: boolean, };
+is_client: boolean, };
 
 /**
- * What a model is for.
+ * A purpose of a model.
  */
 export type TagView = "chat" | "code" | "reasoning" | "embedding";
 
 /**
- * Where a text is from.
+ * The source of a captured text.
  */
-export type TakenFrom = "selection" | "clipboard";
+export type TextSource = "selection" | "clipboard";
 
 /**
- * Text that may be taken along, and where it is from.
+ * Thermal state.
  */
-export type TakenText = {
-/**
- * From where.
- */
-source: TakenFrom,
-/**
- * The text; empty if there was none.
- */
-text: string, };
+export type ThermalLevel = "nominal" | "fair" | "serious" | "critical";
 
 /**
- * What is recommended for a computer with so much memory.
+ * Recommendations for a computer with this much memory.
  */
 export type TierView = {
 /**
- * Its memory.
+ * Memory in bytes.
  */
 memory_bytes: number,
 /**
- * Of it, what models may use together.
+ * Bytes that models may use together.
  */
 room_bytes: number,
 /**
- * It is this computer; the others are Macs of which nothing else is known.
+ * It is this computer. The others are Macs of which only the memory is known.
  */
-is_here: boolean,
+is_this_computer: boolean,
 /**
- * For talking; `None` where nothing fits, as below.
+ * For conversation; `None` if nothing fits, also below.
  */
 chat: PickView | null,
 /**
- * For writing programs.
+ * For programming.
  */
 code: PickView | null,
 /**
- * Small and quick.
+ * Small and fast.
  */
 small: PickView | null,
 /**
- * What fits side by side.
+ * Two models that fit together.
  */
 pair: PairView | null, };
 
@@ -1463,61 +1500,44 @@ pair: PairView | null, };
 export type Timestamp = number;
 
 /**
- * What went wrong with the hub.
- */
-export type TroubleView = {
-/**
- * The hub room's own code, such as `disk_full`.
- */
-code: string,
-/**
- * The sentence in English, for codes that a page has no sentence for.
- */
-reason: string,
-/**
- * What the sentence is filled with: `file`, `host`, `needed_bytes`, ….
- */
-values: Record<string, unknown>, };
-
-/**
- * A model that went.
+ * A model that was unloaded.
  */
 export type UnloadView = {
 /**
- * Name for people.
+ * Display name.
  */
 name: string,
 /**
- * Bytes that it held.
+ * Bytes that it used.
  */
 held_bytes: number | null,
 /**
- * Nobody asked for it to go.
+ * It was unloaded because it was idle.
  */
 was_idle: boolean, };
 
 /**
- * News of an answer.
+ * An update about a response.
  */
 export type Update = { "update": "snapshot",
 /**
- * The answer so far.
+ * The response so far.
  */
 snapshot: Snapshot, } | { "update": "stage",
 /**
- * What it does now.
+ * The current stage.
  */
 stage: Stage, } | { "update": "text",
 /**
- * The section that grows.
+ * The section that grew.
  */
 section: Section,
 /**
- * How its blocks changed since the last update.
+ * The blocks that changed since the last update.
  */
 change: Change,
 /**
- * Tokens a second of late.
+ * Current tokens per second.
  */
 tokens_per_second: number | null, } | { "update": "ended",
 /**
@@ -1529,16 +1549,16 @@ text: string,
  */
 ending: EndingView,
 /**
- * What it took.
+ * Statistics of the response.
  */
 stats: AnswerStats | null, };
 
 /**
- * A form of a model that can be had.
+ * A variant of a model that can be downloaded.
  */
 export type VariantView = {
 /**
- * By which it is installed, and by which its download is known.
+ * The key for installing it, and of its download.
  */
 key: string,
 /**
@@ -1554,47 +1574,26 @@ packing: string,
  */
 repository: string,
 /**
- * Bytes to fetch; `None` until the hub was asked.
+ * Bytes to download; `None` until the hub was asked.
  */
 size_bytes: number | null,
 /**
- * Bytes that must become free on the disk before it can be fetched; `None` where there is room
- * for it, as far as anybody knows.
+ * Bytes that must become free on the disk before the download; `None` if there is enough space
+ * or the size is unknown.
  */
 disk_missing_bytes: number | null,
 /**
- * How well it fits; `None` where nobody knows what it needs.
+ * How well it fits, if known.
  */
-verdict: VerdictView | null,
+fit: FitSummary | null,
 /**
- * How fast it would answer.
+ * The estimated speed.
  */
 speed: SpeedView | null,
 /**
- * The model that it is, if it is there already.
+ * The id of the installed model, if it is installed.
  */
 model: string | null, };
-
-/**
- * How well a model fits this machine.
- */
-export type VerdictView = { "verdict": "fits" } | { "verdict": "context",
-/**
- * Tokens of it.
- */
-tokens: number, } | { "verdict": "others_close",
-/**
- * Bytes that must become free.
- */
-bytes: number, } | { "verdict": "too_large",
-/**
- * Bytes that it needs.
- */
-need_bytes: number,
-/**
- * Bytes that models may use.
- */
-room_bytes: number, };
 
 /**
  * A window.

@@ -1,38 +1,37 @@
 /**
- * The commands as the app offers them: one line each, in the order of `api.ts`. A test of the app
- * compares the names called here with those that it knows, and fails for one that is on one side
- * only.
+ * The commands of the app, one line each, in the order of `api.ts`. A Rust test compares the names
+ * called here with those of the app.
  */
 import { Channel, invoke } from "@tauri-apps/api/core";
 import { getCurrentWebviewWindow } from "@tauri-apps/api/webviewWindow";
 import type { Ipc, Unsubscribe } from "./api";
-import type { News, Update } from "./bindings";
+import type { AppEvent, Update } from "./bindings";
 
-/** Listeners that are being put up: the page is not ready before they hear. */
-const settling = new Set<Promise<unknown>>();
+/** Listeners that are being registered. The page is not ready before they are. */
+const registrations = new Set<Promise<unknown>>();
 
-function onNews(listener: (news: News) => void): Unsubscribe {
-  let isOver = false;
-  const heard = getCurrentWebviewWindow().listen<News>("news", (event) => {
-    if (!isOver) listener(event.payload);
+function onEvent(listener: (event: AppEvent) => void): Unsubscribe {
+  let isStopped = false;
+  const listening = getCurrentWebviewWindow().listen<AppEvent>("app-event", (event) => {
+    if (!isStopped) listener(event.payload);
   });
-  settling.add(heard);
-  void heard.finally(() => settling.delete(heard));
+  registrations.add(listening);
+  void listening.finally(() => registrations.delete(listening));
   return () => {
-    isOver = true;
-    void heard.then((unlisten) => unlisten());
+    isStopped = true;
+    void listening.then((unlisten) => unlisten());
   };
 }
 
 async function follow(answer: number, onUpdate: (update: Update) => void): Promise<Unsubscribe> {
-  let isOver = false;
+  let isStopped = false;
   const updates = new Channel<Update>((update) => {
-    if (!isOver) onUpdate(update);
+    if (!isStopped) onUpdate(update);
   });
   const follower = await invoke<number>("follow", { answer, updates });
   return () => {
-    if (isOver) return;
-    isOver = true;
+    if (isStopped) return;
+    isStopped = true;
     void invoke("unfollow", { follower });
   };
 }
@@ -49,9 +48,9 @@ export const commands: Ipc = {
   exportConversation: (id, format) => invoke("export_conversation", { id, format }),
   importConversations: () => invoke("import_conversations"),
 
-  ask: (conversation, text, attachment, insist) =>
-    invoke("ask", { conversation, text, attachment, insist }),
-  regenerate: (answer, insist) => invoke("regenerate", { answer, insist }),
+  ask: (conversation, text, attachment, overBudget) =>
+    invoke("ask", { conversation, text, attachment, overBudget }),
+  regenerate: (answer, overBudget) => invoke("regenerate", { answer, overBudget }),
   editMessage: (message, text) => invoke("edit_message", { message, text }),
   stop: (answer) => invoke("stop", { answer }),
   follow,
@@ -66,7 +65,7 @@ export const commands: Ipc = {
   eject: () => invoke("eject"),
   pause: (isPaused) => invoke("pause", { isPaused }),
 
-  catalogue: () => invoke("catalogue"),
+  catalog: () => invoke("catalog"),
   tiers: () => invoke("tiers"),
   searchHub: (words) => invoke("search_hub", { words }),
   hubEntry: (repository) => invoke("hub_entry", { repository }),
@@ -82,11 +81,11 @@ export const commands: Ipc = {
   updateSettings: (patch) => invoke("update_settings", { patch }),
   setHotkey: (shortcut) => invoke("set_hotkey", { shortcut }),
   recordHotkey: (isRecording) => invoke("record_hotkey", { isRecording }),
-  take: (source) => invoke("take", { source }),
+  captureText: (source) => invoke("capture_text", { source }),
   copy: (text) => invoke("copy", { text }),
   openLink: (url) => invoke("open_link", { url }),
   about: () => invoke("about"),
-  licences: () => invoke("licences"),
+  licenses: () => invoke("licenses"),
   saveDiagnostics: () => invoke("save_diagnostics"),
   openDataFolder: () => invoke("open_data_folder"),
   showWindow: (window, conversation, pane) =>
@@ -94,8 +93,8 @@ export const commands: Ipc = {
   fitPrompt: (height) => invoke("fit_prompt", { height }),
   hideWindow: () => invoke("hide_window"),
   pageReady: async () => {
-    await Promise.all(settling);
+    await Promise.all(registrations);
     await invoke("page_ready");
   },
-  onNews,
+  onEvent,
 };

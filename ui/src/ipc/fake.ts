@@ -1,18 +1,18 @@
 /**
- * The app, played in memory: for tests and for the gallery. Everything works as in the real one,
- * but answers come from `script`, and the disk, the models and the machine are made up.
+ * A fake of the app in memory, for tests and for the gallery. It behaves like the real one, but
+ * responses come from `script`, and the disk, the models and the machine are invented.
  *
- * `refuse` makes the next call of a name fail; `calls` lists what was called.
+ * `refuse` makes the next call of a name fail; `calls` lists all calls.
  */
 import type { Ipc, Patch } from "./api";
 import type {
-  AboutView, Begun, Conversation, DownloadChange, FoundConversation, MessageId, MessageView, ModelView, News,
-  Refusal, Settings, StatusView, TakenText,
+  AboutView, StartedTurn, Conversation, DownloadChange, FoundConversation, MessageId, MessageView, ModelView, AppEvent,
+  CommandError, Settings, StatusView, CapturedText,
 } from "./bindings";
-import { hubEntry } from "./fake/catalogue";
+import { hubEntry } from "./fake/catalog";
 import * as defaults from "./fake/defaults";
 import { Player, type Script } from "./fake/player";
-import { Shop } from "./fake/shop";
+import { DownloadQueue } from "./fake/download-queue";
 import { blocks, pieces } from "./fake/text";
 import { Tree } from "./fake/tree";
 
@@ -28,52 +28,52 @@ export class FakeIpc implements Ipc {
   calls: { name: string; values: unknown[] }[] = [];
   copied: string[] = [];
   opened: string[] = [];
-  taken: TakenText = { source: "clipboard", text: "" };
-  /** What the next answers do. */
+  captured: CapturedText = { source: "clipboard", text: "" };
+  /** The next responses. */
   script: Script = { answer: pieces(reply), rate: 60 };
-  /** What file panels give back; null: the person gave up. */
+  /** The results of file dialogs; null: the user cancels. */
   chosenFile: string | null = "~/Desktop/chat.md";
-  /** Models that can be had, and downloads. */
-  shop = new Shop((news) => this.tell(news));
+  /** The catalog and the downloads. */
+  downloadQueue = new DownloadQueue((event) => this.emit(event));
 
-  private listeners = new Set<(news: News) => void>();
-  private refusals = new Map<string, Refusal>();
+  private listeners = new Set<(event: AppEvent) => void>();
+  private errors = new Map<string, CommandError>();
   private now: StatusView = defaults.status();
   private chosen: Settings = defaults.settings();
   private list: ModelView[] = defaults.models();
   aboutView: AboutView = defaults.about();
 
-  // Set up by tests and states.
+  // Methods for tests and states.
 
-  refuse(name: keyof Ipc, refusal: Refusal): void {
-    this.refusals.set(name, refusal);
+  refuse(name: keyof Ipc, error: CommandError): void {
+    this.errors.set(name, error);
   }
 
-  tell(news: News): void {
-    for (const listener of [...this.listeners]) listener(news);
+  emit(event: AppEvent): void {
+    for (const listener of [...this.listeners]) listener(event);
   }
 
   setStatus(change: Partial<StatusView>): void {
     this.now = { ...this.now, ...change };
-    this.tell({ news: "status", status: this.now });
+    this.emit({ event: "status", status: this.now });
   }
 
   setSettings(change: Partial<Settings>): void {
     this.chosen = { ...this.chosen, ...change };
-    this.tell({ news: "settings", settings: this.chosen });
+    this.emit({ event: "settings", settings: this.chosen });
   }
 
-  /** The models that there are now. */
+  /** The installed models. */
   get shown(): ModelView[] {
     return this.list;
   }
 
   setModels(models: ModelView[]): void {
     this.list = models;
-    this.tell({ news: "models" });
+    this.emit({ event: "models" });
   }
 
-  /** A conversation whose messages alternate, the person's first. */
+  /** A conversation with alternating messages, the user's first. */
   addConversation(title: string, texts: (string | Partial<MessageView>)[], ageHours = 0): Conversation {
     const at = Date.now() - ageHours * 3_600_000;
     const conversation = this.tree.begin(title, at);
@@ -88,32 +88,32 @@ export class FakeIpc implements Ipc {
     return conversation;
   }
 
-  /** The answer that was begun last. */
+  /** The response that was started last. */
   player(): Player {
     const last = [...this.players.values()].at(-1);
-    if (!last) throw new Error("no answer was begun");
+    if (!last) throw new Error("no response was started");
     return last;
   }
 
   private call(name: keyof Ipc, ...values: unknown[]): void {
     this.calls.push({ name, values });
-    const refusal = this.refusals.get(name);
-    this.refusals.delete(name);
-    if (refusal) throw refusal;
+    const error = this.errors.get(name);
+    this.errors.delete(name);
+    if (error) throw error;
   }
 
   private conversation(id: number): Conversation {
     const found = this.tree.conversations.get(id);
-    if (!found) throw { code: "not_found" } satisfies Refusal;
+    if (!found) throw { code: "not_found" } satisfies CommandError;
     return found;
   }
 
   private change(id: number, change: Partial<Conversation>): void {
     this.tree.conversations.set(id, { ...this.conversation(id), ...change });
-    this.tell({ news: "conversations" });
+    this.emit({ event: "conversations" });
   }
 
-  private begin(conversation: number, parent: MessageId, question: MessageId | null): Begun {
+  private begin(conversation: number, parent: MessageId, question: MessageId | null): StartedTurn {
     const message = this.tree.add(conversation, parent, "assistant", { ending: { ending: "writing" } });
     const player = new Player(message, this.script);
     this.players.set(message.id, player);
@@ -128,7 +128,7 @@ export class FakeIpc implements Ipc {
 
   async conversations(search: string, offset: number, limit: number) {
     this.call("conversations", search, offset, limit);
-    // As the app does.
+    // Like the app does.
     limit = Math.min(limit, 500);
     const found: FoundConversation[] = [];
     const words = search.trim().toLowerCase();
@@ -183,14 +183,14 @@ export class FakeIpc implements Ipc {
     this.call("deleteConversation", id);
     this.conversation(id);
     this.tree.remove(id);
-    this.tell({ news: "conversations" });
+    this.emit({ event: "conversations" });
   }
 
   async clearHistory() {
     this.call("clearHistory");
     for (const id of [...this.tree.conversations.keys()]) this.tree.remove(id);
-    this.tell({ news: "history_cleared" });
-    this.tell({ news: "conversations" });
+    this.emit({ event: "history_cleared" });
+    this.emit({ event: "conversations" });
   }
 
   async showBranch(message: MessageId) {
@@ -207,14 +207,14 @@ export class FakeIpc implements Ipc {
     this.call("importConversations");
     if (this.chosenFile === null) return null;
     this.addConversation("Imported", ["A question", "An answer"]);
-    this.tell({ news: "conversations" });
+    this.emit({ event: "conversations" });
     return 1;
   }
 
   // Turns
 
-  async ask(id: number | null, text: string, attachment: string, insist: boolean) {
-    this.call("ask", id, text, attachment, insist);
+  async ask(id: number | null, text: string, attachment: string, overBudget: boolean) {
+    this.call("ask", id, text, attachment, overBudget);
     const conversation = id ?? this.tree.begin(text.split(/\s+/).slice(0, 6).join(" ")).id;
     const question = this.tree.add(conversation, this.tree.leaf(conversation), "user", {
       text, attachment, blocks: blocks(pieces(text)),
@@ -222,17 +222,17 @@ export class FakeIpc implements Ipc {
     return this.begin(conversation, question.id, question.id);
   }
 
-  async regenerate(answer: MessageId, insist: boolean) {
-    this.call("regenerate", answer, insist);
+  async regenerate(answer: MessageId, overBudget: boolean) {
+    this.call("regenerate", answer, overBudget);
     const kept = this.tree.messages.get(answer);
-    if (!kept || kept.parent === null) throw { code: "not_found" } satisfies Refusal;
+    if (!kept || kept.parent === null) throw { code: "not_found" } satisfies CommandError;
     return this.begin(kept.view.conversation, kept.parent, null);
   }
 
   async editMessage(message: MessageId, text: string) {
     this.call("editMessage", message, text);
     const kept = this.tree.messages.get(message);
-    if (!kept) throw { code: "not_found" } satisfies Refusal;
+    if (!kept) throw { code: "not_found" } satisfies CommandError;
     const { conversation, attachment } = kept.view;
     const question = this.tree.add(conversation, kept.parent, "user", {
       text, attachment, blocks: blocks(pieces(text)),
@@ -248,7 +248,7 @@ export class FakeIpc implements Ipc {
   async follow(answer: MessageId, onUpdate: Parameters<Ipc["follow"]>[1]) {
     this.call("follow", answer);
     const player = this.players.get(answer);
-    if (!player) throw { code: "not_found" } satisfies Refusal;
+    if (!player) throw { code: "not_found" } satisfies CommandError;
     return player.follow(onUpdate);
   }
 
@@ -263,13 +263,13 @@ export class FakeIpc implements Ipc {
     this.call("chooseModel", id);
     this.list = this.list.map((model) => ({ ...model, is_chosen: model.id === id }));
     this.setSettings({ model: id });
-    this.tell({ news: "models" });
+    this.emit({ event: "models" });
   }
 
   async fit(id: string, chosen: Parameters<Ipc["fit"]>[1]) {
     this.call("fit", id, chosen);
     const model = this.list.find((one) => one.id === id);
-    if (!model) throw { code: "not_found" } satisfies Refusal;
+    if (!model) throw { code: "not_found" } satisfies CommandError;
     return defaults.fit(model, chosen);
   }
 
@@ -313,21 +313,21 @@ export class FakeIpc implements Ipc {
       activity: isPaused ? "held" : "idle" });
   }
 
-  // Models that can be had
+  // Models to download
 
-  async catalogue() {
-    this.call("catalogue");
-    return this.shop.listed();
+  async catalog() {
+    this.call("catalog");
+    return this.downloadQueue.listed();
   }
 
   async tiers() {
     this.call("tiers");
-    return this.shop.tiers;
+    return this.downloadQueue.tiers;
   }
 
   async searchHub(words: string) {
     this.call("searchHub", words);
-    return this.shop.found;
+    return this.downloadQueue.found;
   }
 
   async hubEntry(repository: string) {
@@ -337,32 +337,32 @@ export class FakeIpc implements Ipc {
 
   async install(variant: string) {
     this.call("install", variant);
-    this.shop.install(variant);
+    this.downloadQueue.install(variant);
   }
 
   async downloads() {
     this.call("downloads");
-    return this.shop.downloads;
+    return this.downloadQueue.downloads;
   }
 
   async changeDownload(id: number, change: DownloadChange) {
     this.call("changeDownload", id, change);
-    this.shop.change(id, change);
+    this.downloadQueue.change(id, change);
   }
 
   async hubAccess() {
     this.call("hubAccess");
-    return this.shop.access;
+    return this.downloadQueue.access;
   }
 
   async setHubToken(token: string | null) {
     this.call("setHubToken", token);
-    return this.shop.access = { ...this.shop.access, has_token: token !== null };
+    return this.downloadQueue.access = { ...this.downloadQueue.access, has_token: token !== null };
   }
 
   async setHubEndpoint(endpoint: string | null) {
     this.call("setHubEndpoint", endpoint);
-    return this.shop.access = { ...this.shop.access,
+    return this.downloadQueue.access = { ...this.downloadQueue.access,
       endpoint: endpoint ?? "https://huggingface.co", is_default_endpoint: endpoint === null };
   }
 
@@ -393,9 +393,9 @@ export class FakeIpc implements Ipc {
     this.call("recordHotkey", isRecording);
   }
 
-  async take(source: TakenText["source"]) {
-    this.call("take", source);
-    return { ...this.taken, source };
+  async captureText(source: CapturedText["source"]) {
+    this.call("captureText", source);
+    return { ...this.captured, source };
   }
 
   async copy(text: string) {
@@ -413,8 +413,8 @@ export class FakeIpc implements Ipc {
     return this.aboutView;
   }
 
-  async licences() {
-    this.call("licences");
+  async licenses() {
+    this.call("licenses");
     return "MLX\n\nMIT License\n\nPermission is hereby granted, free of charge, …";
   }
 
@@ -442,13 +442,13 @@ export class FakeIpc implements Ipc {
     this.call("pageReady");
   }
 
-  onNews(listener: (news: News) => void) {
+  onEvent(listener: (event: AppEvent) => void) {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }
 }
 
-/** RFC 7396, where `null` gives the default back. */
+/** RFC 7396: `null` resets to the default. */
 function merge(value: unknown, patch: unknown, byDefault: unknown): unknown {
   if (patch === null) return byDefault ?? null;
   if (typeof patch !== "object" || Array.isArray(patch)) return patch;

@@ -1,6 +1,6 @@
 /**
- * The one way from a page to the app. Components call state, state calls `ipc`; nothing else knows
- * that there is an app behind it, so tests and the gallery put a fake one in its place.
+ * The only connection from a page to the app. Components call state, state calls `ipc`. Nothing
+ * else knows the app, so tests and the gallery can replace it by a fake.
  */
 import type { Ipc } from "./api";
 import { commands } from "./commands";
@@ -10,7 +10,7 @@ export type * from "./bindings";
 
 export let ipc: Ipc = commands;
 
-/** Puts another one in its place, before anything was called. */
+/** Replaces the app before anything was called. */
 export function useIpc(other: Ipc): void {
   ipc = other;
 }

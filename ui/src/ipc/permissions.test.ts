@@ -1,4 +1,4 @@
-/** Each window may call what its page calls, and nothing else. */
+/** Each window may call exactly the commands that its page calls. */
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 const source = resolve(import.meta.dirname, "..");
 const capabilities = resolve(source, "../../src-tauri/capabilities");
 
-/** The files that a page is made of, found by their imports. */
+/** The files of a page, found by their imports. */
 function filesOf(page: string): string[] {
   const found = new Set<string>();
   const left = [join(source, page, "main.ts")];
@@ -27,17 +27,17 @@ function filesOf(page: string): string[] {
 
 const commands = readFileSync(join(source, "ipc/commands.ts"), "utf8");
 
-/** The commands behind a method of `ipc`. */
+/** The commands of a method of `ipc`. */
 function commandsOf(method: string): string[] {
-  if (method === "onNews") return [];
+  if (method === "onEvent") return [];
   if (method === "follow") return ["follow", "unfollow"];
   const line = new RegExp(`^  ${method}:[^"]*?invoke\\(\\s*"(\\w+)"`, "ms").exec(commands);
   if (line) return [line[1]!];
   return method === "pageReady" ? ["page_ready"] : [];
 }
 
-/** What a page imports and never calls: the quick prompt reads no list of models. */
-const unreached: Record<string, string[]> = { prompt: ["catalogue", "downloads"] };
+/** Commands that a page imports but never calls: the quick prompt lists no models. */
+const unreached: Record<string, string[]> = { prompt: ["catalog", "downloads"] };
 
 describe.each(["chat", "prompt", "settings"])("the window %s", (page) => {
   it("is allowed the commands that its page calls", () => {

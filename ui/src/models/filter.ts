@@ -1,6 +1,6 @@
-/** Which models of the list are shown: by words, by what they are for, and by whether they fit. */
+/** Filters the catalog by text, by purpose, and by whether a model fits. */
 import type { EntryView, TagView } from "../ipc";
-import { bestVerdict, canFit } from "./words";
+import { bestFit, canFit } from "./labels";
 
 export interface Filter {
   words: string;
@@ -8,15 +8,15 @@ export interface Filter {
   onlyFits: boolean;
 }
 
-/** All that matches but for its size, and of that, what is shown. */
+/** The visible entries of all matches. */
 export interface Filtered {
   shown: EntryView[];
-  /** How many were left out because they do not fit. */
+  /** The number of matches that are hidden because they do not fit. */
   nTooLarge: number;
 }
 
 function has(entry: EntryView, words: string[]): boolean {
-  const text = [entry.id, entry.name, entry.family, entry.description, entry.licence, ...entry.tags,
+  const text = [entry.id, entry.name, entry.family, entry.description, entry.license, ...entry.tags,
     ...entry.variants.map((variant) => variant.repository)].join(" ").toLowerCase();
   return words.every((word) => text.includes(word));
 }
@@ -25,7 +25,7 @@ export function filtered(entries: EntryView[], filter: Filter): Filtered {
   const words = filter.words.toLowerCase().split(/\s+/).filter(Boolean);
   const matching = entries.filter((entry) =>
     has(entry, words) && (filter.purpose === "all" || entry.tags.includes(filter.purpose)));
-  const fitting = matching.filter((entry) => canFit(bestVerdict(entry)));
+  const fitting = matching.filter((entry) => canFit(bestFit(entry)));
   const shown = filter.onlyFits ? fitting : matching;
   return { shown, nTooLarge: matching.length - fitting.length };
 }

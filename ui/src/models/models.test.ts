@@ -1,15 +1,15 @@
-/** Models that can be had: found, judged, fetched, used and removed, against the fake app. */
+/** Tests models against the fake app: search, fit, download, use and removal. */
 import { fireEvent, render, screen, waitFor, within } from "@testing-library/svelte";
 import { beforeEach, describe, expect, it } from "vitest";
 import { chooseLanguage } from "../i18n";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
-import { onDisk, trouble } from "../ipc/fake/catalogue";
+import { onDisk, hubError } from "../ipc/fake/catalog";
 import { Live } from "../settings/live.svelte";
 import Settings from "../settings/Settings.svelte";
-import { shown } from "../settings/shown.svelte";
+import { currentPane } from "../settings/current-pane.svelte";
 import { app, startApp } from "../state/app.svelte";
-import { shelf } from "../state/shelf.svelte";
+import { modelSource } from "../state/model-source.svelte";
 
 let fake: FakeIpc;
 let stop: () => void;
@@ -17,7 +17,7 @@ let stop: () => void;
 async function open(setUp: (fake: FakeIpc) => void = () => {}) {
   setUp(fake);
   stop = await startApp();
-  shown.pane = "models";
+  currentPane.pane = "models";
   const drawn = render(Settings, { live: new Live() });
   await waitFor(() => expect(app.models.length).toBeGreaterThan(0));
   await screen.findByRole("heading", { name: "Recommended models" });
@@ -40,15 +40,15 @@ function row(name: string, of: string): HTMLElement {
 
 beforeEach(() => {
   stop?.();
-  shelf.catalogue = shelf.drop = null;
-  shelf.downloads = [];
+  modelSource.catalog = modelSource.drop = null;
+  modelSource.downloads = [];
   fake = new FakeIpc();
   useIpc(fake);
   chooseLanguage("en");
 });
 
-describe("models that are there", () => {
-  it("say where they are from, and are chosen, forgotten and added", async () => {
+describe("installed models", () => {
+  it("show their source, and can be selected, removed from the list and added", async () => {
     await open();
     within(group("Installed")).getByText("From LM Studio");
     await fireEvent.click(screen.getByRole("button", { name: "Use Mistral Small 24B" }));
@@ -61,7 +61,7 @@ describe("models that are there", () => {
     ]);
   });
 
-  it("are removed only after it was said what that frees, and say it again after", async () => {
+  it("are removed only after a confirmation that shows the freed space", async () => {
     await open();
     await fireEvent.click(screen.getByRole("button", { name: "Remove Qwen3 4B · 4-bit…" }));
     screen.getByText(/frees 2\.3 GB/);
@@ -72,7 +72,7 @@ describe("models that are there", () => {
     expect(screen.queryByRole("button", { name: /^Remove Mistral/ })).toBeNull();
   });
 
-  it("lead to their settings", async () => {
+  it("link to their settings", async () => {
     await open();
     await fireEvent.click(screen.getByRole("button", { name: "Mistral Small 24B settings" }));
     await screen.findByRole("heading", { name: "Model settings" });
@@ -80,7 +80,7 @@ describe("models that are there", () => {
   });
 });
 
-describe("which models for which Mac", () => {
+describe("the recommendations by memory size", () => {
   async function openTiers() {
     await fireEvent.click(screen.getByRole("button", { name: "Models by Memory Size…" }));
     const dialog = screen.getByRole("dialog", { name: "Models by memory size" });
@@ -88,7 +88,7 @@ describe("which models for which Mac", () => {
     return { dialog, rows: within(table).getAllByRole("row") };
   }
 
-  it("is asked for only when it is wanted, and marks this computer's own row", async () => {
+  it("are loaded only on request, and mark this computer's row", async () => {
     await open();
     expect(called("tiers")).toEqual([]);
     const { dialog, rows } = await openTiers();
@@ -106,24 +106,24 @@ describe("which models for which Mac", () => {
     expect(called("tiers").length).toBe(1);
   });
 
-  it("says where nothing suits", async () => {
+  it("say so if no model fits", async () => {
     await open((fake) => {
-      fake.shop.tiers = fake.shop.tiers.map((tier) => tier.is_here ? { ...tier, code: null, pair: null } : tier);
+      fake.downloadQueue.tiers = fake.downloadQueue.tiers.map((tier) => tier.is_this_computer ? { ...tier, code: null, pair: null } : tier);
     });
     const { rows } = await openTiers();
     const own = rows.find((row) => within(row).queryByText("This computer"))!;
     expect(within(own).getAllByText("No model fits").length).toBe(2);
   });
 
-  it("follows a list that changes while it is open", async () => {
+  it("follow a catalog that changes while they are open", async () => {
     await open();
     await openTiers();
-    fake.shop.tiers = fake.shop.tiers.filter((tier) => tier.is_here);
-    fake.tell({ news: "catalogue" });
+    fake.downloadQueue.tiers = fake.downloadQueue.tiers.filter((tier) => tier.is_this_computer);
+    fake.emit({ event: "catalog" });
     await waitFor(() => expect(screen.getAllByRole("row").length).toBe(2));
   });
 
-  it("that cannot be had closes and says why", async () => {
+  it("close with the reason if they cannot be loaded", async () => {
     await open((fake) => fake.refuse("tiers", { code: "other", reason: "no room answers" }));
     await fireEvent.click(screen.getByRole("button", { name: "Models by Memory Size…" }));
     await screen.findByText(/no room answers/);
@@ -131,8 +131,8 @@ describe("which models for which Mac", () => {
   });
 });
 
-describe("two at once", () => {
-  it("are told with what they need, and without a promise", async () => {
+describe("a pair of models", () => {
+  it("is shown with its memory need", async () => {
     await open();
     const pair = row("Qwen3 8B and Qwen3 0.6B", "Recommended models");
     within(pair).getByText(/doesn’t use the smaller model for speculative decoding yet/);
@@ -141,10 +141,10 @@ describe("two at once", () => {
     expect(within(pair).queryByRole("button")).toBeNull();
   });
 
-  it("of which one finds texts say so", async () => {
+  it("says if one of them is an embedding model", async () => {
     await open((fake) => {
-      const { catalogue } = fake.shop;
-      fake.shop.catalogue = { ...catalogue, pair: { ...catalogue.pair!, kind: "embedding" } };
+      const { catalog } = fake.downloadQueue;
+      fake.downloadQueue.catalog = { ...catalog, pair: { ...catalog.pair!, kind: "embedding" } };
     });
     screen.getByText(/finds similar texts and can’t chat\. Transom doesn’t use embedding models yet/);
   });
@@ -152,10 +152,10 @@ describe("two at once", () => {
 
 describe("the disk", () => {
   const full = (fake: FakeIpc) => {
-    fake.shop.catalogue = onDisk(fake.shop.catalogue, 4.2);
+    fake.downloadQueue.catalog = onDisk(fake.downloadQueue.catalog, 4.2);
   };
 
-  it("says how much is free, and with downloads under way how much stays free", async () => {
+  it("shows the free space, and with downloads the space after them", async () => {
     await open();
     within(group("Recommended models")).getByText(/212 GB of disk space is free\.$/);
     await fireEvent.click(within(row("Qwen3 8B", "Recommended models"))
@@ -163,25 +163,25 @@ describe("the disk", () => {
     await screen.findByText(/207\.4 GB of disk space will be free after the downloads\.$/);
   });
 
-  it("says nothing of itself where the system does not tell", async () => {
+  it("is not mentioned if its free space is unknown", async () => {
     await open((fake) => {
-      fake.shop.catalogue = { ...fake.shop.catalogue, disk_free_bytes: null };
+      fake.downloadQueue.catalog = { ...fake.downloadQueue.catalog, disk_free_bytes: null };
     });
     expect(screen.queryByText(/disk space/)).toBeNull();
   });
 
-  it("that has no room for a model says so in words, and the model is not offered until it has", async () => {
+  it("that is too full says so, and the model cannot be downloaded", async () => {
     await open(full);
     const first = row("Qwen3 8B", "Recommended models");
     within(first).getByText("Not enough disk space. Free up 922 MB more.");
     expect(within(first).queryByRole("button", { name: /^Download / })).toBeNull();
     within(row("Gemma 3 4B", "Recommended models")).getByRole("button", { name: /^Download Gemma/ });
-    fake.shop.catalogue = onDisk(fake.shop.catalogue, 40);
+    fake.downloadQueue.catalog = onDisk(fake.downloadQueue.catalog, 40);
     await fireEvent.focus(window);
     await within(first).findByRole("button", { name: /^Download Qwen3 8B/ });
   });
 
-  it("marks each version of a model by itself", async () => {
+  it("marks each variant of a model separately", async () => {
     await open(full);
     const more = row("Qwen3 8B", "Recommended models");
     await fireEvent.click(within(more).getByRole("button", { name: "More about Qwen3 8B" }));
@@ -194,8 +194,8 @@ describe("the disk", () => {
   });
 });
 
-describe("the list", () => {
-  it("recommends for this machine, with size, verdict and speed", async () => {
+describe("the catalog", () => {
+  it("recommends models for this machine, with size, fit and speed", async () => {
     await open();
     const first = row("Qwen3 8B", "Recommended models");
     within(first).getByText("Chat");
@@ -204,7 +204,7 @@ describe("the list", () => {
     within(first).getByText("13–20 tokens/s");
   });
 
-  it("shows what fits, and the rest with its numbers when asked", async () => {
+  it("shows models that fit, and the others on request", async () => {
     await open();
     expect(within(group("More models")).queryByText("Llama 3.3 70B")).toBeNull();
     await fireEvent.click(screen.getByRole("button", { name: "Show All" }));
@@ -215,13 +215,13 @@ describe("the list", () => {
     within(large).getByText("Download Anyway");
   });
 
-  it("says of a model that cannot talk that it is of no use yet", async () => {
+  it("says that an embedding model cannot be used yet", async () => {
     await open();
     within(row("Nomic Embed v1.5", "More models")).getByText("Transom doesn’t use embedding models yet");
     expect(within(row("Phi-4", "More models")).queryByText(/doesn’t use/)).toBeNull();
   });
 
-  it("is searched by words and narrowed by purpose", async () => {
+  it("is searched by text and filtered by purpose", async () => {
     await open();
     const more = group("More models");
     await fireEvent.change(screen.getByLabelText("Purpose"), { target: { value: "code" } });
@@ -231,7 +231,7 @@ describe("the list", () => {
     expect(within(more).getAllByRole("listitem").length).toBe(1);
   });
 
-  it("gets the version that was chosen", async () => {
+  it("downloads the selected variant", async () => {
     await open();
     const first = row("Qwen3 8B", "Recommended models");
     await fireEvent.click(within(first).getByRole("button", { name: "More about Qwen3 8B" }));
@@ -240,7 +240,7 @@ describe("the list", () => {
     expect(called("install")).toEqual([["qwen3-8b@Q4_K_M"]]);
   });
 
-  it("goes on to the hub only when asked, and looks into a repository first", async () => {
+  it("searches the hub only on request, and lists a repository before a download", async () => {
     await open();
     await fireEvent.input(screen.getByLabelText("Search models"), { target: { value: "smollm" } });
     expect(called("searchHub")).toEqual([]);
@@ -252,14 +252,14 @@ describe("the list", () => {
     expect(called("install")).toEqual([["bartowski/SmolLM3-3B-GGUF:Q4_K_M"]]);
   });
 
-  it("tells a mistake of the user's own list with its place, and takes it away when it is gone", async () => {
+  it("shows the position of an error in the user's catalog until it is fixed", async () => {
     await open((fake) => {
-      fake.shop.catalogue = { ...fake.shop.catalogue, mistake: {
-        file: "models.toml", line: 14, column: 9, reason: "licence is missing" } };
+      fake.downloadQueue.catalog = { ...fake.downloadQueue.catalog, error: {
+        file: "models.toml", line: 14, column: 9, reason: "license is missing" } };
     });
-    await screen.findByText("models.toml, line 14, column 9: licence is missing");
-    fake.shop.catalogue = { ...fake.shop.catalogue, mistake: null };
-    fake.tell({ news: "catalogue" });
+    await screen.findByText("models.toml, line 14, column 9: license is missing");
+    fake.downloadQueue.catalog = { ...fake.downloadQueue.catalog, error: null };
+    fake.emit({ event: "catalog" });
     await waitFor(() => expect(screen.queryByText(/line 14/)).toBeNull());
   });
 });
@@ -273,18 +273,18 @@ describe("a download", () => {
     return first;
   }
 
-  it("shows how far it is in its row and above, and becomes a model to use", async () => {
+  it("shows its progress in its row and above, and becomes an installed model", async () => {
     const first = await begin();
-    fake.shop.come(1, 0.5);
+    fake.downloadQueue.come(1, 0.5);
     await within(first).findByText(/^2\.3 GB of 4\.6 GB · 24 MB\/s · 98 sec left|^2\.3 GB of 4\.6 GB · 24 MB\/s · 2 min left/);
     const bar = within(first).getByRole("progressbar");
     expect(bar.getAttribute("aria-valuenow")).toBe("50");
-    const model = fake.shop.finish(1);
+    const model = fake.downloadQueue.finish(1);
     fake.setModels([...await fake.models(), model]);
     await within(first).findByRole("button", { name: /^Use Qwen3 8B/ });
   });
 
-  it("that begins leaves the keys in its row", async () => {
+  it("keeps the focus in its row when it starts", async () => {
     await open();
     const first = row("Qwen3 8B", "Recommended models");
     const get = within(first).getByRole("button", { name: /^Download Qwen3 8B/ });
@@ -295,7 +295,7 @@ describe("a download", () => {
     await waitFor(() => expect(document.activeElement).toBe(more));
   });
 
-  it("is paused, resumed, put first and cancelled", async () => {
+  it("can be paused, resumed, moved to the front and canceled", async () => {
     await begin();
     await fireEvent.click(within(row("Gemma 3 4B", "Recommended models"))
       .getByRole("button", { name: /^Download Gemma/ }));
@@ -305,14 +305,14 @@ describe("a download", () => {
     await fireEvent.click(await within(strip).findByRole("button", { name: "Resume Qwen3 8B · 4-bit" }));
     await fireEvent.click(within(strip).getByRole("button", { name: "Cancel Gemma 3 4B · 4-bit" }));
     expect(called("changeDownload")).toEqual([
-      [2, { change: "move", place: 0 }], [1, { change: "pause" }], [1, { change: "resume" }],
+      [2, { change: "move", position: 0 }], [1, { change: "pause" }], [1, { change: "resume" }],
       [2, { change: "cancel" }],
     ]);
   });
 
-  it("that has come far is cancelled only after a question", async () => {
+  it("with much data is canceled only after a confirmation", async () => {
     await begin();
-    fake.shop.come(1, 0.5);
+    fake.downloadQueue.come(1, 0.5);
     const strip = group("Downloads");
     await within(strip).findByText(/^2\.3 GB of/);
     await fireEvent.click(within(strip).getByRole("button", { name: "Cancel Qwen3 8B · 4-bit" }));
@@ -322,32 +322,32 @@ describe("a download", () => {
     expect(called("changeDownload")).toEqual([[1, { change: "cancel" }]]);
   });
 
-  it("that failed says why in its own sentence, and is tried again", async () => {
+  it("that failed shows its reason, and can be retried", async () => {
     const first = await begin();
-    fake.shop.fail(1, trouble("disk_full", "full",
+    fake.downloadQueue.fail(1, hubError("disk_full", "full",
       { needed_bytes: 2 * 2 ** 30, free_bytes: 2 ** 29 }));
     await within(first).findByText("Not enough disk space: the download needs 2 GB, and 512 MB is free.");
     await fireEvent.click(within(first).getByRole("button", { name: "Try Again" }));
     expect(called("changeDownload")).toEqual([[1, { change: "resume" }]]);
   });
 
-  it("that fails in a way that has no sentence yet says what the app says", async () => {
+  it("that failed with an unknown code shows the app's sentence", async () => {
     const first = await begin();
-    fake.shop.fail(1, trouble("asteroid", "An asteroid hit the hub."));
+    fake.downloadQueue.fail(1, hubError("asteroid", "An asteroid hit the hub."));
     await within(first).findByText("An asteroid hit the hub.");
   });
 
-  it("that is refused at once says so at the top", async () => {
+  it("that is refused at once shows the reason at the top", async () => {
     await open((fake) => fake.refuse("install", { code: "hub",
-      trouble: trouble("unreachable", "no route", { host: "huggingface.co" }) }));
+      error: hubError("unreachable", "no route", { host: "huggingface.co" }) }));
     await fireEvent.click(within(row("Qwen3 8B", "Recommended models"))
       .getByRole("button", { name: /^Download Qwen3 8B/ }));
     await screen.findByText("Can’t reach huggingface.co. Check your internet connection.");
   });
 });
 
-describe("the way to the hub", () => {
-  it("takes a token to the keychain, shows only that there is one, and takes it out", async () => {
+describe("access to the hub", () => {
+  it("stores a token in the keychain, shows only that it exists, and removes it", async () => {
     await open();
     await fireEvent.click(screen.getByRole("button", { name: "Advanced" }));
     const field = await screen.findByLabelText("New token");
@@ -360,7 +360,7 @@ describe("the way to the hub", () => {
     expect(called("setHubToken")).toEqual([["hf_secret"], [null]]);
   });
 
-  it("shows where the user's own list is, and opens its folder", async () => {
+  it("shows the path of the user's catalog, and opens its folder", async () => {
     await open();
     await fireEvent.click(screen.getByRole("button", { name: "Advanced" }));
     await screen.findByText("~/Library/Application Support/Transom/models.toml");
@@ -368,7 +368,7 @@ describe("the way to the hub", () => {
     expect(called("openDataFolder").length).toBe(1);
   });
 
-  it("takes another address, and the usual one for none", async () => {
+  it("sets another address, and the default for an empty one", async () => {
     await open();
     await fireEvent.click(screen.getByRole("button", { name: "Advanced" }));
     const field = await screen.findByLabelText("Hugging Face endpoint");
@@ -382,11 +382,11 @@ describe("the way to the hub", () => {
   });
 });
 
-describe("files over the window", () => {
-  it("are welcomed when they are a model, and refused in plain words when not", async () => {
+describe("files dragged over the window", () => {
+  it("are accepted if they are a model, and otherwise refused with a reason", async () => {
     await open();
-    const drop = (news: Extract<Parameters<FakeIpc["tell"]>[0], { news: "drop" }>["drop"]) =>
-      fake.tell({ news: "drop", window: "settings", drop: news });
+    const drop = (event: Extract<Parameters<FakeIpc["emit"]>[0], { event: "drop" }>["drop"]) =>
+      fake.emit({ event: "drop", window: "settings", drop: event });
     drop({ state: "over", name: "a.gguf", kind: "model" });
     await screen.findByText("Drop to add a.gguf");
     drop({ state: "left" });

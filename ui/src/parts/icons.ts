@@ -1,4 +1,4 @@
-/** Our own small set of icons: strokes of 1.5 in a square of 16, drawn in the text's colour. */
+/** Our icons: strokes of 1.5 in a square of 16, drawn in the text's color. */
 export const icons = {
   plus: "M8 3v10M3 8h10",
   close: "M4 4l8 8M12 4l-8 8",

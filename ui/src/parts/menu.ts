@@ -1,4 +1,4 @@
-/** What menus show, and where they go. */
+/** Menu items and menu positions. */
 import type { IconName } from "./icons";
 
 export type MenuItem =
@@ -7,7 +7,7 @@ export type MenuItem =
   | { kind: "line" }
   | { kind: "title"; label: string };
 
-/** Where a box of this size goes: below its trigger, or above where there is more room. */
+/** Returns the position of a box of this size: below its trigger, or above if there is more room. */
 export function place(
   trigger: { left: number; right: number; top: number; bottom: number },
   box: { width: number; height: number },

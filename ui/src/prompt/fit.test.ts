@@ -1,4 +1,4 @@
-/** How high the panel asks to be, from what its scrolling part lacks. */
+/** The height that the panel requests, from the missing height of its scrolling part. */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
@@ -7,7 +7,7 @@ import { fitSheet, fitWindow } from "./fit";
 let fake: FakeIpc;
 let end: () => void;
 
-/** A part of the panel that has `room` points and holds `needed`. */
+/** A part of the panel with `room` points of height and content of `needed` points. */
 function part(room: number, needed: number): HTMLElement {
   const scroller = document.createElement("div");
   const content = scroller.appendChild(document.createElement("div"));
@@ -16,7 +16,7 @@ function part(room: number, needed: number): HTMLElement {
   return scroller;
 }
 
-/** The heights that were asked for. */
+/** The requested heights. */
 function asked(): unknown[] {
   return fake.calls.filter((call) => call.name === "fitPrompt").map((call) => call.values[0]);
 }
@@ -28,7 +28,7 @@ beforeEach(() => {
 });
 afterEach(() => end());
 
-it("asks for what is missing, and gives back what is too much", () => {
+it("requests missing height, and releases extra height", () => {
   end = fitWindow(part(200, 260.2));
   document.dispatchEvent(new Event("visibilitychange"));
   document.dispatchEvent(new Event("visibilitychange"));
@@ -39,13 +39,13 @@ it("asks for what is missing, and gives back what is too much", () => {
   expect(asked()).toEqual([361, 150]);
 });
 
-it("ends where scrolling begins", () => {
+it("ends at the height where scrolling starts", () => {
   end = fitWindow(part(200, 5000));
   document.dispatchEvent(new Event("visibilitychange"));
   expect(asked()).toEqual([560]);
 });
 
-it("makes room for a sheet, and takes it back", () => {
+it("grows for a sheet, and shrinks after it", () => {
   end = fitWindow(part(200, 100));
   const close = fitSheet();
   expect(asked()).toEqual([560]);

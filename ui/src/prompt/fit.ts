@@ -1,26 +1,26 @@
 /**
- * The panel is as high as what it shows: it grows with its answer, up to a height at which reading
- * by scrolling is better.
+ * Fits the panel's height to its content: it grows with the response, up to a height at which
+ * scrolling is better.
  */
 import { ipc } from "../ipc";
 
-/** Points; a panel of this height stands on every screen without moving up. */
+/** In points. A panel of this height fits every screen without moving up. */
 const MOST = 560;
 
-/** Of the part that is shown now. */
+/** Of the currently visible part. */
 let fit = () => {};
 let hasSheet = false;
 
 /**
- * Attached to the part of the panel that scrolls, whose only child is all of its content: whatever
- * that lacks in height, the window is given.
+ * An attachment for the scrolling part of the panel, whose only child has all of its content. The
+ * window grows by the height that this content lacks.
  */
 export function fitWindow(scroller: HTMLElement): () => void {
   const content = scroller.firstElementChild;
   if (!content) return () => {};
   let asked = 0;
   const own = () => {
-    // Hidden, the page may have no width yet, and all of it would be one tall column.
+    // A hidden page may have no width yet, so all of it would be one tall column.
     if (document.visibilityState === "hidden") return;
     const missing = content.getBoundingClientRect().height - scroller.clientHeight;
     const height = hasSheet ? MOST : Math.min(MOST, Math.ceil(window.innerHeight + missing));
@@ -39,7 +39,7 @@ export function fitWindow(scroller: HTMLElement): () => void {
   };
 }
 
-/** A sheet that lies over the panel needs the room of a full one. */
+/** A sheet over the panel needs the height of a full panel. */
 export function fitSheet(): () => void {
   hasSheet = true;
   fit();

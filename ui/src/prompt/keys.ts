@@ -1,50 +1,50 @@
-/** What a key does in the quick prompt. Decided here as a plain function, so that it is tested as one. */
+/** Key handling of the quick prompt, as a pure function for tests. */
 import { isPressed } from "../state/shortcuts";
 
 export type Action =
-  | "ask" | "hand_off" | "hide" | "stop" | "selection" | "clipboard" | "drop" | "fresh" | "help"
+  | "ask" | "open_chat" | "hide" | "stop" | "selection" | "clipboard" | "remove_attachment" | "new" | "help"
   | "copy" | "older" | "newer" | "next" | "previous" | "complete" | "choose" | "close_list";
 
-/** What decides, beside the key. */
-export interface Here {
+/** The state that decides, apart from the key. */
+export interface Context {
   isMac: boolean;
-  /** The list of reusable prompts is open. */
+  /** The list of saved prompts is open. */
   isListOpen: boolean;
   text: string;
   isWriting: boolean;
-  hasTaken: boolean;
-  /** Text is selected, in the input or in the answer. */
+  hasAttachment: boolean;
+  /** Text is selected, in the input or in the response. */
   hasSelection: boolean;
 }
 
-export function actionOf(event: KeyboardEvent, here: Here): Action | null {
-  const is = (keys: string) => isPressed(event, keys, here.isMac);
-  if (here.isListOpen) {
+export function actionOf(event: KeyboardEvent, context: Context): Action | null {
+  const is = (keys: string) => isPressed(event, keys, context.isMac);
+  if (context.isListOpen) {
     if (is("ArrowDown")) return "next";
     if (is("ArrowUp")) return "previous";
     if (is("Tab")) return "complete";
     if (is("Enter")) return "choose";
     if (is("Escape")) return "close_list";
   }
-  if (is("Mod+Enter")) return "hand_off";
+  if (is("Mod+Enter")) return "open_chat";
   if (is("Escape") || is("Mod+W")) return "hide";
   if (is("Mod+.")) return "stop";
   if (is("Mod+E")) return "selection";
   if (is("Mod+Shift+V")) return "clipboard";
-  if (is("Mod+N")) return "fresh";
+  if (is("Mod+N")) return "new";
   if (is("Mod+/")) return "help";
-  // With something selected the key copies that, as everywhere.
-  if (is("Mod+C") && !here.hasSelection) return "copy";
-  // Elsewhere Enter presses the button that has the focus, and arrows scroll.
+  // If text is selected, the key copies it as usual.
+  if (is("Mod+C") && !context.hasSelection) return "copy";
+  // Elsewhere Enter presses the focused button, and arrows scroll.
   if (!(event.target instanceof HTMLTextAreaElement)) return null;
-  if (is("Enter")) return here.isWriting ? null : "ask";
-  if (is("Backspace") && here.text === "" && here.hasTaken) return "drop";
+  if (is("Enter")) return context.isWriting ? null : "ask";
+  if (is("Backspace") && context.text === "" && context.hasAttachment) return "remove_attachment";
   if (is("ArrowUp") && isAtStart(event.target)) return "older";
   if (is("ArrowDown") && isAtEnd(event.target)) return "newer";
   return null;
 }
 
-/** Whether text is selected, in the input or on the page. */
+/** Returns true if text is selected, in the input or on the page. */
 export function hasSelection(): boolean {
   const { activeElement } = document;
   const isInField = activeElement instanceof HTMLTextAreaElement &&

@@ -1,4 +1,4 @@
-/** The quick prompt: kept warm and hidden, so that it is there at the key press. */
+/** Entry point of the quick prompt, which stays loaded and hidden, so that it appears at once. */
 import "../style/base.css";
 import { mount, tick } from "svelte";
 import { ipc } from "../ipc";
@@ -7,9 +7,9 @@ import Prompt from "./Prompt.svelte";
 import { Session } from "./session.svelte";
 
 const session = new Session();
-await startApp((news) => {
-  if (news.news === "shown" && news.window === "prompt") session.shown();
-  else if (news.news === "history_cleared") session.forgetAll();
+await startApp((event) => {
+  if (event.event === "shown" && event.window === "prompt") session.shown();
+  else if (event.event === "history_cleared") session.forgetAll();
 });
 const target = document.getElementById("app");
 if (target) mount(Prompt, { target, props: { session } });

@@ -1,4 +1,4 @@
-/** The quick prompt from the first key to the hand-off, played against the fake app. */
+/** The quick prompt from the first key to opening the chat, against the fake app. */
 import { fireEvent, render, screen, waitFor, within } from "@testing-library/svelte";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { chooseLanguage } from "../i18n";
@@ -7,7 +7,7 @@ import { FakeIpc, pieces } from "../ipc/fake";
 import { violations } from "../settings/parts/axe";
 import { startApp } from "../state/app.svelte";
 import Prompt from "./Prompt.svelte";
-import { composed, EXCHANGE_KEPT_MS, Session } from "./session.svelte";
+import { composed, EXCHANGE_TIMEOUT_MS, Session } from "./session.svelte";
 
 let fake: FakeIpc;
 let session: Session;
@@ -54,7 +54,7 @@ async function ask(text = "What is a transom?") {
 }
 
 describe("asking", () => {
-  it("has the focus in the input, asks on Enter, and streams the answer in place", async () => {
+  it("focuses the input, sends on Enter, and streams the response", async () => {
     await open();
     expect(document.activeElement).toBe(input());
     await ask();
@@ -68,7 +68,7 @@ describe("asking", () => {
     await screen.findByText(/tokens\/s/);
   });
 
-  it("goes on in the same conversation, until it begins anew", async () => {
+  it("continues the same conversation until a new one is started", async () => {
     await open();
     await ask();
     fake.player().end({ ending: "stop" });
@@ -83,7 +83,7 @@ describe("asking", () => {
     expect(session.conversation).toBeNull();
   });
 
-  it("does not ask nothing, nor twice, nor in the middle of a word that is being composed", async () => {
+  it("sends neither empty text, nor twice, nor during an IME composition", async () => {
     await open();
     await press("Enter");
     await type("にほ");
@@ -95,7 +95,7 @@ describe("asking", () => {
     expect(called("ask")).toHaveLength(1);
   });
 
-  it("shows why it failed, and tries again", async () => {
+  it("shows why it failed, and retries", async () => {
     await open((fake) =>
       fake.refuse("ask", { code: "turn", failure: { code: "engine_crashed" } }));
     await type("Hello");
@@ -106,7 +106,7 @@ describe("asking", () => {
     expect(called("ask").map((values) => values[1])).toEqual(["Hello", "Hello"]);
   });
 
-  it("answers again, and asks no second time, when the answer failed", async () => {
+  it("regenerates a failed response without asking a second time", async () => {
     await open();
     await ask("Hello");
     const { conversation } = session;
@@ -126,7 +126,7 @@ describe("asking", () => {
     expect(stored.map(({ view }) => [view.conversation, view.text])).toEqual([[conversation, "Hello"]]);
   });
 
-  it("begins another conversation where the one it followed up was deleted", async () => {
+  it("starts another conversation if the previous one was deleted", async () => {
     await open();
     await ask("one");
     fake.player().end({ ending: "stop" });
@@ -139,7 +139,7 @@ describe("asking", () => {
     await waitFor(() => expect(session.failure).toBeNull());
   });
 
-  it("copies the answer with Command-C, unless something is selected", async () => {
+  it("copies the response with Command-C, unless text is selected", async () => {
     await open();
     await ask();
     fake.player().write(99);
@@ -155,7 +155,7 @@ describe("asking", () => {
     expect(fake.copied).toHaveLength(1);
   });
 
-  it("warns of a saved prompt that does not exist", async () => {
+  it("warns about a saved prompt that does not exist", async () => {
     await open();
     await type("/sumary this");
     await press("Enter");
@@ -165,14 +165,14 @@ describe("asking", () => {
     await waitFor(() => expect(called("ask")[0]?.[1]).toBe("/sumary this"));
   });
 
-  it("stops on Command-full stop", async () => {
+  it("stops on Command-period", async () => {
     await open();
     await ask();
     await press(".", command);
     await waitFor(() => expect(called("stop")).toEqual([[session.answer?.id]]));
   });
 
-  it("goes back through what was asked with arrow-up, and forth to what was typed", async () => {
+  it("goes back through earlier inputs with arrow-up, and forward to the draft", async () => {
     await open();
     await ask("one");
     fake.player().end({ ending: "stop" });
@@ -187,8 +187,8 @@ describe("asking", () => {
   });
 });
 
-describe("leaving and coming back", () => {
-  it("hides on Escape, lets the answer go on, and shows it when it comes back", async () => {
+describe("hiding and showing", () => {
+  it("hides on Escape while the response continues, and shows it again", async () => {
     await open();
     await ask();
     await press("Escape");
@@ -199,7 +199,7 @@ describe("leaving and coming back", () => {
     await within(screen.getByRole("region", { name: "Response" })).findByText("Above a door.");
   });
 
-  it("shows the exchange when it comes back within ten minutes, and is fresh after them", async () => {
+  it("shows the exchange again within ten minutes, and is empty after them", async () => {
     const clock = vi.spyOn(Date, "now");
     const start = 1_800_000_000_000;
     clock.mockReturnValue(start);
@@ -208,14 +208,14 @@ describe("leaving and coming back", () => {
     fake.player().write(99);
     fake.player().end({ ending: "stop" });
     await waitFor(() => expect(session.isWriting).toBe(false));
-    session.left();
-    clock.mockReturnValue(start + EXCHANGE_KEPT_MS);
+    session.hidden();
+    clock.mockReturnValue(start + EXCHANGE_TIMEOUT_MS);
     session.shown();
     await within(screen.getByRole("region", { name: "Response" })).findByText("Above a door.");
     const { conversation } = session;
     expect(conversation).not.toBeNull();
-    session.left();
-    clock.mockReturnValue(start + 2 * EXCHANGE_KEPT_MS + 1);
+    session.hidden();
+    clock.mockReturnValue(start + 2 * EXCHANGE_TIMEOUT_MS + 1);
     session.shown();
     await waitFor(() => expect(session.answer).toBeNull());
     expect(session.conversation).toBeNull();
@@ -223,12 +223,12 @@ describe("leaving and coming back", () => {
     clock.mockRestore();
   });
 
-  it("keeps what is typed and attached until it is sent", async () => {
-    await open((fake) => (fake.taken = { source: "clipboard", text: "Copied words" }));
+  it("keeps text and attachment until they are sent", async () => {
+    await open((fake) => (fake.captured = { source: "clipboard", text: "Copied words" }));
     await press("V", { ...command, shiftKey: true });
     await screen.findByText("12 characters");
     await type("Expl");
-    const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now() + 10 * EXCHANGE_KEPT_MS);
+    const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now() + 10 * EXCHANGE_TIMEOUT_MS);
     session.shown();
     await press("n", command);
     clock.mockRestore();
@@ -236,23 +236,23 @@ describe("leaving and coming back", () => {
     screen.getByText("12 characters");
     await ask("Explain");
     expect(called("ask")).toEqual([[null, "Explain", "Copied words", false]]);
-    expect(session.taken).toBeNull();
+    expect(session.captured).toBeNull();
   });
 
-  it("forgets the exchange, the attachment and what was asked before when the history is cleared", async () => {
-    await open((fake) => (fake.taken = { source: "clipboard", text: "Copied words" }));
+  it("deletes the exchange, the attachment and earlier inputs when the history is cleared", async () => {
+    await open((fake) => (fake.captured = { source: "clipboard", text: "Copied words" }));
     await ask("one");
     fake.player().end({ ending: "stop" });
     await waitFor(() => expect(session.isWriting).toBe(false));
     await press("V", { ...command, shiftKey: true });
     session.forgetAll();
     await waitFor(() => expect(session.answer).toBeNull());
-    expect([session.conversation, session.taken, session.question]).toEqual([null, null, ""]);
+    expect([session.conversation, session.captured, session.question]).toEqual([null, null, ""]);
     await press("ArrowUp");
     expect(input().value).toBe("");
   });
 
-  it("hands the exchange to the chat window on Command-Enter", async () => {
+  it("continues in the chat window on Command-Enter", async () => {
     await open();
     await ask();
     await press("Enter", command);
@@ -260,7 +260,7 @@ describe("leaving and coming back", () => {
     expect(called("showWindow")).toEqual([["chat", session.conversation, null]]);
   });
 
-  it("asks what is typed before it hands over", async () => {
+  it("sends the typed text before continuing in the chat", async () => {
     await open();
     await type("Hello");
     await press("Enter", command);
@@ -271,7 +271,7 @@ describe("leaving and coming back", () => {
 });
 
 describe("saved prompts", () => {
-  it("are listed after a slash, chosen with arrows, and completed with Tab", async () => {
+  it("are listed after a slash, selected with arrows, and completed with Tab", async () => {
     await open();
     await type("/");
     expect(screen.getAllByRole("option")).toHaveLength(4);
@@ -292,8 +292,8 @@ describe("saved prompts", () => {
     expect(called("hideWindow")).toHaveLength(1);
   });
 
-  it("are asked at once with what was taken along", async () => {
-    await open((fake) => (fake.taken = { source: "selection", text: "A long text." }));
+  it("are sent at once with an attachment", async () => {
+    await open((fake) => (fake.captured = { source: "selection", text: "A long text." }));
     await press("e", command);
     await screen.findByText("A long text.");
     await type("/su");
@@ -304,7 +304,7 @@ describe("saved prompts", () => {
     expect(attachment).toBe("");
   });
 
-  it("are filled with what was typed, and leave the taken text beside it then", async () => {
+  it("are filled with the typed text and keep the attachment separate", async () => {
     await open();
     expect(composed("/fix teh", "Taken")).toMatchObject({ attachment: "Taken" });
     expect(composed("/fix teh", "Taken").text).toMatch(/teh$/);
@@ -312,9 +312,9 @@ describe("saved prompts", () => {
   });
 });
 
-describe("taking along", () => {
-  it("shows the text with its length, sends it beside the question, and can be left", async () => {
-    await open((fake) => (fake.taken = { source: "clipboard", text: "Copied words" }));
+describe("attaching text", () => {
+  it("shows the text with its length, sends it with the question, and can be removed", async () => {
+    await open((fake) => (fake.captured = { source: "clipboard", text: "Copied words" }));
     await press("V", { ...command, shiftKey: true });
     await screen.findByText("12 characters");
     await press("Backspace");
@@ -325,35 +325,35 @@ describe("taking along", () => {
     expect(called("ask")).toEqual([[null, "Explain", "Copied words", false]]);
   });
 
-  it("says when there is nothing", async () => {
+  it("says if there is no text", async () => {
     await open();
     await press("e", command);
     await screen.findByText("No text is selected.");
   });
 
-  it("says why the system does not let it be read", async () => {
+  it("says why the system does not allow access", async () => {
     await open((fake) => {
       fake.aboutView = { ...fake.aboutView, platform: "linux" };
-      fake.refuse("take", { code: "other", reason: "no portal" });
+      fake.refuse("captureText", { code: "other", reason: "no portal" });
     });
     await press("e", { ctrlKey: true });
     await screen.findByText("Can’t read the text: no portal");
   });
 
-  it("does not offer the selection where it cannot be read", async () => {
+  it("does not offer the selection if it cannot be read", async () => {
     await open((fake) => (fake.aboutView = { ...fake.aboutView, missing: ["selection"] }));
     expect(screen.queryByRole("button", { name: /^Selection/ })).toBeNull();
   });
 });
 
 describe("the panel", () => {
-  it("says what holds it back", async () => {
+  it("shows why requests are held", async () => {
     await open();
     fake.setStatus({ activity: "held", held: "heat_critical" });
     await screen.findByText("Paused: very high temperature");
   });
 
-  it("says that the shortcut could not be had, and leads to another one", async () => {
+  it("shows that the shortcut is not available, and links to the setting", async () => {
     await open((fake) => (fake.aboutView = {
       ...fake.aboutView, hotkey: { hotkey: "taken", shortcut: "Alt+Space" },
     }));
@@ -361,7 +361,7 @@ describe("the panel", () => {
     expect(called("showWindow")).toEqual([["settings", null, "general"]]);
   });
 
-  it("opens the sheet of shortcuts with Command-slash, and leaves the question mark a letter", async () => {
+  it("opens the sheet of shortcuts with Command-slash; a question mark is typed", async () => {
     await open();
     await press("?", { shiftKey: true });
     expect(screen.queryByText("Keyboard shortcuts", { selector: "h2" })).toBeNull();
@@ -369,8 +369,8 @@ describe("the panel", () => {
     await screen.findByText("Keyboard shortcuts", { selector: "h2" });
   });
 
-  it("has nothing that axe finds wrong: empty, completing, answering, refused", async () => {
-    const { container } = await open((fake) => (fake.taken = { source: "selection", text: "Words" }));
+  it("has no axe violation: empty, completing, answering, failed", async () => {
+    const { container } = await open((fake) => (fake.captured = { source: "selection", text: "Words" }));
     expect(await violations(container)).toEqual([]);
     await press("e", command);
     await type("/");

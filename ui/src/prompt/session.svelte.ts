@@ -1,99 +1,100 @@
 /**
- * What the quick prompt shows: what is typed and attached, and the last question with its answer.
- * Hiding the panel ends nothing: an answer goes on, and the exchange is shown again for a while.
+ * The state of the quick prompt: the input, the attachment, and the last question with its
+ * response. Hiding the panel stops nothing: a response continues, and the exchange stays visible
+ * for a while.
  *
- * Rule: what is typed or attached stays until it is sent or removed.
+ * Rule: typed text and attachments stay until the user sends or removes them.
  */
-import { ipc, type Begun, type Failure, type TakenFrom, type TakenText } from "../ipc";
+import { ipc, type StartedTurn, type Failure, type TextSource, type CapturedText } from "../ipc";
 import { announcer } from "../state/announcer.svelte";
 import { Answer } from "../state/answer.svelte";
 import { copyText } from "../state/clipboard.svelte";
 import { called, fill, matching, unknownCall } from "../state/prompts.svelte";
-import { failureOf, refusal } from "../state/refusal";
+import { failureOf, commandError } from "../state/command-error";
 
-/** Prompts that arrow-up goes back to; kept in memory only, so that clearing the history is true. */
-const KEPT = 50;
+/** Earlier inputs for arrow-up. Kept only in memory, so that clearing the history removes them. */
+const MAX_EARLIER = 50;
 
-/** How long an exchange that was left is shown again, and followed up. */
-export const EXCHANGE_KEPT_MS = 10 * 60_000;
+/** How long the last exchange is shown again and can be continued. */
+export const EXCHANGE_TIMEOUT_MS = 10 * 60_000;
 
 export class Session {
   text = $state("");
-  taken = $state.raw<TakenText | null>(null);
-  /** Nothing was selected, or nothing copied; or the system gave this reason not to read it. */
-  nothingTaken = $state<TakenFrom | null>(null);
-  takeRefused = $state("");
-  /** What was asked, as it was typed. */
+  captured = $state.raw<CapturedText | null>(null);
+  /** Nothing was selected or copied, or the system gave this reason. */
+  nothingCaptured = $state<TextSource | null>(null);
+  captureError = $state("");
+  /** The question as typed. */
   question = $state("");
   conversation = $state<number | null>(null);
   answer = $state.raw<Answer | null>(null);
   failure = $state.raw<Failure | null>(null);
   isAsking = $state(false);
-  /** The answer was just copied. */
+  /** The response was just copied. */
   isCopied = $state(false);
-  /** Raised when the input shall have the focus, all of it selected. */
-  focuses = $state(0);
+  /** Incremented to focus the input and select all of it. */
+  focusRequests = $state(0);
 
-  #past: string[] = [];
-  #at = 0;
+  #earlier: string[] = [];
+  #earlierIndex = 0;
   #draft = "";
   #last: { text: string; attachment: string } | null = null;
-  /** The answer to the last question, once that was taken. */
+  /** The response to the last question, once it was accepted. */
   #lastAnswer: number | null = null;
-  /** When the panel was left, or the answer ended if that was later. */
+  /** When the panel was hidden, or the response ended if that was later. */
   #leftAt = 0;
-  /** The line that was asked for though it calls a prompt that does not exist. */
-  #warnedOf = $state<string | null>(null);
+  /** The line that was submitted although its prompt does not exist. */
+  #warnedText = $state<string | null>(null);
 
   get isWriting(): boolean {
     return this.isAsking || (this.answer?.isWriting ?? false);
   }
 
-  /** The reusable prompts that the typed line may mean; empty when it means none. */
+  /** Saved prompts that match the typed line; empty if none does. */
   get completions() {
     return matching(this.text) ?? [];
   }
 
-  /** The answer's text; empty while it is written. */
+  /** The response's text; empty while it is streaming. */
   get answerText(): string {
     return this.isWriting ? "" : (this.answer?.message?.text ?? "");
   }
 
-  /** The name that the line calls though no saved prompt has it; it is sent at the second Enter. */
+  /** The `/name` in the line that no saved prompt has. The second Enter sends it. */
   get unknown(): string | null {
-    return this.text === this.#warnedOf ? unknownCall(this.text.trim()) : null;
+    return this.text === this.#warnedText ? unknownCall(this.text.trim()) : null;
   }
 
-  /** The panel was shown again. */
+  /** Called when the panel is shown. */
   shown(): void {
-    this.nothingTaken = null;
-    if (!this.isWriting && Date.now() - this.#leftAt > EXCHANGE_KEPT_MS) this.#forget();
-    this.focuses += 1;
+    this.nothingCaptured = null;
+    if (!this.isWriting && Date.now() - this.#leftAt > EXCHANGE_TIMEOUT_MS) this.#forget();
+    this.focusRequests += 1;
   }
 
-  /** The panel was hidden. */
-  left(): void {
+  /** Called when the panel is hidden. */
+  hidden(): void {
     this.#leftAt = Date.now();
   }
 
-  async take(source: TakenFrom): Promise<void> {
-    this.nothingTaken = null;
-    this.takeRefused = "";
+  async capture(source: TextSource): Promise<void> {
+    this.nothingCaptured = null;
+    this.captureError = "";
     try {
-      const taken = await ipc.take(source);
-      if (taken.text.trim() === "") this.nothingTaken = source;
-      else this.taken = taken;
+      const captured = await ipc.captureText(source);
+      if (captured.text.trim() === "") this.nothingCaptured = source;
+      else this.captured = captured;
     } catch (error) {
-      const said = refusal(error);
-      this.nothingTaken = source;
-      this.takeRefused = "reason" in said ? said.reason : said.code;
+      const rejection = commandError(error);
+      this.nothingCaptured = source;
+      this.captureError = "reason" in rejection ? rejection.reason : rejection.code;
     }
-    this.focuses += 1;
+    this.focusRequests += 1;
   }
 
-  drop(): void {
-    this.taken = null;
-    this.nothingTaken = null;
+  removeAttachment(): void {
+    this.captured = null;
+    this.nothingCaptured = null;
   }
 
   async copy(): Promise<void> {
@@ -103,84 +104,84 @@ export class Session {
     setTimeout(() => (this.isCopied = false), 1600);
   }
 
-  /** Asks what is typed; resolves when the answer has begun or was refused. */
+  /** Sends the input. Resolves when the response has started or was refused. */
   async ask(): Promise<void> {
     const typed = this.text.trim();
-    if (this.isWriting || (typed === "" && !this.taken)) return;
-    const { text, attachment } = composed(typed, this.taken?.text ?? "");
+    if (this.isWriting || (typed === "" && !this.captured)) return;
+    const { text, attachment } = composed(typed, this.captured?.text ?? "");
     if (text === "" && attachment === "") return;
-    if (unknownCall(typed) !== null && this.text !== this.#warnedOf) {
-      this.#warnedOf = this.text;
+    if (unknownCall(typed) !== null && this.text !== this.#warnedText) {
+      this.#warnedText = this.text;
       return;
     }
     this.#remember(typed);
-    this.question = typed || (this.taken?.text ?? "");
+    this.question = typed || (this.captured?.text ?? "");
     this.#last = { text, attachment };
     this.#lastAnswer = null;
-    this.#warnedOf = null;
+    this.#warnedText = null;
     this.text = "";
-    this.drop();
-    this.#leaveAnswer();
-    await this.#begin(() => this.#ask(false));
+    this.removeAttachment();
+    this.#dropAnswer();
+    await this.#start(() => this.#ask(false));
   }
 
-  /** The same again after it failed; `insist` though the model does not fit. */
-  async again(insist = false): Promise<void> {
+  /** Retries after a failure; `overBudget` even if the model does not fit. */
+  async retry(overBudget = false): Promise<void> {
     if (!this.#last || this.isWriting) return;
     const answer = this.#lastAnswer;
-    await this.#begin(() => answer === null ? this.#ask(insist) : ipc.regenerate(answer, insist));
+    await this.#start(() => answer === null ? this.#ask(overBudget) : ipc.regenerate(answer, overBudget));
   }
 
   async stop(): Promise<void> {
     if (this.answer?.isWriting) await ipc.stop(this.answer.id).catch(() => undefined);
   }
 
-  /** Esc: away, and the focus back to where it was. An answer goes on. */
+  /** Esc: hides the panel and restores the focus. A response continues. */
   async hide(): Promise<void> {
     await ipc.hideWindow();
   }
 
-  /** The exchange goes on in the chat window. A text that was typed but not asked is asked first. */
-  async handOff(): Promise<void> {
+  /** Continues in the chat window. Typed text is sent first. */
+  async openInChat(): Promise<void> {
     if (this.text.trim() !== "" && !this.isWriting) await this.ask();
     if (this.failure && !this.answer) return;
     await ipc.showWindow("chat", this.conversation, null);
     await ipc.hideWindow();
   }
 
-  /** The next question is no follow-up. What is typed and attached stays for it. */
-  fresh(): void {
+  /** Starts a new conversation. Typed text and attachments stay. */
+  startNew(): void {
     if (this.isWriting) return;
     this.#forget();
-    this.focuses += 1;
+    this.focusRequests += 1;
   }
 
-  /** The history was cleared: nothing of it stays here. */
+  /** Called when the history was cleared: removes everything. */
   forgetAll(): void {
     this.#forget();
     this.text = this.#draft = "";
-    this.drop();
-    this.#past = [];
-    this.#at = 0;
+    this.removeAttachment();
+    this.#earlier = [];
+    this.#earlierIndex = 0;
   }
 
-  /** One step back (-1) or forth (1) in what was asked before. */
+  /** Goes back (-1) or forward (1) in earlier inputs. */
   recall(by: -1 | 1): void {
-    const to = this.#at + by;
-    if (to < 0 || to > this.#past.length) return;
-    if (this.#at === this.#past.length) this.#draft = this.text;
-    this.#at = to;
-    this.text = this.#past[to] ?? this.#draft;
+    const to = this.#earlierIndex + by;
+    if (to < 0 || to > this.#earlier.length) return;
+    if (this.#earlierIndex === this.#earlier.length) this.#draft = this.text;
+    this.#earlierIndex = to;
+    this.text = this.#earlier[to] ?? this.#draft;
   }
 
   #remember(typed: string): void {
-    if (typed !== "" && this.#past.at(-1) !== typed) this.#past.push(typed);
-    this.#past = this.#past.slice(-KEPT);
-    this.#at = this.#past.length;
+    if (typed !== "" && this.#earlier.at(-1) !== typed) this.#earlier.push(typed);
+    this.#earlier = this.#earlier.slice(-MAX_EARLIER);
+    this.#earlierIndex = this.#earlier.length;
   }
 
   #forget(): void {
-    this.#leaveAnswer();
+    this.#dropAnswer();
     this.#last = null;
     this.#lastAnswer = null;
     this.conversation = null;
@@ -188,39 +189,39 @@ export class Session {
     this.question = "";
   }
 
-  #leaveAnswer(): void {
-    this.answer?.leave();
+  #dropAnswer(): void {
+    this.answer?.stopFollowing();
     this.answer = null;
     this.isCopied = false;
   }
 
-  /** Asks the last question. If its conversation was deleted, another one is begun. */
-  async #ask(insist: boolean): Promise<Begun> {
+  /** Sends the last question. If its conversation was deleted, creates a new one. */
+  async #ask(overBudget: boolean): Promise<StartedTurn> {
     const { text, attachment } = this.#last!;
     try {
-      return await ipc.ask(this.conversation, text, attachment, insist);
+      return await ipc.ask(this.conversation, text, attachment, overBudget);
     } catch (error) {
-      if (this.conversation === null || refusal(error).code !== "not_found") throw error;
+      if (this.conversation === null || commandError(error).code !== "not_found") throw error;
       this.conversation = null;
-      return ipc.ask(null, text, attachment, insist);
+      return ipc.ask(null, text, attachment, overBudget);
     }
   }
 
-  async #begin(call: () => Promise<Begun>): Promise<void> {
+  async #start(call: () => Promise<StartedTurn>): Promise<void> {
     this.failure = null;
     this.isAsking = true;
     try {
-      const begun = await call();
-      this.conversation = begun.conversation;
-      this.#lastAnswer = begun.answer;
-      this.#leaveAnswer();
-      this.answer = new Answer(begun.answer, {
+      const started = await call();
+      this.conversation = started.conversation;
+      this.#lastAnswer = started.answer;
+      this.#dropAnswer();
+      this.answer = new Answer(started.answer, {
         finished: (texts) => announcer.say(...texts),
-        ended: () => this.left(),
+        ended: () => this.hidden(),
       });
       await this.answer.follow();
     } catch (error) {
-      this.#leaveAnswer();
+      this.#dropAnswer();
       this.failure = failureOf(error);
     } finally {
       this.isAsking = false;
@@ -229,17 +230,17 @@ export class Session {
 }
 
 /**
- * What is sent. `/name more` stands for the reusable prompt of that name; its `{text}` is what was
- * typed after the name, else what was taken along, which then is not sent a second time.
+ * Returns the text to send. `/name more` stands for the saved prompt of that name. Its `{text}` is
+ * the text after the name, else the attachment, which then is not sent separately.
  */
-export function composed(typed: string, taken: string): { text: string; attachment: string } {
+export function composed(typed: string, captured: string): { text: string; attachment: string } {
   const found = called(typed);
-  if (!found) return { text: typed, attachment: taken };
+  if (!found) return { text: typed, attachment: captured };
   const { prompt, more } = found;
-  // Without a place for it the taken text stays an attachment, which the page can fold.
-  const isFilled = more === "" && taken !== "" && prompt.text.includes("{text}");
+  // Without a placeholder, the text stays an attachment, which the page can collapse.
+  const isFilled = more === "" && captured !== "" && prompt.text.includes("{text}");
   return {
-    text: fill(prompt, more || (isFilled ? taken : "")).trim(),
-    attachment: isFilled ? "" : taken,
+    text: fill(prompt, more || (isFilled ? captured : "")).trim(),
+    attachment: isFilled ? "" : captured,
   };
 }

@@ -1,17 +1,17 @@
-/** The one line at the foot of the quick prompt: what happens now, in plain words. */
+/** The status line at the bottom of the quick prompt. */
 import { duration, fixed, percent, t } from "../i18n";
 import type { StatusView } from "../ipc";
-import { because } from "../chat/words";
+import { because } from "../chat/labels";
 import type { Answer } from "../state/answer.svelte";
 
-/** `chosen` is the name of the model that is asked. */
+/** `chosen` is the name of the selected model. */
 export function statusText(answer: Answer | null, status: StatusView | null, chosen: string): string {
   if (answer?.isWriting) return writingText(answer, status);
   if (status?.is_paused) return t("chat.status.paused");
   if (status?.held) return t("chat.status.held", { reason: because(status.held) });
   if (answer) return endedText(answer);
   const model = status?.model;
-  // Another model that is loaded gives way to the chosen one.
+  // If another model is loaded, the selected one replaces it.
   if (!model || model.name !== chosen) return t("prompt.resting");
   if (model.is_ready) return t("prompt.ready");
   return loadingText(model.load_fraction);

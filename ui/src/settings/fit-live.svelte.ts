@@ -1,47 +1,47 @@
 /**
- * The fit of one model for the choices that are shown: the app's answer, moved along with the
- * slider until the next one is there.
+ * The memory fit of one model for the current choices: the app's result, adjusted with the slider
+ * until the next result arrives.
  */
 import { ipc, type FitView, type ModelSettings } from "../ipc";
 import { atContext } from "./fit";
 
-/** The app is asked when the slider has rested this long. */
-const REST_MS = 30;
+/** The delay after the last slider movement before the app is asked. */
+const DELAY_MS = 30;
 
 export class LiveFit {
-  /** What is shown; null until the first answer. */
+  /** The current fit; null until the first result. */
   shown = $state<FitView | null>(null);
-  /** Why there is none. */
+  /** Why there is no result. */
   isUnknown = $state(false);
 
-  #answer: FitView | null = null;
+  #result: FitView | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #asked = 0;
+  #requests = 0;
 
   /** Shows the fit for other choices. */
   follow(id: string, choices: ModelSettings): void {
-    if (this.#answer && choices.context_length !== null) {
-      this.shown = atContext(this.#answer, choices.context_length);
+    if (this.#result && choices.context_length !== null) {
+      this.shown = atContext(this.#result, choices.context_length);
     }
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.#ask(id, choices), this.#answer ? REST_MS : 0);
+    this.#timer = setTimeout(() => void this.#ask(id, choices), this.#result ? DELAY_MS : 0);
   }
 
   stop(): void {
     clearTimeout(this.#timer);
-    this.#asked += 1;
+    this.#requests += 1;
   }
 
   async #ask(id: string, choices: ModelSettings): Promise<void> {
-    const question = ++this.#asked;
+    const request = ++this.#requests;
     try {
       const fit = await ipc.fit(id, choices);
-      // An answer to an older question would let the bar jump back.
-      if (question !== this.#asked) return;
-      this.#answer = this.shown = fit;
+      // A result for older choices would make the bar jump back.
+      if (request !== this.#requests) return;
+      this.#result = this.shown = fit;
       this.isUnknown = false;
     } catch {
-      if (question === this.#asked) this.isUnknown = true;
+      if (request === this.#requests) this.isUnknown = true;
     }
   }
 }

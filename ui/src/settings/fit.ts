@@ -1,37 +1,37 @@
 /**
- * The arithmetic of the fit bar. Between two answers of the app the bar follows the slider by
- * itself: keys and values grow linearly with the context, everything else stays.
+ * The arithmetic of the fit bar. Between two results of the app, the bar follows the slider by
+ * itself: the KV cache grows linearly with the context, everything else stays.
  */
 import type { FitView } from "../ipc";
 
-/** What a part of the bar is. */
+/** A part of the bar. */
 export type PartKind = "taken" | "weights" | "kv" | "draft" | "prefix" | "headroom";
 
-/** A part of the bar, in bytes and as a share of the bar's length. */
+/** A part of the bar, in bytes and as a fraction of the bar's length. */
 export interface BarPart {
   kind: PartKind;
   bytes: number;
   share: number;
 }
 
-/** The bar: parts in order, and where the budget ends, as a share of the bar's length. */
+/** The bar: its parts in order, and the end of the budget as a fraction of the bar's length. */
 export interface Bar {
   parts: BarPart[];
-  /** Less than 1 when the parts are longer than the budget. */
+  /** Less than 1 if the parts are longer than the budget. */
   budgetShare: number;
 }
 
-/** Bytes that the model needs in all. */
+/** Bytes that the model needs in total. */
 export function neededBytes(fit: FitView): number {
   return fit.weight_bytes + fit.kv_cache_bytes + fit.headroom_bytes + fit.draft_bytes + fit.prefix_bytes;
 }
 
-/** Bytes of the budget that others leave. */
+/** Bytes of the budget that are available. */
 export function freeBytes(fit: FitView): number {
   return Math.max(0, fit.budget_bytes - fit.taken_bytes);
 }
 
-/** `fit` as it would be with a context of `contextLength` tokens. */
+/** Returns `fit` for a context of `contextLength` tokens. */
 export function atContext(fit: FitView, contextLength: number): FitView {
   if (fit.context_length <= 0 || contextLength === fit.context_length) return fit;
   const kv = Math.round((fit.kv_cache_bytes / fit.context_length) * contextLength);
@@ -39,7 +39,7 @@ export function atContext(fit: FitView, contextLength: number): FitView {
   return { ...moved, fits: neededBytes(moved) <= freeBytes(moved) };
 }
 
-/** The bar that shows `fit`: as long as the budget, or as what is asked for if that is more. */
+/** Returns the bar for `fit`: as long as the budget, or as the total if that is more. */
 export function barOf(fit: FitView): Bar {
   const amounts: [PartKind, number][] = [
     ["taken", fit.taken_bytes],
@@ -57,18 +57,18 @@ export function barOf(fit: FitView): Bar {
   return { parts, budgetShare: Math.min(1, fit.budget_bytes / length) };
 }
 
-/** How well it fits, for the words beside the bar. */
-export type Verdict = "fits" | "others_close" | "shorter" | "too_large";
+/** The fit for the text next to the bar. */
+export type FitOutcome = "fits" | "others_close" | "shorter" | "too_large";
 
-/** `shorter`: it would fit with `context_that_fits`; `others_close`: other programs hold too much. */
-export function verdictOf(fit: FitView): Verdict {
-  if (fit.fits) return fit.verdict.verdict === "others_close" ? "others_close" : "fits";
+/** `shorter`: it fits with `context_that_fits`; `others_close`: other programs use too much memory. */
+export function fitOf(fit: FitView): FitOutcome {
+  if (fit.fits) return fit.summary.fit === "others_close" ? "others_close" : "fits";
   return fit.context_that_fits === null ? "too_large" : "shorter";
 }
 
 const SHORTEST = 512;
 
-/** Contexts that the slider stops at: doublings and the halves between them, to `longest`. */
+/** Context lengths at which the slider stops: powers of two and the values halfway, up to `longest`. */
 export function contextStops(longest: number): number[] {
   const stops: number[] = [];
   for (let stop = Math.min(SHORTEST, longest); stop < longest; stop *= 2) {
@@ -78,7 +78,7 @@ export function contextStops(longest: number): number[] {
   return [...stops, longest];
 }
 
-/** The place of the stop nearest to `contextLength`, by ratio. */
+/** The index of the stop nearest to `contextLength`, by ratio. */
 export function nearestStop(stops: readonly number[], contextLength: number): number {
   const distance = (stop: number) => Math.abs(Math.log(stop / Math.max(1, contextLength)));
   let best = 0;

@@ -1,9 +1,9 @@
-/** Settings tell which shortcut is wished for; whether it works is asked anew when that changes. */
+/** Settings contain the requested shortcut. Whether it works is asked again when it changes. */
 import { untrack } from "svelte";
 import { ipc } from "../ipc";
 import { app } from "../state/app.svelte";
 
-/** To be called while a component is set up: `app.about` stays true for as long as it is there. */
+/** Call this while a component is set up: keeps `app.about` current while the component exists. */
 export function followHotkey(): void {
   let before = app.settings?.general.hotkey;
   $effect(() => {

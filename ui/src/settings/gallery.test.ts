@@ -1,4 +1,4 @@
-/** Every state of the settings window and of the quick prompt, as assistive technology finds it. */
+/** Checks the accessibility of every state of the settings window and of the quick prompt. */
 import axe from "axe-core";
 import { unmount } from "svelte";
 import { afterEach, describe, expect, it } from "vitest";
@@ -19,7 +19,7 @@ afterEach(() => {
   chooseLanguage("en");
 });
 
-describe("for assistive technology nothing is wrong in", () => {
+describe("axe finds no violation in", () => {
   it.each(all.map((state) => [state.name, state] as const))("%s", async (_name, state) => {
     const fake = new FakeIpc();
     useIpc(fake);
@@ -37,7 +37,7 @@ describe("for assistive technology nothing is wrong in", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("has names of its own for every state", () => {
+  it("has a unique name for every state", () => {
     const names = all.map((state) => state.name);
     expect(new Set(names).size).toBe(names.length);
   });

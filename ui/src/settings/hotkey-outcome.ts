@@ -1,4 +1,4 @@
-/** What is said of a shortcut that was tried, and how loudly. */
+/** The message for a shortcut that was tried, and its severity. */
 import { t } from "../i18n";
 import type { HotkeyView } from "../ipc";
 import { shortcutText } from "./hotkey";
@@ -8,7 +8,7 @@ export interface Outcome {
   text: (platform: string) => string;
 }
 
-/** The shortcut that works; empty if none does. */
+/** The shortcut that works; empty if there is none. */
 export function inForce(hotkey: HotkeyView): string {
   return hotkey.hotkey === "registered" ? hotkey.shortcut : "";
 }

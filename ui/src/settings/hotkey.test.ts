@@ -9,7 +9,7 @@ function pressed(code: string, ...held: ("ctrl" | "alt" | "shift" | "meta")[]): 
 }
 
 describe("a shortcut", () => {
-  it("is written by the key's place, so that it is the same on every keyboard", () => {
+  it("is stored by key code, so that it is the same on every keyboard", () => {
     expect(shortcutOf(pressed("Space", "alt"))).toEqual({ shortcut: "Alt+Space" });
     expect(shortcutOf(pressed("KeyK", "ctrl", "shift"))).toEqual({ shortcut: "Control+Shift+K" });
     expect(shortcutOf(pressed("Digit1", "meta"))).toEqual({ shortcut: "Super+1" });
@@ -21,19 +21,19 @@ describe("a shortcut", () => {
     expect(shortcutOf(pressed("KeyK", "shift"))).toEqual({ problem: "no_modifier" });
   });
 
-  it("is shown in symbols on a Mac, in the Mac's order", () => {
+  it("is shown with symbols on a Mac, in the order of macOS", () => {
     expect(shortcutText("Super+Shift+Alt+Control+K", "macos")).toBe("⌃⌥⇧⌘K");
     expect(shortcutText("Alt+Space", "macos")).toBe("⌥ Space");
     expect(keysOf("Mod+Enter", "macos")).toEqual(["⌘", "↩"]);
   });
 
-  it("is shown in words elsewhere", () => {
+  it("is shown with words elsewhere", () => {
     expect(shortcutText("Control+Space", "linux")).toBe("Ctrl+Space");
     expect(keysOf("Mod+Enter", "linux")).toEqual(["Ctrl", "Enter"]);
     expect(keysOf("ctrl+alt+keyt", "linux")).toEqual(["Ctrl", "Alt", "T"]);
   });
 
-  it("that is empty has no keys", () => {
+  it("without keys is empty", () => {
     expect(keysOf("", "macos")).toEqual([]);
   });
 });

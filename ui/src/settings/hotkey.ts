@@ -1,10 +1,10 @@
 /**
- * Shortcuts as settings write them (`Control+Shift+Space`), as keys that were pressed, and as people
- * read them: symbols on a Mac, words elsewhere.
+ * Shortcuts in the format of the settings (`Control+Shift+Space`), as pressed keys, and for
+ * display: symbols on a Mac, words elsewhere.
  */
 export type Platform = "macos" | "linux";
 
-/** Modifiers in the order in which a Mac shows them. */
+/** Modifiers in the order of macOS. */
 const MODIFIERS = ["Control", "Alt", "Shift", "Super"] as const;
 type Modifier = (typeof MODIFIERS)[number];
 
@@ -24,10 +24,10 @@ const SIGNS: Record<string, string> = {
   Slash: "/", Backslash: "\\", Semicolon: ";", Quote: "'", BracketLeft: "[", BracketRight: "]",
   Minus: "-", Equal: "=", Backquote: "`",
 };
-/** Codes of keys that are modifiers themselves. */
+/** Key codes of modifiers. */
 const MODIFIER_CODES = /^(Control|Alt|Shift|Meta|OS)(Left|Right)?$|^(CapsLock|Fn|AltGraph)$/;
 
-/** What a key event has, as far as a shortcut cares. */
+/** The relevant part of a key event. */
 export interface Pressed {
   code: string;
   ctrlKey: boolean;
@@ -36,7 +36,7 @@ export interface Pressed {
   metaKey: boolean;
 }
 
-/** The modifiers that are held, in order. */
+/** Returns the pressed modifiers in order. */
 export function heldModifiers(pressed: Pressed): Modifier[] {
   const held = {
     Control: pressed.ctrlKey, Alt: pressed.altKey, Shift: pressed.shiftKey, Super: pressed.metaKey,
@@ -44,14 +44,15 @@ export function heldModifiers(pressed: Pressed): Modifier[] {
   return MODIFIERS.filter((modifier) => held[modifier]);
 }
 
-/** Whether only modifiers are down so far. */
+/** Returns true if only modifiers are pressed so far. */
 export function isModifier(code: string): boolean {
   return MODIFIER_CODES.test(code);
 }
 
 /**
- * The shortcut as settings write it, or why it is none: a global shortcut needs a modifier other
- * than Shift, or nobody could type that letter any more. Function keys may stand alone.
+ * Returns the shortcut in the format of the settings, or why it is not valid: a global shortcut
+ * needs a modifier other than Shift, or nobody could type that letter anymore. Function keys need
+ * none.
  */
 export function shortcutOf(pressed: Pressed): { shortcut: string } | { problem: "no_modifier" } {
   const held = heldModifiers(pressed);
@@ -63,7 +64,7 @@ export function shortcutOf(pressed: Pressed): { shortcut: string } | { problem: 
   return { shortcut: [...held, key].join("+") };
 }
 
-/** The keys of a shortcut one by one, as they are shown. An empty shortcut has none. */
+/** Returns the keys of a shortcut for display. An empty shortcut has none. */
 export function keysOf(shortcut: string, platform: string): string[] {
   const isMac = platform === "macos";
   const parts = shortcut.split("+").map((part) => part.trim()).filter(Boolean);
@@ -81,7 +82,7 @@ export function keysOf(shortcut: string, platform: string): string[] {
     .map((word) => SIGNS[word] ?? (isMac ? MAC[word] : WORDS[word]) ?? word);
 }
 
-/** The shortcut in one piece of text: `⌥Space`, `Ctrl+Space`. */
+/** Returns the shortcut as text: `⌥Space`, `Ctrl+Space`. */
 export function shortcutText(shortcut: string, platform: string): string {
   const keys = keysOf(shortcut, platform);
   if (platform !== "macos") return keys.join("+");

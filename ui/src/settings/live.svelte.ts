@@ -1,27 +1,27 @@
 /**
- * Changes of settings. A change is shown at once, sent after a moment (so that a slider sends one
- * patch, not fifty), and taken back with its reason when the app refuses it. Everything else is the
+ * Changes of settings. A change is shown at once, sent after a delay (so that a slider sends one
+ * patch and not fifty), and reverted with its reason if the app refuses it. Everything else is the
  * state that all pages share.
  */
-import { ipc, type ModelSettings, type Patch, type Refusal, type Settings } from "../ipc";
+import { ipc, type ModelSettings, type Patch, type CommandError, type Settings } from "../ipc";
 import { app, refreshModels } from "../state/app.svelte";
-import { refusal } from "../state/refusal";
+import { commandError } from "../state/command-error";
 import { joined, merged } from "./patch";
 
-/** How long a slider or a text rests before its change is sent. */
-const REST_MS = 250;
+/** The delay before changes of a slider or a text are sent. */
+const DELAY_MS = 250;
 
 export class Live {
-  /** The last change that was refused, until one is accepted. */
-  refused = $state.raw<Refusal | null>(null);
+  /** The last refused change, until one is accepted. */
+  refused = $state.raw<CommandError | null>(null);
 
-  /** Changes that wait, and those that are on their way. */
+  /** Changes that wait, and changes that were sent. */
   #waiting = $state.raw<Patch<Settings> | null>(null);
   #sent = $state.raw<Patch<Settings> | null>(null);
   #timer: ReturnType<typeof setTimeout> | undefined;
   #last: Promise<void> = Promise.resolve();
 
-  /** The app's settings with the changes that it does not know yet. */
+  /** The app's settings with the changes that it does not have yet. */
   #shown = $derived.by(() => {
     const patches = [this.#sent, this.#waiting].filter((patch) => patch !== null);
     return app.settings && patches.reduce(merged<Settings>, app.settings);
@@ -47,34 +47,34 @@ export class Live {
     app.about = await ipc.about();
   }
 
-  /** Changes settings; `rests` for what changes many times in a row. */
-  change(patch: Patch<Settings>, rests = false): void {
+  /** Changes settings; `isDelayed` delays changes that come many times in a row. */
+  change(patch: Patch<Settings>, isDelayed = false): void {
     this.#waiting = this.#waiting ? joined(this.#waiting, patch) : patch;
     clearTimeout(this.#timer);
-    if (rests) this.#timer = setTimeout(() => void this.flush(), REST_MS);
+    if (isDelayed) this.#timer = setTimeout(() => void this.flush(), DELAY_MS);
     else void this.flush();
   }
 
-  /** Changes what was chosen for one model; `null` takes all of it back. */
-  changeModel(id: string, patch: Patch<ModelSettings> | null, rests = false): void {
-    this.change({ models: { [id]: patch } } as Patch<Settings>, rests);
+  /** Changes settings of one model; `null` resets all of them. */
+  changeModel(id: string, patch: Patch<ModelSettings> | null, isDelayed = false): void {
+    this.change({ models: { [id]: patch } } as Patch<Settings>, isDelayed);
   }
 
-  /** Sends what waits; resolves when the app has answered. */
+  /** Sends the waiting changes. Resolves when the app has replied. */
   flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#last = this.#last.then(() => this.#send());
     return this.#last;
   }
 
-  /** Does what the app may refuse, and shows why if it does. */
+  /** Runs a command that may fail, and shows the reason if it does. */
   async attempt<T>(work: () => Promise<T>): Promise<T | undefined> {
     try {
       const result = await work();
       this.refused = null;
       return result;
     } catch (reason) {
-      this.refused = refusal(reason);
+      this.refused = commandError(reason);
       return undefined;
     }
   }

@@ -1,9 +1,9 @@
-/** What this session cannot do, in words. */
+/** The features that this session lacks. */
 import { t, type Key } from "../i18n";
 
 const KNOWN = ["tray", "global_shortcut", "selection", "autostart", "engine"] as const;
 
-/** A code that is not known is shown as it is: better than hiding that something is missing. */
+/** An unknown code is shown itself, which is better than hiding it. */
 export function missingText(code: string): string {
   const known = KNOWN.find((one) => one === code);
   return known ? t(`settings.missing.${known}` as Key) : t("settings.missing.other", { code });

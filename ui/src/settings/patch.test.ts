@@ -4,7 +4,7 @@ import { settings } from "../ipc/fake/defaults";
 import { choicesFor, hasChoices, joined, merged } from "./patch";
 
 describe("a patch", () => {
-  it("changes what it names and nothing else", () => {
+  it("changes only what it contains", () => {
     const before = settings();
     const after = merged(before, { general: { pin_chat: true } });
     expect(after.general).toEqual({ ...before.general, pin_chat: true });
@@ -12,12 +12,12 @@ describe("a patch", () => {
     expect(before.general.pin_chat).toBe(false);
   });
 
-  it("replaces lists whole", () => {
+  it("replaces whole lists", () => {
     const after = merged(settings(), { prompts: [{ name: "a", text: "b" }] });
     expect(after.prompts).toEqual([{ name: "a", text: "b" }]);
   });
 
-  it("joined with a later one does what both do, the later last", () => {
+  it("combined with a later one has the effect of both, in order", () => {
     const first: Patch<Settings> = { general: { pin_chat: true }, behavior: { keep_loaded: true } };
     const both = joined(first, { general: { pin_chat: false, language: "de" } });
     expect(both).toEqual({
@@ -25,14 +25,14 @@ describe("a patch", () => {
     });
   });
 
-  it("keeps a null for the app to read", () => {
+  it("keeps null for the app", () => {
     expect(joined<Settings>({ models: { a: { seed: 3 } } }, { models: { a: null } }))
       .toEqual({ models: { a: null } });
   });
 });
 
-describe("what is chosen for a model", () => {
-  it("is whole though settings name only a part of it", () => {
+describe("the settings of a model", () => {
+  it("are complete although settings contain only a part of them", () => {
     const chosen = merged(settings(), { models: { m: { top_k: 5 } } });
     expect(choicesFor(chosen, "m")).toMatchObject({ top_k: 5, kv_cache: "automatic", seed: null });
     expect(hasChoices(choicesFor(chosen, "m"))).toBe(true);

@@ -1,6 +1,6 @@
 /**
- * Patches of settings on the page, so that a change is seen before the app has answered. The app's
- * answer replaces the guess.
+ * Patches of settings on the page, so that a change is visible before the app has replied. The
+ * app's reply replaces the result.
  */
 import type { ModelSettings, Patch, Settings } from "../ipc";
 
@@ -10,12 +10,12 @@ function isObject(value: unknown): value is Json {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** `base` with `patch` laid over it. `null` stays `null`, which settings read as the default. */
+/** Returns `base` with `patch` merged into it. `null` stays `null`, which settings read as the default. */
 export function merged<T>(base: T, patch: Patch<T>): T {
   return merge(base as Json, patch as Json) as T;
 }
 
-/** One patch that does what `first` and then `second` do. */
+/** Returns one patch with the effect of `first` and then `second`. */
 export function joined<T>(first: Patch<T>, second: Patch<T>): Patch<T> {
   return merge(first as Json, second as Json) as Patch<T>;
 }
@@ -29,20 +29,20 @@ function merge(base: Json, patch: Json): Json {
   return result;
 }
 
-/** What a model has when nothing was chosen for it. */
+/** The settings of a model if the user set none. */
 export const NO_CHOICES: ModelSettings = {
   context_length: null, kv_cache: "automatic", max_tokens: null, temperature: null, top_p: null,
   top_k: null, min_p: null, repetition_penalty: null, seed: null, system_prompt: null,
   thinking: null,
 };
 
-/** What was chosen for model `id`, whole. */
+/** Returns all settings of model `id`. */
 export function choicesFor(settings: Settings, id: string): ModelSettings {
   const chosen = settings.models[id];
   return { ...NO_CHOICES, ...chosen, kv_cache: chosen?.kv_cache ?? "automatic" };
 }
 
-/** Whether anything was chosen for the model. */
+/** Returns true if the user set anything for the model. */
 export function hasChoices(choices: ModelSettings): boolean {
   return Object.entries(choices).some(
     ([key, value]) => value !== null && value !== NO_CHOICES[key as keyof ModelSettings],

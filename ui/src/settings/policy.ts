@@ -1,29 +1,29 @@
 /**
- * What happens when, for the table of the Performance pane, and which of it happens now. The steps
- * themselves are the supervisor's; this only names them and reads which are in force.
+ * The table of automatic limits in the Performance pane, and which of them are active. The
+ * supervisor decides the limits; this file only names them.
  */
-import { because } from "../chat/words";
+import { because } from "../chat/labels";
 import { duration, t, type Key } from "../i18n";
-import type { Because, RestraintView, StatusView } from "../ipc";
+import type { LimitReason, LimitView, StatusView } from "../ipc";
 import type { IconName } from "../parts/icons";
 
-export type Occasion =
+export type LimitTrigger =
   | "memory_warning" | "memory_critical" | "thrashing" | "hot" | "very_hot" | "low_power" | "battery";
 
-export const OCCASIONS: { occasion: Occasion; icon: IconName; because: Because[] }[] = [
-  { occasion: "memory_warning", icon: "chip", because: ["memory_warning"] },
-  { occasion: "memory_critical", icon: "chip", because: ["memory_critical"] },
-  { occasion: "thrashing", icon: "chip", because: ["thrashing"] },
-  { occasion: "hot", icon: "heat", because: ["heat_serious"] },
-  { occasion: "very_hot", icon: "heat", because: ["heat_critical"] },
-  { occasion: "low_power", icon: "bulb", because: ["low_power"] },
-  { occasion: "battery", icon: "battery", because: ["battery"] },
+export const LIMIT_TRIGGERS: { trigger: LimitTrigger; icon: IconName; reasons: LimitReason[] }[] = [
+  { trigger: "memory_warning", icon: "chip", reasons: ["memory_warning"] },
+  { trigger: "memory_critical", icon: "chip", reasons: ["memory_critical"] },
+  { trigger: "thrashing", icon: "chip", reasons: ["thrashing"] },
+  { trigger: "hot", icon: "heat", reasons: ["heat_serious"] },
+  { trigger: "very_hot", icon: "heat", reasons: ["heat_critical"] },
+  { trigger: "low_power", icon: "bulb", reasons: ["low_power"] },
+  { trigger: "battery", icon: "battery", reasons: ["battery"] },
 ];
 
-/** Whether the machine says so now, though another reason may be named for the limits. */
-export function isNow(occasion: Occasion, status: StatusView): boolean {
+/** Returns true if the machine is in this state, even if limits have another reason. */
+export function isActive(trigger: LimitTrigger, status: StatusView): boolean {
   const { machine } = status;
-  switch (occasion) {
+  switch (trigger) {
     case "memory_warning": return machine.memory === "warning";
     case "memory_critical": return machine.memory === "critical";
     case "thrashing": return machine.is_thrashing;
@@ -34,8 +34,8 @@ export function isNow(occasion: Occasion, status: StatusView): boolean {
   }
 }
 
-/** A limit in words, short enough for a list. */
-export function limitText(limit: RestraintView["limit"]): string {
+/** A limit as short text for a list. */
+export function limitText(limit: LimitView["limit"]): string {
   switch (limit.limit) {
     case "answer_length": return t("settings.limit.answer_length", { n: limit.tokens });
     case "context": return t("settings.limit.context", { n: limit.tokens });
@@ -47,22 +47,22 @@ export function limitText(limit: RestraintView["limit"]): string {
   }
 }
 
-/** The limits that are in force because of this occasion. */
-export function limitsNow(because: Because[], status: StatusView): string[] {
-  return status.restraints
-    .filter((restraint) => because.includes(restraint.because))
-    .map((restraint) => limitText(restraint.limit));
+/** The active limits with this reason. */
+export function limitsNow(reasons: LimitReason[], status: StatusView): string[] {
+  return status.limits
+    .filter((active) => reasons.includes(active.reason))
+    .map((active) => limitText(active.limit));
 }
 
-/** Limits that no row of the table explains: the user's own, and a small machine's. */
+/** Limits that no row of the table explains: those of settings, and of a small machine. */
 export function otherLimits(status: StatusView): string[] {
-  const explained = OCCASIONS.flatMap((row) => row.because);
-  return status.restraints
-    .filter((restraint) => !explained.includes(restraint.because))
-    .map((restraint) =>
+  const explained = LIMIT_TRIGGERS.flatMap((row) => row.reasons);
+  return status.limits
+    .filter((active) => !explained.includes(active.reason))
+    .map((active) =>
       t("settings.policy.other", {
-        limit: limitText(restraint.limit),
-        because: because(restraint.because),
+        limit: limitText(active.limit),
+        because: because(active.reason),
       }),
     );
 }

@@ -1,17 +1,17 @@
 /**
- * Records a shortcut. While it records, the app lets go of the old one, so that its keys reach the
- * page; whatever ends the recording gives it back.
+ * Records a shortcut. While it records, the app releases the old one, so that its keys reach the
+ * page. The end of the recording restores it.
  */
 import { ipc, type HotkeyView } from "../ipc";
 import { heldModifiers, isModifier, shortcutOf } from "./hotkey";
 
 export class Recorder {
   isRecording = $state(false);
-  /** Modifiers that are down while it records. */
+  /** Modifiers that are pressed while it records. */
   held = $state.raw<string[]>([]);
-  /** The last press was no shortcut for want of one. */
+  /** The last key press had no modifier. */
   lacksModifier = $state(false);
-  /** What became of the last one that was recorded. */
+  /** The result of the last recorded shortcut. */
   tried = $state.raw<HotkeyView | null>(null);
 
   constructor(private onset: (hotkey: HotkeyView) => void) {}
@@ -33,7 +33,7 @@ export class Recorder {
   }
 
   pressed(event: KeyboardEvent): void {
-    // Keys go on as usual until recording begins, which Enter or a click does.
+    // Handles keys only after recording has begun with Enter or a click.
     if (!this.isRecording) return;
     const held = heldModifiers(event);
     if (event.key === "Tab" && held.every((one) => one === "Shift")) return;

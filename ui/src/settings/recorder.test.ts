@@ -44,7 +44,7 @@ describe("the recorder", () => {
     expect(recordings()).toEqual([true, false]);
   });
 
-  it("keeps the old one on Escape", async () => {
+  it("keeps the old shortcut on Escape", async () => {
     const well = draw();
     await fireEvent.click(well);
     await press(well, "Escape");
@@ -53,14 +53,14 @@ describe("the recorder", () => {
     expect(recordings()).toEqual([true, false]);
   });
 
-  it("means none on Backspace", async () => {
+  it("clears the shortcut on Backspace", async () => {
     const well = draw();
     await fireEvent.click(well);
     await press(well, "Backspace");
     expect(fake.calls.find((call) => call.name === "setHotkey")?.values).toEqual([""]);
   });
 
-  it("waits on for a modifier", async () => {
+  it("keeps waiting for a modifier", async () => {
     const well = draw();
     await fireEvent.click(well);
     await press(well, "KeyK", {}, "k");
@@ -68,14 +68,14 @@ describe("the recorder", () => {
     expect(fake.calls.some((call) => call.name === "setHotkey")).toBe(false);
   });
 
-  it("stops when something else gets the focus", async () => {
+  it("stops when another element gets the focus", async () => {
     const well = draw();
     await fireEvent.click(well);
     await fireEvent.blur(well);
     expect(recordings()).toEqual([true, false]);
   });
 
-  it("says that another program has it, and that the old one stays", async () => {
+  it("says that another program uses it, and that the old one stays", async () => {
     answer = { hotkey: "taken", shortcut: "Control+Space" };
     const well = draw(works, "linux");
     await fireEvent.click(well);
@@ -92,12 +92,12 @@ describe("the recorder", () => {
     await screen.findByText("Alt+F4 can’t be used as a shortcut. Choose a different shortcut.");
   });
 
-  it("shows from the start that the shortcut could not be had", async () => {
+  it("shows from the start that the shortcut is not available", async () => {
     draw({ hotkey: "taken", shortcut: "Alt+Space" });
     await waitFor(() => expect(screen.getByRole("status").textContent).toContain("Another app uses ⌥"));
   });
 
-  it("cannot be used where the session has no shortcuts", () => {
+  it("is disabled if the session has no global shortcuts", () => {
     const well = draw({ hotkey: "unavailable", reason: "no portal" });
     expect((well as HTMLButtonElement).disabled).toBe(true);
     expect(screen.getByRole("status").textContent).toContain("Global shortcuts aren’t available");

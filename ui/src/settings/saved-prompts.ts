@@ -1,13 +1,13 @@
-/** Names of reusable prompts: one word each, no two alike. */
+/** Names of saved prompts: one word each, and unique. */
 import { t } from "../i18n";
 import type { SavedPrompt } from "../ipc";
 
-/** A name as it may be saved: no slash before it, no blanks. */
+/** Normalizes a name: no leading slash, no spaces. */
 export function cleanName(text: string): string {
   return text.replace(/^\/+/, "").replace(/\s+/g, "-");
 }
 
-/** What is wrong with the name at `index`; undefined if nothing is. */
+/** The error in the name at `index`; undefined if there is none. */
 export function nameProblem(all: readonly SavedPrompt[], index: number): string | undefined {
   const name = all[index]?.name.toLowerCase() ?? "";
   if (name === "") return t("settings.prompts.name_empty");

@@ -1,4 +1,4 @@
-/** Each pane's changes reach the app as the right patch, and refusals are shown where they belong. */
+/** Checks that each pane sends the right patches, and shows errors next to their settings. */
 import { cleanup, fireEvent, render, screen, waitFor, within } from "@testing-library/svelte";
 import { beforeEach, describe, expect, it } from "vitest";
 import { chooseLanguage } from "../i18n";
@@ -9,7 +9,7 @@ import { violations } from "../settings/parts/axe";
 import { Live } from "./live.svelte";
 import { PANES, type Pane } from "./pages";
 import Settings from "./Settings.svelte";
-import { shown } from "./shown.svelte";
+import { currentPane } from "./current-pane.svelte";
 
 let fake: FakeIpc;
 let stop: () => void;
@@ -17,14 +17,14 @@ let stop: () => void;
 async function open(pane: Pane, setUp: (fake: FakeIpc) => void = () => {}) {
   setUp(fake);
   stop = await startApp();
-  shown.pane = pane;
-  shown.model = null;
+  currentPane.pane = pane;
+  currentPane.model = null;
   const drawn = render(Settings, { live: new Live() });
   await waitFor(() => expect(app.models.length).toBeGreaterThan(0));
   return drawn;
 }
 
-/** The patches that reached the app. */
+/** The patches that the app received. */
 function patches(): unknown[] {
   return fake.calls.filter((call) => call.name === "updateSettings").map((call) => call.values[0]);
 }
@@ -44,14 +44,14 @@ beforeEach(() => {
 describe("the model pane", () => {
   const id = "/models/Qwen3-4B-4bit";
 
-  it("sends one patch for a slider that moves, for the model that is shown", async () => {
+  it("sends one patch for a moving slider, for the current model", async () => {
     await open("model");
     await slide(/^Temperature/, "0.3");
     await slide(/^Temperature/, "0.5");
     await waitFor(() => expect(patches()).toEqual([{ models: { [id]: { temperature: 0.5 } } }]));
   });
 
-  it("moves the fit with the slider before the app has answered", async () => {
+  it("moves the fit with the slider before the app has replied", async () => {
     await open("model");
     await screen.findByText(/^Fits: 3\.7 GB/);
     await slide(/^Context length/, "0");
@@ -59,13 +59,13 @@ describe("the model pane", () => {
     await waitFor(() => expect(patches()).toEqual([{ models: { [id]: { context_length: 512 } } }]));
   });
 
-  it("takes a choice back to the recommended one", async () => {
+  it("resets a value to the recommended one", async () => {
     await open("model", (fake) => void fake.updateSettings({ models: { [id]: { top_k: 5 } } }));
     await fireEvent.click(screen.getByRole("button", { name: "Reset Top-k to 20 (default)" }));
     await waitFor(() => expect(patches().at(-1)).toEqual({ models: { [id]: { top_k: null } } }));
   });
 
-  it("changes keys and values, reasoning, the system prompt and the seed", async () => {
+  it("changes KV cache, reasoning, system prompt and seed", async () => {
     await open("model");
     await fireEvent.change(screen.getByLabelText("KV cache"), { target: { value: "small" } });
     await fireEvent.click(within(screen.getByRole("radiogroup", { name: "Reasoning" })).getByText("Off"));
@@ -80,7 +80,7 @@ describe("the model pane", () => {
     ]));
   });
 
-  it("does not send a seed that is none", async () => {
+  it("does not send an invalid seed", async () => {
     await open("model");
     await fireEvent.input(screen.getByLabelText("Seed"), { target: { value: "many" } });
     await screen.findByText(/^Enter a whole number/);
@@ -88,13 +88,13 @@ describe("the model pane", () => {
     expect(patches()).toEqual([]);
   });
 
-  it("resets all of one model's choices at once", async () => {
+  it("resets all settings of one model at once", async () => {
     await open("model", (fake) => void fake.updateSettings({ models: { [id]: { top_k: 5 } } }));
     await fireEvent.click(screen.getByRole("button", { name: "Reset All" }));
     await waitFor(() => expect(patches().at(-1)).toEqual({ models: { [id]: null } }));
   });
 
-  it("shows what the authors advise, with its number", async () => {
+  it("shows the recommended values", async () => {
     await open("model");
     const slider = screen.getByRole("slider", { name: /^Temperature/ });
     expect(slider.getAttribute("aria-valuetext")).toBe("0.60 (default)");
@@ -103,12 +103,12 @@ describe("the model pane", () => {
     expect(unknown.getAttribute("aria-valuetext")).toBe("Default");
   });
 
-  it("says how fast it answers beside whether it fits", async () => {
+  it("shows the speed next to the fit", async () => {
     await open("model");
     await screen.findByText("21–30 tokens/s");
   });
 
-  it("shows the settings of another model when it is picked", async () => {
+  it("shows the settings of another model when it is selected", async () => {
     await open("model");
     await fireEvent.change(screen.getByLabelText("Model"),
       { target: { value: "/models/Mistral-Small-24B-Q4_K_M.gguf" } });
@@ -118,7 +118,7 @@ describe("the model pane", () => {
     ]));
   });
 
-  it("takes a refused change back and says why beside it", async () => {
+  it("reverts a refused change and shows the reason next to it", async () => {
     await open("model", (fake) =>
       fake.refuse("updateSettings", { code: "invalid", field: `models.${id}.top_p`, reason: "too small" }));
     await slide(/^Top-p/, "0.05");
@@ -129,7 +129,7 @@ describe("the model pane", () => {
 });
 
 describe("the behavior pane", () => {
-  it("sends the idle wait in seconds, the budget in bytes, and keep loaded", async () => {
+  it("sends the idle unload in seconds, the budget in bytes, and keep loaded", async () => {
     await open("behaviour");
     await slide(/^Unload after/, "5");
     await waitFor(() => expect(patches()).toEqual([{ behavior: { idle_unload_seconds: 300 } }]));
@@ -140,12 +140,12 @@ describe("the behavior pane", () => {
     expect(screen.queryByRole("slider", { name: /^Unload after/ })).toBeNull();
   });
 
-  it("lights the rows that are in force, as news come", async () => {
+  it("highlights active rows when the status changes", async () => {
     await open("behaviour");
     await screen.findByText("No limits are active.");
     fake.setStatus({
       machine: { memory: "normal", heat: "serious", is_low_power: false, is_on_battery: false, is_thrashing: false },
-      restraints: [{ limit: { limit: "answer_length", tokens: 1024 }, because: "heat_serious" }],
+      limits: [{ limit: { limit: "answer_length", tokens: 1024 }, reason: "heat_serious" }],
     });
     const row = (await screen.findByText("High temperature")).closest("tr")!;
     await within(row).findByText(/responses limited to 1,024 tokens/);
@@ -162,7 +162,7 @@ describe("the behavior pane", () => {
 });
 
 describe("the general pane", () => {
-  it("sends switches, appearance and language, and speaks the language at once", async () => {
+  it("sends switches, appearance and language, and changes the language at once", async () => {
     await open("general");
     await fireEvent.click(screen.getByRole("switch", { name: "Open at login" }));
     await fireEvent.click(within(screen.getByRole("radiogroup", { name: "Appearance" })).getByText("Dark"));
@@ -174,7 +174,7 @@ describe("the general pane", () => {
     await screen.findByRole("heading", { name: "Allgemein" });
   });
 
-  it("shows the Dock's switch on a Mac only", async () => {
+  it("shows the Dock switch only on a Mac", async () => {
     await open("general");
     expect(screen.getByRole("switch", { name: "Show in the Dock" })).toBeTruthy();
     cleanup();
@@ -203,7 +203,7 @@ describe("the general pane", () => {
     return last?.prompts?.map((prompt) => prompt.name) ?? [];
   }
 
-  it("clears the history only after it was confirmed", async () => {
+  it("clears the history only after a confirmation", async () => {
     await open("general");
     await fireEvent.click(screen.getByRole("button", { name: "Clear History…" }));
     expect(fake.calls.some((call) => call.name === "clearHistory")).toBe(false);
@@ -214,9 +214,9 @@ describe("the general pane", () => {
 });
 
 describe("the settings window", () => {
-  it("opens the pane that the app asks for, and goes through them by arrow keys", async () => {
+  it("opens the pane that the app requests, and moves between panes with arrow keys", async () => {
     await open("model");
-    shown.open("behaviour");
+    currentPane.open("behaviour");
     const tab = await screen.findByRole("tab", { name: "Performance", selected: true });
     await fireEvent.keyDown(tab, { key: "ArrowDown" });
     expect(document.activeElement?.textContent).toContain("General");
@@ -224,25 +224,25 @@ describe("the settings window", () => {
     await screen.findByRole("tab", { name: "About", selected: true });
   });
 
-  it("shows a refusal that has no field at the top", async () => {
+  it("shows an error without a field at the top", async () => {
     await open("about", (fake) => fake.refuse("saveDiagnostics", { code: "storage", reason: "disk full" }));
     await fireEvent.click(screen.getByRole("button", { name: "Save…" }));
     await screen.findByText("Can’t save: disk full");
   });
 
-  it.each(PANES)("lets the keyboard reach everything in the %s pane", async (pane) => {
+  it.each(PANES)("makes everything in the %s pane reachable with the keyboard", async (pane) => {
     const { container } = await open(pane);
     const controls = [...container.querySelectorAll<HTMLElement>("button, input, select, textarea, a")];
     expect(controls.length).toBeGreaterThan(4);
     for (const control of controls.filter((one) => one.tabIndex < 0)) {
-      // One of a group is reached with Tab, the others from there with arrow keys.
+      // Tab reaches one option of a group, arrow keys reach the others.
       const group = control.closest("[role=tablist], [role=radiogroup]");
       expect(group?.querySelector('[tabindex="0"]'), control.outerHTML).toBeTruthy();
     }
     expect(container.querySelector('[tabindex]:not([tabindex="0"], [tabindex="-1"])')).toBeNull();
   });
 
-  it.each(PANES)("has a %s pane that axe finds nothing wrong with", async (pane) => {
+  it.each(PANES)("has no axe violation in the %s pane", async (pane) => {
     const { container } = await open(pane);
     await new Promise((drawn) => setTimeout(drawn, 60));
     expect(await violations(container)).toEqual([]);

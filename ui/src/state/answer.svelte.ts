@@ -1,8 +1,8 @@
 /**
- * An answer that grows. Used by the chat and by the quick prompt.
+ * A growing response. The chat and the quick prompt use it.
  *
- * Rule: an update costs what changed, however long the answer is. What comes between two frames is
- * applied together, and soon where there are no frames.
+ * Rule: an update costs only what changed, however long the response is. Updates between two frames
+ * are applied together, and after a short time if there are no frames.
  */
 import {
   ipc, type AnswerStats, type Block, type EndingView, type MessageId, type MessageView,
@@ -12,16 +12,16 @@ import { spoken } from "./spoken";
 import { changed } from "./change";
 
 /**
- * Time between two drawings, less than two frames of a usual screen so that every second frame is
- * met: letters that come thirty times a second look as smooth as sixty, for half the work.
+ * Minimum time between two repaints, less than two frames at 60 Hz so that every second frame is
+ * used: text that is drawn 30 times per second looks as smooth as 60, for half the work.
  */
-const PACE_MS = 26;
+const REPAINT_MS = 26;
 
-/** Longest wait for a frame: hidden windows have none. */
+/** Maximum wait for a frame: hidden windows have none. */
 const MAX_WAIT_MS = 100;
 
 export class Answer {
-  /** As of the snapshot, and whole again when it ended. */
+  /** From the snapshot, and complete again at the end. */
   message = $state.raw<MessageView | null>(null);
   reasoning = $state.raw<Block[]>([]);
   blocks = $state.raw<Block[]>([]);
@@ -29,57 +29,57 @@ export class Answer {
   section = $state<Section>("answer");
   ending = $state.raw<EndingView>({ ending: "writing" });
   stats = $state.raw<AnswerStats | null>(null);
-  /** When this page first saw it think, and for how long in all; milliseconds. */
+  /** When this page first saw reasoning, and its total duration in milliseconds. */
   thinkingSince = $state<number | null>(null);
-  thoughtFor = $state<number | null>(null);
+  thinkingDuration = $state<number | null>(null);
 
-  private waiting: Update[] = [];
-  /** So many blocks are finished, and were told or were there before. */
+  private queued: Update[] = [];
+  /** The number of finished blocks that were announced or existed before. */
   private finishedBlocks = 0;
   private cancelFrame: (() => void) | null = null;
   private unfollow: Unsubscribe | null = null;
-  private isLeft = false;
+  private isStopped = false;
   private drawnAt = -Infinity;
 
   constructor(
     readonly id: MessageId,
-    private hear: { finished?: (texts: string[]) => void; ended?: (message: MessageView) => void } = {},
+    private callbacks: { finished?: (texts: string[]) => void; ended?: (message: MessageView) => void } = {},
   ) {}
 
   get isWriting(): boolean {
     return this.ending.ending === "writing";
   }
 
-  /** Follows it until it ends or is left. */
+  /** Follows the response until it ends or the page stops following. */
   async follow(): Promise<void> {
     const unfollow = await ipc.follow(this.id, (update) => this.queue(update));
-    if (this.isLeft) unfollow();
+    if (this.isStopped) unfollow();
     else this.unfollow = unfollow;
   }
 
-  /** It is looked at no longer; it is written on. */
-  leave(): void {
-    this.isLeft = true;
+  /** Stops following; the response continues. */
+  stopFollowing(): void {
+    this.isStopped = true;
     this.cancelFrame?.();
     this.unfollow?.();
   }
 
   private queue(update: Update): void {
-    if (this.isLeft) return;
-    this.waiting.push(update);
+    if (this.isStopped) return;
+    this.queued.push(update);
     if (update.update === "snapshot" || document.hidden) return this.flush();
-    this.cancelFrame ??= nextFrame(() => this.flush(), this.drawnAt + PACE_MS - performance.now());
+    this.cancelFrame ??= nextFrame(() => this.flush(), this.drawnAt + REPAINT_MS - performance.now());
   }
 
-  /** Applies what came. */
+  /** Applies the queued updates. */
   flush(): void {
     this.cancelFrame?.();
     this.cancelFrame = null;
     this.drawnAt = performance.now();
-    const updates = this.waiting;
-    this.waiting = [];
+    const updates = this.queued;
+    this.queued = [];
     for (const update of updates) this.apply(update);
-    this.tellFinished();
+    this.announceFinished();
     if (!this.isWriting && updates.length) this.finish();
   }
 
@@ -89,12 +89,12 @@ export class Answer {
     else if (update.update === "text") {
       if (update.section === "reasoning") this.reasoning = changed(this.reasoning, update.change);
       else this.blocks = changed(this.blocks, update.change);
-      this.see(update.section);
+      this.setSection(update.section);
       this.stage = { stage: "writing", tokens_per_second: update.tokens_per_second };
     } else {
       this.ending = update.ending;
       this.stats = update.stats;
-      this.see("answer");
+      this.setSection("answer");
       if (this.message) {
         const { text, ending, stats } = update;
         this.message = { ...this.message, text, ending, stats };
@@ -102,12 +102,12 @@ export class Answer {
     }
   }
 
-  /** Tells the texts of the blocks that are finished by now: the last one grows until the end. */
-  private tellFinished(): void {
+  /** Announces the text of finished blocks. The last block grows until the end. */
+  private announceFinished(): void {
     const count = this.blocks.length - (this.isWriting ? 1 : 0);
     const texts = this.blocks.slice(this.finishedBlocks, count).map(spoken).filter(Boolean);
     this.finishedBlocks = Math.max(this.finishedBlocks, count);
-    if (texts.length) this.hear.finished?.(texts);
+    if (texts.length) this.callbacks.finished?.(texts);
   }
 
   private begin(snapshot: Extract<Update, { update: "snapshot" }>["snapshot"]): void {
@@ -119,29 +119,29 @@ export class Answer {
     this.ending = message.ending;
     this.stats = message.stats;
     this.finishedBlocks = message.blocks.length - (this.isWriting ? 1 : 0);
-    if (message.blocks.length) this.see("answer");
-    else if (message.reasoning.length) this.see("reasoning");
+    if (message.blocks.length) this.setSection("answer");
+    else if (message.reasoning.length) this.setSection("reasoning");
   }
 
-  private see(section: Section): void {
+  private setSection(section: Section): void {
     this.section = section;
     if (section === "reasoning") this.thinkingSince ??= performance.now();
     else if (this.thinkingSince !== null) {
-      this.thoughtFor ??= performance.now() - this.thinkingSince;
+      this.thinkingDuration ??= performance.now() - this.thinkingSince;
     }
   }
 
   private finish(): void {
-    this.leave();
+    this.stopFollowing();
     if (!this.message) return;
     this.message = { ...this.message, reasoning: this.reasoning, blocks: this.blocks };
-    this.hear.ended?.(this.message);
+    this.callbacks.ended?.(this.message);
   }
 }
 
 /**
- * Runs `act` before the first frame after so many milliseconds, or soon where there is none. Returns
- * what takes it back.
+ * Runs `act` before the first frame after `delay` milliseconds, or after a short time if there is
+ * none. Returns a function that cancels it.
  */
 function nextFrame(act: () => void, after: number): () => void {
   let frame = 0;

@@ -1,16 +1,16 @@
 /**
- * What every page knows of the app: settings, the machine, the models. One per page; `startApp`
- * fills it, news keep it true. Everything here is replaced whole, never changed in place.
+ * The state that every page has: settings, status, models. One per page. `startApp` loads it, and
+ * events of the app update it. Values are replaced as a whole and never changed in place.
  */
 import { chooseLanguage } from "../i18n";
-import { ipc, type AboutView, type ModelView, type News, type Refusal, type Settings, type StatusView } from "../ipc";
+import { ipc, type AboutView, type ModelView, type AppEvent, type CommandError, type Settings, type StatusView } from "../ipc";
 import { composer } from "./composer.svelte";
-import { refusal } from "./refusal";
-import { heedShelf } from "./shelf.svelte";
+import { commandError } from "./command-error";
+import { handleModelEvent } from "./model-source.svelte";
 
-export type Notice = Omit<Extract<News, { news: "notice" }>, "news">;
+export type Notice = Omit<Extract<AppEvent, { event: "notice" }>, "event">;
 
-/** What stays so until the app quits: it cannot be dismissed. */
+/** Notices of states that last until the app quits. They cannot be dismissed. */
 const LASTING = ["store_unavailable", "engine_missing"];
 
 export function isLasting(notice: Notice): boolean {
@@ -22,10 +22,10 @@ class App {
   status = $state.raw<StatusView | null>(null);
   models = $state.raw<ModelView[]>([]);
   about = $state.raw<AboutView | null>(null);
-  /** What the app told that belongs to no command, oldest first, each until it is dismissed. */
+  /** Notices that belong to no command, oldest first, until they are dismissed. */
   notices = $state.raw<Notice[]>([]);
 
-  /** The model that is asked. */
+  /** The selected model. */
   get model(): ModelView | null {
     return this.models.find((model) => model.is_chosen) ?? null;
   }
@@ -34,7 +34,7 @@ class App {
     return this.about?.platform === "macos";
   }
 
-  /** Shows a notice below the others; one that says the same is there once. */
+  /** Adds a notice, unless the same one is shown already. */
   notify(notice: Notice): void {
     const others = this.notices.filter(
       (one) => one.code !== notice.code || one.detail !== notice.detail,
@@ -42,7 +42,7 @@ class App {
     this.notices = [...others, notice];
   }
 
-  /** Takes a notice away; without one, all that can be. */
+  /** Dismisses a notice; without an argument, all that can be dismissed. */
   dismiss(notice?: Notice): void {
     this.notices = this.notices.filter((one) => isLasting(one) || (notice && one !== notice));
   }
@@ -50,44 +50,44 @@ class App {
 
 export const app = new App();
 
-/** Listens to the app and asks it for everything. `onNews` hears what only this page acts on. */
-export async function startApp(onNews: (news: News) => void = () => {}): Promise<() => void> {
-  const stop = ipc.onNews((news) => {
-    heed(news);
-    heedShelf(news);
-    onNews(news);
+/** Listens to the app and loads the state. `onEvent` handles events that only this page needs. */
+export async function startApp(onEvent: (event: AppEvent) => void = () => {}): Promise<() => void> {
+  const stop = ipc.onEvent((event) => {
+    handleEvent(event);
+    handleModelEvent(event);
+    onEvent(event);
   });
   const [settings, status, about] = await Promise.all([ipc.settings(), ipc.status(), ipc.about()]);
   app.about = about;
   document.documentElement.classList.toggle("scroll-bars", about.platform !== "macos");
   app.status ??= status;
   show(settings);
-  // Models' files are read for it; nothing waits for that.
+  // Reads model files, so nothing waits for it.
   void refreshModels();
   return stop;
 }
 
-function heed(news: News): void {
-  if (news.news === "status") app.status = news.status;
-  else if (news.news === "settings") show(news.settings);
-  else if (news.news === "models") void refreshModels();
-  else if (news.news === "history_cleared") composer.forgetAll();
-  else if (news.news === "notice") {
-    app.notify({ code: news.code, detail: news.detail, values: news.values });
+function handleEvent(event: AppEvent): void {
+  if (event.event === "status") app.status = event.status;
+  else if (event.event === "settings") show(event.settings);
+  else if (event.event === "models") void refreshModels();
+  else if (event.event === "history_cleared") composer.forgetAll();
+  else if (event.event === "notice") {
+    app.notify({ code: event.code, detail: event.detail, values: event.values });
   }
 }
 
-/** Calls that have no place of their own for a refusal: it is shown as a notice. */
+/** Runs a command whose error has no place of its own: it is shown as a notice. */
 export function attempt(call: Promise<unknown>): void {
   call.catch((error: unknown) => {
-    const said = refusal(error);
-    app.notify({ code: said.code, detail: reasonOf(said), values: {} });
+    const rejection = commandError(error);
+    app.notify({ code: rejection.code, detail: reasonOf(rejection), values: {} });
   });
 }
 
-function reasonOf(said: Refusal): string {
-  if (said.code === "hub") return said.trouble.reason;
-  return "reason" in said ? said.reason : "";
+function reasonOf(rejection: CommandError): string {
+  if (rejection.code === "hub") return rejection.error.reason;
+  return "reason" in rejection ? rejection.reason : "";
 }
 
 export async function refreshModels(): Promise<void> {

@@ -1,4 +1,4 @@
-/** Copying, and saying so. */
+/** Copies text and announces it. */
 import { t } from "../i18n";
 import { ipc } from "../ipc";
 import { announcer } from "./announcer.svelte";

@@ -1,9 +1,9 @@
 /**
- * What is being written, one draft per conversation. Drafts outlive the page, which the app closes
- * when it was long unused.
+ * The composer's text, one draft per conversation. Drafts survive the page, which the app closes
+ * after a long time without use.
  *
- * Rule: a draft is deleted with its conversation and with the history, also one that is just being
- * sent and would be put back if it is refused.
+ * Rule: a draft is deleted with its conversation and with the history, even if it is being sent and
+ * would be restored after a failure.
  */
 import type { ConversationId } from "../ipc";
 
@@ -12,13 +12,13 @@ export interface Draft {
   attachment: string;
 }
 
-/** A pasted text of more than this becomes an attachment. */
+/** A longer pasted text becomes an attachment. */
 export const LONG_PASTE_CHARS = 1500;
 const LONG_PASTE_LINES = 25;
 const KEY = "transom.drafts";
 const MAX_DRAFTS = 40;
 
-/** Whether a pasted text is put beside the message rather than into it. */
+/** Returns true if a pasted text should become an attachment. */
 export function isLongPaste(text: string): boolean {
   return text.length > LONG_PASTE_CHARS || text.split("\n").length > LONG_PASTE_LINES;
 }
@@ -28,7 +28,7 @@ export class Composer {
   attachment = $state("");
   private key = "new";
   private drafts = new Map<string, Draft>();
-  /** What was handed over to be sent, until that was taken or refused. */
+  /** The draft that is being sent, until it was accepted or refused. */
   private sending: { key: string; draft: Draft } | null = null;
 
   constructor(private storage: Pick<Storage, "getItem" | "setItem"> | null) {
@@ -36,22 +36,22 @@ export class Composer {
       const kept = JSON.parse(storage?.getItem(KEY) ?? "[]") as [string, Draft][];
       this.drafts = new Map(kept);
     } catch {
-      // A draft that cannot be read is none.
+      // An unreadable draft counts as empty.
     }
     this.read();
   }
 
-  /** Goes to the draft of another conversation; the one that was written stays where it was. */
+  /** Switches to the draft of another conversation; the current draft stays stored. */
   switchTo(conversation: ConversationId | null): void {
     const key = conversation === null ? "new" : String(conversation);
     if (key === this.key) return;
-    this.keep();
+    this.save();
     this.key = key;
     this.read();
   }
 
-  /** What was begun without a conversation belongs to this one now. */
-  settle(conversation: ConversationId): void {
+  /** Assigns the draft without a conversation to the new conversation. */
+  assignDraft(conversation: ConversationId): void {
     if (this.key !== "new") return;
     this.drafts.delete("new");
     this.key = String(conversation);
@@ -60,21 +60,21 @@ export class Composer {
   clear(): void {
     this.text = "";
     this.attachment = "";
-    this.keep();
+    this.save();
   }
 
   attach(text: string): void {
     this.attachment = joined(this.attachment, text);
-    this.keep();
+    this.save();
   }
 
-  /** Puts `text` below what is written. */
+  /** Appends `text` to the draft. */
   append(text: string): void {
     this.text = joined(this.text, text);
-    this.keep();
+    this.save();
   }
 
-  /** Empties the composer to send what it held. The stored draft stays until `sent`. */
+  /** Empties the composer to send its content. The stored draft stays until `sent`. */
   take(): Draft {
     const draft = { text: this.text, attachment: this.attachment };
     this.sending = { key: this.key, draft };
@@ -83,19 +83,19 @@ export class Composer {
     return draft;
   }
 
-  /** What was taken was sent, or refused: then it goes back where it was written. */
-  sent(wasTaken: boolean): void {
+  /** The content was sent; or it was refused and is restored. */
+  sent(wasAccepted: boolean): void {
     const { sending } = this;
     this.sending = null;
-    if (wasTaken) this.keep();
-    else if (sending) this.putBack(sending.key, sending.draft);
+    if (wasAccepted) this.save();
+    else if (sending) this.restore(sending.key, sending.draft);
   }
 
-  private putBack(key: string, { text, attachment }: Draft): void {
+  private restore(key: string, { text, attachment }: Draft): void {
     if (key === this.key) {
       this.text = joined(text, this.text);
       this.attachment = joined(attachment, this.attachment);
-      return this.keep();
+      return this.save();
     }
     const later = this.drafts.get(key);
     this.drafts.set(key, {
@@ -120,8 +120,8 @@ export class Composer {
     this.clear();
   }
 
-  /** Remembers what is written; called at pauses and before the page goes. */
-  keep(): void {
+  /** Stores the draft. Called at pauses and before the page closes. */
+  save(): void {
     this.drafts.delete(this.key);
     const { text, attachment } = this;
     if (text || attachment) this.drafts.set(this.key, { text, attachment });
@@ -136,12 +136,12 @@ export class Composer {
 
   private write(): void {
     const kept = [...this.drafts].slice(-MAX_DRAFTS);
-    if (this.stored(kept)) return;
-    // There is no room for all of it: what was typed counts more than what was attached.
-    this.stored(kept.map(([key, { text }]) => [key, { text, attachment: "" }]));
+    if (this.tryStore(kept)) return;
+    // There is too little space for everything: the text is more important than the attachment.
+    this.tryStore(kept.map(([key, { text }]) => [key, { text, attachment: "" }]));
   }
 
-  private stored(drafts: [string, Draft][]): boolean {
+  private tryStore(drafts: [string, Draft][]): boolean {
     try {
       this.storage?.setItem(KEY, JSON.stringify(drafts));
       return true;
@@ -151,7 +151,7 @@ export class Composer {
   }
 }
 
-/** Two texts, an empty line between them. */
+/** Two texts with an empty line between them. */
 function joined(first: string, second: string): string {
   return first && second ? `${first}\n\n${second}` : first + second;
 }

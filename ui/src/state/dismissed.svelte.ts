@@ -1,6 +1,6 @@
 /**
- * Failed downloads whose note was dismissed in the chat. The downloads and their parts stay, and can
- * be resumed in Settings; one that fails again is told again.
+ * Failed downloads whose note was dismissed in the chat. The downloads and their data stay, and can
+ * be resumed in Settings. A download that fails again is shown again.
  */
 import { SvelteSet } from "svelte/reactivity";
 import type { DownloadView } from "../ipc";
@@ -15,7 +15,7 @@ class Dismissed {
     try {
       kept = JSON.parse(storage?.getItem(KEY) ?? "[]") as string[];
     } catch {
-      // A list that cannot be read is none.
+      // An unreadable list counts as empty.
     }
     this.keys = new SvelteSet(kept);
   }
@@ -29,7 +29,7 @@ class Dismissed {
     this.write();
   }
 
-  /** The downloads are these now: those that no longer stand as failed are forgotten. */
+  /** Updates the downloads: dismissals of downloads that are not failed anymore are removed. */
   update(downloads: DownloadView[]): void {
     const failed = new Set(
       downloads.filter((one) => one.state.state === "failed").map((one) => one.key),
@@ -43,7 +43,7 @@ class Dismissed {
     try {
       this.storage?.setItem(KEY, JSON.stringify([...this.keys]));
     } catch {
-      // Without room they stay dismissed as long as the page lives.
+      // Without storage they stay dismissed while the page exists.
     }
   }
 }

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import type { DownloadState } from "../ipc";
-import { download, trouble } from "../ipc/fake/catalogue";
+import { download, hubError } from "../ipc/fake/catalog";
 import { dismissed } from "./dismissed.svelte";
 
 const inState = (state: DownloadState) => ({ ...download(1, "a@4-bit", "A", 100), state });
-const failed = inState({ state: "failed", because: trouble("unreachable", "no network", {}) });
+const failed = inState({ state: "failed", error: hubError("unreachable", "no network", {}) });
 
-describe("a failed download that was dismissed", () => {
-  it("is told again only after it failed again", () => {
+describe("a dismissed failed download", () => {
+  it("is shown again only after it failed again", () => {
     dismissed.add(failed);
     dismissed.update([failed]);
     expect(dismissed.has(failed)).toBe(true);

@@ -12,7 +12,7 @@ function storage() {
 }
 
 describe("drafts", () => {
-  it("stay with their conversation and outlive the page", () => {
+  it("belong to their conversation and survive the page", () => {
     const disk = storage();
     const composer = new Composer(disk);
     composer.text = "for nobody yet";
@@ -20,14 +20,14 @@ describe("drafts", () => {
     expect(composer.text).toBe("");
     composer.text = "for seven";
     composer.attach("a page");
-    composer.keep();
+    composer.save();
     const again = new Composer(disk);
     expect(again.text).toBe("for nobody yet");
     again.switchTo(7);
     expect([again.text, again.attachment]).toEqual(["for seven", "a page"]);
   });
 
-  it("go with a conversation that is deleted", () => {
+  it("are deleted with their conversation", () => {
     const disk = storage();
     const composer = new Composer(disk);
     composer.switchTo(7);
@@ -38,12 +38,12 @@ describe("drafts", () => {
     expect(disk.getItem("transom.drafts")).not.toContain("secret");
   });
 
-  it("go with a conversation that is deleted while it is shown, or while its message is sent", () => {
+  it("are deleted with a conversation that is shown, or whose message is being sent", () => {
     const disk = storage();
     const composer = new Composer(disk);
     composer.switchTo(7);
     composer.text = "secret";
-    composer.keep();
+    composer.save();
     composer.forget(7);
     composer.switchTo(null);
     expect([composer.text, disk.getItem("transom.drafts")]).toEqual(["", "[]"]);
@@ -56,7 +56,7 @@ describe("drafts", () => {
     expect([composer.text, disk.getItem("transom.drafts")]).toEqual(["", "[]"]);
   });
 
-  it("go with the history, also the one that is being written", () => {
+  it("are deleted with the history, including the current one", () => {
     const disk = storage();
     const composer = new Composer(disk);
     composer.text = "secret";
@@ -70,7 +70,7 @@ describe("drafts", () => {
     expect([composer.text, composer.attachment, disk.getItem("transom.drafts")]).toEqual(["", "", "[]"]);
   });
 
-  it("come back to the conversation they were written in when they are refused", () => {
+  it("return to their conversation when they are refused", () => {
     const composer = new Composer(storage());
     composer.switchTo(7);
     composer.text = "for seven";
@@ -87,18 +87,18 @@ describe("drafts", () => {
     expect(composer.text).toBe("for seven\n\ntyped meanwhile");
   });
 
-  it("of a question that was sent do not stay with the next new chat", () => {
+  it("of a sent question do not stay with the next new chat", () => {
     const composer = new Composer(storage());
     composer.text = "Hello?";
-    composer.keep();
+    composer.save();
     composer.take();
-    composer.settle(7);
+    composer.assignDraft(7);
     composer.sent(true);
     composer.switchTo(null);
     expect(composer.text).toBe("");
   });
 
-  it("keep what was typed where there is no room for what was attached", () => {
+  it("keep the text if there is no space for the attachment", () => {
     const disk = storage();
     const small = { ...disk, setItem(key: string, value: string) {
       if (value.length > 200) throw new DOMException("full", "QuotaExceededError");
@@ -110,13 +110,13 @@ describe("drafts", () => {
     expect(disk.getItem("transom.drafts")).toContain("Sum it up");
   });
 
-  it("that cannot be read are none", () => {
+  it("that are unreadable count as empty", () => {
     expect(new Composer({ getItem: () => "{", setItem() {} }).text).toBe("");
   });
 });
 
 describe("a pasted text", () => {
-  it("is put beside the message when it is long", () => {
+  it("becomes an attachment if it is long", () => {
     expect(isLongPaste("short")).toBe(false);
     expect(isLongPaste("x".repeat(LONG_PASTE_CHARS + 1))).toBe(true);
     expect(isLongPaste("line\n".repeat(40))).toBe(true);
@@ -126,21 +126,21 @@ describe("a pasted text", () => {
 describe("saved prompts", () => {
   const all = [{ name: "fix", text: "Fix:\n{text}" }, { name: "plan", text: "Make a plan." }];
 
-  it("are offered by the letters after the slash", () => {
+  it("are suggested by the letters after the slash", () => {
     expect(matching("/f", all)?.map((prompt) => prompt.name)).toEqual(["fix"]);
     expect(matching("/", all)).toHaveLength(2);
     expect(matching("half / half", all)).toBeNull();
     expect(matching("/fix me", all)).toBeNull();
   });
 
-  it("take what follows their name", () => {
+  it("use the text after their name", () => {
     expect(expand("/fix teh cat", all)).toBe("Fix:\nteh cat");
     expect(expand("/plan a party", all)).toBe("Make a plan.\n\na party");
     expect(expand("/etc/hosts", all)).toBeNull();
     expect(fill(all[1]!, "")).toBe("Make a plan.");
   });
 
-  it("take text as it is, dollar signs too", () => {
+  it("insert text unchanged, including dollar signs", () => {
     const text = "$$5$$ and $& and $` and $'";
     expect(fill(all[0]!, text)).toBe(`Fix:\n${text}`);
   });
@@ -154,7 +154,7 @@ describe("saved prompts", () => {
     expect(expand("/summarise this", prompts)).toBe("Sum up: this");
   });
 
-  it("that do not exist are told apart from paths and texts", () => {
+  it("that do not exist are distinguished from paths and texts", () => {
     expect(unknownCall("/sumary this", all)).toBe("sumary");
     expect(unknownCall("/sumary", all)).toBe("sumary");
     for (const text of ["/fix this", "/etc/hosts is empty", "either/or", "/", "a /sumary"]) {

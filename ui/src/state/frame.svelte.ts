@@ -1,9 +1,9 @@
-/** The edge of a window that the system draws none around. */
+/** The border of a window without system decorations. */
 import { app } from "./app.svelte";
 
 /**
- * For windows without a title bar: where the system adds no edge or shadow, the page has a line; where
- * it draws a material with round corners, the page is its popover.
+ * For windows without a title bar: if the system adds no border or shadow, the page draws a line.
+ * If it draws a material with rounded corners, the page is the content of its popover.
  */
 export function frameWindow(): void {
   $effect(() => {

@@ -1,11 +1,11 @@
-/** The list of conversations: all of them, or those that a search found. A page at a time. */
+/** The list of conversations or search results, loaded page by page. */
 import { ipc, type ConversationId, type FileFormat, type FoundConversation } from "../ipc";
 import { composer } from "./composer.svelte";
-import { refusal } from "./refusal";
+import { commandError } from "./command-error";
 
 const PAGE = 60;
 
-/** The app gives no more than this at once. */
+/** The app's maximum number per call. */
 const MOST = 500;
 
 export class History {
@@ -13,19 +13,19 @@ export class History {
   found = $state.raw<FoundConversation[]>([]);
   hasMore = $state(false);
   isReady = $state(false);
-  /** What the last export or import did, or could not. */
+  /** The result or error of the last export or import. */
   note = $state.raw<{ kind: "exported"; path: string } | { kind: "imported"; n: number } |
     { kind: "failed"; reason: string } | null>(null);
 
   private turn = 0;
 
-  /** Looks for `query`, or lists all where it is empty. */
+  /** Searches for `query`, or lists all conversations if it is empty. */
   async search(query: string): Promise<void> {
     this.query = query;
     await this.load(0, PAGE);
   }
 
-  /** Asks again for what is shown. */
+  /** Reloads what is shown. */
   refresh(): Promise<void> {
     return this.load(0, Math.max(PAGE, this.found.length));
   }
@@ -37,11 +37,11 @@ export class History {
   private async load(offset: number, limit: number): Promise<void> {
     const turn = ++this.turn;
     try {
-      // One more than is shown tells whether there are more.
+      // Requests one more than it shows, to know whether there are more.
       const found = await list(this.query.trim(), offset, limit + 1);
       if (turn !== this.turn) return;
       this.hasMore = found.length > limit;
-      // One that moved up while a page was read would come twice.
+      // A conversation that moved up while a page was loaded would appear twice.
       const shown = [...this.found.slice(0, offset), ...found.slice(0, limit)];
       this.found = [...new Map(shown.map((one) => [one.conversation.id, one])).values()];
     } catch (error) {
@@ -51,10 +51,10 @@ export class History {
     }
   }
 
-  /** The conversation `by` places after `id` in the list; null at its ends. */
-  beside(id: ConversationId | null, by: number): ConversationId | null {
-    const here = this.found.findIndex((one) => one.conversation.id === id);
-    const index = here < 0 ? (by > 0 ? 0 : -1) : here + by;
+  /** The conversation `by` positions after `id` in the list; null at its ends. */
+  neighbor(id: ConversationId | null, by: number): ConversationId | null {
+    const current = this.found.findIndex((one) => one.conversation.id === id);
+    const index = current < 0 ? (by > 0 ? 0 : -1) : current + by;
     return this.found[index]?.conversation.id ?? null;
   }
 
@@ -98,12 +98,12 @@ export class History {
   }
 
   private fail(error: unknown): void {
-    const said = refusal(error);
-    this.note = { kind: "failed", reason: "reason" in said ? said.reason : said.code };
+    const rejection = commandError(error);
+    this.note = { kind: "failed", reason: "reason" in rejection ? rejection.reason : rejection.code };
   }
 }
 
-/** The conversations from `offset` on, `limit` of them or all that there are. */
+/** Loads the conversations from `offset` on, up to `limit` if given. */
 async function list(query: string, offset: number, limit: number): Promise<FoundConversation[]> {
   const found: FoundConversation[] = [];
   for (let left = limit; left > 0; left = limit - found.length) {

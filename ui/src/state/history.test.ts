@@ -13,7 +13,7 @@ beforeEach(() => {
 });
 
 describe("the list of conversations", () => {
-  it("goes on to the end, however many there are, also after it is read again", async () => {
+  it("loads all conversations, also after a reload", async () => {
     for (let n = 0; n < 640; n++) ipc.addConversation(`Chat ${n}`, ["a", "b"], n);
     await history.search("");
     while (history.found.length < 540) await history.more();

@@ -1,17 +1,20 @@
-/** What of the chat page is open: one thing of each kind at a time, so components need not pass it. */
+/**
+ * What is open on the chat page, one of each kind at a time. It is global, so components need not
+ * pass it.
+ */
 import { ipc } from "../ipc";
 import { attempt } from "./app.svelte";
 
 class Page {
-  /** An address that was clicked: it is shown before it is opened. */
+  /** The address of a clicked link: shown before it is opened. */
   link = $state<string | null>(null);
-  /** The history beside or over the chat. */
+  /** The history next to or over the chat. */
   isHistoryShown = $state(false);
-  /** The sheet that says what is done now, and why less. */
+  /** The sheet with the status and the active limits. */
   isStatusShown = $state(false);
-  /** The list of keys. */
+  /** The list of shortcuts. */
   areShortcutsShown = $state(false);
-  /** The window has room for the history beside the chat. */
+  /** The window has room for the history next to the chat. */
   isWide = $state(false);
 
   openSettings(pane: string | null = null): void {

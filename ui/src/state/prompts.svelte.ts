@@ -1,12 +1,12 @@
-/** Prompts that the user keeps and calls with `/name`; shared by the composer and the quick prompt. */
+/** Saved prompts, which are called with `/name`; shared by the composer and the quick prompt. */
 import { t, type Key } from "../i18n";
 import type { SavedPrompt } from "../ipc";
 import { app } from "./app.svelte";
 
-/** What there is before the user changes it; the text is looked up in the language shown. */
+/** The built-in prompts; their texts are translated. */
 const builtIn = ["summarize", "fix", "translate", "explain"] as const;
 
-/** All of them, in their order. */
+/** All saved prompts in order. */
 export function prompts(): SavedPrompt[] {
   return app.settings?.prompts ?? builtIn.map(inLanguage);
 }
@@ -21,27 +21,27 @@ function spelling(name: string): string {
   return name.toLowerCase().replaceAll("z", "s");
 }
 
-/** The prompts that a line such as `/su` may mean; null if the line is none that calls one. */
+/** The prompts that match a line such as `/su`; null if the line does not call a prompt. */
 export function matching(line: string, all: SavedPrompt[] = prompts()): SavedPrompt[] | null {
   const called = /^\/(\S*)$/.exec(line);
   if (!called) return null;
-  const begun = spelling(called[1]!);
-  return all.filter((prompt) => spelling(prompt.name).startsWith(begun));
+  const typed = spelling(called[1]!);
+  return all.filter((prompt) => spelling(prompt.name).startsWith(typed));
 }
 
-/** Puts `text` where the prompt wants it, or behind it where it does not say. */
+/** Inserts `text` at the prompt's placeholder, or appends it if there is none. */
 export function fill(prompt: SavedPrompt, text: string): string {
-  // A function, because `$` has a meaning of its own in a replacement string.
+  // A function, because `$` has a special meaning in a replacement string.
   if (prompt.text.includes("{text}")) return prompt.text.replaceAll("{text}", () => text);
   return text ? `${prompt.text}\n\n${text}` : prompt.text;
 }
 
-/** A prompt's text in one line, for lists. */
+/** A prompt's text on one line, for lists. */
 export function preview(prompt: SavedPrompt): string {
   return prompt.text.replaceAll("{text}", "…").replace(/\s+/g, " ");
 }
 
-/** `/name more`: the prompt that a text begins with and what follows it, if there is such a prompt. */
+/** `/name more`: the saved prompt that a text starts with, and the rest, if there is such a prompt. */
 export function called(
   text: string, all: SavedPrompt[] = prompts(),
 ): { prompt: SavedPrompt; more: string } | null {
@@ -53,13 +53,13 @@ export function called(
   return prompt ? { prompt, more: found[2]?.trim() ?? "" } : null;
 }
 
-/** The name in `/name more` where no saved prompt has it; a path such as `/etc/hosts` is no name. */
+/** The name in `/name more` that no saved prompt has; a path such as `/etc/hosts` is not a name. */
 export function unknownCall(text: string, all: SavedPrompt[] = prompts()): string | null {
   const name = /^\/([\p{L}\p{N}_-]+)(?=\s|$)/u.exec(text)?.[1];
   return name && !called(text, all) ? name : null;
 }
 
-/** `/name more` filled with what follows; null where no prompt is called. */
+/** `/name more` with its prompt filled in; null if it calls no prompt. */
 export function expand(text: string, all: SavedPrompt[] = prompts()): string | null {
   const found = called(text, all);
   return found && fill(found.prompt, found.more).trim();

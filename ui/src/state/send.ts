@@ -1,10 +1,10 @@
-/** Sends what the composer holds. Nothing that was typed may be lost on the way. */
+/** Sends the composer's content. Typed text must never be lost. */
 import { composer } from "./composer.svelte";
 import { expand } from "./prompts.svelte";
 import { transcript } from "./transcript.svelte";
 
 export async function sendDraft(): Promise<void> {
   const { text, attachment } = composer.take();
-  const asked = (expand(text.trim()) ?? text).trim();
-  composer.sent(await transcript.ask(asked, attachment));
+  const question = (expand(text.trim()) ?? text).trim();
+  composer.sent(await transcript.ask(question, attachment));
 }

@@ -1,8 +1,8 @@
-/** The keys of the chat, for the page that acts on them and for the sheet that lists them. */
+/** The shortcuts of the chat, for the page and for the sheet that lists them. */
 import type { Key } from "../i18n";
 
 export interface Shortcut {
-  /** `Mod` is Command on a Mac, Control elsewhere. Several: any of them. */
+  /** `Mod` is Command on a Mac, Control elsewhere. Any of several shortcuts works. */
   keys: string[];
   does: Key;
 }
@@ -28,14 +28,14 @@ export const chatShortcuts: Shortcut[] = [
   { keys: ["Escape", "Mod+W"], does: "chat.shortcut.close" },
 ];
 
-/** Whether a key press is `keys`, such as `Mod+Shift+S`. */
+/** Returns true if a key press is `keys`, such as `Mod+Shift+S`. */
 export function isPressed(event: KeyboardEvent, keys: string, isMac: boolean): boolean {
   const parts = keys.split("+");
   const key = parts.pop() || "+";
   const wants = (name: string) => parts.includes(name);
   const isMod = isMac ? event.metaKey : event.ctrlKey;
   const isOther = isMac ? event.ctrlKey : event.metaKey;
-  // "/" needs Shift on some keyboards and not on others.
+  // "/" needs Shift on some keyboards.
   const isShiftRight = key === "/" || event.shiftKey === wants("Shift");
   return isMod === wants("Mod") && !isOther && !event.altKey && isShiftRight &&
     event.key.toLowerCase() === key.toLowerCase();

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { spoken } from "./spoken";
 
-it("says the text of blocks, formulas as TeX, and of code its language only", () => {
+it("returns the text of blocks, formulas as TeX, and only the language of code", () => {
   const text = (html: string) => spoken({ is_inside: false, html });
   expect(text("<p>One <em>two</em>\n<a href='x'>three</a>.</p>\n")).toBe("One two three.");
   expect(text("<p>so <math alttext=\"x^2\"><msup><mi>x</mi><mn>2</mn></msup></math></p>")).toBe("so x^2");

@@ -1,9 +1,9 @@
-/** The text of finished blocks, as a screen reader says it when they come. */
+/** The text of finished blocks for screen readers. */
 import { t } from "../i18n";
 import type { Block } from "../ipc";
 import { elements } from "./elements";
 
-/** Returns the text of a block: formulas as TeX, code by its language only. Empty if it has none. */
+/** Returns the text of a block: formulas as TeX, code as its language only. Empty if it has none. */
 export function spoken(block: Block): string {
   const content = elements(block.html);
   for (const code of content.querySelectorAll("figure.code")) {

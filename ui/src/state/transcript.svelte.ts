@@ -1,80 +1,80 @@
 /**
- * The conversation that is shown: the heads of its path, the messages that were looked at, and the
- * answer that grows. Messages come when they are needed, a page at a time.
+ * The visible conversation: the heads of its path, the loaded messages, and the growing response.
+ * Messages are loaded when needed, a page at a time.
  *
- * Rule: a message is here either as a view, or as a growing `Answer`; the answer wins.
+ * Rule: a message is stored either as a view or as a growing `Answer`; the `Answer` has priority.
  */
 import { SvelteMap } from "svelte/reactivity";
 import {
-  ipc, type Begun, type Conversation, type ConversationId, type Failure, type MessageHead,
+  ipc, type StartedTurn, type Conversation, type ConversationId, type Failure, type MessageHead,
   type MessageId, type MessageView,
 } from "../ipc";
 import { announcer } from "./announcer.svelte";
 import { Answer } from "./answer.svelte";
 import { composer } from "./composer.svelte";
-import { failureOf, refusal } from "./refusal";
+import { failureOf, commandError } from "./command-error";
 
-/** Messages kept at most; those that were looked at longest ago go. */
+/** Maximum number of loaded messages; the least recently used are removed. */
 const MAX_VIEWS = 600;
 
-/** Answers that grew here and have ended, kept as they were drawn; older ones become views. */
+/** Maximum number of ended responses that keep their elements; older ones become views. */
 const MAX_ENDED = 8;
 
 export class Transcript {
   conversation = $state.raw<Conversation | null>(null);
-  /** The conversation that was opened last, also while its messages are still on their way. */
+  /** The conversation that was opened last, even while its messages are loading. */
   target = $state<ConversationId | null>(null);
   heads = $state.raw<MessageHead[]>([]);
   views = new SvelteMap<MessageId, MessageView>();
   answers = new SvelteMap<MessageId, Answer>();
-  /** Why the last command could not be done. */
+  /** Why the last command failed. */
   failure = $state.raw<Failure | null>(null);
-  /** A question is on its way, its answer not yet here. */
+  /** A question is being sent and its response has not started. */
   isAsking = $state(false);
-  /** Raised when the page shall go to the end. */
+  /** Incremented to scroll to the end. */
   jumps = $state(0);
-  /** The person's message that is being edited. */
+  /** The user message that is being edited. */
   editing = $state<MessageId | null>(null);
 
-  private asked = new Set<MessageId>();
+  private requested = new Set<MessageId>();
   private isFetching = false;
   private opening = 0;
 
-  /** `begun` is told when a question began a conversation, before that one is shown. */
-  constructor(private begun: (id: ConversationId) => void = () => {}) {}
+  /** `onCreated` is called when a question created a conversation, before it is shown. */
+  constructor(private onCreated: (id: ConversationId) => void = () => {}) {}
 
-  /** The messages of `target` are on their way: what is shown is another conversation. */
+  /** The messages of `target` are loading; another conversation is still shown. */
   get isOpening(): boolean {
     return this.target !== (this.conversation?.id ?? null);
   }
 
-  /** The answer that is being written, if it is on the path. */
+  /** The running response, if it is on the path. */
   get writing(): Answer | null {
     const last = this.heads.at(-1);
     const answer = last && this.answers.get(last.id);
     return answer?.isWriting ? answer : null;
   }
 
-  /** Shows a conversation, or an empty page. If it cannot be opened, the one before stays. */
+  /** Shows a conversation, or an empty page. If it cannot be opened, the previous one stays. */
   async open(id: ConversationId | null): Promise<void> {
     const turn = ++this.opening;
-    const isWanted = () => turn === this.opening;
+    const isCurrent = () => turn === this.opening;
     this.target = id;
     this.failure = null;
     this.editing = null;
     if (id === null) return this.clear();
     try {
       const opened = await ipc.openConversation(id);
-      if (isWanted()) await this.take(opened.conversation, opened.messages, isWanted);
-      if (isWanted()) this.jumps += 1;
+      if (isCurrent()) await this.load(opened.conversation, opened.messages, isCurrent);
+      if (isCurrent()) this.jumps += 1;
     } catch (error) {
-      if (!isWanted()) return;
+      if (!isCurrent()) return;
       this.target = this.conversation?.id ?? null;
       this.fail(error);
     }
   }
 
-  /** Reads again what is on the path, after a change. */
+  /** Reloads the path after a change. */
   async refresh(): Promise<void> {
     const id = this.conversation?.id;
     if (id === undefined) return;
@@ -82,10 +82,10 @@ export class Transcript {
     const isShown = () => turn === this.opening && this.conversation?.id === id;
     try {
       const opened = await ipc.openConversation(id);
-      if (isShown()) await this.take(opened.conversation, opened.messages, isShown);
+      if (isShown()) await this.load(opened.conversation, opened.messages, isShown);
     } catch (error) {
       if (!isShown()) return;
-      if (refusal(error).code !== "not_found") this.fail(error);
+      if (commandError(error).code !== "not_found") this.fail(error);
       else {
         // It was deleted, here or in another window.
         this.clear();
@@ -95,42 +95,42 @@ export class Transcript {
   }
 
   private clear(): void {
-    for (const answer of this.answers.values()) answer.leave();
+    for (const answer of this.answers.values()) answer.stopFollowing();
     this.answers.clear();
     this.views.clear();
-    this.asked.clear();
+    this.requested.clear();
     this.heads = [];
     this.conversation = null;
   }
 
-  private async take(
-    conversation: Conversation, heads: MessageHead[], isWanted: () => boolean,
+  private async load(
+    conversation: Conversation, heads: MessageHead[], isCurrent: () => boolean,
   ): Promise<void> {
-    // The end is what is looked at first: have it before it is drawn.
+    // Loads the end before drawing, because it is shown first.
     const unknown = heads.slice(-8).map((head) => head.id)
       .filter((id) => !this.views.has(id) && !this.answers.has(id));
     const views = unknown.length ? await ipc.messages(unknown) : [];
-    if (!isWanted()) return;
+    if (!isCurrent()) return;
     this.keep(views);
     this.conversation = conversation;
-    this.forgetBeside(heads);
+    this.removeOtherBranches(heads);
     if (!isSame(heads, this.heads)) this.heads = heads;
   }
 
-  /** What is on other branches goes: when it is shown again, it may have more siblings. */
-  private forgetBeside(heads: MessageHead[]): void {
+  /** Removes messages of other branches: when they are shown again, they may have more siblings. */
+  private removeOtherBranches(heads: MessageHead[]): void {
     const path = new Set(heads.map((head) => head.id));
     for (const id of this.views.keys()) if (!path.has(id)) this.views.delete(id);
     for (const [id, answer] of this.answers) {
       if (path.has(id)) continue;
-      answer.leave();
+      answer.stopFollowing();
       this.answers.delete(id);
     }
   }
 
   private keep(views: MessageView[]): void {
     for (const view of views) {
-      this.asked.delete(view.id);
+      this.requested.delete(view.id);
       if (view.ending.ending === "writing") this.follow(view.id);
       else this.views.set(view.id, view);
     }
@@ -140,12 +140,12 @@ export class Transcript {
     }
   }
 
-  /** Has these messages brought here if they are not. */
+  /** Loads these messages if necessary. */
   need(ids: MessageId[]): void {
     const missing = ids.filter(
-      (id) => !this.views.has(id) && !this.answers.has(id) && !this.asked.has(id),
+      (id) => !this.views.has(id) && !this.answers.has(id) && !this.requested.has(id),
     );
-    for (const id of missing) this.asked.add(id);
+    for (const id of missing) this.requested.add(id);
     if (missing.length) void this.fetch();
   }
 
@@ -153,16 +153,16 @@ export class Transcript {
     if (this.isFetching) return;
     this.isFetching = true;
     try {
-      // All that was asked for while the last page came is one page.
-      for (let page = [...this.asked]; page.length; page = [...this.asked]) {
+      // Everything requested during a load becomes one page.
+      for (let page = [...this.requested]; page.length; page = [...this.requested]) {
         const views = await ipc.messages(page);
-        // Those of a conversation that was left meanwhile are not kept, nor followed.
+        // Messages of a conversation that was closed meanwhile are neither kept nor followed.
         const path = new Set(this.heads.map((head) => head.id));
         this.keep(views.filter((view) => path.has(view.id)));
-        for (const id of page) this.asked.delete(id);
+        for (const id of page) this.requested.delete(id);
       }
     } catch (error) {
-      this.asked.clear();
+      this.requested.clear();
       this.fail(error);
     } finally {
       this.isFetching = false;
@@ -174,7 +174,7 @@ export class Transcript {
     if (known) return known;
     const answer = new Answer(id, {
       finished: (texts) => announcer.say(...texts),
-      ended: (message) => this.settle(message),
+      ended: (message) => this.finish(message),
     });
     this.answers.set(id, answer);
     answer.follow().catch((error: unknown) => {
@@ -190,7 +190,7 @@ export class Transcript {
     return answer;
   }
 
-  private settle(message: MessageView): void {
+  private finish(message: MessageView): void {
     this.views.set(message.id, message);
     const ended = [...this.answers.values()].filter((answer) => !answer.isWriting);
     for (const answer of ended.slice(0, -MAX_ENDED)) this.answers.delete(answer.id);
@@ -198,51 +198,51 @@ export class Transcript {
   }
 
   /**
-   * Asks in the conversation that is shown; resolves to whether the question was taken. While
-   * another one is being opened nothing is asked.
+   * Sends a question in the visible conversation. Resolves to whether it was accepted. While
+   * another conversation is loading, nothing is sent.
    */
-  async ask(text: string, attachment = "", insist = false): Promise<boolean> {
+  async ask(text: string, attachment = "", overBudget = false): Promise<boolean> {
     const { target } = this;
     if (this.isOpening) return false;
-    return this.begin(() => ipc.ask(target, text, attachment, insist));
+    return this.begin(() => ipc.ask(target, text, attachment, overBudget));
   }
 
-  regenerate(answer: MessageId, insist = false): Promise<boolean> {
-    return this.begin(() => ipc.regenerate(answer, insist));
+  regenerate(answer: MessageId, overBudget = false): Promise<boolean> {
+    return this.begin(() => ipc.regenerate(answer, overBudget));
   }
 
   edit(message: MessageId, text: string): Promise<boolean> {
     return this.begin(() => ipc.editMessage(message, text));
   }
 
-  private async begin(call: () => Promise<Begun>): Promise<boolean> {
+  private async begin(call: () => Promise<StartedTurn>): Promise<boolean> {
     const turn = ++this.opening;
-    const isWanted = () => turn === this.opening;
+    const isCurrent = () => turn === this.opening;
     const before = this.conversation?.id ?? null;
     this.target = before;
     this.failure = null;
     this.isAsking = true;
-    let isTaken = false;
+    let isAccepted = false;
     try {
-      const begun = await call();
-      isTaken = true;
-      if (!isWanted()) return true;
-      if (before === null) this.begun(begun.conversation);
-      this.target = begun.conversation;
+      const started = await call();
+      isAccepted = true;
+      if (!isCurrent()) return true;
+      if (before === null) this.onCreated(started.conversation);
+      this.target = started.conversation;
       this.editing = null;
-      const opened = await ipc.openConversation(begun.conversation);
-      if (!isWanted()) return true;
-      this.follow(begun.answer);
-      await this.take(opened.conversation, opened.messages, isWanted);
-      if (isWanted()) this.jumps += 1;
+      const opened = await ipc.openConversation(started.conversation);
+      if (!isCurrent()) return true;
+      this.follow(started.answer);
+      await this.load(opened.conversation, opened.messages, isCurrent);
+      if (isCurrent()) this.jumps += 1;
       return true;
     } catch (error) {
-      if (isWanted()) {
+      if (isCurrent()) {
         this.target = before;
         this.fail(error);
-        if (refusal(error).code === "not_found") void this.refresh();
+        if (commandError(error).code === "not_found") void this.refresh();
       }
-      return isTaken;
+      return isAccepted;
     } finally {
       this.isAsking = false;
     }
@@ -282,4 +282,4 @@ function isSame(some: MessageHead[], others: MessageHead[]): boolean {
     some.every((head, index) => head.id === others[index]?.id && head.n_chars === others[index].n_chars);
 }
 
-export const transcript = new Transcript((id) => composer.settle(id));
+export const transcript = new Transcript((id) => composer.assignDraft(id));

@@ -15,7 +15,7 @@ beforeEach(() => {
 
 const speakers = () => transcript.heads.map((head) => head.speaker);
 
-/** The whole answer is written and has ended. */
+/** Waits until the whole response is written and has ended. */
 async function finish() {
   ipc.player().write(100);
   ipc.player().end({ ending: "stop" });
@@ -23,7 +23,7 @@ async function finish() {
 }
 
 describe("a conversation", () => {
-  it("begins with the first question and follows its answer", async () => {
+  it("starts with the first question and follows its response", async () => {
     expect(await transcript.ask("What is it?")).toBe(true);
     expect(speakers()).toEqual(["user", "assistant"]);
     expect(transcript.conversation?.title).toBe("What is it?");
@@ -33,7 +33,7 @@ describe("a conversation", () => {
     expect(transcript.views.get(last.id)?.text).toBe("An answer.\n\nWith two parts.");
   });
 
-  it("brings messages when they are needed, each once, and many in one call", async () => {
+  it("loads messages when needed, each once, and many in one call", async () => {
     const texts = Array.from({ length: 200 }, (_, index) => `Message ${index}`);
     const { id } = ipc.addConversation("Long", texts);
     await transcript.open(id);
@@ -46,7 +46,7 @@ describe("a conversation", () => {
     expect(ipc.calls.filter((call) => call.name === "messages")).toHaveLength(1);
   });
 
-  it("stops an answer and keeps what was written", async () => {
+  it("stops a response and keeps the text", async () => {
     await transcript.ask("Go on");
     ipc.player().write(1);
     await transcript.stop();
@@ -55,7 +55,7 @@ describe("a conversation", () => {
     expect(transcript.views.get(last.id)?.ending).toEqual({ ending: "cancelled" });
   });
 
-  it("answers again beside the old answer, and goes back to it", async () => {
+  it("regenerates a response, and switches back to the old one", async () => {
     await transcript.ask("Why?");
     await finish();
     const old = transcript.heads[1]!.id;
@@ -69,7 +69,7 @@ describe("a conversation", () => {
     expect(transcript.views.get(old)?.siblings).toEqual([old, fresh]);
   });
 
-  it("edits a question into a new version and forgets the edit", async () => {
+  it("edits a question into a new version and ends editing", async () => {
     await transcript.ask("First");
     await finish();
     const question = transcript.heads[0]!.id;
@@ -79,7 +79,7 @@ describe("a conversation", () => {
     expect(transcript.views.get(transcript.heads[0]!.id)?.text).toBe("Second");
   });
 
-  it("says why a question could not be asked, and asks nothing", async () => {
+  it("shows why a question was refused", async () => {
     ipc.refuse("ask", { code: "turn", failure: { code: "busy" } });
     expect(await transcript.ask("Hello?")).toBe(false);
     expect(transcript.failure).toEqual({ code: "busy" });
@@ -87,7 +87,7 @@ describe("a conversation", () => {
     expect(transcript.isAsking).toBe(false);
   });
 
-  it("goes blank when it was deleted elsewhere", async () => {
+  it("becomes empty when it was deleted elsewhere", async () => {
     const { id } = ipc.addConversation("Gone", ["a", "b"]);
     await transcript.open(id);
     await ipc.deleteConversation(id);
@@ -95,7 +95,7 @@ describe("a conversation", () => {
     expect(transcript.conversation).toBeNull();
   });
 
-  it("keeps what is shown when it cannot be read again", async () => {
+  it("keeps the messages when a refresh fails", async () => {
     const { id } = ipc.addConversation("Kept", ["a", "b"]);
     await transcript.open(id);
     ipc.refuse("openConversation", { code: "storage", reason: "the disk is busy" });
@@ -104,7 +104,7 @@ describe("a conversation", () => {
     expect(transcript.failure).toEqual({ code: "storage", reason: "the disk is busy" });
   });
 
-  it("stays at the one before when another cannot be opened, and asks there", async () => {
+  it("stays when another one cannot be opened, and asks there", async () => {
     const one = ipc.addConversation("One", ["a", "b"]);
     const two = ipc.addConversation("Two", ["c", "d"]);
     await transcript.open(one.id);
@@ -116,7 +116,7 @@ describe("a conversation", () => {
     expect(ipc.calls.find((call) => call.name === "ask")?.values[0]).toBe(one.id);
   });
 
-  it("asks nothing while another conversation is being opened", async () => {
+  it("sends nothing while another conversation is loading", async () => {
     const one = ipc.addConversation("One", ["a", "b"]);
     const two = ipc.addConversation("Two", ["c", "d"]);
     await transcript.open(one.id);
@@ -129,7 +129,7 @@ describe("a conversation", () => {
     expect(ipc.calls.find((call) => call.name === "ask")?.values[0]).toBe(two.id);
   });
 
-  it("does not come back when it is read again while another is opened", async () => {
+  it("does not return after a refresh while another one is opened", async () => {
     const one = ipc.addConversation("One", ["a", "b"]);
     const two = ipc.addConversation("Two", ["c", "d"]);
     await transcript.open(one.id);
@@ -149,7 +149,7 @@ describe("a conversation", () => {
     expect(transcript.conversation?.title).toBe("Two");
   });
 
-  it("does not show in one conversation why a question in another was refused", async () => {
+  it("does not show why a question in another conversation was refused", async () => {
     const one = ipc.addConversation("One", ["a", "b"]);
     const two = ipc.addConversation("Two", ["c", "d"]);
     await transcript.open(one.id);
@@ -160,14 +160,14 @@ describe("a conversation", () => {
     expect(transcript.failure).toBeNull();
   });
 
-  it("does not take a question for refused that was asked but cannot be shown", async () => {
+  it("accepts a question that was sent but cannot be shown", async () => {
     ipc.refuse("openConversation", { code: "storage", reason: "the disk is busy" });
     expect(await transcript.ask("Hello?")).toBe(true);
     expect(transcript.failure).toEqual({ code: "storage", reason: "the disk is busy" });
     expect(transcript.isOpening).toBe(false);
   });
 
-  it("follows no answer of a conversation that was left while its messages came", async () => {
+  it("follows no response of a conversation that was closed while loading", async () => {
     const texts = Array.from({ length: 40 }, (_, index) => `Message ${index}`);
     const one = ipc.addConversation("One", texts);
     const two = ipc.addConversation("Two", ["c", "d"]);
@@ -190,7 +190,7 @@ describe("a conversation", () => {
     expect(transcript.answers.size).toBe(0);
   });
 
-  it("keeps few of the answers that grew in it once they have ended", async () => {
+  it("keeps the elements of few ended responses", async () => {
     for (let n = 0; n < 12; n++) {
       await transcript.ask(`Question ${n}`);
       await finish();
@@ -207,7 +207,7 @@ describe("a conversation", () => {
     expect(transcript.conversation?.title).toBe("Two");
   });
 
-  it("follows an answer that is still written when it is opened again", async () => {
+  it("follows a running response when it is opened again", async () => {
     await transcript.ask("Slowly");
     const { id } = transcript.conversation!;
     await transcript.open(null);

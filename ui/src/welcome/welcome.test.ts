@@ -3,9 +3,9 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { chooseLanguage } from "../i18n";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
-import { onDisk } from "../ipc/fake/catalogue";
+import { onDisk } from "../ipc/fake/catalog";
 import { startApp } from "../state/app.svelte";
-import { shelf } from "../state/shelf.svelte";
+import { modelSource } from "../state/model-source.svelte";
 import Welcome from "./Welcome.svelte";
 
 let fake: FakeIpc;
@@ -15,8 +15,8 @@ const onDone = vi.fn();
 beforeEach(() => {
   stop?.();
   onDone.mockClear();
-  shelf.catalogue = null;
-  shelf.downloads = [];
+  modelSource.catalog = null;
+  modelSource.downloads = [];
   fake = new FakeIpc();
   useIpc(fake);
   chooseLanguage("en");
@@ -33,7 +33,7 @@ function called(name: string): unknown[][] {
 }
 
 describe("the welcome", () => {
-  it("says where it lives, the shortcut, and that all stays here; then never comes again", async () => {
+  it("explains menu bar, shortcut and privacy, and appears only once", async () => {
     await open();
     screen.getByText("In the menu bar");
     screen.getByText("⌥");
@@ -45,13 +45,13 @@ describe("the welcome", () => {
     await waitFor(() => expect(onDone).toHaveBeenCalledOnce());
   });
 
-  it("lets go though the disk refuses", async () => {
+  it("closes even if the disk refuses", async () => {
     await open((fake) => fake.refuse("updateSettings", { code: "storage", reason: "full" }));
     await fireEvent.click(screen.getByRole("button", { name: "Get Started" }));
     await waitFor(() => expect(onDone).toHaveBeenCalledOnce());
   });
 
-  it("tells of a shortcut that another program has, and follows when another is chosen", async () => {
+  it("says that another program uses the shortcut, and follows a new choice", async () => {
     await open((fake) => (fake.aboutView = {
       ...fake.aboutView, platform: "linux", hotkey: { hotkey: "taken", shortcut: "Ctrl+Space" },
     }));
@@ -65,39 +65,39 @@ describe("the welcome", () => {
     await screen.findByText(/Press the shortcut in any app/);
   });
 
-  it("does not point to a tray that is not there", async () => {
+  it("does not mention a missing tray", async () => {
     await open((fake) => (fake.aboutView = { ...fake.aboutView, platform: "linux", missing: ["tray"] }));
     screen.getByText(/This session doesn’t show tray icons/);
   });
 });
 
-describe("the model that the welcome proposes", () => {
-  it("is named with its size and speed, and fetched with one button while the starter answers", async () => {
+describe("the model that the welcome recommends", () => {
+  it("is shown with size and speed, and downloaded with one button", async () => {
     await open();
     await screen.findByText("Recommended: Qwen3 8B");
     screen.getByText(/4\.6 GB · 13–20 tokens\/s/);
     await fireEvent.click(screen.getByRole("button", { name: "Download Qwen3 8B" }));
     expect(called("install")).toEqual([["qwen3-8b@4-bit"]]);
     await screen.findByText("You can use the small starter model in the meantime.");
-    fake.shop.come(1, 0.25);
+    fake.downloadQueue.come(1, 0.25);
     await waitFor(() => expect(screen.getByRole("progressbar").getAttribute("aria-valuenow")).toBe("25"));
   });
 
-  it("is not fetched where the disk has no room for it", async () => {
+  it("is not downloaded if the disk is too full", async () => {
     await open((fake) => {
-      fake.shop.catalogue = onDisk(fake.shop.catalogue, 4.2);
+      fake.downloadQueue.catalog = onDisk(fake.downloadQueue.catalog, 4.2);
     });
     await screen.findByText("Not enough disk space. Free up 922 MB more.");
     expect(screen.queryByRole("button", { name: /^Download / })).toBeNull();
   });
 
-  it("is not proposed when it is here already", async () => {
+  it("is not shown if it is installed", async () => {
     await open((fake) => {
-      const { catalogue } = fake.shop;
-      fake.shop.catalogue = { ...catalogue, recommended: [
+      const { catalog } = fake.downloadQueue;
+      fake.downloadQueue.catalog = { ...catalog, recommended: [
         { purpose: "chat", entry: "qwen3-4b", variant: "qwen3-4b@4-bit" }] };
     });
-    await waitFor(() => expect(shelf.catalogue).not.toBeNull());
+    await waitFor(() => expect(modelSource.catalog).not.toBeNull());
     expect(screen.queryByText(/^Recommended:/)).toBeNull();
   });
 });

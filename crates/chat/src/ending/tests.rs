@@ -5,12 +5,12 @@ use transom_supervisor::LimitReason;
 
 use super::*;
 
-fn of_engine(source: EngineError) -> Failure {
+fn engine_failure_of(source: EngineError) -> Failure {
     failure(&RequestError::Engine { source })
 }
 
 #[test]
-fn what_the_model_cannot_read_asks_for_another_model() {
+fn unusable_model_files_are_reported_as_model_unusable() {
     let path = || "model.gguf".into();
     let errors = [
         EngineError::NotFound {
@@ -32,7 +32,7 @@ fn what_the_model_cannot_read_asks_for_another_model() {
     ];
     for error in errors {
         let reason = error.to_string();
-        assert_eq!(of_engine(error), Failure::ModelUnusable { reason });
+        assert_eq!(engine_failure_of(error), Failure::ModelUnusable { reason });
     }
     let none_runs = RequestError::NoVariantRuns {
         name: "model".to_owned(),
@@ -42,7 +42,7 @@ fn what_the_model_cannot_read_asks_for_another_model() {
 }
 
 #[test]
-fn numbers_come_along() {
+fn failures_keep_their_numbers() {
     let too_large = RequestError::TooLarge {
         name: "model".to_owned(),
         need: MemoryNeed {
@@ -63,7 +63,7 @@ fn numbers_come_along() {
         }
     );
     assert_eq!(
-        of_engine(EngineError::OutOfMemory {
+        engine_failure_of(EngineError::OutOfMemory {
             path: "model".into(),
             needed_bytes: 7,
             available_bytes: 6,
@@ -75,7 +75,7 @@ fn numbers_come_along() {
         }
     );
     assert_eq!(
-        of_engine(EngineError::PromptTooLong {
+        engine_failure_of(EngineError::PromptTooLong {
             prompt_tokens: 5000,
             context_length: 4096,
         }),
@@ -97,7 +97,7 @@ fn numbers_come_along() {
 }
 
 #[test]
-fn whatever_took_the_model_along_is_worth_trying_again() {
+fn lost_processes_are_reported_as_retryable() {
     let worker = RequestError::WorkerGone {
         end: WorkerEnd::Unresponsive { seconds: 30 },
         during: "answering".to_owned(),
@@ -113,27 +113,30 @@ fn whatever_took_the_model_along_is_worth_trying_again() {
     let cancelled = RequestError::Engine {
         source: EngineError::Canceled,
     };
-    assert_eq!(failed(&cancelled), EndingView::Cancelled);
+    assert_eq!(failed(&cancelled), EndingView::Canceled);
 }
 
 #[test]
-fn the_rest_is_told_in_the_engines_words() {
+fn other_engine_errors_keep_their_message() {
     let backend = EngineError::Backend {
         during: "prefill".to_owned(),
         message: "out of blocks".to_owned(),
     };
     let reason = "prefill: out of blocks".to_owned();
-    assert_eq!(of_engine(backend), Failure::Other { reason });
+    assert_eq!(engine_failure_of(backend), Failure::Other { reason });
     let parameter = EngineError::InvalidParameter {
         name: "top-p".into(),
         value: "2".to_owned(),
         expected: "at most 1".into(),
     };
-    assert!(matches!(of_engine(parameter), Failure::Other { .. }));
+    assert!(matches!(
+        engine_failure_of(parameter),
+        Failure::Other { .. }
+    ));
 }
 
 #[test]
-fn every_ending_comes_back_from_the_store_as_it_went() {
+fn every_ending_survives_the_store() {
     let failures = [
         Failure::EngineCrashed,
         Failure::TooLarge {
@@ -160,7 +163,7 @@ fn every_ending_comes_back_from_the_store_as_it_went() {
 }
 
 #[test]
-fn a_failure_of_another_version_is_told_as_it_stands() {
+fn a_failure_of_another_version_is_shown_as_text() {
     let ending = Ending::Failed {
         failure: r#"{"code":"of_tomorrow"}"#.to_owned(),
     };
@@ -171,8 +174,8 @@ fn a_failure_of_another_version_is_told_as_it_stands() {
 }
 
 #[test]
-fn figures_come_back_from_the_store_as_they_went() {
-    let of_engine = Stats {
+fn statistics_survive_the_store() {
+    let engine = Stats {
         prompt_tokens: 12,
         cached_tokens: 4,
         generated_tokens: 21,
@@ -180,9 +183,9 @@ fn figures_come_back_from_the_store_as_they_went() {
         time_to_first_token: Duration::from_millis(10),
         ..Stats::default()
     };
-    let of_answer = stats(&of_engine, Some(Duration::from_millis(250)), 3).unwrap();
+    let answer_stats = stats(&engine, Some(Duration::from_millis(250)), 3).unwrap();
     assert_eq!(
-        of_answer,
+        answer_stats,
         AnswerStats {
             prompt_tokens: 12,
             cached_tokens: 4,
@@ -190,7 +193,7 @@ fn figures_come_back_from_the_store_as_they_went() {
             time_to_first_token_seconds: 0.25,
             tokens_per_second: Some(10.0),
             dropped_messages: 3,
-            of_engine: Some(of_engine),
+            engine: Some(engine),
         }
     );
     let message = |stats| Message {
@@ -207,13 +210,13 @@ fn figures_come_back_from_the_store_as_they_went() {
         created_at: Timestamp(0),
         siblings: Vec::new(),
     };
-    let kept = Some(stats_to_store(&of_answer));
-    let of_engine = None;
-    let of_answer = AnswerStats {
-        of_engine,
-        ..of_answer
+    let kept = Some(stats_to_store(&answer_stats));
+    let engine = None;
+    let answer_stats = AnswerStats {
+        engine,
+        ..answer_stats
     };
-    assert_eq!(stats_of(&message(kept)), Some(of_answer));
+    assert_eq!(stats_of(&message(kept)), Some(answer_stats));
     assert_eq!(stats_of(&message(Some("[]".to_owned()))), None);
     assert_eq!(stats(&Stats::default(), None, 0), None, "it never began");
 }

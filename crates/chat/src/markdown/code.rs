@@ -1,9 +1,9 @@
-//! Code in colours: lines to spans with one of a few classes.
+//! Syntax highlighting: turns lines of code into spans with a few classes.
 //!
-//! Rule: a line of growing code is highlighted once. The state after the last whole line is cached,
-//! and only the unfinished line is highlighted again.
+//! Rule: each line of growing code is highlighted once. The state after the last complete line is
+//! cached, and only the incomplete line is highlighted again.
 //!
-//! The syntaxes (bat's, through two-face) are loaded when the first code block comes, not before.
+//! The syntaxes (bat's, through two-face) are loaded with the first code block.
 
 use std::sync::LazyLock;
 
@@ -11,15 +11,15 @@ use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxReference, SyntaxSet
 
 use super::writer::escape;
 
-/// Longer lines are shown without colours: minified code would take seconds.
+/// Longer lines are not highlighted: minified code would take seconds.
 const MAX_LINE: usize = 1000;
-/// Lines in a chunk. A browser lays out the text of one element together, and anew for each
-/// letter that is added to it.
+/// Lines per chunk. A browser lays out the text of one element as a whole, again for each added
+/// letter.
 const CHUNK_LINES: usize = 16;
 
 static SYNTAXES: LazyLock<SyntaxSet> = LazyLock::new(two_face::syntax::extra_newlines);
 
-/// Scopes from the special to the general, and the classes that they get.
+/// Scopes, most specific first, and their classes.
 const CLASSES: [(&str, &str); 44] = [
     ("markup.inserted", "inserted"),
     ("markup.deleted", "deleted"),
@@ -74,7 +74,7 @@ static SCOPES: LazyLock<Vec<(Scope, &str)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The language in the line that opens a code block, as it is shown.
+/// Returns the language in a code block's info string, as it is displayed.
 pub(super) fn language(info: &str) -> &str {
     let word = info
         .split([' ', '\t', ',', '{', ':'])
@@ -107,15 +107,15 @@ fn syntax(info: &str) -> Option<&'static SyntaxReference> {
     SYNTAXES.find_syntax_by_token(known)
 }
 
-/// Code that is being highlighted, between two lines.
+/// The highlighter's state between two lines.
 #[derive(Debug, Clone)]
-struct Place {
+struct HighlightState {
     parse: ParseState,
     scopes: ScopeStack,
 }
 
-impl Place {
-    fn line(&mut self, line: &str, html: &mut String) {
+impl HighlightState {
+    fn write_line(&mut self, line: &str, html: &mut String) {
         if line.len() > MAX_LINE {
             return escape(line, html);
         }
@@ -127,7 +127,7 @@ impl Place {
             if text.is_empty() {
                 return;
             }
-            // Blanks look alike in all classes.
+            // Whitespace looks the same in all classes.
             let class = if text.trim().is_empty() { open } else { class };
             if class != open {
                 if open.is_some() {
@@ -146,7 +146,7 @@ impl Place {
         for (at, change) in &changes {
             write(&line[done..*at], class_of(&self.scopes));
             done = *at;
-            // What a scope that was never pushed would pop is a fault of the syntax, not of ours.
+            // A pop without a push is a mistake in the syntax definition.
             let _ = self.scopes.apply(change);
         }
         let rest = line[done..].trim_end_matches('\n');
@@ -172,9 +172,9 @@ fn class_of(scopes: &ScopeStack) -> Option<&'static str> {
 #[derive(Debug)]
 struct Code {
     info: String,
-    /// `None`: no colours.
-    place: Option<Place>,
-    /// The whole lines, whose HTML is in `chunks`.
+    /// `None` if the code is not highlighted.
+    state: Option<HighlightState>,
+    /// The complete lines. Their HTML is in `chunks`.
     done: String,
     n_lines: usize,
     chunks: Vec<String>,
@@ -182,38 +182,38 @@ struct Code {
 
 impl Code {
     fn new(info: &str) -> Self {
-        let place = syntax(info).map(|syntax| Place {
+        let state = syntax(info).map(|syntax| HighlightState {
             parse: ParseState::new(syntax),
             scopes: ScopeStack::new(),
         });
         Self {
             info: info.to_string(),
-            place,
+            state,
             done: String::new(),
             n_lines: 0,
             chunks: Vec::new(),
         }
     }
 
-    /// Returns the HTML of `text`, which begins with the lines that are done.
+    /// Returns the HTML of `text`, which starts with the lines that are already done.
     fn chunks(&mut self, text: &str) -> Vec<String> {
         let n_whole = text.rfind('\n').map_or(0, |at| at + 1);
         for line in text[self.done.len()..n_whole].split_inclusive('\n') {
             let html = open_chunk(&mut self.chunks, self.n_lines);
-            write_line(self.place.as_mut(), line, html);
+            write_line(self.state.as_mut(), line, html);
             self.done.push_str(line);
             self.n_lines += 1;
         }
         let mut chunks = self.chunks.clone();
         if n_whole < text.len() {
             let html = open_chunk(&mut chunks, self.n_lines);
-            write_line(self.place.clone().as_mut(), &text[n_whole..], html);
+            write_line(self.state.clone().as_mut(), &text[n_whole..], html);
         }
         chunks
     }
 }
 
-/// Returns the chunk that the line with the index `n_lines` belongs to.
+/// Returns the chunk of the line with index `n_lines`.
 fn open_chunk(chunks: &mut Vec<String>, n_lines: usize) -> &mut String {
     let at = n_lines / CHUNK_LINES;
     if at == chunks.len() {
@@ -222,31 +222,31 @@ fn open_chunk(chunks: &mut Vec<String>, n_lines: usize) -> &mut String {
     &mut chunks[at]
 }
 
-fn write_line(place: Option<&mut Place>, line: &str, html: &mut String) {
-    match place {
-        Some(place) => place.line(line, html),
+fn write_line(state: Option<&mut HighlightState>, line: &str, html: &mut String) {
+    match state {
+        Some(state) => state.write_line(line, html),
         None => escape(line, html),
     }
 }
 
-/// Highlights the code blocks of one text, and caches what it did in the last reading.
+/// Highlights the code blocks of one text and caches the results of the last render.
 #[derive(Debug, Default)]
 pub(super) struct Highlighter {
-    /// In the order of the text.
+    /// In text order.
     blocks: Vec<Code>,
-    n_read: usize,
+    next_block: usize,
 }
 
 impl Highlighter {
-    /// The text is read from its start again.
+    /// Starts at the first code block again.
     pub(super) fn restart(&mut self) {
-        self.n_read = 0;
+        self.next_block = 0;
     }
 
-    /// Returns the HTML of the next code block in chunks of whole lines.
+    /// Returns the HTML of the next code block, in chunks of complete lines.
     pub(super) fn chunks(&mut self, info: &str, text: &str) -> Vec<String> {
-        let at = self.n_read;
-        self.n_read += 1;
+        let at = self.next_block;
+        self.next_block += 1;
         match self.blocks.get_mut(at) {
             Some(code) if code.info == info && text.starts_with(&code.done) => {}
             Some(code) => *code = Code::new(info),

@@ -1,10 +1,10 @@
-//! Which lines are fenced code, judged by the fences alone.
+//! Detects fenced code blocks line by line, without a Markdown parser.
 //!
-//! Formulas are found before Markdown is parsed, and the end of a growing text is mended before, so
-//! neither can ask the parser. A wrong guess costs little: a formula in code turns back into its
-//! source, and one that is missed is shown as its source.
+//! Formulas are found and incomplete text is closed before Markdown is parsed, so neither can use
+//! the parser. A wrong guess is harmless: a formula in code becomes its source again, and a missed
+//! formula is shown as its source.
 
-/// Follows fences line by line.
+/// Tracks fences line by line.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
     open: Option<Fence>,
@@ -14,7 +14,7 @@ pub(super) struct Fences {
 struct Fence {
     mark: u8,
     n_marks: usize,
-    /// It stands inside a list or quote, which ends with the first line that is not indented.
+    /// The fence is inside a list or quote, which ends at the first line that is not indented.
     is_nested: bool,
 }
 
@@ -24,7 +24,7 @@ impl Fences {
         self.open.is_some()
     }
 
-    /// Returns true if `line`, the next one, is inside a fence or is a fence itself.
+    /// Returns true if `line`, the next line, is inside a fence or is a fence.
     pub(super) fn is_code(&mut self, line: &str) -> bool {
         if let Some(open) = &self.open {
             let inner = line.trim_start_matches([' ', '\t', '>']);
@@ -65,12 +65,12 @@ fn closes(inner: &str, open: &Fence) -> bool {
     n_marks >= open.n_marks && inner[n_marks..].trim().is_empty()
 }
 
-/// Counts how often the ASCII character `mark` stands at the start of `text`.
+/// Counts the leading occurrences of the ASCII character `mark`.
 fn n_leading(text: &str, mark: u8) -> usize {
     text.bytes().take_while(|&byte| byte == mark).count()
 }
 
-/// Returns `line` without the indentation and the marks of lists and quotes before its text.
+/// Returns `line` without indentation and without the markers of lists and quotes.
 pub(super) fn without_containers(line: &str) -> &str {
     let mut rest = line;
     loop {

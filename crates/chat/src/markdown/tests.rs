@@ -1,6 +1,7 @@
-//! Any text, read in any pieces, ends as one reading of it, and is what pulldown-cmark reads.
+//! Any text, rendered in any pieces, ends with the result of one render, and matches
+//! pulldown-cmark.
 
-mod inert;
+mod security;
 
 use dom_query::Document as Page;
 use proptest::prelude::*;
@@ -9,24 +10,24 @@ use pulldown_cmark::{Event, Tag};
 
 use super::*;
 
-/// The product's documents without the sanitizer, which takes most of the time.
+/// The product's document without the sanitizer, which takes most of the time.
 fn document() -> Document {
     Document {
-        is_unsanitised: true,
+        is_unsanitized: true,
         ..Document::default()
     }
 }
 
-fn read(text: &str) -> Vec<Block> {
+fn rendered(text: &str) -> Vec<Block> {
     let mut document = document();
-    document.read(text, true);
+    document.update(text, true);
     document.blocks
 }
 
-/// The HTML that a page shows.
+/// Returns the HTML that a page would show.
 fn shown(blocks: &[Block]) -> String {
     let mut html = String::new();
-    // Where the blocks inside the last one go.
+    // The position for blocks inside the last outer block.
     let mut slot = 0;
     for block in blocks {
         if block.is_inside {
@@ -42,7 +43,7 @@ fn shown(blocks: &[Block]) -> String {
     html
 }
 
-/// Makes `blocks` what a follower makes of them who was told `change`.
+/// Applies `change` as a follower does.
 fn apply(blocks: &mut Vec<Block>, change: Change) {
     blocks.truncate(change.n_blocks as usize);
     for (index, block) in change.blocks {
@@ -54,20 +55,20 @@ fn apply(blocks: &mut Vec<Block>, change: Change) {
     assert_eq!(blocks.len(), change.n_blocks as usize);
 }
 
-/// Reads `text` up to each of `cuts` and then whole, and checks what a follower has at each time.
+/// Renders `text` up to each of `cuts` and then whole, and checks a follower's blocks each time.
 fn check_pieces(text: &str, cuts: impl IntoIterator<Item = usize>) {
     let mut document = document();
     let mut followed = Vec::new();
     let mut version = 0;
     for cut in cuts {
-        document.read(&text[..cut], false);
+        document.update(&text[..cut], false);
         apply(&mut followed, document.change_since(version));
         version = document.version();
         assert_eq!(followed, document.blocks(), "up to {cut}: {text:?}");
     }
-    document.read(text, true);
+    document.update(text, true);
     apply(&mut followed, document.change_since(version));
-    assert_eq!(followed, read(text), "{text:?}");
+    assert_eq!(followed, rendered(text), "{text:?}");
 }
 
 fn check_all_cuts(text: &str) {
@@ -93,7 +94,7 @@ fn examples() -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_example_of_the_specifications_cut_anywhere_equals_one_reading() {
+fn every_spec_example_cut_anywhere_equals_one_render() {
     let examples = examples();
     assert!(examples.len() > 900, "only {} examples", examples.len());
     for (_, text) in &examples {
@@ -101,7 +102,7 @@ fn every_example_of_the_specifications_cut_anywhere_equals_one_reading() {
     }
 }
 
-/// The structure and the letters of HTML.
+/// Returns the element names and the letters of some HTML.
 fn outline(html: &str) -> (Vec<String>, String) {
     const ELEMENTS: &str = "p h1 h2 h3 h4 h5 h6 ul ol li blockquote pre table thead tbody tr th td \
         em strong del hr br";
@@ -121,13 +122,15 @@ fn outline(html: &str) -> (Vec<String>, String) {
 }
 
 #[test]
-fn examples_have_the_structure_and_the_text_that_pulldown_cmark_gives_them() {
+fn spec_examples_match_the_structure_and_text_of_pulldown_cmark() {
     let mut n_compared = 0;
     for (name, text) in examples() {
         let text = normalized(&text);
         let events: Vec<_> = Parser::new_ext(&text, options()).collect();
-        // These we write differently, and formulas are no Markdown.
-        let is_ours = Formulas::default().mark(&text, true).contains(maths::BEGIN)
+        // These elements are written differently here, and formulas are not Markdown.
+        let is_ours = Formulas::default()
+            .replace(&text, true)
+            .contains(math::BEGIN)
             || events.iter().any(|event| {
                 matches!(
                     event,
@@ -141,7 +144,7 @@ fn examples_have_the_structure_and_the_text_that_pulldown_cmark_gives_them() {
         let mut html = String::new();
         push_html(&mut html, events.into_iter());
         assert_eq!(
-            outline(&shown(&read(&text))),
+            outline(&shown(&rendered(&text))),
             outline(&html),
             "{name}: {text:?}"
         );
@@ -150,7 +153,7 @@ fn examples_have_the_structure_and_the_text_that_pulldown_cmark_gives_them() {
 }
 
 #[test]
-fn a_list_is_loose_as_a_whole_however_long_it_is() {
+fn a_long_list_is_loose_as_a_whole() {
     let mut text = "    \n".to_string();
     for i in 0..38 {
         text.push_str(&format!(
@@ -162,18 +165,18 @@ fn a_list_is_loose_as_a_whole_however_long_it_is() {
     }
     text.push_str("- text\n");
     check_pieces(&text, (0..text.len()).step_by(7));
-    let html = shown(&read(&text));
+    let html = shown(&rendered(&text));
     assert!(html.contains("<li><p>text</p>"), "{html}");
 }
 
 #[test]
-fn a_list_that_turns_loose_changes_its_items_and_nothing_else() {
+fn a_list_that_becomes_loose_changes_only_its_items() {
     let mut document = document();
     let before = "A paragraph.\n\n- one\n- two\n";
-    document.read(before, false);
+    document.update(before, false);
     assert!(!shown(document.blocks()).contains("<li><p>"));
     let version = document.version();
-    document.read(&format!("{before}\n- three"), false);
+    document.update(&format!("{before}\n- three"), false);
     let change = document.change_since(version);
     let changed: Vec<u32> = change.blocks.iter().map(|(index, _)| *index).collect();
     assert_eq!(changed, [2, 3, 4]);
@@ -183,18 +186,18 @@ fn a_list_that_turns_loose_changes_its_items_and_nothing_else() {
 }
 
 #[test]
-fn a_definition_at_the_end_changes_what_speaks_of_it_and_nothing_else() {
+fn a_definition_changes_only_the_blocks_that_refer_to_it() {
     let mut document = document();
     let before = "See [it][1] and a note[^n].\n\nMore.\n\n[1]: https://example.org\n";
-    document.read("See [it][1] and a note[^n].\n\nMore.\n\n", false);
+    document.update("See [it][1] and a note[^n].\n\nMore.\n\n", false);
     assert!(!document.blocks()[0].html.contains("<a"));
     let version = document.version();
-    document.read(before, false);
+    document.update(before, false);
     let change = document.change_since(version);
     assert_eq!(change.blocks.len(), 1);
     assert_eq!(change.blocks[0].0, 0);
     let version = document.version();
-    document.read(&format!("{before}[^n]: The note.\n"), false);
+    document.update(&format!("{before}[^n]: The note.\n"), false);
     let change = document.change_since(version);
     let changed: Vec<u32> = change.blocks.iter().map(|(index, _)| *index).collect();
     assert_eq!(changed, [0, 2]);
@@ -220,7 +223,7 @@ fn long_blocks_grow_at_their_end_only() {
         while end < text.len() {
             end = (end + 32).min(text.len());
             let version = document.version();
-            document.read(&text[..end], false);
+            document.update(&text[..end], false);
             let change = document.change_since(version);
             let n_bytes: usize = change
                 .blocks
@@ -229,13 +232,13 @@ fn long_blocks_grow_at_their_end_only() {
                 .sum();
             assert!(n_bytes < 4_000, "{n_bytes} bytes for {:?}", &text[..40]);
         }
-        document.read(&text, true);
-        assert_eq!(document.blocks(), read(&text));
+        document.update(&text, true);
+        assert_eq!(document.blocks(), rendered(&text));
     }
 }
 
 #[test]
-fn a_document_may_take_up_another_text() {
+fn a_document_can_be_updated_with_a_different_text() {
     let mut document = document();
     let texts = [
         "```rust\nfn a() {}\nfn b() {}\n```\n\n```rust\nlet x = 1;\n```\n$x$ and $y$",
@@ -244,18 +247,18 @@ fn a_document_may_take_up_another_text() {
         "- a\n- b[^1]\n\n[^1]: c",
     ];
     for text in texts.iter().chain(&texts) {
-        document.read(text, true);
-        assert_eq!(document.blocks(), read(text));
+        document.update(text, true);
+        assert_eq!(document.blocks(), rendered(text));
     }
 }
 
 #[test]
-fn entities_that_look_like_the_mark_of_a_formula_are_no_formula() {
+fn entities_that_decode_to_placeholders_are_not_formulas() {
     for number in ["0", "7", "x", ""] {
         let mark = format!("&#xFDD0;{number}&#xFDD1;");
         let text =
             format!("{mark} `{mark}` [a](https://example.org/{mark} \"{mark}\") ![{mark}](b)");
-        assert!(shown(&read(&text)).contains("<a href="), "{text}");
+        assert!(shown(&rendered(&text)).contains("<a href="), "{text}");
     }
 }
 
@@ -296,19 +299,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn any_lines_in_any_pieces_equal_one_reading(
+    fn any_lines_in_any_pieces_equal_one_render(
         text in markdown(14),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| text.floor_char_boundary(cut.index(text.len() + 1))).collect();
         cuts.sort_unstable();
         check_pieces(&text, cuts);
-        let has_mark = shown(&read(&text)).contains([maths::BEGIN, maths::END]);
+        let has_mark = shown(&rendered(&text)).contains([math::BEGIN, math::END]);
         prop_assert!(!has_mark);
     }
 
     #[test]
-    fn any_letters_in_any_pieces_equal_one_reading(
+    fn any_characters_in_any_pieces_equal_one_render(
         text in "([a-z $`*_\\[\\]()<>|#\\-+\\\\\n~!^:.1é漢\r\t&;\"'/=]|\n\n|```|\\$\\$|\n- |\n1\\. |\n\\| a \\| b \\|\n\\|---\\|---\\|\n|\\\\\\[|\\\\\\]|\\[\\^1\\]|\n\\[a\\]: /x\n){0,80}",
         n in 1_usize..9,
     ) {
@@ -317,7 +320,7 @@ proptest! {
     }
 
     #[test]
-    fn long_lists_tables_and_code_equal_one_reading(
+    fn long_lists_tables_and_code_equal_one_render(
         head in line(), item in line(), more in line(), after in line(), n_items in 1usize..120, every in 1usize..60,
         mark in prop_oneof![Just("- "), Just("1. "), Just(" * "), Just("| "), Just("```\n"), Just("> ")],
     ) {

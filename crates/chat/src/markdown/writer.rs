@@ -1,8 +1,9 @@
-//! Events to the HTML that windows show: the first wall.
+//! Writes parser events as HTML: the first layer of protection.
 //!
-//! Rule: everything that the text says is written as text or as an attribute's value, escaped;
-//! every tag and every attribute's name stands here. HTML in the text is shown, not obeyed (but a
-//! bare `<br>` breaks a line). Nothing is loaded: of images their text and address are shown.
+//! Rule: everything from the text is escaped, as text or as an attribute's value. All tag and
+//! attribute names are constants in this file. HTML in the text is shown as source, except that a
+//! bare `<br>` breaks the line. Nothing is loaded: images are shown as their description and
+//! address.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,15 +13,15 @@ use pulldown_cmark::{
 };
 
 use super::code::{Highlighter, language};
-use super::maths::Formulas;
-use super::sanitise::{SCHEMES, sanitised};
+use super::math::Formulas;
+use super::sanitize::{SCHEMES, sanitized};
 
-/// Elements inside each other beyond which only their texts are drawn.
+/// Deeper elements are drawn as text only.
 const MAX_DEPTH: usize = 48;
 
 const TABLE_CLOSE: &str = "</tbody></table></div>\n";
 
-/// A block before it is sanitized.
+/// A block before sanitizing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fragment {
     pub(super) is_inside: bool,
@@ -28,23 +29,23 @@ pub(super) struct Fragment {
 }
 
 impl Fragment {
-    /// Returns its HTML through the second wall.
-    pub(super) fn sanitised(&self) -> String {
-        // Outside of a table the sanitizer, like any HTML parser, drops the tags of a row.
+    /// Returns the sanitized HTML.
+    pub(super) fn sanitized(&self) -> String {
+        // Outside of a table, the sanitizer drops the tags of a row, like any HTML parser.
         if !self.html.starts_with("<tr>") {
-            return sanitised(&self.html);
+            return sanitized(&self.html);
         }
         let (before, after) = ("<table><tbody>", "</tbody></table>");
-        let table = sanitised(&format!("{before}{}{after}", self.html));
+        let table = sanitized(&format!("{before}{}{after}", self.html));
         let row = table.strip_prefix(before);
         let row = row.and_then(|row| row.strip_suffix(after));
         row.unwrap_or_default().to_string()
     }
 }
 
-/// Escapes `text` for HTML, as text or in an attribute's quotes.
+/// Escapes `text` for HTML text or a quoted attribute.
 pub(super) fn escape(text: &str, html: &mut String) {
-    // Writing into a string does not fail.
+    // Writing to a string cannot fail.
     let _ = pulldown_cmark_escape::escape_html(html, text);
 }
 
@@ -54,7 +55,7 @@ pub(super) fn escaped(text: &str) -> String {
     html
 }
 
-/// What opens and closes a block of code.
+/// Returns the opening and closing HTML of a code block.
 fn code_tags(info: &str) -> (String, &'static str) {
     let language = escaped(language(info));
     let mut open = String::from("<figure class=\"code\"");
@@ -71,18 +72,18 @@ fn code_tags(info: &str) -> (String, &'static str) {
 /// Writes the events of a whole text.
 pub(super) struct Writer<'w> {
     fragments: Vec<Fragment>,
-    /// Of the fragment that is being written.
+    /// HTML of the current fragment.
     html: String,
     highlighter: &'w mut Highlighter,
     formulas: &'w mut Formulas,
-    /// The numbers of footnotes, by label, in the order in which the text mentions them.
+    /// Footnote numbers by label, in the order in which the text mentions them.
     footnotes: HashMap<String, usize>,
     alignments: Vec<Alignment>,
     n_cells: usize,
     is_head: bool,
-    /// What closes the elements that are open; empty for those that are not drawn.
+    /// Closing tags of the open elements; empty for elements that are not drawn.
     ends: Vec<&'static str>,
-    /// The open top-level element is a list or table, whose children are fragments of their own.
+    /// The open top-level element is a list or table, whose children are separate fragments.
     is_split: bool,
 }
 
@@ -127,7 +128,7 @@ impl<'w> Writer<'w> {
         }
     }
 
-    /// Writes the event at `at`. Returns the index of the next one.
+    /// Writes the event at `at`. Returns the index of the next event.
     fn event(&mut self, events: &[Event<'_>], at: usize) -> usize {
         let next = at + 1;
         match &events[at] {
@@ -150,7 +151,7 @@ impl<'w> Writer<'w> {
             Event::Text(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
                 self.formulas.write(text, &mut self.html);
             }
-            Event::Html(html) | Event::InlineHtml(html) => self.shown(html),
+            Event::Html(html) | Event::InlineHtml(html) => self.raw_html(html),
             Event::Code(code) => {
                 self.html.push_str("<code>");
                 escape(&self.formulas.source(code), &mut self.html);
@@ -175,8 +176,8 @@ impl<'w> Writer<'w> {
         *self.footnotes.entry(label.to_string()).or_insert(next)
     }
 
-    /// HTML of the text's own: shown.
-    fn shown(&mut self, html: &str) {
+    /// Writes HTML that the text contains, as visible source.
+    fn raw_html(&mut self, html: &str) {
         let html = self.formulas.source(html);
         let tag = html.trim().to_ascii_lowercase();
         if matches!(tag.as_str(), "<br>" | "<br/>" | "<br />") {
@@ -191,7 +192,7 @@ impl<'w> Writer<'w> {
         self.ends.push(close);
     }
 
-    /// Writes what opens an element. Returns what closes it.
+    /// Writes the opening tag of an element. Returns its closing tag.
     fn open(&mut self, tag: &Tag<'_>, rest: &[Event<'_>]) -> &'static str {
         let is_top = self.ends.is_empty();
         let (open, close) = match tag {
@@ -357,7 +358,7 @@ impl<'w> Writer<'w> {
         ));
     }
 
-    /// The text of what is open at `from`, and where that ends.
+    /// Returns the plain text of the element that is open at `from`, and the index after its end.
     fn plain(&self, events: &[Event<'_>], from: usize) -> (String, usize) {
         let mut depth = 0;
         let mut text = String::new();
@@ -378,8 +379,7 @@ impl<'w> Writer<'w> {
     }
 }
 
-/// Opens a link where its address may be opened; else nothing is written but its text. Returns what
-/// closes it.
+/// Opens a link if its URL is allowed; otherwise only its text is written. Returns the closing tag.
 fn link(address: &str, title: &str, html: &mut String) -> &'static str {
     let scheme = address.split(':').next().unwrap_or_default();
     let is_known = address.len() > scheme.len()
@@ -390,7 +390,7 @@ fn link(address: &str, title: &str, html: &mut String) -> &'static str {
         return "";
     }
     html.push_str("<a href=\"");
-    // Writing into a string does not fail.
+    // Writing to a string cannot fail.
     let _ = pulldown_cmark_escape::escape_href(&mut *html, address);
     if !title.is_empty() {
         html.push_str("\" title=\"");

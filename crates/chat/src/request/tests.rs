@@ -58,7 +58,7 @@ fn taken_along(attachment: &str, text: &str) -> Message {
     }
 }
 
-/// What the model is shown, as `role: text`.
+/// Returns the messages of the prompt, as `role: text`.
 fn shown(path: &[Message], settings: &ModelSettings) -> Vec<String> {
     let Prompt::Chat(chat) = request(path, settings, &info()).prompt else {
         panic!("a model with a template is given a conversation");
@@ -74,7 +74,7 @@ fn check(path: &[Message], expect: &[&str]) {
 }
 
 #[test]
-fn a_conversation_is_shown_without_its_reasoning() {
+fn reasoning_is_left_out_of_the_prompt() {
     check(
         &[person("One?"), model("Yes.", Ending::Stop), person("Two?")],
         &["user: One?", "assistant: Yes.", "user: Two?"],
@@ -82,7 +82,7 @@ fn a_conversation_is_shown_without_its_reasoning() {
 }
 
 #[test]
-fn the_system_prompt_comes_first_and_a_blank_one_is_none() {
+fn the_system_prompt_comes_first_and_a_blank_one_is_ignored() {
     let with = |system: &str| ModelSettings {
         system_prompt: Some(system.to_owned()),
         ..ModelSettings::default()
@@ -96,7 +96,7 @@ fn the_system_prompt_comes_first_and_a_blank_one_is_none() {
 }
 
 #[test]
-fn what_was_said_before_a_stop_or_a_failure_stays_said() {
+fn partial_responses_stay_in_the_prompt() {
     let failure = String::new();
     let endings = [
         Ending::Canceled,
@@ -114,7 +114,7 @@ fn what_was_said_before_a_stop_or_a_failure_stays_said() {
 }
 
 #[test]
-fn an_answer_without_a_word_is_none_and_speakers_take_turns() {
+fn empty_responses_are_skipped_and_roles_alternate() {
     check(
         &[
             person("One?"),
@@ -128,7 +128,7 @@ fn an_answer_without_a_word_is_none_and_speakers_take_turns() {
 }
 
 #[test]
-fn what_is_taken_along_stands_before_the_question_between_tags_of_its_own() {
+fn attachments_precede_the_question_between_unique_tags() {
     check(
         &[taken_along("let x = 1;\n", "Explain")],
         &["user: <text>\nlet x = 1;\n</text>\n\nExplain"],
@@ -145,7 +145,7 @@ fn what_is_taken_along_stands_before_the_question_between_tags_of_its_own() {
 }
 
 #[test]
-fn a_model_without_a_template_is_given_text() {
+fn a_model_without_a_chat_template_gets_plain_text() {
     let info = ModelInfo {
         has_chat_template: false,
         ..info()
@@ -159,7 +159,7 @@ fn a_model_without_a_template_is_given_text() {
 }
 
 #[test]
-fn what_the_user_leaves_open_is_what_the_authors_recommend() {
+fn unset_parameters_use_the_recommended_values() {
     let request = |settings: &ModelSettings| request(&[person("One?")], settings, &info());
     let open = request(&ModelSettings::default());
     assert_eq!(open.params.sampling, info().recommended_sampling);
@@ -196,13 +196,7 @@ fn what_the_user_leaves_open_is_what_the_authors_recommend() {
     };
     assert_eq!(set.params.sampling, expect);
     assert_eq!(set.params.max_tokens, Some(100));
-    assert!(matches!(
-        set.fit,
-        Truncation::DropOldest {
-            response_tokens: 100,
-            ..
-        }
-    ));
+    assert!(matches!(set.fit, Truncation::DropOldest { response_tokens: 100, .. }));
     let Prompt::Chat(chat) = set.prompt else {
         panic!("a model with a template is given a conversation");
     };

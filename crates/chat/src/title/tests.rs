@@ -30,7 +30,7 @@ fn only_the_first_sentence_counts() {
 }
 
 #[test]
-fn marks_are_left_out() {
+fn markup_is_left_out() {
     check("# **Bold** and `code`", "Bold and code");
     check(
         "See [the docs](https://example.org/a/b) please",
@@ -42,13 +42,13 @@ fn marks_are_left_out() {
 }
 
 #[test]
-fn code_counts_where_there_is_nothing_else() {
+fn code_is_used_if_there_is_no_other_text() {
     check("```rust\nfn main() {}\n```", "fn main() {}");
     check("Explain this\n```rust\nfn main() {}\n```", "Explain this");
 }
 
 #[test]
-fn a_long_one_is_cut_between_words() {
+fn a_long_title_is_cut_between_words() {
     check(
         "Please explain to me in great detail how a transformer model attends to its own tokens",
         "Please explain to me in great detail how a transformer…",
@@ -58,7 +58,7 @@ fn a_long_one_is_cut_between_words() {
 }
 
 #[test]
-fn what_was_taken_along_names_a_question_that_says_nothing() {
+fn the_attachment_gives_the_title_if_the_question_is_empty() {
     assert_eq!(
         title("", "Some selected words. And more."),
         "Some selected words"

@@ -1,7 +1,7 @@
-//! The reading end of an answer, for a window.
+//! The updates of one response, for a window.
 //!
-//! Rule: a follower is owed a snapshot, news and one end, in this order, whenever it joins; it may
-//! read as slowly as it likes, or leave by dropping its [`Updates`].
+//! Rule: a follower gets a snapshot, updates and one end, in this order, whenever it starts. It may
+//! read as slowly as it likes, and stops by dropping its [`Updates`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,71 +10,76 @@ use tokio::sync::watch;
 use transom_store::MessageId;
 
 use super::Turns;
-use super::board::{Board, Seen};
-use super::desk::Found;
+use super::live_answer::{Cursor, LiveAnswer};
+use super::shared::AnswerLocation;
 use crate::update::{EndingView, MessageView, Snapshot, Stage, Update};
 
-/// News of one answer: [`Update::Snapshot`] first, [`Update::Ended`] last. An answer that is over
-/// is told so at once. One that is not there ends without any.
+/// The updates of one response: [`Update::Snapshot`] first, [`Update::Ended`] last. A finished
+/// response gives both at once. A missing response gives no updates.
 ///
-/// Dropping it stops following and nothing else: the answer goes on.
+/// Dropping it only stops following; the response continues.
 #[derive(Debug)]
 pub struct Updates {
-    from: From,
+    source: Source,
 }
 
-enum From {
-    /// An answer that is being written.
-    Board {
-        board: Arc<Board>,
-        news: watch::Receiver<()>,
-        seen: Seen,
+enum Source {
+    /// A response that is being written.
+    Live {
+        live: Arc<LiveAnswer>,
+        changes: watch::Receiver<()>,
+        cursor: Cursor,
     },
-    /// One that the store was not yet asked for.
+    /// A response that was not looked up in the store yet.
     Stored { turns: Turns, id: MessageId },
-    /// One that was over.
-    Told(VecDeque<Update>),
+    /// A finished response.
+    Finished(VecDeque<Update>),
 }
 
-impl std::fmt::Debug for From {
+impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Board { seen, .. } => f.debug_struct("Board").field("seen", seen).finish(),
+            Self::Live { cursor, .. } => f.debug_struct("Live").field("cursor", cursor).finish(),
             Self::Stored { id, .. } => f.debug_tuple("Stored").field(id).finish(),
-            Self::Told(updates) => f.debug_tuple("Told").field(&updates.len()).finish(),
+            Self::Finished(updates) => f.debug_tuple("Finished").field(&updates.len()).finish(),
         }
     }
 }
 
 impl Updates {
-    pub(super) fn of_board(board: Arc<Board>) -> Self {
+    pub(super) fn of_live(live: Arc<LiveAnswer>) -> Self {
         Self {
-            from: From::board(board),
+            source: Source::live(live),
         }
     }
 
     pub(super) fn of_stored(turns: Turns, id: MessageId) -> Self {
         Self {
-            from: From::Stored { turns, id },
+            source: Source::Stored { turns, id },
         }
     }
 
-    /// Waits for the next update; `None` after the last. What happened since the one before is
-    /// joined. Nothing is lost when the returned future is dropped.
+    /// Waits for the next update; `None` after the last. Changes since the previous update are
+    /// merged. Cancel-safe.
     pub async fn next(&mut self) -> Option<Update> {
-        if let From::Stored { turns, id } = &self.from {
-            self.from = find(turns, *id).await;
+        if let Source::Stored { turns, id } = &self.source {
+            self.source = find_source(turns, *id).await;
         }
-        match &mut self.from {
-            From::Stored { .. } => None,
-            From::Told(updates) => updates.pop_front(),
-            From::Board { board, news, seen } => loop {
-                // Marked before the look, so that news between the look and the wait are not missed.
-                news.mark_unchanged();
-                if let Some(update) = board.state().next(seen) {
+        match &mut self.source {
+            Source::Stored { .. } => None,
+            Source::Finished(updates) => updates.pop_front(),
+            Source::Live {
+                live,
+                changes,
+                cursor,
+            } => loop {
+                // Marked before reading, so that a change between reading and waiting is not
+                // missed.
+                changes.mark_unchanged();
+                if let Some(update) = live.state().next(cursor) {
                     return Some(update);
                 }
-                if seen.has_end() || news.changed().await.is_err() {
+                if cursor.has_end() || changes.changed().await.is_err() {
                     return None;
                 }
             },
@@ -82,50 +87,54 @@ impl Updates {
     }
 }
 
-impl From {
-    fn board(board: Arc<Board>) -> Self {
-        let news = board.subscribe();
-        let seen = Seen::default();
-        Self::Board { board, news, seen }
+impl Source {
+    fn live(live: Arc<LiveAnswer>) -> Self {
+        let changes = live.subscribe();
+        let cursor = Cursor::default();
+        Self::Live {
+            live,
+            changes,
+            cursor,
+        }
     }
 }
 
-/// Where the news of an answer come from that was not running when it was looked for: mostly from
-/// the store alone. But its row is on disk a moment before it runs.
-async fn find(turns: &Turns, id: MessageId) -> From {
-    let mut news = turns.inner.desk_news.subscribe();
+/// Finds the source of updates for a response that was not running. Its row is on disk shortly
+/// before it runs, so this may have to wait.
+async fn find_source(turns: &Turns, id: MessageId) -> Source {
+    let mut changes = turns.shared.active_changed.subscribe();
     loop {
-        news.mark_unchanged();
+        changes.mark_unchanged();
         let found = turns.messages(&[id]).await;
         let message = match found {
             Ok(messages) => messages.into_iter().next(),
             Err(failure) => {
-                tracing::error!(?failure, "an answer cannot be read");
+                tracing::error!(?failure, "a response cannot be read from the store");
                 None
             }
         };
         let Some(mut message) = message else {
-            return From::Told(VecDeque::new());
+            return Source::Finished(VecDeque::new());
         };
-        match turns.inner.look_for(id, message.conversation) {
-            Found::Running(board) => return From::board(board),
-            Found::Beginning if message.ending == EndingView::Writing => {
-                // The sender lives in `turns`.
-                let _ = news.changed().await;
+        match turns.shared.locate(id, message.conversation) {
+            AnswerLocation::Running(live) => return Source::live(live),
+            AnswerLocation::Starting if message.ending == EndingView::Writing => {
+                // The sender lives in `turns`, so waiting cannot fail.
+                let _ = changes.changed().await;
             }
-            Found::Beginning | Found::Over => {
+            AnswerLocation::Starting | AnswerLocation::Finished => {
                 if message.ending == EndingView::Writing {
-                    // Nobody writes it.
+                    // No task writes it.
                     message.ending = EndingView::Interrupted;
                 }
-                return From::Told(told(message));
+                return Source::Finished(finished_updates(message));
             }
         }
     }
 }
 
-/// What is told of an answer that is over.
-fn told(message: MessageView) -> VecDeque<Update> {
+/// Returns the updates of a finished response.
+fn finished_updates(message: MessageView) -> VecDeque<Update> {
     let ended = Update::Ended {
         text: message.text.clone(),
         ending: message.ending.clone(),

@@ -1,44 +1,44 @@
-//! Tokens a second of late, while an answer is written.
+//! The current decode speed of a response, in tokens per second.
 //!
-//! Text says how many tokens were generated so far, those that gave no text yet included, so the
-//! pace between two texts is counted, not guessed. Rule: before a second of text there is none.
+//! Each text event has the number of tokens generated so far, including those without text, so the
+//! speed is counted and not estimated. Rule: there is no speed during the first second of text.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What "of late" means.
+/// The time window of the speed.
 const WINDOW: Duration = Duration::from_secs(3);
 
-/// Less time than that says little about a speed.
-const LEAST_TIME: Duration = Duration::from_secs(1);
+/// A shorter time gives no meaningful speed.
+const MIN_TIME: Duration = Duration::from_secs(1);
 
-/// Least time between two samples that are kept: ten a second are plenty.
+/// Minimum time between two samples: ten per second are enough.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The speed of one answer.
+/// The speed of one response.
 #[derive(Debug, Default)]
 pub(super) struct Speed {
-    /// When there were how many tokens: the samples of the window, and the last before it.
-    seen: VecDeque<(Instant, usize)>,
+    /// Token counts with their times: the samples in the window and the last one before it.
+    samples: VecDeque<(Instant, usize)>,
 }
 
 impl Speed {
-    /// Tokens a second of late, where the answer has `n_tokens` at `now`.
+    /// Adds a sample and returns the tokens per second in the window.
     pub(super) fn at(&mut self, now: Instant, n_tokens: usize) -> Option<f32> {
-        let last = self.seen.back();
+        let last = self.samples.back();
         if last.is_none_or(|(at, _)| now.duration_since(*at) >= SAMPLE_INTERVAL) {
-            self.seen.push_back((now, n_tokens));
+            self.samples.push_back((now, n_tokens));
         }
         let is_past = |(at, _): &(Instant, usize)| now.duration_since(*at) >= WINDOW;
-        while self.seen.get(1).is_some_and(is_past) {
-            self.seen.pop_front();
+        while self.samples.get(1).is_some_and(is_past) {
+            self.samples.pop_front();
         }
-        let (since, n_before) = *self.seen.front()?;
+        let (since, n_before) = *self.samples.front()?;
         let time = now.duration_since(since);
         let n_new = n_tokens.checked_sub(n_before).filter(|n| *n > 0)?;
-        (time >= LEAST_TIME).then(|| (n_new as f64 / time.as_secs_f64()) as f32)
+        (time >= MIN_TIME).then(|| (n_new as f64 / time.as_secs_f64()) as f32)
     }
 }
 
@@ -47,11 +47,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_speed_is_that_of_the_last_seconds() {
+    fn the_speed_is_measured_over_the_last_seconds() {
         let begin = Instant::now();
         let mut speed = Speed::default();
         let mut last = None;
-        // Ten seconds at 10 tokens a second, then four at 40.
+        // Ten seconds at 10 tokens per second, then four at 40.
         let mut n_tokens = 1;
         for tick in 0..=140u32 {
             last = speed.at(begin + SAMPLE_INTERVAL * tick, n_tokens);
@@ -66,15 +66,15 @@ mod tests {
         }
         let of_fast = last.expect("there is a speed after a second");
         assert!((of_fast - 40.0).abs() < 1.0, "{of_fast}");
-        assert!(speed.seen.len() < 40, "{} samples", speed.seen.len());
+        assert!(speed.samples.len() < 40, "{} samples", speed.samples.len());
     }
 
     #[test]
-    fn an_engine_that_does_not_count_has_no_speed() {
+    fn there_is_no_speed_without_token_counts() {
         let begin = Instant::now();
         let mut speed = Speed::default();
         for second in 0..5 {
-            assert_eq!(speed.at(begin + LEAST_TIME * second, 0), None);
+            assert_eq!(speed.at(begin + MIN_TIME * second, 0), None);
         }
     }
 }

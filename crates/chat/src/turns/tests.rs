@@ -1,10 +1,9 @@
-//! Turns with a scripted model on a paused clock, a store in memory, and a page that assembles what
-//! it is told.
+//! Turns with a scripted model, a paused clock, a store in memory, and a page that applies updates.
 
-mod asking;
-mod boards;
 mod endings;
 mod following;
+mod live_answers;
+mod requests;
 mod saving;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,45 +23,45 @@ use super::*;
 use crate::block::{Block, Change};
 use crate::update::{AnswerStats, EndingView, Section, Snapshot, Stage, Update};
 
-/// Workers of a script whose requests are remembered.
+/// Scripted workers that record their requests.
 #[derive(Clone)]
-struct Overheard {
+struct RecordingWorkers {
     workers: ScriptedWorkers,
     requests: Arc<Mutex<Vec<Request>>>,
 }
 
-impl Workers for Overheard {
+impl Workers for RecordingWorkers {
     fn start(&self) -> Worker {
-        let inner = self.workers.start();
-        let (commands, mut heard) = mpsc::unbounded_channel();
+        let worker = self.workers.start();
+        let (commands, mut received) = mpsc::unbounded_channel();
         let requests = self.requests.clone();
         tokio::spawn(async move {
-            while let Some(command) = heard.recv().await {
+            while let Some(command) = received.recv().await {
                 if let Command::Generate { request, .. } = &command {
                     requests.lock().unwrap().push((**request).clone());
                 }
-                if inner.commands.send(command).is_err() {
+                if worker.commands.send(command).is_err() {
                     return;
                 }
             }
         });
         Worker {
             commands,
-            reports: inner.reports,
-            kill: inner.kill,
+            reports: worker.reports,
+            kill: worker.kill,
         }
     }
 }
 
-/// A disk that can be full, and that remembers when it was written to.
-struct Flaky {
+/// A disk that can be full and records its writes.
+struct FlakyStorage {
     store: Store,
     is_full: AtomicBool,
     n_refused: Mutex<usize>,
     appended: Mutex<Vec<(Instant, String)>>,
 }
 
-impl Flaky {
+impl FlakyStorage {
     fn check(&self) -> Result<(), StoreError> {
         if !self.is_full.load(Ordering::SeqCst) {
             return Ok(());
@@ -74,7 +73,7 @@ impl Flaky {
     }
 }
 
-impl Disk for Flaky {
+impl AnswerStorage for FlakyStorage {
     fn append(&self, id: MessageId, reasoning: &str, text: &str) -> Result<(), StoreError> {
         self.check()?;
         let written = (Instant::now(), text.to_owned());
@@ -93,26 +92,26 @@ impl Disk for Flaky {
     }
 }
 
-/// Everything round a conversation.
-struct World {
+/// Everything around a conversation.
+struct TestSetup {
     turns: Turns,
     store: Store,
-    disk: Arc<Flaky>,
+    storage: Arc<FlakyStorage>,
     signals: ScriptedSignals,
     supervisor: Supervisor,
     handles: watch::Sender<Handle>,
     requests: Arc<Mutex<Vec<Request>>>,
-    heard: Arc<Mutex<Vec<Happening>>>,
+    events: Arc<Mutex<Vec<TurnEvent>>>,
 }
 
-impl World {
+impl TestSetup {
     fn new(script: WorkerScript) -> Self {
         Self::with(ScriptedWorkers::all(script), Tuning::default())
     }
 
     fn with(workers: ScriptedWorkers, tuning: Tuning) -> Self {
         let requests = Arc::<Mutex<Vec<Request>>>::default();
-        let workers = Overheard {
+        let workers = RecordingWorkers {
             workers,
             requests: requests.clone(),
         };
@@ -120,48 +119,51 @@ impl World {
         let supervisor = supervisor(workers, signals.clone(), tuning);
         let (handles, current) = watch::channel(supervisor.handle());
         let store = Store::in_memory().unwrap();
-        let disk = Arc::new(Flaky {
+        let storage = Arc::new(FlakyStorage {
             store: store.clone(),
             is_full: AtomicBool::new(false),
             n_refused: Mutex::default(),
             appended: Mutex::default(),
         });
-        let heard = Arc::<Mutex<Vec<Happening>>>::default();
-        let hears = heard.clone();
-        let turns = Turns::with_disk(
+        let events = Arc::<Mutex<Vec<TurnEvent>>>::default();
+        let recorded = events.clone();
+        let turns = Turns::with_storage(
             current,
             store.clone(),
-            disk.clone(),
+            storage.clone(),
             Box::new(|| Timestamp(1)),
-            Arc::new(move |happening| hears.lock().unwrap().push(happening)),
+            Arc::new(move |event| recorded.lock().unwrap().push(event)),
         );
         Self {
             turns,
             store,
-            disk,
+            storage,
             signals,
             supervisor,
             handles,
             requests,
-            heard,
+            events,
         }
     }
 
-    async fn ask(&self, text: &str) -> Begun {
-        let begun = self.turns.ask(None, text, "", asking()).await;
-        begun.expect("the question is accepted")
+    async fn ask(&self, text: &str) -> StartedTurn {
+        let started = self.turns.ask(None, text, "", options()).await;
+        started.expect("the question is accepted")
     }
 
-    async fn ask_in(&self, conversation: ConversationId, text: &str) -> Begun {
-        let begun = self.turns.ask(Some(conversation), text, "", asking()).await;
-        begun.expect("the question is accepted")
+    async fn ask_in(&self, conversation: ConversationId, text: &str) -> StartedTurn {
+        let started = self
+            .turns
+            .ask(Some(conversation), text, "", options())
+            .await;
+        started.expect("the question is accepted")
     }
 
     fn message(&self, id: MessageId) -> Message {
         self.store.message(id).unwrap()
     }
 
-    /// What the model was shown last, as `user: …` lines.
+    /// Returns the messages of the last prompt, as `user: …` lines.
     fn last_prompt(&self) -> Vec<String> {
         let requests = self.requests.lock().unwrap();
         let Prompt::Chat(chat) = &requests.last().expect("the model was asked").prompt else {
@@ -174,16 +176,16 @@ impl World {
     }
 }
 
-fn asking() -> Asking {
-    Asking {
+fn options() -> TurnOptions {
+    TurnOptions {
         model: spec("chat"),
         settings: ModelSettings::default(),
-        insist: false,
+        over_budget: false,
     }
 }
 
-/// A script that says `text` word by word.
-fn saying(text: &str, token_interval: Duration) -> WorkerScript {
+/// A script that writes `text` word by word.
+fn script_of(text: &str, token_interval: Duration) -> WorkerScript {
     WorkerScript {
         tokens: text.split_inclusive(' ').map(str::to_owned).collect(),
         token_interval,
@@ -191,15 +193,15 @@ fn saying(text: &str, token_interval: Duration) -> WorkerScript {
     }
 }
 
-/// A script that never comes to an end by itself.
+/// A script that never ends by itself.
 fn endless() -> WorkerScript {
-    saying(
+    script_of(
         &"word word word word.\n\n".repeat(25_000),
         Duration::from_millis(20),
     )
 }
 
-/// A window that draws what it is told, by the rules of [`Block`].
+/// A window that applies updates by the rules of [`Block`].
 #[derive(Default)]
 struct Page {
     snapshot: Option<Snapshot>,
@@ -213,7 +215,7 @@ struct Page {
 }
 
 impl Page {
-    fn take(&mut self, update: Update) {
+    fn apply_update(&mut self, update: Update) {
         assert!(self.ending.is_none(), "{update:?} after the end");
         match update {
             Update::Snapshot { snapshot } => {
@@ -243,7 +245,7 @@ impl Page {
                 self.stats = stats;
             }
         }
-        assert!(self.snapshot.is_some(), "news before the snapshot");
+        assert!(self.snapshot.is_some(), "an update before the snapshot");
     }
 
     /// Follows to the end.
@@ -255,21 +257,21 @@ impl Page {
 
     async fn read_on(&mut self, updates: &mut Updates) {
         while let Some(update) = next(updates).await {
-            self.take(update);
+            self.apply_update(update);
         }
         assert!(self.ending.is_some(), "an answer stopped without its end");
     }
 
-    /// Follows until `is_it`.
+    /// Follows until `is_it` returns true.
     async fn read_until(&mut self, updates: &mut Updates, is_it: impl Fn(&Self) -> bool) {
         while !is_it(self) {
             let update = next(updates).await;
-            self.take(update.expect("the answer ended before that"));
+            self.apply_update(update.expect("the answer ended before that"));
         }
     }
 }
 
-/// What a page that follows makes of its blocks.
+/// Applies `change` as a page does.
 fn apply(blocks: &mut Vec<Block>, change: Change) {
     blocks.truncate(change.n_blocks as usize);
     for (index, block) in change.blocks {
@@ -281,18 +283,18 @@ fn apply(blocks: &mut Vec<Block>, change: Change) {
     assert_eq!(blocks.len(), change.n_blocks as usize);
 }
 
-/// The next update, within an hour of the paused clock.
+/// Returns the next update within an hour of the paused clock.
 async fn next(updates: &mut Updates) -> Option<Update> {
     let next = timeout(Duration::from_secs(3600), updates.next()).await;
     next.expect("an update within the hour")
 }
 
-/// Follows an answer from now to its end.
-async fn finish(world: &World, answer: MessageId) -> Page {
-    Page::read(&mut world.turns.follow(answer)).await
+/// Follows a response from now to its end.
+async fn finish(setup: &TestSetup, answer: MessageId) -> Page {
+    Page::read(&mut setup.turns.follow(answer)).await
 }
 
-/// Lets the paused clock run on, past everything that is due until then.
+/// Advances the paused clock.
 async fn pass(time: Duration) {
     sleep_until(Instant::now() + time).await;
 }
@@ -301,10 +303,10 @@ fn is_writing(page: &Page) -> bool {
     page.n_texts > 0
 }
 
-/// The machine as `signals` say, once the supervisor acts on it.
-async fn set(world: &World, signals: SystemSignals) {
-    world.signals.set(signals);
-    let mut status = world.supervisor.handle().status();
+/// Sets the signals and waits until the supervisor has them.
+async fn set(setup: &TestSetup, signals: SystemSignals) {
+    setup.signals.set(signals);
+    let mut status = setup.supervisor.handle().status();
     let acted = status.wait_for(|status| status.signals == signals).await;
     drop(acted.expect("the supervisor lives"));
 }

@@ -1,6 +1,6 @@
-//! Measures how smooth and how small the app is, and writes a table.
+//! Measures the app's speed and memory, and prints a table.
 //!
-//! `measure [NAME …] [--rounds N]`: the measurements of these names, else all of them.
+//! `measure [NAME …] [--rounds N]`: runs these measurements, or all of them.
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
@@ -65,7 +65,7 @@ mod linux {
         let mut failed = Vec::new();
         for name in names {
             let _ = writeln!(stderr(), "{name}:");
-            // One that fails leaves the others their turn.
+            // A failed measurement does not stop the others.
             match measure(name, n_rounds).await {
                 Ok(figures) => lines.extend(figures.iter().map(ToString::to_string)),
                 Err(failure) => failed.push(format!("{name}: {failure}")),

@@ -1,7 +1,7 @@
-//! Writes a picture of every state of the gallery, light and dark, and of the real app on its
-//! desktop, into `docs/screenshots`, with a page that shows them all.
+//! Writes screenshots of every state of the gallery, light and dark, and of the real app into
+//! `docs/screenshots`, with a page that shows them all.
 //!
-//! `screenshots [WORD]`: with a word, only the states that have it in their names.
+//! `screenshots [WORD]`: only states whose name contains this word.
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
@@ -39,13 +39,13 @@ mod linux {
         }
     }
 
-    /// A picture of a chat, a prompt and a window of settings have these sizes.
+    /// Returns the size of a screenshot of the chat, the prompt or the settings window.
     fn size(state: &str) -> (u32, u32) {
         match state.split('-').next() {
             Some("settings") => (780, 600),
             Some("prompt") => (680, 420),
             _ if state.contains("wide") => (900, 680),
-            // The browser's own window is no narrower.
+            // The browser window can't be narrower.
             _ => (460, 680),
         }
     }
@@ -76,7 +76,7 @@ mod linux {
         Ok(())
     }
 
-    /// The largest that a picture may be.
+    /// Maximum size of a screenshot in bytes.
     const MAX_BYTES: usize = 100_000;
 
     fn save(folder: &Path, name: &str, picture: &Picture) -> Outcome {
@@ -88,7 +88,7 @@ mod linux {
         fs::write(path, png).map_err(Failure::doing("write a picture"))
     }
 
-    /// Pictures of states that are no more.
+    /// Removes screenshots of states that no longer exist.
     fn remove_others(folder: &Path, states: &[String]) -> Outcome {
         let doing = "tidy docs/screenshots";
         let entries = fs::read_dir(folder).map_err(Failure::doing(doing))?;

@@ -1,5 +1,5 @@
-//! How fast the same model writes in the app and on the command line, in turns; and what app and
-//! page use of the processor meanwhile.
+//! Compares the decode speed of one model in the app and on the command line, alternating, and
+//! measures the CPU time of app and page.
 
 use std::fs;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::page::{Page, keys};
 use crate::processes;
 use crate::programs;
 
-/// The same for both.
+/// The question for both.
 const QUESTION: &str = "Tell me a story.";
 
 pub(super) async fn measure(n_rounds: usize) -> Outcome<Vec<Figure>> {
@@ -33,7 +33,7 @@ pub(super) async fn measure(n_rounds: usize) -> Outcome<Vec<Figure>> {
         costs.push((cpu(&desktop, &app) - before) * 1000.0 / n_tokens);
         lines.push(on_the_command_line(&desktop)?);
     }
-    // Round by round: a machine that others use as well is as fast for both of one.
+    // Compared round by round, because other programs affect both in the same way.
     let pairs = windows.iter().zip(&lines);
     let ratios = pairs.map(|(window, line)| window / line).collect();
     Ok(vec![
@@ -44,7 +44,7 @@ pub(super) async fn measure(n_rounds: usize) -> Outcome<Vec<Figure>> {
     ])
 }
 
-/// Milliseconds of processor time of the app and its pages, without the engine.
+/// Returns the CPU time of the app and its pages in milliseconds, without the engine.
 fn cpu(desktop: &Desktop, app: &App) -> f64 {
     let tree = app.tree(desktop);
     let own = tree.iter().filter(|process| process.name != "transom");
@@ -52,20 +52,20 @@ fn cpu(desktop: &Desktop, app: &App) -> f64 {
     times.map(|time| time.as_secs_f64() * 1000.0).sum()
 }
 
-/// Asks in a new chat, and reads speed and length from the answer's figures.
+/// Asks in a new chat, and reads speed and length from the response's statistics.
 async fn in_the_window(chat: &Page) -> Outcome<(f64, f64)> {
-    // The newest chat is the one before until this one is there.
+    // Until the new chat exists, the newest chat is the previous one.
     let before = chat.run_until_done(STATS).await?["chat"].take();
     chat.click("button", "^New chat").await?;
     chat.by("textbox", "^Message$").await?.click().await?;
     chat.type_text(QUESTION).await?;
     chat.type_text(keys::ENTER).await?;
-    let patience = Duration::from_secs(180);
-    // Seldom, for to ask is work for the app and its page.
-    let mut pace = tokio::time::interval(Duration::from_secs(3));
-    pace.tick().await;
-    until_within(patience, "the answer has ended", async || {
-        pace.tick().await;
+    let timeout = Duration::from_secs(180);
+    // Rarely, because reading is work for the app and its page.
+    let mut interval = tokio::time::interval(Duration::from_secs(3));
+    interval.tick().await;
+    until_within(timeout, "the answer has ended", async || {
+        interval.tick().await;
         let stats = chat.run_until_done(STATS).await?;
         let number = |name: &str| stats[name].as_f64();
         match (number("tokens_per_second"), number("generated_tokens")) {
@@ -76,7 +76,7 @@ async fn in_the_window(chat: &Page) -> Outcome<(f64, f64)> {
     .await
 }
 
-/// The newest chat and the figures of its newest answer, asked as the page asks.
+/// The newest chat and the statistics of its last response, read like the page does.
 const STATS: &str = "
 const call = window.__TAURI_INTERNALS__.invoke;
 (async () => {
@@ -88,7 +88,7 @@ const call = window.__TAURI_INTERNALS__.invoke;
   return { chat, ...(last.ending.ending === 'writing' ? {} : last.stats) };
 })().then(done, (e) => done({ error: JSON.stringify(e) }));";
 
-/// Asks through `transom ask`, with a data folder of its own so that it loads its own model.
+/// Asks with `transom ask` and a separate data folder, so that it loads its own model.
 fn on_the_command_line(desktop: &Desktop) -> Outcome<f64> {
     let doing = "ask on the command line";
     let own = desktop.home().join("line");
@@ -112,8 +112,8 @@ fn on_the_command_line(desktop: &Desktop) -> Outcome<f64> {
         Some((number("generated_tokens")?, number("decode_time_seconds")?))
     });
     match stats.next_back() {
-        // The first token is prefill's.
+        // The first token belongs to prefill.
         Some((n_tokens, seconds)) if seconds > 0.0 => Ok((n_tokens - 1.0) / seconds),
-        _ => Err(Failure::stage(doing, format!("it said {text}"))),
+        _ => Err(Failure::setup(doing, format!("it said {text}"))),
     }
 }

@@ -1,7 +1,7 @@
-//! From a key or a click to the text field that has the keyboard.
+//! Measures the time from a key or click to a focused text field.
 //!
-//! The page notes the moment in which its window has the focus and the field is the active one;
-//! the start is the moment before xdotool is told to press.
+//! The page records when its window has the focus and the field is active. The time starts before
+//! xdotool is called.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +13,7 @@ use crate::desktop::Desktop;
 use crate::failure::{Failure, Outcome, until};
 use crate::page::Page;
 
-/// Notes the moment of the next focus in `window.__focusedAt`.
+/// Records the time of the next focus in `window.__focusedAt`.
 const WATCH: &str = "
 window.__focusedAt = 0;
 const note = () => {
@@ -33,7 +33,7 @@ pub(super) async fn measure(n_rounds: usize) -> Outcome<Vec<Figure>> {
     let mut clicks = Vec::new();
     for _ in 0..n_rounds {
         chat.run(WATCH, vec![]).await?;
-        // The menu is opened before, for that is the system's work; the click is on its first item.
+        // Opening the menu is the system's work, so only the click on its first item is measured.
         desktop.open_tray_menu().await?;
         desktop.press("Down")?;
         let start = SystemTime::now();
@@ -87,7 +87,7 @@ async fn hide(desktop: &Desktop, page: &Page) -> Outcome {
         Err(Failure::Wrong("it has the keyboard".into()))
     })
     .await?;
-    // Twice within half a second is one press that takes the focus and hides: let it pass.
+    // Two presses within half a second count as one press that takes the focus and hides.
     page.run_until_done("setTimeout(() => done(null), 600);")
         .await
         .map(|_: Value| ())

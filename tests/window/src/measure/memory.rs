@@ -1,5 +1,5 @@
-//! Memory of the app that does nothing: its own process and those of its pages, each page of
-//! memory divided among those that share it (PSS).
+//! Measures the memory of the idle app and its pages as PSS: shared pages are divided among their
+//! users.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::failure::{Failure, Outcome, until, until_within};
 use crate::processes;
 use crate::programs;
 
-/// Longer than the app keeps a chat that is hidden.
-const LET_GO: Duration = Duration::from_secs(660);
+/// Longer than the app keeps a hidden chat.
+const CHAT_DESTROYED: Duration = Duration::from_secs(660);
 
 pub(super) async fn measure() -> Outcome<Vec<Figure>> {
     let mut desktop = Desktop::start().await?;
@@ -53,8 +53,8 @@ pub(super) async fn measure() -> Outcome<Vec<Figure>> {
     let closed = settled(&desktop, app).await?;
     figures.push(figure("and the settings were closed", closed));
 
-    // The chat is kept warm for ten minutes; then only the prompt is.
-    until_within(LET_GO, "the chat is let go", async || {
+    // A hidden chat is kept for ten minutes; after that only the prompt is kept.
+    until_within(CHAT_DESTROYED, "the chat window is destroyed", async || {
         let now = total(&desktop, app)?;
         let seen = Failure::Wrong(format!("{now} bytes"));
         (now < closed - closed / 8).then_some(Some(())).ok_or(seen)
@@ -89,7 +89,7 @@ async fn hide(desktop: &Desktop) -> Outcome {
     .await
 }
 
-/// The app's windows that are on the screen.
+/// Returns the app's visible windows.
 fn visible(desktop: &Desktop) -> Outcome<String> {
     desktop.output(
         "xdotool",
@@ -97,7 +97,7 @@ fn visible(desktop: &Desktop) -> Outcome<String> {
     )
 }
 
-/// The memory, once it has changed by less than a hundredth for three seconds.
+/// Returns the memory once it has changed by less than one percent for three seconds.
 async fn settled(desktop: &Desktop, app: i32) -> Outcome<u64> {
     let (mut kept, mut since) = (0_u64, Instant::now());
     until_within(

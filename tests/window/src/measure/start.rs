@@ -1,4 +1,4 @@
-//! From the start of the process until its icon is in the tray.
+//! Measures the time from the start of the process until its icon is in the tray.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-/** A calm machine with two models, for the fake app to start from. */
+/** The initial state of the fake app: a machine without limits and two models. */
 import type {
   AboutView, FitView, LoadedView, ModelSettings, ModelView, Settings, StatusView,
 } from "../bindings";
@@ -28,7 +28,7 @@ export function modelSettings(): ModelSettings {
 
 export function models(): ModelView[] {
   const facts = {
-    architecture: "qwen3", n_parameters: 4.02e9, quantisation: "4-bit", formats: ["mlx"],
+    architecture: "qwen3", n_parameters: 4.02e9, quantization: "4-bit", formats: ["mlx"],
     size_bytes: 2.3 * GB, max_context_length: 40_960, has_chat_template: true,
   };
   const common = {
@@ -41,14 +41,14 @@ export function models(): ModelView[] {
       sampling: { temperature: 0.6, top_p: 0.95, top_k: 20, min_p: 0, repetition_penalty: null } },
     { ...common, id: "/models/Mistral-Small-24B-Q4_K_M.gguf", name: "Mistral Small 24B",
       origin: { origin: "elsewhere", app: "LM Studio" }, size_bytes: 13.3 * GB,
-      facts: { ...facts, architecture: "llama", n_parameters: 23.6e9, quantisation: "Q4_K",
+      facts: { ...facts, architecture: "llama", n_parameters: 23.6e9, quantization: "Q4_K",
         formats: ["gguf"], size_bytes: 13.3 * GB, max_context_length: 32_768 } },
     { ...common, id: "/models/old-model", name: "old-model", origin: { origin: "added" },
       is_added: true, size_bytes: 4.1 * GB, facts: null,
       problem: "config.json: the architecture \"rwkv\" is not known" },
     { ...common, id: "starter", name: "Starter", origin: { origin: "starter" }, is_starter: true,
       entry: "starter", size_bytes: 71 * MB,
-      facts: { ...facts, architecture: "qwen3", n_parameters: 62e6, quantisation: "4-bit",
+      facts: { ...facts, architecture: "qwen3", n_parameters: 62e6, quantization: "4-bit",
         formats: ["mlx", "gguf"], size_bytes: 71 * MB, max_context_length: 2048 } },
   ];
 }
@@ -70,16 +70,16 @@ export function fit(model: ModelView, chosen: ModelSettings): FitView {
   return {
     weight_bytes, kv_cache_bytes, headroom_bytes, draft_bytes: 0, prefix_bytes: 0, budget_bytes,
     taken_bytes: 0, context_length, context_that_fits, fits, is_measured: false,
-    verdict: fits ? { verdict: "fits" }
-      : context_that_fits ? { verdict: "context", tokens: context_that_fits }
-      : { verdict: "too_large", need_bytes, room_bytes: budget_bytes },
+    summary: fits ? { fit: "fits" }
+      : context_that_fits ? { fit: "context", tokens: context_that_fits }
+      : { fit: "too_large", need_bytes, room_bytes: budget_bytes },
     speed: fits ? { low: 21, high: 30, is_measured: false } : null,
   };
 }
 
 export function loaded(): LoadedView {
   return {
-    name: "Qwen3 4B · 4-bit", load_fraction: null, is_ready: true, is_leaving: false,
+    name: "Qwen3 4B · 4-bit", load_fraction: null, is_ready: true, is_unloading: false,
     memory_bytes: 2.8 * GB, engine: "mlx", context_length: 8192, unloads_in_seconds: 540,
   };
 }
@@ -87,22 +87,22 @@ export function loaded(): LoadedView {
 export function status(): StatusView {
   return {
     activity: "idle", model: loaded(), budget_bytes: 10.5 * GB, in_use_bytes: 2.8 * GB, held: null,
-    is_paused: false, restraints: [], repaint_ms: 16, offer_smaller_model: false,
+    is_paused: false, limits: [], repaint_ms: 16, offer_smaller_model: false,
     machine: {
       memory: "normal", heat: "nominal", is_low_power: false, is_on_battery: false,
       is_thrashing: false,
     },
-    last_unload: null, n_waiting: 0, is_guest: false,
+    last_unload: null, n_queued: 0, is_client: false,
   };
 }
 
 export function about(): AboutView {
   return {
     version: "0.1.0",
-    parts: [
-      { name: "MLX", version: "0.29.2", licence: "MIT" },
-      { name: "llama.cpp", version: "b6500", licence: "MIT" },
-      { name: "Tauri", version: "2.12.5", licence: "MIT OR Apache-2.0" },
+    dependencies: [
+      { name: "MLX", version: "0.29.2", license: "MIT" },
+      { name: "llama.cpp", version: "b6500", license: "MIT" },
+      { name: "Tauri", version: "2.12.5", license: "MIT OR Apache-2.0" },
     ],
     data_folder: "~/Library/Application Support/Transom",
     system: "macOS 26.1", chip: "Apple M4", memory_bytes: 16 * GB, missing: [],

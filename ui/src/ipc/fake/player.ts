@@ -1,22 +1,22 @@
 /**
- * One growing answer of the fake app. It is played by time, or step by step by a test: `stage`,
- * `write` and `end` do what the app would tell.
+ * One growing response of the fake app. It plays by time, or a test controls it: `stage`, `write`
+ * and `end` send the same updates as the app.
  */
 import type {
   AnswerStats, EndingView, MessageView, Section, Stage, Update,
 } from "../bindings";
 import { blocks, source, type Piece } from "./text";
 
-/** What an answer shall do. */
+/** What a response does. */
 export interface Script {
   reasoning?: string;
   answer: Piece[];
-  /** Stages that come first. */
+  /** Stages at the start. */
   stages?: Stage[];
-  /** Words a second; 0: nothing happens by itself. */
+  /** Words per second; 0: nothing happens by itself. */
   rate: number;
-  /** Words that are there at once. */
-  begun?: number;
+  /** Words that exist at once. */
+  initialWords?: number;
   /** Never ends by itself. */
   stays?: boolean;
   ending?: EndingView;
@@ -29,8 +29,8 @@ export class Player {
   private words: { section: Section; piece: number; text: string }[] = [];
   private at = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
-  /** What is said so far of the piece that grows. */
-  private open = { section: "answer" as Section, piece: -1, said: "" };
+  /** The text of the current piece so far. */
+  private open = { section: "answer" as Section, piece: -1, text: "" };
   private now: Stage;
   private started = 0;
   private whole: { reasoning: Piece[]; answer: Piece[] };
@@ -45,9 +45,9 @@ export class Player {
       });
     }
     this.now = script.stages?.[0] ?? { stage: "writing", tokens_per_second: null };
-    if (script.begun) {
+    if (script.initialWords) {
       this.now = { stage: "writing", tokens_per_second: 42 };
-      this.write(script.begun);
+      this.write(script.initialWords);
     }
   }
 
@@ -62,7 +62,7 @@ export class Player {
     return () => this.listeners.delete(listener);
   }
 
-  /** Plays it by time, at most 60 updates a second. */
+  /** Plays by time, at most 60 updates per second. */
   play(): void {
     if (this.script.rate <= 0) return;
     const later = [...(this.script.stages ?? []).slice(1)];
@@ -78,38 +78,38 @@ export class Player {
     this.timer = setTimeout(next, step);
   }
 
-  /** Words so far. */
+  /** Number of words so far. */
   get written(): number {
     return this.at;
   }
 
   stage(stage: Stage): void {
     this.now = stage;
-    this.tell({ update: "stage", stage });
+    this.emit({ update: "stage", stage });
   }
 
   /** Writes the next `n` words. */
   write(n: number): void {
     for (let left = n; left > 0 && this.at < this.words.length; ) {
       const { section, piece } = this.words[this.at]!;
-      const here = this.words.slice(this.at, this.at + left);
-      const taken = here.filter((word) => word.section === section && word.piece === piece);
-      this.at += taken.length;
-      left -= taken.length;
-      this.grow(section, piece, taken.map((word) => word.text).join(""));
+      const rest = this.words.slice(this.at, this.at + left);
+      const batch = rest.filter((word) => word.section === section && word.piece === piece);
+      this.at += batch.length;
+      left -= batch.length;
+      this.grow(section, piece, batch.map((word) => word.text).join(""));
     }
   }
 
   private grow(section: Section, piece: number, fresh: string): void {
     const one = this.whole[section][piece]!;
-    const isBegun = this.open.section === section && this.open.piece === piece;
-    const said = (isBegun ? this.open.said : "") + fresh;
-    this.open = { section, piece, said };
-    const [block] = blocks(["words" in one ? { words: said } : one]);
+    const isStarted = this.open.section === section && this.open.piece === piece;
+    const text = (isStarted ? this.open.text : "") + fresh;
+    this.open = { section, piece, text };
+    const [block] = blocks(["words" in one ? { words: text } : one]);
     const all = section === "answer" ? this.message.blocks : this.message.reasoning;
     all[piece] = block!;
     this.now = { stage: "writing", tokens_per_second: 42 };
-    this.tell({
+    this.emit({
       update: "text", section, tokens_per_second: 42,
       change: { n_blocks: all.length, blocks: [[piece, block!]] },
     });
@@ -122,7 +122,7 @@ export class Player {
     this.message.text = source(this.whole.answer.slice(0, n));
     this.message.ending = ending;
     this.message.stats = n ? this.stats() : null;
-    this.tell({
+    this.emit({
       update: "ended", text: this.message.text, ending, stats: this.message.stats,
     });
     this.listeners.clear();
@@ -137,7 +137,7 @@ export class Player {
     };
   }
 
-  private tell(update: Update): void {
+  private emit(update: Update): void {
     for (const listener of [...this.listeners]) listener(update);
   }
 }

@@ -1,10 +1,10 @@
 /**
- * Answers of the fake app: pieces of text that grow word by word, and blocks that come whole. The
- * Markdown here is of the simplest, for the real one is made in Rust.
+ * Responses of the fake app: paragraphs that grow word by word, and blocks that appear as a whole.
+ * It supports only simple Markdown; the real renderer is in Rust.
  */
 import type { Block } from "../bindings";
 
-/** A paragraph grows; a block is there at once. */
+/** A paragraph grows; a block appears as a whole. */
 export type Piece = { words: string } | { html: string; source: string };
 
 export function escape(text: string): string {
@@ -19,7 +19,7 @@ export function inline(text: string): string {
     .replace(/\[(.+?)\]\((.+?)\)/g, '<a href="$2">$1</a>');
 }
 
-/** The pieces of a text: paragraphs part at empty lines. */
+/** Splits a text into paragraphs at empty lines. */
 export function pieces(text: string): Piece[] {
   return text
     .split(/\n{2,}/)

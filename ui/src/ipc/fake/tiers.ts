@@ -1,4 +1,4 @@
-/** What the fake app recommends for computers of every size; the one with 16 GB is this one. */
+/** The recommendations of the fake app by memory size. This computer has 16 GB. */
 import type { PickView, TierView } from "../bindings";
 import { GB } from "./defaults";
 
@@ -14,7 +14,7 @@ function tier(
 ): TierView {
   const [main, second] = pair;
   return {
-    memory_bytes: gigabytes * GB, room_bytes: room * GB, is_here: false, chat, code,
+    memory_bytes: gigabytes * GB, room_bytes: room * GB, is_this_computer: false, chat, code,
     small: pick("llama-3.2-1b", "Llama 3.2 1B", 1.2, 47 + room, 106 + 3 * room),
     pair: main && second
       ? { kind: "draft", main, second, need_bytes: main.need_bytes + second.need_bytes } : null,
@@ -34,7 +34,7 @@ export function tiers(): TierView[] {
     tier(16, 10.5, pick("qwen3-8b", "Qwen3 8B", 6.2, 13, 20),
       pick("qwen2.5-coder-7b", "Qwen2.5 Coder 7B", 5.7, 14, 21),
       [pick("qwen3-8b", "Qwen3 8B", 6.2, 13, 20), draft(60, 92)],
-      { is_here: true, small: pick("gemma-3-4b", "Gemma 3 4B", 4, 23, 35) }),
+      { is_this_computer: true, small: pick("gemma-3-4b", "Gemma 3 4B", 4, 23, 35) }),
     tier(24, 15.5, pick("mistral-small-3.2-24b", "Mistral Small 3.2 24B", 14.1, 4.2, 17),
       pick("devstral-small-2-24b", "Devstral Small 2 24B", 14.1, 4.2, 17),
       [pick("qwen3-14b", "Qwen3 14B", 9.4, 6.5, 27), draft(64, 272)]),

@@ -1,16 +1,16 @@
-/** Conversations of the fake app: a tree of messages, of which one path is shown. */
+/** Conversations of the fake app: a tree of messages with one visible path. */
 import type {
   Conversation, ConversationId, MessageHead, MessageId, MessageView, Speaker,
 } from "../bindings";
 
-export interface Kept {
+export interface StoredMessage {
   view: MessageView;
   parent: MessageId | null;
 }
 
 export class Tree {
   conversations = new Map<ConversationId, Conversation>();
-  messages = new Map<MessageId, Kept>();
+  messages = new Map<MessageId, StoredMessage>();
   private leaves = new Map<ConversationId, MessageId>();
   private last = 0;
 
@@ -64,7 +64,7 @@ export class Tree {
   path(conversation: ConversationId): MessageHead[] {
     const heads: MessageHead[] = [];
     for (let id = this.leaf(conversation); id !== null; ) {
-      const kept: Kept = this.messages.get(id)!;
+      const kept: StoredMessage = this.messages.get(id)!;
       const { speaker, text } = kept.view;
       heads.push({ id, speaker, n_chars: text.length });
       id = kept.parent;

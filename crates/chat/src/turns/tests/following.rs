@@ -1,4 +1,4 @@
-//! Windows: several, late, slow, and no more often than the machine allows.
+//! Followers: several, late, slow, and no more often than the machine allows.
 
 use transom_signals::ThermalState;
 
@@ -8,26 +8,26 @@ const TEXT: &str = "# Title\n\nSome *words* here, and a [link](https://example.o
                     - one\n- two\n\n```rust\nfn main() {}\n```\n\nThe end. ";
 
 #[tokio::test(start_paused = true)]
-async fn two_windows_are_told_the_same() {
-    let world = World::new(saying(&TEXT.repeat(20), Duration::from_millis(7)));
-    let begun = world.ask("Hello").await;
-    let mut first = world.turns.follow(begun.answer);
-    let mut second = world.turns.follow(begun.answer);
+async fn two_windows_receive_the_same_text() {
+    let setup = TestSetup::new(script_of(&TEXT.repeat(20), Duration::from_millis(7)));
+    let started = setup.ask("Hello").await;
+    let mut first = setup.turns.follow(started.answer);
+    let mut second = setup.turns.follow(started.answer);
     let (first, second) = tokio::join!(Page::read(&mut first), Page::read(&mut second));
     assert!(first.n_texts > 10);
     assert_eq!(first.blocks, second.blocks);
     assert_eq!(first.blocks, crate::markdown::render(&first.text));
-    assert_eq!(world.message(begun.answer).text, first.text);
+    assert_eq!(setup.message(started.answer).text, first.text);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_window_that_joins_in_mid_answer_ends_with_the_same() {
-    let world = World::new(saying(&TEXT.repeat(20), Duration::from_millis(7)));
-    let begun = world.ask("Hello").await;
-    let mut early = world.turns.follow(begun.answer);
+async fn a_window_that_joins_late_ends_with_the_same_text() {
+    let setup = TestSetup::new(script_of(&TEXT.repeat(20), Duration::from_millis(7)));
+    let started = setup.ask("Hello").await;
+    let mut early = setup.turns.follow(started.answer);
     let mut page = Page::default();
     page.read_until(&mut early, |page| page.n_texts > 20).await;
-    let mut late = world.turns.follow(begun.answer);
+    let mut late = setup.turns.follow(started.answer);
     let late = async { Page::read(&mut late).await };
     let (late, ()) = tokio::join!(late, page.read_on(&mut early));
     let begun_with = late.snapshot.as_ref().unwrap();
@@ -37,21 +37,21 @@ async fn a_window_that_joins_in_mid_answer_ends_with_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_window_that_reads_nothing_holds_nothing_up() {
-    let world = World::new(saying(&TEXT.repeat(50), Duration::from_millis(2)));
-    let begun = world.ask("Hello").await;
-    let mut asleep = world.turns.follow(begun.answer);
-    let began = Instant::now();
-    let awake = finish(&world, begun.answer).await;
-    let took = began.elapsed();
+async fn a_window_that_reads_nothing_delays_nothing() {
+    let setup = TestSetup::new(script_of(&TEXT.repeat(50), Duration::from_millis(2)));
+    let started = setup.ask("Hello").await;
+    let mut asleep = setup.turns.follow(started.answer);
+    let started_at = Instant::now();
+    let awake = finish(&setup, started.answer).await;
+    let took = started_at.elapsed();
     let n_tokens = TEXT.repeat(50).split_inclusive(' ').count() as u32;
     let at_most = Duration::from_millis(2) * n_tokens + Duration::from_secs(1);
     assert!(took < at_most, "{took:?}");
-    // What waits for it is one snapshot and the end.
+    // One snapshot and the end are waiting.
     let mut page = Page::default();
     let mut n_updates = 0;
     while let Some(update) = next(&mut asleep).await {
-        page.take(update);
+        page.apply_update(update);
         n_updates += 1;
     }
     assert_eq!(n_updates, 2);
@@ -59,21 +59,21 @@ async fn a_window_that_reads_nothing_holds_nothing_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn windows_come_and_go_and_the_answer_goes_on() {
-    let world = World::new(saying(&"word ".repeat(200), Duration::from_millis(20)));
-    let begun = world.ask("Hello").await;
+async fn a_response_continues_when_windows_come_and_go() {
+    let setup = TestSetup::new(script_of(&"word ".repeat(200), Duration::from_millis(20)));
+    let started = setup.ask("Hello").await;
     for n in 1..4 {
-        let mut updates = world.turns.follow(begun.answer);
+        let mut updates = setup.turns.follow(started.answer);
         let mut page = Page::default();
         page.read_until(&mut updates, |page| page.n_texts >= n)
             .await;
     }
     pass(Duration::from_secs(1)).await;
-    let page = finish(&world, begun.answer).await;
+    let page = finish(&setup, started.answer).await;
     assert_eq!(page.text, "word ".repeat(200));
 }
 
-/// Times between the texts that a window is told in `time` from now.
+/// Returns the times between text updates during `time`.
 async fn gaps(updates: &mut Updates, time: Duration) -> Vec<Duration> {
     let until = Instant::now() + time;
     let mut at = Vec::new();
@@ -86,13 +86,13 @@ async fn gaps(updates: &mut Updates, time: Duration) -> Vec<Duration> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn text_is_told_no_more_often_than_the_governor_allows() {
-    let world = World::new(WorkerScript {
+async fn text_updates_respect_the_repaint_interval() {
+    let setup = TestSetup::new(WorkerScript {
         token_interval: Duration::from_millis(5),
         ..endless()
     });
-    let begun = world.ask("Hello").await;
-    let mut updates = world.turns.follow(begun.answer);
+    let started = setup.ask("Hello").await;
+    let mut updates = setup.turns.follow(started.answer);
     Page::default().read_until(&mut updates, is_writing).await;
     let frame = Duration::from_millis(16);
     let cool = gaps(&mut updates, Duration::from_secs(1)).await;
@@ -103,8 +103,8 @@ async fn text_is_told_no_more_often_than_the_governor_allows() {
         is_low_power: true,
         ..SystemSignals::default()
     };
-    set(&world, saving).await;
-    // One may be under way.
+    set(&setup, saving).await;
+    // One update may be under way.
     next(&mut updates).await;
     let saving = gaps(&mut updates, Duration::from_secs(2)).await;
     assert!(
@@ -115,16 +115,16 @@ async fn text_is_told_no_more_often_than_the_governor_allows() {
     let least = Duration::from_millis(100);
     assert!(saving.iter().all(|gap| *gap >= least), "{saving:?}");
 
-    // It eases after a quiet spell of five seconds; then updates come faster again.
-    set(&world, SystemSignals::default()).await;
+    // The limit ends after five quiet seconds. Then updates are faster again.
+    set(&setup, SystemSignals::default()).await;
     gaps(&mut updates, Duration::from_secs(6)).await;
     let cool = gaps(&mut updates, Duration::from_secs(1)).await;
     assert!(cool.len() > 40, "{} updates", cool.len());
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_words_are_told_at_once() {
-    let world = World::new(WorkerScript {
+async fn the_first_text_is_sent_at_once() {
+    let setup = TestSetup::new(WorkerScript {
         token_interval: Duration::from_secs(1),
         ..endless()
     });
@@ -132,9 +132,9 @@ async fn the_first_words_are_told_at_once() {
         thermal: ThermalState::Serious,
         ..SystemSignals::default()
     };
-    set(&world, hot).await;
-    let begun = world.ask("Hello").await;
-    let mut updates = world.turns.follow(begun.answer);
+    set(&setup, hot).await;
+    let started = setup.ask("Hello").await;
+    let mut updates = setup.turns.follow(started.answer);
     let mut page = Page::default();
     let reads = |page: &Page| matches!(page.stages.last(), Some(Stage::Prefill { .. }));
     page.read_until(&mut updates, reads).await;
@@ -142,7 +142,7 @@ async fn the_first_words_are_told_at_once() {
     page.read_until(&mut updates, is_writing).await;
     let waited = reading_since.elapsed();
     assert!(waited <= Duration::from_millis(1005), "{waited:?}");
-    // A word each second is told when it comes.
+    // One word per second is published as it arrives.
     let gaps = gaps(&mut updates, Duration::from_secs(5)).await;
     let second = Duration::from_secs(1);
     assert!(
@@ -152,29 +152,29 @@ async fn the_first_words_are_told_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_answer_has_no_news() {
-    let world = World::new(WorkerScript::default());
-    assert_eq!(next(&mut world.turns.follow(MessageId(99))).await, None);
+async fn an_unknown_response_has_no_updates() {
+    let setup = TestSetup::new(WorkerScript::default());
+    assert_eq!(next(&mut setup.turns.follow(MessageId(99))).await, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_are_drawn_in_the_order_that_was_asked_for() {
-    let world = World::new(WorkerScript::default());
-    let begun = world.ask("Is it *Paris*?").await;
-    finish(&world, begun.answer).await;
-    let question = begun.question.unwrap();
-    let ids = [begun.answer, MessageId(99), question];
-    let views = world.turns.messages(&ids).await.unwrap();
+async fn messages_are_returned_in_the_requested_order() {
+    let setup = TestSetup::new(WorkerScript::default());
+    let started = setup.ask("Is it *Paris*?").await;
+    finish(&setup, started.answer).await;
+    let question = started.question.unwrap();
+    let ids = [started.answer, MessageId(99), question];
+    let views = setup.turns.messages(&ids).await.unwrap();
     let drawn: Vec<_> = views.iter().map(|view| view.id).collect();
-    assert_eq!(drawn, [begun.answer, question]);
+    assert_eq!(drawn, [started.answer, question]);
     assert!(views[1].blocks[0].html.contains("<em>Paris</em>"));
-    // Drawn from what is kept, with siblings as they are now.
-    world
+    // Uses the cached blocks, with the current siblings.
+    setup
         .turns
-        .regenerate(begun.answer, asking())
+        .regenerate(started.answer, options())
         .await
         .unwrap();
-    let again = world.turns.messages(&ids).await.unwrap();
+    let again = setup.turns.messages(&ids).await.unwrap();
     assert_eq!(again[0].blocks, views[0].blocks);
     assert_eq!(again[0].siblings.len(), 2);
 }

@@ -1,0 +1,358 @@
+//! The task of one response: sends the request, stores the text and publishes it to followers.
+//!
+//! The task belongs to no window. [`AnswerTask::process_events`] waits for everything that can wake
+//! it: events of the model, a stop, a finished write, and two deadlines.
+//!
+//! Rule: there is no deadline while no text arrives, so a waiting response wakes nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+use transom_engine::{FinishReason, ModelInfo, Section, Stats, TokenEvent};
+use transom_store::{ConversationId, Message, MessageId};
+use transom_supervisor::{
+    Response, ResponseEvent, ModelRequest, RequestError, Handle, Outcome, Status, WhenBlocked, Work,
+};
+
+use super::answer_writer::{AnswerWriter, SaveResult};
+use super::live_answer::LiveAnswer;
+use super::speed::Speed;
+use super::{EventListener, TurnEvent, TurnOptions};
+use crate::ending;
+use crate::markdown::RenderInterval;
+use crate::request::request;
+use crate::update::{AnswerStats, EndingView, Stage};
+
+/// How long to wait for a new supervisor after the previous one quit.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The shared state of a response that is being written.
+pub(super) struct RunningAnswer {
+    pub(super) id: MessageId,
+    pub(super) conversation: ConversationId,
+    pub(super) live: Arc<LiveAnswer>,
+    /// Stops the response at the user's request.
+    pub(super) stop: Notify,
+}
+
+/// See the top of this file.
+pub(super) struct AnswerTask {
+    entry: Arc<RunningAnswer>,
+    options: TurnOptions,
+    handles: watch::Receiver<Handle>,
+    writer: AnswerWriter,
+    speed: Speed,
+    listener: EventListener,
+    schedule: PublishSchedule,
+    started_at: Instant,
+    time_to_first_text: Option<Duration>,
+    dropped_messages: usize,
+    is_stopping: bool,
+}
+
+/// Decides when the live state may be published next.
+struct PublishSchedule {
+    status: watch::Receiver<Arc<Status>>,
+    render_interval: RenderInterval,
+    last: Option<Instant>,
+    due: Option<Instant>,
+}
+
+/// What woke the task.
+enum Wakeup {
+    Stop,
+    WriteFinished(SaveResult),
+    Event(Option<ResponseEvent>),
+    Due,
+}
+
+impl AnswerTask {
+    pub(super) fn new(
+        entry: Arc<RunningAnswer>,
+        options: TurnOptions,
+        mut handles: watch::Receiver<Handle>,
+        writer: AnswerWriter,
+        listener: EventListener,
+    ) -> Self {
+        let status = handles.borrow_and_update().status();
+        Self {
+            entry,
+            options,
+            handles,
+            writer,
+            speed: Speed::default(),
+            listener,
+            schedule: PublishSchedule {
+                status,
+                render_interval: RenderInterval::default(),
+                last: None,
+                due: None,
+            },
+            started_at: Instant::now(),
+            time_to_first_text: None,
+            dropped_messages: 0,
+            is_stopping: false,
+        }
+    }
+
+    /// Requests a response to the last message of `path`. Returns how it ended; this end is not yet
+    /// published or stored.
+    pub(super) async fn write(&mut self, path: &[Message]) -> (EndingView, Option<AnswerStats>) {
+        let mut outcome = self.ask(path).await;
+        if self.should_retry(&outcome) && self.wait_for_new_handle().await {
+            outcome = self.ask(path).await;
+        }
+        match outcome {
+            Outcome::Finished { reason, stats } => {
+                let (first, dropped) = (self.time_to_first_text, self.dropped_messages);
+                let stats = ending::stats(&stats, first, dropped);
+                (ending::finished(reason), stats)
+            }
+            Outcome::Failed { error } => (ending::failed(&error), None),
+            // Only a load ends this way, and `ask` continues from there.
+            Outcome::Loaded { .. } => (EndingView::Canceled, None),
+        }
+    }
+
+    /// Stores the end, then publishes it, so followers that hear of it find it on disk. If the disk
+    /// refuses, the end is published anyway and [`AnswerTask::retry_finish`] continues to save it.
+    /// Returns true if everything is saved.
+    pub(super) async fn end(&mut self, ending: &EndingView, stats: Option<AnswerStats>) -> bool {
+        let saved = self.finish(ending, stats).await;
+        self.entry.live.state().end(ending.clone(), stats);
+        self.entry.live.publish();
+        saved
+    }
+
+    /// Retries saving the end until it succeeds.
+    pub(super) async fn retry_finish(&mut self, ending: &EndingView, stats: Option<AnswerStats>) {
+        loop {
+            sleep_until(self.writer.retry_at(Instant::now())).await;
+            if self.finish(ending, stats).await {
+                return;
+            }
+        }
+    }
+
+    async fn finish(&mut self, ending: &EndingView, stats: Option<AnswerStats>) -> bool {
+        let stats = stats.as_ref().map(ending::stats_to_store);
+        let saved = self.writer.finish(ending::to_store(ending), stats).await;
+        let is_done = !matches!(saved, SaveResult::Failed { .. });
+        self.on_write_finished(saved);
+        is_done
+    }
+
+    /// Loads the model, because its recommended settings are known only then, and requests the
+    /// response. The supervisor reloads a model that is unloaded in between.
+    async fn ask(&mut self, path: &[Message]) -> Outcome {
+        let handle = self.handles.borrow_and_update().clone();
+        self.schedule.status = handle.status();
+        let info = match self
+            .process_events(handle.submit(self.supervisor_request(Work::Load)))
+            .await
+        {
+            Outcome::Loaded { info } => info,
+            outcome @ (Outcome::Finished { .. } | Outcome::Failed { .. }) => return outcome,
+        };
+        if self.is_stopping {
+            let (reason, stats) = (FinishReason::Canceled, Stats::default());
+            return Outcome::Finished { reason, stats };
+        }
+        let work = self.generate(path, &info);
+        self.process_events(handle.submit(self.supervisor_request(work)))
+            .await
+    }
+
+    fn generate(&self, path: &[Message], info: &ModelInfo) -> Work {
+        Work::Generate(Box::new(request(path, &self.options.settings, info)))
+    }
+
+    fn supervisor_request(&self, work: Work) -> ModelRequest {
+        ModelRequest {
+            model: self.options.model.clone(),
+            work,
+            over_budget: self.options.over_budget,
+            when_blocked: WhenBlocked::Wait,
+        }
+    }
+
+    /// Returns true if the supervisor quit before any text arrived, so another one can be tried.
+    fn should_retry(&self, outcome: &Outcome) -> bool {
+        let is_gone = matches!(
+            outcome,
+            Outcome::Failed {
+                error: RequestError::InstanceGone { .. } | RequestError::Quitting
+            }
+        );
+        is_gone && !self.is_stopping && !self.entry.live.state().has_text()
+    }
+
+    /// Waits until a different supervisor is available.
+    async fn wait_for_new_handle(&mut self) -> bool {
+        self.show(Stage::Waiting { position: 0 });
+        tokio::select! {
+            changed = timeout(RECONNECT_TIMEOUT, self.handles.changed()) => {
+                matches!(changed, Ok(Ok(())))
+            }
+            () = self.entry.stop.notified() => {
+                self.is_stopping = true;
+                false
+            }
+        }
+    }
+
+    /// Processes the events of one request to its end.
+    async fn process_events(&mut self, mut answer: Response) -> Outcome {
+        let canceller = answer.cancel_handle();
+        loop {
+            let due = self.schedule.due.into_iter().chain(self.writer.due()).min();
+            let next = tokio::select! {
+                biased;
+                () = self.entry.stop.notified() => Wakeup::Stop,
+                saved = self.writer.write_finished() => Wakeup::WriteFinished(saved),
+                event = answer.next() => Wakeup::Event(event),
+                () = sleep_until(due.unwrap_or(self.started_at)), if due.is_some() => Wakeup::Due,
+            };
+            match next {
+                Wakeup::Stop => self.is_stopping = true,
+                Wakeup::WriteFinished(saved) => self.on_write_finished(saved),
+                Wakeup::Event(Some(ResponseEvent::Ended { outcome })) => return outcome,
+                Wakeup::Event(Some(event)) => self.on_event(event),
+                Wakeup::Event(None) => return instance_gone(),
+                Wakeup::Due => {}
+            }
+            if self.is_stopping {
+                canceller.cancel();
+            }
+            self.publish_and_save();
+        }
+    }
+
+    fn on_event(&mut self, event: ResponseEvent) {
+        match event {
+            ResponseEvent::Queued { position, .. } => self.show(Stage::Waiting {
+                position: u32::try_from(position).unwrap_or(u32::MAX),
+            }),
+            ResponseEvent::Loading { progress } => self.show(Stage::Loading {
+                fraction: progress.map(|progress| {
+                    let total = progress.total_bytes.max(1);
+                    (progress.done_bytes as f64 / total as f64).min(1.0) as f32
+                }),
+            }),
+            ResponseEvent::Token { event } => self.on_token(event),
+            // Handled by `process_events`.
+            ResponseEvent::Ended { .. } => {}
+        }
+    }
+
+    fn on_token(&mut self, event: TokenEvent) {
+        match event {
+            TokenEvent::Started {
+                dropped_messages, ..
+            } => self.dropped_messages = dropped_messages,
+            TokenEvent::Prefill { done, total } => self.show(Stage::Prefill {
+                done: u32::try_from(done).unwrap_or(u32::MAX),
+                total: u32::try_from(total).unwrap_or(u32::MAX),
+            }),
+            TokenEvent::Text {
+                section,
+                text,
+                generated_tokens,
+            } => self.on_text(section, &text, generated_tokens),
+            // The outcome contains it.
+            TokenEvent::Finished { .. } => {}
+        }
+    }
+
+    fn on_text(&mut self, section: Section, text: &str, n_tokens: usize) {
+        let now = Instant::now();
+        let started_at = self.started_at;
+        self.time_to_first_text
+            .get_or_insert_with(|| now.duration_since(started_at));
+        self.writer.push(section, text, now);
+        let tokens_per_second = self.speed.at(now, n_tokens);
+        let mut state = self.entry.live.state();
+        state.push(section, text);
+        state.set_stage(Stage::Writing { tokens_per_second });
+        drop(state);
+        self.schedule.request(now);
+    }
+
+    /// Sets the stage. A different kind of stage is published at once, progress with the next
+    /// repaint.
+    fn show(&mut self, stage: Stage) {
+        let is_different = self.entry.live.state().set_stage(stage);
+        if is_different {
+            self.schedule.last = None;
+        }
+        self.schedule.request(Instant::now());
+    }
+
+    fn publish_and_save(&mut self) {
+        let now = Instant::now();
+        if self.schedule.is_due(now) {
+            self.entry.live.publish();
+            self.schedule.render_interval.record(now.elapsed());
+        }
+        self.writer.start_write(now);
+    }
+
+    fn on_write_finished(&mut self, saved: SaveResult) {
+        let answer = self.entry.id;
+        match saved {
+            SaveResult::Saved {
+                after_failure: true,
+            } => (self.listener)(TurnEvent::SaveRecovered { answer }),
+            SaveResult::Failed {
+                reason,
+                is_first: true,
+            } => {
+                tracing::error!(%reason, "a response cannot be saved; retrying");
+                (self.listener)(TurnEvent::SaveFailed { answer, reason });
+            }
+            SaveResult::Saved { .. } | SaveResult::Failed { .. } => {}
+            // The message was deleted, so nobody can read it anymore.
+            SaveResult::Deleted => self.is_stopping = true,
+        }
+    }
+}
+
+impl PublishSchedule {
+    /// Requests a publish: now if the last one is long enough ago, otherwise when it will be.
+    fn request(&mut self, now: Instant) {
+        let next = self.last.map(|last| last + self.interval());
+        self.due
+            .get_or_insert(next.map_or(now, |next| next.max(now)));
+    }
+
+    /// Returns true if it is time to publish. The interval may have grown since the request.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let Some(due) = self.due else {
+            return false;
+        };
+        let next = self.last.map_or(due, |last| last + self.interval());
+        if next > now {
+            self.due = Some(next);
+            return false;
+        }
+        self.last = Some(now);
+        self.due = None;
+        true
+    }
+
+    /// Returns the interval that the governor allows, or a longer one if rendering is slow.
+    fn interval(&self) -> Duration {
+        let allowed = self.status.borrow().allowance.repaint_interval;
+        allowed.max(self.render_interval.get())
+    }
+}
+
+fn instance_gone() -> Outcome {
+    Outcome::Failed {
+        error: RequestError::InstanceGone {
+            reason: "it ended before the response did".to_owned(),
+        },
+    }
+}

@@ -1,0 +1,52 @@
+//! One section of a growing response: its source text and its rendered blocks.
+
+use crate::block::{Block, Change};
+use crate::markdown::Document;
+
+/// See the top of this file.
+#[derive(Default)]
+pub(super) struct RenderedSection {
+    source: String,
+    document: Document,
+    /// Bytes of `source` that are rendered.
+    n_rendered: usize,
+    is_finished: bool,
+}
+
+impl RenderedSection {
+    /// Appends to the source without rendering.
+    pub(super) fn push(&mut self, text: &str) {
+        self.source.push_str(text);
+    }
+
+    /// Renders the source if it grew; as a complete text once `is_over` is true.
+    pub(super) fn render(&mut self, is_over: bool) {
+        let is_new = self.n_rendered < self.source.len();
+        if self.is_finished || self.source.is_empty() || !(is_new || is_over) {
+            return;
+        }
+        self.document.update(&self.source, is_over);
+        self.n_rendered = self.source.len();
+        self.is_finished = is_over;
+    }
+
+    /// Returns the whole source text, rendered or not.
+    pub(super) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Returns the rendered blocks.
+    pub(super) fn blocks(&self) -> &[Block] {
+        self.document.blocks()
+    }
+
+    /// Returns the number of renders so far that changed any block.
+    pub(super) fn version(&self) -> u64 {
+        self.document.version()
+    }
+
+    /// Returns the blocks that changed after `version`.
+    pub(super) fn change_since(&self, version: u64) -> Change {
+        self.document.change_since(version)
+    }
+}

@@ -1,0 +1,174 @@
+//! The state that all clones of `Turns` share: running responses, locked conversations and the
+//! render cache.
+//!
+//! Rule: a response is listed here from before its id is known until all of its text is on disk, so
+//! a lookup always finds it here or on disk. No lock is held across an await.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use transom_store::{ConversationId, Message, MessageId, Store, Timestamp};
+use transom_supervisor::Handle;
+
+use super::answer_task::{AnswerTask, RunningAnswer};
+use super::answer_writer::{AnswerStorage, AnswerWriter};
+use super::live_answer::LiveAnswer;
+use super::{EventListener, TurnEvent, TurnOptions};
+use crate::failure::Failure;
+use crate::update::{EndingView, MessageView};
+use crate::view::{RenderCache, Rendered, view};
+
+/// State that all clones of the turns share.
+pub(super) struct Shared {
+    pub(super) handles: watch::Receiver<Handle>,
+    pub(super) store: Store,
+    pub(super) storage: Arc<dyn AnswerStorage>,
+    pub(super) now: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    pub(super) listener: EventListener,
+    pub(super) active: Mutex<ActiveTurns>,
+    /// Notified whenever a response starts, ends or is saved.
+    pub(super) active_changed: watch::Sender<()>,
+    pub(super) render_cache: Mutex<RenderCache>,
+}
+
+/// Running responses and locked conversations.
+#[derive(Default)]
+pub(super) struct ActiveTurns {
+    /// Responses that are being written, and ended ones that are not on disk yet.
+    pub(super) entries: BTreeMap<MessageId, Arc<RunningAnswer>>,
+    /// Conversations with a running turn.
+    pub(super) locked: HashSet<ConversationId>,
+    pub(super) is_closing: bool,
+}
+
+/// Exclusive access to a conversation for one turn, until dropped.
+pub(super) struct ConversationLock {
+    pub(super) shared: Arc<Shared>,
+    pub(super) conversation: ConversationId,
+}
+
+/// Where a response is.
+pub(super) enum AnswerLocation {
+    Running(Arc<LiveAnswer>),
+    Starting,
+    Finished,
+}
+
+/// Runs one response in a nested task, so that even a panic ends it visibly.
+pub(super) async fn run_answer(
+    lock: ConversationLock,
+    entry: Arc<RunningAnswer>,
+    path: Vec<Message>,
+    options: TurnOptions,
+) {
+    let shared = lock.shared.clone();
+    let task = tokio::spawn(write_answer(lock, entry.clone(), path, options));
+    let Err(error) = task.await else {
+        return;
+    };
+    tracing::error!(%error, "the task of a response panicked");
+    shared.active().entries.remove(&entry.id);
+    let reason = "the response failed because of an error in Transom; try again".to_owned();
+    let failure = Failure::Other { reason };
+    entry.live.abort(EndingView::Failed { failure });
+    shared.active_changed.send_replace(());
+    (shared.listener)(TurnEvent::ConversationChanged {
+        id: entry.conversation,
+    });
+}
+
+async fn write_answer(
+    lock: ConversationLock,
+    entry: Arc<RunningAnswer>,
+    mut path: Vec<Message>,
+    options: TurnOptions,
+) {
+    let shared = lock.shared.clone();
+    shared.add_unsaved_text(&mut path);
+    let writer = AnswerWriter::new(shared.storage.clone(), entry.id);
+    let (handles, listener) = (shared.handles.clone(), shared.listener.clone());
+    let mut task = AnswerTask::new(entry.clone(), options, handles, writer, listener);
+    let (ending, stats) = task.write(&path).await;
+    drop(path);
+    let ending = match ending {
+        // The program is quitting; the user did not cancel this response.
+        EndingView::Canceled if shared.active().is_closing => EndingView::Interrupted,
+        ending => ending,
+    };
+    let is_saved = task.end(&ending, stats).await;
+    drop(lock);
+    (shared.listener)(TurnEvent::ConversationChanged {
+        id: entry.conversation,
+    });
+    if !is_saved {
+        task.retry_finish(&ending, stats).await;
+    }
+    shared.active().entries.remove(&entry.id);
+    shared.active_changed.send_replace(());
+}
+
+impl Shared {
+    pub(super) fn active(&self) -> MutexGuard<'_, ActiveTurns> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finds a response: running, about to start, or finished.
+    pub(super) fn locate(&self, answer: MessageId, conversation: ConversationId) -> AnswerLocation {
+        let active = self.active();
+        match active.entries.get(&answer) {
+            Some(entry) => AnswerLocation::Running(entry.live.clone()),
+            None if active.locked.contains(&conversation) => AnswerLocation::Starting,
+            None => AnswerLocation::Finished,
+        }
+    }
+
+    /// Returns a message for display. A running response comes from its live state, which is ahead
+    /// of the disk.
+    pub(super) fn view(&self, message: Message) -> MessageView {
+        let live = self
+            .active()
+            .entries
+            .get(&message.id)
+            .map(|it| it.live.clone());
+        if let Some(live) = live {
+            let written = live.message();
+            return MessageView {
+                siblings: message.siblings,
+                ..written
+            };
+        }
+        let cache = || {
+            self.render_cache
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        let cached = cache().get(message.id);
+        let rendered = cached.unwrap_or_else(|| {
+            let rendered = Arc::new(Rendered::new(&message));
+            cache().put(&message, &rendered);
+            rendered
+        });
+        view(message, &rendered)
+    }
+
+    /// Fills in text of responses in `path` that could not be saved yet.
+    pub(super) fn add_unsaved_text(&self, path: &mut [Message]) {
+        for message in path {
+            let entry = self.active().entries.get(&message.id).cloned();
+            if let Some(entry) = entry {
+                let state = entry.live.state();
+                let (reasoning, text) = state.sources();
+                message.reasoning = reasoning.to_owned();
+                message.text = text.to_owned();
+            }
+        }
+    }
+}
+
+impl Drop for ConversationLock {
+    fn drop(&mut self) {
+        self.shared.active().locked.remove(&self.conversation);
+        self.shared.active_changed.send_replace(());
+    }
+}

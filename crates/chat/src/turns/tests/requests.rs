@@ -1,0 +1,232 @@
+//! Questions, their lock in the conversation, and the prompts that the model gets.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_first_question_creates_a_titled_conversation_with_a_response() {
+    let setup = TestSetup::new(WorkerScript::default());
+    let started = setup
+        .ask("# What is the **capital** of France? Say it.")
+        .await;
+    let question = setup.message(started.question.unwrap());
+    assert_eq!(question.ending, Ending::Stop);
+    assert_eq!(question.parent, None);
+    let answer = setup.message(started.answer);
+    assert_eq!(
+        answer.ending,
+        Ending::Writing,
+        "it is there before it begins"
+    );
+    assert_eq!(answer.parent, started.question);
+    assert_eq!(answer.model.as_deref(), Some("chat"));
+    assert_eq!(setup.turns.running(), [started.answer]);
+
+    let page = finish(&setup, started.answer).await;
+    assert_eq!(page.ending, Some(EndingView::Stop));
+    assert_eq!(page.text, "Paris is the capital.");
+    let answer = setup.message(started.answer);
+    assert_eq!(answer.text, "Paris is the capital.");
+    assert_eq!(answer.ending, Ending::Stop);
+    let conversation = setup.store.conversation(started.conversation).unwrap();
+    assert_eq!(conversation.title, "What is the capital of France?");
+    assert!(setup.turns.running().is_empty());
+    let of_it = TurnEvent::ConversationChanged {
+        id: started.conversation,
+    };
+    assert_eq!(*setup.events.lock().unwrap(), [of_it.clone(), of_it]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stages_come_in_order_and_statistics_are_stored() {
+    let setup = TestSetup::new(WorkerScript::default());
+    let started = setup.ask("Hello").await;
+    let page = finish(&setup, started.answer).await;
+    let stages: Vec<&str> = page
+        .stages
+        .iter()
+        .map(|stage| match stage {
+            Stage::Waiting { .. } => "waiting",
+            Stage::Loading { .. } => "loading",
+            Stage::Prefill { .. } => "prefill",
+            Stage::Writing { .. } => "writing",
+        })
+        .collect();
+    let mut kinds = stages.clone();
+    kinds.dedup();
+    assert_eq!(kinds, ["waiting", "loading", "prefill"], "{stages:?}");
+    let last_load = page.stages.iter().rev().find_map(|stage| match stage {
+        Stage::Loading { fraction } => *fraction,
+        _ => None,
+    });
+    assert_eq!(last_load, Some(1.0));
+    let stats = page.stats.expect("an answer has figures");
+    assert_eq!(stats.generated_tokens, 5);
+    // The load takes 400 ms, the first token 20 ms.
+    let first = stats.time_to_first_token_seconds;
+    assert!((0.42..0.6).contains(&first), "{first}");
+    let engine = stats.engine.expect("the engine measured too");
+    assert!(engine.time_to_first_token.as_secs_f64() < 0.1);
+    let stored = setup.turns.messages(&[started.answer]).await.unwrap();
+    let stats = AnswerStats {
+        engine: None,
+        ..stats
+    };
+    assert_eq!(stored[0].stats, Some(stats));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_continues_with_its_history() {
+    let setup = TestSetup::new(WorkerScript::default());
+    let first = setup.ask("First?").await;
+    finish(&setup, first.answer).await;
+    let second = setup.ask_in(first.conversation, "Second?").await;
+    finish(&setup, second.answer).await;
+    assert_eq!(
+        setup.last_prompt(),
+        [
+            "user: First?",
+            "assistant: Paris is the capital.",
+            "user: Second?"
+        ]
+    );
+    let conversation = setup.store.conversation(first.conversation).unwrap();
+    assert_eq!(conversation.title, "First?", "only the first names it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_regenerated_response_is_a_sibling_of_the_first() {
+    let setup = TestSetup::new(WorkerScript::default());
+    let first = setup.ask("First?").await;
+    finish(&setup, first.answer).await;
+    let second = setup.ask_in(first.conversation, "Second?").await;
+    finish(&setup, second.answer).await;
+
+    let again = setup
+        .turns
+        .regenerate(first.answer, options())
+        .await
+        .unwrap();
+    assert_eq!(again.question, None);
+    finish(&setup, again.answer).await;
+    assert_eq!(setup.last_prompt(), ["user: First?"]);
+    let answer = setup.message(again.answer);
+    assert_eq!(answer.parent, first.question);
+    assert_eq!(answer.siblings, [first.answer, again.answer]);
+    let shown = setup.store.path(first.conversation).unwrap();
+    let shown: Vec<_> = shown.iter().map(|head| head.id).collect();
+    assert_eq!(shown, [first.question.unwrap(), again.answer]);
+
+    // The question itself may be given instead of a response.
+    let again = setup.turns.regenerate(first.question.unwrap(), options());
+    let again = again.await.unwrap();
+    assert_eq!(setup.message(again.answer).siblings.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edited_question_is_a_sibling_with_its_attachment_and_its_own_response() {
+    let setup = TestSetup::new(WorkerScript::default());
+    let turns = &setup.turns;
+    let first = turns.ask(None, "Explain", "let x = 1;", options()).await;
+    let first = first.unwrap();
+    finish(&setup, first.answer).await;
+    let edited = turns.edit(first.question.unwrap(), "Translate", options());
+    let edited = edited.await.unwrap();
+    finish(&setup, edited.answer).await;
+    assert_eq!(
+        setup.last_prompt(),
+        ["user: <text>\nlet x = 1;\n</text>\n\nTranslate"]
+    );
+    let question = setup.message(edited.question.unwrap());
+    assert_eq!(question.attachment, "let x = 1;");
+    assert_eq!(question.siblings.len(), 2);
+    let old = setup.message(first.answer);
+    assert_eq!(old.text, "Paris is the capital.", "the old branch stays");
+
+    let refused = turns.edit(first.answer, "I said so", options()).await;
+    assert!(matches!(refused, Err(Failure::Other { .. })), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_has_one_running_response_and_others_are_queued() {
+    let setup = TestSetup::new(endless());
+    let first = setup.ask("First?").await;
+    let turns = &setup.turns;
+    let same = turns
+        .ask(Some(first.conversation), "And?", "", options())
+        .await;
+    assert_eq!(same, Err(Failure::Busy));
+    let again = turns.regenerate(first.answer, options()).await;
+    assert_eq!(again, Err(Failure::Busy));
+    let path = setup.store.path(first.conversation).unwrap();
+    assert_eq!(path.len(), 2, "a refused question is not stored");
+
+    let mut updates = turns.follow(first.answer);
+    Page::default().read_until(&mut updates, is_writing).await;
+    let second = setup.ask("Second?").await;
+    let mut updates = turns.follow(second.answer);
+    let mut page = Page::default();
+    let waits = |page: &Page| page.stages.contains(&Stage::Waiting { position: 1 });
+    page.read_until(&mut updates, waits).await;
+    assert_eq!(turns.running(), [first.answer, second.answer]);
+    assert_eq!(turns.running_in(second.conversation), Some(second.answer));
+    turns.stop(first.answer);
+    page.read_until(&mut updates, is_writing).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_question_is_refused() {
+    let setup = TestSetup::new(WorkerScript::default());
+    let nothing = setup.turns.ask(None, " \n", "", options()).await;
+    assert!(matches!(nothing, Err(Failure::Other { .. })), "{nothing:?}");
+    assert!(setup.store.conversations(0, 10).unwrap().is_empty());
+    let gone = ConversationId(99);
+    let gone = setup.turns.ask(Some(gone), "Hello?", "", options()).await;
+    assert!(matches!(gone, Err(Failure::Other { .. })), "{gone:?}");
+    let gone = setup.turns.regenerate(MessageId(99), options()).await;
+    assert!(matches!(gone, Err(Failure::Other { .. })), "{gone:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_question_unlocks_its_conversation() {
+    let setup = TestSetup::new(WorkerScript::default());
+    let first = setup.ask("First?").await;
+    finish(&setup, first.answer).await;
+    let refused = setup
+        .turns
+        .edit(first.question.unwrap(), "", options())
+        .await;
+    assert!(refused.is_err());
+    let other = ConversationId(99);
+    assert!(
+        setup
+            .turns
+            .ask(Some(other), "?", "", options())
+            .await
+            .is_err()
+    );
+    assert!(setup.turns.ask(Some(other), "?", "", options()).await != Err(Failure::Busy));
+    setup.ask_in(first.conversation, "Second?").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_speed_is_sent_after_a_second_of_text() {
+    let setup = TestSetup::new(script_of(&"word ".repeat(100), Duration::from_millis(50)));
+    let started = setup.ask("Hello").await;
+    let mut updates = setup.turns.follow(started.answer);
+    let mut speeds_sent = Vec::new();
+    while let Some(update) = next(&mut updates).await {
+        if let Update::Text {
+            tokens_per_second, ..
+        } = update
+        {
+            speeds_sent.push(tokens_per_second);
+        }
+    }
+    assert_eq!(speeds_sent[..15], [None; 15]);
+    let speeds: Vec<f32> = speeds_sent.into_iter().flatten().collect();
+    assert!(speeds.len() > 70, "{}", speeds.len());
+    assert!(
+        speeds.iter().all(|it| (it - 20.0).abs() < 1.0),
+        "{speeds:?}"
+    );
+}

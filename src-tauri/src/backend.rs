@@ -1,0 +1,389 @@
+//! The backend of the app: the store, the supervisor, the chat turns and the model source.
+//!
+//! If something cannot be opened, a substitute keeps the app working: a store in memory, or the
+//! app's own supervisor instead of the shared instance. A notice says so.
+//!
+//! Rule: opening blocks nothing. A command that arrives earlier waits for the backend.
+
+mod migrate_added;
+pub(crate) mod shared_settings;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::watch;
+use transom_chat::{TurnEvent, Turns};
+use transom_engine_host::ProcessWorkers;
+use transom_library::AddedModelsWatcher;
+use transom_library::{Library, ThisMachine};
+use transom_signals::Hardware;
+use transom_store::{Notice, Settings, Store, StoreError, Timestamp};
+use transom_supervisor::{
+    Connection, Handle, Supervisor, Tuning, ModelSelector,
+    instance::{self, InstanceError},
+};
+
+use crate::backups::Backups;
+use crate::model_source::ModelSource;
+use crate::models::{self, Names};
+use crate::wire::AppEvent;
+
+/// Time limits at exit for saving responses and for unloading models.
+const SAVE_TIMEOUT: Duration = Duration::from_secs(3);
+const UNLOAD_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Time limit for everything that is left after the models are unloaded.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// See the top of this file.
+pub(crate) struct Backend {
+    /// Conversations and settings.
+    pub(crate) store: Store,
+    /// Questions and responses.
+    pub(crate) turns: Turns,
+    /// The hardware of this machine.
+    pub(crate) hardware: Hardware,
+    /// The catalog, the hub and the downloads.
+    pub(crate) model_source: ModelSource,
+    link: Arc<SupervisorLink>,
+    settings: Mutex<Settings>,
+    names: Mutex<Names>,
+    _added: AddedModelsWatcher,
+    _backups: Backups,
+}
+
+/// The connection to the supervisor, which may change while the app runs.
+struct SupervisorLink {
+    data_folder: PathBuf,
+    handles: watch::Sender<Handle>,
+    /// The connection that the handle belongs to; `None` while reconnecting or closing.
+    connection: tokio::sync::Mutex<Option<Connection>>,
+    is_client: watch::Sender<bool>,
+}
+
+impl Backend {
+    /// Opens the backend and returns notices for the user. `on_catalog_change` is called when the
+    /// catalog changes, `on_models_change` when another program added or removed a model or when
+    /// display names may have changed.
+    pub(crate) async fn open(
+        data_folder: &Path,
+        on_event: impl Fn(TurnEvent) + Send + Sync + 'static,
+        mut on_catalog_change: impl FnMut() + Send + 'static,
+        on_models_change: impl Fn() + Clone + Send + 'static,
+    ) -> (Self, Vec<AppEvent>) {
+        let mut notices = Vec::new();
+        let store = open_store(data_folder.to_owned(), &mut notices).await;
+        let settings = load_settings(&store, data_folder, &mut notices).await;
+        let model_source = ModelSource::new(data_folder, {
+            let on_models_change = on_models_change.clone();
+            move || {
+                on_catalog_change();
+                on_models_change();
+            }
+        });
+        let hardware = Hardware::detect();
+        // Reads model files while the app connects to the supervisor.
+        let recent = tokio::task::spawn_blocking({
+            let machine = ThisMachine::read(&hardware, data_folder, None);
+            let places = models::places(data_folder, &settings);
+            let library = Library::new(model_source.catalog(), places, machine);
+            let (store, settings) = (store.clone(), settings.clone());
+            move || recent_models(&library, &store, settings)
+        });
+        let tuning = tuning_for(&settings);
+        let (connection, is_client) =
+            connect(data_folder, tuning.clone(), &hardware, &mut notices).await;
+        let handle = connection.handle();
+        // A shared instance gets the settings too: it belongs to the same user.
+        handle.set_tuning(tuning);
+        let link = Arc::new(SupervisorLink {
+            data_folder: data_folder.to_owned(),
+            is_client: watch::Sender::new(is_client),
+            handles: watch::Sender::new(handle),
+            connection: tokio::sync::Mutex::new(Some(connection)),
+        });
+        let turns = Turns::new(link.handles.subscribe(), store.clone(), now, on_event);
+        let (names, settings) = recent.await.unwrap_or((Names::default(), settings));
+        let backend = Self {
+            store: store.clone(),
+            turns,
+            hardware,
+            model_source,
+            link,
+            settings: Mutex::new(settings),
+            names: Mutex::new(names),
+            _added: AddedModelsWatcher::start(data_folder.to_owned(), on_models_change),
+            _backups: Backups::start(store.clone()),
+        };
+        (backend, notices)
+    }
+
+    /// Returns the current handle of the supervisor.
+    pub(crate) fn handle(&self) -> Handle {
+        self.link.handles.borrow().clone()
+    }
+
+    /// Returns the data folder.
+    pub(crate) fn data_folder(&self) -> &Path {
+        &self.link.data_folder
+    }
+
+    /// Returns the library of this user on this machine. Reads files.
+    pub(crate) fn library(&self) -> Library {
+        let (budget_bytes, in_use_bytes) = {
+            let status = self.handle().status();
+            let status = status.borrow();
+            (status.budget_bytes, status.in_use_bytes)
+        };
+        let folder = &self.link.data_folder;
+        let machine = ThisMachine::read(&self.hardware, folder, None);
+        let machine = machine.with_status(budget_bytes, in_use_bytes);
+        let places = models::places(folder, &self.settings());
+        Library::new(self.model_source.catalog(), places, machine)
+    }
+
+    /// Returns the library with memory bandwidth, see [`ThisMachine::with_bandwidth`].
+    pub(crate) fn timed_library(&self) -> Library {
+        let library = self.library();
+        library.with_machine(library.machine().clone().with_bandwidth(|| {}))
+    }
+
+    /// Returns true if the supervisor belongs to another program.
+    pub(crate) fn is_client(&self) -> bool {
+        *self.link.is_client.borrow()
+    }
+
+    /// Reconnects after the supervisor has quit. Returns notices for the user, or `None` if the app
+    /// is closing.
+    pub(crate) async fn reconnect(&self) -> Option<Vec<AppEvent>> {
+        let mut connection = self.link.connection.lock().await;
+        // Dropped first: our own supervisor still holds the lock.
+        drop(connection.take()?);
+        let mut notices = Vec::new();
+        let tuning = tuning_for(&self.settings());
+        let folder = &self.link.data_folder;
+        let (opened, is_client) =
+            connect(folder, tuning.clone(), &self.hardware, &mut notices).await;
+        tracing::info!(is_client, "reconnected to a supervisor");
+        opened.handle().set_tuning(tuning);
+        self.link.is_client.send_replace(is_client);
+        self.link.handles.send_replace(opened.handle());
+        *connection = Some(opened);
+        Some(notices)
+    }
+
+    /// Returns the current settings.
+    pub(crate) fn settings(&self) -> Settings {
+        lock(&self.settings).clone()
+    }
+
+    /// Returns cached model names, for callers that must not read files.
+    pub(crate) fn names(&self) -> Names {
+        lock(&self.names).clone()
+    }
+
+    /// Caches model names. Returns true if a name is new or changed.
+    pub(crate) fn remember_names(&self, read: Names) -> bool {
+        let mut names = lock(&self.names);
+        let is_new = read.iter().any(|(id, name)| names.get(id) != Some(name));
+        names.extend(read);
+        is_new
+    }
+
+    /// Takes over new settings from the store and passes them to the supervisor.
+    pub(crate) fn settings_changed(&self, settings: Settings) {
+        self.handle().set_tuning(tuning_for(&settings));
+        *lock(&self.settings) = settings;
+    }
+
+    /// Pauses or resumes the supervisor.
+    pub(crate) fn pause(&self, is_paused: bool) {
+        self.handle().set_paused(is_paused);
+    }
+
+    /// Shuts down within a time limit: saves responses and unloads models.
+    pub(crate) async fn close(&self) {
+        if tokio::time::timeout(SAVE_TIMEOUT, self.turns.close())
+            .await
+            .is_err()
+        {
+            tracing::warn!("a response was not saved in time");
+        }
+        self.model_source.close().await;
+        let Some(connection) = self.link.connection.lock().await.take() else {
+            return;
+        };
+        let has_remote_requests = connection.n_remote_requests() > 0;
+        if connection.is_own() && !has_remote_requests {
+            // Models first, because they take memory. Threads and the socket end with the process.
+            let unloaded = connection.handle().unload(ModelSelector::All);
+            if tokio::time::timeout(UNLOAD_TIMEOUT, unloaded)
+                .await
+                .is_err()
+            {
+                tracing::warn!("a model was not unloaded in time");
+            }
+        }
+        let within = if has_remote_requests {
+            UNLOAD_TIMEOUT
+        } else {
+            CLEANUP_TIMEOUT
+        };
+        // A separate task, so that a blocking close delays nothing here.
+        let closing = tokio::spawn(connection.close());
+        if tokio::time::timeout(within, closing).await.is_err() {
+            tracing::warn!("the supervisor did not end in time");
+        }
+    }
+}
+
+/// Returns the names of recent models, and the settings with model ids in place of the paths that
+/// older versions stored.
+fn recent_models(library: &Library, store: &Store, settings: Settings) -> (Names, Settings) {
+    let settings = match models::replace_paths_by_ids(library, &settings) {
+        Some(patch) => store.patch_settings(&patch).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the settings still contain paths of models");
+            settings
+        }),
+        None => settings,
+    };
+    (models::names_of_recent(library, &settings), settings)
+}
+
+/// Returns the supervisor's tuning for these settings.
+fn tuning_for(settings: &Settings) -> Tuning {
+    shared_settings::shared_part(&settings.behavior).tuning()
+}
+
+/// A poisoned mutex is safe to use, because every change is one assignment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the current time for stored records.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Returns the path of the program that runs models, which is next to this one.
+pub(crate) fn worker_program() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    own.with_file_name(format!("transom{}", std::env::consts::EXE_SUFFIX))
+}
+
+async fn open_store(data_folder: PathBuf, notices: &mut Vec<AppEvent>) -> Store {
+    let opened = tokio::task::spawn_blocking(move || Store::open(&data_folder, now())).await;
+    let reason = match opened {
+        Ok(Ok(opened)) => {
+            for notice in &opened.notices {
+                tracing::info!(code = notice.code(), "the store was repaired");
+                // The user need not know of a backup before an update, or of interrupted responses,
+                // which are marked as such.
+                if !matches!(notice, Notice::BackedUp { .. } | Notice::Interrupted { .. }) {
+                    notices.push(store_notice(notice));
+                }
+            }
+            return opened.store;
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    tracing::error!(reason, "the store cannot be opened");
+    notices.push(AppEvent::notice("store_unavailable", reason));
+    Store::in_memory().unwrap_or_else(|error| {
+        // Without memory for an empty database nothing else would work either.
+        panic!("no store in memory: {error}")
+    })
+}
+
+async fn load_settings(store: &Store, data_folder: &Path, notices: &mut Vec<AppEvent>) -> Settings {
+    let (store, data_folder) = (store.clone(), data_folder.to_owned());
+    let read = tokio::task::spawn_blocking(move || {
+        let settings = store.settings()?;
+        let (settings, migrated) = migrate_added::migrate(&store, settings, &data_folder);
+        let (settings, shared) = shared_settings::sync(&store, settings, &data_folder);
+        Ok::<_, StoreError>((settings, [migrated, shared]))
+    });
+    match read.await {
+        Ok(Ok((settings, results))) => {
+            for reason in results.into_iter().filter_map(Result::err) {
+                tracing::warn!(reason, "a settings file cannot be used");
+                notices.push(AppEvent::notice("other", reason));
+            }
+            settings
+        }
+        Ok(Err(error)) => {
+            notices.push(AppEvent::notice("settings_unreadable", error.to_string()));
+            Settings::default()
+        }
+        Err(_) => Settings::default(),
+    }
+}
+
+/// Connects to a supervisor. The boolean is true if it belongs to another program.
+async fn connect(
+    data_folder: &Path,
+    tuning: Tuning,
+    hardware: &Hardware,
+    notices: &mut Vec<AppEvent>,
+) -> (Connection, bool) {
+    let program = worker_program();
+    if !program.is_file() {
+        let reason = format!("{} is missing; install Transom again", program.display());
+        tracing::error!(reason, "the program for models is missing");
+        notices.push(AppEvent::notice("engine_missing", reason));
+    }
+    let start = || start_supervisor(tuning.clone(), hardware);
+    match instance::open(data_folder, start).await {
+        Ok(connection) => {
+            if let Some(error) = connection.sharing_error() {
+                notices.push(AppEvent::notice(notice_code(error), error.to_string()));
+            }
+            let is_client = !connection.is_own();
+            (connection, is_client)
+        }
+        Err(error) => {
+            tracing::error!(%error, "no instance can be opened");
+            notices.push(AppEvent::notice(notice_code(&error), error.to_string()));
+            // Not shared: other programs can't find it, but this app works.
+            (Connection::Running(start().handle()), false)
+        }
+    }
+}
+
+fn start_supervisor(tuning: Tuning, hardware: &Hardware) -> Supervisor {
+    Supervisor::start(
+        Arc::new(ProcessWorkers::program(&worker_program())),
+        Arc::from(transom_signals::system_signals()),
+        hardware,
+        tuning,
+    )
+}
+
+fn notice_code(error: &InstanceError) -> &'static str {
+    match error {
+        InstanceError::VersionMismatch { .. } => "instance_other_version",
+        InstanceError::Refused { .. } | InstanceError::Unresponsive { .. } => "instance_silent",
+        InstanceError::NoHome
+        | InstanceError::Folder { .. }
+        | InstanceError::Unsafe { .. }
+        | InstanceError::PathTooLong { .. } => "instance_alone",
+    }
+}
+
+/// Converts a notice of the store, with its values for the translated sentence.
+fn store_notice(notice: &Notice) -> AppEvent {
+    let values = match serde_json::to_value(notice) {
+        Ok(serde_json::Value::Object(values)) => values,
+        _ => serde_json::Map::new(),
+    };
+    AppEvent::Notice {
+        code: format!("store_{}", notice.code()),
+        detail: notice.to_string(),
+        values,
+    }
+}

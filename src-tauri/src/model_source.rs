@@ -1,0 +1,309 @@
+//! The source of new models: the catalog, the hub and the download queue.
+//!
+//! Rule: nothing here uses the network before the user asks for something, except to resume
+//! downloads. If a part cannot be opened, everything else works, and opening is retried when it is
+//! needed.
+
+mod views;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{RwLock, watch};
+use tokio::time::timeout;
+use transom_hub::{
+    Download, DownloadId, Downloads, DownloadsOptions, Hub, HubError, ModelFormat as Kind, Listing,
+    QueuePosition, Token, hub_settings,
+};
+use transom_library::download::{PlanError, Reference};
+use transom_library::{
+    CATALOG_FILE, Catalog, DiskSpace, Library, MODELS_FOLDER, CatalogError, PARTS_FOLDER, CatalogWatcher,
+    own_executable, starter_near,
+};
+
+use crate::catalog;
+use crate::wire::{CommandError, DownloadChange, EntryView, HubAccessView};
+pub(crate) use views::{download_views, hub_error_view};
+
+/// On all but the slowest disks, received data is written within this time.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// See the top of this file.
+pub(crate) struct ModelSource {
+    data_folder: PathBuf,
+    catalog: CatalogWatcher,
+    /// The current downloads, whichever queue has them.
+    downloads: watch::Sender<Arc<Vec<Download>>>,
+    session: RwLock<Option<HubSession>>,
+}
+
+/// A hub and its download queue.
+#[derive(Clone)]
+struct HubSession {
+    hub: Hub,
+    queue: Downloads,
+}
+
+impl ModelSource {
+    /// Reads and watches the catalog. `on_catalog_change` is called on a separate thread when the
+    /// catalog or its error changes.
+    pub(crate) fn new(
+        data_folder: &Path,
+        on_catalog_change: impl FnMut() + Send + 'static,
+    ) -> Self {
+        let user = data_folder.join(CATALOG_FILE);
+        Self {
+            catalog: CatalogWatcher::start(built_in(), Some(user), on_catalog_change),
+            data_folder: data_folder.to_owned(),
+            downloads: watch::Sender::default(),
+            session: RwLock::default(),
+        }
+    }
+
+    /// Returns the current catalog.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.current()
+    }
+
+    /// Returns the error in a catalog file, if there is one.
+    pub(crate) fn error(&self) -> Option<CatalogError> {
+        self.catalog.error()
+    }
+
+    /// Returns the path of the user's own catalog, which may not exist.
+    pub(crate) fn user_file(&self) -> PathBuf {
+        self.data_folder.join(CATALOG_FILE)
+    }
+
+    /// Returns the folder for downloaded models.
+    pub(crate) fn models_folder(&self) -> PathBuf {
+        self.data_folder.join(MODELS_FOLDER)
+    }
+
+    /// Returns the downloads and their changes.
+    pub(crate) fn downloads(&self) -> watch::Receiver<Arc<Vec<Download>>> {
+        self.downloads.subscribe()
+    }
+
+    /// Returns the free space of the disk for downloads. Calls the system.
+    pub(crate) fn disk(&self) -> DiskSpace {
+        let downloads = self.downloads.borrow().clone();
+        DiskSpace::read(&self.options(), &downloads)
+    }
+
+    fn options(&self) -> DownloadsOptions {
+        DownloadsOptions {
+            is_persistent: true,
+            ..DownloadsOptions::in_folder(self.models_folder().join(PARTS_FOLDER))
+        }
+    }
+
+    /// Opens the hub and resumes the queue, if this was not done before.
+    ///
+    /// # Errors
+    /// If the hub's address is invalid, or the queue cannot be stored.
+    pub(crate) async fn open(&self) -> Result<(), HubError> {
+        self.session().await.map(drop)
+    }
+
+    async fn session(&self) -> Result<HubSession, HubError> {
+        if let Some(session) = self.session.read().await.as_ref() {
+            return Ok(session.clone());
+        }
+        let mut slot = self.session.write().await;
+        if let Some(session) = slot.as_ref() {
+            return Ok(session.clone());
+        }
+        let hub = Hub::new(hub_settings::options(&self.data_folder)?)?;
+        let queue = Downloads::start(hub.clone(), self.options()).await?;
+        self.follow(&queue);
+        let session = HubSession { hub, queue };
+        *slot = Some(session.clone());
+        Ok(session)
+    }
+
+    /// Forwards changes of this queue until it ends.
+    fn follow(&self, queue: &Downloads) {
+        let mut changes = queue.watch();
+        let downloads = self.downloads.clone();
+        tauri::async_runtime::spawn(async move {
+            loop {
+                let now = changes.borrow_and_update().clone();
+                downloads.send_replace(now);
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Stops the queue. Received data is kept for the next start.
+    pub(crate) async fn close(&self) {
+        let Some(session) = self.session.write().await.take() else {
+            return;
+        };
+        if timeout(STOP_TIMEOUT, session.queue.stop()).await.is_err() {
+            tracing::warn!(
+                "a download is slow to stop; the next start fetches a little of it again"
+            );
+        }
+    }
+
+    /// Returns repositories whose names match the query.
+    ///
+    /// # Errors
+    /// The hub's error.
+    pub(crate) async fn search(&self, words: &str) -> Result<Vec<EntryView>, HubError> {
+        let hub = self.session().await?.hub;
+        let (mlx, gguf) = tokio::join!(
+            hub.search(words, Some(Kind::Mlx)),
+            hub.search(words, Some(Kind::Gguf)),
+        );
+        let mut found = mlx?;
+        found.extend(gguf?);
+        Ok(catalog::search_views(found))
+    }
+
+    /// Returns the files of a repository.
+    ///
+    /// # Errors
+    /// The hub's error.
+    pub(crate) async fn files(&self, repository: &str) -> Result<Listing, HubError> {
+        self.session().await?.hub.files(repository, "main").await
+    }
+
+    /// Starts or resumes the download of the model with this key.
+    ///
+    /// # Errors
+    /// If no model has this key, or the hub reports an error.
+    pub(crate) async fn install(&self, key: &str, library: &Library) -> Result<(), CommandError> {
+        let session = self.session().await?;
+        let reference = Reference::parse(key, library.catalog(), session.hub.endpoint());
+        let reference = reference.map_err(|error| CommandError::Invalid {
+            field: "variant".to_owned(),
+            reason: error.to_string(),
+        })?;
+        // The queue looks up everything else by itself, also later when the network is back.
+        let query = library.listing_of(&reference)?;
+        let listing = match query.filter(|query| query.is_required) {
+            Some(query) => Some(
+                session
+                    .hub
+                    .files(&query.repository, &query.revision)
+                    .await?,
+            ),
+            None => None,
+        };
+        let wanted = library.plan(&reference, listing.as_ref())?.wanted;
+        tracing::info!(key, repository = wanted.repository, "downloading a model");
+        session.queue.add(wanted).await?;
+        Ok(())
+    }
+
+    /// Changes a download.
+    ///
+    /// # Errors
+    /// The queue's error, for example if the download no longer exists.
+    pub(crate) async fn change(&self, id: u64, change: DownloadChange) -> Result<(), HubError> {
+        let queue = self.session().await?.queue;
+        let id = DownloadId(id);
+        match change {
+            DownloadChange::Pause => queue.pause(id).await,
+            DownloadChange::Resume => queue.resume(id).await,
+            DownloadChange::Cancel => queue.cancel(id).await.map(drop),
+            DownloadChange::Move { position } => {
+                let list = self.downloads.borrow().clone();
+                queue
+                    .move_to(id, queue_place(&list, id, position as usize))
+                    .await
+            }
+        }
+    }
+
+    /// Returns the settings for accessing the hub.
+    ///
+    /// # Errors
+    /// If its address is invalid.
+    pub(crate) async fn access(&self) -> Result<HubAccessView, HubError> {
+        let options = hub_settings::options(&self.data_folder)?;
+        let hub = self.session().await?.hub;
+        let (has_token, keychain_problem) = match hub.has_token().await {
+            Ok(has_token) => (has_token, None),
+            Err(error) => (false, Some(error.to_string())),
+        };
+        Ok(HubAccessView {
+            has_token,
+            is_token_from_environment: hub_settings::is_token_from_environment(),
+            keychain_problem,
+            endpoint: hub.endpoint().to_owned(),
+            is_default_endpoint: hub_settings::is_default(hub.endpoint()),
+            is_endpoint_from_environment: hub_settings::is_endpoint_from_environment(),
+            is_offline: options.is_offline,
+        })
+    }
+
+    /// Stores a token in the keychain, or removes it.
+    ///
+    /// # Errors
+    /// If it is not a token, or the keychain refuses.
+    pub(crate) async fn set_token(&self, token: Option<String>) -> Result<(), HubError> {
+        let hub = self.session().await?.hub;
+        match token {
+            Some(token) => hub.set_token(Token::new(token)?).await,
+            None => hub.clear_token().await,
+        }
+    }
+
+    /// Sets another hub address. Downloads continue there.
+    ///
+    /// # Errors
+    /// If it is not an address, or cannot be stored.
+    pub(crate) async fn set_endpoint(&self, endpoint: Option<String>) -> Result<(), HubError> {
+        if let Some(endpoint) = &endpoint {
+            let mut options = hub_settings::options(&self.data_folder)?;
+            options.endpoint = endpoint.clone();
+            Hub::new(options)?;
+        }
+        hub_settings::save_endpoint(&self.data_folder, endpoint)?;
+        self.close().await;
+        self.open().await
+    }
+}
+
+impl From<PlanError> for CommandError {
+    fn from(error: PlanError) -> Self {
+        match error {
+            PlanError::Lookup(error) => error.into(),
+            PlanError::Hub(error) => error.into(),
+            PlanError::Bundled { .. } => Self::Invalid {
+                field: "variant".to_owned(),
+                reason: error.to_string(),
+            },
+        }
+    }
+}
+
+/// Returns the catalog next to the starter model, as in a checkout, where it may be edited.
+/// Otherwise the built-in one is used.
+fn built_in() -> Option<PathBuf> {
+    let executable = own_executable()?;
+    let starter = starter_near(&executable)?;
+    let list = starter.ancestors().nth(2)?.join(CATALOG_FILE);
+    list.is_file().then_some(list)
+}
+
+/// Converts a position in the list into a place in the queue for `id`.
+fn queue_place(list: &[Download], id: DownloadId, place: usize) -> QueuePosition {
+    if place == 0 {
+        return QueuePosition::First;
+    }
+    let mut others = list.iter().filter(|download| download.id != id);
+    match others.nth(place) {
+        Some(other) => QueuePosition::Before(other.id),
+        None => QueuePosition::Last,
+    }
+}
+
+#[cfg(test)]
+mod tests;

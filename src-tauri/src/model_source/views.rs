@@ -1,0 +1,69 @@
+//! Downloads and their errors, as pages see them.
+
+use serde_json::Value;
+use transom_hub::{Download, HubError, State};
+use transom_library::Library;
+
+use crate::wire::{DownloadState, DownloadView, HubErrorView};
+
+/// Returns all downloads in order. `library` identifies the models of finished downloads.
+pub(crate) fn download_views(list: &[Download], library: Option<&Library>) -> Vec<DownloadView> {
+    list.iter().map(|one| view(one, library)).collect()
+}
+
+fn view(download: &Download, library: Option<&Library>) -> DownloadView {
+    DownloadView {
+        id: download.id.0,
+        key: download.key.clone(),
+        name: download.name.clone(),
+        state: state(download, library),
+        done_bytes: download.done_bytes,
+        total_bytes: download.total_bytes,
+        bytes_per_second: Some(download.bytes_per_second).filter(|rate| *rate > 0),
+        seconds_left: download.seconds_left.map(to_u32),
+    }
+}
+
+fn state(download: &Download, library: Option<&Library>) -> DownloadState {
+    match &download.state {
+        State::Queued => DownloadState::Waiting,
+        State::Downloading => DownloadState::Downloading,
+        State::Verifying {
+            done_bytes,
+            total_bytes,
+        } => DownloadState::Verifying {
+            fraction: *done_bytes as f64 / (*total_bytes).max(1) as f64,
+        },
+        State::Retrying { seconds, error: because } => DownloadState::Retrying {
+            seconds: to_u32(*seconds),
+            error: hub_error_view(because),
+        },
+        State::Paused => DownloadState::Paused,
+        State::Done => DownloadState::Done {
+            model: library.and_then(|library| Some(library.id_of(library.find(&download.key)?))),
+        },
+        State::Failed(error) => DownloadState::Failed {
+            error: hub_error_view(error),
+        },
+    }
+}
+
+/// Converts an error into its code and the values for its sentence.
+pub(crate) fn hub_error_view(error: &HubError) -> HubErrorView {
+    let values = match serde_json::to_value(error) {
+        Ok(Value::Object(mut values)) => {
+            values.remove("code");
+            values
+        }
+        _ => serde_json::Map::new(),
+    };
+    HubErrorView {
+        code: error.code().to_owned(),
+        reason: error.to_string(),
+        values,
+    }
+}
+
+fn to_u32(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,273 @@
+//! When a window is shown, hidden or destroyed: decisions from times and focus, without a window.
+//!
+//! A click on the icon and a press of the shortcut take the focus from the window before they are
+//! reported. So a window that hides on blur would be shown again by the same press that should hide
+//! it.
+//!
+//! Rule: no clock is read here; `now` is an argument.
+
+use std::time::{Duration, Instant};
+
+/// A press this soon after the window lost the focus is the one that took it. Keys are held for 50
+/// to 200 ms, and a click is reported when the button is released.
+const SAME_PRESS_WINDOW: Duration = Duration::from_millis(400);
+
+/// Time for the focus to return: a keyboard grab by another program's shortcut takes it only for a
+/// moment.
+pub(crate) const BLUR_GRACE: Duration = Duration::from_millis(150);
+
+/// A chat window hidden for this long is destroyed, which releases its 100 MB.
+pub(crate) const CHAT_DESTROY_DELAY: Duration = Duration::from_secs(600);
+
+/// A press this soon after a release is a key repeat, which X11 reports as release and press at the
+/// same time. No finger is as fast.
+const REPEAT_WINDOW: Duration = Duration::from_millis(50);
+
+/// Distinguishes presses of the shortcut from key repeats.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct KeyRepeatFilter {
+    released_at: Option<Instant>,
+}
+
+impl KeyRepeatFilter {
+    /// Returns true if a press at `now` is not a key repeat.
+    pub(crate) fn is_new(&self, now: Instant) -> bool {
+        let is_repeat = self
+            .released_at
+            .is_some_and(|at| now.saturating_duration_since(at) < REPEAT_WINDOW);
+        !is_repeat
+    }
+
+    /// Records a release, or what looks like one.
+    pub(crate) fn released(&mut self, now: Instant) {
+        self.released_at = Some(now);
+    }
+}
+
+/// The visibility of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Visibility {
+    /// It is on the screen.
+    pub(crate) is_visible: bool,
+    /// When it last lost the focus.
+    pub(crate) blurred_at: Option<Instant>,
+    /// It was hidden automatically and not by the user.
+    pub(crate) was_hidden_automatically: bool,
+    /// When it was last hidden.
+    pub(crate) hidden_at: Option<Instant>,
+    /// Open system dialogs of this window. They take the focus and return it.
+    pub(crate) n_dialogs: u32,
+    /// Files are being dragged over it.
+    pub(crate) is_dragged_over: bool,
+}
+
+/// What happens to a window some time after it lost the focus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AfterBlur {
+    /// Hide it.
+    Hide,
+    /// Leave it visible.
+    Stay,
+    /// Check again later: files may be on their way to it.
+    CheckAgain,
+}
+
+impl Visibility {
+    /// Records that the window was shown.
+    pub(crate) fn shown(&mut self) {
+        *self = Self {
+            is_visible: true,
+            n_dialogs: self.n_dialogs,
+            ..Self::default()
+        };
+    }
+
+    /// Records that the window was hidden.
+    pub(crate) fn hidden(&mut self, is_automatic: bool, now: Instant) {
+        self.is_visible = false;
+        self.was_hidden_automatically = is_automatic;
+        self.hidden_at = Some(now);
+    }
+
+    /// Records that the window gained or lost the focus.
+    pub(crate) fn focused(&mut self, is_focused: bool, now: Instant) {
+        self.blurred_at = (!is_focused).then_some(now);
+    }
+
+    /// Returns true if the window has the focus.
+    pub(crate) fn has_focus(&self) -> bool {
+        self.is_visible && self.blurred_at.is_none()
+    }
+
+    /// Returns true if a press of the icon or shortcut at `now` should show the window. A visible
+    /// window without the focus, such as a pinned one, is raised.
+    pub(crate) fn shows_on_toggle(&self, now: Instant) -> bool {
+        let is_same_press = self
+            .blurred_at
+            .is_some_and(|at| now.saturating_duration_since(at) < SAME_PRESS_WINDOW);
+        match (self.is_visible, is_same_press) {
+            (true, true) => false,
+            (true, false) => self.blurred_at.is_some(),
+            (false, true) => !self.was_hidden_automatically,
+            (false, false) => true,
+        }
+    }
+
+    /// Decides about a window that lost the focus. While a mouse button is down, files may be
+    /// dragged to it from the program that took the focus.
+    pub(crate) fn after_blur(
+        &self,
+        is_pinned: bool,
+        is_button_down: bool,
+        now: Instant,
+    ) -> AfterBlur {
+        let has_grace_passed = self
+            .blurred_at
+            .is_some_and(|at| now.saturating_duration_since(at) >= BLUR_GRACE);
+        match self.is_visible && has_grace_passed && !is_pinned && self.n_dialogs == 0 {
+            false => AfterBlur::Stay,
+            true if is_button_down || self.is_dragged_over => AfterBlur::CheckAgain,
+            true => AfterBlur::Hide,
+        }
+    }
+
+    /// Returns true if a hidden window should be destroyed now.
+    pub(crate) fn should_destroy(&self, delay: Duration, now: Instant) -> bool {
+        let is_old = self
+            .hidden_at
+            .is_some_and(|at| now.saturating_duration_since(at) >= delay);
+        !self.is_visible && is_old && self.n_dialogs == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A window that is visible and has the focus.
+    fn shown() -> (Visibility, Instant) {
+        let now = Instant::now();
+        let mut visibility = Visibility::default();
+        visibility.shown();
+        visibility.focused(true, now);
+        (visibility, now)
+    }
+
+    #[test]
+    fn a_held_key_is_one_press() {
+        let now = Instant::now();
+        let mut key_repeat = KeyRepeatFilter::default();
+        assert!(key_repeat.is_new(now));
+        for n in 0..10 {
+            let at = now + (500 + 30 * n) * MS;
+            key_repeat.released(at);
+            assert!(!key_repeat.is_new(at + MS));
+        }
+        key_repeat.released(now + 900 * MS);
+        assert!(key_repeat.is_new(now + 1000 * MS));
+    }
+
+    #[test]
+    fn a_press_shows_and_the_next_one_hides() {
+        let (visibility, now) = shown();
+        assert!(Visibility::default().shows_on_toggle(now));
+        assert!(!visibility.shows_on_toggle(now));
+    }
+
+    #[test]
+    fn a_press_that_takes_the_focus_first_still_hides() {
+        let (mut visibility, now) = shown();
+        visibility.focused(false, now);
+        assert!(!visibility.shows_on_toggle(now + 5 * MS), "before it hid");
+        visibility.hidden(true, now + BLUR_GRACE);
+        assert!(!visibility.shows_on_toggle(now + 200 * MS), "after it hid");
+        assert!(visibility.shows_on_toggle(now + 500 * MS), "another press");
+    }
+
+    #[test]
+    fn a_window_hidden_by_the_user_can_be_shown_at_once() {
+        let (mut visibility, now) = shown();
+        // Hiding takes the focus as well.
+        visibility.hidden(false, now);
+        visibility.focused(false, now + MS);
+        assert!(visibility.shows_on_toggle(now + 100 * MS));
+    }
+
+    #[test]
+    fn a_pinned_window_behind_others_is_raised() {
+        let (mut visibility, now) = shown();
+        visibility.focused(false, now);
+        assert!(visibility.shows_on_toggle(now + 1000 * MS));
+    }
+
+    #[test]
+    fn losing_the_focus_hides_unless_it_returns_or_the_window_is_kept_open() {
+        let (mut visibility, now) = shown();
+        visibility.focused(false, now);
+        let after = |visibility: &Visibility, is_pinned, wait| {
+            visibility.after_blur(is_pinned, false, now + wait)
+        };
+        assert_eq!(
+            after(&visibility, false, 50 * MS),
+            AfterBlur::Stay,
+            "too soon"
+        );
+        assert_eq!(after(&visibility, false, BLUR_GRACE), AfterBlur::Hide);
+        assert_eq!(
+            after(&visibility, true, BLUR_GRACE),
+            AfterBlur::Stay,
+            "pinned"
+        );
+        visibility.n_dialogs = 1;
+        assert_eq!(
+            after(&visibility, false, BLUR_GRACE),
+            AfterBlur::Stay,
+            "a dialog"
+        );
+        visibility.n_dialogs = 0;
+        visibility.focused(true, now + 100 * MS);
+        assert_eq!(
+            after(&visibility, false, BLUR_GRACE),
+            AfterBlur::Stay,
+            "came back"
+        );
+    }
+
+    #[test]
+    fn a_window_stays_visible_during_a_drag_from_another_program() {
+        let (mut visibility, now) = shown();
+        visibility.focused(false, now);
+        let later = now + 10 * BLUR_GRACE;
+        // The button was pressed in the other program, which took the focus.
+        assert_eq!(
+            visibility.after_blur(false, true, later),
+            AfterBlur::CheckAgain
+        );
+        visibility.is_dragged_over = true;
+        assert_eq!(
+            visibility.after_blur(false, false, later),
+            AfterBlur::CheckAgain
+        );
+        // The files were dropped elsewhere.
+        visibility.is_dragged_over = false;
+        assert_eq!(visibility.after_blur(false, false, later), AfterBlur::Hide);
+        assert_eq!(
+            visibility.after_blur(true, true, later),
+            AfterBlur::Stay,
+            "pinned"
+        );
+    }
+
+    #[test]
+    fn a_window_is_destroyed_after_it_was_hidden_for_long() {
+        let (mut visibility, now) = shown();
+        assert!(!visibility.should_destroy(CHAT_DESTROY_DELAY, now + CHAT_DESTROY_DELAY));
+        visibility.hidden(false, now);
+        assert!(!visibility.should_destroy(CHAT_DESTROY_DELAY, now + CHAT_DESTROY_DELAY - MS));
+        assert!(visibility.should_destroy(CHAT_DESTROY_DELAY, now + CHAT_DESTROY_DELAY));
+        visibility.shown();
+        assert!(!visibility.should_destroy(CHAT_DESTROY_DELAY, now + CHAT_DESTROY_DELAY));
+    }
+}

@@ -1,0 +1,29 @@
+/** Translates codes of the app. */
+import { bytes, duration, number, t, type Key } from "../i18n";
+import type { LimitReason, Failure, Limit } from "../ipc";
+
+export function because(reason: LimitReason): string {
+  return t(`chat.because.${reason}`);
+}
+
+export function limit(one: Limit): string {
+  const n = "tokens" in one ? one.tokens : 0;
+  const time = "seconds" in one ? duration(one.seconds) : "";
+  return t(`chat.limit.${one.limit}`, { n, time });
+}
+
+/** The text of a failed turn: one line, and a second one with advice. */
+export function failure(one: Failure): { title: string; detail: string; reason: string } {
+  const params: Record<string, string> = {};
+  if (one.code === "too_large") {
+    params.need = bytes(one.need_bytes);
+    params.budget = bytes(one.budget_bytes);
+  } else if (one.code === "held") params.time = duration(one.retry_after_seconds);
+  else if (one.code === "prompt_too_long") {
+    params.prompt = number(one.prompt_tokens);
+    params.context = number(one.context_length);
+  }
+  const reason = "reason" in one ? one.reason : "";
+  const detail = one.code === "other" ? "" : t(`chat.failure.${one.code}_detail` as Key, params);
+  return { title: t(`chat.failure.${one.code}`), detail, reason };
+}

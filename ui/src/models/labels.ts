@@ -1,0 +1,133 @@
+/** Texts for fits, speeds, sizes and errors of models. */
+import { bytes, duration, number, t, type Key } from "../i18n";
+import { catalog } from "../i18n/catalogs";
+import type {
+  CatalogView, DownloadView, EntryView, SpeedView, HubErrorView, VariantView, FitSummary,
+} from "../ipc";
+import type { IconName } from "../parts/icons";
+
+/** How a fit is drawn. */
+export type Tone = "good" | "soft" | "warn" | "bad";
+
+export function fitTone(fit: FitSummary | null): Tone {
+  switch (fit?.fit) {
+    case "fits": return "good";
+    case "context": return "good";
+    case "others_close": return "warn";
+    case "too_large": return "bad";
+    default: return "soft";
+  }
+}
+
+export const toneIcon: Record<Tone, IconName | null> = {
+  good: "check", soft: null, warn: "warning", bad: "close",
+};
+
+export function fitText(fit: FitSummary | null): string {
+  switch (fit?.fit) {
+    case "fits": return t("models.fit.fits");
+    case "context": return t("models.fit.context", { tokens: number(fit.tokens) });
+    case "others_close": return t("models.fit.others_close", { size: bytes(fit.bytes) });
+    case "too_large": return t("models.fit.too_large", {
+      need: bytes(fit.need_bytes), room: bytes(fit.room_bytes) });
+    default: return t("models.fit.unknown");
+  }
+}
+
+/** Returns true if the model can be used here, so that the filter shows it. */
+export function canFit(fit: FitSummary | null): boolean {
+  return fit?.fit !== "too_large";
+}
+
+/** `13–20 tokens/s`; one number if it was measured. */
+export function speedText(speed: SpeedView | null): string {
+  if (!speed) return "";
+  const round = (rate: number) => number(rate, rate < 10 ? 1 : 0);
+  if (speed.is_measured) return t("models.speed.measured", { rate: round((speed.low + speed.high) / 2) });
+  return t("models.speed.range", { low: round(speed.low), high: round(speed.high) });
+}
+
+export function sizeText(variant: VariantView): string {
+  return variant.size_bytes === null ? t("models.entry.size_unknown") : bytes(variant.size_bytes);
+}
+
+/** The free space on the disk; with running downloads, the space after them. */
+export function diskText(list: CatalogView): string {
+  if (list.disk_free_bytes === null) return "";
+  const free = bytes(Math.max(0, list.disk_free_bytes - list.disk_reserved_bytes));
+  return list.disk_reserved_bytes > 0 ? t("models.disk.after_downloads", { free }) : t("models.disk.free", { free });
+}
+
+/** `Q4_K_M · GGUF`. */
+export function variantText(variant: VariantView): string {
+  return [variant.packing, variant.format.toUpperCase()].filter(Boolean).join(" · ");
+}
+
+/** SPDX identifiers for unlisted licenses are not useful to users. */
+export function licenseText(license: string): string {
+  const named = license.replace(/^LicenseRef-/i, "").replaceAll("-", " ");
+  return license.startsWith("LicenseRef-") ? named : license;
+}
+
+/** The suggested variant. */
+export function suggestedVariant(entry: EntryView): VariantView | undefined {
+  return entry.variants[entry.best] ?? entry.variants[0];
+}
+
+/** The best fit of all variants. */
+export function bestFit(entry: EntryView): FitSummary | null {
+  const order = ["fits", "context", "others_close", "too_large"];
+  const known = entry.variants.flatMap((variant) => (variant.fit ? [variant.fit] : []));
+  const sorted = known.toSorted((a, b) => order.indexOf(a.fit) - order.indexOf(b.fit));
+  return sorted[0] ?? null;
+}
+
+/** The text of a hub error. For an unknown code it is the English sentence of the app. */
+export function hubErrorText(hubError: HubErrorView): string {
+  const key = `hub_error.${hubError.code}`;
+  if (!(key in catalog("en", "models"))) return hubError.reason;
+  const { needed_bytes, free_bytes } = hubError.values;
+  const values = Object.fromEntries(
+    Object.entries(hubError.values).map(([name, value]) => [name, String(value ?? "")]),
+  );
+  return t(`models.${key}` as Key, {
+    ...values,
+    needed: typeof needed_bytes === "number" ? bytes(needed_bytes) : "",
+    free: typeof free_bytes === "number" ? bytes(free_bytes) : "",
+  });
+}
+
+export function isRunning(download: DownloadView): boolean {
+  return ["waiting", "downloading", "verifying", "retrying"].includes(download.state.state);
+}
+
+/** 0 to 1; null while unknown. */
+export function fractionOf(download: DownloadView): number | null {
+  if (download.state.state === "verifying") return download.state.fraction;
+  return download.total_bytes ? download.done_bytes / download.total_bytes : null;
+}
+
+/** The state of a download in one line. */
+export function downloadText(download: DownloadView): string {
+  const { state } = download;
+  const amount = download.total_bytes === null ? "" : t("models.download.progress", {
+    done: bytes(download.done_bytes), total: bytes(download.total_bytes) });
+  switch (state.state) {
+    case "waiting":
+      return [t("models.download.waiting"), download.done_bytes ? amount : ""].filter(Boolean).join(" · ");
+    case "downloading": {
+      if (!amount) return t("models.download.starting");
+      const rate = download.bytes_per_second
+        ? t("models.download.rate", { rate: bytes(download.bytes_per_second) }) : "";
+      const left = download.seconds_left === null ? ""
+        : t("models.download.left", { time: duration(download.seconds_left) });
+      return [amount, rate, left].filter(Boolean).join(" · ");
+    }
+    case "verifying": return t("models.download.verifying");
+    case "retrying": return t("models.download.retrying", {
+      reason: hubErrorText(state.error), time: duration(state.seconds) });
+    case "paused": return [t("models.download.paused"), amount].filter(Boolean).join(" · ");
+    case "done": return t("models.download.done");
+    case "failed": return hubErrorText(state.error);
+  }
+}
