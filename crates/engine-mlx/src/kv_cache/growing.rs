@@ -1,5 +1,7 @@
-//! Keys and values of all tokens, for one layer. Rule: a buffer is written in place, so nobody else
-//! holds it while a step is queued.
+//! Keys and values of all tokens of a layer with full attention.
+//!
+//! Rule: MLX writes a buffer in place only while nothing else refers to it, so no other reference to a
+//! buffer may exist while a step is queued.
 
 use mlx_rs::Array;
 
@@ -7,7 +9,7 @@ use super::{empty, grown, rounded_up, written};
 use crate::error::MlxResult;
 use crate::ops::slice_axis;
 
-/// Keeps every token. Buffers are `[1, n_kv_heads, capacity, head_dim]`.
+/// The keys and values of all tokens. Buffers are `[1, n_kv_heads, capacity, head_dim]`.
 #[derive(Debug, Default)]
 pub(crate) struct GrowingCache {
     buffers: Option<(Array, Array)>,
@@ -15,15 +17,15 @@ pub(crate) struct GrowingCache {
 }
 
 impl GrowingCache {
-    /// A cache of what these keys and values, `[1, n_kv_heads, n, head_dim]`, hold.
-    pub(crate) fn holding((keys, values): (Array, Array)) -> Self {
+    /// Returns a cache with these keys and values, `[1, n_kv_heads, n, head_dim]`.
+    pub(crate) fn from_saved((keys, values): (Array, Array)) -> Self {
         Self {
             n_tokens: keys.dim(2),
             buffers: Some((keys, values)),
         }
     }
 
-    /// Tokens in the cache.
+    /// Returns the number of tokens in the cache.
     pub(crate) fn n_tokens(&self) -> i32 {
         self.n_tokens
     }
@@ -33,14 +35,14 @@ impl GrowingCache {
     pub(crate) fn append(&mut self, keys: &Array, values: &Array) -> MlxResult<(Array, Array)> {
         let n_new = keys.dim(2);
         let end = self.n_tokens + n_new;
-        let room = rounded_up(n_new);
+        let n_more = rounded_up(n_new);
         let (old_keys, old_values) = match self.buffers.take() {
             Some(buffers) if buffers.0.dim(2) >= end => buffers,
             Some((old_keys, old_values)) => (
-                grown(&old_keys, self.n_tokens, room)?,
-                grown(&old_values, self.n_tokens, room)?,
+                grown(&old_keys, self.n_tokens, n_more)?,
+                grown(&old_values, self.n_tokens, n_more)?,
             ),
-            None => (empty(keys, room)?, empty(values, room)?),
+            None => (empty(keys, n_more)?, empty(values, n_more)?),
         };
         let keys = written(old_keys, keys, self.n_tokens, end)?;
         let values = written(old_values, values, self.n_tokens, end)?;
@@ -53,7 +55,7 @@ impl GrowingCache {
         Ok(all)
     }
 
-    /// Forgets all but the first `n_tokens`.
+    /// Drops all but the first `n_tokens`.
     pub(crate) fn truncate(&mut self, n_tokens: i32) {
         self.n_tokens = self.n_tokens.min(n_tokens);
         if self.n_tokens == 0 {
@@ -61,15 +63,15 @@ impl GrowingCache {
         }
     }
 
-    /// The buffers.
+    /// Returns the buffers.
     pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
         self.buffers
             .iter()
             .flat_map(|(keys, values)| [keys, values])
     }
 
-    /// The keys and the values of the first `n_tokens`; nothing when the cache is empty.
-    pub(crate) fn stored(&self, n_tokens: i32) -> MlxResult<Vec<Array>> {
+    /// Returns the keys and the values of the first `n_tokens`; nothing if the cache is empty.
+    pub(crate) fn saved(&self, n_tokens: i32) -> MlxResult<Vec<Array>> {
         self.arrays()
             .map(|array| slice_axis(array, 2, 0, n_tokens))
             .collect()
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_appended_in_any_pieces_come_back_in_order() {
+    fn tokens_appended_in_steps_of_any_size_stay_in_order() {
         let mut cache = GrowingCache::default();
         for n in [1, 254, 1, 1, 300, 7, 1] {
             check(&mut cache, n);
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_cache_goes_on_from_where_it_was_cut() {
+    fn a_truncated_cache_continues_where_it_was_cut() {
         let mut cache = GrowingCache::default();
         check(&mut cache, 300);
         cache.truncate(299);

@@ -1,8 +1,10 @@
-//! Keys and values of the last tokens of a text, for a layer that sees no further than its window.
+//! Keys and values of the last tokens, for a layer with a sliding window.
 //!
-//! The buffer is filled from its start; when it is full, the tokens that are still needed move to
-//! the start of a new one. So keys stay in the order of the text, no mask is needed to decode, and
-//! one copy is made in 256 steps. Rule: memory depends on the window, never on the text's length.
+//! The buffer is filled from its start. When it is full, the tokens that are still needed move to the
+//! start of a new one. So keys stay in the order of the text, decoding needs no mask, and only one step
+//! in 256 copies.
+//!
+//! Rule: memory depends on the window and never on the length of the text.
 
 use mlx_rs::{Array, ops};
 use transom_catalog::fit::mlx;
@@ -11,33 +13,35 @@ use super::{STEP, empty, grown, rounded_up, written};
 use crate::error::MlxResult;
 use crate::ops::slice_axis;
 
-/// Tokens that are kept beyond the window.
+/// Tokens kept in addition to the window.
 const SLACK: i32 = mlx::WINDOW_SLACK as i32;
 
-/// Tokens that a buffer has room for at most.
-fn limit(window: i32) -> i32 {
-    kept(window) + STEP
+/// Returns the largest capacity of a buffer in tokens.
+fn max_capacity(window: i32) -> i32 {
+    n_moved(window) + STEP
 }
 
-/// Tokens that stay when a full buffer is left: what the next token needs, and slack.
-fn kept(window: i32) -> i32 {
-    needed(window) + SLACK
+/// Returns the number of tokens that move from a full buffer to a new one.
+fn n_moved(window: i32) -> i32 {
+    n_needed(window) + SLACK
 }
 
-/// Tokens that a token sees beside itself; one at least, so that a cache is never without arrays.
-fn needed(window: i32) -> i32 {
+/// Returns the number of earlier tokens that a token attends to; at least one, so that a cache always
+/// has arrays.
+fn n_needed(window: i32) -> i32 {
     (window - 1).max(1)
 }
 
-/// Keys and values, `[1, n_kv_heads, capacity, head_dim]`, and the text's place of the first.
+/// Keys and values, `[1, n_kv_heads, capacity, head_dim]`, of consecutive tokens.
 #[derive(Debug, Clone)]
-struct Stretch {
-    first: i32,
+struct Buffer {
+    /// Position of the first token.
+    start: i32,
     keys: Array,
     values: Array,
 }
 
-impl Stretch {
+impl Buffer {
     fn arrays(&self) -> [&Array; 2] {
         [&self.keys, &self.values]
     }
@@ -49,41 +53,46 @@ impl Stretch {
             .sum()
     }
 
-    /// Whether it holds all that a token sees which follows the first `n_tokens`.
-    fn reaches(&self, n_tokens: i32, window: i32) -> bool {
-        self.first == 0 || n_tokens - self.first >= needed(window)
+    /// Returns true if the buffer has all keys that the token at position `n_tokens` attends to.
+    fn covers(&self, n_tokens: i32, window: i32) -> bool {
+        self.start == 0 || n_tokens - self.start >= n_needed(window)
     }
 }
 
-/// A place to come back to.
+/// A position to which the cache can rewind.
 #[derive(Debug)]
-struct Pin {
+struct Checkpoint {
     n_tokens: i32,
-    /// The buffer that was left after this place; `None` while it is still the one in use.
-    left: Option<Stretch>,
+    /// The buffer that a new one replaced after this position; `None` while it is in use.
+    old_buffer: Option<Buffer>,
 }
 
-/// Keeps the last tokens.
+/// The keys and values of the last tokens.
 #[derive(Debug)]
 pub(crate) struct RotatingCache {
     window: i32,
     n_tokens: i32,
-    buffer: Option<Stretch>,
-    pins: Vec<Pin>,
+    buffer: Option<Buffer>,
+    checkpoints: Vec<Checkpoint>,
 }
 
 impl RotatingCache {
-    /// An empty cache for a window of this many tokens, the one that looks included.
+    /// Returns an empty cache for a window of this many tokens, the attending token included.
     pub(crate) fn new(window: i32) -> Self {
         Self {
             window: window.max(1),
             n_tokens: 0,
             buffer: None,
-            pins: Vec::new(),
+            checkpoints: Vec::new(),
         }
     }
 
-    /// Tokens processed so far, of which the last are kept.
+    /// Returns the window.
+    pub(crate) fn window(&self) -> i32 {
+        self.window
+    }
+
+    /// Returns the number of tokens processed so far.
     pub(crate) fn n_tokens(&self) -> i32 {
         self.n_tokens
     }
@@ -92,30 +101,30 @@ impl RotatingCache {
     /// `window - 1` tokens before them, or as many as there are, and of all new ones.
     pub(crate) fn append(&mut self, keys: &Array, values: &Array) -> MlxResult<(Array, Array)> {
         let n_new = keys.dim(2);
-        let first = self.buffer.as_ref().map_or(self.n_tokens, |old| old.first);
-        let held = self.n_tokens - first;
-        if held + n_new > limit(self.window) {
-            return self.append_to_new_buffer(keys, values, held);
+        let start = self.buffer.as_ref().map_or(self.n_tokens, |old| old.start);
+        let n_held = self.n_tokens - start;
+        if n_held + n_new > max_capacity(self.window) {
+            return self.append_to_new_buffer(keys, values, n_held);
         }
-        let end = held + n_new;
-        let room = rounded_up(n_new).min(limit(self.window) - held);
+        let end = n_held + n_new;
+        let n_more = rounded_up(n_new).min(max_capacity(self.window) - n_held);
         let (old_keys, old_values) = match self.buffer.take() {
             Some(old) if old.keys.dim(2) >= end => (old.keys, old.values),
             Some(old) => (
-                grown(&old.keys, held, room)?,
-                grown(&old.values, held, room)?,
+                grown(&old.keys, n_held, n_more)?,
+                grown(&old.values, n_held, n_more)?,
             ),
-            None => (empty(keys, room)?, empty(values, room)?),
+            None => (empty(keys, n_more)?, empty(values, n_more)?),
         };
-        let keys = written(old_keys, keys, held, end)?;
-        let values = written(old_values, values, held, end)?;
-        let seen_from = (held - (self.window - 1)).max(0);
+        let keys = written(old_keys, keys, n_held, end)?;
+        let values = written(old_values, values, n_held, end)?;
+        let first_seen = (n_held - (self.window - 1)).max(0);
         let seen = (
-            slice_axis(&keys, 2, seen_from, end)?,
-            slice_axis(&values, 2, seen_from, end)?,
+            slice_axis(&keys, 2, first_seen, end)?,
+            slice_axis(&values, 2, first_seen, end)?,
         );
-        self.buffer = Some(Stretch {
-            first,
+        self.buffer = Some(Buffer {
+            start,
             keys,
             values,
         });
@@ -127,145 +136,152 @@ impl RotatingCache {
         &mut self,
         keys: &Array,
         values: &Array,
-        held: i32,
+        n_held: i32,
     ) -> MlxResult<(Array, Array)> {
         let old = self.buffer.take();
-        let n_old = held.min(kept(self.window));
+        let n_old = n_held.min(n_moved(self.window));
         let n_all = n_old + keys.dim(2);
-        let n_kept = n_all.min(kept(self.window));
-        let n_seen = held.min(self.window - 1) + keys.dim(2);
-        let turn = |old: Option<&Array>, new: &Array| -> MlxResult<(Array, Array)> {
+        let n_kept = n_all.min(n_moved(self.window));
+        let n_seen = n_held.min(self.window - 1) + keys.dim(2);
+        // Returns the seen part and the new buffer.
+        let replace = |old: Option<&Array>, new: &Array| -> MlxResult<(Array, Array)> {
             let all = match old {
-                Some(old) => ops::concatenate(&[&slice_axis(old, 2, held - n_old, held)?, new], 2)?,
+                Some(old) => {
+                    let old = slice_axis(old, 2, n_held - n_old, n_held)?;
+                    ops::concatenate(&[&old, new], 2)?
+                }
                 None => new.clone(),
             };
             let kept = slice_axis(&all, 2, n_all - n_kept, n_all)?;
             let buffer = ops::concatenate(&[&kept, &empty(new, STEP)?], 2)?;
             Ok((slice_axis(&all, 2, n_all - n_seen, n_all)?, buffer))
         };
-        let (seen_keys, new_keys) = turn(old.as_ref().map(|old| &old.keys), keys)?;
-        let (seen_values, new_values) = turn(old.as_ref().map(|old| &old.values), values)?;
+        let (seen_keys, new_keys) = replace(old.as_ref().map(|old| &old.keys), keys)?;
+        let (seen_values, new_values) = replace(old.as_ref().map(|old| &old.values), values)?;
         if let Some(old) = old {
-            // Pinned since this buffer was begun: it holds all that those places need.
-            for pin in self.pins.iter_mut().filter(|pin| pin.left.is_none()) {
-                pin.left = Some(old.clone());
+            // The checkpoints since the start of this buffer need it.
+            for checkpoint in &mut self.checkpoints {
+                checkpoint.old_buffer.get_or_insert_with(|| old.clone());
             }
         }
         self.n_tokens += keys.dim(2);
-        self.buffer = Some(Stretch {
-            first: self.n_tokens - n_kept,
+        self.buffer = Some(Buffer {
+            start: self.n_tokens - n_kept,
             keys: new_keys,
             values: new_values,
         });
         Ok((seen_keys, seen_values))
     }
 
-    /// See [`super::LayerCache::reach`].
-    pub(crate) fn reach(&self, n_tokens: i32) -> i32 {
-        let reaches = |stretch: &Stretch, n| stretch.reaches(n, self.window);
-        if self.buffer.as_ref().is_some_and(|b| reaches(b, n_tokens)) {
+    /// See [`super::LayerCache::rewind_target`].
+    pub(crate) fn rewind_target(&self, n_tokens: i32) -> i32 {
+        let covers = |buffer: &Buffer, n| buffer.covers(n, self.window);
+        if self.buffer.as_ref().is_some_and(|b| covers(b, n_tokens)) {
             return n_tokens;
         }
-        let pinned = self.pins.iter().filter_map(|pin| {
-            let place = pin.n_tokens.min(n_tokens);
-            let left = pin.left.as_ref()?;
-            reaches(left, place).then_some(place)
+        let targets = self.checkpoints.iter().filter_map(|checkpoint| {
+            let target = checkpoint.n_tokens.min(n_tokens);
+            let old = checkpoint.old_buffer.as_ref()?;
+            covers(old, target).then_some(target)
         });
-        pinned.max().unwrap_or(0)
+        targets.max().unwrap_or(0)
     }
 
     /// See [`super::LayerCache::rewind`].
     pub(crate) fn rewind(&mut self, n_tokens: i32) {
         let window = self.window;
-        let reaches = |stretch: &Stretch| stretch.reaches(n_tokens, window);
+        let covers = |buffer: &Buffer| buffer.covers(n_tokens, window);
         if n_tokens == 0 {
             self.buffer = None;
-        } else if !self.buffer.as_ref().is_some_and(reaches) {
-            let pin = self
-                .pins
-                .iter_mut()
-                .find(|pin| pin.n_tokens >= n_tokens && pin.left.as_ref().is_some_and(reaches));
-            // The pin's buffer is the one in use again.
-            self.buffer = pin.and_then(|pin| pin.left.take());
+        } else if !self.buffer.as_ref().is_some_and(covers) {
+            let checkpoint = self.checkpoints.iter_mut().find(|checkpoint| {
+                checkpoint.n_tokens >= n_tokens
+                    && checkpoint.old_buffer.as_ref().is_some_and(covers)
+            });
+            // The buffer of the checkpoint is in use again.
+            self.buffer = checkpoint.and_then(|checkpoint| checkpoint.old_buffer.take());
         }
         debug_assert!(
             n_tokens == 0 || self.buffer.is_some(),
-            "{n_tokens} is out of reach"
+            "cannot rewind to {n_tokens}"
         );
-        self.pins.retain(|pin| pin.n_tokens <= n_tokens);
+        self.checkpoints
+            .retain(|checkpoint| checkpoint.n_tokens <= n_tokens);
         self.n_tokens = n_tokens;
     }
 
-    /// See [`super::LayerCache::pin`].
-    pub(crate) fn pin(&mut self, n_pins: usize) {
-        if self
-            .pins
-            .last()
-            .is_none_or(|pin| pin.n_tokens != self.n_tokens)
-        {
-            self.pins.push(Pin {
-                n_tokens: self.n_tokens,
-                left: None,
+    /// See [`super::LayerCache::add_checkpoint`].
+    pub(crate) fn add_checkpoint(&mut self, n_checkpoints: usize) {
+        let n_tokens = self.n_tokens;
+        let last = self.checkpoints.last();
+        if last.is_none_or(|last| last.n_tokens != n_tokens) {
+            self.checkpoints.push(Checkpoint {
+                n_tokens,
+                old_buffer: None,
             });
         }
-        let n_old = self.pins.len().saturating_sub(n_pins);
-        self.pins.drain(..n_old);
+        let n_old = self.checkpoints.len().saturating_sub(n_checkpoints);
+        self.checkpoints.drain(..n_old);
     }
 
-    /// See [`super::LayerCache::pins`].
-    pub(crate) fn pins(&self) -> Vec<i32> {
-        self.pins.iter().map(|pin| pin.n_tokens).collect()
+    /// See [`super::LayerCache::checkpoints`].
+    pub(crate) fn checkpoints(&self) -> Vec<i32> {
+        let checkpoints = self.checkpoints.iter();
+        checkpoints.map(|checkpoint| checkpoint.n_tokens).collect()
     }
 
-    /// Bytes of a full buffer.
-    pub(crate) fn pin_bytes(&self) -> u64 {
-        let of_a_token = |array: &Array| array.nbytes() as u64 / array.dim(2).max(1) as u64;
-        let of_a_token: u64 = self.arrays().map(of_a_token).sum();
-        of_a_token * limit(self.window) as u64
+    /// Returns the size of a full buffer in bytes.
+    pub(crate) fn checkpoint_bytes(&self) -> u64 {
+        let per_token = |array: &Array| array.nbytes() as u64 / array.dim(2).max(1) as u64;
+        let per_token: u64 = self.arrays().map(per_token).sum();
+        per_token * max_capacity(self.window) as u64
     }
 
-    /// The buffer in use.
+    /// Returns the keys and values of the buffer in use.
     pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
-        self.buffer.iter().flat_map(Stretch::arrays)
+        self.buffer.iter().flat_map(Buffer::arrays)
     }
 
-    /// Bytes of the buffers that pins hold; one that two share counts once.
-    pub(crate) fn bytes_of_pins(&self) -> u64 {
+    /// Returns the size of the checkpoints' buffers in bytes; a buffer of two checkpoints counts once.
+    pub(crate) fn bytes_of_checkpoints(&self) -> u64 {
         let mut counted = Vec::new();
         let mut bytes = 0;
-        for left in self.pins.iter().filter_map(|pin| pin.left.as_ref()) {
-            if !counted.contains(&left.first) {
-                counted.push(left.first);
-                bytes += left.bytes();
+        for old in self.old_buffers() {
+            if !counted.contains(&old.start) {
+                counted.push(old.start);
+                bytes += old.bytes();
             }
         }
         bytes
     }
 
-    /// Tokens that a file keeps: those that the next token will see.
-    pub(crate) fn n_stored(&self, n_tokens: i32) -> i32 {
-        n_tokens.min(needed(self.window))
+    fn old_buffers(&self) -> impl Iterator<Item = &Buffer> {
+        let checkpoints = self.checkpoints.iter();
+        checkpoints.filter_map(|checkpoint| checkpoint.old_buffer.as_ref())
     }
 
-    /// See [`super::LayerCache::stored`].
-    pub(crate) fn stored(&self, n_tokens: i32) -> MlxResult<Vec<Array>> {
-        let reaches =
-            |stretch: &&Stretch| stretch.reaches(n_tokens, self.window) && n_tokens > stretch.first;
-        let pinned = self.pins.iter().filter_map(|pin| pin.left.as_ref());
-        let Some(stretch) = self.buffer.iter().chain(pinned).find(reaches) else {
+    /// Returns the number of tokens to save in a file: those that the next token attends to.
+    pub(crate) fn n_saved(&self, n_tokens: i32) -> i32 {
+        n_tokens.min(n_needed(self.window))
+    }
+
+    /// See [`super::LayerCache::saved`].
+    pub(crate) fn saved(&self, n_tokens: i32) -> MlxResult<Vec<Array>> {
+        let covers =
+            |buffer: &&Buffer| buffer.covers(n_tokens, self.window) && n_tokens > buffer.start;
+        let Some(buffer) = self.buffer.iter().chain(self.old_buffers()).find(covers) else {
             return Ok(Vec::new());
         };
-        let end = n_tokens - stretch.first;
-        let start = end - self.n_stored(n_tokens);
-        let stored = |array: &Array| slice_axis(array, 2, start, end);
-        stretch.arrays().into_iter().map(stored).collect()
+        let end = n_tokens - buffer.start;
+        let start = end - self.n_saved(n_tokens);
+        let saved = |array: &Array| slice_axis(array, 2, start, end);
+        buffer.arrays().into_iter().map(saved).collect()
     }
 
-    /// See [`super::LayerCache::restored`].
-    pub(crate) fn restored(&self, n_tokens: i32, (keys, values): (Array, Array)) -> Self {
-        let first = n_tokens - keys.dim(2);
-        let buffer = Some(Stretch {
-            first,
+    /// See [`super::LayerCache::restore`].
+    pub(crate) fn restore(&self, n_tokens: i32, (keys, values): (Array, Array)) -> Self {
+        let buffer = Some(Buffer {
+            start: n_tokens - keys.dim(2),
             keys,
             values,
         });
@@ -276,11 +292,11 @@ impl RotatingCache {
         }
     }
 
-    /// See [`super::LayerCache::take_pin`].
-    pub(crate) fn take_pin(&mut self, other: Self) {
-        self.pins.push(Pin {
+    /// See [`super::LayerCache::add_restored_checkpoint`].
+    pub(crate) fn add_restored_checkpoint(&mut self, other: Self) {
+        self.checkpoints.push(Checkpoint {
             n_tokens: other.n_tokens,
-            left: other.buffer,
+            old_buffer: other.buffer,
         });
     }
 }

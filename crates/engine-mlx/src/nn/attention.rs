@@ -1,10 +1,10 @@
-//! Grouped-query attention (Ainslie et al. 2023) over a KV cache, in the variants of the models that
-//! this engine runs: windows, sinks, normalised heads, layers without positions.
+//! Grouped-query attention (Ainslie et al. 2023) over a KV cache, with the options of the supported
+//! models: sliding windows, attention sinks, head norms, gates, layers without position embedding.
 
 use mlx_rs::{Array, fast, ops};
 use transom_engine::EngineError;
 
-use super::{Heads, Linear, LinearGroup, Mixer, QueryScale, Step};
+use super::{Linear, LinearGroup, Mixer, NormWeights, QueryScale, Sdpa, Step};
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::LayerCache;
 use crate::ops::slice_axis;
@@ -19,11 +19,11 @@ pub(crate) struct AttentionShape {
     pub(crate) n_heads: i32,
     /// Key and value heads; divides `n_heads`.
     pub(crate) n_kv_heads: i32,
-    /// Features a head.
+    /// Features per head.
     pub(crate) head_dim: i32,
 }
 
-/// Normalises each head's queries and keys before they are rotated (Qwen3, Gemma3).
+/// Normalizes each head's queries and keys before they are rotated (Qwen3, Gemma3).
 #[derive(Debug)]
 struct HeadNorm {
     /// `[n_heads + n_kv_heads, 1, head_dim]`: queries first.
@@ -37,19 +37,18 @@ pub(crate) struct Attention {
     qkv: LinearGroup,
     output: Linear,
     norm: Option<HeadNorm>,
-    /// Whether the query projection also gives what each head's output is gated by.
+    /// Whether the query projection also computes a gate for each head's output.
     is_gated: bool,
-    heads: Heads,
+    sdpa: Sdpa,
     window: Option<i32>,
-    /// Which of the model's rotary embeddings turns queries and keys; `None` leaves them without a
-    /// position.
+    /// Index of the rotary embedding in the model; `None` for a layer without position embedding.
     rope: Option<usize>,
     query_scale: Option<QueryScale>,
 }
 
 impl Attention {
-    /// The layer at `path`, with the names `q_proj`, `k_proj`, `v_proj` and `o_proj`, or with the
-    /// first three in one as `qkv_proj`. It sees everything and uses the model's first rope.
+    /// Loads the layer at `path` with the tensors `q_proj`, `k_proj`, `v_proj` (or `qkv_proj`, which
+    /// contains all three) and `o_proj`. The layer has full attention and the model's first rope.
     pub(crate) fn load(
         loader: &mut Loader<'_>,
         path: &str,
@@ -58,8 +57,8 @@ impl Attention {
         Self::load_any(loader, path, shape, false)
     }
 
-    /// As [`Attention::load`], but what each head gives passes a gate, which `q_proj` computes
-    /// together with the head's query (Qwen3-Next).
+    /// Loads a layer whose output passes a gate, which `q_proj` computes together with each head's
+    /// query (Qwen3-Next); otherwise as [`Attention::load`].
     pub(crate) fn load_gated(
         loader: &mut Loader<'_>,
         path: &str,
@@ -79,7 +78,7 @@ impl Attention {
         let n_keys = shape.n_kv_heads * shape.head_dim;
         let fused = format!("{path}.qkv_proj");
         let qkv = if loader.contains(&format!("{fused}.weight")) {
-            LinearGroup::Joined(loader.linear(&fused, shape.hidden_size, n_queries + 2 * n_keys)?)
+            LinearGroup::Fused(loader.linear(&fused, shape.hidden_size, n_queries + 2 * n_keys)?)
         } else {
             let paths = ["q_proj", "k_proj", "v_proj"].map(|name| format!("{path}.{name}"));
             loader.linear_group(&paths, shape.hidden_size, &[n_queries, n_keys, n_keys])?
@@ -90,61 +89,66 @@ impl Attention {
             output,
             norm: None,
             is_gated,
-            heads: Heads::new(shape, loader.compute().is_cpu()),
+            sdpa: Sdpa::new(shape, loader.compute().is_cpu()),
             window: None,
             rope: Some(0),
             query_scale: None,
         })
     }
 
-    /// Normalises queries and keys with weights `[head_dim]` each.
-    pub(crate) fn with_head_norm(
+    /// Normalizes each head's queries and keys with the norms `q_norm` and `k_norm` at `path`.
+    pub(crate) fn with_head_norms(
         mut self,
-        queries: &Array,
-        keys: &Array,
+        loader: &mut Loader<'_>,
+        path: &str,
+        stored: NormWeights,
         epsilon: f32,
-    ) -> MlxResult<Self> {
+    ) -> Result<Self, EngineError> {
         let AttentionShape {
             n_heads,
             n_kv_heads,
             head_dim,
             ..
-        } = self.heads.shape;
+        } = self.sdpa.shape;
+        let queries = stored.load(loader, &format!("{path}.q_norm"), head_dim)?;
+        let keys = stored.load(loader, &format!("{path}.k_norm"), head_dim)?;
         let rows = |weight: &Array, n: i32| ops::broadcast_to(weight, &[n, 1, head_dim]);
-        let weight = ops::concatenate(&[rows(queries, n_heads)?, rows(keys, n_kv_heads)?], 0)?;
-        weight.eval()?;
+        let weight = rows(&queries, n_heads)
+            .and_then(|queries| ops::concatenate(&[queries, rows(&keys, n_kv_heads)?], 0))
+            .during(path)?;
+        weight.eval().during(path)?;
         self.norm = Some(HeadNorm { weight, epsilon });
         Ok(self)
     }
 
-    /// Gives every head something to look at that is not there: a logit a head, `[n_heads]`, beside
-    /// those of the keys (Xiao et al. 2023; gpt-oss).
+    /// Gives every head an attention sink: one more logit per head, `[n_heads]`, that has no value
+    /// (Xiao et al. 2023; gpt-oss).
     pub(crate) fn with_sinks(
         mut self,
         loader: &mut Loader<'_>,
         path: &str,
     ) -> Result<Self, EngineError> {
-        let sinks = loader.vector(&format!("{path}.sinks"), self.heads.shape.n_heads)?;
+        let sinks = loader.vector(&format!("{path}.sinks"), self.sdpa.shape.n_heads)?;
         sinks.eval().during(path)?;
-        self.heads.sinks = Some(sinks);
+        self.sdpa.sinks = Some(sinks);
         Ok(self)
     }
 
-    /// Lets queries grow with their place.
+    /// Scales queries by their position.
     #[must_use]
-    pub(crate) fn with_query_scale(mut self, scale: QueryScale) -> Self {
-        self.query_scale = Some(scale);
+    pub(crate) fn with_query_scale(mut self, scale: Option<QueryScale>) -> Self {
+        self.query_scale = scale;
         self
     }
 
-    /// Lets each token see only the last `window` tokens, itself included.
+    /// Lets each token attend only to the last `window` tokens, itself included.
     #[must_use]
     pub(crate) fn with_window(mut self, window: Option<i32>) -> Self {
         self.window = window;
         self
     }
 
-    /// Turns queries and keys by the model's rotary embedding of this number, or by none.
+    /// Rotates queries and keys by the model's rotary embedding with this index, or by none.
     #[must_use]
     pub(crate) fn with_rope(mut self, rope: Option<usize>) -> Self {
         self.rope = rope;
@@ -154,11 +158,11 @@ impl Attention {
     /// Multiplies the products of queries and keys by `scale` in place of `1 / sqrt(head_dim)`.
     #[must_use]
     pub(crate) fn with_scale(mut self, scale: f32) -> Self {
-        self.heads.scale = scale;
+        self.sdpa.scale = scale;
         self
     }
 
-    /// Queries, keys and values of `x`, `[1, tokens, heads, head_dim]` in this order, and the gates
+    /// Returns queries, keys and values side by side, `[1, tokens, heads, head_dim]`, and the gates
     /// `[1, tokens, features]`.
     fn project(&self, x: &Array) -> MlxResult<(Array, Option<Array>)> {
         let AttentionShape {
@@ -166,7 +170,7 @@ impl Attention {
             n_kv_heads,
             head_dim,
             ..
-        } = self.heads.shape;
+        } = self.sdpa.shape;
         let n_tokens = x.dim(1);
         let all = self.qkv.forward(x)?;
         if !self.is_gated {
@@ -186,8 +190,7 @@ impl Attention {
         ))
     }
 
-    /// `[1, heads, tokens, head_dim]` each: what of `x` asks, and what later tokens may look at; and
-    /// the gates.
+    /// Returns queries, keys and values, `[1, heads, tokens, head_dim]` each, and the gates.
     fn queries_keys_values(
         &self,
         x: &Array,
@@ -197,9 +200,9 @@ impl Attention {
             n_heads,
             n_kv_heads,
             ..
-        } = self.heads.shape;
+        } = self.sdpa.shape;
         let n_rotated = n_heads + n_kv_heads;
-        // Queries and keys stay in one array until they are rotated: half the operations.
+        // Queries and keys stay in one array until they are rotated, which halves the operations.
         let (all, gates) = self.project(x)?;
         let all = all.transpose_axes(&[0, 2, 1, 3])?;
         let mut rotated = slice_axis(&all, 1, 0, n_rotated)?;
@@ -224,7 +227,7 @@ impl Mixer for Attention {
         let ([queries, keys, values], gates) = self.queries_keys_values(x, step)?;
         let (keys, values) = cache.append(&keys, &values)?;
         let mask = step.mask(self.window);
-        let attended = self.heads.attend(&queries, &keys, &values, mask)?;
+        let attended = self.sdpa.forward(&queries, &keys, &values, mask)?;
         match gates {
             Some(gates) => self
                 .output
@@ -234,10 +237,6 @@ impl Mixer for Attention {
     }
 
     fn new_cache(&self) -> LayerCache {
-        LayerCache::of_attention(self.window)
-    }
-
-    fn window(&self) -> Option<i32> {
-        self.window
+        LayerCache::for_attention(self.window)
     }
 }

@@ -1,7 +1,7 @@
-//! Products with quantised matrices in every mode that MLX stores weights in.
+//! Products with quantized matrices in all of MLX's modes, of which mlx-rs offers only the affine one.
 //!
-//! mlx-rs offers the affine mode only. A stored matrix is packed words, scales, and in the affine
-//! mode biases; the caller has checked that their shapes belong together.
+//! A matrix consists of packed words, scales, and in the affine mode biases. The caller must have checked
+//! that their shapes fit together.
 
 use mlx_rs::Array;
 
@@ -9,24 +9,24 @@ use super::{checked, stream};
 use crate::config::Quantization;
 use crate::error::MlxResult;
 
-/// The parts of a quantised matrix, or of a stack of them.
+/// The parts of a quantized matrix, or of a stack of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packed<'a> {
-    /// `[…, n_out, n_in / 32 * bits]`, 32-bit words.
+    /// `[…, n_out, n_in / 32 * bits]` of 32-bit words.
     pub(crate) words: &'a Array,
     /// `[…, n_out, n_in / group_size]`.
     pub(crate) scales: &'a Array,
-    /// As `scales`; the affine mode has them, the others do not.
+    /// As `scales`; only in the affine mode.
     pub(crate) biases: Option<&'a Array>,
-    /// How they are stored.
+    /// How the matrix is stored.
     pub(crate) quantization: Quantization,
 }
 
 impl Packed<'_> {
-    /// `x @ self.T`: `[…, n_in]` to `[…, n_out]`.
+    /// Returns `x @ self.T`: `[…, n_in]` to `[…, n_out]`.
     pub(crate) fn product(self, x: &Array) -> MlxResult<Array> {
         let stream = stream();
-        // SAFETY: every handle outlives the call, which counts its own references to them.
+        // SAFETY: every handle is valid during the call, which counts its own references.
         let (status, handle) = unsafe {
             let mut handle = mlx_sys::mlx_array_new();
             let status = mlx_sys::mlx_quantized_matmul(
@@ -46,9 +46,8 @@ impl Packed<'_> {
         self.checked(status, handle, "quantized_matmul", Some(x))
     }
 
-    /// `x[i] @ self[indices[i]].T` of a stack `[n_experts, n_out, n_in]`: `x` is `[…, 1, n_in]`, and
-    /// its leading axes broadcast with those of `indices`. `are_sorted` promises that `indices`
-    /// rise.
+    /// Returns `x[i] @ self[indices[i]].T` of a stack `[n_experts, n_out, n_in]`. `x` is `[…, 1, n_in]`;
+    /// its leading axes broadcast with those of `indices`, which are in ascending order if `are_sorted`.
     pub(crate) fn gathered_product(
         self,
         x: &Array,
@@ -79,7 +78,7 @@ impl Packed<'_> {
         self.checked(status, handle, "gather_qmm", Some(x))
     }
 
-    /// The numbers, in the type of the scales; of modes whose scales are bytes, in bf16.
+    /// Returns the dequantized elements: in the type of the scales, or in bf16 if the scales are bytes.
     pub(crate) fn dequantized(self) -> MlxResult<Array> {
         let stream = stream();
         // SAFETY: as for `product`.
@@ -129,11 +128,11 @@ fn some(value: i32) -> mlx_sys::mlx_optional_int {
     }
 }
 
-/// An absent array is a null handle.
+/// Returns the handle; a null handle if there is no array.
 fn optional(array: Option<&Array>) -> mlx_sys::mlx_array {
     match array {
         Some(array) => array.as_ptr(),
-        // SAFETY: the call allocates nothing, so that nobody has to free what it gives.
+        // SAFETY: the call allocates nothing, so nothing has to free the result.
         None => unsafe { mlx_sys::mlx_array_new() },
     }
 }
