@@ -2,18 +2,18 @@
 //! names the file, and whatever bytes a header or a configuration holds, loading ends with a model
 //! or an error.
 
-#[path = "fixtures/spoiled.rs"]
-mod spoiled;
+#[path = "fixtures/broken_models.rs"]
+mod broken_models;
 #[path = "fixtures/support.rs"]
 mod support;
 
 use std::fs;
 use std::path::Path;
 
+use broken_models::{Tensor, assert_refused, try_load, with_config, with_json, with_tensors};
 use proptest::prelude::*;
 use safetensors::Dtype;
 use serde_json::{Value, json};
-use spoiled::{Tensor, assert_refused, try_load, with_config, with_json, with_tensors};
 use support::assemble;
 use tempfile::TempDir;
 use transom_engine::EngineError;
@@ -26,7 +26,7 @@ const INDEX: &str = "model.safetensors.index.json";
 /// A model with these bytes as its weights.
 fn with_weights(bytes: &[u8]) -> TempDir {
     let folder = assemble(MODEL);
-    fs::write(folder.path().join(WEIGHTS), bytes).expect("it can be written");
+    fs::write(folder.path().join(WEIGHTS), bytes).expect("written");
     folder
 }
 
@@ -38,16 +38,16 @@ fn file(header: &Value, data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn missing_weights_are_named_with_the_folder() {
+fn the_error_of_missing_weights_names_the_folder() {
     let folder = assemble(MODEL);
-    fs::remove_file(folder.path().join(WEIGHTS)).expect("it was there");
+    fs::remove_file(folder.path().join(WEIGHTS)).expect("the file existed");
     let name = folder.path().display().to_string();
     assert_refused(folder.path(), &[&name, "safetensors", "not found"]);
 }
 
 #[test]
-fn truncated_weights_are_refused_wherever_they_break_off() {
-    let bytes = fs::read(assemble(MODEL).path().join(WEIGHTS)).expect("the weights are there");
+fn truncated_weights_are_refused() {
+    let bytes = fs::read(assemble(MODEL).path().join(WEIGHTS)).expect("the weights exist");
     for length in [0, 1, 7, 8, 9, 500, bytes.len() / 2, bytes.len() - 1] {
         let folder = with_weights(&bytes[..length]);
         assert_refused(folder.path(), &[WEIGHTS, "download the model again"]);
@@ -56,13 +56,13 @@ fn truncated_weights_are_refused_wherever_they_break_off() {
 
 #[test]
 fn weights_with_more_bytes_than_the_header_says_are_refused() {
-    let mut bytes = fs::read(assemble(MODEL).path().join(WEIGHTS)).expect("the weights are there");
+    let mut bytes = fs::read(assemble(MODEL).path().join(WEIGHTS)).expect("the weights exist");
     bytes.push(0);
     assert_refused(with_weights(&bytes).path(), &[WEIGHTS]);
 }
 
 #[test]
-fn a_header_longer_than_the_file_or_than_memory_is_refused() {
+fn a_header_longer_than_the_file_is_refused() {
     for length in [40, 99_999_999, 100_000_001, 1 << 62, u64::MAX] {
         let bytes = [&length.to_le_bytes()[..], b"{}"].concat();
         assert_refused(with_weights(&bytes).path(), &[WEIGHTS, "safetensors"]);
@@ -71,7 +71,7 @@ fn a_header_longer_than_the_file_or_than_memory_is_refused() {
 
 #[test]
 fn a_header_with_a_flipped_bit_is_refused() {
-    let bytes = fs::read(assemble(MODEL).path().join(WEIGHTS)).expect("the weights are there");
+    let bytes = fs::read(assemble(MODEL).path().join(WEIGHTS)).expect("the weights exist");
     // The opening brace, the length's highest byte, and the first quote of the first name.
     for (position, bit) in [(8, 0), (7, 6), (9, 7)] {
         let mut spoiled = bytes.clone();
@@ -81,7 +81,7 @@ fn a_header_with_a_flipped_bit_is_refused() {
 }
 
 #[test]
-fn headers_that_lie_about_tensors_are_refused() {
+fn headers_with_wrong_tensors_are_refused() {
     let f32s = |shape: Value, offsets: [u64; 2]| json!({"dtype": "F32", "shape": shape, "data_offsets": offsets});
     let headers = [
         (
@@ -126,9 +126,11 @@ fn headers_that_lie_about_tensors_are_refused() {
 }
 
 #[test]
-fn a_tensor_of_the_wrong_shape_is_refused_with_both_shapes() {
+fn the_error_of_a_tensor_with_the_wrong_shape_has_both_shapes() {
     let folder = with_tensors(MODEL, |tensors| {
-        let norm = tensors.get_mut("model.norm.weight").expect("it is there");
+        let norm = tensors
+            .get_mut("model.norm.weight")
+            .expect("the file exists");
         norm.shape = vec![2, 32];
     });
     assert_refused(
@@ -138,7 +140,7 @@ fn a_tensor_of_the_wrong_shape_is_refused_with_both_shapes() {
     let folder = with_tensors(MODEL, |tensors| {
         let scales = tensors
             .get_mut("model.layers.1.mlp.up_proj.scales")
-            .expect("it is there");
+            .expect("the file exists");
         scales.shape.reverse();
     });
     assert_refused(
@@ -148,7 +150,7 @@ fn a_tensor_of_the_wrong_shape_is_refused_with_both_shapes() {
 }
 
 #[test]
-fn sizes_of_another_model_are_refused_by_the_first_tensor_that_differs() {
+fn sizes_that_differ_from_the_tensors_are_refused() {
     for (key, value) in [
         ("vocab_size", 320),
         ("hidden_size", 128),
@@ -166,7 +168,7 @@ fn sizes_of_another_model_are_refused_by_the_first_tensor_that_differs() {
 }
 
 #[test]
-fn a_missing_tensor_is_named() {
+fn the_error_names_a_missing_tensor() {
     for name in [
         "model.norm.weight",
         "model.embed_tokens.weight",
@@ -175,7 +177,7 @@ fn a_missing_tensor_is_named() {
         "model.layers.0.mlp.down_proj.biases",
     ] {
         let folder = with_tensors(MODEL, |tensors| {
-            tensors.remove(name).expect("it is there");
+            tensors.remove(name).expect("the file exists");
         });
         let path = folder.path().display().to_string();
         assert_refused(folder.path(), &[&path, name, "missing"]);
@@ -183,13 +185,13 @@ fn a_missing_tensor_is_named() {
 }
 
 #[test]
-fn a_layer_that_the_files_do_not_have_is_named() {
+fn the_error_names_a_missing_layer() {
     let folder = with_config(MODEL, |config| config["num_hidden_layers"] = json!(3));
     assert_refused(folder.path(), &["model.layers.2.", "missing"]);
 }
 
 #[test]
-fn tensors_that_the_architecture_does_not_know_are_passed_over() {
+fn unknown_tensors_are_ignored() {
     let folder = with_tensors(MODEL, |tensors| {
         for (name, dtype, size) in [
             (
@@ -213,9 +215,11 @@ fn tensors_that_the_architecture_does_not_know_are_passed_over() {
 }
 
 #[test]
-fn a_needed_tensor_of_a_type_that_holds_no_floats_is_refused() {
+fn a_needed_tensor_of_integers_is_refused() {
     let folder = with_tensors(MODEL, |tensors| {
-        let norm = tensors.get_mut("model.norm.weight").expect("it is there");
+        let norm = tensors
+            .get_mut("model.norm.weight")
+            .expect("the file exists");
         norm.dtype = Dtype::I16;
     });
     assert_refused(folder.path(), &[WEIGHTS, "model.norm.weight", "I16"]);
@@ -226,14 +230,14 @@ fn packed_weights_of_the_wrong_type_are_refused() {
     let folder = with_tensors(MODEL, |tensors| {
         let packed = tensors
             .get_mut("model.layers.0.self_attn.q_proj.weight")
-            .expect("it is there");
+            .expect("the file exists");
         packed.dtype = Dtype::F32;
     });
     assert_refused(folder.path(), &[WEIGHTS, "q_proj.weight"]);
 }
 
 #[test]
-fn a_group_that_does_not_divide_the_matrix_is_refused_with_both_sizes() {
+fn the_error_of_a_group_that_does_not_divide_the_matrix_has_both_sizes() {
     let folder = with_config(MODEL, |config| {
         for key in ["quantization", "quantization_config"] {
             config[key]["group_size"] = json!(128);
@@ -244,7 +248,7 @@ fn a_group_that_does_not_divide_the_matrix_is_refused_with_both_sizes() {
 }
 
 #[test]
-fn quantised_tensors_without_a_word_in_the_configuration_are_refused() {
+fn quantized_tensors_without_a_quantization_entry_are_refused() {
     let folder = with_config(MODEL, |config| {
         for key in ["quantization", "quantization_config"] {
             config.as_object_mut().expect("an object").remove(key);
@@ -259,10 +263,10 @@ fn with_index(change: impl FnOnce(&mut Value)) -> TempDir {
 }
 
 #[test]
-fn a_shard_that_the_index_names_but_is_missing_is_named() {
+fn the_error_names_a_missing_shard() {
     let folder = assemble(SHARDED);
     let shard = "model-00002-of-00003.safetensors";
-    fs::remove_file(folder.path().join(shard)).expect("it was there");
+    fs::remove_file(folder.path().join(shard)).expect("the file existed");
     assert_refused(folder.path(), &[shard, "not found", "index"]);
 }
 
@@ -282,7 +286,7 @@ fn an_index_that_points_outside_the_folder_is_refused() {
 }
 
 #[test]
-fn a_broken_index_is_named() {
+fn the_error_names_a_broken_index() {
     for index in [
         json!({}),
         json!({"weight_map": 5}),
@@ -298,15 +302,15 @@ fn a_tensor_in_two_shards_is_refused() {
     let folder = assemble(SHARDED);
     let copy = "model-00004-of-00004.safetensors";
     let first = folder.path().join("model-00001-of-00003.safetensors");
-    fs::copy(first, folder.path().join(copy)).expect("it can be copied");
-    fs::remove_file(folder.path().join(INDEX)).expect("it was there");
+    fs::copy(first, folder.path().join(copy)).expect("copied");
+    fs::remove_file(folder.path().join(INDEX)).expect("the file existed");
     assert_refused(folder.path(), &[copy, "more than one file"]);
 }
 
 #[test]
-fn shards_without_an_index_are_found() {
+fn shards_without_an_index_are_loaded() {
     let folder = assemble(SHARDED);
-    fs::remove_file(folder.path().join(INDEX)).expect("it was there");
+    fs::remove_file(folder.path().join(INDEX)).expect("the file existed");
     assert_eq!(try_load(folder.path()), Ok(()));
 }
 
@@ -363,24 +367,24 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_a_header_holds_loading_ends_with_a_model_or_an_error(damage in damage()) {
+    fn loading_a_damaged_header_returns_a_model_or_an_error(damage in damage()) {
         let folder = assemble("qwen2-q2-g64");
         let path = folder.path().join(WEIGHTS);
-        let mut bytes = fs::read(&path).expect("the weights are there");
+        let mut bytes = fs::read(&path).expect("the weights exist");
         let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
         damage.apply(&mut bytes, 8 + length as usize);
-        fs::write(&path, bytes).expect("it can be written");
+        fs::write(&path, bytes).expect("written");
         assert_clean(folder.path());
     }
 
     #[test]
-    fn whatever_a_configuration_holds_loading_ends_with_a_model_or_an_error(damage in damage()) {
+    fn loading_a_damaged_configuration_returns_a_model_or_an_error(damage in damage()) {
         let folder = assemble("qwen3-mixed");
         let path = folder.path().join("config.json");
-        let mut bytes = fs::read(&path).expect("it is there");
+        let mut bytes = fs::read(&path).expect("the file exists");
         let length = bytes.len();
         damage.apply(&mut bytes, length);
-        fs::write(&path, bytes).expect("it can be written");
+        fs::write(&path, bytes).expect("written");
         assert_clean(folder.path());
     }
 }

@@ -1,17 +1,17 @@
 //! What a configuration leaves out or says in passing: tied tables, rotary factors, recommendations.
 //! And that text which people type never becomes a control token.
 
-#[path = "fixtures/spoiled.rs"]
-mod spoiled;
+#[path = "fixtures/broken_models.rs"]
+mod broken_models;
 #[path = "fixtures/support.rs"]
 mod support;
 
 use std::fs;
 use std::path::Path;
 
+use broken_models::{assert_refused, with_config};
 use serde_json::json;
-use spoiled::{assert_refused, with_config};
-use support::{assemble, hold_mlx, load};
+use support::{assemble, load, lock_mlx};
 use transom_engine::{
     ChatPrompt, Limits, LoadedModel, Message, Prompt, Role, SamplingParams, Tokenizer,
 };
@@ -24,13 +24,13 @@ fn logits(folder: &Path, context_length: usize) -> Vec<Vec<f32>> {
         context_length,
         ..Limits::default()
     };
-    let model = load(&MlxEngine::new(), folder, &limits).expect("the model is sound");
+    let model = load(&MlxEngine::new(), folder, &limits).expect("the model is valid");
     model.logits(&TOKENS).expect("MLX computes")
 }
 
 #[test]
-fn the_whole_context_decides_between_short_and_long_rotary_factors() {
-    let _mlx = hold_mlx();
+fn the_context_length_selects_short_or_long_rope_factors() {
+    let _mlx = lock_mlx();
     let original = assemble("phi3-q4-g64-longrope");
     let always_short = with_config("phi3-q4-g64-longrope", |config| {
         let short = config["rope_scaling"]["short_factor"].clone();
@@ -45,8 +45,8 @@ fn the_whole_context_decides_between_short_and_long_rotary_factors() {
 }
 
 #[test]
-fn a_conversation_kept_with_other_rotary_factors_is_refused() {
-    let _mlx = hold_mlx();
+fn state_saved_with_other_rope_factors_is_refused() {
+    let _mlx = lock_mlx();
     let folder = assemble("phi3-q4-g64-longrope");
     let kept = folder.path().join("kept");
     let model = |context_length| {
@@ -54,7 +54,7 @@ fn a_conversation_kept_with_other_rotary_factors_is_refused() {
             context_length,
             ..Limits::default()
         };
-        load(&MlxEngine::new(), folder.path(), &limits).expect("the model is sound")
+        load(&MlxEngine::new(), folder.path(), &limits).expect("the model is valid")
     };
     let mut short = model(64);
     let prompt = short
@@ -66,15 +66,15 @@ fn a_conversation_kept_with_other_rotary_factors_is_refused() {
         ..Default::default()
     };
     let answered = short.generate(&prompt, &params, &control, &mut |_| {});
-    answered.expect("the answer succeeds");
-    short.save_state(&kept).expect("it can be kept");
+    answered.expect("the response succeeds");
+    short.save_state(&kept).expect("saved");
     assert!(model(64).restore_state(&kept).is_ok());
     assert!(model(512).restore_state(&kept).is_err());
 }
 
 #[test]
-fn a_missing_word_about_tied_tables_is_answered_by_the_weights() {
-    let _mlx = hold_mlx();
+fn without_tie_word_embeddings_the_weights_decide() {
+    let _mlx = lock_mlx();
     let forget = |config: &mut serde_json::Value| {
         let config = config.as_object_mut().expect("an object");
         config.remove("tie_word_embeddings");
@@ -91,7 +91,7 @@ fn a_missing_word_about_tied_tables_is_answered_by_the_weights() {
 }
 
 #[test]
-fn a_head_that_is_named_but_missing_is_refused() {
+fn a_missing_output_head_is_refused() {
     let contradicted = with_config("phi3-q4-g64-longrope", |config| {
         config["tie_word_embeddings"] = json!(false);
     });
@@ -99,8 +99,8 @@ fn a_head_that_is_named_but_missing_is_refused() {
 }
 
 #[test]
-fn recommendations_never_fail_a_load() {
-    let _mlx = hold_mlx();
+fn invalid_recommended_parameters_do_not_fail_a_load() {
+    let _mlx = lock_mlx();
     for text in [
         r#"{"top_k": -1, "temperature": "hot", "top_p": 7}"#,
         "{",
@@ -110,14 +110,14 @@ fn recommendations_never_fail_a_load() {
         let folder = assemble("phi3-bf16");
         fs::write(folder.path().join("generation_config.json"), text).expect("written");
         let model = load(&MlxEngine::new(), folder.path(), &Limits::default());
-        let model = model.expect("the model is sound");
+        let model = model.expect("the model is valid");
         let recommended = &model.info().recommended_sampling;
         assert_eq!(*recommended, SamplingParams::default(), "{text}");
     }
 }
 
 #[test]
-fn a_configuration_too_large_to_be_one_is_refused() {
+fn a_too_large_configuration_is_refused() {
     let folder = with_config("phi3-bf16", |config| {
         config["padding"] = json!(" ".repeat(1 << 20));
     });
@@ -125,14 +125,14 @@ fn a_configuration_too_large_to_be_one_is_refused() {
 }
 
 #[test]
-fn control_tokens_that_people_type_are_text() {
-    let _mlx = hold_mlx();
+fn control_tokens_in_messages_are_plain_text() {
+    let _mlx = lock_mlx();
     let folder = assemble("qwen3-q4-g64");
     let model = load(&MlxEngine::new(), folder.path(), &Limits::default());
-    let model = model.expect("the model is sound");
-    let tokenizer = Tokenizer::from_folder(folder.path()).expect("the tokenizer is sound");
+    let model = model.expect("the model is valid");
+    let tokenizer = Tokenizer::from_folder(folder.path()).expect("the tokenizer is valid");
     let control = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
-    let control = control.map(|token| tokenizer.token_to_id(token).expect("the token is there"));
+    let control = control.map(|token| tokenizer.token_to_id(token).expect("the token exists"));
     for role in [Role::System, Role::User, Role::Assistant, Role::Tool] {
         let tokens = |text: &str| {
             let chat = ChatPrompt {

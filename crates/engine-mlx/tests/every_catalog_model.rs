@@ -16,7 +16,7 @@ use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use serde::Deserialize;
 use serde_json::Value;
-use support::{fixtures, hold_mlx, load};
+use support::{fixtures, load, lock_mlx};
 use tempfile::TempDir;
 use transom_catalog::fit::mlx::ALLOCATOR_CACHE_BYTES;
 use transom_engine::{
@@ -39,7 +39,7 @@ fn configs() -> PathBuf {
 
 /// The names of the JSON files in a folder, without their ending.
 fn names(folder: &Path) -> BTreeSet<String> {
-    let entries = fs::read_dir(folder).expect("the folder is there");
+    let entries = fs::read_dir(folder).expect("the folder exists");
     let paths = entries.map(|entry| entry.expect("it can be listed").path());
     paths
         .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
@@ -104,8 +104,8 @@ fn dtype(name: &str) -> Dtype {
 /// A folder with the reduced model `name`, and a tokenizer.
 fn assemble(name: &str) -> TempDir {
     let path = fixtures().join("entries").join(format!("{name}.json"));
-    let text = fs::read_to_string(path).expect("the entry is there");
-    let entry: Entry = serde_json::from_str(&text).expect("the entry is sound");
+    let text = fs::read_to_string(path).expect("the entry exists");
+    let entry: Entry = serde_json::from_str(&text).expect("the entry is valid");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let config = entry.config.to_string();
     fs::write(folder.path().join("config.json"), config).expect("written");
@@ -130,9 +130,9 @@ fn assemble(name: &str) -> TempDir {
         .collect();
     let views = tensors.iter().map(|(name, dtype, shape, data)| {
         let view = TensorView::new(*dtype, shape.clone(), data);
-        (name, view.expect("the tensor is sound"))
+        (name, view.expect("the tensor is valid"))
     });
-    let bytes = safetensors::serialize(views, None).expect("the tensors are sound");
+    let bytes = safetensors::serialize(views, None).expect("the tensors are valid");
     fs::write(folder.path().join("model.safetensors"), bytes).expect("written");
     folder
 }
@@ -151,7 +151,7 @@ fn check(name: &str) {
         let source = ModelSource {
             path: folder.path().to_owned(),
         };
-        let need = engine.memory_need(&source, &limits).expect("it is sound");
+        let need = engine.memory_need(&source, &limits).expect("it is valid");
         let model = load(&engine, folder.path(), &limits);
         let mut model = model.unwrap_or_else(|error| panic!("{name}: {error}"));
         let tokens: Vec<u32> = (20..40).collect();
@@ -184,7 +184,7 @@ fn check(name: &str) {
 }
 
 #[test]
-fn every_configuration_has_its_reduced_model() {
+fn every_configuration_has_a_reduced_model() {
     let missing: Vec<_> = names(&configs())
         .symmetric_difference(&names(&fixtures().join("entries")))
         .cloned()
@@ -196,8 +196,8 @@ fn every_configuration_has_its_reduced_model() {
 }
 
 #[test]
-fn every_built_in_model_loads_and_answers() {
-    let _mlx = hold_mlx();
+fn every_catalog_model_loads_and_generates() {
+    let _mlx = lock_mlx();
     let failed: Vec<_> = names(&fixtures().join("entries"))
         .into_iter()
         .filter(|name| std::panic::catch_unwind(|| check(name)).is_err())

@@ -4,13 +4,13 @@
 
 #[path = "fixtures/support.rs"]
 mod support;
-#[path = "fixtures/talk.rs"]
-mod talk;
+#[path = "fixtures/turns.rs"]
+mod turns;
 
-use support::{hold_mlx, load};
-use talk::{model, text, turn};
+use support::{load, lock_mlx};
 use transom_engine::{Limits, LoadedModel};
 use transom_engine_mlx::MlxEngine;
+use turns::{model, text, turn};
 
 const MODELS: [&str; 3] = [
     "qwen3-5-bf16-authors",
@@ -22,8 +22,8 @@ const MODELS: [&str; 3] = [
 const OPENING: usize = 8;
 
 #[test]
-fn a_conversation_that_goes_on_reads_only_what_is_new() {
-    let _mlx = hold_mlx();
+fn the_next_turn_prefills_only_new_tokens() {
+    let _mlx = lock_mlx();
     for name in MODELS {
         let (_folder, mut model) = model(name, 64);
         let mut said = text(1, 70);
@@ -43,8 +43,8 @@ fn a_conversation_that_goes_on_reads_only_what_is_new() {
 }
 
 #[test]
-fn another_answer_to_the_same_question_reads_only_what_opens_it() {
-    let _mlx = hold_mlx();
+fn another_response_prefills_only_the_opening_tokens() {
+    let _mlx = lock_mlx();
     for name in MODELS {
         let (_folder, mut model) = model(name, 64);
         let prompt = text(2, 150);
@@ -58,8 +58,8 @@ fn another_answer_to_the_same_question_reads_only_what_opens_it() {
 }
 
 #[test]
-fn a_next_turn_without_what_was_thought_does_not_read_the_question_again() {
-    let _mlx = hold_mlx();
+fn the_next_turn_without_the_reasoning_reuses_the_prompt() {
+    let _mlx = lock_mlx();
     for name in MODELS {
         let (_folder, mut model) = model(name, 64);
         let prompt = text(3, 130);
@@ -72,8 +72,8 @@ fn a_next_turn_without_what_was_thought_does_not_read_the_question_again() {
 }
 
 #[test]
-fn a_question_that_is_edited_is_read_from_where_it_begins() {
-    let _mlx = hold_mlx();
+fn an_edited_message_reuses_the_tokens_before_it() {
+    let _mlx = lock_mlx();
     for name in MODELS {
         let (_folder, mut model) = model(name, 64);
         let mut said = text(5, 50);
@@ -91,8 +91,8 @@ fn a_question_that_is_edited_is_read_from_where_it_begins() {
 }
 
 #[test]
-fn going_back_anywhere_answers_as_a_fresh_reading_does() {
-    let _mlx = hold_mlx();
+fn the_response_after_any_rewind_equals_a_fresh_one() {
+    let _mlx = lock_mlx();
     for name in MODELS {
         let (_folder, mut model) = model(name, 50);
         let mut prompt = text(8, 40);
@@ -113,14 +113,14 @@ fn going_back_anywhere_answers_as_a_fresh_reading_does() {
 }
 
 #[test]
-fn a_kept_conversation_comes_back_with_the_place_to_return_to() {
-    let _mlx = hold_mlx();
+fn restored_state_includes_the_last_checkpoint() {
+    let _mlx = lock_mlx();
     for name in MODELS {
         let (folder, mut unbroken) = model(name, 64);
         let path = folder.path().join("conversation");
         let prompt = text(9, 100);
         let (answer, _) = turn(&mut unbroken, &prompt, 40, name);
-        let n_tokens = unbroken.save_state(&path).expect("it is kept");
+        let n_tokens = unbroken.save_state(&path).expect("saved");
         assert!(n_tokens >= 139, "{name}: {n_tokens}");
         drop(unbroken);
         for (next, expected) in [
@@ -140,8 +140,8 @@ fn a_kept_conversation_comes_back_with_the_place_to_return_to() {
 }
 
 #[test]
-fn a_state_takes_as_much_memory_after_many_tokens_as_after_few() {
-    let _mlx = hold_mlx();
+fn the_memory_of_a_state_does_not_grow_with_the_tokens() {
+    let _mlx = lock_mlx();
     // Two layers attend, with two key-value heads of 16 numbers; two carry a state.
     let (_folder, mut model) = model("qwen3-5-bf16-authors", 64);
     let row = 2 * 2 * 2 * 16 * 4;

@@ -14,7 +14,7 @@ fn check(engine: &MlxEngine, folder: &Path, limits: &Limits) {
     };
     let need = engine
         .memory_need(&source, limits)
-        .expect("the files are sound");
+        .expect("the files are valid");
     let mut model = engine
         .load_model(&source, limits, &JobControl::new(), &mut |_| ())
         .expect("the model loads");
@@ -41,7 +41,7 @@ fn check(engine: &MlxEngine, folder: &Path, limits: &Limits) {
     let control = JobControl::new();
     model
         .generate(&prompt, &params, &control, &mut |_| ())
-        .expect("the model answers");
+        .expect("the model generates");
     let memory = model.memory();
     let used = memory.peak_bytes;
     let total = need.total_bytes() - need.cache_bytes;
@@ -61,7 +61,7 @@ fn check(engine: &MlxEngine, folder: &Path, limits: &Limits) {
 
 /// D001, D028: the figure that a load is admitted by.
 #[test]
-fn the_need_covers_what_is_used_and_is_not_twice_as_much() {
+fn the_memory_need_covers_the_used_memory_and_is_less_than_twice_as_much() {
     mlx_rs::Device::set_default(&mlx_rs::Device::cpu());
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let starter = root.join("assets/starter");

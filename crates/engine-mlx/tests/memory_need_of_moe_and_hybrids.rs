@@ -31,9 +31,9 @@ fn folder(config: &Value, shapes: &Shapes) -> TempDir {
     let zeros = vec![0; largest.expect("there are tensors")];
     let views = shapes.iter().map(|(name, shape)| {
         let view = TensorView::new(Dtype::F32, shape.clone(), &zeros[..size(shape)]);
-        (name, view.expect("the tensor is sound"))
+        (name, view.expect("the tensor is valid"))
     });
-    let bytes = safetensors::serialize(views, None).expect("the tensors are sound");
+    let bytes = safetensors::serialize(views, None).expect("the tensors are valid");
     fs::write(folder.path().join("model.safetensors"), bytes).expect("written");
     folder
 }
@@ -164,7 +164,7 @@ fn check(folder: &Path, context_length: usize, prefill_chunk: usize) {
     let case = format!("a context of {context_length}, chunks of {prefill_chunk}");
     let need = engine
         .memory_need(&source, &limits)
-        .expect("a sound folder");
+        .expect("a valid folder");
     let model = engine.load_model(&source, &limits, &JobControl::new(), &mut |_| ());
     let mut model = model.expect("the model loads");
     let weights = model.memory().weight_bytes;
@@ -184,7 +184,7 @@ fn check(folder: &Path, context_length: usize, prefill_chunk: usize) {
         ..GenerationParams::default()
     };
     let answer = model.generate(&prompt, &params, &JobControl::new(), &mut |_| ());
-    answer.expect("the model answers");
+    answer.expect("the model generates");
     let memory = model.memory();
     // Beside weights, for the question here is what layers keep and work with.
     let used = memory.peak_bytes - weights;
@@ -200,7 +200,7 @@ fn check(folder: &Path, context_length: usize, prefill_chunk: usize) {
 }
 
 #[test]
-fn the_need_of_mixtures_and_hybrids_covers_what_is_used() {
+fn the_memory_need_of_mixtures_and_hybrids_covers_the_used_memory() {
     mlx_rs::Device::set_default(&mlx_rs::Device::cpu());
     for folder in [mixture(), hybrid()] {
         for (context_length, prefill_chunk) in [(300, 512), (1024, 512), (700, 128)] {

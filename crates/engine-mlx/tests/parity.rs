@@ -5,8 +5,8 @@
 
 #[path = "fixtures/support.rs"]
 mod support;
-#[path = "fixtures/talk.rs"]
-mod talk;
+#[path = "fixtures/turns.rs"]
+mod turns;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,13 +15,13 @@ use std::path::Path;
 use safetensors::SafeTensors;
 use serde::Deserialize;
 use serde_json::Value;
-use support::{assemble, fixtures, hold_mlx, load};
-use talk::greedy;
+use support::{assemble, fixtures, load, lock_mlx};
 use transom_engine::{
     ChatPrompt, FinishReason, GenerationParams, JobControl, Limits, LoadedModel, Message, Prompt,
     SamplingParams, Section, TokenEvent, Trim,
 };
 use transom_engine_mlx::{MlxEngine, MlxModel};
+use turns::greedy;
 
 /// Largest error of a logit, as a share of the largest logit of its row. The orders of f32 sums
 /// differ between dense and quantised products (1.2e-5 was the most on x86-64); the fixtures' greedy
@@ -45,8 +45,8 @@ impl Golden {
             .join("models")
             .join(name)
             .join("golden.safetensors");
-        let bytes = fs::read(path).expect("the golden file is there");
-        let file = SafeTensors::deserialize(&bytes).expect("the golden file is sound");
+        let bytes = fs::read(path).expect("the golden file exists");
+        let file = SafeTensors::deserialize(&bytes).expect("the golden file is valid");
         let words = |tensor: &str| -> Vec<[u8; 4]> {
             let view = file.tensor(tensor).expect("the golden file is complete");
             view.data().as_chunks::<4>().0.to_vec()
@@ -80,7 +80,7 @@ fn engines() -> [(&'static str, MlxEngine); 2] {
 
 fn model_names() -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(fixtures().join("models"))
-        .expect("the models are there")
+        .expect("the models exist")
         .map(|entry| entry.expect("the models can be listed").file_name())
         .map(|name| name.into_string().expect("names are ASCII"))
         .collect();
@@ -102,7 +102,7 @@ fn for_every_plain_model(limits: &Limits, check: impl Fn(&mut MlxModel, &Golden,
 }
 
 fn for_models(limits: &Limits, names: Vec<String>, check: impl Fn(&mut MlxModel, &Golden, &str)) {
-    let _mlx = hold_mlx();
+    let _mlx = lock_mlx();
     let mut failed = Vec::new();
     for name in names {
         let folder = assemble(&name);
@@ -170,7 +170,7 @@ fn assert_close(found: &[f32], expected: &[f32], case: &str) {
 }
 
 #[test]
-fn logits_are_those_of_mlx_lm() {
+fn logits_equal_those_of_mlx_lm() {
     for_every_model(&Limits::default(), |model, golden, case| {
         let rows = model.logits(&golden.prompt).expect("logits");
         assert_eq!(rows.len(), golden.prompt.len(), "{case}");
@@ -185,7 +185,7 @@ fn logits_are_those_of_mlx_lm() {
 }
 
 #[test]
-fn greedy_tokens_are_those_of_mlx_lm_whatever_the_prefill_chunk() {
+fn greedy_tokens_equal_those_of_mlx_lm_with_any_prefill_chunk() {
     for prefill_chunk in [1, 7, 512] {
         let limits = Limits {
             prefill_chunk,
@@ -201,7 +201,7 @@ fn greedy_tokens_are_those_of_mlx_lm_whatever_the_prefill_chunk() {
 }
 
 #[test]
-fn a_second_turn_prefills_only_what_is_new_and_answers_the_same() {
+fn a_second_turn_prefills_only_new_tokens_and_gives_the_same_tokens() {
     for prefill_chunk in [7, 512] {
         let limits = Limits {
             prefill_chunk,
@@ -224,7 +224,7 @@ fn a_second_turn_prefills_only_what_is_new_and_answers_the_same() {
 }
 
 #[test]
-fn a_second_turn_without_a_first_answers_the_same() {
+fn a_second_turn_without_a_first_gives_the_same_tokens() {
     for_every_plain_model(&Limits::default(), |model, golden, case| {
         let n_tokens = golden.turn2_tokens.len();
         let (tokens, stats) = greedy(model, &golden.turn2_prompt, n_tokens);
@@ -234,7 +234,7 @@ fn a_second_turn_without_a_first_answers_the_same() {
 }
 
 #[test]
-fn going_back_to_an_earlier_turn_forgets_what_came_after_it() {
+fn an_earlier_turn_again_gives_the_same_tokens() {
     for_every_plain_model(&Limits::default(), |model, golden, case| {
         greedy(model, &golden.turn2_prompt, 8);
         let (tokens, stats) = greedy(model, &golden.prompt, golden.tokens.len());
@@ -251,7 +251,7 @@ fn going_back_to_an_earlier_turn_forgets_what_came_after_it() {
 }
 
 #[test]
-fn a_trimmed_model_starts_anew_and_answers_the_same() {
+fn a_trimmed_model_gives_the_same_tokens() {
     for_every_plain_model(&Limits::default(), |model, golden, case| {
         greedy(model, &golden.prompt, golden.tokens.len());
         model.trim(Trim::Everything);
@@ -263,7 +263,7 @@ fn a_trimmed_model_starts_anew_and_answers_the_same() {
 }
 
 #[test]
-fn a_trim_that_keeps_the_conversation_costs_no_prefill() {
+fn a_trim_that_keeps_the_conversation_needs_no_prefill() {
     for_every_plain_model(&Limits::default(), |model, golden, case| {
         greedy(model, &golden.prompt, golden.tokens.len());
         model.trim(Trim::KeepConversation);
@@ -277,7 +277,7 @@ fn a_trim_that_keeps_the_conversation_costs_no_prefill() {
 }
 
 #[test]
-fn the_models_cover_every_architecture_and_storage_form() {
+fn the_models_cover_every_architecture_and_quantization() {
     let mut architectures = BTreeSet::new();
     let mut quantisations = BTreeSet::new();
     let mut plain = BTreeSet::new();
@@ -355,8 +355,8 @@ struct StarterCase {
 }
 
 #[test]
-fn the_starter_model_says_what_it_says_under_mlx_lm() {
-    let _mlx = hold_mlx();
+fn the_starter_model_gives_the_same_text_as_mlx_lm() {
+    let _mlx = lock_mlx();
     let text = fs::read_to_string(fixtures().join("starter_golden.json")).expect("the answers");
     let golden: StarterGolden = serde_json::from_str(&text).expect("valid JSON");
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -401,7 +401,7 @@ fn check_starter_case(model: &mut MlxModel, case: &StarterCase, max_tokens: usiz
         .generate_tokens(&prompt, &params, &control, &mut sink, &mut |token| {
             tokens.push(token)
         })
-        .expect("the answer succeeds");
+        .expect("the response succeeds");
     let expected = if case.ended {
         FinishReason::Stop
     } else {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use support::{assemble, fixtures, hold_mlx, load};
+use support::{assemble, fixtures, load, lock_mlx};
 use tempfile::TempDir;
 use transom_engine::{
     ChatPrompt, EngineError, GenerationParams, JobControl, Limits, LoadedModel, Message, Prompt,
@@ -42,7 +42,7 @@ fn greedy(model: &mut MlxModel, prompt: &Prompt, n_tokens: usize) -> (Vec<u32>, 
         .generate_tokens(&prompt, &params, &control, &mut sink, &mut |token| {
             tokens.push(token);
         })
-        .expect("the answer succeeds");
+        .expect("the response succeeds");
     (tokens, stats, text)
 }
 
@@ -74,7 +74,7 @@ fn answered(name: &str) -> (TempDir, MlxModel) {
 fn kept(name: &str) -> (TempDir, MlxModel, PathBuf) {
     let (folder, model) = answered(name);
     let path = folder.path().join("conversation");
-    let n_tokens = model.save_state(&path).expect("it is kept");
+    let n_tokens = model.save_state(&path).expect("saved");
     assert!(n_tokens >= 27, "{n_tokens} tokens were kept");
     (folder, model, path)
 }
@@ -95,9 +95,9 @@ fn refusal(model: &mut MlxModel, path: &Path) -> String {
 
 /// D074: an unbroken session, and one that was kept, are the same to the last token.
 #[test]
-fn every_model_goes_on_as_if_it_had_not_been_unloaded() {
-    let _mlx = hold_mlx();
-    for entry in fs::read_dir(fixtures().join("models")).expect("the models are there") {
+fn every_model_continues_restored_state_with_the_same_tokens() {
+    let _mlx = lock_mlx();
+    for entry in fs::read_dir(fixtures().join("models")).expect("the models exist") {
         let name = entry.expect("the models can be listed").file_name();
         let name = name.to_str().expect("names are ASCII");
         for dense_limit_bytes in [0, u64::MAX] {
@@ -108,7 +108,7 @@ fn every_model_goes_on_as_if_it_had_not_been_unloaded() {
             let (answer, ..) = greedy(&mut unbroken, &tokens(10), 8);
             let said: Vec<u32> = (10..30).chain(answer).chain(40..50).collect();
 
-            let n_tokens = unbroken.save_state(&path).expect("it is kept");
+            let n_tokens = unbroken.save_state(&path).expect("saved");
             let (expected, expected_stats, _) = greedy(&mut unbroken, &longer(&said), 12);
             drop(unbroken);
             let mut model = load(&engine, folder.path(), &small()).expect("it loads");
@@ -125,8 +125,8 @@ fn every_model_goes_on_as_if_it_had_not_been_unloaded() {
 
 /// The model that ships, through its chat template, with a conversation that grows its buffers.
 #[test]
-fn the_starter_takes_its_conversation_up() {
-    let _mlx = hold_mlx();
+fn the_starter_model_continues_a_restored_conversation() {
+    let _mlx = lock_mlx();
     let starter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("conversation");
@@ -144,7 +144,7 @@ fn the_starter_takes_its_conversation_up() {
         .push(Message::new(transom_engine::Role::User, "And why?"));
     let second = Prompt::Chat(chat);
 
-    let n_tokens = unbroken.save_state(&path).expect("it is kept");
+    let n_tokens = unbroken.save_state(&path).expect("saved");
     assert!(n_tokens > 256, "{n_tokens} tokens were kept");
     let (expected, expected_stats, _) = greedy(&mut unbroken, &second, 24);
     drop(unbroken);
@@ -157,44 +157,44 @@ fn the_starter_takes_its_conversation_up() {
 }
 
 #[test]
-fn only_its_user_can_read_a_kept_conversation() {
-    let _mlx = hold_mlx();
+fn only_the_user_can_read_saved_state() {
+    let _mlx = lock_mlx();
     let (_folder, _, path) = kept("qwen3-q4-g64");
     let mode = fs::metadata(&path)
-        .expect("it is there")
+        .expect("the file exists")
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
 }
 
 #[test]
-fn where_nothing_was_said_or_all_was_trimmed_nothing_is_kept() {
-    let _mlx = hold_mlx();
+fn a_trimmed_session_is_not_saved() {
+    let _mlx = lock_mlx();
     let (folder, mut model) = answered("qwen3-q4-g64");
     let path = folder.path().join("conversation");
     model.trim(Trim::KeepConversation);
-    assert!(model.save_state(&path).expect("it is kept") > 0);
-    fs::remove_file(&path).expect("it is there");
+    assert!(model.save_state(&path).expect("saved") > 0);
+    fs::remove_file(&path).expect("the file exists");
     model.trim(Trim::Everything);
     assert_eq!(model.save_state(&path), Ok(0));
     assert!(!path.exists());
 }
 
 #[test]
-fn a_file_that_is_there_already_is_not_written_over() {
-    let _mlx = hold_mlx();
+fn saving_does_not_overwrite_a_file() {
+    let _mlx = lock_mlx();
     let (_folder, model, path) = kept("qwen3-q4-g64");
-    let before = fs::read(&path).expect("it is there");
+    let before = fs::read(&path).expect("the file exists");
     assert!(matches!(
         model.save_state(&path),
         Err(EngineError::BadFile { .. })
     ));
-    assert_eq!(fs::read(&path).expect("it is there"), before);
+    assert_eq!(fs::read(&path).expect("the file exists"), before);
 }
 
 #[test]
-fn the_conversation_of_another_model_is_refused() {
-    let _mlx = hold_mlx();
+fn state_of_another_model_is_refused() {
+    let _mlx = lock_mlx();
     let (_folder, _, path) = kept("llama-f16-linear");
     let (_other_folder, mut other) = answered("qwen3-q4-g64");
     let reason = refusal(&mut other, &path);
@@ -202,8 +202,8 @@ fn the_conversation_of_another_model_is_refused() {
 }
 
 #[test]
-fn a_conversation_longer_than_the_context_is_refused() {
-    let _mlx = hold_mlx();
+fn state_longer_than_the_context_is_refused() {
+    let _mlx = lock_mlx();
     let (folder, _, path) = kept("qwen3-q4-g64");
     let limits = Limits {
         context_length: 20,
@@ -216,10 +216,10 @@ fn a_conversation_longer_than_the_context_is_refused() {
 
 /// A refusal leaves the model as it was: what it had cached stays.
 #[test]
-fn a_cut_or_altered_file_is_refused_and_changes_nothing() {
-    let _mlx = hold_mlx();
+fn damaged_data_is_refused_and_the_session_stays() {
+    let _mlx = lock_mlx();
     let (_folder, mut model, path) = kept("qwen3-q4-g64");
-    let sound = fs::read(&path).expect("it is there");
+    let sound = fs::read(&path).expect("the file exists");
     let header_bytes = u64::from_le_bytes(sound[..8].try_into().expect("8 bytes")) as usize;
     let n_data = sound.len() - 8 - header_bytes;
     for n_bytes in [0, 7, 8, 9, 8 + header_bytes, sound.len() - 1] {
@@ -249,11 +249,11 @@ fn a_cut_or_altered_file_is_refused_and_changes_nothing() {
 
 /// Whatever the header says, it is refused or means the same.
 #[test]
-fn an_altered_header_is_never_believed() {
-    let _mlx = hold_mlx();
+fn a_damaged_header_is_refused_or_means_the_same() {
+    let _mlx = lock_mlx();
     let (_folder, mut model, path) = kept("qwen3-q4-g64");
-    let sound = fs::read(&path).expect("it is there");
-    let n_tokens = model.restore_state(&path).expect("it is sound");
+    let sound = fs::read(&path).expect("the file exists");
+    let n_tokens = model.restore_state(&path).expect("it is valid");
     let header_bytes = u64::from_le_bytes(sound[..8].try_into().expect("8 bytes")) as usize;
     let cell = RefCell::new(&mut model);
     TestRunner::new(Config::with_cases(300))
@@ -274,9 +274,9 @@ fn an_altered_header_is_never_believed() {
 /// The checksum is right, the token is not.
 #[test]
 fn a_token_outside_the_vocabulary_is_refused() {
-    let _mlx = hold_mlx();
+    let _mlx = lock_mlx();
     let (_folder, mut model, path) = kept("qwen3-q4-g64");
-    let mut altered = fs::read(&path).expect("it is there");
+    let mut altered = fs::read(&path).expect("the file exists");
     let header_bytes = u64::from_le_bytes(altered[..8].try_into().expect("8 bytes")) as usize;
     let data = 8 + header_bytes;
     let vocab_size = model.info().vocab_size as u32;

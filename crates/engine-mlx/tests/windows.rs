@@ -3,16 +3,16 @@
 
 #[path = "fixtures/support.rs"]
 mod support;
-#[path = "fixtures/talk.rs"]
-mod talk;
+#[path = "fixtures/turns.rs"]
+mod turns;
 
 use std::fs;
 
-use support::{assemble, hold_mlx, load};
-use talk::{check_answer, greedy, model, text, turn};
+use support::{assemble, load, lock_mlx};
 use transom_catalog::fit::mlx::ALLOCATOR_CACHE_BYTES;
 use transom_engine::{Engine, EngineError, Limits, LoadedModel, ModelSource};
 use transom_engine_mlx::{MlxEngine, MlxModel};
+use turns::{check_response, greedy, model, text, turn};
 
 /// Models of the fixtures, and the window of their layers.
 const MODELS: [(&str, usize); 6] = [
@@ -25,8 +25,8 @@ const MODELS: [(&str, usize); 6] = [
 ];
 
 #[test]
-fn the_context_is_not_cut_to_the_window() {
-    let _mlx = hold_mlx();
+fn the_context_length_does_not_depend_on_the_window() {
+    let _mlx = lock_mlx();
     for (name, window) in MODELS {
         let (_folder, model) = model(name, 512);
         assert!(model.info().context_length > 20 * window, "{name}");
@@ -34,26 +34,26 @@ fn the_context_is_not_cut_to_the_window() {
 }
 
 #[test]
-fn an_answer_that_goes_round_the_buffer_is_that_of_one_pass() {
-    let _mlx = hold_mlx();
+fn a_response_longer_than_the_buffer_equals_one_pass() {
+    let _mlx = lock_mlx();
     for (name, _) in MODELS {
         let (_folder, mut model) = model(name, 512);
         let prompt = text(1, 30);
         // A buffer holds its window and 271 tokens more at most.
         let (answer, _) = greedy(&mut model, &prompt, 330);
-        check_answer(&model, &prompt, &answer, name);
+        check_response(&model, &prompt, &answer, name);
     }
 }
 
 #[test]
-fn a_long_prompt_is_read_alike_whatever_the_chunk() {
-    let _mlx = hold_mlx();
+fn the_response_does_not_depend_on_the_prefill_chunk() {
+    let _mlx = lock_mlx();
     for (name, window) in MODELS {
         for chunk in [window - 1, window, 100, 512] {
             let (_folder, mut model) = model(name, chunk);
             let prompt = text(2, 400);
             let (answer, _) = greedy(&mut model, &prompt, 12);
-            check_answer(
+            check_response(
                 &model,
                 &prompt,
                 &answer,
@@ -65,7 +65,7 @@ fn a_long_prompt_is_read_alike_whatever_the_chunk() {
 
 #[test]
 fn memory_is_bounded_by_the_window() {
-    let _mlx = hold_mlx();
+    let _mlx = lock_mlx();
     // Two layers, both with a window of 16 and two heads of 16 numbers in f32.
     let (_folder, mut model) = model("mistral-window", 64);
     let bytes_of_token = 2 * 2 * 2 * 16 * 4;
@@ -83,8 +83,8 @@ fn memory_is_bounded_by_the_window() {
 }
 
 #[test]
-fn another_answer_to_the_same_question_reads_nothing_anew() {
-    let _mlx = hold_mlx();
+fn another_response_prefills_only_one_token() {
+    let _mlx = lock_mlx();
     for (name, _) in MODELS {
         let (_folder, mut model) = model(name, 64);
         let prompt = text(4, 120);
@@ -95,8 +95,8 @@ fn another_answer_to_the_same_question_reads_nothing_anew() {
 }
 
 #[test]
-fn a_next_turn_without_what_was_thought_reads_only_what_is_new() {
-    let _mlx = hold_mlx();
+fn the_next_turn_without_the_reasoning_prefills_only_new_tokens() {
+    let _mlx = lock_mlx();
     for (name, _) in MODELS {
         let (_folder, mut model) = model(name, 64);
         let prompt = text(5, 90);
@@ -109,8 +109,8 @@ fn a_next_turn_without_what_was_thought_reads_only_what_is_new() {
 }
 
 #[test]
-fn a_question_that_is_edited_is_read_from_where_it_begins() {
-    let _mlx = hold_mlx();
+fn an_edited_message_reuses_the_tokens_before_it() {
+    let _mlx = lock_mlx();
     for (name, _) in MODELS {
         let (_folder, mut model) = model(name, 64);
         let mut said = text(7, 50);
@@ -132,8 +132,8 @@ fn a_question_that_is_edited_is_read_from_where_it_begins() {
 }
 
 #[test]
-fn going_back_anywhere_answers_as_a_fresh_reading_does() {
-    let _mlx = hold_mlx();
+fn the_response_after_any_rewind_equals_a_fresh_one() {
+    let _mlx = lock_mlx();
     for (name, _) in MODELS {
         let (_folder, mut model) = model(name, 50);
         let mut prompt = text(10, 40);
@@ -154,14 +154,14 @@ fn going_back_anywhere_answers_as_a_fresh_reading_does() {
 }
 
 #[test]
-fn a_kept_conversation_comes_back_with_the_place_to_return_to() {
-    let _mlx = hold_mlx();
+fn restored_state_includes_the_last_checkpoint() {
+    let _mlx = lock_mlx();
     for (name, _) in MODELS {
         let (folder, mut unbroken) = model(name, 64);
         let path = folder.path().join("conversation");
         let prompt = text(11, 100);
         let (answer, _) = turn(&mut unbroken, &prompt, 300, name);
-        let n_tokens = unbroken.save_state(&path).expect("it is kept");
+        let n_tokens = unbroken.save_state(&path).expect("saved");
         assert!(n_tokens >= 399, "{name}: {n_tokens}");
         drop(unbroken);
         let engine = MlxEngine::new();
@@ -176,7 +176,7 @@ fn a_kept_conversation_comes_back_with_the_place_to_return_to() {
             assert_eq!(cached, expected, "{name}");
         }
         // Windows and tokens are in the file, not the keys of all tokens.
-        let bytes = fs::metadata(&path).expect("it is there").len();
+        let bytes = fs::metadata(&path).expect("the file exists").len();
         assert!(
             name != "mistral-window" || bytes < 24_000,
             "{name}: {bytes}"
@@ -185,8 +185,8 @@ fn a_kept_conversation_comes_back_with_the_place_to_return_to() {
 }
 
 #[test]
-fn the_need_covers_what_a_full_context_keeps() {
-    let _mlx = hold_mlx();
+fn the_memory_need_covers_a_full_context() {
+    let _mlx = lock_mlx();
     for (name, _) in MODELS.into_iter().chain([("gemma4-f32-unified", 9)]) {
         let folder = assemble(name);
         let engine = MlxEngine::new();
@@ -198,7 +198,7 @@ fn the_need_covers_what_a_full_context_keeps() {
         let source = ModelSource {
             path: folder.path().to_owned(),
         };
-        let need = engine.memory_need(&source, &limits).expect("it is sound");
+        let need = engine.memory_need(&source, &limits).expect("it is valid");
         let mut model = load(&engine, folder.path(), &limits).expect("it loads");
         let held = |model: &MlxModel| model.memory().kv_cache_bytes;
         greedy(&mut model, &text(14, 390), 9);
@@ -216,13 +216,13 @@ fn the_need_covers_what_a_full_context_keeps() {
 
 /// Headers are compared, data has a checksum: what is altered is refused or means the same.
 #[test]
-fn an_altered_file_of_a_windowed_conversation_is_never_believed() {
-    let _mlx = hold_mlx();
+fn damaged_state_of_a_windowed_model_is_refused_or_means_the_same() {
+    let _mlx = lock_mlx();
     let (folder, mut model) = model("gpt-oss-mxfp4", 64);
     let path = folder.path().join("conversation");
     greedy(&mut model, &text(15, 100), 300);
-    let n_tokens = model.save_state(&path).expect("it is kept");
-    let sound = fs::read(&path).expect("it is there");
+    let n_tokens = model.save_state(&path).expect("saved");
+    let sound = fs::read(&path).expect("the file exists");
     let header = 8 + u64::from_le_bytes(sound[..8].try_into().expect("8 bytes")) as usize;
     assert!(String::from_utf8_lossy(&sound[..header]).contains("\"pinned_tokens\""));
     // Places all over the header, and all over the data.
