@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use transom_engine::{EngineError, SamplingParams};
 
-/// Configuration files have a few kilobytes, or up to 300 if they list each layer. Parsed, they take up
-/// to sixty times as much memory.
+/// Configuration files have a few kilobytes, or up to 300 if they list each layer. Parsed, they
+/// take up to sixty times as much memory.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 /// The values of `config.json` and `generation_config.json`.
@@ -156,8 +156,9 @@ impl ModelConfig {
         })
     }
 
-    /// Returns the configuration of the text part of a multimodal model: the values of `text_config`, and
-    /// those outside it that it does not have. A text model is its own text part.
+    /// Returns the configuration of the text part of a multimodal model: the values of
+    /// `text_config`, and those outside it that it does not have. A text model is its own text
+    /// part.
     pub(crate) fn text_part(&self) -> Result<Self, EngineError> {
         let mut config = self.clone();
         if let Some(text) = config.json.get("text_config").cloned() {
@@ -184,8 +185,8 @@ impl ModelConfig {
     }
 }
 
-/// `generation_config.json`. The file is only advice: invalid values are ignored with a warning, and the
-/// model loads.
+/// `generation_config.json`. The file is only advice: invalid values are ignored with a warning,
+/// and the model loads.
 #[derive(Debug, Default)]
 struct GenerationConfig {
     path: PathBuf,
@@ -254,8 +255,8 @@ fn is_count(number: f64) -> bool {
     number >= 0.0 && number.fract() == 0.0
 }
 
-/// Returns the end tokens of both files: for many chat models, `generation_config.json` lists more of
-/// them than `config.json`.
+/// Returns the end tokens of both files: for many chat models, `generation_config.json` lists more
+/// of them than `config.json`.
 fn end_tokens(config: &Value, generation: &GenerationConfig) -> Vec<u32> {
     // Some multimodal files have them only in their text part.
     let text = config.get("text_config");
@@ -279,8 +280,8 @@ fn end_tokens(config: &Value, generation: &GenerationConfig) -> Vec<u32> {
 }
 
 fn quantization(path: &Path, config: &Value) -> Result<Option<QuantizationConfig>, EngineError> {
-    // mlx-lm writes `quantization` and `quantization_config` with the same content. Other tools write
-    // only the second, each in its own format.
+    // mlx-lm writes `quantization` and `quantization_config` with the same content. Other tools
+    // write only the second, each in its own format.
     let Some(entry) = config.get("quantization") else {
         if let Some(method) = config
             .get("quantization_config")

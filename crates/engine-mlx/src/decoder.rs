@@ -1,7 +1,7 @@
 //! Generates token ids: prefill in chunks, then decode with one step queued ahead.
 //!
-//! [`Decoder::step`] queues step n+1 before it waits for token n, so that the device works while the
-//! token is converted to text and shown (like mlx-lm's `generate_step`).
+//! [`Decoder::step`] queues step n+1 before it waits for token n, so that the device works while
+//! the token is converted to text and shown (like mlx-lm's `generate_step`).
 //!
 //! Rule: the session never keeps an array of a failed step.
 
@@ -48,8 +48,8 @@ impl<'a> Decoder<'a> {
         prompt: &[u32],
     ) -> Self {
         let n_cached = session.reuse(prompt);
-        // If the user edits the new message, the next prompt rewinds to here. Another response to the
-        // same message has no new message, so the earlier checkpoints stay.
+        // If the user edits the new message, the next prompt rewinds to here. Another response to
+        // the same message has no new message, so the earlier checkpoints stay.
         if prompt.len() - n_cached > OPENING_TOKENS {
             session.add_checkpoint();
         }
@@ -103,8 +103,8 @@ impl<'a> Decoder<'a> {
         Ok(value)
     }
 
-    /// Replaces the session after a failed step: its caches consist of arrays that were never computed, and
-    /// using one would run the failed step again.
+    /// Replaces the session after a failed step: its caches consist of arrays that were never
+    /// computed, and using one would run the failed step again.
     fn reset_session(&mut self) {
         *self.session = Session::new(self.transformer);
     }
@@ -132,8 +132,8 @@ impl Decode for Decoder<'_> {
         mut on_progress: impl FnMut(usize),
     ) -> Result<(), EngineError> {
         let mut done = self.n_cached;
-        // The end of the user's message: another response, and a next prompt without the reasoning, rewind
-        // to here. A recurrent state cannot be rewound, so a chunk ends here.
+        // The end of the user's message: another response, and a next prompt without the reasoning,
+        // rewind to here. A recurrent state cannot be rewound, so a chunk ends here.
         let checkpoint = if self.session.has_states() {
             prompt.len().saturating_sub(OPENING_TOKENS)
         } else {

@@ -8,9 +8,9 @@ use crate::error::MlxResult;
 
 /// How weights are stored in memory and multiplied.
 ///
-/// Measured with MLX 0.32 on an x86-64 CPU: quantized products reach about 1 GFLOP/s in f32, a tenth of
-/// that in bf16 and a fiftieth in f16, while dense f32 products through OpenBLAS reach 30 to 40. So a CPU
-/// always computes in f32, and with dense weights if the dequantized weights fit.
+/// Measured with MLX 0.32 on an x86-64 CPU: quantized products reach about 1 GFLOP/s in f32, a
+/// tenth of that in bf16 and a fiftieth in f16, while dense f32 products through OpenBLAS reach 30
+/// to 40. So a CPU always computes in f32, and with dense weights if the dequantized weights fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compute {
     /// Apple GPU: weights stay as stored, in the mapped pages of their file.
@@ -24,7 +24,8 @@ pub(crate) enum Compute {
 }
 
 impl Compute {
-    /// Chooses for the model with these facts, if its dense f32 weights may take `dense_limit_bytes`.
+    /// Chooses for the model with these facts, if its dense f32 weights may take
+    /// `dense_limit_bytes`.
     pub(crate) fn choose(facts: &ModelFacts, dense_limit_bytes: u64) -> MlxResult<Self> {
         Ok(match Device::try_default()?.get_type()? {
             DeviceType::Gpu if is_metal() => Self::Metal,
@@ -48,14 +49,15 @@ impl Compute {
         matches!(self, Self::CpuDense | Self::CpuQuantized)
     }
 
-    /// Returns true if loading copies the weights anyway, so that fusing matrices needs no more memory.
+    /// Returns true if loading copies the weights anyway, so that fusing matrices needs no more
+    /// memory.
     pub(crate) fn copies_weights(self) -> bool {
         self != Self::Metal
     }
 
-    /// Returns the tokens per prefill step: enough to use the whole device, and few enough to cancel within
-    /// about a second. The number does not depend on the measured speed, because other chunks round
-    /// differently, and the same prompt must get the same response.
+    /// Returns the tokens per prefill step: enough to use the whole device, and few enough to
+    /// cancel within about a second. The number does not depend on the measured speed, because
+    /// other chunks round differently, and the same prompt must get the same response.
     pub(crate) fn prefill_chunk(self) -> usize {
         match self {
             Self::Cuda => 2048,

@@ -30,8 +30,8 @@ impl MlxEngine {
         }
     }
 
-    /// Sets the size in bytes up to which a CPU uses dense f32 copies of quantized weights. The default is
-    /// a quarter of the machine's memory.
+    /// Sets the size in bytes up to which a CPU uses dense f32 copies of quantized weights. The
+    /// default is a quarter of the machine's memory.
     #[must_use]
     pub fn with_dense_limit_bytes(mut self, bytes: u64) -> Self {
         self.dense_limit_bytes = bytes;

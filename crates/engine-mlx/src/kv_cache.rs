@@ -2,9 +2,9 @@
 //! window), or a recurrent state.
 //!
 //! A conversation rewinds to an earlier position if a message was edited, a response is generated
-//! again, or the chat template leaves out the reasoning. A cache with the keys of all tokens can rewind
-//! to every position. Sliding windows and recurrent states overwrite what they need for that, so they
-//! save checkpoints at the start and the end of each prompt.
+//! again, or the chat template leaves out the reasoning. A cache with the keys of all tokens can
+//! rewind to every position. Sliding windows and recurrent states overwrite what they need for
+//! that, so they save checkpoints at the start and the end of each prompt.
 //!
 //! Rule: a cache rewinds only to positions where it is exact, which [`LayerCache::rewind_target`]
 //! returns. All layers rewind together.
@@ -69,8 +69,8 @@ impl LayerCache {
         }
     }
 
-    /// Appends keys and values of shape `[1, n_kv_heads, n, head_dim]`. Returns those that the new tokens
-    /// attend to, in the order of the text, the new ones last.
+    /// Appends keys and values of shape `[1, n_kv_heads, n, head_dim]`. Returns those that the new
+    /// tokens attend to, in the order of the text, the new ones last.
     pub(crate) fn append(&mut self, keys: &Array, values: &Array) -> MlxResult<(Array, Array)> {
         match self {
             Self::Growing(cache) => cache.append(keys, values),
@@ -160,8 +160,8 @@ impl LayerCache {
         }
     }
 
-    /// Returns the arrays to save in a file for position `n_tokens`, which is the current position or a
-    /// checkpoint. Their shapes are [`LayerCache::saved_shapes`].
+    /// Returns the arrays to save in a file for position `n_tokens`, which is the current position
+    /// or a checkpoint. Their shapes are [`LayerCache::saved_shapes`].
     pub(crate) fn saved(&self, n_tokens: i32) -> MlxResult<Vec<Array>> {
         match self {
             Self::Growing(cache) => cache.saved(n_tokens),
@@ -171,8 +171,8 @@ impl LayerCache {
         }
     }
 
-    /// Returns the names and shapes of the arrays that a file has for `n_tokens` tokens. The cache must
-    /// contain at least one token, whose arrays need not be evaluated.
+    /// Returns the names and shapes of the arrays that a file has for `n_tokens` tokens. The cache
+    /// must contain at least one token, whose arrays need not be evaluated.
     pub(crate) fn saved_shapes(&self, n_tokens: i32) -> Vec<(String, Vec<i32>)> {
         let of_tokens = |n_saved: i32| {
             let names = ["keys", "values"].into_iter().map(str::to_owned);
@@ -232,8 +232,8 @@ fn grown(old: &Array, n_used: i32, n_more: i32) -> MlxResult<Array> {
     ops::concatenate(&[&slice_axis(old, 2, 0, n_used)?, &more], 2)
 }
 
-/// Returns `buffer` with `update` at the tokens `start..end`. Takes `buffer` by value, so that MLX has
-/// the only reference to it and writes in place.
+/// Returns `buffer` with `update` at the tokens `start..end`. Takes `buffer` by value, so that MLX
+/// has the only reference to it and writes in place.
 fn written(buffer: Array, update: &Array, start: i32, end: i32) -> MlxResult<Array> {
     slice_update(
         &buffer,

@@ -1,7 +1,8 @@
 //! Runs safetensors models with MLX.
 //!
-//! [`MlxEngine`] loads a folder in the layout of mlx-lm and Hugging Face. [`MlxModel`] prefills in chunks
-//! and decodes with the next step queued before it returns a token. A model belongs to one thread.
+//! [`MlxEngine`] loads a folder in the layout of mlx-lm and Hugging Face. [`MlxModel`] prefills in
+//! chunks and decodes with the next step queued before it returns a token. A model belongs to one
+//! thread.
 //!
 //! | Module | Content |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! The memory that a model needs, and the release of unused memory.
 //!
-//! The estimate comes from `transom_catalog::fit::mlx`, so it equals the one that users see before a
-//! load. `tests/memory_need.rs` compares it with the memory that MLX uses.
+//! The estimate comes from `transom_catalog::fit::mlx`, so it equals the one that users see before
+//! a load. `tests/memory_need.rs` compares it with the memory that MLX uses.
 
 use std::path::Path;
 
@@ -48,8 +48,8 @@ pub(crate) fn release_unused_memory() {
     trim_heap();
 }
 
-/// After some large blocks were freed, glibc allocates large blocks from its heap, too, and returns them
-/// to the system only on request (`man malloc_trim`).
+/// After some large blocks were freed, glibc allocates large blocks from its heap, too, and returns
+/// them to the system only on request (`man malloc_trim`).
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "malloc_trim has no safe form in libc")]
 fn trim_heap() {

@@ -1,5 +1,5 @@
-//! The layers that architectures share. Shapes are `[batch, tokens, features]` unless a comment says
-//! otherwise; the batch size is always one.
+//! The layers that architectures share. Shapes are `[batch, tokens, features]` unless a comment
+//! says otherwise; the batch size is always one.
 
 mod attention;
 mod conv;

@@ -1,8 +1,8 @@
 //! MLX operations that mlx-rs does not offer, or offers only in a slower form.
 //!
-//! mlx-rs implements slices by general indexing, which reshapes the update and adds several graph nodes
-//! per call. A decode step makes two slice updates and several slices per layer, and on a CPU each node
-//! takes about two microseconds.
+//! mlx-rs implements slices by general indexing, which reshapes the update and adds several graph
+//! nodes per call. A decode step makes two slice updates and several slices per layer, and on a CPU
+//! each node takes about two microseconds.
 
 #![expect(unsafe_code, reason = "calls into mlx-c")]
 
@@ -23,15 +23,16 @@ fn stream() -> Stream {
     Stream::thread_local_or_default().as_ref().clone()
 }
 
-/// Returns the result of the operation `name` of `inputs`. mlx-rs does not return MLX's own message, so
-/// an error contains the shapes, which are the usual reason.
+/// Returns the result of the operation `name` of `inputs`. mlx-rs does not return MLX's own
+/// message, so an error contains the shapes, which are the usual reason.
 fn checked(
     status: i32,
     handle: mlx_sys::mlx_array,
     name: impl FnOnce() -> String,
     inputs: &[&Array],
 ) -> MlxResult<Array> {
-    // SAFETY: this crate created the handle and nothing else owns it; `Array` frees it in both cases.
+    // SAFETY: this crate created the handle and nothing else owns it; `Array` frees it in both
+    // cases.
     let array = unsafe { Array::from_ptr(handle) };
     if status == 0 {
         Ok(array)
@@ -54,7 +55,8 @@ pub(crate) fn slice(array: &Array, start: &[i32], stop: &[i32]) -> MlxResult<Arr
     debug_assert_eq!(array.ndim(), start.len());
     let strides = [1; 8];
     let stream = stream();
-    // SAFETY: every pointer comes with its length and is valid during the call, which copies the data.
+    // SAFETY: every pointer comes with its length and is valid during the call, which copies the
+    // data.
     let (status, handle) = unsafe {
         let mut handle = mlx_sys::mlx_array_new();
         let status = mlx_sys::mlx_slice(
@@ -119,8 +121,8 @@ pub(crate) fn slice_update(
 
 /// Returns an array of `n_elements` of `dtype` that begin at byte `offset` of a mapped file.
 ///
-/// Metal uses the pages of the file: nothing is copied, the array owns a reference to the mapping, and
-/// pages are read from disk on first use. Other devices copy at once.
+/// Metal uses the pages of the file: nothing is copied, the array owns a reference to the mapping,
+/// and pages are read from disk on first use. Other devices copy at once.
 ///
 /// The bytes must be inside the mapping, and `offset` must be a multiple of the element size.
 pub(crate) fn array_over_mapping(
@@ -129,8 +131,8 @@ pub(crate) fn array_over_mapping(
     n_elements: usize,
     dtype: Dtype,
 ) -> MlxResult<Array> {
-    /// Largest page size of the supported systems; Metal accepts only whole pages. The last page of a
-    /// file ends with the file.
+    /// Largest page size of the supported systems; Metal accepts only whole pages. The last page of
+    /// a file ends with the file.
     const PAGE: usize = 16384;
     let size = element_size(dtype)
         .ok_or_else(|| Exception::custom(format!("weights of type {dtype:?} are not supported")))?;
@@ -149,9 +151,9 @@ pub(crate) fn array_over_mapping(
         drop(unsafe { Box::from_raw(payload.cast::<Arc<Mmap>>()) });
     }
     let payload = Box::into_raw(Box::new(Arc::clone(mapping)));
-    // SAFETY: the window is inside the mapping (asserted above), which `payload` keeps alive until MLX
-    // releases it. MLX writes only to arrays that it may donate, and this one is never donated, because
-    // the model keeps a reference to it.
+    // SAFETY: the window is inside the mapping (asserted above), which `payload` keeps alive until
+    // MLX releases it. MLX writes only to arrays that it may donate, and this one is never donated,
+    // because the model keeps a reference to it.
     let whole = unsafe {
         let shape = [window];
         Array::from_ptr(mlx_sys::mlx_array_new_data_managed_payload(
@@ -169,9 +171,9 @@ pub(crate) fn array_over_mapping(
     slice(&whole, &[skipped as i32], &[stop])
 }
 
-/// Copies `bytes` to an array of this shape and type. MLX allocates its memory, so it is aligned for the
-/// fastest loads, unlike tensors in the middle of a file (on CUDA, a quantized product with one row was
-/// 6 % slower with those).
+/// Copies `bytes` to an array of this shape and type. MLX allocates its memory, so it is aligned
+/// for the fastest loads, unlike tensors in the middle of a file (on CUDA, a quantized product with
+/// one row was 6 % slower with those).
 pub(crate) fn copied_array(bytes: &[u8], shape: &[i32], dtype: Dtype) -> MlxResult<Array> {
     let n_elements: usize = shape.iter().map(|&size| size as usize).product();
     if element_size(dtype).is_none_or(|size| size * n_elements != bytes.len()) {
@@ -180,8 +182,8 @@ pub(crate) fn copied_array(bytes: &[u8], shape: &[i32], dtype: Dtype) -> MlxResu
             bytes.len()
         )));
     }
-    // SAFETY: the number of bytes is the number that MLX copies (checked above) before this returns. It
-    // copies byte by byte, so alignment does not matter.
+    // SAFETY: the number of bytes is the number that MLX copies (checked above) before this
+    // returns. It copies byte by byte, so alignment does not matter.
     Ok(unsafe { Array::from_raw_data(bytes.as_ptr().cast(), shape, dtype) })
 }
 

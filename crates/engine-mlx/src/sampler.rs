@@ -1,5 +1,5 @@
-//! Samples the next token inside the graph, so that a step can be queued before the CPU knows the token
-//! of the previous step.
+//! Samples the next token inside the graph, so that a step can be queued before the CPU knows the
+//! token of the previous step.
 //!
 //! [`SamplingParams`] defines the parameters and their order. The tests compare the samples with
 //! [`SamplingParams::distribution`], which computes the same in plain arithmetic.
@@ -106,8 +106,8 @@ impl Sampler {
             min_p,
             ..
         } = self.params;
-        // Relative to the highest logit, so that no temperature makes them overflow. Logits that a bias or
-        // a penalty made infinite become the largest number.
+        // Relative to the highest logit, so that no temperature makes them overflow. Logits that a
+        // bias or a penalty made infinite become the largest number.
         let bounds = (Array::from_f32(f32::MIN), Array::from_f32(f32::MAX));
         let mut logits = ops::clip(logits, (&bounds.0, &bounds.1))?;
         logits = logits.subtract(ops::max_axis(&logits, -1, true)?)?;
@@ -168,8 +168,8 @@ fn kept_where(condition: Array, logits: &Array) -> MlxResult<Array> {
     ops::select(condition, logits, Array::from_f32(f32::NEG_INFINITY))
 }
 
-/// Returns the seed of a step (SplitMix64, Steele et al. 2014), which depends only on the seed of the
-/// response and the number of the step.
+/// Returns the seed of a step (SplitMix64, Steele et al. 2014), which depends only on the seed of
+/// the response and the number of the step.
 fn step_seed(seed: u64, step: u64) -> u64 {
     let mut z = seed.wrapping_add(step.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

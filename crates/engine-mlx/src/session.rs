@@ -1,9 +1,9 @@
-//! The session: the tokens of the last conversation and their KV cache, of which the next prompt reuses
-//! its prefix.
+//! The session: the tokens of the last conversation and their KV cache, of which the next prompt
+//! reuses its prefix.
 //!
-//! Rule: all layers are at the same position, which every layer can continue exactly. If a prompt leaves
-//! the cached tokens at a position that some layer cannot rewind to, the session rewinds to the last
-//! position before it that all layers can rewind to.
+//! Rule: all layers are at the same position, which every layer can continue exactly. If a prompt
+//! leaves the cached tokens at a position that some layer cannot rewind to, the session rewinds to
+//! the last position before it that all layers can rewind to.
 
 use mlx_rs::Array;
 use transom_catalog::fit::mlx::SMALL_PIN_BYTES;
@@ -11,8 +11,8 @@ use transom_catalog::fit::mlx::SMALL_PIN_BYTES;
 use crate::kv_cache::LayerCache;
 use crate::nn::Transformer;
 
-/// Tokens at the end of a prompt that open the response. The next prompt may have other tokens in their
-/// place: a chat template does not repeat an opened reasoning section.
+/// Tokens at the end of a prompt that open the response. The next prompt may have other tokens in
+/// their place: a chat template does not repeat an opened reasoning section.
 pub(crate) const OPENING_TOKENS: usize = 8;
 
 /// The cached tokens and the caches of all layers, which contain exactly these tokens.
@@ -58,8 +58,8 @@ impl Session {
         self.caches.iter().flat_map(LayerCache::arrays)
     }
 
-    /// Keeps the longest cached prefix of `prompt` and drops the rest. Returns the number of tokens kept,
-    /// which is less than the prompt has, because the logits after the last token are needed.
+    /// Keeps the longest cached prefix of `prompt` and drops the rest. Returns the number of tokens
+    /// kept, which is less than the prompt has, because the logits after the last token are needed.
     pub(crate) fn reuse(&mut self, prompt: &[u32]) -> usize {
         let shared = self
             .tokens

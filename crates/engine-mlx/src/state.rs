@@ -1,7 +1,7 @@
 //! Saves the session of a model to a file and restores it: the tokens and the caches of all layers.
 //!
-//! The content of the file follows from the model and from two numbers, that of all tokens and that of
-//! the tokens up to the last checkpoint. So its header is compared with the expected one and not
+//! The content of the file follows from the model and from two numbers, that of all tokens and that
+//! of the tokens up to the last checkpoint. So its header is compared with the expected one and not
 //! interpreted.
 //!
 //! Rule: no data of a file reaches a session before the whole file was found valid.
@@ -34,8 +34,8 @@ const CHECKSUM: &str = "checksum";
 const SAVING: &str = "saving the session";
 const RESTORING: &str = "restoring the session";
 
-/// Writes `session`, of the model that `info` describes, to a new file. Returns the number of its tokens;
-/// see [`transom_engine::LoadedModel::save_state`].
+/// Writes `session`, of the model that `info` describes, to a new file. Returns the number of its
+/// tokens; see [`transom_engine::LoadedModel::save_state`].
 pub(crate) fn save(
     session: &Session,
     transformer: &Transformer,
@@ -124,7 +124,7 @@ pub(crate) fn restore(
     let mut file = ChecksummedFile::open(path).map_err(io_error)?;
     let metadata = file.read_header().map_err(io_error)?;
     if metadata.metadata().as_ref() != Some(&identity(transformer, info)) {
-        return Err(bad_file(path, "it is a conversation with another model"));
+        return Err(bad_file(path, "it was saved by another model"));
     }
     let n_tokens = length(&metadata, TOKENS);
     let context_length = info.context_length;
@@ -233,8 +233,8 @@ fn saved_arrays(cache: &LayerCache, position: i32) -> Vec<SavedArray> {
         .collect()
 }
 
-/// Returns the caches of the model after one token, whose arrays are never evaluated: they only tell
-/// types and sizes.
+/// Returns the caches of the model after one token, whose arrays are never evaluated: they only
+/// tell types and sizes.
 fn lazy_caches(transformer: &Transformer) -> MlxResult<Vec<LayerCache>> {
     let token = Array::from_slice(&[0_u32], &[1]);
     let mut caches = transformer.new_caches();

@@ -1,5 +1,5 @@
-//! A model folder or request that is wrong is refused with a message that names the file and the
-//! value. Never a panic, an abort or a guess. Weight files are in `bad_weights.rs`.
+//! Invalid model folders and requests are errors that name the file and the value, and never cause
+//! a panic, an abort or a guess. `bad_weights.rs` tests weight files.
 
 #[path = "fixtures/broken_models.rs"]
 mod broken_models;
@@ -18,7 +18,7 @@ use transom_engine::{
 };
 use transom_engine_mlx::{MlxEngine, MlxModel};
 
-fn load_sound(folder: &Path) -> MlxModel {
+fn load_valid(folder: &Path) -> MlxModel {
     load(&MlxEngine::new(), folder, &Limits::default()).expect("the model is valid")
 }
 
@@ -98,7 +98,7 @@ fn a_configuration_without_model_type_is_refused() {
     }
 }
 
-/// Entries of `config.json` that make no sense, and what the message must say besides the file.
+/// Invalid values of `config.json`, and parts of the error message other than the file.
 fn invalid_values() -> Vec<(&'static str, Value, &'static [&'static str])> {
     vec![
         (
@@ -277,7 +277,7 @@ fn the_error_contains_the_message_that_a_template_raises() {
         config["chat_template"] = json!("{{ raise_exception('Only users may speak.') }}");
     });
     let _mlx = lock_mlx();
-    let model = load_sound(folder.path());
+    let model = load_valid(folder.path());
     let error = model
         .prepare(&chat(Role::System, "Hello"))
         .expect_err("the template raises");
@@ -294,7 +294,7 @@ fn a_model_without_a_chat_template_accepts_only_text() {
             .remove("chat_template");
     });
     let _mlx = lock_mlx();
-    let model = load_sound(folder.path());
+    let model = load_valid(folder.path());
     assert!(!model.info().has_chat_template);
     let error = model
         .prepare(&chat(Role::User, "Hello"))
@@ -307,7 +307,7 @@ fn a_model_without_a_chat_template_accepts_only_text() {
 fn an_empty_prompt_is_refused() {
     let folder = assemble("qwen3-q4-g64");
     let _mlx = lock_mlx();
-    let model = load_sound(folder.path());
+    let model = load_valid(folder.path());
     for prompt in [
         Prompt::Tokens(Vec::new()),
         Prompt::Text(String::new()),
@@ -336,12 +336,12 @@ fn the_error_of_a_too_long_prompt_has_both_lengths() {
     for n_tokens in [16, 300] {
         let error = model
             .prepare(&Prompt::Tokens(vec![7; n_tokens]))
-            .expect_err("there is no room for an answer");
+            .expect_err("no space for a response");
         assert_message(&error, &[&n_tokens.to_string(), "16"]);
     }
-    // The model's own limit holds where the caller's is wider.
-    let wide = load_sound(folder.path());
-    let error = wide
+    // The model's own limit applies if the caller's is larger.
+    let model = load_valid(folder.path());
+    let error = model
         .prepare(&Prompt::Tokens(vec![7; 512]))
         .expect_err("it holds 512");
     assert_message(&error, &["512"]);
@@ -351,7 +351,7 @@ fn the_error_of_a_too_long_prompt_has_both_lengths() {
 fn the_error_names_a_token_outside_the_vocabulary() {
     let folder = assemble("qwen3-q4-g64");
     let _mlx = lock_mlx();
-    let model = load_sound(folder.path());
+    let model = load_valid(folder.path());
     let error = model
         .prepare(&Prompt::Tokens(vec![1, 272]))
         .expect_err("ids go up to 271");
@@ -363,7 +363,7 @@ fn the_error_names_a_token_outside_the_vocabulary() {
 fn invalid_parameters_are_refused_before_any_event() {
     let folder = assemble("qwen3-q4-g64");
     let _mlx = lock_mlx();
-    let mut model = load_sound(folder.path());
+    let mut model = load_valid(folder.path());
     let prompt = PreparedPrompt {
         tokens: vec![1, 2, 3],
         starts_in_reasoning: None,
@@ -375,7 +375,7 @@ fn invalid_parameters_are_refused_before_any_event() {
         change(&mut sampling);
         sampling
     };
-    for (wrong, needles) in [
+    for (invalid, needles) in [
         (sampling(|s| s.temperature = -1.0), ["temperature", "-1"]),
         (
             sampling(|s| s.temperature = f32::NAN),
@@ -393,13 +393,13 @@ fn invalid_parameters_are_refused_before_any_event() {
         ),
     ] {
         let params = GenerationParams {
-            sampling: wrong,
+            sampling: invalid,
             ..GenerationParams::default()
         };
         let mut n_events = 0;
         let error = model
             .generate(&prompt, &params, &JobControl::new(), &mut |_| n_events += 1)
-            .expect_err("the parameter is wrong");
+            .expect_err("the parameter is invalid");
         assert_message(&error, &needles);
         assert_eq!(n_events, 0, "{needles:?}");
     }

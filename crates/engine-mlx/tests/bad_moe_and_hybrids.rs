@@ -1,5 +1,5 @@
-//! Configurations and weights of mixtures, hybrids and the models beside them that are wrong are
-//! refused with a message that names the file and the value.
+//! Invalid configurations and weights of mixtures of experts, hybrids and Ministral 3 are errors
+//! that name the file and the value.
 
 #[path = "fixtures/broken_models.rs"]
 mod broken_models;
@@ -13,8 +13,8 @@ use safetensors::Dtype;
 use serde_json::{Value, json};
 use support::assemble;
 
-/// Leaves out the last row along the first axis.
-fn cut(tensors: &mut Tensors, name: &str) {
+/// Removes the last row along the first axis.
+fn remove_row(tensors: &mut Tensors, name: &str) {
     let tensor = tensors.get_mut(name).expect("the tensor exists");
     let row = tensor.data.len() / tensor.shape[0];
     tensor.shape[0] -= 1;
@@ -126,12 +126,12 @@ fn the_error_names_an_invalid_value_of_recurrent_layers() {
 
 #[test]
 fn the_error_names_an_invalid_value_of_the_query_scale() {
-    let rope = |growth: Value, original: Value| {
+    let rope = |beta: Value, original: Value| {
         json!({
             "rope_type": "yarn",
             "rope_theta": 1e6,
             "factor": 16.0,
-            "llama_4_scaling_beta": growth,
+            "llama_4_scaling_beta": beta,
             "original_max_position_embeddings": original,
         })
     };
@@ -178,7 +178,7 @@ fn the_error_names_a_missing_expert() {
 fn the_error_of_an_expert_of_another_size_has_both_shapes() {
     let tensor = "model.layers.0.mlp.experts.3.up_proj.weight";
     let folder = with_tensors("qwen3-moe-bf16-experts-apart", |tensors| {
-        cut(tensors, tensor)
+        remove_row(tensors, tensor)
     });
     assert_bad_file(folder.path(), &[tensor, "[23, 64]", "[24, 64]"]);
 }
@@ -186,10 +186,12 @@ fn the_error_of_an_expert_of_another_size_has_both_shapes() {
 #[test]
 fn the_error_of_a_stack_with_too_few_experts_has_both_shapes() {
     let tensor = "model.layers.1.mlp.switch_mlp.gate_proj.weight";
-    let folder = with_tensors("qwen3-moe-q4-g64", |tensors| cut(tensors, tensor));
+    let folder = with_tensors("qwen3-moe-q4-g64", |tensors| remove_row(tensors, tensor));
     assert_bad_file(folder.path(), &[tensor, "[7, 64, 8]", "[8, 64, 8]"]);
     let tensor = "model.language_model.layers.1.mlp.experts.gate_up_proj";
-    let folder = with_tensors("qwen3-5-moe-bf16-authors", |tensors| cut(tensors, tensor));
+    let folder = with_tensors("qwen3-5-moe-bf16-authors", |tensors| {
+        remove_row(tensors, tensor)
+    });
     assert_bad_file(folder.path(), &[tensor, "[7, 48, 64]", "[8, 48, 64]"]);
 }
 
@@ -213,7 +215,7 @@ fn the_error_names_scales_of_another_type_and_missing_biases() {
 fn a_router_for_fewer_experts_is_refused() {
     let tensor = "model.layers.0.mlp.gate.weight";
     let folder = with_tensors("qwen3-moe-bf16-experts-apart", |tensors| {
-        cut(tensors, tensor)
+        remove_row(tensors, tensor)
     });
     assert_bad_file(folder.path(), &[tensor, "[7, 64]", "[8, 64]"]);
 }
@@ -228,7 +230,7 @@ fn the_error_names_tensors_of_a_recurrent_layer_with_other_sizes() {
         ("conv1d.weight", &["[127, 3, 1]", "[128, 3, 1]"]),
     ] {
         let tensor = format!("{layer}.{part}");
-        let folder = with_tensors("qwen3-5-q5-g32", |tensors| cut(tensors, &tensor));
+        let folder = with_tensors("qwen3-5-q5-g32", |tensors| remove_row(tensors, &tensor));
         assert_bad_file(folder.path(), &[&[tensor.as_str()], &needles[..]].concat());
     }
     let missing = format!("{layer}.conv1d.weight");

@@ -1,6 +1,5 @@
-//! Weight files that lie, break off or do not fit the configuration are refused with a message that
-//! names the file, and whatever bytes a header or a configuration holds, loading ends with a model
-//! or an error.
+//! Weight files that are inconsistent, truncated or do not fit the configuration are errors that
+//! name the file. Loading any bytes as a header or a configuration returns a model or an error.
 
 #[path = "fixtures/broken_models.rs"]
 mod broken_models;
@@ -23,14 +22,14 @@ const WEIGHTS: &str = "model.safetensors";
 const SHARDED: &str = "mistral-bf16-sharded";
 const INDEX: &str = "model.safetensors.index.json";
 
-/// A model with these bytes as its weights.
+/// Returns a model with these bytes as its weights.
 fn with_weights(bytes: &[u8]) -> TempDir {
     let folder = assemble(MODEL);
     fs::write(folder.path().join(WEIGHTS), bytes).expect("written");
     folder
 }
 
-/// A safetensors file with a header of our own.
+/// Returns a safetensors file with this header.
 fn file(header: &Value, data: &[u8]) -> Vec<u8> {
     let header = header.to_string();
     let length = (header.len() as u64).to_le_bytes();
@@ -72,11 +71,11 @@ fn a_header_longer_than_the_file_is_refused() {
 #[test]
 fn a_header_with_a_flipped_bit_is_refused() {
     let bytes = fs::read(assemble(MODEL).path().join(WEIGHTS)).expect("the weights exist");
-    // The opening brace, the length's highest byte, and the first quote of the first name.
+    // The opening brace, the highest byte of the length, and the first quote of the first name.
     for (position, bit) in [(8, 0), (7, 6), (9, 7)] {
-        let mut spoiled = bytes.clone();
-        spoiled[position] ^= 1 << bit;
-        assert_refused(with_weights(&spoiled).path(), &[WEIGHTS, "safetensors"]);
+        let mut damaged = bytes.clone();
+        damaged[position] ^= 1 << bit;
+        assert_refused(with_weights(&damaged).path(), &[WEIGHTS, "safetensors"]);
     }
 }
 
@@ -114,13 +113,13 @@ fn headers_with_wrong_tensors_are_refused() {
         ("no offsets", json!({"a": {"dtype": "F32", "shape": [16]}})),
         ("a list", json!([1, 2, 3])),
     ];
-    for (lie, header) in headers {
+    for (case, header) in headers {
         let folder = with_weights(&file(&header, &[0; 64]));
-        let error = try_load(folder.path()).expect_err(lie);
-        assert!(error.to_string().contains(WEIGHTS), "{lie}: {error}");
+        let error = try_load(folder.path()).expect_err(case);
+        assert!(error.to_string().contains(WEIGHTS), "{case}: {error}");
         assert!(
             matches!(error, EngineError::BadFile { .. }),
-            "{lie}: {error}"
+            "{case}: {error}"
         );
     }
 }
@@ -257,7 +256,7 @@ fn quantized_tensors_without_a_quantization_entry_are_refused() {
     assert_refused(folder.path(), &["model.embed_tokens", "config.json"]);
 }
 
-/// The sharded model with an index that went through `change`.
+/// Returns the sharded model with a changed index.
 fn with_index(change: impl FnOnce(&mut Value)) -> TempDir {
     with_json(SHARDED, INDEX, change)
 }
@@ -314,7 +313,7 @@ fn shards_without_an_index_are_loaded() {
     assert_eq!(try_load(folder.path()), Ok(()));
 }
 
-/// What happens to a file's bytes.
+/// Damage to the bytes of a file.
 #[derive(Debug, Clone)]
 enum Damage {
     Flip(Vec<(prop::sample::Index, u8)>),
@@ -326,7 +325,7 @@ fn damage() -> impl Strategy<Value = Damage> {
     prop_oneof![
         6 => prop::collection::vec((any_index(), 0_u8..8), 1..4).prop_map(Damage::Flip),
         1 => any_index().prop_map(Damage::Truncate),
-        // Digits keep the JSON valid more often than other bytes do, so they reach further.
+        // With digits, JSON stays valid more often than with other bytes.
         3 => (any_index(), prop::collection::vec(b'0'..=b'9', 1..6))
             .prop_map(|(at, digits)| Damage::Overwrite(at, digits)),
     ]
@@ -337,7 +336,7 @@ fn any_index() -> impl Strategy<Value = prop::sample::Index> {
 }
 
 impl Damage {
-    /// Spoils the first `n_bytes` of `bytes`.
+    /// Damages the first `n_bytes` of `bytes`.
     fn apply(&self, bytes: &mut Vec<u8>, n_bytes: usize) {
         match self {
             Self::Flip(flips) => {
@@ -355,8 +354,8 @@ impl Damage {
     }
 }
 
-/// A model or an error whose message names something below the folder.
-fn assert_clean(folder: &Path) {
+/// Checks that loading returns a model, or an error that names a path in the folder.
+fn assert_model_or_error(folder: &Path) {
     if let Err(error) = try_load(folder) {
         let name = folder.display().to_string();
         assert!(error.to_string().contains(&name), "{error}");
@@ -374,7 +373,7 @@ proptest! {
         let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
         damage.apply(&mut bytes, 8 + length as usize);
         fs::write(&path, bytes).expect("written");
-        assert_clean(folder.path());
+        assert_model_or_error(folder.path());
     }
 
     #[test]
@@ -385,6 +384,6 @@ proptest! {
         let length = bytes.len();
         damage.apply(&mut bytes, length);
         fs::write(&path, bytes).expect("written");
-        assert_clean(folder.path());
+        assert_model_or_error(folder.path());
     }
 }

@@ -1,5 +1,5 @@
-//! Configurations and weights of models with windows, experts and shared keys that are wrong are
-//! refused with a message that names the file and the value.
+//! Invalid configurations and weights of models with sliding windows, experts and shared keys are
+//! errors that name the file and the value.
 
 #[path = "fixtures/broken_models.rs"]
 mod broken_models;
@@ -181,7 +181,7 @@ fn the_error_names_an_invalid_value_of_gemma_4() {
     );
 }
 
-/// Layers may share the keys only of a layer of their own kind.
+/// Layers may use only the keys of a layer with the same type of attention.
 #[test]
 fn shared_keys_of_a_type_without_own_keys_are_refused() {
     let folder = with_config("gemma4-bf16-tables", |config| {
@@ -298,17 +298,17 @@ fn the_error_names_each_missing_tensor() {
             let folder = with_tensors(model, |tensors| {
                 assert!(tensors.remove(name).is_some(), "{model} has {name}");
             });
-            // A stack without its first tensor is looked for as one tensor an expert.
-            let said = name.split(".down_proj").next().unwrap_or(name);
+            // Without the first tensor of a stack, the loader looks for one tensor per expert.
+            let prefix = name.split(".down_proj").next().unwrap_or(name);
             let path = folder.path().display().to_string();
-            assert_bad_file(folder.path(), &[&path, said, "missing"]);
+            assert_bad_file(folder.path(), &[&path, prefix, "missing"]);
         }
     }
 }
 
 #[test]
 fn the_error_of_a_tensor_with_another_shape_has_both_shapes() {
-    for (model, name, found, wanted) in [
+    for (model, name, found, expected) in [
         (
             "gpt-oss-bf16",
             "model.layers.0.self_attn.sinks",
@@ -337,11 +337,11 @@ fn the_error_of_a_tensor_with_another_shape_has_both_shapes() {
             };
             tensors.insert(name.to_owned(), tensor);
         });
-        assert_bad_file(folder.path(), &["model.safetensors", name, found, wanted]);
+        assert_bad_file(folder.path(), &["model.safetensors", name, found, expected]);
     }
 }
 
-/// What pictures need is neither read nor counted.
+/// Tensors for images are neither read nor counted.
 #[test]
 fn vision_tensors_are_not_counted() {
     let _mlx = lock_mlx();

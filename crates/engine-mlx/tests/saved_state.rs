@@ -1,5 +1,5 @@
-//! Conversations that outlive their model: what is taken up again is what was kept, bit for bit, and
-//! what was not kept by the same model is refused before it does anything.
+//! Saved and restored sessions: a restored session equals the saved one bit for bit, and a file of
+//! another model or a damaged file changes nothing.
 
 #[path = "fixtures/support.rs"]
 mod support;
@@ -19,7 +19,7 @@ use transom_engine::{
 };
 use transom_engine_mlx::{MlxEngine, MlxModel};
 
-/// Greedy tokens that follow `prompt`, and the answer's text.
+/// Generates greedy tokens after `prompt`, and their text.
 fn greedy(model: &mut MlxModel, prompt: &Prompt, n_tokens: usize) -> (Vec<u32>, Stats, String) {
     let params = GenerationParams {
         sampling: SamplingParams {
@@ -46,12 +46,12 @@ fn greedy(model: &mut MlxModel, prompt: &Prompt, n_tokens: usize) -> (Vec<u32>, 
     (tokens, stats, text)
 }
 
-/// Twenty tokens of the vocabulary that every model of the fixtures has, from `first` on.
+/// Returns twenty tokens from `first` on, which every model of the fixtures has.
 fn tokens(first: u32) -> Prompt {
     Prompt::Tokens((first..first + 20).collect())
 }
 
-fn longer(tokens: &[u32]) -> Prompt {
+fn as_prompt(tokens: &[u32]) -> Prompt {
     Prompt::Tokens(tokens.to_vec())
 }
 
@@ -62,25 +62,26 @@ fn small() -> Limits {
     }
 }
 
-/// A model of the fixtures, with a conversation of twenty tokens and an answer of eight.
-fn answered(name: &str) -> (TempDir, MlxModel) {
+/// Loads a model of the fixtures and generates a response of eight tokens to a prompt of twenty.
+fn with_response(name: &str) -> (TempDir, MlxModel) {
     let folder = assemble(name);
     let mut model = load(&MlxEngine::new(), folder.path(), &small()).expect("it loads");
     greedy(&mut model, &tokens(10), 8);
     (folder, model)
 }
 
-/// What [`answered`] keeps, in a folder of the test's own.
-fn kept(name: &str) -> (TempDir, MlxModel, PathBuf) {
-    let (folder, model) = answered(name);
-    let path = folder.path().join("conversation");
+/// Saves the session of [`with_response`] to a file.
+fn with_saved_state(name: &str) -> (TempDir, MlxModel, PathBuf) {
+    let (folder, model) = with_response(name);
+    let path = folder.path().join("state");
     let n_tokens = model.save_state(&path).expect("saved");
-    assert!(n_tokens >= 27, "{n_tokens} tokens were kept");
+    assert!(n_tokens >= 27, "{n_tokens} tokens were saved");
     (folder, model, path)
 }
 
+/// Returns the reason for which restoring fails.
 #[track_caller]
-fn refusal(model: &mut MlxModel, path: &Path) -> String {
+fn restore_error(model: &mut MlxModel, path: &Path) -> String {
     match model.restore_state(path) {
         Err(EngineError::BadFile {
             path: named,
@@ -93,7 +94,7 @@ fn refusal(model: &mut MlxModel, path: &Path) -> String {
     }
 }
 
-/// D074: an unbroken session, and one that was kept, are the same to the last token.
+/// A session that continues and one that was saved and restored generate the same tokens.
 #[test]
 fn every_model_continues_restored_state_with_the_same_tokens() {
     let _mlx = lock_mlx();
@@ -103,19 +104,19 @@ fn every_model_continues_restored_state_with_the_same_tokens() {
         for dense_limit_bytes in [0, u64::MAX] {
             let engine = MlxEngine::new().with_dense_limit_bytes(dense_limit_bytes);
             let folder = assemble(name);
-            let path = folder.path().join("conversation");
-            let mut unbroken = load(&engine, folder.path(), &small()).expect("it loads");
-            let (answer, ..) = greedy(&mut unbroken, &tokens(10), 8);
-            let said: Vec<u32> = (10..30).chain(answer).chain(40..50).collect();
+            let path = folder.path().join("state");
+            let mut original = load(&engine, folder.path(), &small()).expect("it loads");
+            let (response, ..) = greedy(&mut original, &tokens(10), 8);
+            let next: Vec<u32> = (10..30).chain(response).chain(40..50).collect();
 
-            let n_tokens = unbroken.save_state(&path).expect("saved");
-            let (expected, expected_stats, _) = greedy(&mut unbroken, &longer(&said), 12);
-            drop(unbroken);
+            let n_tokens = original.save_state(&path).expect("saved");
+            let (expected, expected_stats, _) = greedy(&mut original, &as_prompt(&next), 12);
+            drop(original);
             let mut model = load(&engine, folder.path(), &small()).expect("it loads");
             assert_eq!(model.memory().kv_cache_bytes, 0);
             assert_eq!(model.restore_state(&path), Ok(n_tokens), "{name}");
             assert!(model.memory().kv_cache_bytes > 0);
-            let (found, stats, _) = greedy(&mut model, &longer(&said), 12);
+            let (found, stats, _) = greedy(&mut model, &as_prompt(&next), 12);
             assert_eq!(found, expected, "{name}");
             assert_eq!(stats.cached_tokens, expected_stats.cached_tokens, "{name}");
             assert_eq!(stats.cached_tokens, n_tokens, "{name}");
@@ -123,31 +124,31 @@ fn every_model_continues_restored_state_with_the_same_tokens() {
     }
 }
 
-/// The model that ships, through its chat template, with a conversation that grows its buffers.
+/// The starter model with its chat template, and a conversation that grows the buffers.
 #[test]
 fn the_starter_model_continues_a_restored_conversation() {
     let _mlx = lock_mlx();
     let starter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter");
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("conversation");
+    let path = folder.path().join("state");
     let engine = MlxEngine::new();
-    let mut unbroken = load(&engine, &starter, &Limits::default()).expect("it loads");
+    let mut original = load(&engine, &starter, &Limits::default()).expect("it loads");
     let question = format!("{} What is light?", "Tell me of the sun. ".repeat(60));
     let mut chat = ChatPrompt {
         messages: vec![Message::new(transom_engine::Role::User, question)],
         ..ChatPrompt::default()
     };
-    let (_, _, text) = greedy(&mut unbroken, &Prompt::Chat(chat.clone()), 24);
+    let (_, _, text) = greedy(&mut original, &Prompt::Chat(chat.clone()), 24);
     chat.messages
         .push(Message::new(transom_engine::Role::Assistant, text));
     chat.messages
         .push(Message::new(transom_engine::Role::User, "And why?"));
     let second = Prompt::Chat(chat);
 
-    let n_tokens = unbroken.save_state(&path).expect("saved");
-    assert!(n_tokens > 256, "{n_tokens} tokens were kept");
-    let (expected, expected_stats, _) = greedy(&mut unbroken, &second, 24);
-    drop(unbroken);
+    let n_tokens = original.save_state(&path).expect("saved");
+    assert!(n_tokens > 256, "{n_tokens} tokens were saved");
+    let (expected, expected_stats, _) = greedy(&mut original, &second, 24);
+    drop(original);
     let mut model = load(&engine, &starter, &Limits::default()).expect("it loads");
     assert_eq!(model.restore_state(&path), Ok(n_tokens));
     let (found, stats, _) = greedy(&mut model, &second, 24);
@@ -159,7 +160,7 @@ fn the_starter_model_continues_a_restored_conversation() {
 #[test]
 fn only_the_user_can_read_saved_state() {
     let _mlx = lock_mlx();
-    let (_folder, _, path) = kept("qwen3-q4-g64");
+    let (_folder, _, path) = with_saved_state("qwen3-q4-g64");
     let mode = fs::metadata(&path)
         .expect("the file exists")
         .permissions()
@@ -170,8 +171,8 @@ fn only_the_user_can_read_saved_state() {
 #[test]
 fn a_trimmed_session_is_not_saved() {
     let _mlx = lock_mlx();
-    let (folder, mut model) = answered("qwen3-q4-g64");
-    let path = folder.path().join("conversation");
+    let (folder, mut model) = with_response("qwen3-q4-g64");
+    let path = folder.path().join("state");
     model.trim(Trim::KeepConversation);
     assert!(model.save_state(&path).expect("saved") > 0);
     fs::remove_file(&path).expect("the file exists");
@@ -183,7 +184,7 @@ fn a_trimmed_session_is_not_saved() {
 #[test]
 fn saving_does_not_overwrite_a_file() {
     let _mlx = lock_mlx();
-    let (_folder, model, path) = kept("qwen3-q4-g64");
+    let (_folder, model, path) = with_saved_state("qwen3-q4-g64");
     let before = fs::read(&path).expect("the file exists");
     assert!(matches!(
         model.save_state(&path),
@@ -195,72 +196,72 @@ fn saving_does_not_overwrite_a_file() {
 #[test]
 fn state_of_another_model_is_refused() {
     let _mlx = lock_mlx();
-    let (_folder, _, path) = kept("llama-f16-linear");
-    let (_other_folder, mut other) = answered("qwen3-q4-g64");
-    let reason = refusal(&mut other, &path);
-    assert_eq!(reason, "it is a conversation with another model");
+    let (_folder, _, path) = with_saved_state("llama-f16-linear");
+    let (_other_folder, mut other) = with_response("qwen3-q4-g64");
+    let reason = restore_error(&mut other, &path);
+    assert_eq!(reason, "it was saved by another model");
 }
 
 #[test]
 fn state_longer_than_the_context_is_refused() {
     let _mlx = lock_mlx();
-    let (folder, _, path) = kept("qwen3-q4-g64");
+    let (folder, _, path) = with_saved_state("qwen3-q4-g64");
     let limits = Limits {
         context_length: 20,
         ..Limits::default()
     };
     let mut short = load(&MlxEngine::new(), folder.path(), &limits).expect("it loads");
-    let reason = refusal(&mut short, &path);
+    let reason = restore_error(&mut short, &path);
     assert!(reason.contains("but the context holds 20"), "{reason}");
 }
 
-/// A refusal leaves the model as it was: what it had cached stays.
+/// A refused file does not change the session.
 #[test]
 fn damaged_data_is_refused_and_the_session_stays() {
     let _mlx = lock_mlx();
-    let (_folder, mut model, path) = kept("qwen3-q4-g64");
-    let sound = fs::read(&path).expect("the file exists");
-    let header_bytes = u64::from_le_bytes(sound[..8].try_into().expect("8 bytes")) as usize;
-    let n_data = sound.len() - 8 - header_bytes;
-    for n_bytes in [0, 7, 8, 9, 8 + header_bytes, sound.len() - 1] {
-        fs::write(&path, &sound[..n_bytes]).expect("written");
-        refusal(&mut model, &path);
+    let (_folder, mut model, path) = with_saved_state("qwen3-q4-g64");
+    let valid = fs::read(&path).expect("the file exists");
+    let header_bytes = u64::from_le_bytes(valid[..8].try_into().expect("8 bytes")) as usize;
+    let n_data = valid.len() - 8 - header_bytes;
+    for n_bytes in [0, 7, 8, 9, 8 + header_bytes, valid.len() - 1] {
+        fs::write(&path, &valid[..n_bytes]).expect("written");
+        restore_error(&mut model, &path);
     }
-    fs::write(&path, [&sound[..], b"x"].concat()).expect("written");
-    refusal(&mut model, &path);
-    for length in [u64::MAX, u64::MAX - 8, 1 << 40, sound.len() as u64] {
-        let altered = [&length.to_le_bytes()[..], &sound[8..]].concat();
-        fs::write(&path, altered).expect("written");
-        refusal(&mut model, &path);
+    fs::write(&path, [&valid[..], b"x"].concat()).expect("written");
+    restore_error(&mut model, &path);
+    for length in [u64::MAX, u64::MAX - 8, 1 << 40, valid.len() as u64] {
+        let damaged = [&length.to_le_bytes()[..], &valid[8..]].concat();
+        fs::write(&path, damaged).expect("written");
+        restore_error(&mut model, &path);
     }
     let cell = RefCell::new(&mut model);
     TestRunner::new(Config::with_cases(200))
-        .run(&(0..n_data, 1..=u8::MAX), |(place, change)| {
-            let mut altered = sound.clone();
-            altered[8 + header_bytes + place] ^= change;
-            fs::write(&path, altered).expect("written");
-            refusal(&mut cell.borrow_mut(), &path);
+        .run(&(0..n_data, 1..=u8::MAX), |(offset, change)| {
+            let mut damaged = valid.clone();
+            damaged[8 + header_bytes + offset] ^= change;
+            fs::write(&path, damaged).expect("written");
+            restore_error(&mut cell.borrow_mut(), &path);
             Ok(())
         })
-        .expect("every alteration of the data is noticed");
+        .expect("every change of the data is noticed");
     let (_, stats, _) = greedy(&mut model, &tokens(10), 8);
-    assert_eq!(stats.cached_tokens, 19, "the conversation is still there");
+    assert_eq!(stats.cached_tokens, 19, "the session has not changed");
 }
 
-/// Whatever the header says, it is refused or means the same.
+/// Restoring a damaged header fails or gives the same session.
 #[test]
 fn a_damaged_header_is_refused_or_means_the_same() {
     let _mlx = lock_mlx();
-    let (_folder, mut model, path) = kept("qwen3-q4-g64");
-    let sound = fs::read(&path).expect("the file exists");
+    let (_folder, mut model, path) = with_saved_state("qwen3-q4-g64");
+    let valid = fs::read(&path).expect("the file exists");
     let n_tokens = model.restore_state(&path).expect("it is valid");
-    let header_bytes = u64::from_le_bytes(sound[..8].try_into().expect("8 bytes")) as usize;
+    let header_bytes = u64::from_le_bytes(valid[..8].try_into().expect("8 bytes")) as usize;
     let cell = RefCell::new(&mut model);
     TestRunner::new(Config::with_cases(300))
-        .run(&(0..8 + header_bytes, any::<u8>()), |(place, byte)| {
-            let mut altered = sound.clone();
-            altered[place] = byte;
-            fs::write(&path, altered).expect("written");
+        .run(&(0..8 + header_bytes, any::<u8>()), |(offset, byte)| {
+            let mut damaged = valid.clone();
+            damaged[offset] = byte;
+            fs::write(&path, damaged).expect("written");
             match cell.borrow_mut().restore_state(&path) {
                 Ok(n) => prop_assert_eq!(n, n_tokens),
                 Err(EngineError::BadFile { .. }) => {}
@@ -268,23 +269,23 @@ fn a_damaged_header_is_refused_or_means_the_same() {
             }
             Ok(())
         })
-        .expect("every header is refused or sound");
+        .expect("every header is refused or valid");
 }
 
-/// The checksum is right, the token is not.
+/// The file has the right checksum and an unknown token.
 #[test]
 fn a_token_outside_the_vocabulary_is_refused() {
     let _mlx = lock_mlx();
-    let (_folder, mut model, path) = kept("qwen3-q4-g64");
-    let mut altered = fs::read(&path).expect("the file exists");
-    let header_bytes = u64::from_le_bytes(altered[..8].try_into().expect("8 bytes")) as usize;
+    let (_folder, mut model, path) = with_saved_state("qwen3-q4-g64");
+    let mut damaged = fs::read(&path).expect("the file exists");
+    let header_bytes = u64::from_le_bytes(damaged[..8].try_into().expect("8 bytes")) as usize;
     let data = 8 + header_bytes;
     let vocab_size = model.info().vocab_size as u32;
-    altered[data..data + 4].copy_from_slice(&vocab_size.to_le_bytes());
-    let end = altered.len() - 4;
-    let sum = crc32fast::hash(&altered[data..end]);
-    altered[end..].copy_from_slice(&sum.to_le_bytes());
-    fs::write(&path, altered).expect("written");
-    let reason = refusal(&mut model, &path);
+    damaged[data..data + 4].copy_from_slice(&vocab_size.to_le_bytes());
+    let end = damaged.len() - 4;
+    let sum = crc32fast::hash(&damaged[data..end]);
+    damaged[end..].copy_from_slice(&sum.to_le_bytes());
+    fs::write(&path, damaged).expect("written");
+    let reason = restore_error(&mut model, &path);
     assert!(reason.contains("is not in the vocabulary"), "{reason}");
 }

@@ -1,7 +1,7 @@
 //! Keys and values of all tokens of a layer with full attention.
 //!
-//! Rule: MLX writes a buffer in place only while nothing else refers to it, so no other reference to a
-//! buffer may exist while a step is queued.
+//! Rule: MLX writes a buffer in place only while nothing else refers to it, so no other reference
+//! to a buffer may exist while a step is queued.
 
 use mlx_rs::Array;
 

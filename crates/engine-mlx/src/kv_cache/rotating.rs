@@ -1,8 +1,8 @@
 //! Keys and values of the last tokens, for a layer with a sliding window.
 //!
-//! The buffer is filled from its start. When it is full, the tokens that are still needed move to the
-//! start of a new one. So keys stay in the order of the text, decoding needs no mask, and only one step
-//! in 256 copies.
+//! The buffer is filled from its start. When it is full, the tokens that are still needed move to
+//! the start of a new one. So keys stay in the order of the text, decoding needs no mask, and only
+//! one step in 256 copies.
 //!
 //! Rule: memory depends on the window and never on the length of the text.
 
@@ -26,8 +26,8 @@ fn n_moved(window: i32) -> i32 {
     n_needed(window) + SLACK
 }
 
-/// Returns the number of earlier tokens that a token attends to; at least one, so that a cache always
-/// has arrays.
+/// Returns the number of earlier tokens that a token attends to; at least one, so that a cache
+/// always has arrays.
 fn n_needed(window: i32) -> i32 {
     (window - 1).max(1)
 }
@@ -242,7 +242,8 @@ impl RotatingCache {
         self.buffer.iter().flat_map(Buffer::arrays)
     }
 
-    /// Returns the size of the checkpoints' buffers in bytes; a buffer of two checkpoints counts once.
+    /// Returns the size of the checkpoints' buffers in bytes; a buffer of two checkpoints counts
+    /// once.
     pub(crate) fn bytes_of_checkpoints(&self) -> u64 {
         let mut counted = Vec::new();
         let mut bytes = 0;

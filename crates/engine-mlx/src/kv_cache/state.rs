@@ -42,14 +42,14 @@ impl StateCache {
         self.current.as_ref().map_or(0, |state| state.n_tokens)
     }
 
-    /// Returns the arrays of the current state, in the order of [`StateCache::put`]; `None` before the
-    /// first token.
+    /// Returns the arrays of the current state, in the order of [`StateCache::put`]; `None` before
+    /// the first token.
     pub(crate) fn get(&self) -> Option<&[Array]> {
         self.current.as_ref().map(|state| state.arrays.as_slice())
     }
 
-    /// Replaces the state by the one after `n_new` more tokens. The number and shapes of the arrays must
-    /// not change.
+    /// Replaces the state by the one after `n_new` more tokens. The number and shapes of the arrays
+    /// must not change.
     pub(crate) fn put(&mut self, n_new: i32, arrays: Vec<Array>) {
         let n_tokens = self.n_tokens() + n_new;
         self.current = Some(Snapshot { n_tokens, arrays });

@@ -1,4 +1,5 @@
-//! Compares caches with a list of all tokens, over random sequences of appends, checkpoints and rewinds.
+//! Compares caches with a list of all tokens, over random sequences of appends, checkpoints and
+//! rewinds.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -28,8 +29,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     prop::collection::vec(operation, 1..40)
 }
 
-/// The keys of the tokens `first..first + n`. They depend on the token and on `version`, so that keys of an
-/// earlier text are noticed.
+/// The keys of the tokens `first..first + n`. They depend on the token and on `version`, so that
+/// keys of an earlier text are noticed.
 fn keys(first: i32, n: i32, version: i32) -> Array {
     let values: Vec<f32> = (first..first + n)
         .flat_map(|token| key(token, version))
@@ -163,7 +164,8 @@ fn the_memory_of_a_window_does_not_grow_with_the_text() {
     }
 }
 
-/// Runs operations like [`run`] without comparing, which takes too long for a hundred thousand tokens.
+/// Runs operations like [`run`] without comparing, which takes too long for a hundred thousand
+/// tokens.
 fn run_without_checks(window: i32, operations: &[Operation]) -> u64 {
     let mut cache = LayerCache::for_attention(Some(window));
     let mut most = 0;

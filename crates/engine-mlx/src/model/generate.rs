@@ -1,5 +1,5 @@
-//! Generates responses: tokenizes the prompt, and runs the engine crate's generation loop around the
-//! decoder.
+//! Generates responses: tokenizes the prompt, and runs the engine crate's generation loop around
+//! the decoder.
 
 use std::borrow::Cow;
 use std::time::{Instant, SystemTime};
@@ -53,8 +53,8 @@ impl Spell for ResponseText<'_> {
 }
 
 impl MlxModel {
-    /// Generates a response like [`transom_engine::LoadedModel::generate`], and calls `on_token` with
-    /// every generated token before its text goes to `sink`, end-of-text tokens included.
+    /// Generates a response like [`transom_engine::LoadedModel::generate`], and calls `on_token`
+    /// with every generated token before its text goes to `sink`, end-of-text tokens included.
     ///
     /// # Errors
     /// Those of [`transom_engine::LoadedModel::generate`].

@@ -32,8 +32,8 @@ pub(super) struct DecoderArgs {
     partial_rotary_factor: Option<f32>,
     /// Set by models that do not have it in `rope_scaling`.
     original_max_position_embeddings: Option<i32>,
-    /// Whether the output head shares the embedding table. If missing, it does if the weights have no
-    /// head.
+    /// Whether the output head shares the embedding table. If missing, it does if the weights have
+    /// no head.
     pub(super) tie_word_embeddings: Option<bool>,
     hidden_act: Option<String>,
     pub(super) sliding_window: Option<i32>,

@@ -61,8 +61,8 @@ impl ModelConfig {
         Err(self.bad(reason))
     }
 
-    /// Fails if heads of `head_dim` features cannot be split in halves, or if `n_heads` cannot share
-    /// `n_kv_heads` evenly.
+    /// Fails if heads of `head_dim` features cannot be split in halves, or if `n_heads` cannot
+    /// share `n_kv_heads` evenly.
     pub(super) fn check_heads(
         &self,
         head_dim: i32,

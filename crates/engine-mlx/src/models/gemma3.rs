@@ -24,8 +24,8 @@ use crate::weights::Loader;
 const GLOBAL_ROPE: usize = 0;
 const LOCAL_ROPE: usize = 1;
 
-/// The configuration, with the defaults of the reference implementation: the authors' files leave out
-/// values that equal them.
+/// The configuration, with the defaults of the reference implementation: the authors' files leave
+/// out values that equal them.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 struct Args {
@@ -323,7 +323,8 @@ impl Gemma3Layer {
     }
 }
 
-/// Adds to the residual stream. Gemma's outgrows f16, so an f16 sum stops at the largest f16 number.
+/// Adds to the residual stream. Gemma's outgrows f16, so an f16 sum stops at the largest f16
+/// number.
 pub(super) fn add_clipped(x: &Array, y: &Array) -> MlxResult<Array> {
     const MAX: f32 = 65504.0;
     if x.dtype() != Dtype::Float16 {

@@ -1,8 +1,8 @@
-//! Gemma 4 (Gemma Team 2026): Gemma 3 with normalized values, and with larger heads in the layers with
-//! full attention, whose keys may also be their values.
+//! Gemma 4 (Gemma Team 2026): Gemma 3 with normalized values, and with larger heads in the layers
+//! with full attention, whose keys may also be their values.
 //!
-//! The small models have per-layer embeddings, and their last layers use the keys and values of earlier
-//! layers. One large model has a mixture of experts next to each feed-forward layer.
+//! The small models have per-layer embeddings, and their last layers use the keys and values of
+//! earlier layers. One large model has a mixture of experts next to each feed-forward layer.
 
 mod args;
 mod attention;

@@ -1,11 +1,11 @@
 //! Llama 2 and 3 (Touvron et al. 2023; Grattafiori et al. 2024), and the forward pass of all
 //! architectures of the same form.
 //!
-//! A layer computes `x + mixer(norm(x))`, then `x + mlp(norm(x))`. Architectures of this form differ
-//! in their mixer (attention, or a recurrent layer), in their feed-forward layer, and in how norms are
-//! stored. Four differ in nothing else than this file reads from the configuration or the weights:
-//! Llama; Qwen 2 and 2.5, whose weights have biases; Phi 3 and 4, whose weights have fused matrices;
-//! and Qwen 3 with its head norms.
+//! A layer computes `x + mixer(norm(x))`, then `x + mlp(norm(x))`. Architectures of this form
+//! differ in their mixer (attention, or a recurrent layer), in their feed-forward layer, and in how
+//! norms are stored. Four differ in nothing else than this file reads from the configuration or the
+//! weights: Llama; Qwen 2 and 2.5, whose weights have biases; Phi 3 and 4, whose weights have fused
+//! matrices; and Qwen 3 with its head norms.
 
 use mlx_rs::Array;
 use transom_engine::EngineError;

@@ -1,5 +1,6 @@
 //! Mistral (Jiang et al. 2023): Llama, in its first version with a sliding window. Ministral 3 and
-//! Devstral 2 (Mistral AI 2025): Mistral with queries that grow with the logarithm of their position.
+//! Devstral 2 (Mistral AI 2025): Mistral with queries that grow with the logarithm of their
+//! position.
 
 use serde_json::Value;
 use transom_engine::EngineError;

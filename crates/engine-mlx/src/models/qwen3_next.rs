@@ -1,6 +1,6 @@
 //! The hybrid Qwen models: Qwen3-Next and Qwen3-Coder-Next (Qwen Team 2025), Qwen 3.5 and 3.6 (Qwen
-//! Team 2026; of these the text part). One layer of every few has full attention, the others carry a
-//! recurrent state of fixed size (`nn/gated_delta.rs`). Some have a mixture of experts.
+//! Team 2026; of these the text part). One layer of every few has full attention, the others carry
+//! a recurrent state of fixed size (`nn/gated_delta.rs`). Some have a mixture of experts.
 
 use serde::Deserialize;
 use serde_json::Value;

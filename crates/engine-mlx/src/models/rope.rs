@@ -119,9 +119,9 @@ impl RopeSource<'_> {
         })
     }
 
-    /// Selects the short factors if the loaded context is not longer than the original one, else the
-    /// long ones. The factors cannot change while text grows, because keys that were rotated with the
-    /// others would have to be computed again.
+    /// Selects the short factors if the loaded context is not longer than the original one, else
+    /// the long ones. The factors cannot change while text grows, because keys that were rotated
+    /// with the others would have to be computed again.
     fn long(&self, config: &ModelConfig, entry: &Value) -> Result<LongScaling, EngineError> {
         let original = self.number("original_max_position_embeddings");
         let original = original.or(self.original_max_positions.map(|tokens| tokens as f32));

@@ -12,8 +12,8 @@ pub(super) struct TensorPaths {
 }
 
 impl TensorPaths {
-    /// Returns the prefixes that the checkpoint uses: those of a multimodal model, as mlx-lm or as its
-    /// authors write it, or those of a text model.
+    /// Returns the prefixes that the checkpoint uses: those of a multimodal model, as mlx-lm or as
+    /// its authors write it, or those of a text model.
     pub(super) fn find(loader: &Loader<'_>) -> Self {
         let multimodal = [
             ("language_model.model", "language_model.lm_head"),

@@ -84,7 +84,8 @@ impl SlidingWindows {
         self.0[layer as usize].window
     }
 
-    /// Returns true if the layer has sliding attention, even if the window is as long as the context.
+    /// Returns true if the layer has sliding attention, even if the window is as long as the
+    /// context.
     pub(super) fn is_sliding(&self, layer: i32) -> bool {
         self.0[layer as usize].is_sliding
     }

@@ -47,8 +47,9 @@ pub(crate) struct Attention {
 }
 
 impl Attention {
-    /// Loads the layer at `path` with the tensors `q_proj`, `k_proj`, `v_proj` (or `qkv_proj`, which
-    /// contains all three) and `o_proj`. The layer has full attention and the model's first rope.
+    /// Loads the layer at `path` with the tensors `q_proj`, `k_proj`, `v_proj` (or `qkv_proj`,
+    /// which contains all three) and `o_proj`. The layer has full attention and the model's first
+    /// rope.
     pub(crate) fn load(
         loader: &mut Loader<'_>,
         path: &str,

@@ -1,5 +1,5 @@
-//! The short causal convolution of a recurrent layer: each feature of a token becomes a weighted sum
-//! over this token and the few tokens before it.
+//! The short causal convolution of a recurrent layer: each feature of a token becomes a weighted
+//! sum over this token and the few tokens before it.
 
 use mlx_rs::{Array, ops};
 use transom_engine::EngineError;

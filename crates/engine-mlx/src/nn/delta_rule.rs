@@ -1,11 +1,12 @@
 //! The gated delta rule (Yang, Kautz and Hatamizadeh 2024): a state of fixed size, which each token
 //! decays, corrects and reads.
 //!
-//! With a decay `g`, a `β`, a key `k`, a value `v` and a query `q` per token, the state `S` (keys by
-//! values) is updated by `δ = β (v − (g S)ᵀ k)`, `S ← g S + k δᵀ`, and the token's output is `Sᵀ q`. A
-//! single token is computed in this way. Several tokens are computed in chunks: inside a chunk the
-//! corrections `δ` depend on each other through a triangular system, which is solved for all chunks at
-//! once. Only the few products that carry the state from chunk to chunk are sequential.
+//! With a decay `g`, a `β`, a key `k`, a value `v` and a query `q` per token, the state `S` (keys
+//! by values) is updated by `δ = β (v − (g S)ᵀ k)`, `S ← g S + k δᵀ`, and the token's output is `Sᵀ
+//! q`. A single token is computed in this way. Several tokens are computed in chunks: inside a
+//! chunk the corrections `δ` depend on each other through a triangular system, which is solved for
+//! all chunks at once. Only the few products that carry the state from chunk to chunk are
+//! sequential.
 //!
 //! Rule: both ways compute the same function and differ only by rounding.
 
@@ -55,9 +56,9 @@ impl Inputs {
     }
 }
 
-/// Returns the output of each token, `[tokens, n_key_heads * n_groups, value_dim]`, and the state after
-/// the last token, both in f32. `state` is the state before the first token, `[n_key_heads, n_groups,
-/// key_dim, value_dim]`, or `None` if it is zero.
+/// Returns the output of each token, `[tokens, n_key_heads * n_groups, value_dim]`, and the state
+/// after the last token, both in f32. `state` is the state before the first token, `[n_key_heads,
+/// n_groups, key_dim, value_dim]`, or `None` if it is zero.
 pub(crate) fn delta_rule(inputs: &Inputs, state: Option<&Array>) -> MlxResult<(Array, Array)> {
     let Sizes {
         n_tokens,
@@ -97,7 +98,8 @@ fn one_token(inputs: &Inputs, state: &Array) -> MlxResult<(Array, Array)> {
     let value = full(&inputs.values, &[n_key_heads, n_groups, 1, value_dim])?;
     let decay = full(&inputs.log_decays, &[n_key_heads, n_groups, 1, 1])?.exp()?;
     let beta = full(&inputs.betas, &[n_key_heads, n_groups, 1, 1])?;
-    // One product reads the state by key and by query; `Sᵀ q` of the new state also needs `(q·k) δ`.
+    // One product reads the state by key and by query; `Sᵀ q` of the new state also needs `(q·k)
+    // δ`.
     let rows = ops::concatenate(&[&key, &query], 2)?;
     let read = rows.matmul(state)?.multiply(&decay)?;
     let (by_key, by_query) = (slice_axis(&read, 2, 0, 1)?, slice_axis(&read, 2, 1, 2)?);
@@ -137,8 +139,8 @@ fn in_chunks(inputs: &Inputs, state: &Array, chunk: i32) -> MlxResult<(Array, Ar
         value_dim,
         ..
     } = inputs.sizes();
-    // Shapes below are `[n_chunks, n_key_heads, n_groups, chunk, …]`; queries and keys, which a group
-    // shares, have 1 in place of `n_groups`.
+    // Shapes below are `[n_chunks, n_key_heads, n_groups, chunk, …]`; queries and keys, which a
+    // group shares, have 1 in place of `n_groups`.
     let heads = [n_key_heads, n_groups];
     let queries = chunked(&inputs.queries, chunk, &[n_key_heads, 1])?;
     let keys = chunked(&inputs.keys, chunk, &[n_key_heads, 1])?;
@@ -203,12 +205,13 @@ fn matrix(size: i32, value: impl Fn(i32, i32) -> f32) -> Array {
     Array::from_slice(&values, &[size, size])
 }
 
-/// Returns the inverses of matrices with ones on the diagonal and, below it, the elements of `lower`
-/// `[…, size, size]`. `size` is a power of two.
+/// Returns the inverses of matrices with ones on the diagonal and, below it, the elements of
+/// `lower` `[…, size, size]`. `size` is a power of two.
 ///
-/// Starts with blocks of one element on the diagonal and merges pairs of blocks: with inverses `A` and
-/// `D` of two blocks and `B` below, the pair's inverse has `−D B A` below. Each step computes entries
-/// of the result and no large powers that cancel each other, so it is as exact as substitution.
+/// Starts with blocks of one element on the diagonal and merges pairs of blocks: with inverses `A`
+/// and `D` of two blocks and `B` below, the pair's inverse has `−D B A` below. Each step computes
+/// entries of the result and no large powers that cancel each other, so it is as exact as
+/// substitution.
 fn inverse_of_unit_lower(lower: &Array, size: i32) -> MlxResult<Array> {
     let below = |block: i32| {
         matrix(size, |row, column| {

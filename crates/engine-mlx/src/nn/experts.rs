@@ -1,8 +1,8 @@
-//! Mixtures of experts (Shazeer et al. 2017): a router selects a few of many feed-forward layers for
-//! each token. Some models also have a shared expert, through which all tokens pass.
+//! Mixtures of experts (Shazeer et al. 2017): a router selects a few of many feed-forward layers
+//! for each token. Some models also have a shared expert, through which all tokens pass.
 //!
-//! The products gather each token's matrices from a stack. With many tokens, as in prefill, the rows
-//! are first sorted by expert, so that the device reads each matrix once for all of its rows.
+//! The products gather each token's matrices from a stack. With many tokens, as in prefill, the
+//! rows are first sorted by expert, so that the device reads each matrix once for all of its rows.
 
 use mlx_rs::{Array, ops};
 use transom_engine::EngineError;
@@ -31,8 +31,8 @@ pub(crate) struct ExpertShape {
 /// How the scores of the router select and weight experts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Routing {
-    /// Softmax over all experts, of which the highest are selected and, if `normalize` is set, scaled
-    /// to sum to one (Qwen).
+    /// Softmax over all experts, of which the highest are selected and, if `normalize` is set,
+    /// scaled to sum to one (Qwen).
     SoftmaxThenTop { normalize: bool },
     /// Softmax over the highest scores (gpt-oss).
     TopThenSoftmax,
@@ -48,8 +48,8 @@ pub(crate) struct ExpertLinear {
 }
 
 impl ExpertLinear {
-    /// Returns products with the matrices of `stack` to which the rows of `bias` `[n_experts, n_out]`
-    /// are added.
+    /// Returns products with the matrices of `stack` to which the rows of `bias` `[n_experts,
+    /// n_out]` are added.
     pub(crate) fn new(stack: Matrix, bias: Option<Array>) -> Self {
         Self { stack, bias }
     }

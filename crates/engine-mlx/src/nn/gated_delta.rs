@@ -1,7 +1,7 @@
 //! The recurrent layer of the hybrid Qwen models, a gated delta net (Yang, Kautz and Hatamizadeh
 //! 2024): queries, keys and values pass through a short convolution, and the gated delta rule
-//! (`delta_rule.rs`) replaces attention. The layer caches the last inputs of the convolution and the
-//! state of the delta rule.
+//! (`delta_rule.rs`) replaces attention. The layer caches the last inputs of the convolution and
+//! the state of the delta rule.
 
 use mlx_rs::{Array, Dtype, fast, ops};
 use transom_engine::EngineError;
@@ -52,8 +52,8 @@ impl GatedDeltaShape {
 /// The layout of the input projections in the checkpoint.
 #[derive(Debug)]
 enum Projections {
-    /// One matrix for queries, keys, values and gates, one for betas and decays. In both, the rows of a
-    /// key head and of its value heads are together (Qwen3-Next).
+    /// One matrix for queries, keys, values and gates, one for betas and decays. In both, the rows
+    /// of a key head and of its value heads are together (Qwen3-Next).
     ByHead { qkvz: Linear, ba: Linear },
     /// One matrix for queries, keys and values, and one for each of the others (Qwen3.5).
     ByKind(LinearGroup),

@@ -12,8 +12,8 @@ use crate::ops::{Packed, slice_axis};
 pub(crate) enum Matrix {
     /// One number per element.
     Dense(Array),
-    /// `bits` bits per element, packed into 32-bit words, with a scale and in the affine mode a bias
-    /// for each group of a row.
+    /// `bits` bits per element, packed into 32-bit words, with a scale and in the affine mode a
+    /// bias for each group of a row.
     Quantized {
         packed: Array,
         scales: Array,

@@ -24,8 +24,8 @@ pub(crate) enum Gate {
     ClippedSilu,
 }
 
-/// A gate function for a device. Each layer keeps its own, because mlx-rs forgets a compiled function
-/// when it is dropped, and tracing it again takes longer than it saves.
+/// A gate function for a device. Each layer keeps its own, because mlx-rs forgets a compiled
+/// function when it is dropped, and tracing it again takes longer than it saves.
 pub(crate) struct Activation {
     gate: Gate,
     /// `None` on a CPU.

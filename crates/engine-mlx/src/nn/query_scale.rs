@@ -1,5 +1,5 @@
-//! Queries that grow with the logarithm of their position, so that attention stays sharp in contexts
-//! longer than the original one (Llama 4; Ministral 3).
+//! Queries that grow with the logarithm of their position, so that attention stays sharp in
+//! contexts longer than the original one (Llama 4; Ministral 3).
 
 use mlx_rs::{Array, Dtype};
 

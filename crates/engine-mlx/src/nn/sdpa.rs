@@ -54,8 +54,8 @@ impl Sdpa {
             .reshape(&[1, queries.dim(2), n_features])
     }
 
-    /// On a CPU, MLX's own attention consists of about ten operations with one product per query head.
-    /// Here the query heads that share keys are rows of one product.
+    /// On a CPU, MLX's own attention consists of about ten operations with one product per query
+    /// head. Here the query heads that share keys are rows of one product.
     fn forward_on_cpu(
         &self,
         queries: &Array,

@@ -1,6 +1,6 @@
-//! The values that all layers share in one step (one forward pass): the positions of the tokens, their
-//! rotations, and the attention masks. They are computed once per step, because on a CPU a mask or a
-//! table of rotations takes as long as a layer's matrix product.
+//! The values that all layers share in one step (one forward pass): the positions of the tokens,
+//! their rotations, and the attention masks. They are computed once per step, because on a CPU a
+//! mask or a table of rotations takes as long as a layer's matrix product.
 
 use mlx_rs::Array;
 

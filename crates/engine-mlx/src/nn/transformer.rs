@@ -1,7 +1,7 @@
 //! The parts that all decoder-only models share: embedding, layers, last norm, output head.
 //!
-//! Architectures differ in their layers, which are behind the trait [`Layers`]. `models/llama.rs` has
-//! those of most architectures.
+//! Architectures differ in their layers, which are behind the trait [`Layers`]. `models/llama.rs`
+//! has those of most architectures.
 
 use mlx_rs::{Array, ops};
 
@@ -12,9 +12,9 @@ use crate::ops::slice_axis;
 
 /// The layers of a model, from the embeddings to the last norm.
 pub(crate) trait Layers {
-    /// Returns the output of the last layer, `[1, tokens, hidden_size]`, for `tokens` `[tokens]` with
-    /// the embeddings `x` `[1, tokens, hidden_size]`. Each layer stores in its cache what later tokens
-    /// need from these.
+    /// Returns the output of the last layer, `[1, tokens, hidden_size]`, for `tokens` `[tokens]`
+    /// with the embeddings `x` `[1, tokens, hidden_size]`. Each layer stores in its cache what
+    /// later tokens need from these.
     fn forward(
         &self,
         tokens: &Array,
@@ -70,9 +70,9 @@ impl Transformer {
         self.layers.new_caches()
     }
 
-    /// Returns the logits that follow `tokens` `[tokens]`, `[1, vocab_size]` for the last position or
-    /// `[tokens, vocab_size]` for all, and appends the tokens to `caches`. Nothing is computed until
-    /// the result or the caches are evaluated.
+    /// Returns the logits that follow `tokens` `[tokens]`, `[1, vocab_size]` for the last position
+    /// or `[tokens, vocab_size]` for all, and appends the tokens to `caches`. Nothing is computed
+    /// until the result or the caches are evaluated.
     pub(crate) fn logits(
         &self,
         tokens: &Array,
@@ -92,8 +92,8 @@ impl Transformer {
         }
     }
 
-    /// Returns the normalized hidden states after the last layer, `[1, positions, hidden_size]`, and
-    /// appends `tokens` `[tokens]` to `caches`.
+    /// Returns the normalized hidden states after the last layer, `[1, positions, hidden_size]`,
+    /// and appends `tokens` `[tokens]` to `caches`.
     pub(crate) fn hidden_states(
         &self,
         tokens: &Array,

@@ -1,7 +1,8 @@
-//! Products with quantized matrices in all of MLX's modes, of which mlx-rs offers only the affine one.
+//! Products with quantized matrices in all of MLX's modes, of which mlx-rs offers only the affine
+//! one.
 //!
-//! A matrix consists of packed words, scales, and in the affine mode biases. The caller must have checked
-//! that their shapes fit together.
+//! A matrix consists of packed words, scales, and in the affine mode biases. The caller must have
+//! checked that their shapes fit together.
 
 use mlx_rs::Array;
 
@@ -46,8 +47,9 @@ impl Packed<'_> {
         self.checked(status, handle, "quantized_matmul", Some(x))
     }
 
-    /// Returns `x[i] @ self[indices[i]].T` of a stack `[n_experts, n_out, n_in]`. `x` is `[…, 1, n_in]`;
-    /// its leading axes broadcast with those of `indices`, which are in ascending order if `are_sorted`.
+    /// Returns `x[i] @ self[indices[i]].T` of a stack `[n_experts, n_out, n_in]`. `x` is `[…, 1,
+    /// n_in]`; its leading axes broadcast with those of `indices`, which are in ascending order if
+    /// `are_sorted`.
     pub(crate) fn gathered_product(
         self,
         x: &Array,
@@ -78,7 +80,8 @@ impl Packed<'_> {
         self.checked(status, handle, "gather_qmm", Some(x))
     }
 
-    /// Returns the dequantized elements: in the type of the scales, or in bf16 if the scales are bytes.
+    /// Returns the dequantized elements: in the type of the scales, or in bf16 if the scales are
+    /// bytes.
     pub(crate) fn dequantized(self) -> MlxResult<Array> {
         let stream = stream();
         // SAFETY: as for `product`.

@@ -10,8 +10,8 @@ fn logits() -> Array {
     Array::from_slice(&LOGITS, &[1, LOGITS.len() as i32])
 }
 
-/// Pearson's chi-square test against the exact probabilities. The bound is the 99.99 % quantile for nine
-/// degrees of freedom. The seed is fixed, so only a wrong sampler fails.
+/// Pearson's chi-square test against the exact probabilities. The bound is the 99.99 % quantile for
+/// nine degrees of freedom. The seed is fixed, so only a wrong sampler fails.
 #[track_caller]
 fn check(params: SamplingParams) {
     let params = SamplingParams {

@@ -1,5 +1,5 @@
-//! A safetensors file that is written or read once, from start to end, and ends with a checksum of its
-//! data.
+//! A safetensors file that is written or read once, from start to end, and ends with a checksum of
+//! its data.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -56,8 +56,8 @@ impl ChecksummedFile {
         self.file.write_all(&checksum.to_le_bytes())
     }
 
-    /// Reads the header and compares the length of the file with it, so that reading the data takes no
-    /// more memory than the file has bytes.
+    /// Reads the header and compares the length of the file with it, so that reading the data takes
+    /// no more memory than the file has bytes.
     pub(super) fn read_header(&mut self) -> io::Result<Metadata> {
         let invalid = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason);
         let file_bytes = self.file.metadata()?.len();

@@ -1,8 +1,9 @@
 //! The matrices of a mixture of experts, for which checkpoints have different layouts.
 //!
 //! mlx-lm writes one stack per projection (`gate_proj` in `switch_mlp`, `experts` or
-//! `experts.switch_glu`). The authors' own files have one tensor per expert (`experts.7.gate_proj`), or
-//! stacks, of which one contains gates and values (`experts.gate_up_proj`).
+//! `experts.switch_glu`). The authors' own files have one tensor per expert
+//! (`experts.7.gate_proj`), or stacks, of which one contains gates and values
+//! (`experts.gate_up_proj`).
 //!
 //! Rule: tensors are stacked one projection at a time, so that never more than one projection is in
 //! memory twice.

@@ -1,7 +1,7 @@
 //! The safetensors files of a folder, memory-mapped.
 //!
-//! The `safetensors` crate parses and checks the header (sizes, overlaps, products), so every tensor is
-//! inside its file. Format: <https://github.com/huggingface/safetensors>.
+//! The `safetensors` crate parses and checks the header (sizes, overlaps, products), so every
+//! tensor is inside its file. Format: <https://github.com/huggingface/safetensors>.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -25,8 +25,8 @@ use crate::ops::{array_over_mapping, copied_array, element_size};
 pub(crate) struct WeightFiles {
     folder: PathBuf,
     tensors: HashMap<String, Tensor>,
-    /// Tensors with element types that no layer can use. Files contain such tensors that no layer needs
-    /// (position ids, masks), so they are an error only if a layer needs one.
+    /// Tensors with element types that no layer can use. Files contain such tensors that no layer
+    /// needs (position ids, masks), so they are an error only if a layer needs one.
     unsupported: HashMap<String, EngineError>,
 }
 
@@ -125,7 +125,8 @@ impl Tensor {
         &self.file.path
     }
 
-    /// Returns the tensor as an array: over the mapped pages of its file if `in_place`, else a copy.
+    /// Returns the tensor as an array: over the mapped pages of its file if `in_place`, else a
+    /// copy.
     pub(crate) fn to_array(&self, in_place: bool) -> Result<Array, EngineError> {
         let size = element_size(self.dtype).ok_or_else(|| {
             bad_file(
@@ -151,8 +152,8 @@ impl Tensor {
     }
 }
 
-/// Returns the files in the index or, without an index, the files `model*.safetensors`. Other files may
-/// be adapters, or contain the same weights in another layout.
+/// Returns the files in the index or, without an index, the files `model*.safetensors`. Other files
+/// may be adapters, or contain the same weights in another layout.
 fn weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
     let index_path = folder.join("model.safetensors.index.json");
     let Some(index) = read_json::<Index>(&index_path, MAX_INDEX_BYTES)? else {
@@ -209,8 +210,8 @@ fn unlisted_weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError
 #[expect(unsafe_code, reason = "memory-mapping")]
 fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
     let file = transom_files::open(path).map_err(|error| bad_file(path, error.to_string()))?;
-    // SAFETY: the mapping is only read. If another program truncates the file, SIGBUS ends the process,
-    // as with every memory-mapped model; programs do not write weights in place.
+    // SAFETY: the mapping is only read. If another program truncates the file, SIGBUS ends the
+    // process, as with every memory-mapped model; programs do not write weights in place.
     let mapping = unsafe { Mmap::map(&file) }.map_err(|error| bad_file(path, error.to_string()))?;
     let mapped = Arc::new(MappedFile {
         path: path.to_owned(),

@@ -1,7 +1,7 @@
 //! Builds layers from tensors, in the form that the device computes with.
 //!
-//! An architecture requests layers by path and size. The loader compares the shape of each tensor with
-//! the configuration, reads and converts the tensor, and reports progress.
+//! An architecture requests layers by path and size. The loader compares the shape of each tensor
+//! with the configuration, reads and converts the tensor, and reports progress.
 
 use mlx_rs::{Array, Dtype, ops};
 use transom_engine::{EngineError, JobControl, LoadProgress};
@@ -77,8 +77,8 @@ impl<'a> Loader<'a> {
         Ok(Linear::new(matrix, bias))
     }
 
-    /// Loads matrices for the same input, fused if that needs no more memory: on devices that copy the
-    /// weights anyway, and not where weights are used in place (Metal).
+    /// Loads matrices for the same input, fused if that needs no more memory: on devices that copy
+    /// the weights anyway, and not where weights are used in place (Metal).
     pub(crate) fn linear_group(
         &mut self,
         paths: &[String],
@@ -303,8 +303,8 @@ impl<'a> Loader<'a> {
         ))
     }
 
-    /// Evaluates `array` if it was converted, and reports its source as done. An array that is used as
-    /// stored stays lazy: its pages are read on first use.
+    /// Evaluates `array` if it was converted, and reports its source as done. An array that is used
+    /// as stored stays lazy: its pages are read on first use.
     fn report_progress(&mut self, source: &Tensor, array: &Array) -> Result<(), EngineError> {
         if self.context.control.is_stopped() {
             return Err(EngineError::Cancelled);
@@ -335,7 +335,8 @@ impl TensorSource {
         Self::One(path.to_owned())
     }
 
-    /// Returns the path, or that of the first expert, for messages and for properties that all share.
+    /// Returns the path, or that of the first expert, for messages and for properties that all
+    /// share.
     pub(super) fn first(&self) -> &str {
         match self {
             Self::One(path) | Self::Stack { path, .. } => path,

@@ -1,5 +1,5 @@
-//! The attention of Gemma 4: queries, keys and values are normalized, values may be the keys, and some
-//! layers use the keys and values of an earlier layer.
+//! The attention of Gemma 4: queries, keys and values are normalized, values may be the keys, and
+//! some layers use the keys and values of an earlier layer.
 
 use mlx_rs::error::Exception;
 use mlx_rs::{Array, fast};

@@ -1,6 +1,6 @@
-//! Per-layer embeddings (Gemma 3n and the small Gemma 4): each layer has an embedding of its own for
-//! every token, and mixes it into its output through a gate. The tables are large, but a step reads
-//! only one row per token from them.
+//! Per-layer embeddings (Gemma 3n and the small Gemma 4): each layer has an embedding of its own
+//! for every token, and mixes it into its output through a gate. The tables are large, but a step
+//! reads only one row per token from them.
 
 use mlx_rs::Array;
 
@@ -53,7 +53,8 @@ pub(super) struct PerLayerGate {
 }
 
 impl PerLayerGate {
-    /// Returns the term to add to the layer's output `x`, given the layer's embeddings of the tokens.
+    /// Returns the term to add to the layer's output `x`, given the layer's embeddings of the
+    /// tokens.
     pub(super) fn forward(&self, x: &Array, per_layer: &Array) -> MlxResult<Array> {
         let gate = self.gate.forward(x)?;
         let mixed = self.activation.gated(&gate, per_layer)?;

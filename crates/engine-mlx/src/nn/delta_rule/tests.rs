@@ -46,8 +46,8 @@ impl Case {
         }
     }
 
-    /// The same token in every position, with full correction and no decay: the system inside a chunk is
-    /// as far from the identity as possible.
+    /// The same token in every position, with full correction and no decay: the system inside a
+    /// chunk is as far from the identity as possible.
     fn repeated(n_tokens: usize) -> Self {
         let wide = n_tokens * HEADS * GROUPS;
         let key = unit_length(noise(2, KEY)).repeat(n_tokens * HEADS);

@@ -1,4 +1,5 @@
-//! Gathered products with every kind of quantization, and mixtures of experts with few and many tokens.
+//! Gathered products with every kind of quantization, and mixtures of experts with few and many
+//! tokens.
 
 use mlx_rs::{Array, ops};
 

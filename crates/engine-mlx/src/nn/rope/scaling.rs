@@ -1,5 +1,5 @@
-//! How rotary frequencies are scaled for contexts longer than the original one. Field names are those
-//! of `config.json`.
+//! How rotary frequencies are scaled for contexts longer than the original one. Field names are
+//! those of `config.json`.
 
 use serde::Deserialize;
 
@@ -31,8 +31,8 @@ pub(crate) struct Llama3Scaling {
     pub(crate) original_max_position_embeddings: f32,
 }
 
-/// Parameters of [`RopeScaling::Yarn`]: pairs with more than `beta_fast` turns in the original context
-/// are kept, those with less than `beta_slow` turns are divided by `factor`.
+/// Parameters of [`RopeScaling::Yarn`]: pairs with more than `beta_fast` turns in the original
+/// context are kept, those with less than `beta_slow` turns are divided by `factor`.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub(crate) struct YarnScaling {
     pub(crate) factor: f32,
@@ -206,8 +206,8 @@ impl YarnScaling {
 mod tests {
     use super::*;
 
-    /// gpt-oss: heads of 64, base 150000, original context of 4096 tokens. Its reference implementation
-    /// interpolates from pair 8.09 to pair 17.40.
+    /// gpt-oss: heads of 64, base 150000, original context of 4096 tokens. Its reference
+    /// implementation interpolates from pair 8.09 to pair 17.40.
     #[test]
     fn without_truncation_the_interpolation_begins_and_ends_between_pairs() {
         let scaling = YarnScaling {
