@@ -15,12 +15,12 @@ mod sdpa;
 mod step;
 mod transformer;
 
-pub(crate) use attention::{Attention, AttentionShape};
-pub(crate) use experts::{ExpertLinear, ExpertShape, Experts, Mlp, Routing, SharedExpert};
+pub(crate) use attention::{Attention, AttentionOptions, AttentionShape};
+pub(crate) use experts::{ExpertLinear, ExpertOptions, ExpertShape, Experts, Mlp, Routing};
 pub(crate) use gated_delta::{GatedDeltaNet, GatedDeltaShape};
 pub(crate) use linear::{Embedding, Linear, LinearGroup, Matrix};
 pub(crate) use mlp::{Activation, Gate, GatedMlp};
-pub(crate) use norm::{NormWeights, RmsNorm};
+pub(crate) use norm::{Norms, RmsNorm};
 pub(crate) use query_scale::QueryScale;
 pub(crate) use rope::{
     Llama3Scaling, LongScaling, Rope, RopeConfig, RopeScaling, Rotation, YarnScaling,

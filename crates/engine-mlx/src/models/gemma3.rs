@@ -15,8 +15,8 @@ use crate::config::ModelConfig;
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::LayerCache;
 use crate::nn::{
-    Attention, AttentionShape, Gate, GatedMlp, Layers, Mixer, NormWeights, RmsNorm, Rope,
-    RopeConfig, Step, Transformer,
+    Attention, AttentionOptions, AttentionShape, Gate, GatedMlp, Layers, Mixer, Norms, RmsNorm,
+    Rope, RopeConfig, Step, Transformer,
 };
 use crate::weights::Loader;
 
@@ -267,17 +267,25 @@ impl Gemma3 {
             head_dim: args.head_dim,
         };
         let is_sliding = self.windows.is_sliding(layer);
-        let attention = Attention::load(loader, path, shape)?
-            .with_head_norms(loader, path, NormWeights::MinusOne, args.rms_norm_eps)?
-            .with_scale(args.query_pre_attn_scalar.sqrt().recip())
-            .with_rope(Some(if is_sliding { LOCAL_ROPE } else { GLOBAL_ROPE }))
-            .with_window(self.windows.window(layer));
-        Ok(attention)
+        let options = AttentionOptions {
+            window: self.windows.window(layer),
+            rope: Some(if is_sliding { LOCAL_ROPE } else { GLOBAL_ROPE }),
+            scale: Some(args.query_pre_attn_scalar.sqrt().recip()),
+            has_head_norms: true,
+            ..AttentionOptions::default()
+        };
+        Attention::load(loader, path, shape, options, self.norms())
     }
 
     fn load_norm(&self, loader: &mut Loader<'_>, path: &str) -> Result<RmsNorm, EngineError> {
-        let (size, epsilon) = (self.args.hidden_size, self.args.rms_norm_eps);
-        NormWeights::MinusOne.load_norm(loader, path, size, epsilon)
+        self.norms().load(loader, path, self.args.hidden_size)
+    }
+
+    fn norms(&self) -> Norms {
+        Norms {
+            epsilon: self.args.rms_norm_eps,
+            are_minus_one: true,
+        }
     }
 }
 

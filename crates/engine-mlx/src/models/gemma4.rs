@@ -22,8 +22,8 @@ use crate::config::ModelConfig;
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::LayerCache;
 use crate::nn::{
-    Activation, ExpertShape, Experts, Gate, GatedMlp, Layers, NormWeights, RmsNorm, Rope,
-    RopeConfig, Routing, Step, Transformer,
+    Activation, ExpertOptions, Experts, Gate, GatedMlp, Layers, Norms, RmsNorm, Rope, RopeConfig,
+    Step, Transformer,
 };
 use crate::weights::Loader;
 
@@ -149,11 +149,11 @@ impl Gemma4 {
             .with_gate(Gate::GeluTanh, loader);
         let moe = match args.experts() {
             None => None,
-            Some(shape) => Some(Moe {
+            Some(options) => Some(Moe {
                 mlp_output_norm: norm(loader, "post_feedforward_layernorm_1")?,
                 router_norm: self.load_router_norm(loader, path)?,
                 experts_norm: norm(loader, "pre_feedforward_layernorm_2")?,
-                experts: load_experts(loader, path, shape)?,
+                experts: load_experts(loader, path, options)?,
                 experts_output_norm: norm(loader, "post_feedforward_layernorm_2")?,
             }),
         };
@@ -194,7 +194,7 @@ impl Gemma4 {
             } else {
                 KeySource::TwoProjections
             },
-            epsilon: self.args.rms_norm_eps,
+            norms: self.norms(),
             kind: if is_sliding { LOCAL } else { GLOBAL },
             window: self.windows.window(layer),
         };
@@ -228,7 +228,14 @@ impl Gemma4 {
         path: &str,
         size: i32,
     ) -> Result<RmsNorm, EngineError> {
-        NormWeights::Plain.load_norm(loader, path, size, self.args.rms_norm_eps)
+        self.norms().load(loader, path, size)
+    }
+
+    fn norms(&self) -> Norms {
+        Norms {
+            epsilon: self.args.rms_norm_eps,
+            are_minus_one: false,
+        }
     }
 
     /// The scale of the router is divided by the square root of the width.
@@ -252,14 +259,11 @@ impl Gemma4 {
 fn load_experts(
     loader: &mut Loader<'_>,
     path: &str,
-    shape: ExpertShape,
+    options: ExpertOptions,
 ) -> Result<Experts, EngineError> {
     let scales = format!("{path}.router.per_expert_scale");
-    let scales = loader.vector(&scales, shape.n_experts)?;
-    let activation = Activation::new(Gate::GeluTanh, loader.compute().is_cpu());
-    let routing = Routing::TopThenSoftmax;
-    let experts = Experts::load(loader, path, "router.proj", shape, routing, activation)?;
-    Ok(experts.with_scales(scales))
+    let scales = loader.vector(&scales, options.shape.n_experts)?;
+    Ok(Experts::load(loader, path, options)?.with_scales(scales))
 }
 
 struct Gemma4Layers {

@@ -2,15 +2,13 @@
 //! window, and every head has an attention sink.
 
 use serde::Deserialize;
-use transom_engine::EngineError;
 
 use super::Parsed;
 use super::args::DecoderArgs;
-use super::llama::LlamaForm;
-use super::windows::{Pattern, SlidingWindows};
+use super::llama::{LayerOptions, Llama};
+use super::windows::Pattern;
 use crate::config::ModelConfig;
-use crate::nn::{Activation, Attention, ExpertShape, Experts, Gate, Mlp, Routing};
-use crate::weights::Loader;
+use crate::nn::{AttentionOptions, ExpertOptions, ExpertShape, Gate, Routing};
 
 /// The bound in the formula of the activation.
 const SWIGLU_LIMIT: f32 = 7.0;
@@ -30,12 +28,6 @@ fn swiglu_limit() -> f32 {
     SWIGLU_LIMIT
 }
 
-struct GptOss {
-    args: DecoderArgs,
-    experts: ExpertShape,
-    windows: SlidingWindows,
-}
-
 pub(super) fn parse(config: &ModelConfig) -> Parsed {
     let mut args = DecoderArgs::from_config(config)?;
     args.tie_word_embeddings = Some(false);
@@ -51,39 +43,27 @@ pub(super) fn parse(config: &ModelConfig) -> Parsed {
         return Err(config.unsupported(reason));
     }
     let windows = args.windows(config, args.sliding_window, Pattern::Alternating)?;
-    let experts = ExpertShape {
-        hidden_size: args.hidden_size,
-        intermediate_size: args.intermediate_size,
-        n_experts,
-        n_used,
+    let experts = ExpertOptions {
+        router: "router",
+        shape: ExpertShape {
+            hidden_size: args.hidden_size,
+            intermediate_size: args.intermediate_size,
+            n_experts,
+            n_used,
+        },
+        routing: Routing::TopThenSoftmax,
+        gate: Gate::ClippedSilu,
+        shared_width: None,
     };
-    Ok(Box::new(GptOss {
-        args,
-        experts,
-        windows,
+    Ok(Llama::boxed(args, |layer| {
+        let attention = AttentionOptions {
+            window: windows.window(layer),
+            has_sinks: true,
+            ..AttentionOptions::default()
+        };
+        LayerOptions {
+            experts: Some(experts),
+            ..attention.into()
+        }
     }))
-}
-
-impl LlamaForm for GptOss {
-    fn args(&self) -> &DecoderArgs {
-        &self.args
-    }
-
-    fn load_attention(
-        &self,
-        loader: &mut Loader<'_>,
-        path: &str,
-        layer: i32,
-    ) -> Result<Attention, EngineError> {
-        let attention = Attention::load(loader, path, self.args.attention_shape())?;
-        let attention = attention.with_window(self.windows.window(layer));
-        attention.with_sinks(loader, path)
-    }
-
-    fn load_mlp(&self, loader: &mut Loader<'_>, path: &str, _: i32) -> Result<Mlp, EngineError> {
-        let activation = Activation::new(Gate::ClippedSilu, loader.compute().is_cpu());
-        let routing = Routing::TopThenSoftmax;
-        let experts = Experts::load(loader, path, "router", self.experts, routing, activation)?;
-        Ok(experts.into())
-    }
 }

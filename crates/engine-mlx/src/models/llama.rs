@@ -1,11 +1,9 @@
 //! Llama 2 and 3 (Touvron et al. 2023; Grattafiori et al. 2024), and the forward pass of all
 //! architectures of the same form.
 //!
-//! A layer computes `x + mixer(norm(x))`, then `x + mlp(norm(x))`. Architectures of this form
-//! differ in their mixer (attention, or a recurrent layer), in their feed-forward layer, and in how
-//! norms are stored. Four differ in nothing else than this file reads from the configuration or the
-//! weights: Llama; Qwen 2 and 2.5, whose weights have biases; Phi 3 and 4, whose weights have fused
-//! matrices; and Qwen 3 with its head norms.
+//! A layer computes `x + mixer(norm(x))`, then `x + mlp(norm(x))`. An architecture of this form is
+//! described by the options of its layers. Three of them need none: Llama; Qwen 2 and 2.5, whose
+//! weights have biases; Phi 3 and 4, whose weights have fused matrices.
 
 use mlx_rs::Array;
 use transom_engine::EngineError;
@@ -17,75 +15,140 @@ use crate::config::ModelConfig;
 use crate::error::MlxResult;
 use crate::kv_cache::LayerCache;
 use crate::nn::{
-    Attention, GatedMlp, Layers, Mixer, Mlp, NormWeights, RmsNorm, Rope, Step, Transformer,
+    Attention, AttentionOptions, ExpertOptions, Experts, GatedDeltaNet, GatedDeltaShape, GatedMlp,
+    Layers, Mixer, Mlp, Norms, RmsNorm, Rope, Step, Transformer,
 };
 use crate::weights::Loader;
 
 /// An architecture of Llama's form.
-pub(super) trait LlamaForm {
-    /// Returns the values that all architectures of this form have.
-    fn args(&self) -> &DecoderArgs;
+pub(super) struct Llama {
+    args: DecoderArgs,
+    layers: Vec<LayerOptions>,
+}
 
-    /// Loads the attention at `path`, of the layer with this number.
-    fn load_attention(
-        &self,
-        loader: &mut Loader<'_>,
-        path: &str,
-        layer: i32,
-    ) -> Result<Attention, EngineError>;
+/// What distinguishes a layer from Llama's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LayerOptions {
+    pub(super) mixer: MixerOptions,
+    /// The mixture of experts; `None` for a dense feed-forward layer.
+    pub(super) experts: Option<ExpertOptions>,
+}
 
-    /// Loads the mixer of the layer at `path`: its attention, unless the architecture has others.
-    fn load_mixer(
-        &self,
-        loader: &mut Loader<'_>,
-        path: &str,
-        layer: i32,
-    ) -> Result<Box<dyn Mixer>, EngineError> {
-        let attention = self.load_attention(loader, &format!("{path}.self_attn"), layer)?;
-        Ok(Box::new(attention))
-    }
+#[derive(Debug, Clone, Copy)]
+pub(super) enum MixerOptions {
+    Attention(AttentionOptions),
+    Recurrent(GatedDeltaShape),
+}
 
-    /// Loads the feed-forward layer at `path`, of the layer with this number.
-    fn load_mlp(
-        &self,
-        loader: &mut Loader<'_>,
-        path: &str,
-        _layer: i32,
-    ) -> Result<Mlp, EngineError> {
-        let args = self.args();
-        Ok(GatedMlp::load(loader, path, args.hidden_size, args.intermediate_size)?.into())
-    }
-
-    /// Returns how the checkpoint stores norms.
-    fn norm_weights(&self, _: &Loader<'_>, _: TensorPaths) -> Result<NormWeights, EngineError> {
-        Ok(NormWeights::Plain)
+impl From<AttentionOptions> for LayerOptions {
+    fn from(attention: AttentionOptions) -> Self {
+        Self {
+            mixer: MixerOptions::Attention(attention),
+            experts: None,
+        }
     }
 }
 
-impl<T: LlamaForm> Architecture for T {
+/// Parses a Llama, Phi 3 or 4, Qwen 2 or 2.5.
+pub(super) fn plain(config: &ModelConfig) -> Parsed {
+    let args = DecoderArgs::from_config(config)?;
+    Ok(Llama::boxed(args, |_| AttentionOptions::default().into()))
+}
+
+/// Parses a Qwen 3 (Yang et al. 2025), which normalizes each head's queries and keys.
+pub(super) fn with_head_norms(config: &ModelConfig) -> Parsed {
+    let args = DecoderArgs::from_config(config)?;
+    let attention = AttentionOptions {
+        has_head_norms: true,
+        ..AttentionOptions::default()
+    };
+    Ok(Llama::boxed(args, |_| attention.into()))
+}
+
+impl Llama {
+    /// Returns the architecture with the options that `layer` returns for the number of each layer.
+    pub(super) fn boxed(
+        args: DecoderArgs,
+        layer: impl Fn(i32) -> LayerOptions,
+    ) -> Box<dyn Architecture> {
+        let layers = (0..args.num_hidden_layers).map(layer).collect();
+        Box::new(Self { args, layers })
+    }
+
+    /// Returns how the checkpoint stores norms. The authors of models with recurrent layers store
+    /// them minus one. mlx-lm adds the one when it converts a checkpoint, and transposes the weights
+    /// of the convolution, which identifies its checkpoints.
+    fn norms(&self, loader: &Loader<'_>, model: &str) -> Result<Norms, EngineError> {
+        let is_recurrent = |layer: &LayerOptions| matches!(layer.mixer, MixerOptions::Recurrent(_));
+        let are_minus_one = match self.layers.iter().position(is_recurrent) {
+            Some(layer) => {
+                let name = format!("{model}.layers.{layer}.linear_attn.conv1d.weight");
+                loader.shape(&name)?.last() != Some(&1)
+            }
+            None => false,
+        };
+        Ok(Norms {
+            epsilon: self.args.rms_norm_eps,
+            are_minus_one,
+        })
+    }
+
+    fn load_layer(
+        &self,
+        loader: &mut Loader<'_>,
+        path: &str,
+        options: &LayerOptions,
+        norms: Norms,
+    ) -> Result<LlamaLayer, EngineError> {
+        let args = &self.args;
+        let norm = |loader: &mut Loader<'_>, name: &str| {
+            norms.load(loader, &format!("{path}.{name}"), args.hidden_size)
+        };
+        let mixer_norm = norm(loader, "input_layernorm")?;
+        let mixer: Box<dyn Mixer> = match options.mixer {
+            MixerOptions::Attention(options) => {
+                let path = format!("{path}.self_attn");
+                let shape = args.attention_shape();
+                Box::new(Attention::load(loader, &path, shape, options, norms)?)
+            }
+            MixerOptions::Recurrent(shape) => {
+                let path = format!("{path}.linear_attn");
+                Box::new(GatedDeltaNet::load(loader, &path, shape, norms.epsilon)?)
+            }
+        };
+        let mlp_norm = norm(loader, "post_attention_layernorm")?;
+        let path = format!("{path}.mlp");
+        let mlp = match options.experts {
+            Some(options) => Mlp::Experts(Experts::load(loader, &path, options)?),
+            None => {
+                let (n_in, width) = (args.hidden_size, args.intermediate_size);
+                Mlp::Dense(GatedMlp::load(loader, &path, n_in, width)?)
+            }
+        };
+        Ok(LlamaLayer {
+            mixer_norm,
+            mixer,
+            mlp_norm,
+            mlp,
+        })
+    }
+}
+
+impl Architecture for Llama {
     fn size(&self) -> ModelSize {
-        self.args().size()
+        self.args.size()
     }
 
     fn load(&self, loader: &mut Loader<'_>) -> Result<Transformer, EngineError> {
-        let args = self.args();
-        let paths = TensorPaths::find(loader);
-        let TensorPaths { model, lm_head } = paths;
-        let norm_weights = self.norm_weights(loader, paths)?;
-        let norm = |loader: &mut Loader<'_>, path: &str| {
-            norm_weights.load_norm(loader, path, args.hidden_size, args.rms_norm_eps)
-        };
+        let args = &self.args;
+        let TensorPaths { model, lm_head } = TensorPaths::find(loader);
+        let norms = self.norms(loader, model)?;
         let table = format!("{model}.embed_tokens");
         let embedding = loader.embedding(&table, args.vocab_size, args.hidden_size)?;
         let mut layers = Vec::new();
-        for layer in 0..args.num_hidden_layers {
+        for (layer, options) in self.layers.iter().enumerate() {
             let path = format!("{model}.layers.{layer}");
-            layers.push(LlamaLayer {
-                mixer_norm: norm(loader, &format!("{path}.input_layernorm"))?,
-                mixer: self.load_mixer(loader, &path, layer)?,
-                mlp_norm: norm(loader, &format!("{path}.post_attention_layernorm"))?,
-                mlp: self.load_mlp(loader, &format!("{path}.mlp"), layer)?,
-            });
+            layers.push(self.load_layer(loader, &path, options, norms)?);
         }
         let has_head = || loader.contains(&format!("{lm_head}.weight"));
         let is_tied = args.tie_word_embeddings.unwrap_or_else(|| !has_head());
@@ -99,7 +162,7 @@ impl<T: LlamaForm> Architecture for T {
             embedding,
             embedding_scale: None,
             layers: Box::new(LlamaLayers(layers)),
-            norm: norm(loader, &format!("{model}.norm"))?,
+            norm: norms.load(loader, &format!("{model}.norm"), args.hidden_size)?,
             lm_head,
             logit_softcap: None,
             ropes: vec![Rope::new(&args.rope, on_cpu)],
@@ -142,49 +205,5 @@ impl LlamaLayer {
         let x = x.add(self.mixer.forward(&normed, step, cache)?)?;
         let normed = self.mlp_norm.forward(&x)?;
         x.add(self.mlp.forward(&normed)?)
-    }
-}
-
-/// Llama, and the architectures that differ from it only in a flag.
-struct Llama {
-    args: DecoderArgs,
-    /// Whether each head's queries and keys are normalized.
-    has_head_norms: bool,
-}
-
-/// Parses a Llama, Phi 3 or 4, Qwen 2 or 2.5.
-pub(super) fn plain(config: &ModelConfig) -> Parsed {
-    parse(config, false)
-}
-
-/// Parses a Qwen 3 (Yang et al. 2025).
-pub(super) fn with_head_norms(config: &ModelConfig) -> Parsed {
-    parse(config, true)
-}
-
-fn parse(config: &ModelConfig, has_head_norms: bool) -> Parsed {
-    let args = DecoderArgs::from_config(config)?;
-    Ok(Box::new(Llama {
-        args,
-        has_head_norms,
-    }))
-}
-
-impl LlamaForm for Llama {
-    fn args(&self) -> &DecoderArgs {
-        &self.args
-    }
-
-    fn load_attention(
-        &self,
-        loader: &mut Loader<'_>,
-        path: &str,
-        _: i32,
-    ) -> Result<Attention, EngineError> {
-        let attention = Attention::load(loader, path, self.args.attention_shape())?;
-        if !self.has_head_norms {
-            return Ok(attention);
-        }
-        attention.with_head_norms(loader, path, NormWeights::Plain, self.args.rms_norm_eps)
     }
 }

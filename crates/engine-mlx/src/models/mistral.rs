@@ -7,27 +7,16 @@ use transom_engine::EngineError;
 
 use super::Parsed;
 use super::args::DecoderArgs;
-use super::llama::LlamaForm;
-use super::windows::{Pattern, SlidingWindows};
+use super::llama::Llama;
+use super::windows::Pattern;
 use crate::config::ModelConfig;
-use crate::nn::{Attention, QueryScale};
-use crate::weights::Loader;
-
-struct Mistral {
-    args: DecoderArgs,
-    windows: SlidingWindows,
-    query_scale: Option<QueryScale>,
-}
+use crate::nn::{AttentionOptions, QueryScale};
 
 /// Parses a Mistral.
 pub(super) fn mistral(config: &ModelConfig) -> Parsed {
     let args = DecoderArgs::from_config(config)?;
-    let windows = args.windows(config, args.sliding_window, Pattern::All)?;
-    Ok(Box::new(Mistral {
-        args,
-        windows,
-        query_scale: None,
-    }))
+    let window = args.sliding_window;
+    with_windows(config, args, window, None)
 }
 
 /// Parses a Ministral 3 or Devstral 2.
@@ -40,11 +29,23 @@ pub(super) fn ministral3(config: &ModelConfig) -> Parsed {
     }
     // Layers without a type have no window.
     let window = args.sliding_window.filter(|_| args.layer_types.is_some());
+    with_windows(config, args, window, Some(query_scale))
+}
+
+fn with_windows(
+    config: &ModelConfig,
+    args: DecoderArgs,
+    window: Option<i32>,
+    query_scale: Option<QueryScale>,
+) -> Parsed {
     let windows = args.windows(config, window, Pattern::All)?;
-    Ok(Box::new(Mistral {
-        args,
-        windows,
-        query_scale: Some(query_scale),
+    Ok(Llama::boxed(args, |layer| {
+        let attention = AttentionOptions {
+            window: windows.window(layer),
+            query_scale,
+            ..AttentionOptions::default()
+        };
+        attention.into()
     }))
 }
 
@@ -91,22 +92,4 @@ fn query_scale(config: &ModelConfig) -> Result<QueryScale, EngineError> {
         beta: beta as f32,
         original_max_positions: original as i32,
     })
-}
-
-impl LlamaForm for Mistral {
-    fn args(&self) -> &DecoderArgs {
-        &self.args
-    }
-
-    fn load_attention(
-        &self,
-        loader: &mut Loader<'_>,
-        path: &str,
-        layer: i32,
-    ) -> Result<Attention, EngineError> {
-        let attention = Attention::load(loader, path, self.args.attention_shape())?;
-        Ok(attention
-            .with_window(self.windows.window(layer))
-            .with_query_scale(self.query_scale))
-    }
 }

@@ -7,13 +7,9 @@ use transom_engine::EngineError;
 use super::Parsed;
 use super::args::DecoderArgs;
 use super::check::check_ranges;
-use super::llama::LlamaForm;
+use super::llama::{LayerOptions, Llama};
 use crate::config::ModelConfig;
-use crate::nn::{
-    Activation, Attention, ExpertShape, Experts, Gate, GatedMlp, Mlp, NormWeights, Routing,
-    SharedExpert,
-};
-use crate::weights::Loader;
+use crate::nn::{AttentionOptions, ExpertOptions, ExpertShape, Gate, Routing};
 
 /// The values of a mixture of experts, as the Qwen family names them.
 #[derive(Debug, Clone, Deserialize)]
@@ -53,77 +49,40 @@ impl MoeArgs {
         Ok(args)
     }
 
-    fn is_mixture(&self, layer: i32) -> bool {
-        !self.mlp_only_layers.contains(&layer) && (layer + 1) % self.decoder_sparse_step == 0
-    }
-
-    /// Loads the feed-forward layer at `path`, of the layer with this number.
-    pub(super) fn load_mlp(
-        &self,
-        args: &DecoderArgs,
-        loader: &mut Loader<'_>,
-        path: &str,
-        layer: i32,
-    ) -> Result<Mlp, EngineError> {
-        let hidden_size = args.hidden_size;
-        if !self.is_mixture(layer) {
-            return Ok(GatedMlp::load(loader, path, hidden_size, args.intermediate_size)?.into());
+    /// Returns the mixture of the layer with this number; `None` if its feed-forward layer is dense.
+    pub(super) fn experts(&self, hidden_size: i32, layer: i32) -> Option<ExpertOptions> {
+        let is_mixture = (layer + 1) % self.decoder_sparse_step == 0;
+        if !is_mixture || self.mlp_only_layers.contains(&layer) {
+            return None;
         }
-        let shape = ExpertShape {
-            hidden_size,
-            intermediate_size: self.moe_intermediate_size,
-            n_experts: self.num_experts,
-            n_used: self.num_experts_per_tok,
-        };
-        let routing = Routing::SoftmaxThenTop {
-            normalize: self.norm_topk_prob == Some(true),
-        };
-        let activation = Activation::new(Gate::Silu, loader.compute().is_cpu());
-        let experts = Experts::load(loader, path, "gate", shape, routing, activation)?;
-        let width = self.shared_expert_intermediate_size;
-        if width == 0 {
-            return Ok(experts.into());
-        }
-        let shared = SharedExpert {
-            mlp: GatedMlp::load(loader, &format!("{path}.shared_expert"), hidden_size, width)?,
-            gate: loader.linear(&format!("{path}.shared_expert_gate"), hidden_size, 1)?,
-        };
-        Ok(experts.with_shared(shared).into())
+        let shared_width = self.shared_expert_intermediate_size;
+        Some(ExpertOptions {
+            router: "gate",
+            shape: ExpertShape {
+                hidden_size,
+                intermediate_size: self.moe_intermediate_size,
+                n_experts: self.num_experts,
+                n_used: self.num_experts_per_tok,
+            },
+            routing: Routing::SoftmaxThenTop {
+                normalize: self.norm_topk_prob == Some(true),
+            },
+            gate: Gate::Silu,
+            shared_width: (shared_width > 0).then_some(shared_width),
+        })
     }
-}
-
-struct Qwen3Moe {
-    args: DecoderArgs,
-    moe: MoeArgs,
 }
 
 pub(super) fn parse(config: &ModelConfig) -> Parsed {
     let args = DecoderArgs::from_config(config)?;
     let moe = MoeArgs::from_config(config, false)?;
-    Ok(Box::new(Qwen3Moe { args, moe }))
-}
-
-impl LlamaForm for Qwen3Moe {
-    fn args(&self) -> &DecoderArgs {
-        &self.args
-    }
-
-    fn load_attention(
-        &self,
-        loader: &mut Loader<'_>,
-        path: &str,
-        _: i32,
-    ) -> Result<Attention, EngineError> {
-        let attention = Attention::load(loader, path, self.args.attention_shape())?;
-        attention.with_head_norms(loader, path, NormWeights::Plain, self.args.rms_norm_eps)
-    }
-
-    fn load_mlp(
-        &self,
-        loader: &mut Loader<'_>,
-        path: &str,
-        layer: i32,
-    ) -> Result<Mlp, EngineError> {
-        self.moe.load_mlp(&self.args, loader, path, layer)
-    }
+    let hidden_size = args.hidden_size;
+    let attention = AttentionOptions {
+        has_head_norms: true,
+        ..AttentionOptions::default()
+    };
+    Ok(Llama::boxed(args, |layer| LayerOptions {
+        experts: moe.experts(hidden_size, layer),
+        ..attention.into()
+    }))
 }

@@ -9,12 +9,10 @@ use transom_engine::EngineError;
 use super::Parsed;
 use super::args::DecoderArgs;
 use super::check::check_ranges;
-use super::llama::LlamaForm;
+use super::llama::{LayerOptions, Llama, MixerOptions};
 use super::qwen3_moe::MoeArgs;
-use super::tensor_paths::TensorPaths;
 use crate::config::ModelConfig;
-use crate::nn::{Attention, GatedDeltaNet, GatedDeltaShape, GatedMlp, Mixer, Mlp, NormWeights};
-use crate::weights::Loader;
+use crate::nn::{AttentionOptions, GatedDeltaShape};
 
 /// The values of the recurrent layers.
 #[derive(Debug, Clone, Deserialize)]
@@ -83,12 +81,6 @@ impl RecurrentArgs {
     }
 }
 
-struct Qwen3Next {
-    args: DecoderArgs,
-    recurrent: RecurrentArgs,
-    moe: Option<MoeArgs>,
-}
-
 /// Parses a Qwen3-Next.
 pub(super) fn plain(config: &ModelConfig) -> Parsed {
     parse(config, false)
@@ -114,75 +106,18 @@ fn parse(config: &ModelConfig, normalize: bool) -> Parsed {
     }
     let args = DecoderArgs::from_config(&config)?;
     let recurrent = RecurrentArgs::from_config(&config, args.num_hidden_layers)?;
-    Ok(Box::new(Qwen3Next {
-        args,
-        recurrent,
-        moe,
+    let hidden_size = args.hidden_size;
+    let attention = AttentionOptions {
+        has_head_norms: true,
+        is_gated: true,
+        ..AttentionOptions::default()
+    };
+    Ok(Llama::boxed(args, |layer| LayerOptions {
+        mixer: if recurrent.is_recurrent(layer) {
+            MixerOptions::Recurrent(recurrent.shape(hidden_size))
+        } else {
+            MixerOptions::Attention(attention)
+        },
+        experts: moe.as_ref().and_then(|moe| moe.experts(hidden_size, layer)),
     }))
-}
-
-impl LlamaForm for Qwen3Next {
-    fn args(&self) -> &DecoderArgs {
-        &self.args
-    }
-
-    fn load_attention(
-        &self,
-        loader: &mut Loader<'_>,
-        path: &str,
-        _: i32,
-    ) -> Result<Attention, EngineError> {
-        let norm_weights = self.norm_weights(loader, TensorPaths::find(loader))?;
-        let attention = Attention::load_gated(loader, path, self.args.attention_shape())?;
-        attention.with_head_norms(loader, path, norm_weights, self.args.rms_norm_eps)
-    }
-
-    fn load_mixer(
-        &self,
-        loader: &mut Loader<'_>,
-        path: &str,
-        layer: i32,
-    ) -> Result<Box<dyn Mixer>, EngineError> {
-        if !self.recurrent.is_recurrent(layer) {
-            let path = format!("{path}.self_attn");
-            return Ok(Box::new(self.load_attention(loader, &path, layer)?));
-        }
-        let path = format!("{path}.linear_attn");
-        let shape = self.recurrent.shape(self.args.hidden_size);
-        let recurrent = GatedDeltaNet::load(loader, &path, shape, self.args.rms_norm_eps)?;
-        Ok(Box::new(recurrent))
-    }
-
-    fn load_mlp(
-        &self,
-        loader: &mut Loader<'_>,
-        path: &str,
-        layer: i32,
-    ) -> Result<Mlp, EngineError> {
-        let args = &self.args;
-        match &self.moe {
-            Some(moe) => moe.load_mlp(args, loader, path, layer),
-            None => {
-                Ok(GatedMlp::load(loader, path, args.hidden_size, args.intermediate_size)?.into())
-            }
-        }
-    }
-
-    /// The authors store norms minus one. mlx-lm adds the one when it converts a checkpoint, and
-    /// transposes the weights of the convolution, which identifies its checkpoints.
-    fn norm_weights(
-        &self,
-        loader: &Loader<'_>,
-        paths: TensorPaths,
-    ) -> Result<NormWeights, EngineError> {
-        let mut layers = 0..self.args.num_hidden_layers;
-        let Some(layer) = layers.find(|&layer| self.recurrent.is_recurrent(layer)) else {
-            return Ok(NormWeights::Plain);
-        };
-        let name = format!("{}.layers.{layer}.linear_attn.conv1d.weight", paths.model);
-        Ok(match loader.shape(&name)?.last() {
-            Some(1) => NormWeights::Plain,
-            _ => NormWeights::MinusOne,
-        })
-    }
 }

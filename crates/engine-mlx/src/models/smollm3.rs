@@ -1,15 +1,13 @@
 //! SmolLM3 (Bakouch et al. 2025): Llama, in which every fourth layer has no position embedding.
 
 use serde::Deserialize;
-use transom_engine::EngineError;
 
 use super::Parsed;
 use super::args::DecoderArgs;
-use super::llama::LlamaForm;
-use super::windows::{Pattern, SlidingWindows};
+use super::llama::Llama;
+use super::windows::Pattern;
 use crate::config::ModelConfig;
-use crate::nn::Attention;
-use crate::weights::Loader;
+use crate::nn::AttentionOptions;
 
 /// The values that Llama's configuration does not have.
 #[derive(Debug, Deserialize)]
@@ -25,12 +23,6 @@ struct OwnArgs {
 
 fn four() -> i32 {
     4
-}
-
-struct SmolLm3 {
-    args: DecoderArgs,
-    own: OwnArgs,
-    windows: SlidingWindows,
 }
 
 pub(super) fn parse(config: &ModelConfig) -> Parsed {
@@ -51,32 +43,21 @@ pub(super) fn parse(config: &ModelConfig) -> Parsed {
     }
     let window = args.sliding_window.filter(|_| own.use_sliding_window);
     let windows = args.windows(config, window, Pattern::All)?;
-    Ok(Box::new(SmolLm3 { args, own, windows }))
+    Ok(Llama::boxed(args, |layer| {
+        let attention = AttentionOptions {
+            window: windows.window(layer),
+            rope: own.has_rope(layer).then_some(0),
+            ..AttentionOptions::default()
+        };
+        attention.into()
+    }))
 }
 
-impl SmolLm3 {
+impl OwnArgs {
     fn has_rope(&self, layer: i32) -> bool {
-        match &self.own.no_rope_layers {
+        match &self.no_rope_layers {
             Some(layers) => layers[layer as usize] != 0,
-            None => (layer + 1) % self.own.no_rope_layer_interval != 0,
+            None => (layer + 1) % self.no_rope_layer_interval != 0,
         }
-    }
-}
-
-impl LlamaForm for SmolLm3 {
-    fn args(&self) -> &DecoderArgs {
-        &self.args
-    }
-
-    fn load_attention(
-        &self,
-        loader: &mut Loader<'_>,
-        path: &str,
-        layer: i32,
-    ) -> Result<Attention, EngineError> {
-        let attention = Attention::load(loader, path, self.args.attention_shape())?;
-        Ok(attention
-            .with_window(self.windows.window(layer))
-            .with_rope(self.has_rope(layer).then_some(0)))
     }
 }

@@ -4,7 +4,7 @@
 use mlx_rs::{Array, fast, ops};
 use transom_engine::EngineError;
 
-use super::{Linear, LinearGroup, Mixer, NormWeights, QueryScale, Sdpa, Step};
+use super::{Linear, LinearGroup, Mixer, Norms, QueryScale, Sdpa, Step};
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::LayerCache;
 use crate::ops::slice_axis;
@@ -23,7 +23,42 @@ pub(crate) struct AttentionShape {
     pub(crate) head_dim: i32,
 }
 
-/// Normalizes each head's queries and keys before they are rotated (Qwen3, Gemma3).
+/// The options of an attention layer. The default is Llama's attention.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AttentionOptions {
+    /// Tokens that a token attends to, itself included; `None` for all.
+    pub(crate) window: Option<i32>,
+    /// Index of the rotary embedding in the model; `None` for a layer without position embedding.
+    pub(crate) rope: Option<usize>,
+    /// Scale of queries by their position.
+    pub(crate) query_scale: Option<QueryScale>,
+    /// Factor of the products of queries and keys, in place of `1 / sqrt(head_dim)`.
+    pub(crate) scale: Option<f32>,
+    /// Whether each head's queries and keys are normalized before they are rotated (Qwen3, Gemma3).
+    pub(crate) has_head_norms: bool,
+    /// Whether every head has an attention sink: one more logit, which has no value (Xiao et al.
+    /// 2023; gpt-oss).
+    pub(crate) has_sinks: bool,
+    /// Whether the output passes a gate, which `q_proj` computes together with each head's query
+    /// (Qwen3-Next).
+    pub(crate) is_gated: bool,
+}
+
+impl Default for AttentionOptions {
+    fn default() -> Self {
+        Self {
+            window: None,
+            rope: Some(0),
+            query_scale: None,
+            scale: None,
+            has_head_norms: false,
+            has_sinks: false,
+            is_gated: false,
+        }
+    }
+}
+
+/// The norms of all heads.
 #[derive(Debug)]
 struct HeadNorm {
     /// `[n_heads + n_kv_heads, 1, head_dim]`: queries first.
@@ -34,48 +69,29 @@ struct HeadNorm {
 /// An attention layer.
 #[derive(Debug)]
 pub(crate) struct Attention {
+    options: AttentionOptions,
     qkv: LinearGroup,
     output: Linear,
-    norm: Option<HeadNorm>,
-    /// Whether the query projection also computes a gate for each head's output.
-    is_gated: bool,
+    head_norm: Option<HeadNorm>,
     sdpa: Sdpa,
-    window: Option<i32>,
-    /// Index of the rotary embedding in the model; `None` for a layer without position embedding.
-    rope: Option<usize>,
-    query_scale: Option<QueryScale>,
 }
 
 impl Attention {
-    /// Loads the layer at `path` with the tensors `q_proj`, `k_proj`, `v_proj` (or `qkv_proj`,
-    /// which contains all three) and `o_proj`. The layer has full attention and the model's first
-    /// rope.
+    /// Loads the layer at `path` with the tensors `q_proj`, `k_proj`, `v_proj` (or `qkv_proj`, which
+    /// contains all three) and `o_proj`, and those that `options` needs: `q_norm`, `k_norm`, `sinks`.
     pub(crate) fn load(
         loader: &mut Loader<'_>,
         path: &str,
         shape: AttentionShape,
-    ) -> Result<Self, EngineError> {
-        Self::load_any(loader, path, shape, false)
-    }
-
-    /// Loads a layer whose output passes a gate, which `q_proj` computes together with each head's
-    /// query (Qwen3-Next); otherwise as [`Attention::load`].
-    pub(crate) fn load_gated(
-        loader: &mut Loader<'_>,
-        path: &str,
-        shape: AttentionShape,
-    ) -> Result<Self, EngineError> {
-        Self::load_any(loader, path, shape, true)
-    }
-
-    fn load_any(
-        loader: &mut Loader<'_>,
-        path: &str,
-        shape: AttentionShape,
-        is_gated: bool,
+        options: AttentionOptions,
+        norms: Norms,
     ) -> Result<Self, EngineError> {
         let n_attended = shape.n_heads * shape.head_dim;
-        let n_queries = if is_gated { 2 * n_attended } else { n_attended };
+        let n_queries = if options.is_gated {
+            2 * n_attended
+        } else {
+            n_attended
+        };
         let n_keys = shape.n_kv_heads * shape.head_dim;
         let fused = format!("{path}.qkv_proj");
         let qkv = if loader.contains(&format!("{fused}.weight")) {
@@ -85,82 +101,27 @@ impl Attention {
             loader.linear_group(&paths, shape.hidden_size, &[n_queries, n_keys, n_keys])?
         };
         let output = loader.linear(&format!("{path}.o_proj"), n_attended, shape.hidden_size)?;
+        let head_norm = if options.has_head_norms {
+            Some(HeadNorm::load(loader, path, shape, norms)?)
+        } else {
+            None
+        };
+        let mut sdpa = Sdpa::new(shape, loader.compute().is_cpu());
+        if options.has_sinks {
+            let sinks = loader.vector(&format!("{path}.sinks"), shape.n_heads)?;
+            sinks.eval().during(path)?;
+            sdpa.sinks = Some(sinks);
+        }
+        if let Some(scale) = options.scale {
+            sdpa.scale = scale;
+        }
         Ok(Self {
+            options,
             qkv,
             output,
-            norm: None,
-            is_gated,
-            sdpa: Sdpa::new(shape, loader.compute().is_cpu()),
-            window: None,
-            rope: Some(0),
-            query_scale: None,
+            head_norm,
+            sdpa,
         })
-    }
-
-    /// Normalizes each head's queries and keys with the norms `q_norm` and `k_norm` at `path`.
-    pub(crate) fn with_head_norms(
-        mut self,
-        loader: &mut Loader<'_>,
-        path: &str,
-        stored: NormWeights,
-        epsilon: f32,
-    ) -> Result<Self, EngineError> {
-        let AttentionShape {
-            n_heads,
-            n_kv_heads,
-            head_dim,
-            ..
-        } = self.sdpa.shape;
-        let queries = stored.load(loader, &format!("{path}.q_norm"), head_dim)?;
-        let keys = stored.load(loader, &format!("{path}.k_norm"), head_dim)?;
-        let rows = |weight: &Array, n: i32| ops::broadcast_to(weight, &[n, 1, head_dim]);
-        let weight = rows(&queries, n_heads)
-            .and_then(|queries| ops::concatenate(&[queries, rows(&keys, n_kv_heads)?], 0))
-            .during(path)?;
-        weight.eval().during(path)?;
-        self.norm = Some(HeadNorm { weight, epsilon });
-        Ok(self)
-    }
-
-    /// Gives every head an attention sink: one more logit per head, `[n_heads]`, that has no value
-    /// (Xiao et al. 2023; gpt-oss).
-    pub(crate) fn with_sinks(
-        mut self,
-        loader: &mut Loader<'_>,
-        path: &str,
-    ) -> Result<Self, EngineError> {
-        let sinks = loader.vector(&format!("{path}.sinks"), self.sdpa.shape.n_heads)?;
-        sinks.eval().during(path)?;
-        self.sdpa.sinks = Some(sinks);
-        Ok(self)
-    }
-
-    /// Scales queries by their position.
-    #[must_use]
-    pub(crate) fn with_query_scale(mut self, scale: Option<QueryScale>) -> Self {
-        self.query_scale = scale;
-        self
-    }
-
-    /// Lets each token attend only to the last `window` tokens, itself included.
-    #[must_use]
-    pub(crate) fn with_window(mut self, window: Option<i32>) -> Self {
-        self.window = window;
-        self
-    }
-
-    /// Rotates queries and keys by the model's rotary embedding with this index, or by none.
-    #[must_use]
-    pub(crate) fn with_rope(mut self, rope: Option<usize>) -> Self {
-        self.rope = rope;
-        self
-    }
-
-    /// Multiplies the products of queries and keys by `scale` in place of `1 / sqrt(head_dim)`.
-    #[must_use]
-    pub(crate) fn with_scale(mut self, scale: f32) -> Self {
-        self.sdpa.scale = scale;
-        self
     }
 
     /// Returns queries, keys and values side by side, `[1, tokens, heads, head_dim]`, and the gates
@@ -174,7 +135,7 @@ impl Attention {
         } = self.sdpa.shape;
         let n_tokens = x.dim(1);
         let all = self.qkv.forward(x)?;
-        if !self.is_gated {
+        if !self.options.is_gated {
             let all = all.reshape(&[1, n_tokens, n_heads + 2 * n_kv_heads, head_dim])?;
             return Ok((all, None));
         }
@@ -208,14 +169,14 @@ impl Attention {
         let all = all.transpose_axes(&[0, 2, 1, 3])?;
         let mut rotated = slice_axis(&all, 1, 0, n_rotated)?;
         let values = slice_axis(&all, 1, n_rotated, n_rotated + n_kv_heads)?;
-        if let Some(norm) = &self.norm {
+        if let Some(norm) = &self.head_norm {
             rotated = fast::rms_norm(&rotated, None, norm.epsilon)?.multiply(&norm.weight)?;
         }
-        if let Some(rope) = self.rope {
+        if let Some(rope) = self.options.rope {
             rotated = step.rotate(rope, &rotated)?;
         }
         let mut queries = slice_axis(&rotated, 1, 0, n_heads)?;
-        if let Some(scale) = self.query_scale {
+        if let Some(scale) = self.options.query_scale {
             queries = scale.apply(queries, step)?;
         }
         let keys = slice_axis(&rotated, 1, n_heads, n_rotated)?;
@@ -223,11 +184,38 @@ impl Attention {
     }
 }
 
+impl HeadNorm {
+    fn load(
+        loader: &mut Loader<'_>,
+        path: &str,
+        shape: AttentionShape,
+        norms: Norms,
+    ) -> Result<Self, EngineError> {
+        let AttentionShape {
+            n_heads,
+            n_kv_heads,
+            head_dim,
+            ..
+        } = shape;
+        let queries = norms.load_weight(loader, &format!("{path}.q_norm"), head_dim)?;
+        let keys = norms.load_weight(loader, &format!("{path}.k_norm"), head_dim)?;
+        let rows = |weight: &Array, n: i32| ops::broadcast_to(weight, &[n, 1, head_dim]);
+        let weight = rows(&queries, n_heads)
+            .and_then(|queries| ops::concatenate(&[queries, rows(&keys, n_kv_heads)?], 0))
+            .during(path)?;
+        weight.eval().during(path)?;
+        Ok(Self {
+            weight,
+            epsilon: norms.epsilon,
+        })
+    }
+}
+
 impl Mixer for Attention {
     fn forward(&self, x: &Array, step: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array> {
         let ([queries, keys, values], gates) = self.queries_keys_values(x, step)?;
         let (keys, values) = cache.append(&keys, &values)?;
-        let mask = step.mask(self.window);
+        let mask = step.mask(self.options.window);
         let attended = self.sdpa.forward(&queries, &keys, &values, mask)?;
         match gates {
             Some(gates) => self
@@ -238,6 +226,6 @@ impl Mixer for Attention {
     }
 
     fn new_cache(&self) -> LayerCache {
-        LayerCache::for_attention(self.window)
+        LayerCache::for_attention(self.options.window)
     }
 }

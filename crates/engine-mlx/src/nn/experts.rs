@@ -7,7 +7,7 @@
 use mlx_rs::{Array, ops};
 use transom_engine::EngineError;
 
-use super::{Activation, GatedMlp, Linear, Matrix};
+use super::{Activation, Gate, GatedMlp, Linear, Matrix};
 use crate::error::{Context, MlxResult};
 use crate::ops::slice_axis;
 use crate::weights::{ExpertPath, Loader};
@@ -36,6 +36,19 @@ pub(crate) enum Routing {
     SoftmaxThenTop { normalize: bool },
     /// Softmax over the highest scores (gpt-oss).
     TopThenSoftmax,
+}
+
+/// How a mixture is loaded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ExpertOptions {
+    /// Name of the router.
+    pub(crate) router: &'static str,
+    pub(crate) shape: ExpertShape,
+    pub(crate) routing: Routing,
+    /// The gate function of the experts.
+    pub(crate) gate: Gate,
+    /// Width of the shared expert, if there is one.
+    pub(crate) shared_width: Option<i32>,
 }
 
 /// One matrix per expert.
@@ -108,10 +121,10 @@ impl GateUp {
 }
 
 /// A feed-forward layer through which all tokens pass.
-pub(crate) struct SharedExpert {
-    pub(crate) mlp: GatedMlp,
+struct SharedExpert {
+    mlp: GatedMlp,
     /// The sigmoid of this product is the weight of the layer: `[1, hidden_size]`.
-    pub(crate) gate: Linear,
+    gate: Linear,
 }
 
 /// A mixture of experts.
@@ -128,22 +141,20 @@ pub(crate) struct Experts {
 }
 
 impl Experts {
-    /// Loads the mixture at `path`, with its router at `{path}.{router}`.
+    /// Loads the mixture at `path`.
     pub(crate) fn load(
         loader: &mut Loader<'_>,
         path: &str,
-        router: &str,
-        shape: ExpertShape,
-        routing: Routing,
-        activation: Activation,
+        options: ExpertOptions,
     ) -> Result<Self, EngineError> {
         let ExpertShape {
             hidden_size,
             intermediate_size,
             n_experts,
             ..
-        } = shape;
-        let router = loader.linear(&format!("{path}.{router}"), hidden_size, n_experts)?;
+        } = options.shape;
+        let router = format!("{path}.{}", options.router);
+        let router = loader.linear(&router, hidden_size, n_experts)?;
         let experts = ExpertPath {
             layer: path,
             n_experts,
@@ -165,23 +176,27 @@ impl Experts {
                 None => GateUp::Separate(gate, up),
             }
         };
+        let down = loader.expert_linear(experts, "down_proj", intermediate_size, hidden_size)?;
+        let shared = match options.shared_width {
+            Some(width) => {
+                let shared = format!("{path}.shared_expert");
+                Some(SharedExpert {
+                    mlp: GatedMlp::load(loader, &shared, hidden_size, width)?,
+                    gate: loader.linear(&format!("{shared}_gate"), hidden_size, 1)?,
+                })
+            }
+            None => None,
+        };
         Ok(Self {
             router,
-            routing,
-            shape,
+            routing: options.routing,
+            shape: options.shape,
             gate_up,
-            down: loader.expert_linear(experts, "down_proj", intermediate_size, hidden_size)?,
-            activation,
-            shared: None,
+            down,
+            activation: Activation::new(options.gate, loader.compute().is_cpu()),
+            shared,
             scales: None,
         })
-    }
-
-    /// Adds a shared expert.
-    #[must_use]
-    pub(crate) fn with_shared(mut self, shared: SharedExpert) -> Self {
-        self.shared = Some(shared);
-        self
     }
 
     /// Multiplies the weight of each expert by its scale, `[n_experts]` (Gemma 4).
@@ -278,7 +293,7 @@ impl Experts {
 /// The feed-forward part of a layer.
 pub(crate) enum Mlp {
     Dense(GatedMlp),
-    Experts(Box<Experts>),
+    Experts(Experts),
 }
 
 impl Mlp {
@@ -288,18 +303,6 @@ impl Mlp {
             Self::Dense(mlp) => mlp.forward(x),
             Self::Experts(experts) => experts.forward(x),
         }
-    }
-}
-
-impl From<GatedMlp> for Mlp {
-    fn from(mlp: GatedMlp) -> Self {
-        Self::Dense(mlp)
-    }
-}
-
-impl From<Experts> for Mlp {
-    fn from(experts: Experts) -> Self {
-        Self::Experts(Box::new(experts))
     }
 }
 

@@ -25,39 +25,38 @@ impl RmsNorm {
     }
 }
 
-/// How a checkpoint stores the weights of norms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NormWeights {
-    /// As they are.
-    Plain,
-    /// Minus one.
-    MinusOne,
+/// What all norms of a model have in common.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Norms {
+    pub(crate) epsilon: f32,
+    /// Whether the checkpoint stores the weights minus one.
+    pub(crate) are_minus_one: bool,
 }
 
-impl NormWeights {
+impl Norms {
     /// Loads the norm at `path`, which has `size` features.
-    pub(crate) fn load_norm(
+    pub(crate) fn load(
         self,
         loader: &mut Loader<'_>,
         path: &str,
         size: i32,
-        epsilon: f32,
     ) -> Result<RmsNorm, EngineError> {
-        Ok(RmsNorm::new(self.load(loader, path, size)?, epsilon))
+        let weight = self.load_weight(loader, path, size)?;
+        Ok(RmsNorm::new(weight, self.epsilon))
     }
 
     /// Loads the weight `[size]` of the norm at `path`.
-    pub(crate) fn load(
+    pub(crate) fn load_weight(
         self,
         loader: &mut Loader<'_>,
         path: &str,
         size: i32,
     ) -> Result<Array, EngineError> {
         let stored = loader.vector(&format!("{path}.weight"), size)?;
-        match self {
-            Self::Plain => Ok(stored),
-            Self::MinusOne => plus_one(&stored).during(path),
+        if self.are_minus_one {
+            return plus_one(&stored).during(path);
         }
+        Ok(stored)
     }
 }
 

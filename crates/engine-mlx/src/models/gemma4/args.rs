@@ -10,7 +10,7 @@ use crate::config::ModelConfig;
 use crate::models::check::check_ranges;
 use crate::models::rope::RopeSource;
 use crate::models::windows::{Pattern, SlidingWindows};
-use crate::nn::{AttentionShape, ExpertShape, RopeConfig};
+use crate::nn::{AttentionShape, ExpertOptions, ExpertShape, Gate, RopeConfig, Routing};
 
 /// The configuration, with the defaults of the reference implementation.
 #[derive(Debug, Clone, Deserialize)]
@@ -203,13 +203,19 @@ impl Args {
         }
     }
 
-    /// Returns the sizes of the mixture of experts, if there is one.
-    pub(super) fn experts(&self) -> Option<ExpertShape> {
-        self.enable_moe_block.then_some(ExpertShape {
-            hidden_size: self.hidden_size,
-            intermediate_size: self.expert_width()?,
-            n_experts: self.num_experts?,
-            n_used: self.top_k_experts?,
+    /// Returns the mixture of experts, if there is one.
+    pub(super) fn experts(&self) -> Option<ExpertOptions> {
+        self.enable_moe_block.then_some(ExpertOptions {
+            router: "router.proj",
+            shape: ExpertShape {
+                hidden_size: self.hidden_size,
+                intermediate_size: self.expert_width()?,
+                n_experts: self.num_experts?,
+                n_used: self.top_k_experts?,
+            },
+            routing: Routing::TopThenSoftmax,
+            gate: Gate::GeluTanh,
+            shared_width: None,
         })
     }
 

@@ -7,7 +7,7 @@ use transom_engine::EngineError;
 
 use crate::error::MlxResult;
 use crate::kv_cache::LayerCache;
-use crate::nn::{AttentionShape, Linear, NormWeights, RmsNorm, Sdpa, Step};
+use crate::nn::{AttentionShape, Linear, Norms, RmsNorm, Sdpa, Step};
 use crate::weights::Loader;
 
 /// Where a layer's keys and values come from.
@@ -29,7 +29,7 @@ pub(super) type SharedKeys = [Option<(Array, Array)>; 2];
 pub(super) struct AttentionArgs {
     pub(super) shape: AttentionShape,
     pub(super) source: KeySource,
-    pub(super) epsilon: f32,
+    pub(super) norms: Norms,
     /// Type of attention: the index of the layer's rope and of its entry in [`SharedKeys`].
     pub(super) kind: usize,
     pub(super) window: Option<i32>,
@@ -71,7 +71,7 @@ impl Gemma4Attention {
             head_dim,
         } = args.shape;
         let norm = |loader: &mut Loader<'_>, name: &str| {
-            NormWeights::Plain.load_norm(loader, &format!("{path}.{name}"), head_dim, args.epsilon)
+            args.norms.load(loader, &format!("{path}.{name}"), head_dim)
         };
         let n_queries = n_heads * head_dim;
         let n_keys = n_kv_heads * head_dim;
@@ -125,7 +125,7 @@ impl Gemma4Attention {
             Some(values) => self.split_heads(&values.forward(x)?)?,
             None => projected,
         };
-        let values = fast::rms_norm(&values, None, self.args.epsilon)?;
+        let values = fast::rms_norm(&values, None, self.args.norms.epsilon)?;
         cache.append(&keys, &values.transpose_axes(&[0, 2, 1, 3])?)
     }
 
