@@ -23,30 +23,28 @@ fn stream() -> Stream {
     Stream::thread_local_or_default().as_ref().clone()
 }
 
-/// Returns the result of the operation `name` of `inputs`. mlx-rs does not return MLX's own
-/// message, so an error contains the shapes, which are the usual reason.
-fn checked(
-    status: i32,
-    handle: mlx_sys::mlx_array,
-    name: impl FnOnce() -> String,
+/// Runs an MLX operation, for which `call` gets the handle of the result. mlx-rs does not return MLX's
+/// own message, so an error contains the shapes of `inputs`, which are the usual reason.
+fn operation(
     inputs: &[&Array],
+    name: impl FnOnce() -> String,
+    call: impl FnOnce(*mut mlx_sys::mlx_array, mlx_sys::mlx_stream) -> i32,
 ) -> MlxResult<Array> {
-    // SAFETY: this crate created the handle and nothing else owns it; `Array` frees it in both
-    // cases.
+    let stream = stream();
+    // SAFETY: the call returns an empty handle.
+    let mut handle = unsafe { mlx_sys::mlx_array_new() };
+    let status = call(&mut handle, stream.as_ptr());
+    // SAFETY: nothing else owns the handle; `Array` frees it, whatever the status.
     let array = unsafe { Array::from_ptr(handle) };
     if status == 0 {
-        Ok(array)
-    } else {
-        let shapes: Vec<String> = inputs
-            .iter()
-            .map(|input| format!("{:?} {:?}", input.dtype(), input.shape()))
-            .collect();
-        Err(Exception::custom(format!(
-            "{} of {} failed",
-            name(),
-            shapes.join(" and ")
-        )))
+        return Ok(array);
     }
+    let shapes: Vec<String> = inputs
+        .iter()
+        .map(|input| format!("{:?} {:?}", input.dtype(), input.shape()))
+        .collect();
+    let reason = format!("{} of {} failed", name(), shapes.join(" and "));
+    Err(Exception::custom(reason))
 }
 
 /// Returns the part of `array` from `start` up to `stop` along every axis. It shares memory with
@@ -54,13 +52,12 @@ fn checked(
 pub(crate) fn slice(array: &Array, start: &[i32], stop: &[i32]) -> MlxResult<Array> {
     debug_assert_eq!(array.ndim(), start.len());
     let strides = [1; 8];
-    let stream = stream();
+    let name = || format!("slice {start:?} to {stop:?}");
     // SAFETY: every pointer comes with its length and is valid during the call, which copies the
     // data.
-    let (status, handle) = unsafe {
-        let mut handle = mlx_sys::mlx_array_new();
-        let status = mlx_sys::mlx_slice(
-            &mut handle,
+    operation(&[array], name, |result, stream| unsafe {
+        mlx_sys::mlx_slice(
+            result,
             array.as_ptr(),
             start.as_ptr(),
             start.len(),
@@ -68,12 +65,9 @@ pub(crate) fn slice(array: &Array, start: &[i32], stop: &[i32]) -> MlxResult<Arr
             stop.len(),
             strides.as_ptr(),
             start.len(),
-            stream.as_ptr(),
-        );
-        (status, handle)
-    };
-    let name = || format!("slice {start:?} to {stop:?}");
-    checked(status, handle, name, &[array])
+            stream,
+        )
+    })
 }
 
 /// Returns the part of `array` from `start` up to `stop` along one axis.
@@ -97,12 +91,11 @@ pub(crate) fn slice_update(
     stop: &[i32],
 ) -> MlxResult<Array> {
     let strides = [1; 8];
-    let stream = stream();
+    let name = || format!("slice_update {start:?} to {stop:?}");
     // SAFETY: as for `slice`.
-    let (status, handle) = unsafe {
-        let mut handle = mlx_sys::mlx_array_new();
-        let status = mlx_sys::mlx_slice_update(
-            &mut handle,
+    operation(&[array, update], name, |result, stream| unsafe {
+        mlx_sys::mlx_slice_update(
+            result,
             array.as_ptr(),
             update.as_ptr(),
             start.as_ptr(),
@@ -111,12 +104,9 @@ pub(crate) fn slice_update(
             stop.len(),
             strides.as_ptr(),
             start.len(),
-            stream.as_ptr(),
-        );
-        (status, handle)
-    };
-    let name = || format!("slice_update {start:?} to {stop:?}");
-    checked(status, handle, name, &[array, update])
+            stream,
+        )
+    })
 }
 
 /// Returns an array of `n_elements` of `dtype` that begin at byte `offset` of a mapped file.

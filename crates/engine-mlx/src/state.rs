@@ -10,7 +10,6 @@ mod file;
 
 use std::collections::HashMap;
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use crc32fast::Hasher;
@@ -19,7 +18,6 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use transom_engine::{EngineError, ModelInfo};
 
 use self::file::ChecksummedFile;
-use crate::config::bad_file;
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::LayerCache;
 use crate::nn::{Positions, Rope, Transformer};
@@ -46,8 +44,8 @@ pub(crate) fn save(
     if n_tokens == 0 {
         return Ok(0);
     }
-    let file = ChecksummedFile::create(path).map_err(|error| io_error(path, &error))?;
-    write(file, session, identity(transformer, info), path).inspect_err(|_| {
+    let file = ChecksummedFile::create(path)?;
+    write(file, session, identity(transformer, info)).inspect_err(|_| {
         // An incomplete file that cannot be removed is refused when it is restored.
         let _ = fs::remove_file(path);
     })?;
@@ -55,36 +53,32 @@ pub(crate) fn save(
 }
 
 fn write(
-    mut file: ChecksummedFile,
+    mut file: ChecksummedFile<'_>,
     session: &Session,
     identity: HashMap<String, String>,
-    path: &Path,
 ) -> Result<(), EngineError> {
     let saved = SavedPositions {
         end: session.tokens().len() as i32,
         checkpoint: last_checkpoint(session.caches()),
     };
-    let layout = layout(saved, session.caches(), path)?;
-    let metadata = Metadata::new(Some(identity), layout);
-    let metadata = metadata.map_err(|error| bad_file(path, error.to_string()))?;
-    let io_error = |error| io_error(path, &error);
-    file.write_header(&metadata).map_err(io_error)?;
+    let layout = layout(saved, session.caches(), &file)?;
+    let metadata = Metadata::new(Some(identity), layout).map_err(|error| file.bad(error))?;
+    file.write_header(&metadata)?;
     for n_tokens in [saved.end, saved.checkpoint] {
         let tokens = session.tokens()[..n_tokens as usize].iter();
         let tokens: Vec<u8> = tokens.flat_map(|token| token.to_le_bytes()).collect();
-        file.write(&tokens).map_err(io_error)?;
+        file.write(&tokens)?;
     }
     for (cache, position) in saved.of_caches(session.caches()) {
-        let arrays = cache.saved(position).during(SAVING)?;
-        for array in arrays {
+        for array in cache.saved(position).during(SAVING)? {
             let bytes = array.contiguous().and_then(|array| array.view::<u8>());
             let bytes = bytes.during(SAVING)?;
             let bytes = bytes.try_as_slice::<u8>();
-            let bytes = bytes.map_err(|error| bad_file(path, error.to_string()))?;
-            file.write(bytes).map_err(io_error)?;
+            let bytes = bytes.map_err(|error| file.bad(error))?;
+            file.write(bytes)?;
         }
     }
-    file.write_checksum().map_err(io_error)
+    file.write_checksum()
 }
 
 /// The positions of a session in a file.
@@ -120,44 +114,44 @@ pub(crate) fn restore(
     info: &ModelInfo,
     path: &Path,
 ) -> Result<Session, EngineError> {
-    let io_error = |error| io_error(path, &error);
-    let mut file = ChecksummedFile::open(path).map_err(io_error)?;
-    let metadata = file.read_header().map_err(io_error)?;
+    let mut file = ChecksummedFile::open(path)?;
+    let metadata = file.read_header()?;
     if metadata.metadata().as_ref() != Some(&identity(transformer, info)) {
-        return Err(bad_file(path, "it was saved by another model"));
+        return Err(file.bad("it was saved by another model"));
     }
     let n_tokens = length(&metadata, TOKENS);
     let context_length = info.context_length;
     if n_tokens == 0 || n_tokens > context_length {
         let reason = format!("it has {n_tokens} tokens, but the context holds {context_length}");
-        return Err(bad_file(path, reason));
+        return Err(file.bad(reason));
     }
     let checkpoint = length(&metadata, CHECKPOINT_TOKENS);
     if checkpoint > n_tokens {
         let reason = format!("it has a checkpoint at token {checkpoint} of {n_tokens}");
-        return Err(bad_file(path, reason));
+        return Err(file.bad(reason));
     }
     let saved = SavedPositions {
         end: n_tokens as i32,
         checkpoint: checkpoint as i32,
     };
     let templates = lazy_caches(transformer).during(RESTORING)?;
-    check_layout(&metadata, &layout(saved, &templates, path)?, path)?;
-    let tokens = read_tokens(&mut file, n_tokens, info, path)?;
-    if read_tokens(&mut file, checkpoint, info, path)? != tokens[..checkpoint] {
-        return Err(bad_file(path, "its checkpoint has other tokens"));
+    check_layout(&metadata, &layout(saved, &templates, &file)?, &file)?;
+    let tokens = read_tokens(&mut file, n_tokens, info)?;
+    if read_tokens(&mut file, checkpoint, info)? != tokens[..checkpoint] {
+        return Err(file.bad("its checkpoint has other tokens"));
     }
     let mut caches = Vec::with_capacity(templates.len());
     for (template, position) in saved.of_caches(&templates) {
         let arrays = saved_arrays(template, position)
             .iter()
-            .map(|array| read_array(&mut file, array, path))
+            .map(|array| {
+                let bytes = file.read(array.n_bytes())?;
+                copied_array(&bytes, &array.shape, array.dtype).during(RESTORING)
+            })
             .collect::<Result<Vec<_>, _>>()?;
         caches.push(template.restore(position, arrays).during(RESTORING)?);
     }
-    if !file.read_checksum().map_err(io_error)? {
-        return Err(bad_file(path, "its checksum is wrong"));
-    }
+    file.check_checksum()?;
     let checkpoints = caches.split_off(templates.len());
     let with_checkpoints = caches
         .iter_mut()
@@ -175,21 +169,16 @@ fn length(metadata: &Metadata, name: &str) -> usize {
 }
 
 fn read_tokens(
-    file: &mut ChecksummedFile,
+    file: &mut ChecksummedFile<'_>,
     n_tokens: usize,
     info: &ModelInfo,
-    path: &Path,
 ) -> Result<Vec<u32>, EngineError> {
-    let tokens = file.read(n_tokens * 4);
-    let tokens = tokens.map_err(|error| io_error(path, &error))?;
-    let tokens = tokens.as_chunks().0.iter();
+    let bytes = file.read(n_tokens * 4)?;
+    let tokens = bytes.as_chunks().0.iter();
     let tokens: Vec<u32> = tokens.map(|bytes| u32::from_le_bytes(*bytes)).collect();
     let is_unknown = |token: &&u32| **token as usize >= info.vocab_size;
     match tokens.iter().find(is_unknown) {
-        Some(token) => Err(bad_file(
-            path,
-            format!("token {token} is not in the vocabulary"),
-        )),
+        Some(token) => Err(file.bad(format!("token {token} is not in the vocabulary"))),
         None => Ok(tokens),
     }
 }
@@ -208,16 +197,6 @@ impl SavedArray {
         let n_elements: usize = self.shape.iter().map(|&size| size as usize).product();
         n_elements * size
     }
-}
-
-fn read_array(
-    file: &mut ChecksummedFile,
-    array: &SavedArray,
-    path: &Path,
-) -> Result<Array, EngineError> {
-    let bytes = file.read(array.n_bytes());
-    let bytes = bytes.map_err(|error| io_error(path, &error))?;
-    copied_array(&bytes, &array.shape, array.dtype).during(RESTORING)
 }
 
 /// Returns the arrays that the file has of a cache at a position.
@@ -246,7 +225,7 @@ fn lazy_caches(transformer: &Transformer) -> MlxResult<Vec<LayerCache>> {
 fn layout(
     saved: SavedPositions,
     caches: &[LayerCache],
-    path: &Path,
+    file: &ChecksummedFile<'_>,
 ) -> Result<Vec<(String, TensorInfo)>, EngineError> {
     let mut tensors = Vec::new();
     let mut end = 0;
@@ -268,9 +247,8 @@ fn layout(
     for (index, (cache, position)) in saved.of_caches(caches).enumerate() {
         for array in saved_arrays(cache, position) {
             let SavedArray { name, dtype, shape } = &array;
-            let dtype = file_dtype(*dtype).ok_or_else(|| {
-                bad_file(path, format!("{name} of type {dtype:?} cannot be saved"))
-            })?;
+            let dtype = file_dtype(*dtype)
+                .ok_or_else(|| file.bad(format!("{name} of type {dtype:?} cannot be saved")))?;
             let shape = shape.iter().map(|&size| size as usize).collect();
             push(
                 format!("layers.{index}.{name}"),
@@ -296,12 +274,12 @@ fn file_dtype(dtype: Dtype) -> Option<safetensors::Dtype> {
 fn check_layout(
     found: &Metadata,
     expected: &[(String, TensorInfo)],
-    path: &Path,
+    file: &ChecksummedFile<'_>,
 ) -> Result<(), EngineError> {
     let n_found = found.tensors().len();
     if n_found != expected.len() {
         let reason = format!("it has {n_found} tensors instead of {}", expected.len());
-        return Err(bad_file(path, reason));
+        return Err(file.bad(reason));
     }
     for (name, expected) in expected {
         let is_same = found.info(name).is_some_and(|found| {
@@ -311,7 +289,7 @@ fn check_layout(
         if !is_same {
             let (dtype, shape) = (expected.dtype, &expected.shape);
             let reason = format!("its {name} are not {dtype:?} of the shape {shape:?}");
-            return Err(bad_file(path, reason));
+            return Err(file.bad(reason));
         }
     }
     Ok(())
@@ -336,8 +314,4 @@ fn identity(transformer: &Transformer, info: &ModelInfo) -> HashMap<String, Stri
     ];
     let owned = of_model.map(|(name, value)| (name.to_owned(), value.to_owned()));
     owned.into()
-}
-
-fn io_error(path: &Path, error: &io::Error) -> EngineError {
-    bad_file(path, error.to_string())
 }

@@ -119,7 +119,7 @@ impl Llama {
         let mlp_norm = norm(loader, "post_attention_layernorm")?;
         let path = format!("{path}.mlp");
         let mlp = match options.experts {
-            Some(options) => Mlp::Experts(Experts::load(loader, &path, options)?),
+            Some(options) => Mlp::Experts(Box::new(Experts::load(loader, &path, options)?)),
             None => {
                 let (n_in, width) = (args.hidden_size, args.intermediate_size);
                 Mlp::Dense(GatedMlp::load(loader, &path, n_in, width)?)

@@ -293,7 +293,7 @@ impl Experts {
 /// The feed-forward part of a layer.
 pub(crate) enum Mlp {
     Dense(GatedMlp),
-    Experts(Experts),
+    Experts(Box<Experts>),
 }
 
 impl Mlp {

@@ -6,7 +6,7 @@
 
 use mlx_rs::Array;
 
-use super::{checked, stream};
+use super::operation;
 use crate::config::Quantization;
 use crate::error::MlxResult;
 
@@ -26,12 +26,10 @@ pub(crate) struct Packed<'a> {
 impl Packed<'_> {
     /// Returns `x @ self.T`: `[…, n_in]` to `[…, n_out]`.
     pub(crate) fn product(self, x: &Array) -> MlxResult<Array> {
-        let stream = stream();
         // SAFETY: every handle is valid during the call, which counts its own references.
-        let (status, handle) = unsafe {
-            let mut handle = mlx_sys::mlx_array_new();
-            let status = mlx_sys::mlx_quantized_matmul(
-                &mut handle,
+        self.operation("quantized_matmul", Some(x), |result, stream| unsafe {
+            mlx_sys::mlx_quantized_matmul(
+                result,
                 x.as_ptr(),
                 self.words.as_ptr(),
                 self.scales.as_ptr(),
@@ -40,28 +38,24 @@ impl Packed<'_> {
                 some(self.quantization.group_size),
                 some(self.quantization.bits),
                 self.quantization.mode.name().as_ptr(),
-                stream.as_ptr(),
-            );
-            (status, handle)
-        };
-        self.checked(status, handle, "quantized_matmul", Some(x))
+                stream,
+            )
+        })
     }
 
-    /// Returns `x[i] @ self[indices[i]].T` of a stack `[n_experts, n_out, n_in]`. `x` is `[…, 1,
-    /// n_in]`; its leading axes broadcast with those of `indices`, which are in ascending order if
-    /// `are_sorted`.
+    /// Returns `x[i] @ self[indices[i]].T` of a stack `[n_experts, n_out, n_in]`. `x` is
+    /// `[…, 1, n_in]`; its leading axes broadcast with those of `indices`, which are in ascending
+    /// order if `are_sorted`.
     pub(crate) fn gathered_product(
         self,
         x: &Array,
         indices: &Array,
         are_sorted: bool,
     ) -> MlxResult<Array> {
-        let stream = stream();
         // SAFETY: as for `product`.
-        let (status, handle) = unsafe {
-            let mut handle = mlx_sys::mlx_array_new();
-            let status = mlx_sys::mlx_gather_qmm(
-                &mut handle,
+        self.operation("gather_qmm", Some(x), |result, stream| unsafe {
+            mlx_sys::mlx_gather_qmm(
+                result,
                 x.as_ptr(),
                 self.words.as_ptr(),
                 self.scales.as_ptr(),
@@ -73,22 +67,22 @@ impl Packed<'_> {
                 some(self.quantization.bits),
                 self.quantization.mode.name().as_ptr(),
                 are_sorted,
-                stream.as_ptr(),
-            );
-            (status, handle)
-        };
-        self.checked(status, handle, "gather_qmm", Some(x))
+                stream,
+            )
+        })
     }
 
     /// Returns the dequantized elements: in the type of the scales, or in bf16 if the scales are
     /// bytes.
     pub(crate) fn dequantized(self) -> MlxResult<Array> {
-        let stream = stream();
+        let as_scales = mlx_sys::mlx_optional_dtype {
+            value: mlx_sys::mlx_dtype__MLX_FLOAT32,
+            has_value: false,
+        };
         // SAFETY: as for `product`.
-        let (status, handle) = unsafe {
-            let mut handle = mlx_sys::mlx_array_new();
-            let status = mlx_sys::mlx_dequantize(
-                &mut handle,
+        self.operation("dequantize", None, |result, stream| unsafe {
+            mlx_sys::mlx_dequantize(
+                result,
                 self.words.as_ptr(),
                 self.scales.as_ptr(),
                 optional(self.biases),
@@ -96,23 +90,17 @@ impl Packed<'_> {
                 some(self.quantization.bits),
                 self.quantization.mode.name().as_ptr(),
                 optional(None),
-                mlx_sys::mlx_optional_dtype {
-                    value: mlx_sys::mlx_dtype__MLX_FLOAT32,
-                    has_value: false,
-                },
-                stream.as_ptr(),
-            );
-            (status, handle)
-        };
-        self.checked(status, handle, "dequantize", None)
+                as_scales,
+                stream,
+            )
+        })
     }
 
-    fn checked(
+    fn operation(
         self,
-        status: i32,
-        handle: mlx_sys::mlx_array,
         name: &str,
         x: Option<&Array>,
+        call: impl FnOnce(*mut mlx_sys::mlx_array, mlx_sys::mlx_stream) -> i32,
     ) -> MlxResult<Array> {
         let Quantization {
             bits, group_size, ..
@@ -120,7 +108,7 @@ impl Packed<'_> {
         let name = || format!("{name} ({bits}-bit, group {group_size})");
         let parts = [Some(self.words), Some(self.scales), self.biases];
         let inputs: Vec<&Array> = [x].into_iter().chain(parts).flatten().collect();
-        checked(status, handle, name, &inputs)
+        operation(&inputs, name, call)
     }
 }
 

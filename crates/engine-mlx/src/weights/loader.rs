@@ -111,6 +111,10 @@ impl<'a> Loader<'a> {
         self.array(name, &[size], ElementKind::Floats)
     }
 
+    fn bad(&self, reason: String) -> EngineError {
+        bad_file(self.files.folder(), reason)
+    }
+
     /// Returns the shape of a tensor in its file.
     pub(crate) fn shape(&self, name: &str) -> Result<&'a [i32], EngineError> {
         Ok(self.files.get(name)?.shape())
@@ -139,10 +143,9 @@ impl<'a> Loader<'a> {
             Some(quantization) if is_quantized => {
                 self.quantized_matrix(source, n_in, n_out, quantization)
             }
-            _ if is_quantized => Err(bad_file(
-                self.files.folder(),
-                format!("{path} is quantized, but config.json does not say how"),
-            )),
+            _ if is_quantized => Err(self.bad(format!(
+                "{path} is quantized, but config.json does not say how"
+            ))),
             // Layers that mlx-lm does not quantize, because of their size, have no scales.
             _ => {
                 // The names of some stacks of experts do not end in `.weight`.
@@ -167,16 +170,12 @@ impl<'a> Loader<'a> {
             mode,
         } = quantization;
         if n_in % group_size != 0 || n_in % 32 != 0 {
-            return Err(bad_file(
-                self.files.folder(),
-                format!("{path}: {n_in} inputs cannot be split into groups of {group_size}"),
-            ));
+            return Err(self.bad(format!(
+                "{path}: {n_in} inputs cannot be split into groups of {group_size}"
+            )));
         }
         if self.contains(&format!("{path}.global_scale")) {
-            return Err(bad_file(
-                self.files.folder(),
-                format!("{path} has a global scale, which is not supported"),
-            ));
+            return Err(self.bad(format!("{path} has a global scale, which is not supported")));
         }
         // `bits` bits per element, packed into 32-bit words; 32 elements fill whole words.
         let words = [n_out, n_in / 32 * bits];
