@@ -8,7 +8,7 @@
 
 mod quantized;
 
-pub(crate) use quantized::Packed;
+pub(crate) use quantized::QuantizedMatrix;
 
 use std::ffi::c_void;
 use std::sync::Arc;

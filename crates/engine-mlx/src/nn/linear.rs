@@ -3,9 +3,8 @@
 use mlx_rs::error::Exception;
 use mlx_rs::{Array, ops};
 
-use crate::config::Quantization;
 use crate::error::MlxResult;
-use crate::ops::{Packed, slice_axis};
+use crate::ops::{QuantizedMatrix, slice_axis};
 
 /// A matrix `[n_out, n_in]` as stored in memory, or a stack `[n_experts, n_out, n_in]` of them.
 #[derive(Debug)]
@@ -14,12 +13,7 @@ pub(crate) enum Matrix {
     Dense(Array),
     /// `bits` bits per element, packed into 32-bit words, with a scale and in the affine mode a
     /// bias for each group of a row.
-    Quantized {
-        packed: Array,
-        scales: Array,
-        biases: Option<Array>,
-        quantization: Quantization,
-    },
+    Quantized(QuantizedMatrix),
 }
 
 impl Matrix {
@@ -27,7 +21,7 @@ impl Matrix {
     fn product(&self, x: &Array) -> MlxResult<Array> {
         match self {
             Self::Dense(weight) => x.matmul(weight.transpose()?),
-            Self::Quantized { .. } => self.packed()?.product(x),
+            Self::Quantized(matrix) => matrix.product(x),
         }
     }
 
@@ -43,7 +37,7 @@ impl Matrix {
             Self::Dense(stack) => {
                 ops::gather_mm(x, stack.swap_axes(-1, -2)?, None, indices, are_sorted)
             }
-            Self::Quantized { .. } => self.packed()?.gathered_product(x, indices, are_sorted),
+            Self::Quantized(stack) => stack.gathered_product(x, indices, are_sorted),
         }
     }
 
@@ -51,91 +45,50 @@ impl Matrix {
     fn rows(&self, indices: &Array) -> MlxResult<Array> {
         match self {
             Self::Dense(weight) => weight.take_axis(indices, 0),
-            Self::Quantized {
-                packed,
-                scales,
-                biases,
-                quantization,
-            } => {
-                let take = |part: &Array| part.take_axis(indices, 0);
-                Packed {
-                    words: &take(packed)?,
-                    scales: &take(scales)?,
-                    biases: biases.as_ref().map(take).transpose()?.as_ref(),
-                    quantization: *quantization,
-                }
-                .dequantized()
-            }
-        }
-    }
-
-    fn packed(&self) -> MlxResult<Packed<'_>> {
-        match self {
-            Self::Dense(_) => Err(Exception::custom("a dense matrix is not packed")),
-            Self::Quantized {
-                packed,
-                scales,
-                biases,
-                quantization,
-            } => Ok(Packed {
-                words: packed,
-                scales,
-                biases: biases.as_ref(),
-                quantization: *quantization,
-            }),
+            Self::Quantized(matrix) => matrix.rows(indices)?.dequantized(),
         }
     }
 
     /// Concatenates the outputs of the matrices; `None` if they are stored in different ways.
     pub(crate) fn fused(matrices: &[&Self]) -> MlxResult<Option<Self>> {
-        let mut dense = Vec::new();
-        let mut parts = (Vec::new(), Vec::new(), Vec::new());
-        let mut common = None;
+        let (mut dense, mut quantized) = (Vec::new(), Vec::new());
         for matrix in matrices {
             match matrix {
                 Self::Dense(weight) => dense.push(weight),
-                Self::Quantized {
-                    packed,
-                    scales,
-                    biases,
-                    quantization,
-                } => {
-                    if common.is_some_and(|other| other != *quantization) {
-                        return Ok(None);
-                    }
-                    common = Some(*quantization);
-                    parts.0.push(packed);
-                    parts.1.push(scales);
-                    parts.2.extend(biases);
-                }
+                Self::Quantized(matrix) => quantized.push(matrix),
             }
         }
-        let all = |arrays: &[&Array]| ops::concatenate(arrays, -2);
-        match common {
-            None => all(&dense).map(|all| Some(Self::Dense(all))),
-            Some(quantization) if dense.is_empty() => Ok(Some(Self::Quantized {
-                packed: all(&parts.0)?,
-                scales: all(&parts.1)?,
-                biases: match parts.2.len() {
-                    0 => None,
-                    _ => Some(all(&parts.2)?),
-                },
-                quantization,
-            })),
-            Some(_) => Ok(None),
+        let concatenate = |arrays: &[&Array]| ops::concatenate(arrays, -2);
+        let Some(first) = quantized.first() else {
+            return concatenate(&dense).map(|all| Some(Self::Dense(all)));
+        };
+        let quantization = first.quantization;
+        let is_same = |matrix: &&QuantizedMatrix| matrix.quantization == quantization;
+        if !dense.is_empty() || !quantized.iter().all(is_same) {
+            return Ok(None);
         }
+        let words: Vec<_> = quantized.iter().map(|matrix| &matrix.words).collect();
+        let scales: Vec<_> = quantized.iter().map(|matrix| &matrix.scales).collect();
+        let biases: Vec<_> = quantized
+            .iter()
+            .filter_map(|matrix| matrix.biases.as_ref())
+            .collect();
+        Ok(Some(Self::Quantized(QuantizedMatrix {
+            words: concatenate(&words)?,
+            scales: concatenate(&scales)?,
+            biases: match biases.len() {
+                0 => None,
+                _ => Some(concatenate(&biases)?),
+            },
+            quantization,
+        })))
     }
 
     /// Returns the arrays of the matrix.
     pub(crate) fn arrays(&self) -> Vec<&Array> {
         match self {
             Self::Dense(weight) => vec![weight],
-            Self::Quantized {
-                packed,
-                scales,
-                biases,
-                ..
-            } => [packed, scales].into_iter().chain(biases).collect(),
+            Self::Quantized(matrix) => matrix.arrays().collect(),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Products with quantized matrices in all of MLX's modes, of which mlx-rs offers only the affine
 //! one.
 //!
-//! A matrix consists of packed words, scales, and in the affine mode biases. The caller must have
-//! checked that their shapes fit together.
+//! A matrix consists of packed words, scales, and in the affine mode biases. The loader checks that
+//! their shapes fit together.
 
 use mlx_rs::Array;
 
@@ -10,22 +10,22 @@ use super::operation;
 use crate::config::Quantization;
 use crate::error::MlxResult;
 
-/// The parts of a quantized matrix, or of a stack of them.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Packed<'a> {
+/// A quantized matrix, or a stack of them.
+#[derive(Debug)]
+pub(crate) struct QuantizedMatrix {
     /// `[…, n_out, n_in / 32 * bits]` of 32-bit words.
-    pub(crate) words: &'a Array,
+    pub(crate) words: Array,
     /// `[…, n_out, n_in / group_size]`.
-    pub(crate) scales: &'a Array,
+    pub(crate) scales: Array,
     /// As `scales`; only in the affine mode.
-    pub(crate) biases: Option<&'a Array>,
+    pub(crate) biases: Option<Array>,
     /// How the matrix is stored.
     pub(crate) quantization: Quantization,
 }
 
-impl Packed<'_> {
+impl QuantizedMatrix {
     /// Returns `x @ self.T`: `[…, n_in]` to `[…, n_out]`.
-    pub(crate) fn product(self, x: &Array) -> MlxResult<Array> {
+    pub(crate) fn product(&self, x: &Array) -> MlxResult<Array> {
         // SAFETY: every handle is valid during the call, which counts its own references.
         self.operation("quantized_matmul", Some(x), |result, stream| unsafe {
             mlx_sys::mlx_quantized_matmul(
@@ -33,7 +33,7 @@ impl Packed<'_> {
                 x.as_ptr(),
                 self.words.as_ptr(),
                 self.scales.as_ptr(),
-                optional(self.biases),
+                optional(self.biases.as_ref()),
                 true,
                 some(self.quantization.group_size),
                 some(self.quantization.bits),
@@ -47,7 +47,7 @@ impl Packed<'_> {
     /// `[…, 1, n_in]`; its leading axes broadcast with those of `indices`, which are in ascending
     /// order if `are_sorted`.
     pub(crate) fn gathered_product(
-        self,
+        &self,
         x: &Array,
         indices: &Array,
         are_sorted: bool,
@@ -59,7 +59,7 @@ impl Packed<'_> {
                 x.as_ptr(),
                 self.words.as_ptr(),
                 self.scales.as_ptr(),
-                optional(self.biases),
+                optional(self.biases.as_ref()),
                 optional(None),
                 indices.as_ptr(),
                 true,
@@ -72,9 +72,20 @@ impl Packed<'_> {
         })
     }
 
+    /// Returns the rows with these indices.
+    pub(crate) fn rows(&self, indices: &Array) -> MlxResult<Self> {
+        let take = |part: &Array| part.take_axis(indices, 0);
+        Ok(Self {
+            words: take(&self.words)?,
+            scales: take(&self.scales)?,
+            biases: self.biases.as_ref().map(take).transpose()?,
+            quantization: self.quantization,
+        })
+    }
+
     /// Returns the dequantized elements: in the type of the scales, or in bf16 if the scales are
     /// bytes.
-    pub(crate) fn dequantized(self) -> MlxResult<Array> {
+    pub(crate) fn dequantized(&self) -> MlxResult<Array> {
         let as_scales = mlx_sys::mlx_optional_dtype {
             value: mlx_sys::mlx_dtype__MLX_FLOAT32,
             has_value: false,
@@ -85,7 +96,7 @@ impl Packed<'_> {
                 result,
                 self.words.as_ptr(),
                 self.scales.as_ptr(),
-                optional(self.biases),
+                optional(self.biases.as_ref()),
                 some(self.quantization.group_size),
                 some(self.quantization.bits),
                 self.quantization.mode.name().as_ptr(),
@@ -96,8 +107,13 @@ impl Packed<'_> {
         })
     }
 
+    /// Returns words, scales and biases.
+    pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
+        [&self.words, &self.scales].into_iter().chain(&self.biases)
+    }
+
     fn operation(
-        self,
+        &self,
         name: &str,
         x: Option<&Array>,
         call: impl FnOnce(*mut mlx_sys::mlx_array, mlx_sys::mlx_stream) -> i32,
@@ -106,8 +122,7 @@ impl Packed<'_> {
             bits, group_size, ..
         } = self.quantization;
         let name = || format!("{name} ({bits}-bit, group {group_size})");
-        let parts = [Some(self.words), Some(self.scales), self.biases];
-        let inputs: Vec<&Array> = [x].into_iter().chain(parts).flatten().collect();
+        let inputs: Vec<&Array> = x.into_iter().chain(self.arrays()).collect();
         operation(&inputs, name, call)
     }
 }

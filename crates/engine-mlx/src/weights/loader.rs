@@ -11,7 +11,7 @@ use crate::config::{Quantization, QuantizationConfig, bad_file};
 use crate::device::Compute;
 use crate::error::{Context, MlxResult};
 use crate::nn::{Embedding, Linear, LinearGroup, Matrix};
-use crate::ops::Packed;
+use crate::ops::QuantizedMatrix;
 
 /// How the caller follows and cancels a load.
 pub(crate) struct LoadContext<'a> {
@@ -192,26 +192,21 @@ impl<'a> Loader<'a> {
                 None,
             )
         };
-        if self.compute == Compute::CpuDense {
-            let stored = Packed {
-                words: &packed,
-                scales: &scales,
-                biases: biases.as_ref(),
-                quantization,
-            };
-            let dense = stored
-                .dequantized()
-                .and_then(|dense| self.to_compute_dtype(dense));
-            let dense = dense.during(path)?;
-            dense.eval().during(path)?;
-            return Ok(Matrix::Dense(dense));
-        }
-        Ok(Matrix::Quantized {
-            packed,
+        let stored = QuantizedMatrix {
+            words: packed,
             scales,
             biases,
             quantization,
-        })
+        };
+        if self.compute != Compute::CpuDense {
+            return Ok(Matrix::Quantized(stored));
+        }
+        let dense = stored
+            .dequantized()
+            .and_then(|dense| self.to_compute_dtype(dense));
+        let dense = dense.during(path)?;
+        dense.eval().during(path)?;
+        Ok(Matrix::Dense(dense))
     }
 
     /// Loads one part of a matrix, which has this shape, or of each matrix of a stack.

@@ -6,7 +6,7 @@ use mlx_rs::{Array, ops};
 use super::{Activation, ExpertLinear, ExpertShape, Experts, GateUp, Routing};
 use crate::config::{Quantization, QuantizationMode};
 use crate::nn::{Gate, Linear, Matrix};
-use crate::ops::Packed;
+use crate::ops::QuantizedMatrix;
 
 /// Pseudo-random numbers between -1 and 1, the same in every run.
 fn noise(seed: i32, shape: &[i32]) -> Array {
@@ -48,21 +48,15 @@ fn quantized_stack(quantization: Quantization) -> (Matrix, Array) {
         let bytes: Vec<u8> = bytes.collect();
         (Array::from_slice(&bytes, &groups), None)
     };
-    let stored = Packed {
-        words: &packed,
-        scales: &scales,
-        biases: biases.as_ref(),
-        quantization,
-    };
-    let numbers = stored.dequantized().expect("MLX");
-    let numbers = numbers.as_dtype(mlx_rs::Dtype::Float32).expect("MLX");
-    let matrix = Matrix::Quantized {
-        packed,
+    let stored = QuantizedMatrix {
+        words: packed,
         scales,
         biases,
         quantization,
     };
-    (matrix, numbers)
+    let numbers = stored.dequantized().expect("MLX");
+    let numbers = numbers.as_dtype(mlx_rs::Dtype::Float32).expect("MLX");
+    (Matrix::Quantized(stored), numbers)
 }
 
 #[test]
