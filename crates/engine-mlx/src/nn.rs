@@ -27,4 +27,4 @@ pub(crate) use rope::{
 };
 pub(crate) use sdpa::Sdpa;
 pub(crate) use step::{AttentionMask, Step};
-pub(crate) use transformer::{Layers, Mixer, Positions, Transformer};
+pub(crate) use transformer::{CachedLayer, Layers, Positions, Transformer};

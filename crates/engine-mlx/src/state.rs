@@ -213,7 +213,7 @@ fn saved_arrays(cache: &LayerCache, position: i32) -> Vec<SavedArray> {
 }
 
 /// Returns the caches of the model after one token, whose arrays are never evaluated: they only
-/// tell types and sizes.
+/// provide types and sizes.
 fn lazy_caches(transformer: &Transformer) -> MlxResult<Vec<LayerCache>> {
     let token = Array::from_slice(&[0_u32], &[1]);
     let mut caches = transformer.new_caches();

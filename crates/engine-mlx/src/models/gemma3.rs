@@ -15,8 +15,8 @@ use crate::config::ModelConfig;
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::LayerCache;
 use crate::nn::{
-    Attention, AttentionOptions, AttentionShape, Gate, GatedMlp, Layers, Mixer, Norms, RmsNorm,
-    Rope, RopeConfig, Step, Transformer,
+    Attention, AttentionOptions, AttentionShape, CachedLayer, Gate, GatedMlp, Norms, RmsNorm, Rope,
+    RopeConfig, Step, Transformer,
 };
 use crate::weights::Loader;
 
@@ -209,7 +209,7 @@ impl Architecture for Gemma3 {
         let embedding = loader.embedding(&table, args.vocab_size, args.hidden_size)?;
         let layers = (0..args.num_hidden_layers)
             .map(|layer| self.load_layer(loader, layer))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
         let lm_head = format!("{prefix}lm_head");
         let lm_head = if loader.contains(&format!("{lm_head}.weight")) {
             Some(loader.linear(&lm_head, args.hidden_size, args.vocab_size)?)
@@ -219,7 +219,7 @@ impl Architecture for Gemma3 {
         Ok(Transformer {
             embedding,
             embedding_scale: Some(bf16((args.hidden_size as f32).sqrt()).during("loading")?),
-            layers: Box::new(Gemma3Layers(layers)),
+            layers: Box::new(layers),
             norm: self.load_norm(loader, &format!("{prefix}model.norm"))?,
             lm_head,
             logit_softcap: args.final_logit_softcapping,
@@ -247,8 +247,13 @@ impl Gemma3 {
             attention: self.load_attention(loader, &format!("{path}.self_attn"), layer)?,
             attention_output_norm: norm(loader, "post_attention_layernorm")?,
             mlp_norm: norm(loader, "pre_feedforward_layernorm")?,
-            mlp: GatedMlp::load(loader, &mlp, args.hidden_size, args.intermediate_size)?
-                .with_gate(Gate::GeluTanh, loader),
+            mlp: GatedMlp::load(
+                loader,
+                &mlp,
+                args.hidden_size,
+                args.intermediate_size,
+                Gate::GeluTanh,
+            )?,
             mlp_output_norm: norm(loader, "post_feedforward_layernorm")?,
         })
     }
@@ -289,8 +294,6 @@ impl Gemma3 {
     }
 }
 
-struct Gemma3Layers(Vec<Gemma3Layer>);
-
 struct Gemma3Layer {
     attention_norm: RmsNorm,
     attention: Attention,
@@ -300,27 +303,7 @@ struct Gemma3Layer {
     mlp_output_norm: RmsNorm,
 }
 
-impl Layers for Gemma3Layers {
-    fn forward(
-        &self,
-        _: &Array,
-        mut x: Array,
-        step: &Step<'_>,
-        caches: &mut [LayerCache],
-    ) -> MlxResult<Array> {
-        for (layer, cache) in self.0.iter().zip(caches) {
-            x = layer.forward(&x, step, cache)?;
-        }
-        Ok(x)
-    }
-
-    fn new_caches(&self) -> Vec<LayerCache> {
-        let layers = self.0.iter();
-        layers.map(|layer| layer.attention.new_cache()).collect()
-    }
-}
-
-impl Gemma3Layer {
+impl CachedLayer for Gemma3Layer {
     fn forward(&self, x: &Array, step: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array> {
         let normed = self.attention_norm.forward(x)?;
         let attended = self.attention.forward(&normed, step, cache)?;
@@ -328,6 +311,10 @@ impl Gemma3Layer {
         let normed = self.mlp_norm.forward(&x)?;
         let fed = self.mlp.forward(&normed)?;
         add_clipped(&x, &self.mlp_output_norm.forward(&fed)?)
+    }
+
+    fn new_cache(&self) -> LayerCache {
+        self.attention.new_cache()
     }
 }
 

@@ -145,8 +145,8 @@ impl Gemma4 {
             args.intermediate_size
         };
         let mlp_norm = norm(loader, "pre_feedforward_layernorm")?;
-        let mlp = GatedMlp::load(loader, &format!("{path}.mlp"), args.hidden_size, width)?
-            .with_gate(Gate::GeluTanh, loader);
+        let mlp = format!("{path}.mlp");
+        let mlp = GatedMlp::load(loader, &mlp, args.hidden_size, width, Gate::GeluTanh)?;
         let moe = match args.experts() {
             None => None,
             Some(options) => Some(Moe {

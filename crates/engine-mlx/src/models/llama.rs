@@ -15,8 +15,8 @@ use crate::config::ModelConfig;
 use crate::error::MlxResult;
 use crate::kv_cache::LayerCache;
 use crate::nn::{
-    Attention, AttentionOptions, ExpertOptions, Experts, GatedDeltaNet, GatedDeltaShape, GatedMlp,
-    Layers, Mixer, Mlp, Norms, RmsNorm, Rope, Step, Transformer,
+    Attention, AttentionOptions, CachedLayer, ExpertOptions, Experts, Gate, GatedDeltaNet,
+    GatedDeltaShape, GatedMlp, Mlp, Norms, RmsNorm, Rope, Step, Transformer,
 };
 use crate::weights::Loader;
 
@@ -105,7 +105,7 @@ impl Llama {
             norms.load(loader, &format!("{path}.{name}"), args.hidden_size)
         };
         let mixer_norm = norm(loader, "input_layernorm")?;
-        let mixer: Box<dyn Mixer> = match options.mixer {
+        let mixer: Box<dyn CachedLayer> = match options.mixer {
             MixerOptions::Attention(options) => {
                 let path = format!("{path}.self_attn");
                 let shape = args.attention_shape();
@@ -122,7 +122,7 @@ impl Llama {
             Some(options) => Mlp::Experts(Box::new(Experts::load(loader, &path, options)?)),
             None => {
                 let (n_in, width) = (args.hidden_size, args.intermediate_size);
-                Mlp::Dense(GatedMlp::load(loader, &path, n_in, width)?)
+                Mlp::Dense(GatedMlp::load(loader, &path, n_in, width, Gate::Silu)?)
             }
         };
         Ok(LlamaLayer {
@@ -161,7 +161,7 @@ impl Architecture for Llama {
         Ok(Transformer {
             embedding,
             embedding_scale: None,
-            layers: Box::new(LlamaLayers(layers)),
+            layers: Box::new(layers),
             norm: norms.load(loader, &format!("{model}.norm"), args.hidden_size)?,
             lm_head,
             logit_softcap: None,
@@ -171,39 +171,22 @@ impl Architecture for Llama {
     }
 }
 
-struct LlamaLayers(Vec<LlamaLayer>);
-
 struct LlamaLayer {
     mixer_norm: RmsNorm,
-    mixer: Box<dyn Mixer>,
+    mixer: Box<dyn CachedLayer>,
     mlp_norm: RmsNorm,
     mlp: Mlp,
 }
 
-impl Layers for LlamaLayers {
-    fn forward(
-        &self,
-        _: &Array,
-        mut x: Array,
-        step: &Step<'_>,
-        caches: &mut [LayerCache],
-    ) -> MlxResult<Array> {
-        for (layer, cache) in self.0.iter().zip(caches) {
-            x = layer.forward(&x, step, cache)?;
-        }
-        Ok(x)
-    }
-
-    fn new_caches(&self) -> Vec<LayerCache> {
-        self.0.iter().map(|layer| layer.mixer.new_cache()).collect()
-    }
-}
-
-impl LlamaLayer {
+impl CachedLayer for LlamaLayer {
     fn forward(&self, x: &Array, step: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array> {
         let normed = self.mixer_norm.forward(x)?;
         let x = x.add(self.mixer.forward(&normed, step, cache)?)?;
         let normed = self.mlp_norm.forward(&x)?;
         x.add(self.mlp.forward(&normed)?)
+    }
+
+    fn new_cache(&self) -> LayerCache {
+        self.mixer.new_cache()
     }
 }

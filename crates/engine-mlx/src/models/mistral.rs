@@ -50,7 +50,7 @@ fn with_windows(
 }
 
 /// Parses the text part of a multimodal checkpoint (Mistral Small 3.1 and later, Ministral 3,
-/// Devstral 2), whose own `model_type` says which of the two it is.
+/// Devstral 2), whose own `model_type` is one of the two.
 pub(super) fn multimodal(config: &ModelConfig) -> Parsed {
     let mut text = config.text_part()?;
     if text.json.get("tie_word_embeddings").is_none() {

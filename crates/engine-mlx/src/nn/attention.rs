@@ -4,7 +4,7 @@
 use mlx_rs::{Array, fast, ops};
 use transom_engine::EngineError;
 
-use super::{Linear, LinearGroup, Mixer, Norms, QueryScale, Sdpa, Step};
+use super::{CachedLayer, Linear, LinearGroup, Norms, QueryScale, Sdpa, Step};
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::LayerCache;
 use crate::ops::slice_axis;
@@ -211,7 +211,7 @@ impl HeadNorm {
     }
 }
 
-impl Mixer for Attention {
+impl CachedLayer for Attention {
     fn forward(&self, x: &Array, step: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array> {
         let ([queries, keys, values], gates) = self.queries_keys_values(x, step)?;
         let (keys, values) = cache.append(&keys, &values)?;

@@ -181,7 +181,7 @@ impl Experts {
             Some(width) => {
                 let shared = format!("{path}.shared_expert");
                 Some(SharedExpert {
-                    mlp: GatedMlp::load(loader, &shared, hidden_size, width)?,
+                    mlp: GatedMlp::load(loader, &shared, hidden_size, width, options.gate)?,
                     gate: loader.linear(&format!("{shared}_gate"), hidden_size, 1)?,
                 })
             }

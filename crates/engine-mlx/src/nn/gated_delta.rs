@@ -8,7 +8,7 @@ use transom_engine::EngineError;
 
 use super::conv::CausalConv;
 use super::delta_rule::{Inputs, delta_rule};
-use super::{Linear, LinearGroup, Mixer, RmsNorm, Step};
+use super::{CachedLayer, Linear, LinearGroup, RmsNorm, Step};
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::{LayerCache, StateCache};
 use crate::ops::slice_axis;
@@ -214,7 +214,7 @@ impl GatedDeltaNet {
     }
 }
 
-impl Mixer for GatedDeltaNet {
+impl CachedLayer for GatedDeltaNet {
     fn forward(&self, x: &Array, _: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array> {
         let GatedDeltaShape {
             n_value_heads,

@@ -194,24 +194,6 @@ impl LinearGroup {
             .try_into()
             .map_err(|_| Exception::custom("a group must have as many outputs as matrices"))
     }
-
-    /// Returns the outputs of a group of two products of the same size.
-    pub(crate) fn forward_pair(&self, x: &Array) -> MlxResult<(Array, Array)> {
-        match self {
-            Self::Separate(linears) if linears.len() == 2 => {
-                Ok((linears[0].forward(x)?, linears[1].forward(x)?))
-            }
-            _ => {
-                let both = self.forward(x)?;
-                let axis = both.ndim() - 1;
-                let size = both.dim(-1);
-                Ok((
-                    slice_axis(&both, axis, 0, size / 2)?,
-                    slice_axis(&both, axis, size / 2, size)?,
-                ))
-            }
-        }
-    }
 }
 
 /// The embedding table, which is also the output head of models with tied weights.

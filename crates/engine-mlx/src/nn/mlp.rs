@@ -64,6 +64,7 @@ pub(crate) struct GatedMlp {
     gate_up: LinearGroup,
     down: Linear,
     activation: Activation,
+    intermediate_size: i32,
 }
 
 impl GatedMlp {
@@ -74,6 +75,7 @@ impl GatedMlp {
         path: &str,
         hidden_size: i32,
         intermediate_size: i32,
+        gate: Gate,
     ) -> Result<Self, EngineError> {
         let fused = format!("{path}.gate_up_proj");
         let gate_up = if loader.contains(&format!("{fused}.weight")) {
@@ -85,20 +87,15 @@ impl GatedMlp {
         Ok(Self {
             gate_up,
             down: loader.linear(&format!("{path}.down_proj"), intermediate_size, hidden_size)?,
-            activation: Activation::new(Gate::Silu, loader.compute().is_cpu()),
+            activation: Activation::new(gate, loader.compute().is_cpu()),
+            intermediate_size,
         })
-    }
-
-    /// Replaces the gate function.
-    #[must_use]
-    pub(crate) fn with_gate(mut self, gate: Gate, loader: &Loader<'_>) -> Self {
-        self.activation = Activation::new(gate, loader.compute().is_cpu());
-        self
     }
 
     /// Maps `[1, tokens, hidden_size]` to the same shape.
     pub(crate) fn forward(&self, x: &Array) -> MlxResult<Array> {
-        let (gate, up) = self.gate_up.forward_pair(x)?;
+        let n_outs = [self.intermediate_size; 2];
+        let [gate, up] = self.gate_up.forward_parts(x, &n_outs)?;
         self.down.forward(&self.activation.gated(&gate, &up)?)
     }
 }

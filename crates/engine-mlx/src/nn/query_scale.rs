@@ -23,7 +23,7 @@ impl QueryScale {
 
     /// Scales the queries `[1, heads, tokens, head_dim]` of a step.
     pub(crate) fn apply(self, queries: Array, step: &Step<'_>) -> MlxResult<Array> {
-        let (start, end) = (step.offset(), step.offset() + step.n_tokens());
+        let (start, end) = (step.offset, step.offset + step.n_tokens);
         if end <= self.original_max_positions {
             return Ok(queries);
         }

@@ -1,4 +1,4 @@
-//! Rotary position embedding (Su et al. 2021), in the half-split form of Llama and its kin.
+//! Rotary position embedding (Su et al. 2021), in the half-split form of Llama.
 //!
 //! On a GPU, MLX's kernel computes it. On a CPU that call consists of about twenty operations, so
 //! the cosines and sines of a step's positions are computed here once for all layers, which leaves

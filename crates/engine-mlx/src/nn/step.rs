@@ -24,8 +24,10 @@ pub(crate) struct Step<'a> {
     ropes: &'a [Rope],
     rotations: Vec<Rotation>,
     masks: Vec<(Option<i32>, Option<AttentionMask>)>,
-    offset: i32,
-    n_tokens: i32,
+    /// Tokens before this step.
+    pub(crate) offset: i32,
+    /// Tokens of this step.
+    pub(crate) n_tokens: i32,
 }
 
 impl<'a> Step<'a> {
@@ -48,16 +50,6 @@ impl<'a> Step<'a> {
             offset,
             n_tokens,
         }
-    }
-
-    /// Returns the number of tokens before this step.
-    pub(crate) fn offset(&self) -> i32 {
-        self.offset
-    }
-
-    /// Returns the number of tokens of this step.
-    pub(crate) fn n_tokens(&self) -> i32 {
-        self.n_tokens
     }
 
     /// Rotates `[1, heads, tokens, head_dim]` by the rope with this index.

@@ -27,16 +27,36 @@ pub(crate) trait Layers {
     fn new_caches(&self) -> Vec<LayerCache>;
 }
 
-/// The part of a layer that mixes tokens: attention, or a recurrent layer.
+/// A layer with a cache, or the part of a layer that needs one: attention or recurrence.
 ///
-/// Rule: a mixer knows the step and its own cache, and nothing of other layers.
-pub(crate) trait Mixer {
+/// Rule: it knows the step and its own cache, and nothing of other layers.
+pub(crate) trait CachedLayer {
     /// Maps `[1, tokens, hidden_size]` to the same shape. Stores in `cache`, which comes from
-    /// [`Mixer::new_cache`], what later tokens need.
+    /// [`CachedLayer::new_cache`], what later tokens need.
     fn forward(&self, x: &Array, step: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array>;
 
     /// Returns an empty cache.
     fn new_cache(&self) -> LayerCache;
+}
+
+/// Layers that depend only on the output of the layer before them.
+impl<L: CachedLayer> Layers for Vec<L> {
+    fn forward(
+        &self,
+        _: &Array,
+        mut x: Array,
+        step: &Step<'_>,
+        caches: &mut [LayerCache],
+    ) -> MlxResult<Array> {
+        for (layer, cache) in self.iter().zip(caches) {
+            x = layer.forward(&x, step, cache)?;
+        }
+        Ok(x)
+    }
+
+    fn new_caches(&self) -> Vec<LayerCache> {
+        self.iter().map(CachedLayer::new_cache).collect()
+    }
 }
 
 /// A decoder-only model.

@@ -145,7 +145,7 @@ impl Gemma4Attention {
         if let Some(own) = &self.own {
             *shared = Some(self.keys_and_values(own, x, step, cache)?);
         } else if let LayerCache::Shared { n_tokens } = cache {
-            *n_tokens += step.n_tokens();
+            *n_tokens += step.n_tokens;
         }
         let Some((keys, values)) = shared else {
             return Err(Exception::custom("no earlier layer shares its keys"));
