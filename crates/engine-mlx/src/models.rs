@@ -42,6 +42,15 @@ pub(crate) struct ModelSize {
     pub(crate) vocab_size: usize,
 }
 
+impl ModelSize {
+    fn new(context_length: i32, vocab_size: i32) -> Self {
+        Self {
+            context_length: context_length as usize,
+            vocab_size: vocab_size as usize,
+        }
+    }
+}
+
 /// What parsing a configuration returns.
 type Parsed = Result<Box<dyn Architecture>, EngineError>;
 

@@ -95,10 +95,7 @@ impl DecoderArgs {
 
     /// Returns the sizes that matter outside the model.
     pub(super) fn size(&self) -> ModelSize {
-        ModelSize {
-            context_length: self.max_position_embeddings as usize,
-            vocab_size: self.vocab_size as usize,
-        }
+        ModelSize::new(self.max_position_embeddings, self.vocab_size)
     }
 
     /// Returns the sizes of the attention layers.

@@ -191,10 +191,7 @@ impl Args {
 
 impl Architecture for Gemma3 {
     fn size(&self) -> ModelSize {
-        ModelSize {
-            context_length: self.args.max_position_embeddings as usize,
-            vocab_size: self.args.vocab_size as usize,
-        }
+        ModelSize::new(self.args.max_position_embeddings, self.args.vocab_size)
     }
 
     fn load(&self, loader: &mut Loader<'_>) -> Result<Transformer, EngineError> {

@@ -127,16 +127,12 @@ impl Attention {
     /// Returns queries, keys and values side by side, `[1, tokens, heads, head_dim]`, and the gates
     /// `[1, tokens, features]`.
     fn project(&self, x: &Array) -> MlxResult<(Array, Option<Array>)> {
-        let AttentionShape {
-            n_heads,
-            n_kv_heads,
-            head_dim,
-            ..
-        } = self.sdpa.shape;
+        let shape = self.sdpa.shape;
+        let (n_heads, head_dim) = (shape.n_heads, shape.head_dim);
         let n_tokens = x.dim(1);
         let all = self.qkv.forward(x)?;
         if !self.options.is_gated {
-            let all = all.reshape(&[1, n_tokens, n_heads + 2 * n_kv_heads, head_dim])?;
+            let all = all.reshape(&[1, n_tokens, n_heads + 2 * shape.n_kv_heads, head_dim])?;
             return Ok((all, None));
         }
         let n_features = n_heads * head_dim;
@@ -145,7 +141,7 @@ impl Attention {
         let queries = slice_axis(&pairs, 3, 0, head_dim)?;
         let gates = slice_axis(&pairs, 3, head_dim, 2 * head_dim)?;
         let rest = slice_axis(&all, 2, 2 * n_features, all.dim(2))?;
-        let rest = rest.reshape(&[1, n_tokens, 2 * n_kv_heads, head_dim])?;
+        let rest = rest.reshape(&[1, n_tokens, 2 * shape.n_kv_heads, head_dim])?;
         Ok((
             ops::concatenate(&[&queries, &rest], 2)?,
             Some(gates.reshape(&[1, n_tokens, n_features])?),
@@ -158,11 +154,7 @@ impl Attention {
         x: &Array,
         step: &Step<'_>,
     ) -> MlxResult<([Array; 3], Option<Array>)> {
-        let AttentionShape {
-            n_heads,
-            n_kv_heads,
-            ..
-        } = self.sdpa.shape;
+        let (n_heads, n_kv_heads) = (self.sdpa.shape.n_heads, self.sdpa.shape.n_kv_heads);
         let n_rotated = n_heads + n_kv_heads;
         // Queries and keys stay in one array until they are rotated, which halves the operations.
         let (all, gates) = self.project(x)?;
@@ -191,17 +183,12 @@ impl HeadNorm {
         shape: AttentionShape,
         norms: Norms,
     ) -> Result<Self, EngineError> {
-        let AttentionShape {
-            n_heads,
-            n_kv_heads,
-            head_dim,
-            ..
-        } = shape;
+        let head_dim = shape.head_dim;
         let queries = norms.load_weight(loader, &format!("{path}.q_norm"), head_dim)?;
         let keys = norms.load_weight(loader, &format!("{path}.k_norm"), head_dim)?;
         let rows = |weight: &Array, n: i32| ops::broadcast_to(weight, &[n, 1, head_dim]);
-        let weight = rows(&queries, n_heads)
-            .and_then(|queries| ops::concatenate(&[queries, rows(&keys, n_kv_heads)?], 0))
+        let weight = rows(&queries, shape.n_heads)
+            .and_then(|queries| ops::concatenate(&[queries, rows(&keys, shape.n_kv_heads)?], 0))
             .during(path)?;
         weight.eval().during(path)?;
         Ok(Self {
@@ -217,12 +204,11 @@ impl CachedLayer for Attention {
         let (keys, values) = cache.append(&keys, &values)?;
         let mask = step.mask(self.options.window);
         let attended = self.sdpa.forward(&queries, &keys, &values, mask)?;
-        match gates {
-            Some(gates) => self
-                .output
-                .forward(&attended.multiply(ops::sigmoid(gates)?)?),
-            None => self.output.forward(&attended),
-        }
+        let attended = match gates {
+            Some(gates) => attended.multiply(ops::sigmoid(gates)?)?,
+            None => attended,
+        };
+        self.output.forward(&attended)
     }
 
     fn new_cache(&self) -> LayerCache {

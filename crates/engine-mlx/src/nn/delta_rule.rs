@@ -60,28 +60,22 @@ impl Inputs {
 /// after the last token, both in f32. `state` is the state before the first token, `[n_key_heads,
 /// n_groups, key_dim, value_dim]`, or `None` if it is zero.
 pub(crate) fn delta_rule(inputs: &Inputs, state: Option<&Array>) -> MlxResult<(Array, Array)> {
-    let Sizes {
-        n_tokens,
-        n_key_heads,
-        n_groups,
-        key_dim,
-        value_dim,
-    } = inputs.sizes();
+    let sizes = inputs.sizes();
     let empty;
     let state = match state {
         Some(state) => state,
         None => {
-            let shape = [n_key_heads, n_groups, key_dim, value_dim];
+            let heads = [sizes.n_key_heads, sizes.n_groups];
+            let shape = [heads, [sizes.key_dim, sizes.value_dim]].concat();
             empty = ops::zeros_dtype(&shape, Dtype::Float32)?;
             &empty
         }
     };
-    if n_tokens == 1 {
-        one_token(inputs, state)
-    } else {
-        let chunk = (n_tokens.cast_unsigned().next_power_of_two().cast_signed()).min(CHUNK);
-        in_chunks(inputs, state, chunk)
+    if sizes.n_tokens == 1 {
+        return one_token(inputs, state);
     }
+    let chunk = sizes.n_tokens.cast_unsigned().next_power_of_two();
+    in_chunks(inputs, state, chunk.cast_signed().min(CHUNK))
 }
 
 fn one_token(inputs: &Inputs, state: &Array) -> MlxResult<(Array, Array)> {

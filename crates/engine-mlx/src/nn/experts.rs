@@ -231,9 +231,7 @@ impl Experts {
 
     /// Returns the experts of each token and their weights, `[1, tokens, n_used]` each.
     fn route(&self, x: &Array) -> MlxResult<(Array, Array)> {
-        let ExpertShape {
-            n_experts, n_used, ..
-        } = self.shape;
+        let (n_experts, n_used) = (self.shape.n_experts, self.shape.n_used);
         let scores = self.router.forward(x)?;
         let highest = |scores: &Array| -> MlxResult<(Array, Array)> {
             let order = ops::argpartition_axis(scores, -n_used, -1)?;
@@ -259,11 +257,7 @@ impl Experts {
 
     /// Returns the outputs of each token's experts, `[1, tokens, n_used, hidden_size]`.
     fn expert_outputs(&self, x: &Array, experts: &Array) -> MlxResult<Array> {
-        let ExpertShape {
-            hidden_size,
-            n_used,
-            ..
-        } = self.shape;
+        let (hidden_size, n_used) = (self.shape.hidden_size, self.shape.n_used);
         let n_tokens = x.dim(1);
         let n_rows = n_tokens * n_used;
         if n_rows < MIN_SORTED_ROWS {

@@ -59,15 +59,6 @@ enum Projections {
     ByKind(LinearGroup),
 }
 
-/// The outputs of the projections, `[1, tokens, features]` each.
-struct Projected {
-    /// Queries, keys and values, in this order.
-    qkv: Array,
-    gates: Array,
-    betas: Array,
-    decays: Array,
-}
-
 /// A gated delta net.
 pub(crate) struct GatedDeltaNet {
     shape: GatedDeltaShape,
@@ -88,35 +79,34 @@ impl GatedDeltaNet {
         shape: GatedDeltaShape,
         epsilon: f32,
     ) -> Result<Self, EngineError> {
-        let GatedDeltaShape {
-            hidden_size,
-            n_value_heads,
-            value_dim,
-            conv_width,
-            ..
-        } = shape;
+        let hidden_size = shape.hidden_size;
         let name = |name: &str| format!("{path}.{name}");
         let qkvz = name("in_proj_qkvz");
         let projections = if loader.contains(&format!("{qkvz}.weight")) {
             Projections::ByHead {
                 qkvz: loader.linear(&qkvz, hidden_size, shape.n_convolved() + shape.n_values())?,
-                ba: loader.linear(&name("in_proj_ba"), hidden_size, 2 * n_value_heads)?,
+                ba: loader.linear(&name("in_proj_ba"), hidden_size, 2 * shape.n_value_heads)?,
             }
         } else {
             let paths = ["in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a"].map(name);
             let n_outs = Self::n_outs(&shape);
             Projections::ByKind(loader.linear_group(&paths, hidden_size, &n_outs)?)
         };
-        let conv = CausalConv::load(loader, &name("conv1d"), shape.n_convolved(), conv_width)?;
+        let conv = CausalConv::load(
+            loader,
+            &name("conv1d"),
+            shape.n_convolved(),
+            shape.conv_width,
+        )?;
         let full = |loader: &mut Loader<'_>, name: &str, size: i32| -> Result<Array, EngineError> {
             let vector = loader.vector(name, size)?;
             vector.as_dtype(Dtype::Float32).during(name)
         };
-        let decay_rates = full(loader, &name("A_log"), n_value_heads)?;
+        let decay_rates = full(loader, &name("A_log"), shape.n_value_heads)?;
         let decay_rates = decay_rates.exp().and_then(|rates| rates.negative());
         let decay_rates = decay_rates.during(path)?;
-        let decay_bias = full(loader, &name("dt_bias"), n_value_heads)?;
-        let weight = full(loader, &name("norm.weight"), value_dim)?;
+        let decay_bias = full(loader, &name("dt_bias"), shape.n_value_heads)?;
+        let weight = full(loader, &name("norm.weight"), shape.value_dim)?;
         mlx_rs::transforms::eval([&decay_rates, &decay_bias, &weight]).during(path)?;
         Ok(Self {
             shape,
@@ -134,30 +124,18 @@ impl GatedDeltaNet {
         [shape.n_convolved(), shape.n_values(), n_heads, n_heads]
     }
 
-    fn project(&self, x: &Array) -> MlxResult<Projected> {
-        let GatedDeltaShape {
-            n_key_heads,
-            n_value_heads,
-            key_dim,
-            value_dim,
-            ..
-        } = self.shape;
+    /// Returns queries, keys and values side by side, gates, betas and decays, `[1, tokens, features]`
+    /// each.
+    fn project(&self, x: &Array) -> MlxResult<[Array; 4]> {
+        let shape = &self.shape;
+        let key_dim = shape.key_dim;
         match &self.projections {
-            Projections::ByKind(group) => {
-                let [qkv, gates, betas, decays] =
-                    group.forward_parts(x, &Self::n_outs(&self.shape))?;
-                Ok(Projected {
-                    qkv,
-                    gates,
-                    betas,
-                    decays,
-                })
-            }
+            Projections::ByKind(group) => group.forward_parts(x, &Self::n_outs(shape)),
             Projections::ByHead { qkvz, ba } => {
                 let n_tokens = x.dim(1);
-                let n_groups = n_value_heads / n_key_heads;
-                let values = n_groups * value_dim;
-                let by_head = |x: Array| x.reshape(&[1, n_tokens, n_key_heads, -1]);
+                let n_groups = shape.n_value_heads / shape.n_key_heads;
+                let values = n_groups * shape.value_dim;
+                let by_head = |x: Array| x.reshape(&[1, n_tokens, shape.n_key_heads, -1]);
                 let (qkvz, ba) = (by_head(qkvz.forward(x)?)?, by_head(ba.forward(x)?)?);
                 let part = |x: &Array, start: i32, size: i32| {
                     slice_axis(x, 3, start, start + size)?.reshape(&[1, n_tokens, -1])
@@ -165,12 +143,12 @@ impl GatedDeltaNet {
                 let queries = part(&qkvz, 0, key_dim)?;
                 let keys = part(&qkvz, key_dim, key_dim)?;
                 let qkv = [queries, keys, part(&qkvz, 2 * key_dim, values)?];
-                Ok(Projected {
-                    qkv: ops::concatenate(&qkv, -1)?,
-                    gates: part(&qkvz, 2 * key_dim + values, values)?,
-                    betas: part(&ba, 0, n_groups)?,
-                    decays: part(&ba, n_groups, n_groups)?,
-                })
+                Ok([
+                    ops::concatenate(&qkv, -1)?,
+                    part(&qkvz, 2 * key_dim + values, values)?,
+                    part(&ba, 0, n_groups)?,
+                    part(&ba, n_groups, n_groups)?,
+                ])
             }
         }
     }
@@ -178,15 +156,10 @@ impl GatedDeltaNet {
     /// Returns the inputs of the delta rule, from convolved queries, keys and values
     /// `[1, tokens, n_convolved]`.
     fn inputs(&self, qkv: &Array, betas: &Array, decays: &Array) -> MlxResult<Inputs> {
-        let GatedDeltaShape {
-            n_key_heads,
-            n_value_heads,
-            key_dim,
-            value_dim,
-            ..
-        } = self.shape;
+        let shape = &self.shape;
+        let (key_dim, n_value_heads) = (shape.key_dim, shape.n_value_heads);
         let n_tokens = qkv.dim(1);
-        let n_keys = self.shape.n_keys();
+        let n_keys = shape.n_keys();
         let heads = |start: i32, n_heads: i32, size: i32| {
             slice_axis(qkv, 2, start, start + n_heads * size)?
                 .reshape(&[n_tokens, n_heads, size])?
@@ -204,9 +177,9 @@ impl GatedDeltaNet {
             .reshape(&[n_tokens, n_value_heads])?;
         let softplus = ops::logaddexp(&decays, Array::from_f32(0.0))?;
         Ok(Inputs {
-            queries: unit(heads(0, n_key_heads, key_dim)?, size.sqrt().recip())?,
-            keys: unit(heads(n_keys, n_key_heads, key_dim)?, 1.0)?,
-            values: heads(2 * n_keys, n_value_heads, value_dim)?,
+            queries: unit(heads(0, shape.n_key_heads, key_dim)?, size.sqrt().recip())?,
+            keys: unit(heads(n_keys, shape.n_key_heads, key_dim)?, 1.0)?,
+            values: heads(2 * n_keys, n_value_heads, shape.value_dim)?,
             log_decays: softplus.multiply(&self.decay_rates)?,
             betas: ops::sigmoid(betas.as_dtype(Dtype::Float32)?)?
                 .reshape(&[n_tokens, n_value_heads])?,
@@ -216,31 +189,21 @@ impl GatedDeltaNet {
 
 impl CachedLayer for GatedDeltaNet {
     fn forward(&self, x: &Array, _: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array> {
-        let GatedDeltaShape {
-            n_value_heads,
-            value_dim,
-            ..
-        } = self.shape;
+        let shape = &self.shape;
         let n_tokens = x.dim(1);
         let cache = cache.state_mut()?;
         let (before, state) = match cache.get() {
             Some([before, state]) => (Some(before), Some(state)),
             _ => (None, None),
         };
-        let Projected {
-            qkv,
-            gates,
-            betas,
-            decays,
-        } = self.project(x)?;
+        let [qkv, gates, betas, decays] = self.project(x)?;
 
         let n_before = self.conv.n_before();
         let empty;
         let before = match before {
             Some(before) => before,
             None => {
-                let shape = [1, n_before, self.shape.n_convolved()];
-                empty = ops::zeros_dtype(&shape, qkv.dtype())?;
+                empty = ops::zeros_dtype(&[1, n_before, shape.n_convolved()], qkv.dtype())?;
                 &empty
             }
         };
@@ -254,14 +217,15 @@ impl CachedLayer for GatedDeltaNet {
         let last = slice_axis(&padded, 1, n_tokens, n_tokens + n_before)?.contiguous()?;
         cache.put(n_tokens, vec![last, state]);
 
-        let gates =
-            gates
-                .as_dtype(Dtype::Float32)?
-                .reshape(&[n_tokens, n_value_heads, value_dim])?;
+        let gates = gates.as_dtype(Dtype::Float32)?.reshape(&[
+            n_tokens,
+            shape.n_value_heads,
+            shape.value_dim,
+        ])?;
         let gates = gates.multiply(ops::sigmoid(&gates)?)?;
         let out = self.norm.forward(&out)?.multiply(gates)?;
         let out = out
-            .reshape(&[1, n_tokens, n_value_heads * value_dim])?
+            .reshape(&[1, n_tokens, shape.n_value_heads * shape.value_dim])?
             .as_dtype(x.dtype())?;
         self.output.forward(&out)
     }

@@ -145,17 +145,8 @@ impl YarnScaling {
     /// Returns the parameters with the authors' default values.
     #[cfg(test)]
     pub(super) fn new(factor: f32) -> Self {
-        Self {
-            factor,
-            original_max_position_embeddings: default_original(),
-            beta_fast: beta_fast(),
-            beta_slow: 1.0,
-            mscale: 1.0,
-            mscale_all_dim: 0.0,
-            attention_factor: None,
-            attn_factor: 1.0,
-            truncate: true,
-        }
+        let json = serde_json::json!({"factor": factor});
+        serde_json::from_value(json).expect("all other values have defaults")
     }
 
     fn scaled(&self, frequency: f64, pair: i32, n_rotated: i32, base: f64) -> f64 {
