@@ -94,6 +94,7 @@ struct Gemma3 {
     windows: SlidingWindows,
     /// The rotary embeddings of layers with full attention and with a window.
     ropes: [RopeConfig; 2],
+    norms: Norms,
     /// With this, the names of all tensors begin.
     prefix: &'static str,
 }
@@ -124,8 +125,13 @@ fn parse(config: &ModelConfig, args: Args, prefix: &'static str) -> Parsed {
         args.max_position_embeddings,
     )?;
     let ropes = args.ropes(config)?;
+    let norms = Norms {
+        epsilon: args.rms_norm_eps,
+        are_minus_one: true,
+    };
     Ok(Box::new(Gemma3 {
         args,
+        norms,
         windows,
         ropes,
         prefix,
@@ -217,7 +223,9 @@ impl Architecture for Gemma3 {
             embedding,
             embedding_scale: Some(bf16((args.hidden_size as f32).sqrt()).during("loading")?),
             layers: Box::new(layers),
-            norm: self.load_norm(loader, &format!("{prefix}model.norm"))?,
+            norm: self
+                .norms
+                .load(loader, &format!("{prefix}model.norm"), args.hidden_size)?,
             lm_head,
             logit_softcap: args.final_logit_softcapping,
             ropes: ropes.iter().map(|rope| Rope::new(rope, on_cpu)).collect(),
@@ -236,8 +244,10 @@ impl Gemma3 {
     fn load_layer(&self, loader: &mut Loader<'_>, layer: i32) -> Result<Gemma3Layer, EngineError> {
         let args = &self.args;
         let path = format!("{}model.layers.{layer}", self.prefix);
-        let norm =
-            |loader: &mut Loader<'_>, name: &str| self.load_norm(loader, &format!("{path}.{name}"));
+        let norm = |loader: &mut Loader<'_>, name: &str| {
+            let path = format!("{path}.{name}");
+            self.norms.load(loader, &path, args.hidden_size)
+        };
         let mlp = format!("{path}.mlp");
         Ok(Gemma3Layer {
             attention_norm: norm(loader, "input_layernorm")?,
@@ -276,18 +286,7 @@ impl Gemma3 {
             has_head_norms: true,
             ..AttentionOptions::default()
         };
-        Attention::load(loader, path, shape, options, self.norms())
-    }
-
-    fn load_norm(&self, loader: &mut Loader<'_>, path: &str) -> Result<RmsNorm, EngineError> {
-        self.norms().load(loader, path, self.args.hidden_size)
-    }
-
-    fn norms(&self) -> Norms {
-        Norms {
-            epsilon: self.args.rms_norm_eps,
-            are_minus_one: true,
-        }
+        Attention::load(loader, path, shape, options, self.norms)
     }
 }
 

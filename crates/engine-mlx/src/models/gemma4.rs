@@ -36,6 +36,7 @@ struct Gemma4 {
     windows: SlidingWindows,
     /// By type of attention.
     ropes: [RopeConfig; 2],
+    norms: Norms,
 }
 
 /// Parses a text model.
@@ -52,8 +53,13 @@ fn parse(config: &ModelConfig, args: Args) -> Parsed {
     args.check(config)?;
     let windows = args.windows(config)?;
     let ropes = args.ropes(config)?;
+    let norms = Norms {
+        epsilon: args.rms_norm_eps,
+        are_minus_one: false,
+    };
     Ok(Box::new(Gemma4 {
         args,
+        norms,
         windows,
         ropes,
     }))
@@ -84,7 +90,9 @@ impl Architecture for Gemma4 {
             embedding,
             embedding_scale: Some((args.hidden_size as f32).sqrt()),
             layers: Box::new(Gemma4Layers { per_layer, layers }),
-            norm: self.load_norm(loader, &format!("{model}.norm"), args.hidden_size)?,
+            norm: self
+                .norms
+                .load(loader, &format!("{model}.norm"), args.hidden_size)?,
             lm_head,
             logit_softcap: args.final_logit_softcapping,
             ropes: self
@@ -117,7 +125,7 @@ impl Gemma4 {
             embedding_scale: (width as f32).sqrt(),
             projection: loader.linear(&projection, args.hidden_size, n_out)?,
             projection_scale: (args.hidden_size as f32).sqrt().recip(),
-            norm: self.load_norm(loader, &norm, width)?,
+            norm: self.norms.load(loader, &norm, width)?,
             n_layers,
             width,
         }))
@@ -131,7 +139,8 @@ impl Gemma4 {
     ) -> Result<Gemma4Layer, EngineError> {
         let args = &self.args;
         let norm = |loader: &mut Loader<'_>, name: &str| {
-            self.load_norm(loader, &format!("{path}.{name}"), args.hidden_size)
+            self.norms
+                .load(loader, &format!("{path}.{name}"), args.hidden_size)
         };
         let attention_norm = norm(loader, "input_layernorm")?;
         let attention = self.load_attention(loader, &format!("{path}.self_attn"), layer)?;
@@ -191,7 +200,7 @@ impl Gemma4 {
             } else {
                 KeySource::TwoProjections
             },
-            norms: self.norms(),
+            norms: self.norms,
             kind: if is_sliding { LOCAL } else { GLOBAL },
             window: self.windows.window(layer),
         };
@@ -215,24 +224,8 @@ impl Gemma4 {
             gate: loader.linear(&gate, hidden_size, width)?,
             activation: Activation::new(Gate::GeluTanh, loader.compute().is_cpu()),
             projection: loader.linear(&projection, width, hidden_size)?,
-            norm: self.load_norm(loader, &norm, hidden_size)?,
+            norm: self.norms.load(loader, &norm, hidden_size)?,
         }))
-    }
-
-    fn load_norm(
-        &self,
-        loader: &mut Loader<'_>,
-        path: &str,
-        size: i32,
-    ) -> Result<RmsNorm, EngineError> {
-        self.norms().load(loader, path, size)
-    }
-
-    fn norms(&self) -> Norms {
-        Norms {
-            epsilon: self.args.rms_norm_eps,
-            are_minus_one: false,
-        }
     }
 
     /// The scale of the router is divided by the square root of the width.

@@ -13,11 +13,10 @@ fn logits() -> Array {
 /// Pearson's chi-square test against the exact probabilities. The bound is the 99.99 % quantile for
 /// nine degrees of freedom. The seed is fixed, so only a wrong sampler fails.
 #[track_caller]
-fn check(params: SamplingParams) {
-    let params = SamplingParams {
-        seed: Some(7),
-        ..params
-    };
+fn check(change: impl FnOnce(&mut SamplingParams)) {
+    let mut params = plain();
+    params.seed = Some(7);
+    change(&mut params);
     let expected = params.distribution(&LOGITS, &PROMPT, &[]);
     let mut counts = [0usize; LOGITS.len()];
     let mut sampler = Sampler::new(&params, &PROMPT, LOGITS.len());
@@ -58,66 +57,37 @@ fn plain() -> SamplingParams {
 #[test]
 fn temperature_follows_the_distribution() {
     for temperature in [0.3, 1.0, 2.0] {
-        check(SamplingParams {
-            temperature,
-            ..plain()
-        });
+        check(|params| params.temperature = temperature);
     }
 }
 
 #[test]
 fn every_filter_follows_the_distribution() {
-    check(SamplingParams {
-        top_k: 4,
-        ..plain()
-    });
-    check(SamplingParams {
-        top_p: 0.8,
-        ..plain()
-    });
-    check(SamplingParams {
-        min_p: 0.1,
-        ..plain()
-    });
-    check(SamplingParams {
-        top_k: 1,
-        ..plain()
-    });
-    check(SamplingParams {
-        top_p: 0.0,
-        ..plain()
-    });
-    check(SamplingParams {
-        top_k: 1000,
-        ..plain()
-    });
+    check(|params| params.top_k = 4);
+    check(|params| params.top_p = 0.8);
+    check(|params| params.min_p = 0.1);
+    check(|params| params.top_k = 1);
+    check(|params| params.top_p = 0.0);
+    check(|params| params.top_k = 1000);
 }
 
 #[test]
 fn filters_together_follow_the_distribution() {
-    check(SamplingParams {
-        temperature: 1.7,
-        top_k: 7,
-        top_p: 0.9,
-        min_p: 0.05,
-        ..plain()
+    check(|params| {
+        params.temperature = 1.7;
+        params.top_k = 7;
+        params.top_p = 0.9;
+        params.min_p = 0.05;
     });
 }
 
 #[test]
 fn bias_and_penalties_follow_the_distribution() {
-    check(SamplingParams {
-        logit_bias: vec![(6, 5.0), (3, -2.0), (6, 1.0)],
-        ..plain()
-    });
-    check(SamplingParams {
-        repetition_penalty: 1.8,
-        ..plain()
-    });
-    check(SamplingParams {
-        presence_penalty: 1.0,
-        frequency_penalty: 0.5,
-        ..plain()
+    check(|params| params.logit_bias = vec![(6, 5.0), (3, -2.0), (6, 1.0)]);
+    check(|params| params.repetition_penalty = 1.8);
+    check(|params| {
+        params.presence_penalty = 1.0;
+        params.frequency_penalty = 0.5;
     });
 }
 
@@ -145,22 +115,17 @@ fn penalties_count_generated_tokens() {
 #[test]
 fn extreme_parameters_do_not_overflow() {
     for temperature in [f32::from_bits(1), f32::MIN_POSITIVE, 1e-30, f32::MAX] {
-        check(SamplingParams {
-            temperature,
-            ..plain()
-        });
+        check(|params| params.temperature = temperature);
     }
     for top_p in [0.9, 1.0] {
-        check(SamplingParams {
-            logit_bias: vec![(6, f32::MAX), (6, f32::MAX), (3, f32::MIN), (3, f32::MIN)],
-            top_p,
-            ..plain()
+        check(|params| {
+            params.logit_bias = vec![(6, f32::MAX), (6, f32::MAX), (3, f32::MIN), (3, f32::MIN)];
+            params.top_p = top_p;
         });
-        check(SamplingParams {
-            repetition_penalty: 1e-40,
-            logit_bias: vec![(3, -2.0), (5, -5.0)],
-            top_p,
-            ..plain()
+        check(|params| {
+            params.repetition_penalty = 1e-40;
+            params.logit_bias = vec![(3, -2.0), (5, -5.0)];
+            params.top_p = top_p;
         });
     }
 }
