@@ -55,14 +55,9 @@ pub(crate) enum Rotation {
 impl Rope {
     /// Returns the rotary embedding that `config` describes.
     pub(crate) fn new(config: &RopeConfig, on_cpu: bool) -> Self {
-        let RopeConfig {
-            head_dim,
-            n_rotated,
-            base,
-            scaling,
-        } = config;
-        let (head_dim, n_rotated) = (*head_dim, *n_rotated);
-        let frequencies = scaling.frequencies(n_rotated, f64::from(*base));
+        let (head_dim, n_rotated) = (config.head_dim, config.n_rotated);
+        let scaling = &config.scaling;
+        let frequencies = scaling.frequencies(n_rotated, f64::from(config.base));
         let wavelengths: Vec<f32> = frequencies.iter().map(|f| (1.0 / f) as f32).collect();
         let magnitude = scaling.magnitude();
         let magnitudes = (magnitude != 1.0).then(|| {

@@ -126,7 +126,7 @@ impl<'a> Loader<'a> {
     }
 
     fn matrix(&mut self, path: &str, n_in: i32, n_out: i32) -> Result<Matrix, EngineError> {
-        self.matrix_from(&TensorSource::one(path), n_in, n_out)
+        self.matrix_from(&TensorSource::One(path.to_owned()), n_in, n_out)
     }
 
     /// Loads the matrix, or the stack of matrices, at `source`.
@@ -164,11 +164,7 @@ impl<'a> Loader<'a> {
         quantization: Quantization,
     ) -> Result<Matrix, EngineError> {
         let path = source.first();
-        let Quantization {
-            group_size,
-            bits,
-            mode,
-        } = quantization;
+        let group_size = quantization.group_size;
         if n_in % group_size != 0 || n_in % 32 != 0 {
             return Err(self.bad(format!(
                 "{path}: {n_in} inputs cannot be split into groups of {group_size}"
@@ -178,10 +174,10 @@ impl<'a> Loader<'a> {
             return Err(self.bad(format!("{path} has a global scale, which is not supported")));
         }
         // `bits` bits per element, packed into 32-bit words; 32 elements fill whole words.
-        let words = [n_out, n_in / 32 * bits];
+        let words = [n_out, n_in / 32 * quantization.bits];
         let groups = [n_out, n_in / group_size];
         let packed = self.part(source, ".weight", &words, ElementKind::Words)?;
-        let (scales, biases) = if mode.is_affine() {
+        let (scales, biases) = if quantization.mode.is_affine() {
             (
                 self.part(source, ".scales", &groups, ElementKind::Floats)?,
                 Some(self.part(source, ".biases", &groups, ElementKind::Floats)?),
@@ -217,17 +213,11 @@ impl<'a> Loader<'a> {
         shape: &[i32],
         kind: ElementKind,
     ) -> Result<Array, EngineError> {
-        let stacked;
-        let shape = match source {
-            TensorSource::Stack { n_experts, .. } => {
-                stacked = [&[*n_experts], shape].concat();
-                &stacked
-            }
-            _ => shape,
-        };
         match source {
-            TensorSource::One(path) | TensorSource::Stack { path, .. } => {
-                self.array(&format!("{path}{suffix}"), shape, kind)
+            TensorSource::One(path) => self.array(&format!("{path}{suffix}"), shape, kind),
+            TensorSource::Stack { path, n_experts } => {
+                let shape = [&[*n_experts], shape].concat();
+                self.array(&format!("{path}{suffix}"), &shape, kind)
             }
             TensorSource::Each(paths) => {
                 let parts = paths
@@ -324,11 +314,6 @@ pub(super) enum TensorSource {
 }
 
 impl TensorSource {
-    /// Returns the matrix at `path`.
-    fn one(path: &str) -> Self {
-        Self::One(path.to_owned())
-    }
-
     /// Returns the path, or that of the first expert, for messages and for properties that all
     /// share.
     pub(super) fn first(&self) -> &str {
