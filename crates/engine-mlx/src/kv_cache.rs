@@ -221,20 +221,20 @@ fn rounded_up(n_tokens: i32) -> i32 {
 }
 
 /// Returns zeros for `n_tokens` tokens, with the other sizes and the type of `like`.
-fn empty(like: &Array, n_tokens: i32) -> MlxResult<Array> {
+fn zeros(like: &Array, n_tokens: i32) -> MlxResult<Array> {
     let shape = [1, like.dim(1), n_tokens, like.dim(3)];
     ops::zeros_dtype(&shape, like.dtype())
 }
 
 /// Returns a buffer with the first `n_used` tokens of `old` and space for `n_more`.
-fn grown(old: &Array, n_used: i32, n_more: i32) -> MlxResult<Array> {
-    let more = empty(old, n_more)?;
+fn grow(old: &Array, n_used: i32, n_more: i32) -> MlxResult<Array> {
+    let more = zeros(old, n_more)?;
     ops::concatenate(&[&slice_axis(old, 2, 0, n_used)?, &more], 2)
 }
 
 /// Returns `buffer` with `update` at the tokens `start..end`. Takes `buffer` by value, so that MLX
 /// has the only reference to it and writes in place.
-fn written(buffer: Array, update: &Array, start: i32, end: i32) -> MlxResult<Array> {
+fn write(buffer: Array, update: &Array, start: i32, end: i32) -> MlxResult<Array> {
     slice_update(
         &buffer,
         update,

@@ -1,8 +1,9 @@
 //! The architectures that this engine runs, and how each is loaded.
 //!
 //! [`ARCHITECTURES`] has one row per `model_type` of `config.json`. Architectures that differ only
-//! in a flag share a file: `llama.rs` contains the forward pass of most of them, and the files next
-//! to it say how theirs differ. `gemma3.rs` and `gemma4.rs` contain forward passes of their own.
+//! in options share a file: `llama.rs` contains the forward pass of most of them, and the files next
+//! to it describe how their layers differ. `gemma3.rs` and `gemma4.rs` contain forward passes of
+//! their own.
 
 mod args;
 mod check;

@@ -56,7 +56,7 @@ impl Sampler {
 
     /// Samples a token from logits `[1, vocab_size]`; returns a lazy `[1]` of `u32`.
     pub(crate) fn sample(&mut self, logits: &Array) -> MlxResult<Array> {
-        let logits = self.penalized(logits)?;
+        let logits = self.penalize(logits)?;
         let token = if self.params.is_greedy() {
             argmax_axis(&logits, -1, false)?
         } else {
@@ -67,7 +67,7 @@ impl Sampler {
         Ok(token)
     }
 
-    fn penalized(&self, logits: &Array) -> MlxResult<Array> {
+    fn penalize(&self, logits: &Array) -> MlxResult<Array> {
         let mut logits = if self.params.is_greedy() && self.bias.is_none() {
             logits.clone()
         } else {
@@ -132,11 +132,11 @@ impl Sampler {
             let before = ops::cumsum(&probabilities, -1, false, true)?.subtract(&probabilities)?;
             // With a `top_p` of 0, the likeliest token stays.
             let top_p = Array::from_f32(top_p.max(f32::MIN_POSITIVE));
-            logits = kept_where(before.lt(top_p)?, &logits)?;
+            logits = keep_where(before.lt(top_p)?, &logits)?;
         }
         if min_p > 0.0 {
             let floor = ops::max_axis(&logits, -1, true)?.add(Array::from_f32(min_p.ln()))?;
-            logits = kept_where(logits.ge(floor)?, &logits)?;
+            logits = keep_where(logits.ge(floor)?, &logits)?;
         }
         // GPUs treat smaller numbers as 0.
         let temperature = temperature.max(f32::MIN_POSITIVE);
@@ -164,7 +164,7 @@ fn row(values: &[f32]) -> Array {
     Array::from_slice(values, &[1, values.len() as i32])
 }
 
-fn kept_where(condition: Array, logits: &Array) -> MlxResult<Array> {
+fn keep_where(condition: Array, logits: &Array) -> MlxResult<Array> {
     ops::select(condition, logits, Array::from_f32(f32::NEG_INFINITY))
 }
 

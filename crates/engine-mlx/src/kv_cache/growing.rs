@@ -5,7 +5,7 @@
 
 use mlx_rs::Array;
 
-use super::{empty, grown, rounded_up, written};
+use super::{grow, rounded_up, write, zeros};
 use crate::error::MlxResult;
 use crate::ops::slice_axis;
 
@@ -39,13 +39,13 @@ impl GrowingCache {
         let (old_keys, old_values) = match self.buffers.take() {
             Some(buffers) if buffers.0.dim(2) >= end => buffers,
             Some((old_keys, old_values)) => (
-                grown(&old_keys, self.n_tokens, n_more)?,
-                grown(&old_values, self.n_tokens, n_more)?,
+                grow(&old_keys, self.n_tokens, n_more)?,
+                grow(&old_values, self.n_tokens, n_more)?,
             ),
-            None => (empty(keys, n_more)?, empty(values, n_more)?),
+            None => (zeros(keys, n_more)?, zeros(values, n_more)?),
         };
-        let keys = written(old_keys, keys, self.n_tokens, end)?;
-        let values = written(old_values, values, self.n_tokens, end)?;
+        let keys = write(old_keys, keys, self.n_tokens, end)?;
+        let values = write(old_values, values, self.n_tokens, end)?;
         let all = (
             slice_axis(&keys, 2, 0, end)?,
             slice_axis(&values, 2, 0, end)?,

@@ -9,7 +9,7 @@
 use mlx_rs::{Array, ops};
 use transom_catalog::fit::mlx;
 
-use super::{STEP, empty, grown, rounded_up, written};
+use super::{STEP, grow, rounded_up, write, zeros};
 use crate::error::MlxResult;
 use crate::ops::slice_axis;
 
@@ -111,13 +111,13 @@ impl RotatingCache {
         let (old_keys, old_values) = match self.buffer.take() {
             Some(old) if old.keys.dim(2) >= end => (old.keys, old.values),
             Some(old) => (
-                grown(&old.keys, n_held, n_more)?,
-                grown(&old.values, n_held, n_more)?,
+                grow(&old.keys, n_held, n_more)?,
+                grow(&old.values, n_held, n_more)?,
             ),
-            None => (empty(keys, n_more)?, empty(values, n_more)?),
+            None => (zeros(keys, n_more)?, zeros(values, n_more)?),
         };
-        let keys = written(old_keys, keys, n_held, end)?;
-        let values = written(old_values, values, n_held, end)?;
+        let keys = write(old_keys, keys, n_held, end)?;
+        let values = write(old_values, values, n_held, end)?;
         let first_seen = (n_held - (self.window - 1)).max(0);
         let seen = (
             slice_axis(&keys, 2, first_seen, end)?,
@@ -153,7 +153,7 @@ impl RotatingCache {
                 None => new.clone(),
             };
             let kept = slice_axis(&all, 2, n_all - n_kept, n_all)?;
-            let buffer = ops::concatenate(&[&kept, &empty(new, STEP)?], 2)?;
+            let buffer = ops::concatenate(&[&kept, &zeros(new, STEP)?], 2)?;
             Ok((slice_axis(&all, 2, n_all - n_seen, n_all)?, buffer))
         };
         let (seen_keys, new_keys) = replace(old.as_ref().map(|old| &old.keys), keys)?;

@@ -279,7 +279,7 @@ impl Experts {
 
     fn run_experts(&self, x: &Array, experts: &Array, are_sorted: bool) -> MlxResult<Array> {
         let (gate, up) = self.gate_up.forward(x, experts, are_sorted)?;
-        let activated = self.activation.gated(&gate, &up)?;
+        let activated = self.activation.forward(&gate, &up)?;
         self.down.forward(&activated, experts, are_sorted)
     }
 }

@@ -49,7 +49,7 @@ impl Activation {
     }
 
     /// Maps two arrays of one shape to that shape.
-    pub(crate) fn gated(&self, gate: &Array, up: &Array) -> MlxResult<Array> {
+    pub(crate) fn forward(&self, gate: &Array, up: &Array) -> MlxResult<Array> {
         match (&self.kernel, self.gate) {
             (Some(kernel), _) => (kernel.borrow_mut())((gate, up)),
             (None, Gate::Silu) => silu((gate, up)),
@@ -96,7 +96,7 @@ impl GatedMlp {
     pub(crate) fn forward(&self, x: &Array) -> MlxResult<Array> {
         let n_outs = [self.intermediate_size; 2];
         let [gate, up] = self.gate_up.forward_parts(x, &n_outs)?;
-        self.down.forward(&self.activation.gated(&gate, &up)?)
+        self.down.forward(&self.activation.forward(&gate, &up)?)
     }
 }
 

@@ -57,7 +57,7 @@ impl PerLayerGate {
     /// tokens.
     pub(super) fn forward(&self, x: &Array, per_layer: &Array) -> MlxResult<Array> {
         let gate = self.gate.forward(x)?;
-        let mixed = self.activation.gated(&gate, per_layer)?;
+        let mixed = self.activation.forward(&gate, per_layer)?;
         self.norm.forward(&self.projection.forward(&mixed)?)
     }
 }
