@@ -9,8 +9,7 @@
 //! Rule: a cache rewinds only to positions where it is exact, which [`LayerCache::rewind_target`]
 //! returns. All layers rewind together.
 
-mod growing;
-mod rotating;
+mod attention;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -19,8 +18,7 @@ use mlx_rs::error::Exception;
 use mlx_rs::{Array, ops};
 use transom_catalog::fit::mlx;
 
-pub(crate) use growing::GrowingCache;
-pub(crate) use rotating::RotatingCache;
+pub(crate) use attention::AttentionCache;
 pub(crate) use state::StateCache;
 
 use crate::error::MlxResult;
@@ -32,10 +30,8 @@ const STEP: i32 = mlx::GROWTH_STEP as i32;
 /// The cache of a layer.
 #[derive(Debug)]
 pub(crate) enum LayerCache {
-    /// Keys and values of all tokens.
-    Growing(GrowingCache),
-    /// Keys and values of the last tokens, as many as the layer's window needs.
-    Rotating(RotatingCache),
+    /// Keys and values of all tokens, or of as many as the layer's window needs.
+    Attention(AttentionCache),
     /// The state of a recurrent layer, whose size does not depend on the number of tokens.
     State(StateCache),
     /// Only the number of tokens: the layer uses the keys of an earlier layer.
@@ -45,16 +41,13 @@ pub(crate) enum LayerCache {
 impl LayerCache {
     /// Returns an empty cache for attention with this sliding window, or for full attention.
     pub(crate) fn for_attention(window: Option<i32>) -> Self {
-        match window {
-            Some(window) => Self::Rotating(RotatingCache::new(window)),
-            None => Self::Growing(GrowingCache::default()),
-        }
+        Self::Attention(AttentionCache::new(window))
     }
 
     /// Returns the sliding window, or `None` if there is none.
     pub(crate) fn window(&self) -> Option<i32> {
         match self {
-            Self::Rotating(cache) => Some(cache.window()),
+            Self::Attention(cache) => cache.window,
             _ => None,
         }
     }
@@ -62,8 +55,7 @@ impl LayerCache {
     /// Returns the number of tokens processed so far.
     pub(crate) fn n_tokens(&self) -> i32 {
         match self {
-            Self::Growing(cache) => cache.n_tokens(),
-            Self::Rotating(cache) => cache.n_tokens(),
+            Self::Attention(cache) => cache.n_tokens,
             Self::State(cache) => cache.n_tokens(),
             Self::Shared { n_tokens } => *n_tokens,
         }
@@ -73,8 +65,7 @@ impl LayerCache {
     /// tokens attend to, in the order of the text, the new ones last.
     pub(crate) fn append(&mut self, keys: &Array, values: &Array) -> MlxResult<(Array, Array)> {
         match self {
-            Self::Growing(cache) => cache.append(keys, values),
-            Self::Rotating(cache) => cache.append(keys, values),
+            Self::Attention(cache) => cache.append(keys, values),
             Self::State(_) | Self::Shared { .. } => {
                 Err(Exception::custom("this layer has no keys of its own"))
             }
@@ -93,8 +84,8 @@ impl LayerCache {
     pub(crate) fn rewind_target(&self, n_tokens: i32) -> i32 {
         let n_tokens = n_tokens.min(self.n_tokens());
         match self {
-            Self::Growing(_) | Self::Shared { .. } => n_tokens,
-            Self::Rotating(cache) => cache.rewind_target(n_tokens),
+            Self::Shared { .. } => n_tokens,
+            Self::Attention(cache) => cache.rewind_target(n_tokens),
             Self::State(cache) => cache.rewind_target(n_tokens),
         }
     }
@@ -102,8 +93,7 @@ impl LayerCache {
     /// Rewinds to `n_tokens`, which [`LayerCache::rewind_target`] returned.
     pub(crate) fn rewind(&mut self, n_tokens: i32) {
         match self {
-            Self::Growing(cache) => cache.truncate(n_tokens),
-            Self::Rotating(cache) => cache.rewind(n_tokens),
+            Self::Attention(cache) => cache.rewind(n_tokens),
             Self::State(cache) => cache.rewind(n_tokens),
             Self::Shared { n_tokens: own } => *own = n_tokens,
         }
@@ -112,17 +102,22 @@ impl LayerCache {
     /// Saves a checkpoint of this position and drops all but the last `n_checkpoints`.
     pub(crate) fn add_checkpoint(&mut self, n_checkpoints: usize) {
         match self {
-            Self::Growing(_) | Self::Shared { .. } => {}
-            Self::Rotating(cache) => cache.add_checkpoint(n_checkpoints),
+            Self::Shared { .. } => {}
+            Self::Attention(cache) => cache.add_checkpoint(n_checkpoints),
             Self::State(cache) => cache.add_checkpoint(n_checkpoints),
         }
+    }
+
+    /// Returns true if a file may have arrays of a checkpoint of this cache.
+    pub(crate) fn has_checkpoints(&self) -> bool {
+        !matches!(self, Self::Attention(cache) if cache.window.is_none())
     }
 
     /// Returns the positions of the checkpoints, the earliest first.
     pub(crate) fn checkpoints(&self) -> Vec<i32> {
         match self {
-            Self::Growing(_) | Self::Shared { .. } => Vec::new(),
-            Self::Rotating(cache) => cache.checkpoints(),
+            Self::Shared { .. } => Vec::new(),
+            Self::Attention(cache) => cache.checkpoints(),
             Self::State(cache) => cache.checkpoints(),
         }
     }
@@ -130,8 +125,8 @@ impl LayerCache {
     /// Returns the largest size of a checkpoint in bytes.
     pub(crate) fn checkpoint_bytes(&self) -> u64 {
         match self {
-            Self::Growing(_) | Self::Shared { .. } => 0,
-            Self::Rotating(cache) => cache.checkpoint_bytes(),
+            Self::Shared { .. } => 0,
+            Self::Attention(cache) => cache.checkpoint_bytes(),
             Self::State(cache) => cache.bytes_of_state(),
         }
     }
@@ -139,8 +134,7 @@ impl LayerCache {
     /// Returns the arrays of the current position, to be evaluated after a prefill step.
     pub(crate) fn arrays(&self) -> Vec<&Array> {
         match self {
-            Self::Growing(cache) => cache.arrays().collect(),
-            Self::Rotating(cache) => cache.arrays().collect(),
+            Self::Attention(cache) => cache.arrays().collect(),
             Self::State(cache) => cache.arrays().collect(),
             Self::Shared { .. } => Vec::new(),
         }
@@ -154,8 +148,8 @@ impl LayerCache {
             .map(|array| array.nbytes() as u64)
             .sum();
         match self {
-            Self::Growing(_) | Self::Shared { .. } => own,
-            Self::Rotating(cache) => own + cache.bytes_of_checkpoints(),
+            Self::Shared { .. } => own,
+            Self::Attention(cache) => own + cache.bytes_of_checkpoints(),
             Self::State(cache) => own + cache.bytes_of_checkpoints(),
         }
     }
@@ -164,8 +158,7 @@ impl LayerCache {
     /// or a checkpoint. Their shapes are [`LayerCache::saved_shapes`].
     pub(crate) fn saved(&self, n_tokens: i32) -> MlxResult<Vec<Array>> {
         match self {
-            Self::Growing(cache) => cache.saved(n_tokens),
-            Self::Rotating(cache) => cache.saved(n_tokens),
+            Self::Attention(cache) => cache.saved(n_tokens),
             Self::State(cache) => cache.saved(n_tokens),
             Self::Shared { .. } => Ok(Vec::new()),
         }
@@ -184,8 +177,7 @@ impl LayerCache {
             names.zip(shapes).collect()
         };
         match self {
-            Self::Growing(_) => of_tokens(n_tokens),
-            Self::Rotating(cache) => of_tokens(cache.n_saved(n_tokens)),
+            Self::Attention(cache) => of_tokens(cache.n_saved(n_tokens)),
             Self::State(cache) => cache.saved_shapes(),
             Self::Shared { .. } => Vec::new(),
         }
@@ -193,23 +185,24 @@ impl LayerCache {
 
     /// Returns a cache of the same kind after `n_tokens` tokens, from the arrays of a file.
     pub(crate) fn restore(&self, n_tokens: i32, arrays: Vec<Array>) -> MlxResult<Self> {
-        let pair = |arrays: Vec<Array>| {
-            <[Array; 2]>::try_from(arrays)
-                .map(|[keys, values]| (keys, values))
-                .map_err(|_| Exception::custom("keys and values are two arrays"))
-        };
         Ok(match self {
-            Self::Growing(_) => Self::Growing(GrowingCache::from_saved(pair(arrays)?)),
-            Self::Rotating(cache) => Self::Rotating(cache.restore(n_tokens, pair(arrays)?)),
+            Self::Attention(cache) => {
+                let arrays = <[Array; 2]>::try_from(arrays);
+                let arrays =
+                    arrays.map_err(|_| Exception::custom("keys and values are two arrays"))?;
+                Self::Attention(cache.restore(n_tokens, arrays))
+            }
             Self::State(_) => Self::State(StateCache::from_saved(n_tokens, arrays)),
             Self::Shared { .. } => Self::Shared { n_tokens },
         })
     }
 
-    /// Adds `other`, a restore cache of an earlier position, as a checkpoint.
+    /// Adds `other`, a restored cache of an earlier position, as a checkpoint.
     pub(crate) fn add_restored_checkpoint(&mut self, other: Self) {
         match (self, other) {
-            (Self::Rotating(cache), Self::Rotating(other)) => cache.add_restored_checkpoint(other),
+            (Self::Attention(cache), Self::Attention(other)) => {
+                cache.add_restored_checkpoint(other);
+            }
             (Self::State(cache), Self::State(other)) => cache.add_restored_checkpoint(other),
             _ => {}
         }

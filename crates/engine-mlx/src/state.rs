@@ -94,9 +94,8 @@ impl SavedPositions {
     /// Returns all caches at the end, then those that have checkpoints at the last checkpoint.
     fn of_caches(self, caches: &[LayerCache]) -> impl Iterator<Item = (&LayerCache, i32)> {
         let at_end = caches.iter().map(move |cache| (cache, self.end));
-        let has_checkpoints = |cache: &&LayerCache| !matches!(cache, LayerCache::Growing(_));
         let caches = caches.iter().filter(move |_| self.checkpoint > 0);
-        let at_checkpoint = caches.filter(has_checkpoints);
+        let at_checkpoint = caches.filter(|cache| cache.has_checkpoints());
         at_end.chain(at_checkpoint.map(move |cache| (cache, self.checkpoint)))
     }
 }
@@ -153,9 +152,7 @@ pub(crate) fn restore(
     }
     file.check_checksum()?;
     let checkpoints = caches.split_off(templates.len());
-    let with_checkpoints = caches
-        .iter_mut()
-        .filter(|cache| !matches!(cache, LayerCache::Growing(_)));
+    let with_checkpoints = caches.iter_mut().filter(|cache| cache.has_checkpoints());
     for (cache, checkpoint) in with_checkpoints.zip(checkpoints) {
         cache.add_restored_checkpoint(checkpoint);
     }

@@ -250,3 +250,37 @@ fn a_state_rewinds_only_to_its_checkpoints() {
     cache.rewind(0);
     assert_eq!((cache.n_tokens(), cache.bytes()), (0, 0));
 }
+
+/// Appends `n` tokens to a cache without a window, and compares all that it returns.
+fn append_and_check(cache: &mut LayerCache, n: i32) {
+    let first = cache.n_tokens();
+    let new = keys(first, n, 0);
+    let (all_keys, all_values) = cache.append(&new, &new).expect("MLX appends");
+    let expected: Vec<f32> = (0..first + n).flat_map(|token| key(token, 0)).collect();
+    for all in [all_keys, all_values] {
+        assert_eq!(all.shape(), [1, 1, first + n, 2]);
+        assert_eq!(values_of(&all), expected);
+    }
+}
+
+#[test]
+fn tokens_appended_in_steps_of_any_size_stay_in_order() {
+    let mut cache = LayerCache::for_attention(None);
+    for n in [1, 254, 1, 1, 300, 7, 1] {
+        append_and_check(&mut cache, n);
+    }
+    assert_eq!(cache.n_tokens(), 565);
+}
+
+#[test]
+fn a_cache_continues_where_it_was_rewound() {
+    let mut cache = LayerCache::for_attention(None);
+    append_and_check(&mut cache, 300);
+    cache.rewind(299);
+    append_and_check(&mut cache, 1);
+    cache.rewind(2);
+    append_and_check(&mut cache, 600);
+    cache.rewind(0);
+    assert_eq!(cache.arrays().len(), 0);
+    append_and_check(&mut cache, 3);
+}

@@ -1,10 +1,14 @@
-//! Keys and values of the last tokens, for a layer with a sliding window.
+//! The keys and values of an attention layer: of all tokens, or of the last ones if the layer has a
+//! sliding window.
 //!
-//! The buffer is filled from its start. When it is full, the tokens that are still needed move to
-//! the start of a new one. So keys stay in the order of the text, decoding needs no mask, and only
-//! one step in 256 copies.
+//! Without a window, the buffer grows. With one, the buffer is filled from its start, and when it is
+//! full, the tokens that are still needed move to the start of a new one. So keys stay in the order
+//! of the text, decoding needs no mask, and only one step in 256 copies.
 //!
-//! Rule: memory depends on the window and never on the length of the text.
+//! Rule: MLX writes a buffer in place only while nothing else refers to it, so no other reference to
+//! a buffer may exist while a step is queued.
+//!
+//! Rule: the memory of a window never depends on the length of the text.
 
 use mlx_rs::{Array, ops};
 use transom_catalog::fit::mlx;
@@ -54,8 +58,9 @@ impl Buffer {
     }
 
     /// Returns true if the buffer has all keys that the token at position `n_tokens` attends to.
-    fn covers(&self, n_tokens: i32, window: i32) -> bool {
-        self.start == 0 || n_tokens - self.start >= n_needed(window)
+    fn covers(&self, n_tokens: i32, window: Option<i32>) -> bool {
+        let n_before = n_tokens - self.start;
+        self.start == 0 || window.is_some_and(|window| n_before >= n_needed(window))
     }
 }
 
@@ -67,47 +72,44 @@ struct Checkpoint {
     old_buffer: Option<Buffer>,
 }
 
-/// The keys and values of the last tokens.
+/// The keys and values of a layer.
 #[derive(Debug)]
-pub(crate) struct RotatingCache {
-    window: i32,
-    n_tokens: i32,
+pub(crate) struct AttentionCache {
+    /// Tokens that a token attends to, itself included; `None` for all.
+    pub(super) window: Option<i32>,
+    /// Tokens processed so far.
+    pub(super) n_tokens: i32,
     buffer: Option<Buffer>,
     checkpoints: Vec<Checkpoint>,
 }
 
-impl RotatingCache {
-    /// Returns an empty cache for a window of this many tokens, the attending token included.
-    pub(crate) fn new(window: i32) -> Self {
+impl AttentionCache {
+    /// Returns an empty cache for attention with this window, or for full attention.
+    pub(crate) fn new(window: Option<i32>) -> Self {
         Self {
-            window: window.max(1),
+            window: window.map(|window| window.max(1)),
             n_tokens: 0,
             buffer: None,
             checkpoints: Vec::new(),
         }
     }
 
-    /// Returns the window.
-    pub(crate) fn window(&self) -> i32 {
-        self.window
-    }
-
-    /// Returns the number of tokens processed so far.
-    pub(crate) fn n_tokens(&self) -> i32 {
-        self.n_tokens
-    }
-
-    /// Appends keys and values of shape `[1, n_kv_heads, n, head_dim]`. Returns those of the
-    /// `window - 1` tokens before them, or as many as there are, and of all new ones.
+    /// See [`super::LayerCache::append`]. With a window, returns the keys and values of the new
+    /// tokens and of the `window - 1` tokens before them, or as many as there are.
     pub(crate) fn append(&mut self, keys: &Array, values: &Array) -> MlxResult<(Array, Array)> {
         let n_new = keys.dim(2);
         let start = self.buffer.as_ref().map_or(self.n_tokens, |old| old.start);
         let n_held = self.n_tokens - start;
-        if n_held + n_new > max_capacity(self.window) {
-            return self.append_to_new_buffer(keys, values, n_held);
-        }
         let end = n_held + n_new;
-        let n_more = rounded_up(n_new).min(max_capacity(self.window) - n_held);
+        let mut n_more = rounded_up(n_new);
+        let mut first_seen = 0;
+        if let Some(window) = self.window {
+            if end > max_capacity(window) {
+                return self.append_to_new_buffer(keys, values, n_held, window);
+            }
+            n_more = n_more.min(max_capacity(window) - n_held);
+            first_seen = (n_held - (window - 1)).max(0);
+        }
         let (old_keys, old_values) = match self.buffer.take() {
             Some(old) if old.keys.dim(2) >= end => (old.keys, old.values),
             Some(old) => (
@@ -118,7 +120,6 @@ impl RotatingCache {
         };
         let keys = write(old_keys, keys, n_held, end)?;
         let values = write(old_values, values, n_held, end)?;
-        let first_seen = (n_held - (self.window - 1)).max(0);
         let seen = (
             slice_axis(&keys, 2, first_seen, end)?,
             slice_axis(&values, 2, first_seen, end)?,
@@ -137,12 +138,13 @@ impl RotatingCache {
         keys: &Array,
         values: &Array,
         n_held: i32,
+        window: i32,
     ) -> MlxResult<(Array, Array)> {
         let old = self.buffer.take();
-        let n_old = n_held.min(n_moved(self.window));
+        let n_old = n_held.min(n_moved(window));
         let n_all = n_old + keys.dim(2);
-        let n_kept = n_all.min(n_moved(self.window));
-        let n_seen = n_held.min(self.window - 1) + keys.dim(2);
+        let n_kept = n_all.min(n_moved(window));
+        let n_seen = n_held.min(window - 1) + keys.dim(2);
         // Returns the seen part and the new buffer.
         let replace = |old: Option<&Array>, new: &Array| -> MlxResult<(Array, Array)> {
             let all = match old {
@@ -212,6 +214,10 @@ impl RotatingCache {
 
     /// See [`super::LayerCache::add_checkpoint`].
     pub(crate) fn add_checkpoint(&mut self, n_checkpoints: usize) {
+        if self.window.is_none() {
+            // The cache can rewind to every position.
+            return;
+        }
         let n_tokens = self.n_tokens;
         let last = self.checkpoints.last();
         if last.is_none_or(|last| last.n_tokens != n_tokens) {
@@ -230,11 +236,14 @@ impl RotatingCache {
         checkpoints.map(|checkpoint| checkpoint.n_tokens).collect()
     }
 
-    /// Returns the size of a full buffer in bytes.
+    /// Returns the size of a full buffer in bytes, of which every checkpoint may need one.
     pub(crate) fn checkpoint_bytes(&self) -> u64 {
+        let Some(window) = self.window else {
+            return 0;
+        };
         let per_token = |array: &Array| array.nbytes() as u64 / array.dim(2).max(1) as u64;
         let per_token: u64 = self.arrays().map(per_token).sum();
-        per_token * max_capacity(self.window) as u64
+        per_token * max_capacity(window) as u64
     }
 
     /// Returns the keys and values of the buffer in use.
@@ -263,7 +272,8 @@ impl RotatingCache {
 
     /// Returns the number of tokens to save in a file: those that the next token attends to.
     pub(crate) fn n_saved(&self, n_tokens: i32) -> i32 {
-        n_tokens.min(n_needed(self.window))
+        let n_needed = self.window.map_or(n_tokens, n_needed);
+        n_tokens.min(n_needed)
     }
 
     /// See [`super::LayerCache::saved`].
@@ -280,7 +290,7 @@ impl RotatingCache {
     }
 
     /// See [`super::LayerCache::restore`].
-    pub(crate) fn restore(&self, n_tokens: i32, (keys, values): (Array, Array)) -> Self {
+    pub(crate) fn restore(&self, n_tokens: i32, [keys, values]: [Array; 2]) -> Self {
         let buffer = Some(Buffer {
             start: n_tokens - keys.dim(2),
             keys,
