@@ -1,6 +1,6 @@
-//! What a model folder's JSON files say: architecture, quantisation, end tokens, sampling.
+//! The JSON configuration of a model folder: architecture, quantization, end tokens, sampling.
 //!
-//! Nothing here is trusted: every number that sizes memory or loops is checked before it is used.
+//! Rule: the files are not trusted. Every number that sizes memory or loops is checked before use.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -12,58 +12,58 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use transom_engine::{EngineError, SamplingParams};
 
-/// Configuration files have a few kilobytes, and up to 300 with a form for each layer. Parsed, they
-/// take up to sixty times as much.
+/// Configuration files have a few kilobytes, or up to 300 if they list each layer. Parsed, they
+/// take up to sixty times as much memory.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
-/// `config.json`, and what `generation_config.json` adds to it.
-#[derive(Debug)]
+/// The values of `config.json` and `generation_config.json`.
+#[derive(Debug, Clone)]
 pub(crate) struct ModelConfig {
     /// Path of `config.json`, for messages.
     pub(crate) path: PathBuf,
-    /// The whole of it.
+    /// The whole file.
     pub(crate) json: Value,
-    /// `model_type`, which picks the architecture.
+    /// `model_type`, which selects the architecture.
     pub(crate) model_type: String,
-    /// How quantised layers are stored; `None` for plain weights.
+    /// How quantized layers are stored; `None` if no layer is quantized.
     pub(crate) quantization: Option<QuantizationConfig>,
-    /// Tokens that end an answer.
+    /// Tokens that end a response.
     pub(crate) end_tokens: Vec<u32>,
     /// Sampling recommended by the model's authors.
     pub(crate) sampling: SamplingParams,
-    /// Tokens of context that the caller asked for.
+    /// The caller's limit of the context length.
     pub(crate) context_limit: usize,
 }
 
-/// Storage of one quantised matrix.
+/// How one quantized matrix is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(crate) struct Quantization {
     /// Weights that share a scale.
     pub(crate) group_size: i32,
-    /// Bits a weight.
+    /// Bits per weight.
     pub(crate) bits: i32,
-    /// What the bits mean.
+    /// The meaning of the bits.
     #[serde(default)]
     pub(crate) mode: QuantizationMode,
 }
 
-/// What packed bits mean, with MLX's names.
+/// The meaning of packed bits, with MLX's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum QuantizationMode {
-    /// Whole numbers, times a scale and plus a bias of each group.
+    /// Integers, times a scale plus a bias per group.
     #[default]
     Affine,
-    /// Floats of 4 bits, times a power of two (OCP microscaling formats, 2023).
+    /// 4-bit floats, times a power of two per group (OCP microscaling formats, 2023).
     Mxfp4,
-    /// Floats of 8 bits, times a power of two.
+    /// 8-bit floats, times a power of two per group.
     Mxfp8,
-    /// Floats of 4 bits, times a float of 8 bits.
+    /// 4-bit floats, times an 8-bit float per group.
     Nvfp4,
 }
 
 impl QuantizationMode {
-    /// The name that MLX knows it by.
+    /// Returns MLX's name of the mode.
     pub(crate) fn name(self) -> &'static CStr {
         match self {
             Self::Affine => c"affine",
@@ -73,13 +73,13 @@ impl QuantizationMode {
         }
     }
 
-    /// Whether groups have biases, and scales that are floats rather than bytes.
+    /// Returns true if groups have biases, and scales that are floats and not bytes.
     pub(crate) fn is_affine(self) -> bool {
         self == Self::Affine
     }
 
-    /// The group sizes and the bits that it is defined for.
-    fn forms(self) -> (&'static [i32], &'static [i32]) {
+    /// Returns the group sizes and the bits that the mode allows.
+    fn allowed(self) -> (&'static [i32], &'static [i32]) {
         match self {
             Self::Affine => (&[32, 64, 128], &[2, 3, 4, 5, 6, 8]),
             Self::Mxfp4 => (&[32], &[4]),
@@ -89,7 +89,7 @@ impl QuantizationMode {
     }
 }
 
-/// The `quantization` entry: a default, and exceptions by layer path.
+/// The `quantization` entry: a default, and exceptions by path of the layer.
 #[derive(Debug, Clone)]
 pub(crate) struct QuantizationConfig {
     default: Quantization,
@@ -97,15 +97,15 @@ pub(crate) struct QuantizationConfig {
 }
 
 impl QuantizationConfig {
-    /// How the layer at `path` is stored, if it is quantised at all.
-    pub(crate) fn of(&self, path: &str) -> Option<Quantization> {
+    /// Returns how the layer at `path` is stored; `None` if it is not quantized.
+    pub(crate) fn for_layer(&self, path: &str) -> Option<Quantization> {
         match self.by_layer.get(path) {
             Some(layer) => *layer,
             None => Some(self.default),
         }
     }
 
-    /// The default in words, such as `4-bit, group 64`.
+    /// Returns a text such as `4-bit, group 64`.
     pub(crate) fn describe(&self) -> String {
         let mixed = self
             .by_layer
@@ -125,8 +125,8 @@ impl QuantizationConfig {
 }
 
 impl ModelConfig {
-    /// Reads the configuration of the model in `folder`, to be used with a context of at most
-    /// `context_limit` tokens.
+    /// Reads the configuration of the model in `folder`, for a context of at most `context_limit`
+    /// tokens.
     pub(crate) fn from_folder(folder: &Path, context_limit: usize) -> Result<Self, EngineError> {
         let path = folder.join("config.json");
         let Some(json) = read_json::<Value>(&path, MAX_CONFIG_BYTES)? else {
@@ -139,12 +139,12 @@ impl ModelConfig {
             });
         };
         let Some(model_type) = json.get("model_type").and_then(Value::as_str) else {
-            return Err(bad(
+            return Err(bad_file(
                 &path,
                 "it names no model_type, so the architecture is unknown",
             ));
         };
-        let generation = Generation::from_folder(folder);
+        let generation = GenerationConfig::from_folder(folder);
         Ok(Self {
             model_type: model_type.to_owned(),
             quantization: quantization(&path, &json)?,
@@ -156,47 +156,48 @@ impl ModelConfig {
         })
     }
 
-    /// The configuration of the text part of a multimodal model: what `text_config` says, and for the
-    /// rest what stands beside it. That of a text model is its own.
-    pub(crate) fn of_text(&self) -> Result<Self, EngineError> {
-        let mut json = self.json.clone();
-        if let Some(text) = json.get("text_config").cloned() {
-            let (Some(outer), Value::Object(inner)) = (json.as_object_mut(), text) else {
-                return Err(bad(&self.path, "text_config is no object"));
+    /// Returns the configuration of the text part of a multimodal model: the values of
+    /// `text_config`, and those outside it that it does not have. A text model is its own text
+    /// part.
+    pub(crate) fn text_part(&self) -> Result<Self, EngineError> {
+        let mut config = self.clone();
+        if let Some(text) = config.json.get("text_config").cloned() {
+            let (Some(outer), Value::Object(inner)) = (config.json.as_object_mut(), text) else {
+                return Err(bad_file(&self.path, "text_config is not an object"));
             };
             outer.remove("text_config");
             outer.extend(inner);
         }
-        Ok(Self {
-            path: self.path.clone(),
-            json,
-            model_type: self.model_type.clone(),
-            quantization: self.quantization.clone(),
-            end_tokens: self.end_tokens.clone(),
-            sampling: self.sampling.clone(),
-            context_limit: self.context_limit,
-        })
+        Ok(config)
     }
 
-    /// The configuration as an architecture's own arguments.
+    /// Deserializes the values that an architecture needs.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, EngineError> {
-        T::deserialize(&self.json).map_err(|error| bad(&self.path, error.to_string()))
+        T::deserialize(&self.json).map_err(|error| bad_file(&self.path, error.to_string()))
+    }
+
+    /// Deserializes the values of `text_config`, the text part of a multimodal model.
+    pub(crate) fn parse_text_config<T: DeserializeOwned>(&self) -> Result<T, EngineError> {
+        let Some(text) = self.json.get("text_config") else {
+            return Err(bad_file(&self.path, "it has no text_config"));
+        };
+        T::deserialize(text).map_err(|error| bad_file(&self.path, format!("text_config: {error}")))
     }
 }
 
-/// `generation_config.json`. It is advice: what cannot be used is left out with a warning, and the
-/// model loads all the same.
+/// `generation_config.json`. The file is only advice: invalid values are ignored with a warning,
+/// and the model loads.
 #[derive(Debug, Default)]
-struct Generation {
+struct GenerationConfig {
     path: PathBuf,
     json: Value,
 }
 
-impl Generation {
+impl GenerationConfig {
     fn from_folder(folder: &Path) -> Self {
         let path = folder.join("generation_config.json");
         let json = read_json(&path, MAX_CONFIG_BYTES).unwrap_or_else(|error| {
-            tracing::warn!(%error, "the recommended sampling is not used");
+            tracing::warn!(%error, "the recommended sampling parameters are not used");
             None
         });
         Self {
@@ -233,7 +234,7 @@ impl Generation {
             match number.map(|_| changed.validate(usize::MAX)) {
                 Some(Ok(())) => sampling = changed,
                 Some(Err(error)) => self.warn(field, value, &error.to_string()),
-                None => self.warn(field, value, "it is no such number"),
+                None => self.warn(field, value, "it is not a number of the right kind"),
             }
         }
         match self.json.get("do_sample") {
@@ -246,7 +247,7 @@ impl Generation {
 
     fn warn(&self, field: &str, value: &Value, reason: &str) {
         let path = self.path.display();
-        tracing::warn!(%path, field, %value, reason, "a recommendation is not used");
+        tracing::warn!(%path, field, %value, reason, "a recommended sampling parameter is not used");
     }
 }
 
@@ -254,17 +255,17 @@ fn is_count(number: f64) -> bool {
     number >= 0.0 && number.fract() == 0.0
 }
 
-/// `generation_config.json` lists more end tokens than `config.json` for many chat models, so both
-/// count.
-fn end_tokens(config: &Value, generation: &Generation) -> Vec<u32> {
-    // Some multimodal files name them in their text part only.
+/// Returns the end tokens of both files: for many chat models, `generation_config.json` lists more
+/// of them than `config.json`.
+fn end_tokens(config: &Value, generation: &GenerationConfig) -> Vec<u32> {
+    // Some multimodal files have them only in their text part.
     let text = config.get("text_config");
-    let named = [
+    let values = [
         config.get("eos_token_id"),
         text.and_then(|text| text.get("eos_token_id")),
         generation.json.get("eos_token_id"),
     ];
-    let mut tokens: Vec<u32> = named
+    let mut tokens: Vec<u32> = values
         .into_iter()
         .flatten()
         .flat_map(|value| match value {
@@ -279,8 +280,8 @@ fn end_tokens(config: &Value, generation: &Generation) -> Vec<u32> {
 }
 
 fn quantization(path: &Path, config: &Value) -> Result<Option<QuantizationConfig>, EngineError> {
-    // mlx-lm writes both keys with the same content; files of other tools have only the second, in
-    // forms of their own.
+    // mlx-lm writes `quantization` and `quantization_config` with the same content. Other tools
+    // write only the second, each in its own format.
     let Some(entry) = config.get("quantization") else {
         if let Some(method) = config
             .get("quantization_config")
@@ -289,7 +290,7 @@ fn quantization(path: &Path, config: &Value) -> Result<Option<QuantizationConfig
             return Err(EngineError::Unsupported {
                 path: path.to_owned(),
                 reason: format!(
-                    "weights quantised with {method} are not supported; use an MLX conversion \
+                    "weights quantized with {method} are not supported; use an MLX conversion \
                      (affine, 2 to 8 bits) or plain weights"
                 ),
             });
@@ -299,7 +300,7 @@ fn quantization(path: &Path, config: &Value) -> Result<Option<QuantizationConfig
     if entry.is_null() {
         return Ok(None);
     }
-    let default = one_quantization(path, "quantization", entry)?;
+    let default = parse_quantization(path, "quantization", entry)?;
     let mut by_layer = BTreeMap::new();
     for (layer, value) in entry.as_object().into_iter().flatten() {
         match value {
@@ -310,7 +311,7 @@ fn quantization(path: &Path, config: &Value) -> Result<Option<QuantizationConfig
                 by_layer.insert(layer.clone(), Some(default));
             }
             Value::Object(_) => {
-                let own = one_quantization(path, layer, value)?;
+                let own = parse_quantization(path, layer, value)?;
                 by_layer.insert(layer.clone(), Some(own));
             }
             _ => {}
@@ -319,36 +320,39 @@ fn quantization(path: &Path, config: &Value) -> Result<Option<QuantizationConfig
     Ok(Some(QuantizationConfig { default, by_layer }))
 }
 
-fn one_quantization(path: &Path, name: &str, entry: &Value) -> Result<Quantization, EngineError> {
+fn parse_quantization(path: &Path, name: &str, entry: &Value) -> Result<Quantization, EngineError> {
     if let Some(mode) = entry.get("mode")
         && QuantizationMode::deserialize(mode).is_err()
     {
         return Err(EngineError::Unsupported {
             path: path.to_owned(),
             reason: format!(
-                "{name}: quantisation mode {mode} is not supported; affine, mxfp4, mxfp8 and \
+                "{name}: quantization mode {mode} is not supported; affine, mxfp4, mxfp8 and \
                  nvfp4 are"
             ),
         });
     }
-    let quantization =
-        Quantization::deserialize(entry).map_err(|error| bad(path, format!("{name}: {error}")))?;
-    let (group_sizes, bits) = quantization.mode.forms();
-    for (what, value, allowed) in [
+    let quantization = Quantization::deserialize(entry)
+        .map_err(|error| bad_file(path, format!("{name}: {error}")))?;
+    let (group_sizes, bits) = quantization.mode.allowed();
+    for (field, value, allowed) in [
         ("group_size", quantization.group_size, group_sizes),
         ("bits", quantization.bits, bits),
     ] {
         if !allowed.contains(&value) {
-            return Err(bad(
+            return Err(bad_file(
                 path,
-                format!("{name}: {what} is {value}, but must be {}", one_of(allowed)),
+                format!(
+                    "{name}: {field} is {value}, but must be {}",
+                    one_of(allowed)
+                ),
             ));
         }
     }
     Ok(quantization)
 }
 
-/// `2, 3 or 4`.
+/// Returns a text such as `2, 3 or 4`.
 fn one_of(values: &[i32]) -> String {
     let words: Vec<String> = values.iter().map(i32::to_string).collect();
     match words.split_last() {
@@ -358,7 +362,7 @@ fn one_of(values: &[i32]) -> String {
     }
 }
 
-/// Reads a JSON file of at most `limit` bytes; `None` if it is not there.
+/// Reads a JSON file of at most `limit` bytes; `None` if it does not exist.
 pub(crate) fn read_json<T: DeserializeOwned>(
     path: &Path,
     limit: u64,
@@ -366,13 +370,14 @@ pub(crate) fn read_json<T: DeserializeOwned>(
     match transom_files::read(path, limit) {
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map(Some)
-            .map_err(|error| bad(path, format!("not valid JSON: {error}"))),
+            .map_err(|error| bad_file(path, format!("not valid JSON: {error}"))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(bad(path, error.to_string())),
+        Err(error) => Err(bad_file(path, error.to_string())),
     }
 }
 
-pub(crate) fn bad(path: &Path, reason: impl Into<String>) -> EngineError {
+/// Returns the error for a file that cannot be used.
+pub(crate) fn bad_file(path: &Path, reason: impl Into<String>) -> EngineError {
     EngineError::BadFile {
         path: path.to_owned(),
         reason: reason.into(),

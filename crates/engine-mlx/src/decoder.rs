@@ -1,29 +1,24 @@
-//! The loop: prefill in chunks, then decode with one step always queued ahead.
+//! Generates token ids: prefill in chunks, then decode with one step queued ahead.
 //!
-//! Token ids in, token ids out; text is `model`'s business. The order in [`Decoder::step`] is the
-//! point of this file: step n+1 is queued before token n is waited for, so that the device works
-//! while the token is turned into text and shown (as mlx-lm's `generate_step` does).
+//! [`Decoder::step`] queues step n+1 before it waits for token n, so that the device works while
+//! the token is converted to text and shown (like mlx-lm's `generate_step`).
 //!
-//! Rule: the session never keeps an array of a step that failed.
-
-mod session;
+//! Rule: the session never keeps an array of a failed step.
 
 use mlx_rs::Array;
 use mlx_rs::error::Exception;
 use mlx_rs::transforms::{async_eval, eval};
-use transom_engine::generation::{Decode, NextToken, TokenCounts};
+use transom_engine::generation::{TokenCounts, Decode, NextToken};
 use transom_engine::{EngineError, JobControl};
 
-pub(crate) use session::Session;
-
-use self::session::OPENING_TOKENS;
 use crate::error::{Context, MlxResult};
-use crate::memory::release_spare_memory;
-use crate::nn::{Transformer, Wanted};
+use crate::memory::release_unused_memory;
+use crate::nn::{Positions, Transformer};
 use crate::ops::synchronize;
 use crate::sampler::Sampler;
+use crate::session::{OPENING_TOKENS, Session};
 
-/// One answer in progress. Dropping it settles the device and leaves the session consistent.
+/// A response in progress. Dropping it waits for the device and leaves the session consistent.
 pub(crate) struct Decoder<'a> {
     transformer: &'a Transformer,
     session: &'a mut Session,
@@ -32,20 +27,20 @@ pub(crate) struct Decoder<'a> {
     pending: Pending,
 }
 
-/// The token that comes next.
+/// The newest token.
 enum Pending {
     /// Prefill has not finished.
     Nothing,
-    /// Prefill gave it: it is known, and no step has been queued after it.
+    /// The first token, which prefill evaluated. No step is queued after it.
     First(Array),
-    /// Handed out; the step that follows it has yet to be queued.
-    Passed(Array),
-    /// The device is at work on it.
+    /// The first token after it was returned. No step is queued after it.
+    Returned(Array),
+    /// A token that the device computes.
     Queued(Array),
 }
 
 impl<'a> Decoder<'a> {
-    /// Prepares to answer `prompt`, reusing what the session has of it.
+    /// Prepares the response to `prompt`, of which the session's cached prefix is reused.
     pub(crate) fn new(
         transformer: &'a Transformer,
         session: &'a mut Session,
@@ -53,10 +48,10 @@ impl<'a> Decoder<'a> {
         prompt: &[u32],
     ) -> Self {
         let n_cached = session.reuse(prompt);
-        // Whoever edits the message that comes now comes back to here. Another answer to the same
-        // question brings no message, so what was pinned before stays.
+        // If the user edits the new message, the next prompt rewinds to here. Another response to
+        // the same message has no new message, so the earlier checkpoints stay.
         if prompt.len() - n_cached > OPENING_TOKENS {
-            session.pin();
+            session.add_checkpoint();
         }
         Self {
             transformer,
@@ -69,57 +64,55 @@ impl<'a> Decoder<'a> {
 
     fn prefill_chunk(&mut self, tokens: &[u32], is_last: bool) -> MlxResult<()> {
         let tokens = Array::from_slice(tokens, &[tokens.len() as i32]);
-        let logits =
-            self.transformer
-                .forward(&tokens, self.session.cache_mut(), Wanted::LastLogits)?;
+        let caches = self.session.caches_mut();
+        let logits = self.transformer.logits(&tokens, caches, Positions::Last)?;
         if is_last {
             let token = self.sampler.sample(&logits)?;
             eval([&token])?;
             self.pending = Pending::First(token);
         } else {
-            // Only the cache is evaluated: logits of a chunk in the middle are never computed.
+            // Only the caches are evaluated, so the logits of this chunk are never computed.
             eval(self.session.arrays())?;
         }
         Ok(())
     }
 
-    /// The next token. `more` says whether another will be wanted after it.
+    /// Returns the next token. `more` tells whether another one will be needed after it.
     fn step(&mut self, more: bool) -> MlxResult<u32> {
         let token = match std::mem::replace(&mut self.pending, Pending::Nothing) {
             Pending::Nothing => return Err(Exception::custom("nothing was prefilled")),
-            // The first token is not kept waiting for the step after it.
+            // The first token is returned before the next step is queued.
             Pending::First(token) => {
-                let value = known(&token)?;
-                self.pending = Pending::Passed(token);
+                let value = token_id(&token)?;
+                self.pending = Pending::Returned(token);
                 return Ok(value);
             }
-            Pending::Passed(previous) => {
+            Pending::Returned(previous) => {
                 let token = self.queue_after(&previous)?;
-                self.session.processed(&[known(&previous)?]);
+                self.session.processed(&[token_id(&previous)?]);
                 token
             }
             Pending::Queued(token) => token,
         };
         if !more {
-            return known(&token);
+            return token_id(&token);
         }
         self.pending = Pending::Queued(self.queue_after(&token)?);
-        let value = known(&token)?;
+        let value = token_id(&token)?;
         self.session.processed(&[value]);
         Ok(value)
     }
 
-    /// Forgets the conversation after a step that failed: the cache consists of arrays that were never
-    /// computed, and whoever uses one would run the failed step again.
-    fn forget(&mut self) {
+    /// Replaces the session after a failed step: its caches consist of arrays that were never
+    /// computed, and using one would run the failed step again.
+    fn reset_session(&mut self) {
         *self.session = Session::new(self.transformer);
     }
 
-    /// Queues the step that processes `token`, and returns the token that it will give.
+    /// Queues the step that processes `token`, and returns the token that it samples.
     fn queue_after(&mut self, token: &Array) -> MlxResult<Array> {
-        let logits =
-            self.transformer
-                .forward(token, self.session.cache_mut(), Wanted::LastLogits)?;
+        let caches = self.session.caches_mut();
+        let logits = self.transformer.logits(token, caches, Positions::Last)?;
         let next = self.sampler.sample(&logits)?;
         async_eval([&next])?;
         Ok(next)
@@ -139,28 +132,28 @@ impl Decode for Decoder<'_> {
         mut on_progress: impl FnMut(usize),
     ) -> Result<(), EngineError> {
         let mut done = self.n_cached;
-        // Where the question ends: whoever wants another answer, or goes on without what was
-        // thought, comes back to here. A state is lost with the next token, so a chunk ends there.
-        let pinned = if self.session.has_states() {
+        // The end of the user's message: another response, and a next prompt without the reasoning,
+        // rewind to here. A recurrent state cannot be rewound, so a chunk ends here.
+        let checkpoint = if self.session.has_states() {
             prompt.len().saturating_sub(OPENING_TOKENS)
         } else {
             prompt.len()
         };
         while done < prompt.len() {
-            // Checked before the chunk, because a queued chunk has to be waited for.
+            // Checked before the chunk, because a queued chunk cannot be canceled.
             if control.is_stopped() {
                 return Ok(());
             }
             let mut end = prompt.len().min(done + chunk.max(1));
-            if done < pinned {
-                end = end.min(pinned);
+            if done < checkpoint {
+                end = end.min(checkpoint);
             }
             self.prefill_chunk(&prompt[done..end], end == prompt.len())
-                .inspect_err(|_| self.forget())
+                .inspect_err(|_| self.reset_session())
                 .during("prefill")?;
             self.session.processed(&prompt[done..end]);
-            if end == pinned {
-                self.session.pin();
+            if end == checkpoint {
+                self.session.add_checkpoint();
             }
             done = end;
             on_progress(done);
@@ -168,8 +161,10 @@ impl Decode for Decoder<'_> {
         Ok(())
     }
 
-    fn next(&mut self, room: usize, _: &JobControl) -> Result<NextToken, EngineError> {
-        let token = self.step(room > 1).inspect_err(|_| self.forget());
+    fn next(&mut self, n_wanted: usize, _: &JobControl) -> Result<NextToken, EngineError> {
+        let token = self
+            .step(n_wanted > 1)
+            .inspect_err(|_| self.reset_session());
         token.map(NextToken::Token).during("decode")
     }
 
@@ -178,12 +173,12 @@ impl Decode for Decoder<'_> {
     }
 
     fn release_spare_memory() {
-        release_spare_memory();
+        release_unused_memory();
     }
 }
 
-/// The value of a token `[1]`, waiting for it if need be.
-fn known(token: &Array) -> MlxResult<u32> {
+/// Waits for a token `[1]` and returns its id.
+fn token_id(token: &Array) -> MlxResult<u32> {
     token
         .try_item_exact::<u32>()
         .map_err(|error| Exception::custom(error.to_string()))
@@ -191,10 +186,10 @@ fn known(token: &Array) -> MlxResult<u32> {
 
 impl Drop for Decoder<'_> {
     fn drop(&mut self) {
-        // Settle: nothing may be freed or reused while the device still works on it.
+        // Nothing may be freed or reused while the device works on it.
         self.pending = Pending::Nothing;
         if let Err(error) = synchronize() {
-            tracing::error!(%error, "waiting for the device after an answer failed");
+            tracing::error!(%error, "waiting for the device after a response failed");
         }
         self.session.settle();
     }

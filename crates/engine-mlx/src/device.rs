@@ -1,4 +1,4 @@
-//! What this machine's MLX computes on, and how: the one place that knows the difference.
+//! The device that MLX computes on, and how weights are stored and multiplied there.
 
 use mlx_rs::{Device, DeviceType};
 use transom_catalog::ModelFacts;
@@ -6,25 +6,25 @@ use transom_catalog::fit::mlx;
 
 use crate::error::MlxResult;
 
-/// How weights are kept and multiplied.
+/// How weights are stored in memory and multiplied.
 ///
-/// Measured with MLX 0.32 on an x86-64 CPU: quantised products reach about 1 GFLOP/s in f32, a
+/// Measured with MLX 0.32 on an x86-64 CPU: quantized products reach about 1 GFLOP/s in f32, a
 /// tenth of that in bf16 and a fiftieth in f16, while dense f32 products through OpenBLAS reach 30
-/// to 40. So a CPU computes in f32 always, and dense wherever the dequantised weights fit.
+/// to 40. So a CPU always computes in f32, and with dense weights if the dequantized weights fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compute {
-    /// Apple GPU: weights stay as stored, in the pages of their file.
+    /// Apple GPU: weights stay as stored, in the mapped pages of their file.
     Metal,
     /// NVIDIA GPU: weights stay as stored, copied to the device.
     Cuda,
-    /// CPU, all weights dequantised to dense f32 when loaded.
+    /// CPU: all weights are dequantized to dense f32 at load.
     CpuDense,
-    /// CPU, weights stay quantised, scales and activations in f32.
+    /// CPU: weights stay quantized; scales and activations are f32.
     CpuQuantized,
 }
 
 impl Compute {
-    /// Chooses for the model with these facts, of which dense f32 copies may take up to
+    /// Chooses for the model with these facts, if its dense f32 weights may take
     /// `dense_limit_bytes`.
     pub(crate) fn choose(facts: &ModelFacts, dense_limit_bytes: u64) -> MlxResult<Self> {
         Ok(match Device::try_default()?.get_type()? {
@@ -35,7 +35,7 @@ impl Compute {
         })
     }
 
-    /// The form of the weights, for the sum of what the model needs.
+    /// Returns the storage of the weights, for the estimate of the memory need.
     pub(crate) fn weights(self) -> mlx::Weights {
         match self {
             Self::Metal | Self::Cuda => mlx::Weights::AsStored,
@@ -44,19 +44,20 @@ impl Compute {
         }
     }
 
-    /// Whether products run on a CPU.
+    /// Returns true on a CPU.
     pub(crate) fn is_cpu(self) -> bool {
         matches!(self, Self::CpuDense | Self::CpuQuantized)
     }
 
-    /// Whether loading copies the weights in any case, so that joining matrices is free.
+    /// Returns true if loading copies the weights anyway, so that fusing matrices needs no more
+    /// memory.
     pub(crate) fn copies_weights(self) -> bool {
         self != Self::Metal
     }
 
-    /// Tokens of a prefill step: enough to fill the device, few enough that it can be cancelled
-    /// within a second or so. Fixed rather than adapted to the measured pace, since other chunks
-    /// round differently and the same prompt shall give the same answer.
+    /// Returns the tokens per prefill step: enough to use the whole device, and few enough to
+    /// cancel within about a second. The number does not depend on the measured speed, because
+    /// other chunks round differently, and the same prompt must get the same response.
     pub(crate) fn prefill_chunk(self) -> usize {
         match self {
             Self::Cuda => 2048,
@@ -64,18 +65,18 @@ impl Compute {
         }
     }
 
-    /// In words, for logs and status.
+    /// Returns a text for logs and status.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::Metal => "as stored, on the Apple GPU (Metal)",
             Self::Cuda => "as stored, on the NVIDIA GPU (CUDA)",
             Self::CpuDense => "dense f32, on the CPU",
-            Self::CpuQuantized => "quantised weights and f32 activations, on the CPU",
+            Self::CpuQuantized => "quantized weights and f32 activations, on the CPU",
         }
     }
 }
 
-/// Bytes that dense f32 weights may take on this machine.
+/// Returns the bytes that dense f32 weights may take on this machine.
 pub(crate) fn dense_limit_bytes() -> u64 {
     mlx::dense_limit_bytes(physical_memory_bytes())
 }

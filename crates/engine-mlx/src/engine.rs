@@ -1,4 +1,4 @@
-//! Loading: from a model folder to an [`MlxModel`].
+//! Loads a model folder as an [`MlxModel`].
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::device::{Compute, dense_limit_bytes};
 use crate::error::Context;
 use crate::memory::{context_length, facts, memory_need};
 use crate::model::{MlxModel, Parts};
-use crate::models::architecture;
+use crate::models;
 use crate::weights::{LoadContext, Loader, WeightFiles};
 
 /// Loads safetensors folders and runs them with MLX.
@@ -23,25 +23,25 @@ pub struct MlxEngine {
 }
 
 impl MlxEngine {
-    /// The engine for this machine's MLX: Metal, CUDA or CPU.
+    /// Returns an engine for the device of this machine's MLX: Metal, CUDA or CPU.
     pub fn new() -> Self {
         Self {
             dense_limit_bytes: dense_limit_bytes(),
         }
     }
 
-    /// On a CPU, weights whose dense f32 copies exceed this many bytes stay quantised. The default
-    /// is a quarter of the machine's memory.
+    /// Sets the size in bytes up to which a CPU uses dense f32 copies of quantized weights. The
+    /// default is a quarter of the machine's memory.
     #[must_use]
     pub fn with_dense_limit_bytes(mut self, bytes: u64) -> Self {
         self.dense_limit_bytes = bytes;
         self
     }
 
-    /// As [`Engine::load`], but gives the model itself rather than the trait object.
+    /// Loads a model like [`Engine::load`], but returns the model itself and not a trait object.
     ///
     /// # Errors
-    /// As [`Engine::load`].
+    /// Those of [`Engine::load`].
     pub fn load_model(
         &self,
         source: &ModelSource,
@@ -52,8 +52,8 @@ impl MlxEngine {
         let folder = &source.path;
         check_folder(folder)?;
         let config = ModelConfig::from_folder(folder, limits.context_length)?;
-        let architecture = architecture(&config)?;
-        let size = (architecture.size)(&config)?;
+        let architecture = models::parse(&config)?;
+        let size = architecture.size();
         let tokenizer = Tokenizer::from_folder(folder)?;
         let control_tokens = tokenizer.control_tokens();
         let template = ChatTemplate::from_folder(folder, tokenizer.config(), control_tokens)?;
@@ -66,10 +66,10 @@ impl MlxEngine {
             on_progress,
         };
         let mut loader = Loader::new(&files, config.quantization.as_ref(), compute, context);
-        let transformer = (architecture.load)(&config, &mut loader)?;
+        let transformer = architecture.load(&mut loader)?;
         let info = ModelInfo {
             name: folder_name(folder),
-            architecture: architecture.model_type.to_owned(),
+            architecture: config.model_type.clone(),
             engine: self.name().to_owned(),
             n_parameters: facts.n_parameters,
             stored_as: stored_as(&files, &config),
@@ -118,8 +118,8 @@ impl Engine for MlxEngine {
         let folder = &source.path;
         check_folder(folder)?;
         let config = ModelConfig::from_folder(folder, limits.context_length)?;
-        let size = (architecture(&config)?.size)(&config)?;
-        // Says what is wrong with the files as a load would.
+        let size = models::parse(&config)?.size();
+        // Returns the errors that a load would return.
         WeightFiles::open(folder)?;
         let facts = facts(folder)?;
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
@@ -184,7 +184,7 @@ fn folder_name(folder: &Path) -> String {
         .unwrap_or_default()
 }
 
-/// What the configuration says, else the tokenizer's own end-of-text token.
+/// Returns the end tokens of the configuration and the tokenizer's own.
 fn end_tokens(config: &ModelConfig, tokenizer: &Tokenizer) -> Vec<u32> {
     let mut tokens = config.end_tokens.clone();
     let own = tokenizer.config().eos_token.as_deref();

@@ -1,21 +1,21 @@
-//! From MLX's exceptions to the engine's errors.
+//! Converts MLX's exceptions to the engine's errors.
 
 use mlx_rs::error::Exception;
 use transom_engine::EngineError;
 
-/// Result of MLX calls inside this room.
+/// Result of MLX calls inside this crate.
 pub(crate) type MlxResult<T> = Result<T, Exception>;
 
-/// Says what was being done when MLX failed.
+/// Adds the operation that failed to an MLX error.
 pub(crate) trait Context<T> {
-    /// Turns an MLX failure into an [`EngineError::Backend`] that names the work.
-    fn during(self, work: &str) -> Result<T, EngineError>;
+    /// Converts an MLX error to an [`EngineError::Backend`] of `operation`.
+    fn during(self, operation: &str) -> Result<T, EngineError>;
 }
 
 impl<T> Context<T> for MlxResult<T> {
-    fn during(self, work: &str) -> Result<T, EngineError> {
+    fn during(self, operation: &str) -> Result<T, EngineError> {
         self.map_err(|exception| EngineError::Backend {
-            during: work.to_owned(),
+            during: operation.to_owned(),
             message: exception.what().to_owned(),
         })
     }

@@ -1,12 +1,19 @@
 //! Runs safetensors models with MLX.
 //!
-//! One model on one thread: [`MlxEngine`] loads a folder in the layout of mlx-lm and Hugging Face,
-//! [`MlxModel`] prefills in chunks and decodes with the next step queued before a token leaves.
-//! The room imports `engine`, `catalog` and `files`, and is the only one that names MLX.
+//! [`MlxEngine`] loads a folder in the layout of mlx-lm and Hugging Face. [`MlxModel`] prefills in
+//! chunks and decodes with the next step queued before it returns a token. A model belongs to one
+//! thread.
 //!
-//! From the outside in: `engine` (load), `model` (one answer), `decoder` (the loop), `models` (one
-//! file an architecture), `nn` (the layers they share), `weights` (tensors from disk), `device`,
-//! `state` (a conversation on disk).
+//! | Module | Content |
+//! |---|---|
+//! | `engine` | loading a model folder |
+//! | `model` | a loaded model: responses, memory, saved state |
+//! | `decoder`, `sampler` | prefill, decoding, sampling |
+//! | `session`, `kv_cache`, `state` | the cached conversation: in memory, per layer, in a file |
+//! | `models` | the architectures, by `model_type` |
+//! | `nn`, `ops` | the layers that architectures share, and MLX operations |
+//! | `config`, `weights` | JSON files and tensors of a model folder |
+//! | `device`, `memory` | how this machine computes, and the memory that a model needs |
 
 mod config;
 mod decoder;
@@ -20,6 +27,7 @@ mod models;
 mod nn;
 mod ops;
 mod sampler;
+mod session;
 mod state;
 mod weights;
 

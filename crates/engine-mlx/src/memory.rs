@@ -1,7 +1,7 @@
-//! What a model will need in memory, computed from its files; and giving back what is free.
+//! The memory that a model needs, and the release of unused memory.
 //!
-//! The sum is the catalogue's (`transom_catalog::fit::mlx`), which people are shown before a load.
-//! `tests/memory_need.rs` holds it against MLX's own count.
+//! The estimate comes from `transom_catalog::fit::mlx`, so it equals the one that users see before
+//! a load. `tests/memory_need.rs` compares it with the memory that MLX uses.
 
 use std::path::Path;
 
@@ -9,16 +9,16 @@ use transom_catalog::ModelFacts;
 use transom_catalog::fit::mlx;
 use transom_engine::{EngineError, Limits, MemoryNeed};
 
-use crate::config::bad;
+use crate::config::bad_file;
 use crate::device::Compute;
 use crate::models::ModelSize;
 
-/// Returns what the headers of the files in `folder` say.
+/// Reads the facts about the model in `folder` from the headers of its files.
 pub(crate) fn facts(folder: &Path) -> Result<ModelFacts, EngineError> {
-    transom_catalog::safetensors::facts(folder).map_err(|error| bad(&error.path, error.reason))
+    transom_catalog::safetensors::facts(folder).map_err(|error| bad_file(&error.path, error.reason))
 }
 
-/// The need of the model with these facts.
+/// Returns the memory need of the model with these facts.
 pub(crate) fn memory_need(
     facts: &ModelFacts,
     size: &ModelSize,
@@ -35,26 +35,25 @@ pub(crate) fn memory_need(
     )
 }
 
-/// Tokens that a model attends to under `limits`.
+/// Returns the context length of a model under `limits`.
 pub(crate) fn context_length(size: &ModelSize, limits: &Limits) -> usize {
     size.context_length.min(limits.context_length).max(1)
 }
 
-/// Gives buffers that are free back to the system: MLX keeps them for reuse, and so does the C
-/// library below it.
-pub(crate) fn release_spare_memory() {
+/// Returns free buffers to the system, which MLX and the C library keep for reuse.
+pub(crate) fn release_unused_memory() {
     if let Err(error) = mlx_rs::memory::clear_cache() {
-        tracing::warn!(%error, "the allocator's cache could not be cleared");
+        tracing::warn!(%error, "cannot clear MLX's allocator cache");
     }
     trim_heap();
 }
 
-/// glibc serves even large blocks from its heap once it has seen some freed, and gives them back
-/// only when told to (`man malloc_trim`).
+/// After some large blocks were freed, glibc allocates large blocks from its heap, too, and returns
+/// them to the system only on request (`man malloc_trim`).
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "malloc_trim has no safe form in libc")]
 fn trim_heap() {
-    // SAFETY: it takes a number and may be called at any time from any thread.
+    // SAFETY: the call takes a number and is allowed at any time from any thread.
     unsafe {
         libc::malloc_trim(0);
     }

@@ -1,33 +1,23 @@
-//! One file an architecture, named as `model_type` names it. Each says what its configuration
-//! holds (`Args`) and how its weights become the shared layers (`load`), in the same order and
-//! words, so that reading one is knowing how to write the next.
+//! The architectures that this engine runs, and how each is loaded.
+//!
+//! [`ARCHITECTURES`] has one row per `model_type` of `config.json`. Architectures that differ only
+//! in options share a file: `llama.rs` contains the forward pass of most of them, and the files next
+//! to it describe how their layers differ. `gemma3.rs` and `gemma4.rs` contain forward passes of
+//! their own.
 
 mod args;
+mod check;
 mod gemma3;
-mod gemma3_text;
 mod gemma4;
-mod gemma4_text;
-mod gemma4_unified;
 mod gpt_oss;
-mod hybrid;
 mod llama;
-mod ministral3;
 mod mistral;
-mod mistral3;
-mod mixture;
-mod phi3;
-mod qwen2;
-mod qwen3;
-mod qwen3_5;
-mod qwen3_5_moe;
 mod qwen3_moe;
 mod qwen3_next;
 mod rope;
 mod smollm3;
-mod stack;
+mod tensor_paths;
 mod windows;
-
-pub(crate) use args::ModelSize;
 
 use transom_engine::EngineError;
 
@@ -35,49 +25,72 @@ use crate::config::ModelConfig;
 use crate::nn::Transformer;
 use crate::weights::Loader;
 
-/// An architecture: its name in `config.json`, what its sizes are, and how it is loaded.
-pub(crate) struct Architecture {
-    pub(crate) model_type: &'static str,
-    pub(crate) size: fn(&ModelConfig) -> Result<ModelSize, EngineError>,
-    pub(crate) load: fn(&ModelConfig, &mut Loader<'_>) -> Result<Transformer, EngineError>,
+/// The checked configuration of a model, which can load the model.
+pub(crate) trait Architecture {
+    /// Returns the sizes that matter outside the model.
+    fn size(&self) -> ModelSize;
+
+    /// Builds the model from its weights.
+    fn load(&self, loader: &mut Loader<'_>) -> Result<Transformer, EngineError>;
 }
 
-/// All that this engine runs.
-const ARCHITECTURES: &[Architecture] = &[
-    gemma3::ARCHITECTURE,
-    gemma3_text::ARCHITECTURE,
-    gemma4::ARCHITECTURE,
-    gemma4_text::ARCHITECTURE,
-    gemma4_unified::ARCHITECTURE,
-    gpt_oss::ARCHITECTURE,
-    llama::ARCHITECTURE,
-    ministral3::ARCHITECTURE,
-    mistral::ARCHITECTURE,
-    mistral3::ARCHITECTURE,
-    phi3::ARCHITECTURE,
-    qwen2::ARCHITECTURE,
-    qwen3::ARCHITECTURE,
-    qwen3_5::ARCHITECTURE,
-    qwen3_5_moe::ARCHITECTURE,
-    qwen3_moe::ARCHITECTURE,
-    qwen3_next::ARCHITECTURE,
-    smollm3::ARCHITECTURE,
+/// Sizes that matter outside the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ModelSize {
+    /// Tokens that the model was trained to attend to.
+    pub(crate) context_length: usize,
+    /// Tokens in the vocabulary.
+    pub(crate) vocab_size: usize,
+}
+
+impl ModelSize {
+    fn new(context_length: i32, vocab_size: i32) -> Self {
+        Self {
+            context_length: context_length as usize,
+            vocab_size: vocab_size as usize,
+        }
+    }
+}
+
+/// What parsing a configuration returns.
+type Parsed = Result<Box<dyn Architecture>, EngineError>;
+
+/// Each supported `model_type`, and the function that parses and checks its configuration.
+const ARCHITECTURES: &[(&str, fn(&ModelConfig) -> Parsed)] = &[
+    ("gemma3", gemma3::multimodal),
+    ("gemma3_text", gemma3::text),
+    ("gemma4", gemma4::multimodal),
+    ("gemma4_text", gemma4::text),
+    ("gemma4_unified", gemma4::multimodal),
+    ("gpt_oss", gpt_oss::parse),
+    ("llama", llama::plain),
+    ("ministral3", mistral::ministral3),
+    ("mistral", mistral::mistral),
+    ("mistral3", mistral::multimodal),
+    ("phi3", llama::plain),
+    ("qwen2", llama::plain),
+    ("qwen3", llama::with_head_norms),
+    ("qwen3_5", qwen3_next::with_normalized_experts),
+    ("qwen3_5_moe", qwen3_next::with_normalized_experts),
+    ("qwen3_moe", qwen3_moe::parse),
+    ("qwen3_next", qwen3_next::plain),
+    ("smollm3", smollm3::parse),
 ];
 
-/// The architecture that `config` names.
-pub(crate) fn architecture(config: &ModelConfig) -> Result<&'static Architecture, EngineError> {
-    ARCHITECTURES
+/// Parses and checks the configuration for the architecture that it names.
+pub(crate) fn parse(config: &ModelConfig) -> Parsed {
+    let row = ARCHITECTURES
         .iter()
-        .find(|architecture| architecture.model_type == config.model_type)
-        .ok_or_else(|| {
-            let supported: Vec<_> = ARCHITECTURES.iter().map(|a| a.model_type).collect();
-            EngineError::Unsupported {
-                path: config.path.clone(),
-                reason: format!(
-                    "model_type {:?} is not supported; supported are {}",
-                    config.model_type,
-                    supported.join(", ")
-                ),
-            }
-        })
+        .find(|(model_type, _)| *model_type == config.model_type);
+    match row {
+        Some((_, parse)) => parse(config),
+        None => {
+            let supported: Vec<_> = ARCHITECTURES.iter().map(|(name, _)| *name).collect();
+            Err(config.unsupported(format!(
+                "model_type {:?} is not supported; supported are {}",
+                config.model_type,
+                supported.join(", ")
+            )))
+        }
+    }
 }

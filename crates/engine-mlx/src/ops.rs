@@ -1,14 +1,14 @@
-//! The few MLX calls that mlx-rs does not offer in a direct form.
+//! MLX operations that mlx-rs does not offer, or offers only in a slower form.
 //!
-//! mlx-rs reaches slices through general indexing, which reshapes the update and costs several
-//! graph nodes a call; a decode step makes two slice updates and several slices a layer, and on a
-//! CPU each node costs about two microseconds.
+//! mlx-rs implements slices by general indexing, which reshapes the update and adds several graph
+//! nodes per call. A decode step makes two slice updates and several slices per layer, and on a CPU
+//! each node takes about two microseconds.
 
 #![expect(unsafe_code, reason = "calls into mlx-c")]
 
 mod quantized;
 
-pub(crate) use quantized::Packed;
+pub(crate) use quantized::QuantizedMatrix;
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -23,42 +23,41 @@ fn stream() -> Stream {
     Stream::thread_local_or_default().as_ref().clone()
 }
 
-/// The array that the operation `name` of `inputs` gave. mlx-rs keeps MLX's own message to itself, so
-/// an error names the shapes, which is what MLX complains about.
-fn checked(
-    status: i32,
-    handle: mlx_sys::mlx_array,
-    name: impl FnOnce() -> String,
+/// Runs an MLX operation, for which `call` gets the handle of the result. mlx-rs does not return MLX's
+/// own message, so an error contains the shapes of `inputs`, which are the usual reason.
+fn operation(
     inputs: &[&Array],
+    name: impl FnOnce() -> String,
+    call: impl FnOnce(*mut mlx_sys::mlx_array, mlx_sys::mlx_stream) -> i32,
 ) -> MlxResult<Array> {
-    // SAFETY: the handle was made by this room and is owned by nobody else; `Array` frees it in
-    // both cases.
+    let stream = stream();
+    // SAFETY: the call returns an empty handle.
+    let mut handle = unsafe { mlx_sys::mlx_array_new() };
+    let status = call(&mut handle, stream.as_ptr());
+    // SAFETY: nothing else owns the handle; `Array` frees it, whatever the status.
     let array = unsafe { Array::from_ptr(handle) };
     if status == 0 {
-        Ok(array)
-    } else {
-        let shapes: Vec<String> = inputs
-            .iter()
-            .map(|input| format!("{:?} {:?}", input.dtype(), input.shape()))
-            .collect();
-        Err(Exception::custom(format!(
-            "{} of {} failed",
-            name(),
-            shapes.join(" and ")
-        )))
+        return Ok(array);
     }
+    let shapes: Vec<String> = inputs
+        .iter()
+        .map(|input| format!("{:?} {:?}", input.dtype(), input.shape()))
+        .collect();
+    let reason = format!("{} of {} failed", name(), shapes.join(" and "));
+    Err(Exception::custom(reason))
 }
 
-/// The part of `array` from `start` up to `stop` along every axis. Shares memory with `array`.
+/// Returns the part of `array` from `start` up to `stop` along every axis. It shares memory with
+/// `array`.
 pub(crate) fn slice(array: &Array, start: &[i32], stop: &[i32]) -> MlxResult<Array> {
     debug_assert_eq!(array.ndim(), start.len());
     let strides = [1; 8];
-    let stream = stream();
-    // SAFETY: every pointer comes with its length and outlives the call, which copies them.
-    let (status, handle) = unsafe {
-        let mut handle = mlx_sys::mlx_array_new();
-        let status = mlx_sys::mlx_slice(
-            &mut handle,
+    let name = || format!("slice {start:?} to {stop:?}");
+    // SAFETY: every pointer comes with its length and is valid during the call, which copies the
+    // data.
+    operation(&[array], name, |result, stream| unsafe {
+        mlx_sys::mlx_slice(
+            result,
             array.as_ptr(),
             start.as_ptr(),
             start.len(),
@@ -66,15 +65,12 @@ pub(crate) fn slice(array: &Array, start: &[i32], stop: &[i32]) -> MlxResult<Arr
             stop.len(),
             strides.as_ptr(),
             start.len(),
-            stream.as_ptr(),
-        );
-        (status, handle)
-    };
-    let name = || format!("slice {start:?} to {stop:?}");
-    checked(status, handle, name, &[array])
+            stream,
+        )
+    })
 }
 
-/// The part of `array` from `start` up to `stop` along its axis `axis`.
+/// Returns the part of `array` from `start` up to `stop` along one axis.
 pub(crate) fn slice_axis(array: &Array, axis: usize, start: i32, stop: i32) -> MlxResult<Array> {
     let mut starts = [0; 8];
     let mut stops = [0; 8];
@@ -85,9 +81,9 @@ pub(crate) fn slice_axis(array: &Array, axis: usize, start: i32, stop: i32) -> M
     slice(array, &starts[..ndim], &stops[..ndim])
 }
 
-/// `array` with the part from `start` up to `stop` replaced by `update` of the same shape.
+/// Replaces the part of `array` from `start` up to `stop` by `update`, which has the same shape.
 ///
-/// MLX writes in place when nothing else refers to `array`.
+/// MLX writes in place if nothing else refers to `array`.
 pub(crate) fn slice_update(
     array: &Array,
     update: &Array,
@@ -95,12 +91,11 @@ pub(crate) fn slice_update(
     stop: &[i32],
 ) -> MlxResult<Array> {
     let strides = [1; 8];
-    let stream = stream();
+    let name = || format!("slice_update {start:?} to {stop:?}");
     // SAFETY: as for `slice`.
-    let (status, handle) = unsafe {
-        let mut handle = mlx_sys::mlx_array_new();
-        let status = mlx_sys::mlx_slice_update(
-            &mut handle,
+    operation(&[array, update], name, |result, stream| unsafe {
+        mlx_sys::mlx_slice_update(
+            result,
             array.as_ptr(),
             update.as_ptr(),
             start.as_ptr(),
@@ -109,54 +104,50 @@ pub(crate) fn slice_update(
             stop.len(),
             strides.as_ptr(),
             start.len(),
-            stream.as_ptr(),
-        );
-        (status, handle)
-    };
-    let name = || format!("slice_update {start:?} to {stop:?}");
-    checked(status, handle, name, &[array, update])
+            stream,
+        )
+    })
 }
 
-/// An array over `n_elements` of `dtype` that begin `offset` bytes into a mapped file.
+/// Returns an array of `n_elements` of `dtype` that begin at byte `offset` of a mapped file.
 ///
-/// Metal uses the pages of the file themselves: nothing is copied, the array holds the mapping, and
-/// pages come from disk when they are first read. Other devices copy at once.
+/// Metal uses the pages of the file: nothing is copied, the array owns a reference to the mapping,
+/// and pages are read from disk on first use. Other devices copy at once.
 ///
-/// The caller has checked that the bytes lie inside the mapping and that `offset` is a multiple of
-/// the element size.
+/// The bytes must be inside the mapping, and `offset` must be a multiple of the element size.
 pub(crate) fn array_over_mapping(
     mapping: &Arc<Mmap>,
     offset: usize,
     n_elements: usize,
     dtype: Dtype,
 ) -> MlxResult<Array> {
-    /// Largest page of the supported systems; Metal wraps whole pages only. The last page of a file
-    /// ends with the file.
+    /// Largest page size of the supported systems; Metal accepts only whole pages. The last page of
+    /// a file ends with the file.
     const PAGE: usize = 16384;
     let size = element_size(dtype)
         .ok_or_else(|| Exception::custom(format!("weights of type {dtype:?} are not supported")))?;
-    let first = offset / PAGE * PAGE;
-    let skipped = (offset - first) / size;
+    let page_start = offset / PAGE * PAGE;
+    let skipped = (offset - page_start) / size;
     let stop = skipped + n_elements;
     assert!(offset.is_multiple_of(size) && offset + n_elements * size <= mapping.len());
     let window = (stop * size).next_multiple_of(PAGE);
-    let window = window.min(mapping.len() - first) / size;
+    let window = window.min(mapping.len() - page_start) / size;
     let (Ok(stop), Ok(window)) = (i32::try_from(stop), i32::try_from(window)) else {
         return Err(Exception::custom("a tensor has more than 2^31 elements"));
     };
 
     unsafe extern "C" fn release(payload: *mut c_void) {
-        // SAFETY: `payload` is the box made below, and MLX calls this once.
+        // SAFETY: `payload` is the box created below, and MLX calls this once.
         drop(unsafe { Box::from_raw(payload.cast::<Arc<Mmap>>()) });
     }
     let payload = Box::into_raw(Box::new(Arc::clone(mapping)));
-    // SAFETY: the window lies inside the mapping (asserted above), which `payload` keeps alive
-    // until MLX releases it. MLX only reads from arrays that it did not allocate for output: the
-    // array is referenced by the model for as long as it lives, so it is never donated.
+    // SAFETY: the window is inside the mapping (asserted above), which `payload` keeps alive until
+    // MLX releases it. MLX writes only to arrays that it may donate, and this one is never donated,
+    // because the model keeps a reference to it.
     let whole = unsafe {
         let shape = [window];
         Array::from_ptr(mlx_sys::mlx_array_new_data_managed_payload(
-            mapping.as_ptr().add(first).cast_mut().cast(),
+            mapping.as_ptr().add(page_start).cast_mut().cast(),
             shape.as_ptr(),
             1,
             dtype.into(),
@@ -170,9 +161,9 @@ pub(crate) fn array_over_mapping(
     slice(&whole, &[skipped as i32], &[stop])
 }
 
-/// A copy of `bytes` as an array of this shape and type, in memory that MLX allocated: aligned for
-/// its fastest loads, as tensors in the middle of a file are not (on CUDA a quantised product with
-/// one row ran 6 % slower on those).
+/// Copies `bytes` to an array of this shape and type. MLX allocates its memory, so it is aligned
+/// for the fastest loads, unlike tensors in the middle of a file (on CUDA, a quantized product with
+/// one row was 6 % slower with those).
 pub(crate) fn copied_array(bytes: &[u8], shape: &[i32], dtype: Dtype) -> MlxResult<Array> {
     let n_elements: usize = shape.iter().map(|&size| size as usize).product();
     if element_size(dtype).is_none_or(|size| size * n_elements != bytes.len()) {
@@ -181,12 +172,12 @@ pub(crate) fn copied_array(bytes: &[u8], shape: &[i32], dtype: Dtype) -> MlxResu
             bytes.len()
         )));
     }
-    // SAFETY: the bytes are as many as MLX copies (checked above), and are copied before this
-    // returns; the copy is byte by byte, so their alignment does not matter.
+    // SAFETY: the number of bytes is the number that MLX copies (checked above) before this
+    // returns. It copies byte by byte, so alignment does not matter.
     Ok(unsafe { Array::from_raw_data(bytes.as_ptr().cast(), shape, dtype) })
 }
 
-/// Bytes of one element, for the types that weights come in.
+/// Returns the size of an element in bytes, for the types of weights.
 pub(crate) fn element_size(dtype: Dtype) -> Option<usize> {
     match dtype {
         Dtype::Float32 | Dtype::Uint32 | Dtype::Int32 => Some(4),
@@ -213,13 +204,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_array_over_a_mapping_holds_the_bytes_at_its_offset() {
+    fn an_array_over_a_mapping_contains_the_bytes_at_its_offset() {
         let values: Vec<u32> = (0..20_000).collect();
         let mut file = tempfile::tempfile().expect("a temporary file");
         for value in &values {
             file.write_all(&value.to_ne_bytes()).expect("written");
         }
-        // SAFETY: nobody else writes to the file.
+        // SAFETY: nothing else writes to the file.
         let mapping = Arc::new(unsafe { Mmap::map(&file) }.expect("mapped"));
         for (first, n) in [
             (0, 1),
@@ -239,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn copied_bytes_that_do_not_fill_the_shape_are_refused() {
+    fn bytes_that_do_not_fill_the_shape_are_refused() {
         assert!(copied_array(&[0; 8], &[2], Dtype::Float32).is_ok());
         assert!(copied_array(&[0; 7], &[2], Dtype::Float32).is_err());
         assert!(copied_array(&[0; 8], &[2, 2], Dtype::Float32).is_err());

@@ -1,8 +1,8 @@
-//! Chooses the next token inside the graph, so that a step can be queued before the token of the
-//! step before is known here.
+//! Samples the next token inside the graph, so that a step can be queued before the CPU knows the
+//! token of the previous step.
 //!
-//! The meaning and order of the parameters is that of [`SamplingParams`]; the engine room's
-//! `distribution` states it in plain arithmetic, and the tests here compare with it.
+//! [`SamplingParams`] defines the parameters and their order. The tests compare the samples with
+//! [`SamplingParams::distribution`], which computes the same in plain arithmetic.
 
 use mlx_rs::ops::indexing::{argmax_axis, scatter_add_single, take_along_axis};
 use mlx_rs::{Array, Dtype, ops, random};
@@ -11,7 +11,7 @@ use transom_engine::SamplingParams;
 use crate::error::MlxResult;
 use crate::ops::slice_axis;
 
-/// The sampler of one answer.
+/// The sampler of one response.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     params: SamplingParams,
@@ -19,14 +19,14 @@ pub(crate) struct Sampler {
     n_sampled: u64,
     /// `[1, vocab_size]`, added to the logits.
     bias: Option<Array>,
-    /// `[1, vocab_size]`: how often each token was seen in the prompt or the answer.
+    /// `[1, vocab_size]`: how often each token is in the prompt and the response.
     seen: Option<Array>,
     /// `[1, vocab_size]`: how often each token was generated.
     generated: Option<Array>,
 }
 
 impl Sampler {
-    /// A sampler for an answer to `prompt`. Parameters have been validated.
+    /// Returns a sampler for the response to `prompt`. The parameters must be valid.
     pub(crate) fn new(params: &SamplingParams, prompt: &[u32], vocab_size: usize) -> Self {
         let counts = |tokens: &[u32]| {
             let mut counts = vec![0.0_f32; vocab_size];
@@ -43,20 +43,20 @@ impl Sampler {
             }
             row(&bias)
         });
-        let penalises_generated = params.presence_penalty != 0.0 || params.frequency_penalty != 0.0;
+        let penalizes_generated = params.presence_penalty != 0.0 || params.frequency_penalty != 0.0;
         Self {
-            seed: params.seed.unwrap_or_else(fresh_seed),
+            seed: params.seed.unwrap_or_else(random_seed),
             n_sampled: 0,
             bias,
             seen: (params.repetition_penalty != 1.0).then(|| counts(prompt)),
-            generated: penalises_generated.then(|| counts(&[])),
+            generated: penalizes_generated.then(|| counts(&[])),
             params: params.clone(),
         }
     }
 
-    /// Draws the token that follows from logits `[1, vocab_size]`: a lazy `[1]` of `u32`.
+    /// Samples a token from logits `[1, vocab_size]`; returns a lazy `[1]` of `u32`.
     pub(crate) fn sample(&mut self, logits: &Array) -> MlxResult<Array> {
-        let logits = self.penalised(logits)?;
+        let logits = self.penalize(logits)?;
         let token = if self.params.is_greedy() {
             argmax_axis(&logits, -1, false)?
         } else {
@@ -67,7 +67,7 @@ impl Sampler {
         Ok(token)
     }
 
-    fn penalised(&self, logits: &Array) -> MlxResult<Array> {
+    fn penalize(&self, logits: &Array) -> MlxResult<Array> {
         let mut logits = if self.params.is_greedy() && self.bias.is_none() {
             logits.clone()
         } else {
@@ -79,12 +79,12 @@ impl Sampler {
         if let Some(seen) = &self.seen {
             let zero = Array::from_f32(0.0);
             let penalty = Array::from_f32(self.params.repetition_penalty);
-            let punished = ops::select(
+            let penalized = ops::select(
                 logits.gt(&zero)?,
                 logits.divide(&penalty)?,
                 logits.multiply(&penalty)?,
             )?;
-            logits = ops::select(seen.gt(&zero)?, punished, &logits)?;
+            logits = ops::select(seen.gt(&zero)?, penalized, &logits)?;
         }
         if let Some(generated) = &self.generated {
             let presence = generated
@@ -106,12 +106,12 @@ impl Sampler {
             min_p,
             ..
         } = self.params;
-        // Relative to the likeliest, so that no temperature makes them overflow. What overflowed
-        // before, under a bias or a penalty, is as likely as can be.
+        // Relative to the highest logit, so that no temperature makes them overflow. Logits that a
+        // bias or a penalty made infinite become the largest number.
         let bounds = (Array::from_f32(f32::MIN), Array::from_f32(f32::MAX));
         let mut logits = ops::clip(logits, (&bounds.0, &bounds.1))?;
         logits = logits.subtract(ops::max_axis(&logits, -1, true)?)?;
-        // Token ids behind the remaining logits, once these are no longer the whole vocabulary.
+        // The token ids of the remaining logits; `None` if they are the whole vocabulary.
         let mut ids: Option<Array> = None;
         let top_k = i32::try_from(top_k).unwrap_or(i32::MAX);
         if 0 < top_k && top_k < vocab_size {
@@ -127,27 +127,27 @@ impl Sampler {
                 Some(ids) => take_along_axis(&ids, &order, -1)?,
                 None => order,
             });
-            // The probability of all likelier tokens: the token that reaches `top_p` stays.
+            // The probability of all likelier tokens, so that the token that reaches `top_p` stays.
             let probabilities = ops::softmax_axis(&logits, -1, true)?;
             let before = ops::cumsum(&probabilities, -1, false, true)?.subtract(&probabilities)?;
-            // A `top_p` of 0 still keeps the likeliest, before which there is nothing.
+            // With a `top_p` of 0, the likeliest token stays.
             let top_p = Array::from_f32(top_p.max(f32::MIN_POSITIVE));
-            logits = kept_where(before.lt(top_p)?, &logits)?;
+            logits = keep_where(before.lt(top_p)?, &logits)?;
         }
         if min_p > 0.0 {
             let floor = ops::max_axis(&logits, -1, true)?.add(Array::from_f32(min_p.ln()))?;
-            logits = kept_where(logits.ge(floor)?, &logits)?;
+            logits = keep_where(logits.ge(floor)?, &logits)?;
         }
-        // GPUs take smaller numbers for 0.
+        // GPUs treat smaller numbers as 0.
         let temperature = temperature.max(f32::MIN_POSITIVE);
         let logits = logits.divide(Array::from_f32(temperature))?;
-        let key = random::key(mixed(self.seed, self.n_sampled))?;
-        let drawn = random::categorical(&logits, -1, None, &key)?;
+        let key = random::key(step_seed(self.seed, self.n_sampled))?;
+        let sampled = random::categorical(&logits, -1, None, &key)?;
         match ids {
-            Some(ids) => take_along_axis(&ids, drawn.reshape(&[1, 1])?, -1)?
+            Some(ids) => take_along_axis(&ids, sampled.reshape(&[1, 1])?, -1)?
                 .reshape(&[1])?
                 .as_dtype(Dtype::Uint32),
-            None => Ok(drawn),
+            None => Ok(sampled),
         }
     }
 
@@ -164,21 +164,21 @@ fn row(values: &[f32]) -> Array {
     Array::from_slice(values, &[1, values.len() as i32])
 }
 
-fn kept_where(condition: Array, logits: &Array) -> MlxResult<Array> {
+fn keep_where(condition: Array, logits: &Array) -> MlxResult<Array> {
     ops::select(condition, logits, Array::from_f32(f32::NEG_INFINITY))
 }
 
-/// A key for each step from one seed (SplitMix64, Steele et al. 2014): the draw of a step does not
-/// depend on how many keys were taken before it.
-fn mixed(seed: u64, step: u64) -> u64 {
+/// Returns the seed of a step (SplitMix64, Steele et al. 2014), which depends only on the seed of
+/// the response and the number of the step.
+fn step_seed(seed: u64, step: u64) -> u64 {
     let mut z = seed.wrapping_add(step.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
 
-/// A seed from the standard library's per-process randomness.
-fn fresh_seed() -> u64 {
+/// Returns a seed from the random numbers of the standard library.
+fn random_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0)
 }

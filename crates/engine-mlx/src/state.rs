@@ -1,13 +1,15 @@
-//! A conversation in a file: its tokens, and what every layer remembers of them.
+//! Saves the session of a model to a file and restores it: the tokens and the caches of all layers.
 //!
-//! It is a safetensors file that ends with a checksum. What it must hold follows from the model and
-//! the numbers of tokens (all, and up to the last pinned place) alone, so its header is compared and not interpreted. Rule: nothing of a
-//! file reaches a session before all of it was found right.
+//! The content of the file follows from the model and from two numbers, that of all tokens and that
+//! of the tokens up to the last checkpoint. So its header is compared with the expected one and not
+//! interpreted.
+//!
+//! Rule: no data of a file reaches a session before the whole file was found valid.
+
+mod file;
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
 use std::path::Path;
 
 use crc32fast::Hasher;
@@ -15,41 +17,23 @@ use mlx_rs::{Array, Dtype};
 use safetensors::tensor::{Metadata, TensorInfo};
 use transom_engine::{EngineError, ModelInfo};
 
-use crate::config::bad;
-use crate::decoder::Session;
+use self::file::ChecksummedFile;
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::LayerCache;
-use crate::nn::{Rope, Transformer, Wanted};
+use crate::nn::{Positions, Rope, Transformer};
 use crate::ops::copied_array;
+use crate::session::Session;
 
-/// Longest header, in bytes: one of a thousand layers is shorter.
-const MAX_HEADER: usize = 1 << 20;
-
+/// Names of tensors in the file.
 const TOKENS: &str = "tokens";
-const PINNED: &str = "pinned_tokens";
+const CHECKPOINT_TOKENS: &str = "pinned_tokens";
 const CHECKSUM: &str = "checksum";
 
-const KEEPING: &str = "keeping a conversation";
-const TAKING_UP: &str = "taking up a conversation";
+const SAVING: &str = "saving the session";
+const RESTORING: &str = "restoring the session";
 
-/// An array of a layer, as a file keeps it.
-#[derive(Debug, Clone)]
-struct Form {
-    name: String,
-    dtype: Dtype,
-    shape: Vec<i32>,
-}
-
-impl Form {
-    fn n_bytes(&self) -> usize {
-        let size = crate::ops::element_size(self.dtype).unwrap_or(0);
-        let n_elements: usize = self.shape.iter().map(|&size| size as usize).product();
-        n_elements * size
-    }
-}
-
-/// Writes `session`, of the model that `info` describes, to a new file. Returns its tokens; see
-/// [`transom_engine::LoadedModel::save_state`].
+/// Writes `session`, of the model that `info` describes, to a new file. Returns the number of its
+/// tokens; see [`transom_engine::LoadedModel::save_state`].
 pub(crate) fn save(
     session: &Session,
     transformer: &Transformer,
@@ -60,166 +44,164 @@ pub(crate) fn save(
     if n_tokens == 0 {
         return Ok(0);
     }
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    let file = options.open(path).map_err(|error| wrong(path, &error))?;
-    write(file, session, identity(transformer, info), path).inspect_err(|_| {
-        // Half a file is of no use to anybody; one that cannot be removed is refused later.
+    let file = ChecksummedFile::create(path)?;
+    write(file, session, identity(transformer, info)).inspect_err(|_| {
+        // An incomplete file that cannot be removed is refused when it is restored.
         let _ = fs::remove_file(path);
     })?;
     Ok(n_tokens)
 }
 
 fn write(
-    file: File,
+    mut file: ChecksummedFile<'_>,
     session: &Session,
     identity: HashMap<String, String>,
-    path: &Path,
 ) -> Result<(), EngineError> {
-    let n_tokens = session.tokens().len();
-    let places = Places {
-        end: n_tokens as i32,
-        pin: last_pin(session.cache()),
+    let saved = SavedPositions {
+        end: session.tokens().len() as i32,
+        checkpoint: last_checkpoint(session.caches()),
     };
-    let layout = layout(places, session.cache(), path)?;
-    let metadata = Metadata::new(Some(identity), layout);
-    let metadata = metadata.map_err(|error| bad(path, error.to_string()))?;
-    let mut out = Summed::new(file);
-    let wrong = |error| wrong(path, &error);
-    out.write_header(&metadata).map_err(wrong)?;
-    for n_tokens in [places.end, places.pin] {
+    let layout = layout(saved, session.caches(), &file)?;
+    let metadata = Metadata::new(Some(identity), layout).map_err(|error| file.bad(error))?;
+    file.write_header(&metadata)?;
+    for n_tokens in [saved.end, saved.checkpoint] {
         let tokens = session.tokens()[..n_tokens as usize].iter();
         let tokens: Vec<u8> = tokens.flat_map(|token| token.to_le_bytes()).collect();
-        out.write(&tokens).map_err(wrong)?;
+        file.write(&tokens)?;
     }
-    for (layer, place) in places.of_layers(session.cache()) {
-        let arrays = layer.stored(place).during(KEEPING)?;
-        for array in arrays {
+    for (cache, position) in saved.of_caches(session.caches()) {
+        for array in cache.saved(position).during(SAVING)? {
             let bytes = array.contiguous().and_then(|array| array.view::<u8>());
-            let bytes = bytes.during(KEEPING)?;
+            let bytes = bytes.during(SAVING)?;
             let bytes = bytes.try_as_slice::<u8>();
-            let bytes = bytes.map_err(|error| bad(path, error.to_string()))?;
-            out.write(bytes).map_err(wrong)?;
+            let bytes = bytes.map_err(|error| file.bad(error))?;
+            file.write(bytes)?;
         }
     }
-    out.write_sum().map_err(wrong)
+    file.write_checksum()
 }
 
-/// The places of a conversation that a file keeps.
+/// The positions of a session in a file.
 #[derive(Debug, Clone, Copy)]
-struct Places {
-    /// All tokens.
+struct SavedPositions {
+    /// The number of all tokens.
     end: i32,
-    /// The tokens up to the last pinned place; 0 where there is none.
-    pin: i32,
+    /// The position of the last checkpoint; 0 if there is none.
+    checkpoint: i32,
 }
 
-impl Places {
-    /// Every layer at the end, then those that keep something of the pinned place.
-    fn of_layers(self, cache: &[LayerCache]) -> impl Iterator<Item = (&LayerCache, i32)> {
-        let at_end = cache.iter().map(move |layer| (layer, self.end));
-        let has_pins = |layer: &&LayerCache| !matches!(layer, LayerCache::Growing(_));
-        let pinned = cache.iter().filter(move |_| self.pin > 0).filter(has_pins);
-        at_end.chain(pinned.map(move |layer| (layer, self.pin)))
+impl SavedPositions {
+    /// Returns all caches at the end, then those that have checkpoints at the last checkpoint.
+    fn of_caches(self, caches: &[LayerCache]) -> impl Iterator<Item = (&LayerCache, i32)> {
+        let at_end = caches.iter().map(move |cache| (cache, self.end));
+        let caches = caches.iter().filter(move |_| self.checkpoint > 0);
+        let at_checkpoint = caches.filter(|cache| cache.has_checkpoints());
+        at_end.chain(at_checkpoint.map(move |cache| (cache, self.checkpoint)))
     }
 }
 
-/// The last pinned place, which all layers with pins share; 0 where there is none.
-fn last_pin(cache: &[LayerCache]) -> i32 {
-    let pins = cache.iter().map(LayerCache::pins);
-    let last = pins.filter_map(|pins| pins.last().copied());
+/// Returns the last checkpoint, which all caches with checkpoints share; 0 if there is none.
+fn last_checkpoint(caches: &[LayerCache]) -> i32 {
+    let checkpoints = caches.iter().map(LayerCache::checkpoints);
+    let last = checkpoints.filter_map(|checkpoints| checkpoints.last().copied());
     last.min().unwrap_or(0)
 }
 
-/// The conversation that [`save`] wrote, as a session of `transformer`; see
-/// [`transom_engine::LoadedModel::restore_state`].
+/// Reads the session that [`save`] wrote; see [`transom_engine::LoadedModel::restore_state`].
 pub(crate) fn restore(
     transformer: &Transformer,
     info: &ModelInfo,
     path: &Path,
 ) -> Result<Session, EngineError> {
-    let wrong = |error| wrong(path, &error);
-    let mut from = Summed::new(File::open(path).map_err(wrong)?);
-    let metadata = from.read_header().map_err(wrong)?;
+    let mut file = ChecksummedFile::open(path)?;
+    let metadata = file.read_header()?;
     if metadata.metadata().as_ref() != Some(&identity(transformer, info)) {
-        return Err(bad(path, "it is a conversation with another model"));
+        return Err(file.bad("it was saved by another model"));
     }
     let n_tokens = length(&metadata, TOKENS);
-    if n_tokens == 0 || n_tokens > info.context_length {
-        let room = info.context_length;
-        let reason = format!("it has {n_tokens} tokens, but the context holds {room}");
-        return Err(bad(path, reason));
+    let context_length = info.context_length;
+    if n_tokens == 0 || n_tokens > context_length {
+        let reason = format!("it has {n_tokens} tokens, but the context holds {context_length}");
+        return Err(file.bad(reason));
     }
-    let pinned = length(&metadata, PINNED);
-    if pinned > n_tokens {
-        let reason = format!("it is pinned at token {pinned} of {n_tokens}");
-        return Err(bad(path, reason));
+    let checkpoint = length(&metadata, CHECKPOINT_TOKENS);
+    if checkpoint > n_tokens {
+        let reason = format!("it has a checkpoint at token {checkpoint} of {n_tokens}");
+        return Err(file.bad(reason));
     }
-    let places = Places {
+    let saved = SavedPositions {
         end: n_tokens as i32,
-        pin: pinned as i32,
+        checkpoint: checkpoint as i32,
     };
-    let model = planned_cache(transformer).during(TAKING_UP)?;
-    check_layout(&metadata, &layout(places, &model, path)?, path)?;
-    let tokens = read_tokens(&mut from, n_tokens, info, path)?;
-    if read_tokens(&mut from, pinned, info, path)? != tokens[..pinned] {
-        return Err(bad(path, "what is pinned is another conversation"));
+    let templates = lazy_caches(transformer).during(RESTORING)?;
+    check_layout(&metadata, &layout(saved, &templates, &file)?, &file)?;
+    let tokens = read_tokens(&mut file, n_tokens, info)?;
+    if read_tokens(&mut file, checkpoint, info)? != tokens[..checkpoint] {
+        return Err(file.bad("its checkpoint has other tokens"));
     }
-    let mut caches = Vec::with_capacity(model.len());
-    for (layer, place) in places.of_layers(&model) {
-        let arrays = forms(layer, place)
+    let mut caches = Vec::with_capacity(templates.len());
+    for (template, position) in saved.of_caches(&templates) {
+        let arrays = saved_arrays(template, position)
             .iter()
-            .map(|form| read_array(&mut from, form, path))
+            .map(|array| {
+                let bytes = file.read(array.n_bytes())?;
+                copied_array(&bytes, &array.shape, array.dtype).during(RESTORING)
+            })
             .collect::<Result<Vec<_>, _>>()?;
-        caches.push(layer.restored(place, arrays).during(TAKING_UP)?);
+        caches.push(template.restore(position, arrays).during(RESTORING)?);
     }
-    if !from.read_sum().map_err(wrong)? {
-        return Err(bad(path, "its checksum is wrong"));
+    file.check_checksum()?;
+    let checkpoints = caches.split_off(templates.len());
+    let with_checkpoints = caches.iter_mut().filter(|cache| cache.has_checkpoints());
+    for (cache, checkpoint) in with_checkpoints.zip(checkpoints) {
+        cache.add_restored_checkpoint(checkpoint);
     }
-    let pins = caches.split_off(model.len());
-    let with_pins = caches
-        .iter_mut()
-        .filter(|layer| !matches!(layer, LayerCache::Growing(_)));
-    for (layer, pin) in with_pins.zip(pins) {
-        layer.take_pin(pin);
-    }
-    Ok(Session::holding(tokens, caches))
+    Ok(Session::from_saved(tokens, caches))
 }
 
+/// Returns the length of a vector in the file; 0 if the file does not have it.
 fn length(metadata: &Metadata, name: &str) -> usize {
     let length = metadata.info(name).and_then(|info| info.shape.first());
     length.copied().unwrap_or(0)
 }
 
 fn read_tokens(
-    from: &mut Summed,
+    file: &mut ChecksummedFile<'_>,
     n_tokens: usize,
     info: &ModelInfo,
-    path: &Path,
 ) -> Result<Vec<u32>, EngineError> {
-    let tokens = from.read(n_tokens * 4);
-    let tokens = tokens.map_err(|error| wrong(path, &error))?;
-    let tokens = tokens.as_chunks().0.iter();
+    let bytes = file.read(n_tokens * 4)?;
+    let tokens = bytes.as_chunks().0.iter();
     let tokens: Vec<u32> = tokens.map(|bytes| u32::from_le_bytes(*bytes)).collect();
-    let is_foreign = |token: &&u32| **token as usize >= info.vocab_size;
-    match tokens.iter().find(is_foreign) {
-        Some(token) => Err(bad(path, format!("token {token} is not in the vocabulary"))),
+    let is_unknown = |token: &&u32| **token as usize >= info.vocab_size;
+    match tokens.iter().find(is_unknown) {
+        Some(token) => Err(file.bad(format!("token {token} is not in the vocabulary"))),
         None => Ok(tokens),
     }
 }
 
-fn read_array(from: &mut Summed, form: &Form, path: &Path) -> Result<Array, EngineError> {
-    let bytes = from.read(form.n_bytes());
-    let bytes = bytes.map_err(|error| wrong(path, &error))?;
-    copied_array(&bytes, &form.shape, form.dtype).during(TAKING_UP)
+/// An array of a cache in the file.
+#[derive(Debug, Clone)]
+struct SavedArray {
+    name: String,
+    dtype: Dtype,
+    shape: Vec<i32>,
 }
 
-/// What a file keeps of a layer after `n_tokens` tokens.
-fn forms(layer: &LayerCache, n_tokens: i32) -> Vec<Form> {
-    let shapes = layer.stored_shapes(n_tokens).into_iter();
+impl SavedArray {
+    fn n_bytes(&self) -> usize {
+        let size = crate::ops::element_size(self.dtype).unwrap_or(0);
+        let n_elements: usize = self.shape.iter().map(|&size| size as usize).product();
+        n_elements * size
+    }
+}
+
+/// Returns the arrays that the file has of a cache at a position.
+fn saved_arrays(cache: &LayerCache, position: i32) -> Vec<SavedArray> {
+    let shapes = cache.saved_shapes(position).into_iter();
     shapes
-        .zip(layer.arrays())
-        .map(|((name, shape), array)| Form {
+        .zip(cache.arrays())
+        .map(|((name, shape), array)| SavedArray {
             name,
             dtype: array.dtype(),
             shape,
@@ -227,20 +209,20 @@ fn forms(layer: &LayerCache, n_tokens: i32) -> Vec<Form> {
         .collect()
 }
 
-/// The model's own cache after one token, which is planned and never computed: it says what arrays
-/// there are.
-fn planned_cache(transformer: &Transformer) -> MlxResult<Vec<LayerCache>> {
+/// Returns the caches of the model after one token, whose arrays are never evaluated: they only
+/// provide types and sizes.
+fn lazy_caches(transformer: &Transformer) -> MlxResult<Vec<LayerCache>> {
     let token = Array::from_slice(&[0_u32], &[1]);
-    let mut cache = transformer.new_cache();
-    transformer.forward(&token, &mut cache, Wanted::LastLogits)?;
-    Ok(cache)
+    let mut caches = transformer.new_caches();
+    transformer.hidden_states(&token, &mut caches, Positions::Last)?;
+    Ok(caches)
 }
 
-/// What a file holds, in order.
+/// Returns the tensors of the file, in order.
 fn layout(
-    places: Places,
-    cache: &[LayerCache],
-    path: &Path,
+    saved: SavedPositions,
+    caches: &[LayerCache],
+    file: &ChecksummedFile<'_>,
 ) -> Result<Vec<(String, TensorInfo)>, EngineError> {
     let mut tensors = Vec::new();
     let mut end = 0;
@@ -254,22 +236,22 @@ fn layout(
         };
         tensors.push((name, info));
     };
-    for (name, n_tokens) in [(TOKENS, places.end), (PINNED, places.pin)] {
+    for (name, n_tokens) in [(TOKENS, saved.end), (CHECKPOINT_TOKENS, saved.checkpoint)] {
         let n_tokens = n_tokens as usize;
         let dtype = safetensors::Dtype::U32;
         push(name.to_owned(), dtype, vec![n_tokens], n_tokens * 4);
     }
-    for (index, (layer, place)) in places.of_layers(cache).enumerate() {
-        for form in forms(layer, place) {
-            let Form { name, dtype, shape } = &form;
+    for (index, (cache, position)) in saved.of_caches(caches).enumerate() {
+        for array in saved_arrays(cache, position) {
+            let SavedArray { name, dtype, shape } = &array;
             let dtype = file_dtype(*dtype)
-                .ok_or_else(|| bad(path, format!("{name} of {dtype:?} are not kept")))?;
+                .ok_or_else(|| file.bad(format!("{name} of type {dtype:?} cannot be saved")))?;
             let shape = shape.iter().map(|&size| size as usize).collect();
             push(
                 format!("layers.{index}.{name}"),
                 dtype,
                 shape,
-                form.n_bytes(),
+                array.n_bytes(),
             );
         }
     }
@@ -289,12 +271,12 @@ fn file_dtype(dtype: Dtype) -> Option<safetensors::Dtype> {
 fn check_layout(
     found: &Metadata,
     expected: &[(String, TensorInfo)],
-    path: &Path,
+    file: &ChecksummedFile<'_>,
 ) -> Result<(), EngineError> {
     let n_found = found.tensors().len();
     if n_found != expected.len() {
         let reason = format!("it has {n_found} tensors instead of {}", expected.len());
-        return Err(bad(path, reason));
+        return Err(file.bad(reason));
     }
     for (name, expected) in expected {
         let is_same = found.info(name).is_some_and(|found| {
@@ -304,15 +286,15 @@ fn check_layout(
         if !is_same {
             let (dtype, shape) = (expected.dtype, &expected.shape);
             let reason = format!("its {name} are not {dtype:?} of the shape {shape:?}");
-            return Err(bad(path, reason));
+            return Err(file.bad(reason));
         }
     }
     Ok(())
 }
 
-/// What the keys and values depend on.
+/// Returns the properties of the model that keys and values depend on.
 fn identity(transformer: &Transformer, info: &ModelInfo) -> HashMap<String, String> {
-    // With LongRoPE, the context length decides how keys are turned.
+    // With LongRoPE, the rotation of keys depends on the context length.
     let mut rope = Hasher::new();
     let numbers = transformer.ropes.iter().flat_map(Rope::numbers);
     numbers.for_each(|number| rope.update(&number.to_le_bytes()));
@@ -329,76 +311,4 @@ fn identity(transformer: &Transformer, info: &ModelInfo) -> HashMap<String, Stri
     ];
     let owned = of_model.map(|(name, value)| (name.to_owned(), value.to_owned()));
     owned.into()
-}
-
-fn wrong(path: &Path, error: &io::Error) -> EngineError {
-    bad(path, error.to_string())
-}
-
-/// A file that is read or written once, from its start, and the checksum of its data so far.
-struct Summed {
-    file: File,
-    sum: Hasher,
-}
-
-impl Summed {
-    fn new(file: File) -> Self {
-        Self {
-            file,
-            sum: Hasher::new(),
-        }
-    }
-
-    fn write_header(&mut self, metadata: &Metadata) -> io::Result<()> {
-        let mut header = serde_json::to_vec(metadata)?;
-        // Readers want the data aligned.
-        header.resize(header.len().next_multiple_of(8), b' ');
-        self.file.write_all(&(header.len() as u64).to_le_bytes())?;
-        self.file.write_all(&header)
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.sum.update(bytes);
-        self.file.write_all(bytes)
-    }
-
-    fn write_sum(mut self) -> io::Result<()> {
-        let sum = self.sum.finalize();
-        self.file.write_all(&sum.to_le_bytes())
-    }
-
-    /// The header of a file that is as long as it says. So nothing that is read after it takes more
-    /// memory than the file has bytes.
-    fn read_header(&mut self) -> io::Result<Metadata> {
-        let invalid = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason);
-        let file_bytes = self.file.metadata()?.len();
-        let mut length = [0; 8];
-        self.file.read_exact(&mut length)?;
-        let length = usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX);
-        if length > MAX_HEADER || length as u64 > file_bytes {
-            return Err(invalid("its header is too long"));
-        }
-        let mut header = vec![0; length];
-        self.file.read_exact(&mut header)?;
-        let metadata: Metadata = serde_json::from_slice(&header)?;
-        let whole = (8 + length as u64).checked_add(metadata.data_len() as u64);
-        if whole != Some(file_bytes) {
-            return Err(invalid("it is not as long as it says"));
-        }
-        Ok(metadata)
-    }
-
-    fn read(&mut self, n_bytes: usize) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; n_bytes];
-        self.file.read_exact(&mut bytes)?;
-        self.sum.update(&bytes);
-        Ok(bytes)
-    }
-
-    /// Whether the sum at the end is that of what was read.
-    fn read_sum(mut self) -> io::Result<bool> {
-        let mut sum = [0; 4];
-        self.file.read_exact(&mut sum)?;
-        Ok(u32::from_le_bytes(sum) == self.sum.finalize())
-    }
 }

@@ -1,8 +1,8 @@
-//! Tensors of a model folder: found, checked and mapped, but read only when used.
+//! The tensors of a model folder, checked and memory-mapped.
 //!
-//! `files` opens the safetensors files and answers with one tensor at a time; `loader` turns named
-//! tensors into layers in the form that the device computes with, and reports progress; `experts`
-//! finds the matrices of mixtures, which checkpoints lay out in three ways.
+//! `files` opens the safetensors files; `loader` builds layers from tensors in the form that the
+//! device computes with, and reports progress; `experts` finds the matrices of mixtures of experts,
+//! for which checkpoints have three layouts.
 
 mod experts;
 mod files;

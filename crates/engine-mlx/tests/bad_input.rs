@@ -1,29 +1,29 @@
-//! A model folder or request that is wrong is refused with a message that names the file and the
-//! value. Never a panic, an abort or a guess. Weight files are in `bad_weights.rs`.
+//! Invalid model folders and requests are errors that name the file and the value, and never cause
+//! a panic, an abort or a guess. `bad_weights.rs` tests weight files.
 
-#[path = "fixtures/spoiled.rs"]
-mod spoiled;
+#[path = "fixtures/broken_models.rs"]
+mod broken_models;
 #[path = "fixtures/support.rs"]
 mod support;
 
 use std::fs;
 use std::path::Path;
 
+use broken_models::{assert_message, assert_refused, with_json};
 use serde_json::{Value, json};
-use spoiled::{assert_refused, assert_says, with_json};
-use support::{assemble, hold_mlx, load};
+use support::{assemble, load, lock_mlx};
 use transom_engine::{
     ChatPrompt, EngineError, GenerationParams, JobControl, Limits, LoadedModel, Message,
     PreparedPrompt, Prompt, Role, SamplingParams,
 };
 use transom_engine_mlx::{MlxEngine, MlxModel};
 
-fn load_sound(folder: &Path) -> MlxModel {
-    load(&MlxEngine::new(), folder, &Limits::default()).expect("the model is sound")
+fn load_valid(folder: &Path) -> MlxModel {
+    load(&MlxEngine::new(), folder, &Limits::default()).expect("the model is valid")
 }
 
 #[test]
-fn a_missing_folder_is_named() {
+fn the_error_names_a_missing_folder() {
     let parent = tempfile::tempdir().expect("a temporary folder");
     let folder = parent.path().join("no-such-model");
     let error = assert_refused(&folder, &["no-such-model", "not found"]);
@@ -31,48 +31,48 @@ fn a_missing_folder_is_named() {
 }
 
 #[test]
-fn a_file_instead_of_a_folder_is_left_to_other_engines() {
+fn a_file_instead_of_a_folder_is_unsupported() {
     let parent = tempfile::tempdir().expect("a temporary folder");
     let file = parent.path().join("model.gguf");
-    fs::write(&file, "GGUF").expect("the file can be written");
+    fs::write(&file, "GGUF").expect("written");
     let error = assert_refused(&file, &["model.gguf", "not a model folder"]);
     assert!(matches!(error, EngineError::Unsupported { .. }));
 }
 
 #[test]
-fn a_missing_configuration_is_named() {
+fn the_error_names_a_missing_configuration() {
     let folder = assemble("qwen3-q4-g64");
-    fs::remove_file(folder.path().join("config.json")).expect("it was there");
+    fs::remove_file(folder.path().join("config.json")).expect("the file existed");
     let error = assert_refused(folder.path(), &["config.json", "not found"]);
     assert!(matches!(error, EngineError::NotFound { .. }));
 }
 
 #[test]
-fn a_configuration_that_is_not_json_is_named_with_the_place() {
+fn the_error_names_the_line_of_invalid_json() {
     for (text, place) in [
         ("", "line 1"),
         ("{\"model_type\":", "line 1"),
         ("\u{0}", "line 1"),
     ] {
         let folder = assemble("qwen3-q4-g64");
-        fs::write(folder.path().join("config.json"), text).expect("it can be written");
+        fs::write(folder.path().join("config.json"), text).expect("written");
         assert_refused(folder.path(), &["config.json", "not valid JSON", place]);
     }
     let folder = assemble("qwen3-q4-g64");
-    fs::write(folder.path().join("config.json"), b"{\"a\": \"\xff\"}").expect("it can be written");
+    fs::write(folder.path().join("config.json"), b"{\"a\": \"\xff\"}").expect("written");
     assert_refused(folder.path(), &["config.json", "not valid JSON"]);
 }
 
 #[test]
-fn a_configuration_nested_without_end_is_refused() {
+fn an_endlessly_nested_configuration_is_refused() {
     let folder = assemble("qwen3-q4-g64");
     let text = "[".repeat(1 << 20);
-    fs::write(folder.path().join("config.json"), text).expect("it can be written");
+    fs::write(folder.path().join("config.json"), text).expect("written");
     assert_refused(folder.path(), &["config.json", "not valid JSON"]);
 }
 
 #[test]
-fn an_unknown_architecture_is_named_with_those_that_run() {
+fn the_error_names_an_unknown_architecture_and_the_supported_ones() {
     let folder = with_json("qwen3-q4-g64", "config.json", |config| {
         config["model_type"] = json!("mamba9");
     });
@@ -89,7 +89,7 @@ fn an_unknown_architecture_is_named_with_those_that_run() {
 }
 
 #[test]
-fn a_configuration_without_architecture_is_refused() {
+fn a_configuration_without_model_type_is_refused() {
     for value in [Value::Null, json!(5), json!(["qwen3"])] {
         let folder = with_json("qwen3-q4-g64", "config.json", |config| {
             config["model_type"] = value;
@@ -98,8 +98,8 @@ fn a_configuration_without_architecture_is_refused() {
     }
 }
 
-/// Entries of `config.json` that make no sense, and what the message must say besides the file.
-fn nonsense() -> Vec<(&'static str, Value, &'static [&'static str])> {
+/// Invalid values of `config.json`, and parts of the error message other than the file.
+fn invalid_values() -> Vec<(&'static str, Value, &'static [&'static str])> {
     vec![
         (
             "num_attention_heads",
@@ -205,8 +205,8 @@ fn nonsense() -> Vec<(&'static str, Value, &'static [&'static str])> {
 }
 
 #[test]
-fn nonsense_in_the_configuration_is_refused_with_its_value() {
-    for (key, value, needles) in nonsense() {
+fn the_error_names_an_invalid_value_of_the_configuration() {
+    for (key, value, needles) in invalid_values() {
         let folder = with_json("qwen3-q4-g64", "config.json", |config| config[key] = value);
         assert_refused(folder.path(), needles);
         assert_refused(folder.path(), &["config.json"]);
@@ -214,7 +214,7 @@ fn nonsense_in_the_configuration_is_refused_with_its_value() {
 }
 
 #[test]
-fn a_missing_entry_of_the_configuration_is_named() {
+fn the_error_names_a_missing_value_of_the_configuration() {
     for key in [
         "hidden_size",
         "vocab_size",
@@ -229,7 +229,7 @@ fn a_missing_entry_of_the_configuration_is_named() {
 }
 
 #[test]
-fn weights_of_other_tools_are_refused_by_the_name_of_their_method() {
+fn the_error_names_an_unsupported_quantization_method() {
     let folder = with_json("llama-f16-linear", "config.json", |config| {
         config["quantization_config"] = json!({"quant_method": "gptq", "bits": 4});
     });
@@ -238,26 +238,26 @@ fn weights_of_other_tools_are_refused_by_the_name_of_their_method() {
 }
 
 #[test]
-fn a_missing_tokenizer_is_named() {
+fn the_error_names_a_missing_tokenizer() {
     let folder = assemble("qwen3-q4-g64");
-    fs::remove_file(folder.path().join("tokenizer.json")).expect("it was there");
+    fs::remove_file(folder.path().join("tokenizer.json")).expect("the file existed");
     let error = assert_refused(folder.path(), &["tokenizer.json", "not found"]);
     assert!(matches!(error, EngineError::NotFound { .. }));
 }
 
 #[test]
-fn a_broken_tokenizer_is_named() {
+fn the_error_names_a_broken_tokenizer_file() {
     for file in ["tokenizer.json", "tokenizer_config.json"] {
         let folder = assemble("qwen3-q4-g64");
         let path = folder.path().join(file);
-        let text = fs::read_to_string(&path).expect("it is there");
-        fs::write(&path, &text[..text.len() / 2]).expect("it can be written");
+        let text = fs::read_to_string(&path).expect("the file exists");
+        fs::write(&path, &text[..text.len() / 2]).expect("written");
         assert_refused(folder.path(), &[file]);
     }
 }
 
 #[test]
-fn a_broken_template_is_refused() {
+fn a_broken_chat_template_is_refused() {
     let folder = with_json("qwen3-q4-g64", "tokenizer_config.json", |config| {
         config["chat_template"] = json!("{% for message in %}");
     });
@@ -272,29 +272,29 @@ fn chat(role: Role, text: &str) -> Prompt {
 }
 
 #[test]
-fn a_template_that_raises_passes_its_message_on() {
+fn the_error_contains_the_message_that_a_template_raises() {
     let folder = with_json("qwen3-q4-g64", "tokenizer_config.json", |config| {
         config["chat_template"] = json!("{{ raise_exception('Only users may speak.') }}");
     });
-    let _mlx = hold_mlx();
-    let model = load_sound(folder.path());
+    let _mlx = lock_mlx();
+    let model = load_valid(folder.path());
     let error = model
         .prepare(&chat(Role::System, "Hello"))
         .expect_err("the template raises");
-    assert_says(&error, &["Only users may speak."]);
+    assert_message(&error, &["Only users may speak."]);
     assert!(matches!(error, EngineError::Template { .. }));
 }
 
 #[test]
-fn a_model_without_template_continues_text_but_does_not_chat() {
+fn a_model_without_a_chat_template_accepts_only_text() {
     let folder = with_json("qwen3-q4-g64", "tokenizer_config.json", |config| {
         config
             .as_object_mut()
             .expect("an object")
             .remove("chat_template");
     });
-    let _mlx = hold_mlx();
-    let model = load_sound(folder.path());
+    let _mlx = lock_mlx();
+    let model = load_valid(folder.path());
     assert!(!model.info().has_chat_template);
     let error = model
         .prepare(&chat(Role::User, "Hello"))
@@ -306,8 +306,8 @@ fn a_model_without_template_continues_text_but_does_not_chat() {
 #[test]
 fn an_empty_prompt_is_refused() {
     let folder = assemble("qwen3-q4-g64");
-    let _mlx = hold_mlx();
-    let model = load_sound(folder.path());
+    let _mlx = lock_mlx();
+    let model = load_valid(folder.path());
     for prompt in [
         Prompt::Tokens(Vec::new()),
         Prompt::Text(String::new()),
@@ -323,47 +323,47 @@ fn an_empty_prompt_is_refused() {
 }
 
 #[test]
-fn a_prompt_as_long_as_the_context_is_refused_with_both_lengths() {
+fn the_error_of_a_too_long_prompt_has_both_lengths() {
     let folder = assemble("qwen3-q4-g64");
-    let _mlx = hold_mlx();
+    let _mlx = lock_mlx();
     let limits = Limits {
         context_length: 16,
         ..Limits::default()
     };
-    let model = load(&MlxEngine::new(), folder.path(), &limits).expect("the model is sound");
+    let model = load(&MlxEngine::new(), folder.path(), &limits).expect("the model is valid");
     assert_eq!(model.info().context_length, 16);
     assert!(model.prepare(&Prompt::Tokens(vec![7; 15])).is_ok());
     for n_tokens in [16, 300] {
         let error = model
             .prepare(&Prompt::Tokens(vec![7; n_tokens]))
-            .expect_err("there is no room for an answer");
-        assert_says(&error, &[&n_tokens.to_string(), "16"]);
+            .expect_err("no space for a response");
+        assert_message(&error, &[&n_tokens.to_string(), "16"]);
     }
-    // The model's own limit holds where the caller's is wider.
-    let wide = load_sound(folder.path());
-    let error = wide
+    // The model's own limit applies if the caller's is larger.
+    let model = load_valid(folder.path());
+    let error = model
         .prepare(&Prompt::Tokens(vec![7; 512]))
         .expect_err("it holds 512");
-    assert_says(&error, &["512"]);
+    assert_message(&error, &["512"]);
 }
 
 #[test]
-fn a_token_outside_the_vocabulary_is_refused_with_its_id() {
+fn the_error_names_a_token_outside_the_vocabulary() {
     let folder = assemble("qwen3-q4-g64");
-    let _mlx = hold_mlx();
-    let model = load_sound(folder.path());
+    let _mlx = lock_mlx();
+    let model = load_valid(folder.path());
     let error = model
         .prepare(&Prompt::Tokens(vec![1, 272]))
         .expect_err("ids go up to 271");
-    assert_says(&error, &["272"]);
+    assert_message(&error, &["272"]);
     assert!(model.logits(&[272]).is_err());
 }
 
 #[test]
-fn parameters_outside_their_range_are_refused_before_any_work() {
+fn invalid_parameters_are_refused_before_any_event() {
     let folder = assemble("qwen3-q4-g64");
-    let _mlx = hold_mlx();
-    let mut model = load_sound(folder.path());
+    let _mlx = lock_mlx();
+    let mut model = load_valid(folder.path());
     let prompt = PreparedPrompt {
         tokens: vec![1, 2, 3],
         starts_in_reasoning: None,
@@ -375,7 +375,7 @@ fn parameters_outside_their_range_are_refused_before_any_work() {
         change(&mut sampling);
         sampling
     };
-    for (wrong, needles) in [
+    for (invalid, needles) in [
         (sampling(|s| s.temperature = -1.0), ["temperature", "-1"]),
         (
             sampling(|s| s.temperature = f32::NAN),
@@ -393,14 +393,14 @@ fn parameters_outside_their_range_are_refused_before_any_work() {
         ),
     ] {
         let params = GenerationParams {
-            sampling: wrong,
+            sampling: invalid,
             ..GenerationParams::default()
         };
         let mut n_events = 0;
         let error = model
             .generate(&prompt, &params, &JobControl::new(), &mut |_| n_events += 1)
-            .expect_err("the parameter is wrong");
-        assert_says(&error, &needles);
+            .expect_err("the parameter is invalid");
+        assert_message(&error, &needles);
         assert_eq!(n_events, 0, "{needles:?}");
     }
 }

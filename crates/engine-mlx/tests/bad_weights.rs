@@ -1,19 +1,18 @@
-//! Weight files that lie, break off or do not fit the configuration are refused with a message that
-//! names the file, and whatever bytes a header or a configuration holds, loading ends with a model
-//! or an error.
+//! Weight files that are inconsistent, truncated or do not fit the configuration are errors that
+//! name the file. Loading any bytes as a header or a configuration returns a model or an error.
 
-#[path = "fixtures/spoiled.rs"]
-mod spoiled;
+#[path = "fixtures/broken_models.rs"]
+mod broken_models;
 #[path = "fixtures/support.rs"]
 mod support;
 
 use std::fs;
 use std::path::Path;
 
+use broken_models::{Tensor, assert_refused, try_load, with_config, with_json, with_tensors};
 use proptest::prelude::*;
 use safetensors::Dtype;
 use serde_json::{Value, json};
-use spoiled::{Tensor, assert_refused, try_load, with_config, with_json, with_tensors};
 use support::assemble;
 use tempfile::TempDir;
 use transom_engine::EngineError;
@@ -23,14 +22,14 @@ const WEIGHTS: &str = "model.safetensors";
 const SHARDED: &str = "mistral-bf16-sharded";
 const INDEX: &str = "model.safetensors.index.json";
 
-/// A model with these bytes as its weights.
+/// Returns a model with these bytes as its weights.
 fn with_weights(bytes: &[u8]) -> TempDir {
     let folder = assemble(MODEL);
-    fs::write(folder.path().join(WEIGHTS), bytes).expect("it can be written");
+    fs::write(folder.path().join(WEIGHTS), bytes).expect("written");
     folder
 }
 
-/// A safetensors file with a header of our own.
+/// Returns a safetensors file with this header.
 fn file(header: &Value, data: &[u8]) -> Vec<u8> {
     let header = header.to_string();
     let length = (header.len() as u64).to_le_bytes();
@@ -38,16 +37,16 @@ fn file(header: &Value, data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn missing_weights_are_named_with_the_folder() {
+fn the_error_of_missing_weights_names_the_folder() {
     let folder = assemble(MODEL);
-    fs::remove_file(folder.path().join(WEIGHTS)).expect("it was there");
+    fs::remove_file(folder.path().join(WEIGHTS)).expect("the file existed");
     let name = folder.path().display().to_string();
     assert_refused(folder.path(), &[&name, "safetensors", "not found"]);
 }
 
 #[test]
-fn truncated_weights_are_refused_wherever_they_break_off() {
-    let bytes = fs::read(assemble(MODEL).path().join(WEIGHTS)).expect("the weights are there");
+fn truncated_weights_are_refused() {
+    let bytes = fs::read(assemble(MODEL).path().join(WEIGHTS)).expect("the weights exist");
     for length in [0, 1, 7, 8, 9, 500, bytes.len() / 2, bytes.len() - 1] {
         let folder = with_weights(&bytes[..length]);
         assert_refused(folder.path(), &[WEIGHTS, "download the model again"]);
@@ -56,13 +55,13 @@ fn truncated_weights_are_refused_wherever_they_break_off() {
 
 #[test]
 fn weights_with_more_bytes_than_the_header_says_are_refused() {
-    let mut bytes = fs::read(assemble(MODEL).path().join(WEIGHTS)).expect("the weights are there");
+    let mut bytes = fs::read(assemble(MODEL).path().join(WEIGHTS)).expect("the weights exist");
     bytes.push(0);
     assert_refused(with_weights(&bytes).path(), &[WEIGHTS]);
 }
 
 #[test]
-fn a_header_longer_than_the_file_or_than_memory_is_refused() {
+fn a_header_longer_than_the_file_is_refused() {
     for length in [40, 99_999_999, 100_000_001, 1 << 62, u64::MAX] {
         let bytes = [&length.to_le_bytes()[..], b"{}"].concat();
         assert_refused(with_weights(&bytes).path(), &[WEIGHTS, "safetensors"]);
@@ -71,17 +70,17 @@ fn a_header_longer_than_the_file_or_than_memory_is_refused() {
 
 #[test]
 fn a_header_with_a_flipped_bit_is_refused() {
-    let bytes = fs::read(assemble(MODEL).path().join(WEIGHTS)).expect("the weights are there");
-    // The opening brace, the length's highest byte, and the first quote of the first name.
+    let bytes = fs::read(assemble(MODEL).path().join(WEIGHTS)).expect("the weights exist");
+    // The opening brace, the highest byte of the length, and the first quote of the first name.
     for (position, bit) in [(8, 0), (7, 6), (9, 7)] {
-        let mut spoiled = bytes.clone();
-        spoiled[position] ^= 1 << bit;
-        assert_refused(with_weights(&spoiled).path(), &[WEIGHTS, "safetensors"]);
+        let mut damaged = bytes.clone();
+        damaged[position] ^= 1 << bit;
+        assert_refused(with_weights(&damaged).path(), &[WEIGHTS, "safetensors"]);
     }
 }
 
 #[test]
-fn headers_that_lie_about_tensors_are_refused() {
+fn headers_with_wrong_tensors_are_refused() {
     let f32s = |shape: Value, offsets: [u64; 2]| json!({"dtype": "F32", "shape": shape, "data_offsets": offsets});
     let headers = [
         (
@@ -114,21 +113,23 @@ fn headers_that_lie_about_tensors_are_refused() {
         ("no offsets", json!({"a": {"dtype": "F32", "shape": [16]}})),
         ("a list", json!([1, 2, 3])),
     ];
-    for (lie, header) in headers {
+    for (case, header) in headers {
         let folder = with_weights(&file(&header, &[0; 64]));
-        let error = try_load(folder.path()).expect_err(lie);
-        assert!(error.to_string().contains(WEIGHTS), "{lie}: {error}");
+        let error = try_load(folder.path()).expect_err(case);
+        assert!(error.to_string().contains(WEIGHTS), "{case}: {error}");
         assert!(
             matches!(error, EngineError::BadFile { .. }),
-            "{lie}: {error}"
+            "{case}: {error}"
         );
     }
 }
 
 #[test]
-fn a_tensor_of_the_wrong_shape_is_refused_with_both_shapes() {
+fn the_error_of_a_tensor_with_the_wrong_shape_has_both_shapes() {
     let folder = with_tensors(MODEL, |tensors| {
-        let norm = tensors.get_mut("model.norm.weight").expect("it is there");
+        let norm = tensors
+            .get_mut("model.norm.weight")
+            .expect("the file exists");
         norm.shape = vec![2, 32];
     });
     assert_refused(
@@ -138,7 +139,7 @@ fn a_tensor_of_the_wrong_shape_is_refused_with_both_shapes() {
     let folder = with_tensors(MODEL, |tensors| {
         let scales = tensors
             .get_mut("model.layers.1.mlp.up_proj.scales")
-            .expect("it is there");
+            .expect("the file exists");
         scales.shape.reverse();
     });
     assert_refused(
@@ -148,7 +149,7 @@ fn a_tensor_of_the_wrong_shape_is_refused_with_both_shapes() {
 }
 
 #[test]
-fn sizes_of_another_model_are_refused_by_the_first_tensor_that_differs() {
+fn sizes_that_differ_from_the_tensors_are_refused() {
     for (key, value) in [
         ("vocab_size", 320),
         ("hidden_size", 128),
@@ -166,7 +167,7 @@ fn sizes_of_another_model_are_refused_by_the_first_tensor_that_differs() {
 }
 
 #[test]
-fn a_missing_tensor_is_named() {
+fn the_error_names_a_missing_tensor() {
     for name in [
         "model.norm.weight",
         "model.embed_tokens.weight",
@@ -175,7 +176,7 @@ fn a_missing_tensor_is_named() {
         "model.layers.0.mlp.down_proj.biases",
     ] {
         let folder = with_tensors(MODEL, |tensors| {
-            tensors.remove(name).expect("it is there");
+            tensors.remove(name).expect("the file exists");
         });
         let path = folder.path().display().to_string();
         assert_refused(folder.path(), &[&path, name, "missing"]);
@@ -183,13 +184,13 @@ fn a_missing_tensor_is_named() {
 }
 
 #[test]
-fn a_layer_that_the_files_do_not_have_is_named() {
+fn the_error_names_a_missing_layer() {
     let folder = with_config(MODEL, |config| config["num_hidden_layers"] = json!(3));
     assert_refused(folder.path(), &["model.layers.2.", "missing"]);
 }
 
 #[test]
-fn tensors_that_the_architecture_does_not_know_are_passed_over() {
+fn unknown_tensors_are_ignored() {
     let folder = with_tensors(MODEL, |tensors| {
         for (name, dtype, size) in [
             (
@@ -213,9 +214,11 @@ fn tensors_that_the_architecture_does_not_know_are_passed_over() {
 }
 
 #[test]
-fn a_needed_tensor_of_a_type_that_holds_no_floats_is_refused() {
+fn a_needed_tensor_of_integers_is_refused() {
     let folder = with_tensors(MODEL, |tensors| {
-        let norm = tensors.get_mut("model.norm.weight").expect("it is there");
+        let norm = tensors
+            .get_mut("model.norm.weight")
+            .expect("the file exists");
         norm.dtype = Dtype::I16;
     });
     assert_refused(folder.path(), &[WEIGHTS, "model.norm.weight", "I16"]);
@@ -226,14 +229,14 @@ fn packed_weights_of_the_wrong_type_are_refused() {
     let folder = with_tensors(MODEL, |tensors| {
         let packed = tensors
             .get_mut("model.layers.0.self_attn.q_proj.weight")
-            .expect("it is there");
+            .expect("the file exists");
         packed.dtype = Dtype::F32;
     });
     assert_refused(folder.path(), &[WEIGHTS, "q_proj.weight"]);
 }
 
 #[test]
-fn a_group_that_does_not_divide_the_matrix_is_refused_with_both_sizes() {
+fn the_error_of_a_group_that_does_not_divide_the_matrix_has_both_sizes() {
     let folder = with_config(MODEL, |config| {
         for key in ["quantization", "quantization_config"] {
             config[key]["group_size"] = json!(128);
@@ -244,7 +247,7 @@ fn a_group_that_does_not_divide_the_matrix_is_refused_with_both_sizes() {
 }
 
 #[test]
-fn quantised_tensors_without_a_word_in_the_configuration_are_refused() {
+fn quantized_tensors_without_a_quantization_entry_are_refused() {
     let folder = with_config(MODEL, |config| {
         for key in ["quantization", "quantization_config"] {
             config.as_object_mut().expect("an object").remove(key);
@@ -253,16 +256,16 @@ fn quantised_tensors_without_a_word_in_the_configuration_are_refused() {
     assert_refused(folder.path(), &["model.embed_tokens", "config.json"]);
 }
 
-/// The sharded model with an index that went through `change`.
+/// Returns the sharded model with a changed index.
 fn with_index(change: impl FnOnce(&mut Value)) -> TempDir {
     with_json(SHARDED, INDEX, change)
 }
 
 #[test]
-fn a_shard_that_the_index_names_but_is_missing_is_named() {
+fn the_error_names_a_missing_shard() {
     let folder = assemble(SHARDED);
     let shard = "model-00002-of-00003.safetensors";
-    fs::remove_file(folder.path().join(shard)).expect("it was there");
+    fs::remove_file(folder.path().join(shard)).expect("the file existed");
     assert_refused(folder.path(), &[shard, "not found", "index"]);
 }
 
@@ -282,7 +285,7 @@ fn an_index_that_points_outside_the_folder_is_refused() {
 }
 
 #[test]
-fn a_broken_index_is_named() {
+fn the_error_names_a_broken_index() {
     for index in [
         json!({}),
         json!({"weight_map": 5}),
@@ -298,19 +301,19 @@ fn a_tensor_in_two_shards_is_refused() {
     let folder = assemble(SHARDED);
     let copy = "model-00004-of-00004.safetensors";
     let first = folder.path().join("model-00001-of-00003.safetensors");
-    fs::copy(first, folder.path().join(copy)).expect("it can be copied");
-    fs::remove_file(folder.path().join(INDEX)).expect("it was there");
+    fs::copy(first, folder.path().join(copy)).expect("copied");
+    fs::remove_file(folder.path().join(INDEX)).expect("the file existed");
     assert_refused(folder.path(), &[copy, "more than one file"]);
 }
 
 #[test]
-fn shards_without_an_index_are_found() {
+fn shards_without_an_index_are_loaded() {
     let folder = assemble(SHARDED);
-    fs::remove_file(folder.path().join(INDEX)).expect("it was there");
+    fs::remove_file(folder.path().join(INDEX)).expect("the file existed");
     assert_eq!(try_load(folder.path()), Ok(()));
 }
 
-/// What happens to a file's bytes.
+/// Damage to the bytes of a file.
 #[derive(Debug, Clone)]
 enum Damage {
     Flip(Vec<(prop::sample::Index, u8)>),
@@ -322,7 +325,7 @@ fn damage() -> impl Strategy<Value = Damage> {
     prop_oneof![
         6 => prop::collection::vec((any_index(), 0_u8..8), 1..4).prop_map(Damage::Flip),
         1 => any_index().prop_map(Damage::Truncate),
-        // Digits keep the JSON valid more often than other bytes do, so they reach further.
+        // With digits, JSON stays valid more often than with other bytes.
         3 => (any_index(), prop::collection::vec(b'0'..=b'9', 1..6))
             .prop_map(|(at, digits)| Damage::Overwrite(at, digits)),
     ]
@@ -333,7 +336,7 @@ fn any_index() -> impl Strategy<Value = prop::sample::Index> {
 }
 
 impl Damage {
-    /// Spoils the first `n_bytes` of `bytes`.
+    /// Damages the first `n_bytes` of `bytes`.
     fn apply(&self, bytes: &mut Vec<u8>, n_bytes: usize) {
         match self {
             Self::Flip(flips) => {
@@ -351,8 +354,8 @@ impl Damage {
     }
 }
 
-/// A model or an error whose message names something below the folder.
-fn assert_clean(folder: &Path) {
+/// Checks that loading returns a model, or an error that names a path in the folder.
+fn assert_model_or_error(folder: &Path) {
     if let Err(error) = try_load(folder) {
         let name = folder.display().to_string();
         assert!(error.to_string().contains(&name), "{error}");
@@ -363,24 +366,24 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_a_header_holds_loading_ends_with_a_model_or_an_error(damage in damage()) {
+    fn loading_a_damaged_header_returns_a_model_or_an_error(damage in damage()) {
         let folder = assemble("qwen2-q2-g64");
         let path = folder.path().join(WEIGHTS);
-        let mut bytes = fs::read(&path).expect("the weights are there");
+        let mut bytes = fs::read(&path).expect("the weights exist");
         let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
         damage.apply(&mut bytes, 8 + length as usize);
-        fs::write(&path, bytes).expect("it can be written");
-        assert_clean(folder.path());
+        fs::write(&path, bytes).expect("written");
+        assert_model_or_error(folder.path());
     }
 
     #[test]
-    fn whatever_a_configuration_holds_loading_ends_with_a_model_or_an_error(damage in damage()) {
+    fn loading_a_damaged_configuration_returns_a_model_or_an_error(damage in damage()) {
         let folder = assemble("qwen3-mixed");
         let path = folder.path().join("config.json");
-        let mut bytes = fs::read(&path).expect("it is there");
+        let mut bytes = fs::read(&path).expect("the file exists");
         let length = bytes.len();
         damage.apply(&mut bytes, length);
-        fs::write(&path, bytes).expect("it can be written");
-        assert_clean(folder.path());
+        fs::write(&path, bytes).expect("written");
+        assert_model_or_error(folder.path());
     }
 }

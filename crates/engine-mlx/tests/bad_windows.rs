@@ -1,30 +1,30 @@
-//! Configurations and weights of models with windows, experts and shared keys that are wrong are
-//! refused with a message that names the file and the value.
+//! Invalid configurations and weights of models with sliding windows, experts and shared keys are
+//! errors that name the file and the value.
 
-#[path = "fixtures/spoiled.rs"]
-mod spoiled;
+#[path = "fixtures/broken_models.rs"]
+mod broken_models;
 #[path = "fixtures/support.rs"]
 mod support;
 
 use std::path::Path;
 
-use serde_json::{Value, json};
-use spoiled::{
-    Nonsense, Tensor, assert_bad, assert_nonsense_does_not_load, with_config, with_tensors,
+use broken_models::{
+    InvalidValue, Tensor, assert_bad_file, assert_not_loaded, with_config, with_tensors,
 };
-use support::{assemble, hold_mlx, load};
+use serde_json::{Value, json};
+use support::{assemble, load, lock_mlx};
 use transom_engine::{Engine, Limits, LoadedModel, ModelSource};
 use transom_engine_mlx::MlxEngine;
 
 #[test]
-fn a_window_that_makes_no_sense_is_refused_with_its_value() {
+fn the_error_names_an_invalid_window() {
     for name in [
         "mistral-window",
         "gemma3-bf16",
         "gpt-oss-bf16",
         "gemma4-bf16-tables",
     ] {
-        assert_nonsense_does_not_load(
+        assert_not_loaded(
             name,
             &[
                 ("sliding_window", json!(0), &["sliding_window is 0"]),
@@ -46,7 +46,7 @@ fn a_window_that_makes_no_sense_is_refused_with_its_value() {
         );
     }
     let kinds = json!(["sliding_attention", "spiral_attention"]);
-    assert_nonsense_does_not_load(
+    assert_not_loaded(
         "mistral-window",
         &[(
             "layer_types",
@@ -57,21 +57,21 @@ fn a_window_that_makes_no_sense_is_refused_with_its_value() {
 }
 
 #[test]
-fn a_layer_that_slides_without_a_window_is_named() {
+fn the_error_names_a_sliding_layer_without_a_window() {
     for name in ["gemma3-bf16", "gpt-oss-bf16"] {
         let folder = with_config(name, |config| config["sliding_window"] = Value::Null);
-        assert_bad(folder.path(), &["config.json", "layer 0", "sliding_window"]);
+        assert_bad_file(folder.path(), &["config.json", "layer 0", "sliding_window"]);
     }
     let folder = with_config("mistral-window", |config| {
         config["sliding_window"] = Value::Null;
         config["layer_types"] = json!(["full_attention", "sliding_attention"]);
     });
-    assert_bad(folder.path(), &["config.json", "layer 1", "sliding_window"]);
+    assert_bad_file(folder.path(), &["config.json", "layer 1", "sliding_window"]);
 }
 
 #[test]
-fn nonsense_in_a_gemma_3_is_refused_with_its_value() {
-    let entries: [Nonsense; 12] = [
+fn the_error_names_an_invalid_value_of_gemma_3() {
+    let entries: [InvalidValue; 12] = [
         (
             "sliding_window_pattern",
             json!(0),
@@ -113,20 +113,20 @@ fn nonsense_in_a_gemma_3_is_refused_with_its_value() {
             &["relu", "gelu_pytorch_tanh"],
         ),
     ];
-    assert_nonsense_does_not_load("gemma3-bf16", &entries);
-    assert_nonsense_does_not_load("gemma3-f32-nested", &entries);
+    assert_not_loaded("gemma3-bf16", &entries);
+    assert_not_loaded("gemma3-f32-nested", &entries);
     let folder = with_config("gemma3-f32-nested", |config| {
         config
             .as_object_mut()
             .expect("an object")
             .remove("text_config");
     });
-    assert_bad(folder.path(), &["config.json", "text_config"]);
+    assert_bad_file(folder.path(), &["config.json", "text_config"]);
 }
 
 #[test]
-fn nonsense_in_a_gemma_4_is_refused_with_its_value() {
-    assert_nonsense_does_not_load(
+fn the_error_names_an_invalid_value_of_gemma_4() {
+    assert_not_loaded(
         "gemma4-bf16-tables",
         &[
             (
@@ -162,7 +162,7 @@ fn nonsense_in_a_gemma_4_is_refused_with_its_value() {
             ),
         ],
     );
-    assert_nonsense_does_not_load(
+    assert_not_loaded(
         "gemma4-bf16-experts",
         &[
             ("num_experts", json!(0), &["num_experts is 0"]),
@@ -181,9 +181,9 @@ fn nonsense_in_a_gemma_4_is_refused_with_its_value() {
     );
 }
 
-/// Layers may share the keys only of a layer of their own kind.
+/// Layers may use only the keys of a layer with the same type of attention.
 #[test]
-fn shared_keys_of_a_kind_that_no_layer_has_are_refused() {
+fn shared_keys_of_a_type_without_own_keys_are_refused() {
     let folder = with_config("gemma4-bf16-tables", |config| {
         config["layer_types"] = json!([
             "sliding_attention",
@@ -194,12 +194,12 @@ fn shared_keys_of_a_kind_that_no_layer_has_are_refused() {
             "full_attention"
         ]);
     });
-    assert_bad(folder.path(), &["config.json", "layer 5", "full_attention"]);
+    assert_bad_file(folder.path(), &["config.json", "layer 5", "full_attention"]);
 }
 
 #[test]
-fn nonsense_in_a_gpt_oss_is_refused_with_its_value() {
-    assert_nonsense_does_not_load(
+fn the_error_names_an_invalid_value_of_gpt_oss() {
+    assert_not_loaded(
         "gpt-oss-bf16",
         &[
             ("num_local_experts", json!(0), &["num_local_experts is 0"]),
@@ -239,8 +239,8 @@ fn nonsense_in_a_gpt_oss_is_refused_with_its_value() {
 }
 
 #[test]
-fn nonsense_in_a_smollm3_is_refused_with_its_value() {
-    assert_nonsense_does_not_load(
+fn the_error_names_an_invalid_value_of_smollm3() {
+    assert_not_loaded(
         "smollm3-bf16",
         &[
             (
@@ -259,7 +259,7 @@ fn nonsense_in_a_smollm3_is_refused_with_its_value() {
 }
 
 #[test]
-fn each_tensor_that_is_missing_is_named() {
+fn the_error_names_each_missing_tensor() {
     for (model, names) in [
         (
             "gemma3-bf16",
@@ -298,17 +298,17 @@ fn each_tensor_that_is_missing_is_named() {
             let folder = with_tensors(model, |tensors| {
                 assert!(tensors.remove(name).is_some(), "{model} has {name}");
             });
-            // A stack without its first tensor is looked for as one tensor an expert.
-            let said = name.split(".down_proj").next().unwrap_or(name);
+            // Without the first tensor of a stack, the loader looks for one tensor per expert.
+            let prefix = name.split(".down_proj").next().unwrap_or(name);
             let path = folder.path().display().to_string();
-            assert_bad(folder.path(), &[&path, said, "missing"]);
+            assert_bad_file(folder.path(), &[&path, prefix, "missing"]);
         }
     }
 }
 
 #[test]
-fn a_tensor_of_another_shape_is_refused_with_both_shapes() {
-    for (model, name, found, wanted) in [
+fn the_error_of_a_tensor_with_another_shape_has_both_shapes() {
+    for (model, name, found, expected) in [
         (
             "gpt-oss-bf16",
             "model.layers.0.self_attn.sinks",
@@ -337,21 +337,21 @@ fn a_tensor_of_another_shape_is_refused_with_both_shapes() {
             };
             tensors.insert(name.to_owned(), tensor);
         });
-        assert_bad(folder.path(), &["model.safetensors", name, found, wanted]);
+        assert_bad_file(folder.path(), &["model.safetensors", name, found, expected]);
     }
 }
 
-/// What pictures need is neither read nor counted.
+/// Tensors for images are neither read nor counted.
 #[test]
-fn tensors_that_only_pictures_need_cost_nothing() {
-    let _mlx = hold_mlx();
+fn vision_tensors_are_not_counted() {
+    let _mlx = lock_mlx();
     let engine = MlxEngine::new();
     let need = |folder: &Path| {
         let source = ModelSource {
             path: folder.to_owned(),
         };
         let need = engine.memory_need(&source, &Limits::default());
-        need.expect("the files are sound").weight_bytes
+        need.expect("the files are valid").weight_bytes
     };
     let with = assemble("gemma3-f32-nested");
     let n_parameters = |folder: &Path| {

@@ -1,4 +1,4 @@
-//! The need that is computed from a model's files against what MLX says was used.
+//! Compares the memory need, computed from the files of a model, with the memory that MLX used.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use transom_engine::{
 };
 use transom_engine_mlx::MlxEngine;
 
-/// Fills the context of a model and compares.
+/// Fills the context of a model and compares the memory.
 fn check(engine: &MlxEngine, folder: &Path, limits: &Limits) {
     let source = ModelSource {
         path: folder.to_owned(),
     };
     let need = engine
         .memory_need(&source, limits)
-        .expect("the files are sound");
+        .expect("the files are valid");
     let mut model = engine
         .load_model(&source, limits, &JobControl::new(), &mut |_| ())
         .expect("the model loads");
@@ -26,8 +26,8 @@ fn check(engine: &MlxEngine, folder: &Path, limits: &Limits) {
         "{name}: weights take {weights}, not {}",
         need.weight_bytes
     );
-    let n_answer = 8;
-    let tokens = (0..need.context_length - n_answer).map(|i| i as u32 % 90 + 5);
+    let n_response = 8;
+    let tokens = (0..need.context_length - n_response).map(|i| i as u32 % 90 + 5);
     let prompt = PreparedPrompt {
         tokens: tokens.collect(),
         starts_in_reasoning: None,
@@ -41,7 +41,7 @@ fn check(engine: &MlxEngine, folder: &Path, limits: &Limits) {
     let control = JobControl::new();
     model
         .generate(&prompt, &params, &control, &mut |_| ())
-        .expect("the model answers");
+        .expect("the model generates");
     let memory = model.memory();
     let used = memory.peak_bytes;
     let total = need.total_bytes() - need.cache_bytes;
@@ -51,7 +51,7 @@ fn check(engine: &MlxEngine, folder: &Path, limits: &Limits) {
     );
     assert!(
         used <= total,
-        "{name}: {used} bytes were used, but the need said {total}"
+        "{name}: {used} bytes were used, but the need is {total}"
     );
     assert!(
         used >= total / 2,
@@ -59,9 +59,9 @@ fn check(engine: &MlxEngine, folder: &Path, limits: &Limits) {
     );
 }
 
-/// D001, D028: the figure that a load is admitted by.
+/// The supervisor decides about a load by this number.
 #[test]
-fn the_need_covers_what_is_used_and_is_not_twice_as_much() {
+fn the_memory_need_covers_the_used_memory_and_is_less_than_twice_as_much() {
     mlx_rs::Device::set_default(&mlx_rs::Device::cpu());
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let starter = root.join("assets/starter");
@@ -73,6 +73,6 @@ fn the_need_covers_what_is_used_and_is_not_twice_as_much() {
     let dense = MlxEngine::new();
     check(&dense, &starter, &limits(512, 512));
     check(&dense, &starter, &limits(1024, 64));
-    let quantised = MlxEngine::new().with_dense_limit_bytes(0);
-    check(&quantised, &starter, &limits(128, 128));
+    let quantized = MlxEngine::new().with_dense_limit_bytes(0);
+    check(&quantized, &starter, &limits(128, 128));
 }

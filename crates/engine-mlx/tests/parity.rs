@@ -1,12 +1,12 @@
-//! The engine gives mlx-lm's numbers: the same greedy tokens, and logits within [`TOLERANCE`].
+//! The engine computes the same greedy tokens as mlx-lm, and logits within [`TOLERANCE`].
 //!
-//! `fixtures/make_fixtures.py` makes the models and mlx-lm's answers. Every model there is tested,
-//! with dense and with quantised products, with prefill in chunks, and with prompt reuse.
+//! `fixtures/make_fixtures.py` creates the models and mlx-lm's results. Every model is tested with
+//! dense and with quantized products, with prefill in chunks, and with reused prefixes.
 
 #[path = "fixtures/support.rs"]
 mod support;
-#[path = "fixtures/talk.rs"]
-mod talk;
+#[path = "fixtures/turns.rs"]
+mod turns;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,20 +15,20 @@ use std::path::Path;
 use safetensors::SafeTensors;
 use serde::Deserialize;
 use serde_json::Value;
-use support::{assemble, fixtures, hold_mlx, load};
-use talk::greedy;
+use support::{assemble, fixtures, load, lock_mlx};
 use transom_engine::{
     ChatPrompt, FinishReason, GenerationParams, JobControl, Limits, LoadedModel, Message, Prompt,
     SamplingParams, Section, TokenEvent, Trim,
 };
 use transom_engine_mlx::{MlxEngine, MlxModel};
+use turns::greedy;
 
-/// Largest error of a logit, as a share of the largest logit of its row. The orders of f32 sums
-/// differ between dense and quantised products (1.2e-5 was the most on x86-64); the fixtures' greedy
-/// choices lead by 20 times this.
+/// Largest error of a logit, as a fraction of the largest logit of its row. Dense and quantized
+/// products sum f32 numbers in different orders (1.2e-5 was the largest error on x86-64). The
+/// greedy tokens of the fixtures lead by 20 times this.
 const TOLERANCE: f32 = 5e-5;
 
-/// What mlx-lm computed for one model.
+/// The results of mlx-lm for one model.
 struct Golden {
     prompt: Vec<u32>,
     tokens: Vec<u32>,
@@ -40,13 +40,13 @@ struct Golden {
 }
 
 impl Golden {
-    fn of(name: &str) -> Self {
+    fn read(name: &str) -> Self {
         let path = fixtures()
             .join("models")
             .join(name)
             .join("golden.safetensors");
-        let bytes = fs::read(path).expect("the golden file is there");
-        let file = SafeTensors::deserialize(&bytes).expect("the golden file is sound");
+        let bytes = fs::read(path).expect("the golden file exists");
+        let file = SafeTensors::deserialize(&bytes).expect("the golden file is valid");
         let words = |tensor: &str| -> Vec<[u8; 4]> {
             let view = file.tensor(tensor).expect("the golden file is complete");
             view.data().as_chunks::<4>().0.to_vec()
@@ -70,17 +70,17 @@ impl Golden {
     }
 }
 
-/// An engine that dequantises weights when it loads them, and one that never does.
+/// Returns an engine that dequantizes weights at load, and one that never does.
 fn engines() -> [(&'static str, MlxEngine); 2] {
     [
         ("dense", MlxEngine::new().with_dense_limit_bytes(u64::MAX)),
-        ("quantised", MlxEngine::new().with_dense_limit_bytes(0)),
+        ("quantized", MlxEngine::new().with_dense_limit_bytes(0)),
     ]
 }
 
 fn model_names() -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(fixtures().join("models"))
-        .expect("the models are there")
+        .expect("the models exist")
         .map(|entry| entry.expect("the models can be listed").file_name())
         .map(|name| name.into_string().expect("names are ASCII"))
         .collect();
@@ -88,27 +88,26 @@ fn model_names() -> Vec<String> {
     names
 }
 
-/// Runs `check` on every model with either engine, and names all where it fails.
+/// Runs `check` on every model with both engines, and names all that fail.
 fn for_every_model(limits: &Limits, check: impl Fn(&mut MlxModel, &Golden, &str)) {
     for_models(limits, model_names(), check);
 }
 
-/// The same on the models with plain weights, of which each architecture has some: for what does not
-/// depend on how weights are stored.
-fn for_every_plain_model(limits: &Limits, check: impl Fn(&mut MlxModel, &Golden, &str)) {
+/// Runs `check` on the models without quantization, of which each architecture has some.
+fn for_every_unquantized_model(limits: &Limits, check: impl Fn(&mut MlxModel, &Golden, &str)) {
     let mut names = model_names();
-    names.retain(|name| !is_quantised(name));
+    names.retain(|name| !is_quantized(name));
     for_models(limits, names, check);
 }
 
 fn for_models(limits: &Limits, names: Vec<String>, check: impl Fn(&mut MlxModel, &Golden, &str)) {
-    let _mlx = hold_mlx();
+    let _mlx = lock_mlx();
     let mut failed = Vec::new();
     for name in names {
         let folder = assemble(&name);
-        let golden = Golden::of(&name);
-        // Plain weights are computed with in one way only.
-        let n_engines = if is_quantised(&name) { 2 } else { 1 };
+        let golden = Golden::read(&name);
+        // Without quantization, both engines compute in the same way.
+        let n_engines = if is_quantized(&name) { 2 } else { 1 };
         for (kind, engine) in engines().into_iter().take(n_engines) {
             let case = format!("{name}, {kind}");
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -124,7 +123,7 @@ fn for_models(limits: &Limits, names: Vec<String>, check: impl Fn(&mut MlxModel,
     assert!(failed.is_empty(), "see above for what failed: {failed:#?}");
 }
 
-/// The configuration of a model of the fixtures; a case begins with its name.
+/// Returns the configuration of a model of the fixtures, with whose name `case` begins.
 fn whole_config(case: &str) -> Value {
     let name = case.split(',').next().expect("a name");
     let path = fixtures().join("models").join(name).join("config.json");
@@ -132,17 +131,17 @@ fn whole_config(case: &str) -> Value {
     serde_json::from_str(&text).expect("valid JSON")
 }
 
-/// That of its text part.
+/// Returns the configuration of its text part.
 fn config(case: &str) -> Value {
     let config = whole_config(case);
     config.get("text_config").unwrap_or(&config).clone()
 }
 
-fn is_quantised(case: &str) -> bool {
+fn is_quantized(case: &str) -> bool {
     whole_config(case).get("quantization").is_some()
 }
 
-/// Whether some layers carry a state in place of keys.
+/// Returns true if the model has recurrent layers.
 fn has_states(case: &str) -> bool {
     config(case).get("linear_num_key_heads").is_some()
 }
@@ -153,7 +152,7 @@ fn assert_close(found: &[f32], expected: &[f32], case: &str) {
     let error = found
         .iter()
         .zip(expected)
-        // A NaN counts as the worst error, where `f32::max` would drop it.
+        // A NaN counts as the largest error; `f32::max` would drop it.
         .map(|(a, b)| {
             if a.is_nan() {
                 f32::INFINITY
@@ -170,7 +169,7 @@ fn assert_close(found: &[f32], expected: &[f32], case: &str) {
 }
 
 #[test]
-fn logits_are_those_of_mlx_lm() {
+fn logits_equal_those_of_mlx_lm() {
     for_every_model(&Limits::default(), |model, golden, case| {
         let rows = model.logits(&golden.prompt).expect("logits");
         assert_eq!(rows.len(), golden.prompt.len(), "{case}");
@@ -179,13 +178,13 @@ fn logits_are_those_of_mlx_lm() {
             assert_close(&rows[*position as usize], expected, &case);
         }
         let rows = model.logits(&golden.turn2_prompt).expect("logits");
-        let last = rows.last().expect("a row a token");
+        let last = rows.last().expect("one row per token");
         assert_close(last, &golden.turn2_logits, &format!("{case}, turn 2"));
     });
 }
 
 #[test]
-fn greedy_tokens_are_those_of_mlx_lm_whatever_the_prefill_chunk() {
+fn greedy_tokens_equal_those_of_mlx_lm_with_any_prefill_chunk() {
     for prefill_chunk in [1, 7, 512] {
         let limits = Limits {
             prefill_chunk,
@@ -201,7 +200,7 @@ fn greedy_tokens_are_those_of_mlx_lm_whatever_the_prefill_chunk() {
 }
 
 #[test]
-fn a_second_turn_prefills_only_what_is_new_and_answers_the_same() {
+fn a_second_turn_prefills_only_new_tokens_and_gives_the_same_tokens() {
     for prefill_chunk in [7, 512] {
         let limits = Limits {
             prefill_chunk,
@@ -212,7 +211,7 @@ fn a_second_turn_prefills_only_what_is_new_and_answers_the_same() {
             let n_tokens = golden.turn2_tokens.len();
             let (tokens, stats) = greedy(model, &golden.turn2_prompt, n_tokens);
             assert_eq!(tokens, golden.turn2_tokens, "{case}");
-            // The answer's last token was never fed back, so it may have to be processed.
+            // The last token of the response may not have been processed.
             let turn1 = golden.prompt.len() + golden.tokens.len();
             assert!(
                 (turn1 - 1..=turn1).contains(&stats.cached_tokens),
@@ -224,8 +223,8 @@ fn a_second_turn_prefills_only_what_is_new_and_answers_the_same() {
 }
 
 #[test]
-fn a_second_turn_without_a_first_answers_the_same() {
-    for_every_plain_model(&Limits::default(), |model, golden, case| {
+fn a_second_turn_without_a_first_gives_the_same_tokens() {
+    for_every_unquantized_model(&Limits::default(), |model, golden, case| {
         let n_tokens = golden.turn2_tokens.len();
         let (tokens, stats) = greedy(model, &golden.turn2_prompt, n_tokens);
         assert_eq!(tokens, golden.turn2_tokens, "{case}");
@@ -234,13 +233,13 @@ fn a_second_turn_without_a_first_answers_the_same() {
 }
 
 #[test]
-fn going_back_to_an_earlier_turn_forgets_what_came_after_it() {
-    for_every_plain_model(&Limits::default(), |model, golden, case| {
+fn an_earlier_turn_again_gives_the_same_tokens() {
+    for_every_unquantized_model(&Limits::default(), |model, golden, case| {
         greedy(model, &golden.turn2_prompt, 8);
         let (tokens, stats) = greedy(model, &golden.prompt, golden.tokens.len());
         assert_eq!(tokens, golden.tokens, "{case}");
-        // All of it is cached, but the last token is needed again for its logits; a state has moved
-        // past that place.
+        // The whole prompt is cached, but the logits after its last token are needed again. A state
+        // cannot rewind.
         let cached = if has_states(case) {
             0
         } else {
@@ -251,8 +250,8 @@ fn going_back_to_an_earlier_turn_forgets_what_came_after_it() {
 }
 
 #[test]
-fn a_trimmed_model_starts_anew_and_answers_the_same() {
-    for_every_plain_model(&Limits::default(), |model, golden, case| {
+fn a_trimmed_model_gives_the_same_tokens() {
+    for_every_unquantized_model(&Limits::default(), |model, golden, case| {
         greedy(model, &golden.prompt, golden.tokens.len());
         model.trim(Trim::Everything);
         assert_eq!(model.memory().kv_cache_bytes, 0, "{case}");
@@ -263,23 +262,23 @@ fn a_trimmed_model_starts_anew_and_answers_the_same() {
 }
 
 #[test]
-fn a_trim_that_keeps_the_conversation_costs_no_prefill() {
-    for_every_plain_model(&Limits::default(), |model, golden, case| {
+fn a_trim_that_keeps_the_conversation_needs_no_prefill() {
+    for_every_unquantized_model(&Limits::default(), |model, golden, case| {
         greedy(model, &golden.prompt, golden.tokens.len());
         model.trim(Trim::KeepConversation);
         assert_eq!(model.memory().allocator_cache_bytes, 0, "{case}");
         let (tokens, stats) = greedy(model, &golden.prompt, golden.tokens.len());
         assert_eq!(tokens, golden.tokens, "{case}");
-        // A state is kept where the question ends, some tokens before the prompt does.
+        // A state has a checkpoint some tokens before the end of the prompt.
         let least = if has_states(case) { 8 } else { 1 };
         assert_eq!(stats.cached_tokens, golden.prompt.len() - least, "{case}");
     });
 }
 
 #[test]
-fn the_models_cover_every_architecture_and_storage_form() {
+fn the_models_cover_every_architecture_and_quantization() {
     let mut architectures = BTreeSet::new();
-    let mut quantisations = BTreeSet::new();
+    let mut quantizations = BTreeSet::new();
     let mut plain = BTreeSet::new();
     for name in model_names() {
         let path = fixtures().join("models").join(&name).join("config.json");
@@ -292,7 +291,7 @@ fn the_models_cover_every_architecture_and_storage_form() {
             .as_u64()
             .zip(quantization["group_size"].as_u64())
         {
-            Some((bits, group_size)) => quantisations.insert((mode.to_owned(), bits, group_size)),
+            Some((bits, group_size)) => quantizations.insert((mode.to_owned(), bits, group_size)),
             None => plain.insert(
                 config["torch_dtype"]
                     .as_str()
@@ -329,12 +328,12 @@ fn the_models_cover_every_architecture_and_storage_form() {
         .flat_map(|bits| [32, 64, 128].map(|group_size| (bits, group_size)))
     {
         let form = ("affine".to_owned(), bits, group_size);
-        assert!(quantisations.contains(&form), "{form:?}");
+        assert!(quantizations.contains(&form), "{form:?}");
     }
-    assert!(quantisations.contains(&("mxfp4".to_owned(), 4, 32)));
+    assert!(quantizations.contains(&("mxfp4".to_owned(), 4, 32)));
 }
 
-/// mlx-lm's answers of the starter model.
+/// mlx-lm's responses of the starter model.
 #[derive(Deserialize)]
 struct StarterGolden {
     model: String,
@@ -348,16 +347,16 @@ struct StarterCase {
     messages: Vec<Message>,
     prompt_tokens: Vec<u32>,
     tokens: Vec<u32>,
-    /// The likeliest first tokens of the answer, with their logits.
+    /// The likeliest first tokens of the response, with their logits.
     first_logits: Vec<(u32, f32)>,
     text: String,
     ended: bool,
 }
 
 #[test]
-fn the_starter_model_says_what_it_says_under_mlx_lm() {
-    let _mlx = hold_mlx();
-    let text = fs::read_to_string(fixtures().join("starter_golden.json")).expect("the answers");
+fn the_starter_model_gives_the_same_text_as_mlx_lm() {
+    let _mlx = lock_mlx();
+    let text = fs::read_to_string(fixtures().join("starter_golden.json")).expect("the responses");
     let golden: StarterGolden = serde_json::from_str(&text).expect("valid JSON");
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = repository.join(&golden.model);
@@ -377,7 +376,7 @@ fn check_starter_case(model: &mut MlxModel, case: &StarterCase, max_tokens: usiz
     let prompt = model.prepare(&Prompt::Chat(chat)).expect("the prompt fits");
     assert_eq!(prompt.tokens, case.prompt_tokens, "{}", case.name);
     let rows = model.logits(&prompt.tokens).expect("logits");
-    let last = rows.last().expect("a row a token");
+    let last = rows.last().expect("one row per token");
     let (tokens, expected): (Vec<u32>, Vec<f32>) = case.first_logits.iter().copied().unzip();
     let found: Vec<f32> = tokens.iter().map(|&token| last[token as usize]).collect();
     assert_close(&found, &expected, &case.name);
@@ -389,11 +388,11 @@ fn check_starter_case(model: &mut MlxModel, case: &StarterCase, max_tokens: usiz
         max_tokens: Some(max_tokens),
         ..GenerationParams::default()
     };
-    let (mut tokens, mut answer) = (Vec::new(), String::new());
+    let (mut tokens, mut response) = (Vec::new(), String::new());
     let mut sink = |event| {
         if let TokenEvent::Text { section, text, .. } = event {
             assert_eq!(section, Section::Answer);
-            answer.push_str(&text);
+            response.push_str(&text);
         }
     };
     let control = JobControl::new();
@@ -401,7 +400,7 @@ fn check_starter_case(model: &mut MlxModel, case: &StarterCase, max_tokens: usiz
         .generate_tokens(&prompt, &params, &control, &mut sink, &mut |token| {
             tokens.push(token)
         })
-        .expect("the answer succeeds");
+        .expect("the response succeeds");
     let expected = if case.ended {
         FinishReason::Stop
     } else {
@@ -414,5 +413,5 @@ fn check_starter_case(model: &mut MlxModel, case: &StarterCase, max_tokens: usiz
         "{}",
         case.name
     );
-    assert_eq!(answer, case.text, "{}", case.name);
+    assert_eq!(response, case.text, "{}", case.name);
 }

@@ -1,20 +1,21 @@
-//! Models that see windows, over conversations much longer than those: what they answer is what
-//! they would answer had they read it all at once, whatever was said, taken back or kept before.
+//! Models with sliding windows, over conversations much longer than the windows: the response
+//! equals that of a single pass over the whole text, whatever was generated, rewound or saved
+//! before.
 
 #[path = "fixtures/support.rs"]
 mod support;
-#[path = "fixtures/talk.rs"]
-mod talk;
+#[path = "fixtures/turns.rs"]
+mod turns;
 
 use std::fs;
 
-use support::{assemble, hold_mlx, load};
-use talk::{check_answer, greedy, model, text, turn};
+use support::{assemble, load, lock_mlx};
 use transom_catalog::fit::mlx::ALLOCATOR_CACHE_BYTES;
 use transom_engine::{Engine, EngineError, Limits, LoadedModel, ModelSource};
 use transom_engine_mlx::{MlxEngine, MlxModel};
+use turns::{check_response, greedy, model, text, turn};
 
-/// Models of the fixtures, and the window of their layers.
+/// Models of the fixtures and their windows.
 const MODELS: [(&str, usize); 6] = [
     ("mistral-window", 16),
     ("mistral-window-q4-g64", 7),
@@ -25,8 +26,8 @@ const MODELS: [(&str, usize); 6] = [
 ];
 
 #[test]
-fn the_context_is_not_cut_to_the_window() {
-    let _mlx = hold_mlx();
+fn the_context_length_does_not_depend_on_the_window() {
+    let _mlx = lock_mlx();
     for (name, window) in MODELS {
         let (_folder, model) = model(name, 512);
         assert!(model.info().context_length > 20 * window, "{name}");
@@ -34,29 +35,29 @@ fn the_context_is_not_cut_to_the_window() {
 }
 
 #[test]
-fn an_answer_that_goes_round_the_buffer_is_that_of_one_pass() {
-    let _mlx = hold_mlx();
+fn a_response_longer_than_the_buffer_equals_one_pass() {
+    let _mlx = lock_mlx();
     for (name, _) in MODELS {
         let (_folder, mut model) = model(name, 512);
         let prompt = text(1, 30);
-        // A buffer holds its window and 271 tokens more at most.
-        let (answer, _) = greedy(&mut model, &prompt, 330);
-        check_answer(&model, &prompt, &answer, name);
+        // A buffer has at most 271 tokens more than its window.
+        let (response, _) = greedy(&mut model, &prompt, 330);
+        check_response(&model, &prompt, &response, name);
     }
 }
 
 #[test]
-fn a_long_prompt_is_read_alike_whatever_the_chunk() {
-    let _mlx = hold_mlx();
+fn the_response_does_not_depend_on_the_prefill_chunk() {
+    let _mlx = lock_mlx();
     for (name, window) in MODELS {
         for chunk in [window - 1, window, 100, 512] {
             let (_folder, mut model) = model(name, chunk);
             let prompt = text(2, 400);
-            let (answer, _) = greedy(&mut model, &prompt, 12);
-            check_answer(
+            let (response, _) = greedy(&mut model, &prompt, 12);
+            check_response(
                 &model,
                 &prompt,
-                &answer,
+                &response,
                 &format!("{name}, chunks of {chunk}"),
             );
         }
@@ -65,26 +66,26 @@ fn a_long_prompt_is_read_alike_whatever_the_chunk() {
 
 #[test]
 fn memory_is_bounded_by_the_window() {
-    let _mlx = hold_mlx();
-    // Two layers, both with a window of 16 and two heads of 16 numbers in f32.
+    let _mlx = lock_mlx();
+    // Two layers with a window of 16 and two heads of 16 f32 numbers.
     let (_folder, mut model) = model("mistral-window", 64);
     let bytes_of_token = 2 * 2 * 2 * 16 * 4;
     let buffer = bytes_of_token * (16 + 271);
-    let mut said = text(3, 60);
+    let mut text_so_far = text(3, 60);
     for number in 0..8 {
-        let (answer, _) = greedy(&mut model, &said, 40);
+        let (response, _) = greedy(&mut model, &text_so_far, 40);
         let held = model.memory().kv_cache_bytes;
-        // What is in use, and two places to come back to.
+        // The buffer in use and two checkpoints.
         assert!(held <= 3 * buffer, "turn {number}: {held} bytes are held");
-        said.extend(answer);
-        said.extend(text(number, 10));
+        text_so_far.extend(response);
+        text_so_far.extend(text(number, 10));
     }
-    assert!(said.len() > 400);
+    assert!(text_so_far.len() > 400);
 }
 
 #[test]
-fn another_answer_to_the_same_question_reads_nothing_anew() {
-    let _mlx = hold_mlx();
+fn another_response_prefills_only_one_token() {
+    let _mlx = lock_mlx();
     for (name, _) in MODELS {
         let (_folder, mut model) = model(name, 64);
         let prompt = text(4, 120);
@@ -95,13 +96,13 @@ fn another_answer_to_the_same_question_reads_nothing_anew() {
 }
 
 #[test]
-fn a_next_turn_without_what_was_thought_reads_only_what_is_new() {
-    let _mlx = hold_mlx();
+fn the_next_turn_without_the_reasoning_prefills_only_new_tokens() {
+    let _mlx = lock_mlx();
     for (name, _) in MODELS {
         let (_folder, mut model) = model(name, 64);
         let prompt = text(5, 90);
         turn(&mut model, &prompt, 290, name);
-        // The template repeats the question, but not its last tokens, nor what was thought.
+        // The template repeats the prompt without its last tokens and without the reasoning.
         let next = [&prompt[..prompt.len() - 5], &text(6, 60)].concat();
         let (_, cached) = turn(&mut model, &next, 20, name);
         assert_eq!(cached, prompt.len() - 5, "{name}");
@@ -109,21 +110,21 @@ fn a_next_turn_without_what_was_thought_reads_only_what_is_new() {
 }
 
 #[test]
-fn a_question_that_is_edited_is_read_from_where_it_begins() {
-    let _mlx = hold_mlx();
+fn an_edited_message_reuses_the_tokens_before_it() {
+    let _mlx = lock_mlx();
     for (name, _) in MODELS {
         let (_folder, mut model) = model(name, 64);
-        let mut said = text(7, 50);
-        let (answer, _) = turn(&mut model, &said, 30, name);
-        said.extend(answer);
-        let first_turn = said.len();
-        let question = [&said[..], &text(8, 40)].concat();
+        let mut text_so_far = text(7, 50);
+        let (response, _) = turn(&mut model, &text_so_far, 30, name);
+        text_so_far.extend(response);
+        let first_turn = text_so_far.len();
+        let question = [&text_so_far[..], &text(8, 40)].concat();
         turn(&mut model, &question, 280, name);
-        // Another answer in between changes nothing.
+        // Another response to the same message adds no checkpoint.
         turn(&mut model, &question, 280, name);
-        let edited = [&said[..], &text(9, 40)].concat();
+        let edited = [&text_so_far[..], &text(9, 40)].concat();
         let (_, cached) = turn(&mut model, &edited, 20, name);
-        // The last token of an answer may not have been read.
+        // The last token of a response may not have been processed.
         assert!(
             (first_turn - 1..=first_turn).contains(&cached),
             "{name}: {cached}"
@@ -132,41 +133,41 @@ fn a_question_that_is_edited_is_read_from_where_it_begins() {
 }
 
 #[test]
-fn going_back_anywhere_answers_as_a_fresh_reading_does() {
-    let _mlx = hold_mlx();
+fn the_response_after_any_rewind_equals_a_fresh_one() {
+    let _mlx = lock_mlx();
     for (name, _) in MODELS {
         let (_folder, mut model) = model(name, 50);
         let mut prompt = text(10, 40);
         for number in 0..7_u32 {
             let case = format!("{name}, turn {number}");
-            let (answer, _) = turn(&mut model, &prompt, 40, &case);
-            prompt.extend(answer);
-            // Some turns go on, others leave the text anywhere before.
-            let kept = match number % 3 {
+            let (response, _) = turn(&mut model, &prompt, 40, &case);
+            prompt.extend(response);
+            // Some turns continue the text, others rewind it.
+            let length = match number % 3 {
                 0 => prompt.len(),
                 1 => prompt.len() - text(number, 1)[0] as usize % 60,
                 _ => prompt.len() / (2 + number as usize % 3),
             };
-            prompt.truncate(kept.min(300));
+            prompt.truncate(length.min(300));
             prompt.extend(text(100 + number, 25 + number as usize));
         }
     }
 }
 
 #[test]
-fn a_kept_conversation_comes_back_with_the_place_to_return_to() {
-    let _mlx = hold_mlx();
+fn restored_state_includes_the_last_checkpoint() {
+    let _mlx = lock_mlx();
     for (name, _) in MODELS {
-        let (folder, mut unbroken) = model(name, 64);
-        let path = folder.path().join("conversation");
+        let (folder, mut original) = model(name, 64);
+        let path = folder.path().join("state");
         let prompt = text(11, 100);
-        let (answer, _) = turn(&mut unbroken, &prompt, 300, name);
-        let n_tokens = unbroken.save_state(&path).expect("it is kept");
+        let (response, _) = turn(&mut original, &prompt, 300, name);
+        let n_tokens = original.save_state(&path).expect("saved");
         assert!(n_tokens >= 399, "{name}: {n_tokens}");
-        drop(unbroken);
+        drop(original);
         let engine = MlxEngine::new();
         for (next, expected) in [
-            ([&prompt[..], &answer, &text(12, 20)].concat(), n_tokens),
+            ([&prompt[..], &response, &text(12, 20)].concat(), n_tokens),
             ([&prompt[..], &text(13, 20)].concat(), prompt.len()),
         ] {
             let limits = Limits::default();
@@ -175,8 +176,8 @@ fn a_kept_conversation_comes_back_with_the_place_to_return_to() {
             let (_, cached) = turn(&mut model, &next, 20, name);
             assert_eq!(cached, expected, "{name}");
         }
-        // Windows and tokens are in the file, not the keys of all tokens.
-        let bytes = fs::metadata(&path).expect("it is there").len();
+        // The file contains the tokens and the windows, not the keys of all tokens.
+        let bytes = fs::metadata(&path).expect("the file exists").len();
         assert!(
             name != "mistral-window" || bytes < 24_000,
             "{name}: {bytes}"
@@ -185,8 +186,8 @@ fn a_kept_conversation_comes_back_with_the_place_to_return_to() {
 }
 
 #[test]
-fn the_need_covers_what_a_full_context_keeps() {
-    let _mlx = hold_mlx();
+fn the_memory_need_covers_a_full_context() {
+    let _mlx = lock_mlx();
     for (name, _) in MODELS.into_iter().chain([("gemma4-f32-unified", 9)]) {
         let folder = assemble(name);
         let engine = MlxEngine::new();
@@ -198,48 +199,48 @@ fn the_need_covers_what_a_full_context_keeps() {
         let source = ModelSource {
             path: folder.path().to_owned(),
         };
-        let need = engine.memory_need(&source, &limits).expect("it is sound");
+        let need = engine.memory_need(&source, &limits).expect("it is valid");
         let mut model = load(&engine, folder.path(), &limits).expect("it loads");
         let held = |model: &MlxModel| model.memory().kv_cache_bytes;
         greedy(&mut model, &text(14, 390), 9);
         let full = held(&model);
         assert!(full <= need.kv_cache_bytes, "{name}: {full}, {need:?}");
         assert!(full >= need.kv_cache_bytes / 2, "{name}: {full}, {need:?}");
-        // Another question from the middle on, so that places are pinned.
+        // Prompts that differ from the middle on, so that there are checkpoints.
         greedy(&mut model, &text(14, 30), 300);
         greedy(&mut model, &text(14, 60), 330);
-        let pins = need.cache_bytes - ALLOCATOR_CACHE_BYTES;
-        let most = need.kv_cache_bytes + pins;
+        let checkpoint_bytes = need.cache_bytes - ALLOCATOR_CACHE_BYTES;
+        let most = need.kv_cache_bytes + checkpoint_bytes;
         assert!(held(&model) <= most, "{name}: {need:?}");
     }
 }
 
-/// Headers are compared, data has a checksum: what is altered is refused or means the same.
+/// The header is compared and the data has a checksum, so a changed file fails or means the same.
 #[test]
-fn an_altered_file_of_a_windowed_conversation_is_never_believed() {
-    let _mlx = hold_mlx();
+fn damaged_state_of_a_windowed_model_is_refused_or_means_the_same() {
+    let _mlx = lock_mlx();
     let (folder, mut model) = model("gpt-oss-mxfp4", 64);
-    let path = folder.path().join("conversation");
+    let path = folder.path().join("state");
     greedy(&mut model, &text(15, 100), 300);
-    let n_tokens = model.save_state(&path).expect("it is kept");
-    let sound = fs::read(&path).expect("it is there");
-    let header = 8 + u64::from_le_bytes(sound[..8].try_into().expect("8 bytes")) as usize;
-    assert!(String::from_utf8_lossy(&sound[..header]).contains("\"pinned_tokens\""));
-    // Places all over the header, and all over the data.
+    let n_tokens = model.save_state(&path).expect("saved");
+    let valid = fs::read(&path).expect("the file exists");
+    let header = 8 + u64::from_le_bytes(valid[..8].try_into().expect("8 bytes")) as usize;
+    assert!(String::from_utf8_lossy(&valid[..header]).contains("\"pinned_tokens\""));
+    // Bytes in all parts of the header and of the data.
     let in_header = (0..header).step_by(13);
-    let in_data = (header..sound.len()).step_by(sound.len() / 97);
-    for place in in_header.chain(in_data) {
+    let in_data = (header..valid.len()).step_by(valid.len() / 97);
+    for offset in in_header.chain(in_data) {
         for bit in [0, 3] {
-            let mut altered = sound.clone();
-            altered[place] ^= 1 << bit;
-            fs::write(&path, altered).expect("written");
+            let mut damaged = valid.clone();
+            damaged[offset] ^= 1 << bit;
+            fs::write(&path, damaged).expect("written");
             match model.restore_state(&path) {
-                Ok(n) => assert!(place < header && n == n_tokens, "byte {place}"),
+                Ok(n) => assert!(offset < header && n == n_tokens, "byte {offset}"),
                 Err(EngineError::BadFile { .. }) => {}
-                Err(other) => panic!("byte {place}: {other:?}"),
+                Err(other) => panic!("byte {offset}: {other:?}"),
             }
         }
     }
-    fs::write(&path, &sound).expect("written");
+    fs::write(&path, &valid).expect("written");
     assert_eq!(model.restore_state(&path), Ok(n_tokens));
 }

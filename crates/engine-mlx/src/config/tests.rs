@@ -1,11 +1,11 @@
-//! Recommendations that make no sense are left out; the others stand.
+//! Tests of the recommended sampling parameters.
 
 use serde_json::json;
 
 use super::*;
 
 fn sampling(json: Value) -> SamplingParams {
-    let generation = Generation {
+    let generation = GenerationConfig {
         path: PathBuf::from("generation_config.json"),
         json,
     };
@@ -13,7 +13,7 @@ fn sampling(json: Value) -> SamplingParams {
 }
 
 #[test]
-fn recommendations_are_taken() {
+fn recommended_parameters_are_used() {
     let recommended = sampling(json!({
         "temperature": 0.6, "top_k": 20, "top_p": 0.8, "min_p": 0.05, "repetition_penalty": 1.1,
         "do_sample": true
@@ -34,7 +34,7 @@ fn recommendations_are_taken() {
 }
 
 #[test]
-fn a_recommendation_that_makes_no_sense_is_left_out_and_the_others_stand() {
+fn invalid_recommendations_are_ignored_and_valid_ones_used() {
     for (field, value) in [
         ("top_k", json!(-1)),
         ("top_k", json!(2.5)),
@@ -63,12 +63,12 @@ fn a_recommendation_that_makes_no_sense_is_left_out_and_the_others_stand() {
         assert_eq!(sampling(json), expected, "{field}: {value}");
         assert!(expected.validate(1).is_ok());
     }
-    for nonsense in [
+    for invalid in [
         json!(null),
         json!([]),
         json!("x"),
         json!({"eos_token_id": "x"}),
     ] {
-        assert_eq!(sampling(nonsense), SamplingParams::default());
+        assert_eq!(sampling(invalid), SamplingParams::default());
     }
 }

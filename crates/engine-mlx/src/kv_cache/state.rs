@@ -1,123 +1,136 @@
 //! The state of a recurrent layer: arrays that each step replaces.
 //!
-//! A state cannot be taken apart again, so it goes back only to the places that were pinned. Rule:
-//! arrays that were put here are never written to.
+//! A state cannot be rewound, so the cache returns only to its checkpoints.
+//!
+//! Rule: arrays in the cache are never written to.
 
 use mlx_rs::Array;
 
 use crate::error::MlxResult;
 
-/// What the layer carried after a number of tokens.
+/// The state after a number of tokens.
 #[derive(Debug, Clone)]
-struct Moment {
+struct Snapshot {
     n_tokens: i32,
     arrays: Vec<Array>,
 }
 
-impl Moment {
+impl Snapshot {
     fn bytes(&self) -> u64 {
         self.arrays.iter().map(|array| array.nbytes() as u64).sum()
     }
 }
 
-/// Keeps the newest state, and those that were pinned.
+/// The current state and the checkpoints.
 #[derive(Debug, Default)]
 pub(crate) struct StateCache {
-    now: Option<Moment>,
-    pins: Vec<Moment>,
+    current: Option<Snapshot>,
+    checkpoints: Vec<Snapshot>,
 }
 
 impl StateCache {
-    /// The state `arrays` after `n_tokens`.
-    pub(crate) fn holding(n_tokens: i32, arrays: Vec<Array>) -> Self {
+    /// Returns a cache with the state `arrays` after `n_tokens`.
+    pub(crate) fn from_saved(n_tokens: i32, arrays: Vec<Array>) -> Self {
         Self {
-            now: Some(Moment { n_tokens, arrays }),
-            pins: Vec::new(),
+            current: Some(Snapshot { n_tokens, arrays }),
+            checkpoints: Vec::new(),
         }
     }
 
-    /// Tokens processed so far.
+    /// Returns the number of tokens processed so far.
     pub(crate) fn n_tokens(&self) -> i32 {
-        self.now.as_ref().map_or(0, |now| now.n_tokens)
+        self.current.as_ref().map_or(0, |state| state.n_tokens)
     }
 
-    /// The state that the last step left, in the order in which it was put; nothing before the
-    /// first token.
+    /// Returns the arrays of the current state, in the order of [`StateCache::put`]; `None` before
+    /// the first token.
     pub(crate) fn get(&self) -> Option<&[Array]> {
-        self.now.as_ref().map(|now| now.arrays.as_slice())
+        self.current.as_ref().map(|state| state.arrays.as_slice())
     }
 
-    /// Puts the state that `n_new` more tokens led to: always as many arrays, of the same shapes.
+    /// Replaces the state by the one after `n_new` more tokens. The number and shapes of the arrays
+    /// must not change.
     pub(crate) fn put(&mut self, n_new: i32, arrays: Vec<Array>) {
         let n_tokens = self.n_tokens() + n_new;
-        self.now = Some(Moment { n_tokens, arrays });
+        self.current = Some(Snapshot { n_tokens, arrays });
     }
 
-    /// See [`super::LayerCache::reach`].
-    pub(crate) fn reach(&self, n_tokens: i32) -> i32 {
-        let places = self.pins.iter().chain(&self.now).map(|m| m.n_tokens);
-        places.filter(|&place| place <= n_tokens).max().unwrap_or(0)
+    /// See [`super::LayerCache::rewind_target`].
+    pub(crate) fn rewind_target(&self, n_tokens: i32) -> i32 {
+        let states = self.checkpoints.iter().chain(&self.current);
+        let targets = states.map(|state| state.n_tokens);
+        targets
+            .filter(|&target| target <= n_tokens)
+            .max()
+            .unwrap_or(0)
     }
 
     /// See [`super::LayerCache::rewind`].
     pub(crate) fn rewind(&mut self, n_tokens: i32) {
-        self.pins.retain(|pin| pin.n_tokens <= n_tokens);
+        self.checkpoints.retain(|state| state.n_tokens <= n_tokens);
         if self.n_tokens() != n_tokens {
-            let pin = self.pins.iter().find(|pin| pin.n_tokens == n_tokens);
-            debug_assert!(n_tokens == 0 || pin.is_some(), "{n_tokens} is out of reach");
-            self.now = pin.cloned();
+            let mut checkpoints = self.checkpoints.iter();
+            let found = checkpoints.find(|state| state.n_tokens == n_tokens);
+            debug_assert!(
+                n_tokens == 0 || found.is_some(),
+                "cannot rewind to {n_tokens}"
+            );
+            self.current = found.cloned();
         }
     }
 
-    /// See [`super::LayerCache::pin`].
-    pub(crate) fn pin(&mut self, n_pins: usize) {
+    /// See [`super::LayerCache::add_checkpoint`].
+    pub(crate) fn add_checkpoint(&mut self, n_checkpoints: usize) {
         let n_tokens = self.n_tokens();
-        if self.pins.last().is_none_or(|pin| pin.n_tokens != n_tokens) {
-            self.pins.extend(self.now.clone());
+        let last = self.checkpoints.last();
+        if last.is_none_or(|last| last.n_tokens != n_tokens) {
+            self.checkpoints.extend(self.current.clone());
         }
-        let n_old = self.pins.len().saturating_sub(n_pins);
-        self.pins.drain(..n_old);
+        let n_old = self.checkpoints.len().saturating_sub(n_checkpoints);
+        self.checkpoints.drain(..n_old);
     }
 
-    /// See [`super::LayerCache::pins`].
-    pub(crate) fn pins(&self) -> Vec<i32> {
-        self.pins.iter().map(|pin| pin.n_tokens).collect()
+    /// See [`super::LayerCache::checkpoints`].
+    pub(crate) fn checkpoints(&self) -> Vec<i32> {
+        let checkpoints = self.checkpoints.iter();
+        checkpoints.map(|state| state.n_tokens).collect()
     }
 
-    /// The newest state's arrays.
+    /// Returns the arrays of the current state.
     pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
-        self.now.iter().flat_map(|now| &now.arrays)
+        self.current.iter().flat_map(|state| &state.arrays)
     }
 
-    /// Bytes of one state.
+    /// Returns the size of one state in bytes.
     pub(crate) fn bytes_of_state(&self) -> u64 {
-        self.now.as_ref().map_or(0, Moment::bytes)
+        self.current.as_ref().map_or(0, Snapshot::bytes)
     }
 
-    /// Bytes of the pinned states, but for one that is also the newest.
-    pub(crate) fn bytes_of_pins(&self) -> u64 {
+    /// Returns the size of the checkpoints in bytes, without one that is also the current state.
+    pub(crate) fn bytes_of_checkpoints(&self) -> u64 {
         let n_tokens = self.n_tokens();
-        let older = self.pins.iter().filter(|pin| pin.n_tokens != n_tokens);
-        older.map(Moment::bytes).sum()
+        let checkpoints = self.checkpoints.iter();
+        let older = checkpoints.filter(|state| state.n_tokens != n_tokens);
+        older.map(Snapshot::bytes).sum()
     }
 
-    /// See [`super::LayerCache::stored`].
-    pub(crate) fn stored(&self, n_tokens: i32) -> MlxResult<Vec<Array>> {
-        let mut moments = self.now.iter().chain(&self.pins);
-        let moment = moments.find(|moment| moment.n_tokens == n_tokens);
-        Ok(moment.map_or_else(Vec::new, |moment| moment.arrays.clone()))
+    /// See [`super::LayerCache::saved`].
+    pub(crate) fn saved(&self, n_tokens: i32) -> MlxResult<Vec<Array>> {
+        let mut states = self.current.iter().chain(&self.checkpoints);
+        let found = states.find(|state| state.n_tokens == n_tokens);
+        Ok(found.map_or_else(Vec::new, |state| state.arrays.clone()))
     }
 
-    /// See [`super::LayerCache::stored_shapes`].
-    pub(crate) fn stored_shapes(&self) -> Vec<(String, Vec<i32>)> {
+    /// See [`super::LayerCache::saved_shapes`].
+    pub(crate) fn saved_shapes(&self) -> Vec<(String, Vec<i32>)> {
         self.arrays()
             .enumerate()
             .map(|(index, array)| (format!("state.{index}"), array.shape().to_vec()))
             .collect()
     }
 
-    /// See [`super::LayerCache::take_pin`].
-    pub(crate) fn take_pin(&mut self, other: Self) {
-        self.pins.extend(other.now);
+    /// See [`super::LayerCache::add_restored_checkpoint`].
+    pub(crate) fn add_restored_checkpoint(&mut self, other: Self) {
+        self.checkpoints.extend(other.current);
     }
 }

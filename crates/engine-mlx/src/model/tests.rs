@@ -1,4 +1,4 @@
-//! A step that fails on the device is forgotten, and the model goes on.
+//! Tests that a model works after a step failed on the device.
 
 use std::fs;
 
@@ -8,9 +8,9 @@ use transom_engine::{Limits, ModelSource, SamplingParams};
 
 use super::*;
 use crate::MlxEngine;
-use crate::nn::RmsNorm;
+use crate::nn::{Embedding, Matrix};
 
-/// A folder with a committed model and its tokenizer.
+/// Returns a folder with a model of the fixtures and its tokenizer.
 fn assemble(name: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
@@ -37,8 +37,8 @@ fn load(folder: &TempDir) -> MlxModel {
         .unwrap()
 }
 
-/// Greedy tokens after `prompt`, read in chunks of 8.
-fn answer(model: &mut MlxModel, prompt: &[u32]) -> Result<Vec<u32>, EngineError> {
+/// Generates greedy tokens after `prompt`, with a prefill in chunks of 8.
+fn respond(model: &mut MlxModel, prompt: &[u32]) -> Result<Vec<u32>, EngineError> {
     let params = GenerationParams {
         sampling: SamplingParams {
             temperature: 0.0,
@@ -62,14 +62,15 @@ fn answer(model: &mut MlxModel, prompt: &[u32]) -> Result<Vec<u32>, EngineError>
     Ok(tokens)
 }
 
-/// A norm that MLX accepts into its graph and refuses to compute on a CPU.
-fn impossible_norm() -> RmsNorm {
+/// Returns an embedding that MLX accepts into its graph but cannot compute on a CPU.
+fn failing_embedding() -> Embedding {
     let half = ops::ones::<f32>(&[32, 32]).unwrap();
     let half = half.as_dtype(Dtype::Float16).unwrap();
     let mask = ops::ones::<bool>(&[1, 1]).unwrap();
     let product = ops::block_masked_mm(&half, &half, 32, &mask, None, None).unwrap();
-    let weight = ops::ones::<f32>(&[64]).unwrap();
-    RmsNorm::new(weight.add(product.sum(None).unwrap()).unwrap(), 1e-6)
+    let table = ops::ones::<f32>(&[272, 64]).unwrap();
+    let table = table.add(product.sum(None).unwrap()).unwrap();
+    Embedding::new(Matrix::Dense(table))
 }
 
 #[test]
@@ -78,23 +79,23 @@ fn a_failed_step_leaves_a_usable_session() {
         let folder = assemble(name);
         let mut model = load(&folder);
         let long: Vec<u32> = (10..40).collect();
-        let expected = answer(&mut model, &long).unwrap();
-        // Both with nothing of the prompt cached, and with all but its last tokens.
+        let expected = respond(&mut model, &long).unwrap();
+        // With an empty cache, and with all but the last tokens of the prompt cached.
         for cached in [0, 28] {
             model.trim(Trim::Everything);
             if cached > 0 {
-                answer(&mut model, &long[..cached]).unwrap();
+                respond(&mut model, &long[..cached]).unwrap();
             }
-            let block = &mut model.parts.transformer.blocks[0];
-            let sound = std::mem::replace(&mut block.mixer_norm, impossible_norm());
-            let error = answer(&mut model, &long).unwrap_err();
+            let embedding = &mut model.parts.transformer.embedding;
+            let sound = std::mem::replace(embedding, failing_embedding());
+            let error = respond(&mut model, &long).unwrap_err();
             assert!(
                 matches!(error, EngineError::Backend { .. }),
                 "{name}: {error}"
             );
-            model.parts.transformer.blocks[0].mixer_norm = sound;
+            model.parts.transformer.embedding = sound;
             assert_eq!(
-                answer(&mut model, &long).unwrap(),
+                respond(&mut model, &long).unwrap(),
                 expected,
                 "{name}, {cached}"
             );

@@ -1,31 +1,38 @@
-//! Which layers see only the last tokens, as a `config.json` describes it, checked.
+//! Which layers have a sliding window, as `config.json` describes it, checked.
 
 use transom_engine::EngineError;
 
-use crate::config::{ModelConfig, bad};
+use crate::config::ModelConfig;
 
-/// The largest window that is believed.
+/// Largest accepted window.
 const MAX_WINDOW: i32 = 1 << 24;
 
-/// What a layer sees: so many tokens, itself included, or all (`None`); for each layer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Windows(Vec<Option<i32>>);
+/// The attention of each layer.
+#[derive(Debug, Clone)]
+pub(super) struct SlidingWindows(Vec<LayerWindow>);
 
-/// How layers without an entry of their own are told apart.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Pattern {
-    /// All have the window.
-    Every,
-    /// Every so many-th sees all.
-    FullEach(i32),
-    /// The second, the fourth and so on see all.
+struct LayerWindow {
+    is_sliding: bool,
+    /// Tokens that a token attends to, itself included; `None` for all of them.
+    window: Option<i32>,
+}
+
+/// Which layers have a window if `layer_types` is missing.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Pattern {
+    /// All layers.
+    All,
+    /// All but every n-th layer.
+    AllButEvery(i32),
+    /// The first, the third and so on.
     Alternating,
 }
 
-impl Windows {
-    /// The windows of `n_layers` layers: `layer_types` says which have one, or else `pattern` does.
-    /// A window that holds the whole context is none.
-    pub(crate) fn new(
+impl SlidingWindows {
+    /// Returns the windows of `n_layers` layers. `layer_types` decides which layers have one, or
+    /// `pattern` if it is missing. A window that is as long as the context is no window.
+    pub(super) fn new(
         config: &ModelConfig,
         n_layers: i32,
         window: Option<i32>,
@@ -36,45 +43,35 @@ impl Windows {
         if let Some(window) = window
             && !(1..=MAX_WINDOW).contains(&window)
         {
-            let reason = format!(
+            return Err(config.bad(format!(
                 "sliding_window is {window}, but must be between 1 and {MAX_WINDOW}, or null"
-            );
-            return Err(bad(&config.path, reason));
+            )));
         }
-        if let Some(types) = layer_types
-            && types.len() != n_layers as usize
-        {
-            let n_types = types.len();
-            let reason = format!("layer_types names {n_types} layers, but there are {n_layers}");
-            return Err(bad(&config.path, reason));
+        if let Some(types) = layer_types {
+            config.check_layer_types(types, n_layers)?;
         }
-        let of_layer = |layer: i32| -> Result<Option<i32>, EngineError> {
-            let slides = match (layer_types, pattern) {
+        let of_layer = |layer: i32| -> Result<LayerWindow, EngineError> {
+            let is_sliding = match (layer_types, pattern) {
                 (Some(types), _) => match types[layer as usize].as_str() {
                     "sliding_attention" => true,
                     "full_attention" => false,
                     other => {
-                        return Err(EngineError::Unsupported {
-                            path: config.path.clone(),
-                            reason: format!(
-                                "layer_types: {other:?} is not supported; full_attention and \
-                                 sliding_attention are"
-                            ),
-                        });
+                        return Err(config.unsupported(format!(
+                            "layer_types: {other:?} is not supported; full_attention and \
+                             sliding_attention are"
+                        )));
                     }
                 },
-                (None, Pattern::Every) => window.is_some(),
-                (None, Pattern::FullEach(each)) => (layer + 1) % each != 0,
+                (None, Pattern::All) => window.is_some(),
+                (None, Pattern::AllButEvery(n)) => (layer + 1) % n != 0,
                 (None, Pattern::Alternating) => layer % 2 == 0,
             };
-            match window {
-                _ if !slides => Ok(None),
-                Some(window) => Ok((window < context_length).then_some(window)),
-                None => {
-                    let reason = format!("layer {layer} slides, but there is no sliding_window");
-                    Err(bad(&config.path, reason))
-                }
+            if is_sliding && window.is_none() {
+                let reason = format!("layer {layer} slides, but there is no sliding_window");
+                return Err(config.bad(reason));
             }
+            let window = window.filter(|&window| is_sliding && window < context_length);
+            Ok(LayerWindow { is_sliding, window })
         };
         (0..n_layers)
             .map(of_layer)
@@ -82,8 +79,14 @@ impl Windows {
             .map(Self)
     }
 
-    /// What this layer sees.
-    pub(crate) fn of(&self, layer: i32) -> Option<i32> {
-        self.0.get(layer as usize).copied().flatten()
+    /// Returns the tokens that a token attends to in this layer, itself included; `None` for all.
+    pub(super) fn window(&self, layer: i32) -> Option<i32> {
+        self.0[layer as usize].window
+    }
+
+    /// Returns true if the layer has sliding attention, even if the window is as long as the
+    /// context.
+    pub(super) fn is_sliding(&self, layer: i32) -> bool {
+        self.0[layer as usize].is_sliding
     }
 }

@@ -1,5 +1,5 @@
-//! The short causal convolution before a recurrent layer: each feature of a token is a weighted sum
-//! of its own and of the few tokens' before it.
+//! The short causal convolution of a recurrent layer: each feature of a token becomes a weighted
+//! sum over this token and the few tokens before it.
 
 use mlx_rs::{Array, ops};
 use transom_engine::EngineError;
@@ -8,19 +8,19 @@ use crate::error::{Context, MlxResult};
 use crate::ops::slice_axis;
 use crate::weights::Loader;
 
-/// A convolution of every feature with weights of its own.
+/// A depthwise convolution: each feature has its own weights.
 #[derive(Debug)]
 pub(crate) struct CausalConv {
-    /// `[features, width, 1]`, as MLX's kernel takes them.
+    /// `[features, width, 1]`, as MLX's kernel needs them.
     weight: Array,
-    /// The same for each place in the window, the oldest first: `[features]` each.
+    /// The weights of each token in the window, the oldest first: `[features]` each.
     taps: Vec<Array>,
     on_cpu: bool,
 }
 
 impl CausalConv {
-    /// The weights at `path`: as MLX lays them out, `[features, width, 1]`, or as their authors did,
-    /// `[features, 1, width]`.
+    /// Loads the weights at `path` in the layout of MLX, `[features, width, 1]`, or in that of the
+    /// authors, `[features, 1, width]`.
     pub(crate) fn load(
         loader: &mut Loader<'_>,
         path: &str,
@@ -55,24 +55,24 @@ impl CausalConv {
         })
     }
 
-    /// Tokens before a token that its sum takes in.
+    /// Returns the number of earlier tokens in the sum of a token.
     pub(crate) fn n_before(&self) -> i32 {
         self.taps.len() as i32 - 1
     }
 
-    /// The sums of the tokens `[1, n_before + tokens, features]`, but for those of the first
-    /// `n_before`: `[1, tokens, features]`.
+    /// Maps `[1, n_before + tokens, features]` to the sums of all but the first `n_before` tokens,
+    /// `[1, tokens, features]`.
     ///
-    /// MLX's kernel for CPUs takes three to five times as long as the plain sum.
+    /// On a CPU, MLX's kernel takes three to five times as long as the plain sum.
     pub(crate) fn forward(&self, x: &Array) -> MlxResult<Array> {
         if !self.on_cpu {
             return ops::conv1d(x, &self.weight, 1, 0, 1, self.weight.dim(0));
         }
         let n_tokens = x.dim(1) - self.n_before();
         let mut sum: Option<Array> = None;
-        for (place, tap) in self.taps.iter().enumerate() {
-            let place = place as i32;
-            let term = slice_axis(x, 1, place, place + n_tokens)?.multiply(tap)?;
+        for (start, tap) in self.taps.iter().enumerate() {
+            let start = start as i32;
+            let term = slice_axis(x, 1, start, start + n_tokens)?.multiply(tap)?;
             sum = Some(match sum {
                 Some(sum) => sum.add(term)?,
                 None => term,
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_plain_sum_is_what_the_kernel_computes() {
+    fn the_plain_sum_equals_the_kernel() {
         let wave = |n: i32| (0..n).map(|i| (i as f32 * 0.7).sin()).collect::<Vec<_>>();
         let weight = Array::from_slice(&wave(6 * 4), &[6, 4, 1]);
         let x = Array::from_slice(&wave(9 * 6), &[1, 9, 6]);

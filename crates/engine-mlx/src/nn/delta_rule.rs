@@ -1,37 +1,39 @@
-//! The gated delta rule (Yang, Kautz and Hatamizadeh 2024): a memory of fixed size that each token
-//! fades, corrects and reads.
+//! The gated delta rule (Yang, Kautz and Hatamizadeh 2024): a state of fixed size, which each token
+//! decays, corrects and reads.
 //!
-//! With a decay `g`, a strength `β`, a key, a value and a query a token, the memory `P` (keys by
-//! values) goes `δ = β (v − (g P)ᵀ k)`, `P ← g P + k δᵀ`, and the token gets `Pᵀ q`. One token is
-//! computed like that. Many are computed in chunks: inside a chunk the corrections depend on each
-//! other through a triangular system that is solved for all chunks at once, so that only the
-//! handful of products that carry the memory from chunk to chunk run one after the other. Rule: both
-//! are the same function, and differ by rounding only.
+//! With a decay `g`, a `β`, a key `k`, a value `v` and a query `q` per token, the state `S` (keys
+//! by values) is updated by `δ = β (v − (g S)ᵀ k)`, `S ← g S + k δᵀ`, and the token's output is `Sᵀ
+//! q`. A single token is computed in this way. Several tokens are computed in chunks: inside a
+//! chunk the corrections `δ` depend on each other through a triangular system, which is solved for
+//! all chunks at once. Only the few products that carry the state from chunk to chunk are
+//! sequential.
+//!
+//! Rule: both ways compute the same function and differ only by rounding.
 
 use mlx_rs::{Array, Dtype, ops};
 
 use crate::error::MlxResult;
 use crate::ops::slice_axis;
 
-/// Tokens of a chunk: the products grow with it, the number of chunks that wait for each other falls.
+/// Tokens per chunk. A longer chunk means larger products and fewer sequential steps.
 const CHUNK: i32 = 64;
 
-/// What a step brings to the memory. Values have `n_groups` heads for each key head.
+/// The inputs of a step. There are `n_groups` value heads per key head.
 #[derive(Debug)]
 pub(crate) struct Inputs {
     /// `[tokens, n_key_heads, key_dim]`.
     pub(crate) queries: Array,
-    /// `[tokens, n_key_heads, key_dim]`, of length one at most.
+    /// `[tokens, n_key_heads, key_dim]`, with a length of at most one.
     pub(crate) keys: Array,
     /// `[tokens, n_key_heads * n_groups, value_dim]`.
     pub(crate) values: Array,
     /// Logarithms of the decays, at most 0: `[tokens, n_key_heads * n_groups]`.
     pub(crate) log_decays: Array,
-    /// Strengths between 0 and 1: `[tokens, n_key_heads * n_groups]`.
-    pub(crate) strengths: Array,
+    /// Between 0 and 1: `[tokens, n_key_heads * n_groups]`.
+    pub(crate) betas: Array,
 }
 
-/// Sizes that the shapes of [`Inputs`] imply.
+/// The sizes in the shapes of [`Inputs`].
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
     n_tokens: i32,
@@ -54,34 +56,29 @@ impl Inputs {
     }
 }
 
-/// What each token reads, `[tokens, n_key_heads * n_groups, value_dim]`, and the memory after the
-/// last, both in f32. `memory` is `[n_key_heads, n_groups, key_dim, value_dim]`, `None` when empty.
-pub(crate) fn delta_rule(inputs: &Inputs, memory: Option<&Array>) -> MlxResult<(Array, Array)> {
-    let Sizes {
-        n_tokens,
-        n_key_heads,
-        n_groups,
-        key_dim,
-        value_dim,
-    } = inputs.sizes();
+/// Returns the output of each token, `[tokens, n_key_heads * n_groups, value_dim]`, and the state
+/// after the last token, both in f32. `state` is the state before the first token, `[n_key_heads,
+/// n_groups, key_dim, value_dim]`, or `None` if it is zero.
+pub(crate) fn delta_rule(inputs: &Inputs, state: Option<&Array>) -> MlxResult<(Array, Array)> {
+    let sizes = inputs.sizes();
     let empty;
-    let memory = match memory {
-        Some(memory) => memory,
+    let state = match state {
+        Some(state) => state,
         None => {
-            let shape = [n_key_heads, n_groups, key_dim, value_dim];
+            let heads = [sizes.n_key_heads, sizes.n_groups];
+            let shape = [heads, [sizes.key_dim, sizes.value_dim]].concat();
             empty = ops::zeros_dtype(&shape, Dtype::Float32)?;
             &empty
         }
     };
-    if n_tokens == 1 {
-        one_token(inputs, memory)
-    } else {
-        let chunk = (n_tokens.cast_unsigned().next_power_of_two().cast_signed()).min(CHUNK);
-        in_chunks(inputs, memory, chunk)
+    if sizes.n_tokens == 1 {
+        return one_token(inputs, state);
     }
+    let chunk = sizes.n_tokens.cast_unsigned().next_power_of_two();
+    in_chunks(inputs, state, chunk.cast_signed().min(CHUNK))
 }
 
-fn one_token(inputs: &Inputs, memory: &Array) -> MlxResult<(Array, Array)> {
+fn one_token(inputs: &Inputs, state: &Array) -> MlxResult<(Array, Array)> {
     let Sizes {
         n_key_heads,
         n_groups,
@@ -94,33 +91,32 @@ fn one_token(inputs: &Inputs, memory: &Array) -> MlxResult<(Array, Array)> {
     let query = full(&inputs.queries, &[n_key_heads, 1, 1, key_dim])?;
     let value = full(&inputs.values, &[n_key_heads, n_groups, 1, value_dim])?;
     let decay = full(&inputs.log_decays, &[n_key_heads, n_groups, 1, 1])?.exp()?;
-    let strength = full(&inputs.strengths, &[n_key_heads, n_groups, 1, 1])?;
-    // Both reads in one product: that of the corrected memory is this one's, and the correction's.
+    let beta = full(&inputs.betas, &[n_key_heads, n_groups, 1, 1])?;
+    // One product reads the state by key and by query; `Sᵀ q` of the new state also needs `(q·k)
+    // δ`.
     let rows = ops::concatenate(&[&key, &query], 2)?;
-    let read = rows.matmul(memory)?.multiply(&decay)?;
+    let read = rows.matmul(state)?.multiply(&decay)?;
     let (by_key, by_query) = (slice_axis(&read, 2, 0, 1)?, slice_axis(&read, 2, 1, 2)?);
-    let correction = value.subtract(by_key)?.multiply(strength)?;
-    let alike = key.multiply(query)?.sum_axis(-1, true)?;
-    let out = by_query.add(correction.multiply(alike)?)?;
+    let correction = value.subtract(by_key)?.multiply(beta)?;
+    let query_key = key.multiply(query)?.sum_axis(-1, true)?;
+    let out = by_query.add(correction.multiply(query_key)?)?;
     let column = key.reshape(&[n_key_heads, 1, key_dim, 1])?;
-    let memory = memory.multiply(decay)?.add(column.multiply(correction)?)?;
-    Ok((
-        out.reshape(&[1, n_key_heads * n_groups, value_dim])?,
-        memory,
-    ))
+    let state = state.multiply(decay)?.add(column.multiply(correction)?)?;
+    let out = out.reshape(&[1, n_key_heads * n_groups, value_dim])?;
+    Ok((out, state))
 }
 
-/// Tokens as chunks of heads: `[n, heads…, chunk, features]` of `[tokens, heads…, features]`, filled
-/// up with zeros, which change nothing in the memory.
+/// Splits `[tokens, heads…, features]` into chunks, `[n_chunks, heads…, chunk, features]`. The last
+/// chunk is padded with zeros, which do not change the state.
 fn chunked(x: &Array, chunk: i32, heads: &[i32]) -> MlxResult<Array> {
     let n_tokens = x.dim(0);
     let n_chunks = (n_tokens + chunk - 1) / chunk;
     let n_features = (x.size() as i32) / n_tokens / heads.iter().product::<i32>();
     let x = x.as_dtype(Dtype::Float32)?.reshape(&[n_tokens, -1])?;
-    let missing = n_chunks * chunk - n_tokens;
-    let x = if missing > 0 {
-        let more = ops::zeros_dtype(&[missing, x.dim(1)], Dtype::Float32)?;
-        ops::concatenate(&[&x, &more], 0)?
+    let n_padding = n_chunks * chunk - n_tokens;
+    let x = if n_padding > 0 {
+        let padding = ops::zeros_dtype(&[n_padding, x.dim(1)], Dtype::Float32)?;
+        ops::concatenate(&[&x, &padding], 0)?
     } else {
         x
     };
@@ -129,7 +125,7 @@ fn chunked(x: &Array, chunk: i32, heads: &[i32]) -> MlxResult<Array> {
         .contiguous()
 }
 
-fn in_chunks(inputs: &Inputs, memory: &Array, chunk: i32) -> MlxResult<(Array, Array)> {
+fn in_chunks(inputs: &Inputs, state: &Array, chunk: i32) -> MlxResult<(Array, Array)> {
     let Sizes {
         n_tokens,
         n_key_heads,
@@ -137,54 +133,55 @@ fn in_chunks(inputs: &Inputs, memory: &Array, chunk: i32) -> MlxResult<(Array, A
         value_dim,
         ..
     } = inputs.sizes();
-    // Shapes below are `[n_chunks, n_key_heads, n_groups, chunk, …]`; keys and queries, which a group
-    // shares, have one in place of `n_groups`.
+    // Shapes below are `[n_chunks, n_key_heads, n_groups, chunk, …]`; queries and keys, which a
+    // group shares, have 1 in place of `n_groups`.
     let heads = [n_key_heads, n_groups];
     let queries = chunked(&inputs.queries, chunk, &[n_key_heads, 1])?;
     let keys = chunked(&inputs.keys, chunk, &[n_key_heads, 1])?;
     let values = chunked(&inputs.values, chunk, &heads)?;
-    let strengths = chunked(&inputs.strengths, chunk, &heads)?;
-    // How much is left, at each token of a chunk, of the memory before the chunk.
-    let log_left = chunked(&inputs.log_decays, chunk, &heads)?.cumsum(-2, None, None)?;
-    let left = log_left.exp()?;
-    let at_end = slice_axis(&left, 3, chunk - 1, chunk)?;
+    let betas = chunked(&inputs.betas, chunk, &heads)?;
+    // Decay of the state before the chunk, up to each token.
+    let log_decays = chunked(&inputs.log_decays, chunk, &heads)?.cumsum(-2, None, None)?;
+    let decays = log_decays.exp()?;
+    let decay_at_end = slice_axis(&decays, 3, chunk - 1, chunk)?;
 
-    // What is left at a token (row) of what an earlier token of its chunk (column) wrote; zero for
-    // later ones, which would be infinite before they are left out.
-    let spans = log_left.subtract(log_left.swap_axes(-1, -2)?)?;
-    let spans = spans.add(minus_infinity_above(chunk))?.exp()?;
-    let keys_across = keys.swap_axes(-1, -2)?;
-    let pulls = keys.matmul(&keys_across)?.multiply(&spans)?;
-    let pulls = pulls.multiply(&strengths)?;
-    let reads = queries.matmul(&keys_across)?.multiply(&spans)?;
+    // Decay from an earlier token of the chunk (column) up to a token (row); zero for later tokens,
+    // whose decay would be infinite.
+    let mask = log_decays.subtract(log_decays.swap_axes(-1, -2)?)?;
+    let mask = mask.add(minus_infinity_above(chunk))?.exp()?;
+    let keys_t = keys.swap_axes(-1, -2)?;
+    let key_scores = keys.matmul(&keys_t)?.multiply(&mask)?;
+    let key_scores = key_scores.multiply(&betas)?;
+    let query_scores = queries.matmul(&keys_t)?.multiply(&mask)?;
 
-    // Corrections, first as if the memory before the chunk were empty, then what it takes off.
-    let solved = inverse_of_unit_lower(&pulls, chunk)?;
-    let own = solved.matmul(values.multiply(&strengths)?)?;
-    let faded_keys = keys.multiply(strengths.multiply(&left)?)?;
-    let of_memory = solved.matmul(faded_keys)?;
-    let faded_queries = queries.multiply(&left)?;
-    // Keys by tokens, each faded as it will be at the chunk's end.
-    let to_end = slice_axis(&spans, 3, chunk - 1, chunk)?;
-    let writes = keys_across.multiply(to_end)?;
+    // Corrections for a state of zero, and the keys by which the actual state is subtracted.
+    let inverse = inverse_of_unit_lower(&key_scores, chunk)?;
+    let corrections_of_zero = inverse.matmul(values.multiply(&betas)?)?;
+    let decayed_keys = keys.multiply(betas.multiply(&decays)?)?;
+    let state_keys = inverse.matmul(decayed_keys)?;
+    let decayed_queries = queries.multiply(&decays)?;
+    // Keys by tokens, with their decay up to the end of the chunk.
+    let decay_to_end = slice_axis(&mask, 3, chunk - 1, chunk)?;
+    let end_keys = keys_t.multiply(decay_to_end)?;
 
-    let mut memory = memory.clone();
+    let mut state = state.clone();
     let mut outs = Vec::with_capacity(queries.dim(0) as usize);
-    for number in 0..queries.dim(0) {
-        let part = |x: &Array| slice_axis(x, 0, number, number + 1)?.squeeze_axes(&[0]);
-        let corrections = part(&own)?.subtract(part(&of_memory)?.matmul(&memory)?)?;
-        let before = part(&faded_queries)?.matmul(&memory)?;
-        outs.push(before.add(part(&reads)?.matmul(&corrections)?)?);
-        let faded = memory.multiply(part(&at_end)?)?;
-        memory = faded.add(part(&writes)?.matmul(&corrections)?)?;
+    for index in 0..queries.dim(0) {
+        let part = |x: &Array| slice_axis(x, 0, index, index + 1)?.squeeze_axes(&[0]);
+        let of_state = part(&state_keys)?.matmul(&state)?;
+        let corrections = part(&corrections_of_zero)?.subtract(of_state)?;
+        let before = part(&decayed_queries)?.matmul(&state)?;
+        outs.push(before.add(part(&query_scores)?.matmul(&corrections)?)?);
+        let decayed = state.multiply(part(&decay_at_end)?)?;
+        state = decayed.add(part(&end_keys)?.matmul(&corrections)?)?;
     }
     let out = ops::stack(&outs, 0)?
         .transpose_axes(&[0, 3, 1, 2, 4])?
         .reshape(&[-1, n_key_heads * n_groups, value_dim])?;
-    Ok((slice_axis(&out, 0, 0, n_tokens)?, memory))
+    Ok((slice_axis(&out, 0, 0, n_tokens)?, state))
 }
 
-/// `[size, size]`: minus infinity above the diagonal, else 0.
+/// Returns `[size, size]` with minus infinity above the diagonal and 0 elsewhere.
 fn minus_infinity_above(size: i32) -> Array {
     matrix(
         size,
@@ -202,12 +199,13 @@ fn matrix(size: i32, value: impl Fn(i32, i32) -> f32) -> Array {
     Array::from_slice(&values, &[size, size])
 }
 
-/// The inverses of the matrices that have ones on the diagonal and, below it, what `lower`
-/// `[…, size, size]` has there; `size` is a power of two.
+/// Returns the inverses of matrices with ones on the diagonal and, below it, the elements of
+/// `lower` `[…, size, size]`. `size` is a power of two.
 ///
-/// Blocks on the diagonal are inverted first, then pairs of them joined: with inverses `A` and `D` of
-/// two blocks and `B` below, the pair's inverse has `−D B A` below. Each step computes entries of the
-/// result, never large powers that cancel each other, so it is as exact as substitution.
+/// Starts with blocks of one element on the diagonal and merges pairs of blocks: with inverses `A`
+/// and `D` of two blocks and `B` below, the pair's inverse has `−D B A` below. Each step computes
+/// entries of the result and no large powers that cancel each other, so it is as exact as
+/// substitution.
 fn inverse_of_unit_lower(lower: &Array, size: i32) -> MlxResult<Array> {
     let below = |block: i32| {
         matrix(size, |row, column| {
@@ -219,8 +217,8 @@ fn inverse_of_unit_lower(lower: &Array, size: i32) -> MlxResult<Array> {
     let mut inverse = one.subtract(lower.multiply(below(1))?)?;
     let mut block = 2;
     while block < size {
-        let joint = inverse.matmul(lower.multiply(below(block))?)?;
-        inverse = inverse.subtract(joint.matmul(&inverse)?)?;
+        let product = inverse.matmul(lower.multiply(below(block))?)?;
+        inverse = inverse.subtract(product.matmul(&inverse)?)?;
         block *= 2;
     }
     Ok(inverse)

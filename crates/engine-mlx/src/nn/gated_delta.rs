@@ -1,20 +1,20 @@
 //! The recurrent layer of the hybrid Qwen models, a gated delta net (Yang, Kautz and Hatamizadeh
-//! 2024): queries, keys and values pass a short convolution, and in place of attention comes a
-//! memory of fixed size (`delta_rule`). Its state is the last inputs of the convolution, and the
-//! memory.
+//! 2024): queries, keys and values pass through a short convolution, and the gated delta rule
+//! (`delta_rule.rs`) replaces attention. The layer caches the last inputs of the convolution and
+//! the state of the delta rule.
 
 use mlx_rs::{Array, Dtype, fast, ops};
 use transom_engine::EngineError;
 
 use super::conv::CausalConv;
 use super::delta_rule::{Inputs, delta_rule};
-use super::{Linear, LinearGroup, Mixer, RmsNorm, Step};
+use super::{CachedLayer, Linear, LinearGroup, RmsNorm, Step};
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::{LayerCache, StateCache};
 use crate::ops::slice_axis;
 use crate::weights::Loader;
 
-/// What the length of queries and keys is kept away from zero by, as a sum of squares.
+/// Added to the squared length of queries and keys, so that it is never zero.
 const LENGTH_EPSILON: f32 = 1e-6;
 
 /// Sizes of the layer.
@@ -26,11 +26,11 @@ pub(crate) struct GatedDeltaShape {
     pub(crate) n_key_heads: i32,
     /// Heads of values, a multiple of `n_key_heads`.
     pub(crate) n_value_heads: i32,
-    /// Features of a query or key head.
+    /// Features per query or key head.
     pub(crate) key_dim: i32,
-    /// Features of a value head.
+    /// Features per value head.
     pub(crate) value_dim: i32,
-    /// Tokens that the convolution takes in, a token's own included.
+    /// Width of the convolution in tokens.
     pub(crate) conv_width: i32,
 }
 
@@ -43,86 +43,76 @@ impl GatedDeltaShape {
         self.n_value_heads * self.value_dim
     }
 
-    /// Features that pass the convolution: queries, keys and values.
-    fn n_mixed(&self) -> i32 {
+    /// Features that pass through the convolution: queries, keys and values.
+    fn n_convolved(&self) -> i32 {
         2 * self.n_keys() + self.n_values()
     }
 }
 
-/// How the layer's inputs are laid out in the checkpoint.
+/// The layout of the input projections in the checkpoint.
 #[derive(Debug)]
 enum Projections {
-    /// One matrix for queries, keys, values and gates, one for strengths and decays; in both, rows
-    /// of a key head and of its value heads lie together (Qwen3-Next).
+    /// One matrix for queries, keys, values and gates, one for betas and decays. In both, the rows
+    /// of a key head and of its value heads are together (Qwen3-Next).
     ByHead { qkvz: Linear, ba: Linear },
-    /// A matrix for queries, keys and values, and one for each of the others (Qwen3.5).
+    /// One matrix for queries, keys and values, and one for each of the others (Qwen3.5).
     ByKind(LinearGroup),
 }
 
-/// What the projections give, `[1, tokens, features]` each.
-struct Projected {
-    /// Queries, keys and values, in this order.
-    qkv: Array,
-    gates: Array,
-    strengths: Array,
-    decays: Array,
-}
-
-/// The layer.
+/// A gated delta net.
 pub(crate) struct GatedDeltaNet {
     shape: GatedDeltaShape,
     projections: Projections,
     conv: CausalConv,
-    /// Minus the rates of decay, `[n_value_heads]`.
-    rates: Array,
+    /// `-exp(A_log)`, `[n_value_heads]`.
+    decay_rates: Array,
     decay_bias: Array,
     norm: RmsNorm,
     output: Linear,
 }
 
 impl GatedDeltaNet {
-    /// The layer at `path`, with mlx-lm's names, which are the authors' own.
+    /// Loads the layer at `path`; mlx-lm and the authors use the same names.
     pub(crate) fn load(
         loader: &mut Loader<'_>,
         path: &str,
         shape: GatedDeltaShape,
         epsilon: f32,
     ) -> Result<Self, EngineError> {
-        let GatedDeltaShape {
-            hidden_size,
-            n_value_heads,
-            value_dim,
-            conv_width,
-            ..
-        } = shape;
+        let hidden_size = shape.hidden_size;
         let name = |name: &str| format!("{path}.{name}");
         let qkvz = name("in_proj_qkvz");
         let projections = if loader.contains(&format!("{qkvz}.weight")) {
             Projections::ByHead {
-                qkvz: loader.linear(&qkvz, hidden_size, shape.n_mixed() + shape.n_values())?,
-                ba: loader.linear(&name("in_proj_ba"), hidden_size, 2 * n_value_heads)?,
+                qkvz: loader.linear(&qkvz, hidden_size, shape.n_convolved() + shape.n_values())?,
+                ba: loader.linear(&name("in_proj_ba"), hidden_size, 2 * shape.n_value_heads)?,
             }
         } else {
             let paths = ["in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a"].map(name);
             let n_outs = Self::n_outs(&shape);
             Projections::ByKind(loader.linear_group(&paths, hidden_size, &n_outs)?)
         };
-        let conv = CausalConv::load(loader, &name("conv1d"), shape.n_mixed(), conv_width)?;
+        let conv = CausalConv::load(
+            loader,
+            &name("conv1d"),
+            shape.n_convolved(),
+            shape.conv_width,
+        )?;
         let full = |loader: &mut Loader<'_>, name: &str, size: i32| -> Result<Array, EngineError> {
             let vector = loader.vector(name, size)?;
             vector.as_dtype(Dtype::Float32).during(name)
         };
-        let rates = full(loader, &name("A_log"), n_value_heads)?;
-        let rates = rates.exp().and_then(|rates| rates.negative());
-        let rates = rates.during(path)?;
-        let decay_bias = full(loader, &name("dt_bias"), n_value_heads)?;
-        let weight = full(loader, &name("norm.weight"), value_dim)?;
-        mlx_rs::transforms::eval([&rates, &decay_bias, &weight]).during(path)?;
+        let decay_rates = full(loader, &name("A_log"), shape.n_value_heads)?;
+        let decay_rates = decay_rates.exp().and_then(|rates| rates.negative());
+        let decay_rates = decay_rates.during(path)?;
+        let decay_bias = full(loader, &name("dt_bias"), shape.n_value_heads)?;
+        let weight = full(loader, &name("norm.weight"), shape.value_dim)?;
+        mlx_rs::transforms::eval([&decay_rates, &decay_bias, &weight]).during(path)?;
         Ok(Self {
             shape,
             projections,
             conv,
-            rates,
+            decay_rates,
             decay_bias,
             norm: RmsNorm::new(weight, epsilon),
             output: loader.linear(&name("out_proj"), shape.n_values(), hidden_size)?,
@@ -131,67 +121,51 @@ impl GatedDeltaNet {
 
     fn n_outs(shape: &GatedDeltaShape) -> [i32; 4] {
         let n_heads = shape.n_value_heads;
-        [shape.n_mixed(), shape.n_values(), n_heads, n_heads]
+        [shape.n_convolved(), shape.n_values(), n_heads, n_heads]
     }
 
-    fn project(&self, x: &Array) -> MlxResult<Projected> {
-        let GatedDeltaShape {
-            n_key_heads,
-            n_value_heads,
-            key_dim,
-            value_dim,
-            ..
-        } = self.shape;
+    /// Returns queries, keys and values side by side, gates, betas and decays, `[1, tokens, features]`
+    /// each.
+    fn project(&self, x: &Array) -> MlxResult<[Array; 4]> {
+        let shape = &self.shape;
+        let key_dim = shape.key_dim;
         match &self.projections {
-            Projections::ByKind(group) => {
-                let [qkv, gates, strengths, decays] =
-                    group.forward_parts(x, &Self::n_outs(&self.shape))?;
-                Ok(Projected {
-                    qkv,
-                    gates,
-                    strengths,
-                    decays,
-                })
-            }
+            Projections::ByKind(group) => group.forward_parts(x, &Self::n_outs(shape)),
             Projections::ByHead { qkvz, ba } => {
                 let n_tokens = x.dim(1);
-                let n_groups = n_value_heads / n_key_heads;
-                let values = n_groups * value_dim;
-                let by_head = |x: Array| x.reshape(&[1, n_tokens, n_key_heads, -1]);
+                let n_groups = shape.n_value_heads / shape.n_key_heads;
+                let values = n_groups * shape.value_dim;
+                let by_head = |x: Array| x.reshape(&[1, n_tokens, shape.n_key_heads, -1]);
                 let (qkvz, ba) = (by_head(qkvz.forward(x)?)?, by_head(ba.forward(x)?)?);
                 let part = |x: &Array, start: i32, size: i32| {
                     slice_axis(x, 3, start, start + size)?.reshape(&[1, n_tokens, -1])
                 };
                 let queries = part(&qkvz, 0, key_dim)?;
                 let keys = part(&qkvz, key_dim, key_dim)?;
-                let mixed = [queries, keys, part(&qkvz, 2 * key_dim, values)?];
-                Ok(Projected {
-                    qkv: ops::concatenate(&mixed, -1)?,
-                    gates: part(&qkvz, 2 * key_dim + values, values)?,
-                    strengths: part(&ba, 0, n_groups)?,
-                    decays: part(&ba, n_groups, n_groups)?,
-                })
+                let qkv = [queries, keys, part(&qkvz, 2 * key_dim, values)?];
+                Ok([
+                    ops::concatenate(&qkv, -1)?,
+                    part(&qkvz, 2 * key_dim + values, values)?,
+                    part(&ba, 0, n_groups)?,
+                    part(&ba, n_groups, n_groups)?,
+                ])
             }
         }
     }
 
-    /// What the delta rule works on, of convolved queries, keys and values `[1, tokens, n_mixed]`.
-    fn inputs(&self, mixed: &Array, strengths: &Array, decays: &Array) -> MlxResult<Inputs> {
-        let GatedDeltaShape {
-            n_key_heads,
-            n_value_heads,
-            key_dim,
-            value_dim,
-            ..
-        } = self.shape;
-        let n_tokens = mixed.dim(1);
-        let n_keys = self.shape.n_keys();
+    /// Returns the inputs of the delta rule, from convolved queries, keys and values
+    /// `[1, tokens, n_convolved]`.
+    fn inputs(&self, qkv: &Array, betas: &Array, decays: &Array) -> MlxResult<Inputs> {
+        let shape = &self.shape;
+        let (key_dim, n_value_heads) = (shape.key_dim, shape.n_value_heads);
+        let n_tokens = qkv.dim(1);
+        let n_keys = shape.n_keys();
         let heads = |start: i32, n_heads: i32, size: i32| {
-            slice_axis(mixed, 2, start, start + n_heads * size)?
+            slice_axis(qkv, 2, start, start + n_heads * size)?
                 .reshape(&[n_tokens, n_heads, size])?
                 .as_dtype(Dtype::Float32)
         };
-        // To length one: the mean of squares is their sum divided by `key_dim`.
+        // Scales to a length. The mean of squares is their sum divided by `key_dim`.
         let size = key_dim as f32;
         let unit = |x: Array, length: f32| {
             fast::rms_norm(&x, None, LENGTH_EPSILON / size)?
@@ -203,73 +177,60 @@ impl GatedDeltaNet {
             .reshape(&[n_tokens, n_value_heads])?;
         let softplus = ops::logaddexp(&decays, Array::from_f32(0.0))?;
         Ok(Inputs {
-            queries: unit(heads(0, n_key_heads, key_dim)?, size.sqrt().recip())?,
-            keys: unit(heads(n_keys, n_key_heads, key_dim)?, 1.0)?,
-            values: heads(2 * n_keys, n_value_heads, value_dim)?,
-            log_decays: softplus.multiply(&self.rates)?,
-            strengths: ops::sigmoid(strengths.as_dtype(Dtype::Float32)?)?
+            queries: unit(heads(0, shape.n_key_heads, key_dim)?, size.sqrt().recip())?,
+            keys: unit(heads(n_keys, shape.n_key_heads, key_dim)?, 1.0)?,
+            values: heads(2 * n_keys, n_value_heads, shape.value_dim)?,
+            log_decays: softplus.multiply(&self.decay_rates)?,
+            betas: ops::sigmoid(betas.as_dtype(Dtype::Float32)?)?
                 .reshape(&[n_tokens, n_value_heads])?,
         })
     }
 }
 
-impl Mixer for GatedDeltaNet {
+impl CachedLayer for GatedDeltaNet {
     fn forward(&self, x: &Array, _: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array> {
-        let GatedDeltaShape {
-            n_value_heads,
-            value_dim,
-            ..
-        } = self.shape;
+        let shape = &self.shape;
         let n_tokens = x.dim(1);
         let cache = cache.state_mut()?;
-        let (before, memory) = match cache.get() {
-            Some([before, memory]) => (Some(before), Some(memory)),
+        let (before, state) = match cache.get() {
+            Some([before, state]) => (Some(before), Some(state)),
             _ => (None, None),
         };
-        let Projected {
-            qkv,
-            gates,
-            strengths,
-            decays,
-        } = self.project(x)?;
+        let [qkv, gates, betas, decays] = self.project(x)?;
 
         let n_before = self.conv.n_before();
         let empty;
         let before = match before {
             Some(before) => before,
             None => {
-                let shape = [1, n_before, self.shape.n_mixed()];
-                empty = ops::zeros_dtype(&shape, qkv.dtype())?;
+                empty = ops::zeros_dtype(&[1, n_before, shape.n_convolved()], qkv.dtype())?;
                 &empty
             }
         };
-        let seen = ops::concatenate(&[before, &qkv], 1)?;
-        let convolved = self.conv.forward(&seen)?;
-        let mixed = convolved.multiply(ops::sigmoid(&convolved)?)?;
+        let padded = ops::concatenate(&[before, &qkv], 1)?;
+        let convolved = self.conv.forward(&padded)?;
+        let activated = convolved.multiply(ops::sigmoid(&convolved)?)?;
 
-        let inputs = self.inputs(&mixed, &strengths, &decays)?;
-        let (read, memory) = delta_rule(&inputs, memory)?;
-        // A copy of the last tokens, which else would hold on to all.
-        let last = slice_axis(&seen, 1, n_tokens, n_tokens + n_before)?.contiguous()?;
-        cache.put(n_tokens, vec![last, memory]);
+        let inputs = self.inputs(&activated, &betas, &decays)?;
+        let (out, state) = delta_rule(&inputs, state)?;
+        // A copy, because a slice would keep all tokens in memory.
+        let last = slice_axis(&padded, 1, n_tokens, n_tokens + n_before)?.contiguous()?;
+        cache.put(n_tokens, vec![last, state]);
 
-        let gates =
-            gates
-                .as_dtype(Dtype::Float32)?
-                .reshape(&[n_tokens, n_value_heads, value_dim])?;
+        let gates = gates.as_dtype(Dtype::Float32)?.reshape(&[
+            n_tokens,
+            shape.n_value_heads,
+            shape.value_dim,
+        ])?;
         let gates = gates.multiply(ops::sigmoid(&gates)?)?;
-        let out = self.norm.forward(&read)?.multiply(gates)?;
+        let out = self.norm.forward(&out)?.multiply(gates)?;
         let out = out
-            .reshape(&[1, n_tokens, n_value_heads * value_dim])?
+            .reshape(&[1, n_tokens, shape.n_value_heads * shape.value_dim])?
             .as_dtype(x.dtype())?;
         self.output.forward(&out)
     }
 
     fn new_cache(&self) -> LayerCache {
         LayerCache::State(StateCache::default())
-    }
-
-    fn window(&self) -> Option<i32> {
-        None
     }
 }

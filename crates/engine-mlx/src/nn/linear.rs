@@ -1,38 +1,32 @@
-//! Products with weight matrices, plain or quantised.
+//! Products with weight matrices, dense or quantized.
 
 use mlx_rs::error::Exception;
 use mlx_rs::{Array, ops};
 
-use crate::config::Quantization;
 use crate::error::MlxResult;
-use crate::ops::{Packed, slice_axis};
+use crate::ops::{QuantizedMatrix, slice_axis};
 
-/// A matrix `[n_out, n_in]` as it lies in memory, or a stack `[n_experts, n_out, n_in]` of them.
+/// A matrix `[n_out, n_in]` as stored in memory, or a stack `[n_experts, n_out, n_in]` of them.
 #[derive(Debug)]
 pub(crate) enum Matrix {
-    /// One number an element.
+    /// One number per element.
     Dense(Array),
-    /// `bits` bits an element, packed into 32-bit words; a scale, and in the affine mode a bias, for
-    /// each group of a row.
-    Quantized {
-        packed: Array,
-        scales: Array,
-        biases: Option<Array>,
-        quantization: Quantization,
-    },
+    /// `bits` bits per element, packed into 32-bit words, with a scale and in the affine mode a
+    /// bias for each group of a row.
+    Quantized(QuantizedMatrix),
 }
 
 impl Matrix {
-    /// `x @ self.T`.
+    /// Returns `x @ self.T`.
     fn product(&self, x: &Array) -> MlxResult<Array> {
         match self {
             Self::Dense(weight) => x.matmul(weight.transpose()?),
-            Self::Quantized { .. } => self.packed()?.product(x),
+            Self::Quantized(matrix) => matrix.product(x),
         }
     }
 
-    /// `x[i] @ self[indices[i]].T` of a stack: `x` is `[…, 1, n_in]`, and its leading axes broadcast
-    /// with those of `indices`. `are_sorted` promises that `indices` rise.
+    /// Returns `x[i] @ self[indices[i]].T` of a stack. `x` is `[…, 1, n_in]`; its leading axes
+    /// broadcast with those of `indices`, which are in ascending order if `are_sorted`.
     pub(crate) fn gathered_product(
         &self,
         x: &Array,
@@ -43,99 +37,58 @@ impl Matrix {
             Self::Dense(stack) => {
                 ops::gather_mm(x, stack.swap_axes(-1, -2)?, None, indices, are_sorted)
             }
-            Self::Quantized { .. } => self.packed()?.gathered_product(x, indices, are_sorted),
+            Self::Quantized(stack) => stack.gathered_product(x, indices, are_sorted),
         }
     }
 
-    /// The rows with these numbers: `[tokens]` to `[tokens, n_in]`.
-    fn rows(&self, numbers: &Array) -> MlxResult<Array> {
+    /// Returns the rows with these indices: `[tokens]` to `[tokens, n_in]`.
+    fn rows(&self, indices: &Array) -> MlxResult<Array> {
         match self {
-            Self::Dense(weight) => weight.take_axis(numbers, 0),
-            Self::Quantized {
-                packed,
-                scales,
-                biases,
-                quantization,
-            } => {
-                let take = |part: &Array| part.take_axis(numbers, 0);
-                Packed {
-                    words: &take(packed)?,
-                    scales: &take(scales)?,
-                    biases: biases.as_ref().map(take).transpose()?.as_ref(),
-                    quantization: *quantization,
-                }
-                .dequantized()
-            }
+            Self::Dense(weight) => weight.take_axis(indices, 0),
+            Self::Quantized(matrix) => matrix.rows(indices)?.dequantized(),
         }
     }
 
-    fn packed(&self) -> MlxResult<Packed<'_>> {
-        match self {
-            Self::Dense(_) => Err(Exception::custom("a dense matrix is not packed")),
-            Self::Quantized {
-                packed,
-                scales,
-                biases,
-                quantization,
-            } => Ok(Packed {
-                words: packed,
-                scales,
-                biases: biases.as_ref(),
-                quantization: *quantization,
-            }),
-        }
-    }
-
-    /// The outputs of all matrices in one; `None` where their forms differ.
-    pub(crate) fn joined(matrices: &[&Self]) -> MlxResult<Option<Self>> {
-        let mut dense = Vec::new();
-        let mut parts = (Vec::new(), Vec::new(), Vec::new());
-        let mut common = None;
+    /// Concatenates the outputs of the matrices; `None` if they are stored in different ways.
+    pub(crate) fn fused(matrices: &[&Self]) -> MlxResult<Option<Self>> {
+        let (mut dense, mut quantized) = (Vec::new(), Vec::new());
         for matrix in matrices {
             match matrix {
                 Self::Dense(weight) => dense.push(weight),
-                Self::Quantized {
-                    packed,
-                    scales,
-                    biases,
-                    quantization,
-                } => {
-                    if common.is_some_and(|other| other != *quantization) {
-                        return Ok(None);
-                    }
-                    common = Some(*quantization);
-                    parts.0.push(packed);
-                    parts.1.push(scales);
-                    parts.2.extend(biases);
-                }
+                Self::Quantized(matrix) => quantized.push(matrix),
             }
         }
-        let all = |arrays: &[&Array]| ops::concatenate(arrays, -2);
-        match common {
-            None => all(&dense).map(|all| Some(Self::Dense(all))),
-            Some(quantization) if dense.is_empty() => Ok(Some(Self::Quantized {
-                packed: all(&parts.0)?,
-                scales: all(&parts.1)?,
-                biases: match parts.2.len() {
-                    0 => None,
-                    _ => Some(all(&parts.2)?),
-                },
-                quantization,
-            })),
-            Some(_) => Ok(None),
+        let concatenate = |arrays: &[&Array]| ops::concatenate(arrays, -2);
+        let Some(first) = quantized.first() else {
+            return concatenate(&dense).map(|all| Some(Self::Dense(all)));
+        };
+        let quantization = first.quantization;
+        let is_same = |matrix: &&QuantizedMatrix| matrix.quantization == quantization;
+        if !dense.is_empty() || !quantized.iter().all(is_same) {
+            return Ok(None);
         }
+        let words: Vec<_> = quantized.iter().map(|matrix| &matrix.words).collect();
+        let scales: Vec<_> = quantized.iter().map(|matrix| &matrix.scales).collect();
+        let biases: Vec<_> = quantized
+            .iter()
+            .filter_map(|matrix| matrix.biases.as_ref())
+            .collect();
+        Ok(Some(Self::Quantized(QuantizedMatrix {
+            words: concatenate(&words)?,
+            scales: concatenate(&scales)?,
+            biases: match biases.len() {
+                0 => None,
+                _ => Some(concatenate(&biases)?),
+            },
+            quantization,
+        })))
     }
 
-    /// What it is made of, to be evaluated.
+    /// Returns the arrays of the matrix.
     pub(crate) fn arrays(&self) -> Vec<&Array> {
         match self {
             Self::Dense(weight) => vec![weight],
-            Self::Quantized {
-                packed,
-                scales,
-                biases,
-                ..
-            } => [packed, scales].into_iter().chain(biases).collect(),
+            Self::Quantized(matrix) => matrix.arrays().collect(),
         }
     }
 }
@@ -148,12 +101,12 @@ pub(crate) struct Linear {
 }
 
 impl Linear {
-    /// A product with `matrix`, to which `bias` `[n_out]` is added.
+    /// Returns a product with `matrix` to which `bias` `[n_out]` is added.
     pub(crate) fn new(matrix: Matrix, bias: Option<Array>) -> Self {
         Self { matrix, bias }
     }
 
-    /// `[…, n_in]` to `[…, n_out]`.
+    /// Maps `[…, n_in]` to `[…, n_out]`.
     pub(crate) fn forward(&self, x: &Array) -> MlxResult<Array> {
         let product = self.matrix.product(x)?;
         match &self.bias {
@@ -166,20 +119,21 @@ impl Linear {
 /// Several products with the same input.
 #[derive(Debug)]
 pub(crate) enum LinearGroup {
-    /// In one product: fewer operations, which is what small batches wait for.
-    Joined(Linear),
-    /// One by one, where the weights are used in place and joining would copy them.
+    /// In one product: with small batches, the number of operations limits the speed.
+    Fused(Linear),
+    /// In separate products, if the weights are used in place and fusing would copy them.
     Separate(Vec<Linear>),
 }
 
 impl LinearGroup {
-    /// A group of `linears` with outputs of these sizes, joined if that is wanted and possible.
-    pub(crate) fn new(linears: Vec<Linear>, n_outs: &[i32], join: bool) -> MlxResult<Self> {
-        if !join {
+    /// Returns a group of `linears` with outputs of these sizes, fused if `fuse` is set and their
+    /// storage allows it.
+    pub(crate) fn new(linears: Vec<Linear>, n_outs: &[i32], fuse: bool) -> MlxResult<Self> {
+        if !fuse {
             return Ok(Self::Separate(linears));
         }
         let matrices: Vec<&Matrix> = linears.iter().map(|linear| &linear.matrix).collect();
-        let Some(matrix) = Matrix::joined(&matrices)? else {
+        let Some(matrix) = Matrix::fused(&matrices)? else {
             return Ok(Self::Separate(linears));
         };
         let bias = if linears.iter().any(|linear| linear.bias.is_some()) {
@@ -195,16 +149,16 @@ impl LinearGroup {
         } else {
             None
         };
-        let joined = Linear::new(matrix, bias);
-        // Done now, so that the parts can be freed and no prefill pays for it.
-        mlx_rs::transforms::eval(joined.matrix.arrays().into_iter().chain(&joined.bias))?;
-        Ok(Self::Joined(joined))
+        let fused = Linear::new(matrix, bias);
+        // Evaluated now, so that the parts can be freed and prefill does not have to do it.
+        mlx_rs::transforms::eval(fused.matrix.arrays().into_iter().chain(&fused.bias))?;
+        Ok(Self::Fused(fused))
     }
 
-    /// All outputs side by side: `[…, n_in]` to `[…, sum of n_outs]`.
+    /// Returns all outputs side by side: `[…, n_in]` to `[…, sum of n_outs]`.
     pub(crate) fn forward(&self, x: &Array) -> MlxResult<Array> {
         match self {
-            Self::Joined(linear) => linear.forward(x),
+            Self::Fused(linear) => linear.forward(x),
             Self::Separate(linears) => {
                 let outputs = linears
                     .iter()
@@ -215,7 +169,7 @@ impl LinearGroup {
         }
     }
 
-    /// Each linear's own outputs, of these sizes.
+    /// Returns the outputs of each product, which have these sizes.
     pub(crate) fn forward_parts<const N: usize>(
         &self,
         x: &Array,
@@ -226,7 +180,7 @@ impl LinearGroup {
                 .iter()
                 .map(|linear| linear.forward(x))
                 .collect::<MlxResult<Vec<_>>>()?,
-            Self::Joined(linear) => {
+            Self::Fused(linear) => {
                 let all = linear.forward(x)?;
                 let mut start = 0;
                 let parts = n_outs.iter().map(|&size| {
@@ -238,46 +192,28 @@ impl LinearGroup {
         };
         parts
             .try_into()
-            .map_err(|_| Exception::custom("a group has as many outputs as matrices"))
-    }
-
-    /// The two outputs of a group of two equal sizes.
-    pub(crate) fn forward_pair(&self, x: &Array) -> MlxResult<(Array, Array)> {
-        match self {
-            Self::Separate(linears) if linears.len() == 2 => {
-                Ok((linears[0].forward(x)?, linears[1].forward(x)?))
-            }
-            _ => {
-                let both = self.forward(x)?;
-                let axis = both.ndim() - 1;
-                let size = both.dim(-1);
-                Ok((
-                    slice_axis(&both, axis, 0, size / 2)?,
-                    slice_axis(&both, axis, size / 2, size)?,
-                ))
-            }
-        }
+            .map_err(|_| Exception::custom("a group must have as many outputs as matrices"))
     }
 }
 
-/// The token table, which also gives the logits of models whose head is tied to it.
+/// The embedding table, which is also the output head of models with tied weights.
 #[derive(Debug)]
 pub(crate) struct Embedding {
     matrix: Matrix,
 }
 
 impl Embedding {
-    /// A table of `[vocab_size, hidden_size]`.
+    /// Returns an embedding with the table `[vocab_size, hidden_size]`.
     pub(crate) fn new(matrix: Matrix) -> Self {
         Self { matrix }
     }
 
-    /// Token ids `[tokens]` to `[1, tokens, hidden_size]`.
+    /// Maps token ids `[tokens]` to `[1, tokens, hidden_size]`.
     pub(crate) fn forward(&self, tokens: &Array) -> MlxResult<Array> {
         self.matrix.rows(tokens)?.expand_dims(0)
     }
 
-    /// Hidden states `[…, hidden_size]` to logits `[…, vocab_size]`.
+    /// Maps hidden states `[…, hidden_size]` to logits `[…, vocab_size]`.
     pub(crate) fn logits(&self, x: &Array) -> MlxResult<Array> {
         self.matrix.product(x)
     }

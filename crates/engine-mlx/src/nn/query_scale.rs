@@ -1,33 +1,33 @@
-//! Queries that grow with the logarithm of their place, so that attention stays as sharp over a
-//! context longer than the model was first trained on (Llama 4; Ministral 3).
+//! Queries that grow with the logarithm of their position, so that attention stays sharp in
+//! contexts longer than the original one (Llama 4; Ministral 3).
 
 use mlx_rs::{Array, Dtype};
 
 use super::Step;
 use crate::error::MlxResult;
 
-/// `1 + growth * ln(1 + place / period)`, in whole periods.
+/// The scale `1 + beta * ln(1 + floor(position / original_max_positions))`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct QueryScale {
-    /// By how much a query grows.
-    pub(crate) growth: f32,
-    /// Tokens over which nothing changes; above 0.
-    pub(crate) period: i32,
+    /// `llama_4_scaling_beta`.
+    pub(crate) beta: f32,
+    /// Tokens whose queries are not scaled; above 0.
+    pub(crate) original_max_positions: i32,
 }
 
 impl QueryScale {
-    fn at(self, place: i32) -> f32 {
-        let periods = (place / self.period) as f32;
-        1.0 + self.growth * periods.ln_1p()
+    fn at(self, position: i32) -> f32 {
+        let periods = (position / self.original_max_positions) as f32;
+        1.0 + self.beta * periods.ln_1p()
     }
 
-    /// Scales queries `[1, heads, tokens, head_dim]` of a step.
+    /// Scales the queries `[1, heads, tokens, head_dim]` of a step.
     pub(crate) fn apply(self, queries: Array, step: &Step<'_>) -> MlxResult<Array> {
-        let (start, end) = (step.offset(), step.offset() + step.n_tokens());
-        if end <= self.period {
+        let (start, end) = (step.offset, step.offset + step.n_tokens);
+        if end <= self.original_max_positions {
             return Ok(queries);
         }
-        let scales: Vec<f32> = (start..end).map(|place| self.at(place)).collect();
+        let scales: Vec<f32> = (start..end).map(|position| self.at(position)).collect();
         let scales = Array::from_slice(&scales, &[end - start, 1]);
         match queries.dtype() {
             Dtype::Float32 => queries.multiply(scales),

@@ -1,8 +1,8 @@
-//! Rotary position embedding (Su et al. 2021), in the half-split form of Llama and its kin.
+//! Rotary position embedding (Su et al. 2021), in the half-split form of Llama.
 //!
-//! On a GPU, MLX's kernel does it. On a CPU that call falls back to some twenty operations, so the
-//! cosines and sines of a step's positions are computed once here and shared by all layers, which
-//! leaves six.
+//! On a GPU, MLX's kernel computes it. On a CPU that call consists of about twenty operations, so
+//! the cosines and sines of a step's positions are computed here once for all layers, which leaves
+//! six operations per layer.
 
 mod scaling;
 
@@ -13,56 +13,51 @@ pub(crate) use scaling::{Llama3Scaling, LongScaling, RopeScaling, YarnScaling};
 use crate::error::MlxResult;
 use crate::ops::slice_axis;
 
-/// Which features are turned, and how fast.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RopeForm {
-    /// Features of a head; even.
+/// The rotated features and their frequencies.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct RopeConfig {
+    /// Features per head; even.
     pub(crate) head_dim: i32,
-    /// Of which the first so many are turned; even.
+    /// Features that are rotated, from the first on; even.
     pub(crate) n_rotated: i32,
-    /// What one pair's wavelength is to the next one's, to the power of their number.
+    /// Base of the frequencies (`rope_theta`).
     pub(crate) base: f32,
-    /// How frequencies are stretched.
+    /// How frequencies are scaled for long contexts.
     pub(crate) scaling: RopeScaling,
 }
 
-/// The frequencies of a model.
+/// A rotary embedding.
 #[derive(Debug)]
 pub(crate) struct Rope {
     head_dim: i32,
-    /// Features that are turned; those after them pass as they are.
+    /// Features that are rotated; the others stay as they are.
     n_rotated: i32,
-    /// Radians a position, for each pair of features: `[n_rotated / 2]`.
+    /// Radians per position for each pair of features: `[n_rotated / 2]`.
     frequencies: Vec<f64>,
     /// Their inverses, as MLX's kernel takes them: `[n_rotated / 2]`.
     wavelengths: Array,
-    /// What turned features are multiplied by.
+    /// Factor of the rotated features.
     magnitude: f64,
-    /// The same for the kernel, `[head_dim]`; `None` where it changes nothing.
+    /// The factor of each feature for the kernel, `[head_dim]`; `None` if all are 1.
     magnitudes: Option<Array>,
     on_cpu: bool,
 }
 
-/// What one step of the model needs to rotate queries and keys: made once, used by every layer.
+/// The rotation of one step's queries and keys, shared by all layers.
 #[derive(Debug)]
 pub(crate) enum Rotation {
-    /// MLX's kernel takes the position of the first token.
+    /// The position of the first token, for MLX's kernel.
     Kernel { offset: i32 },
-    /// Factors `[tokens, head_dim]` for the features and for their partners.
+    /// Factors of the features and of their partners, `[tokens, head_dim]` each.
     Tables { own: Array, partner: Array },
 }
 
 impl Rope {
-    /// The frequencies that `form` describes.
-    pub(crate) fn new(form: &RopeForm, on_cpu: bool) -> Self {
-        let RopeForm {
-            head_dim,
-            n_rotated,
-            base,
-            scaling,
-        } = form;
-        let (head_dim, n_rotated) = (*head_dim, *n_rotated);
-        let frequencies = scaling.frequencies(n_rotated, f64::from(*base));
+    /// Returns the rotary embedding that `config` describes.
+    pub(crate) fn new(config: &RopeConfig, on_cpu: bool) -> Self {
+        let (head_dim, n_rotated) = (config.head_dim, config.n_rotated);
+        let scaling = &config.scaling;
+        let frequencies = scaling.frequencies(n_rotated, f64::from(config.base));
         let wavelengths: Vec<f32> = frequencies.iter().map(|f| (1.0 / f) as f32).collect();
         let magnitude = scaling.magnitude();
         let magnitudes = (magnitude != 1.0).then(|| {
@@ -87,12 +82,12 @@ impl Rope {
         }
     }
 
-    /// All numbers that rotated keys depend on.
+    /// Returns all numbers that rotated keys depend on.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = f64> {
         self.frequencies.iter().copied().chain([self.magnitude])
     }
 
-    /// The rotation of `n_tokens` tokens that begin at position `offset`.
+    /// Returns the rotation of `n_tokens` tokens, the first at position `offset`.
     pub(crate) fn at(&self, offset: i32, n_tokens: i32) -> Rotation {
         if !self.on_cpu {
             return Rotation::Kernel { offset };
@@ -176,26 +171,26 @@ mod tests {
                 magnitude: 1.2,
             }),
             RopeScaling::Proportional {
-                share: 0.5,
+                fraction: 0.5,
                 factor: 1.0,
             },
         ]
     }
 
     #[test]
-    fn tables_and_kernel_rotate_alike() {
+    fn tables_and_the_kernel_rotate_alike() {
         let values: Vec<f32> = (0..3 * 5 * 8).map(|i| (i as f32 * 0.37).sin()).collect();
         let x = Array::from_slice(&values, &[1, 3, 5, 8]);
         for scaling in scalings() {
             for n_rotated in [8, 4] {
-                let form = RopeForm {
+                let config = RopeConfig {
                     head_dim: 8,
                     n_rotated,
                     base: 10_000.0,
                     scaling: scaling.clone(),
                 };
-                let tables = Rope::new(&form, true);
-                let kernel = Rope::new(&form, false);
+                let tables = Rope::new(&config, true);
+                let kernel = Rope::new(&config, false);
                 for offset in [0, 7, 1000] {
                     let a = tables.rotate(&x, &tables.at(offset, 5)).expect("tables");
                     let b = kernel.rotate(&x, &kernel.at(offset, 5)).expect("kernel");
@@ -204,7 +199,7 @@ mod tests {
                         .and_then(|d| d.abs())
                         .and_then(|d| d.max(None));
                     let difference = difference.expect("MLX").item_exact::<f32>();
-                    assert!(difference < 2e-4, "{form:?} at {offset}: {difference}");
+                    assert!(difference < 2e-4, "{config:?} at {offset}: {difference}");
                 }
             }
         }

@@ -1,219 +1,148 @@
-//! The stack that decoder-only architectures share: embedding, blocks, norm, head.
+//! The parts that all decoder-only models share: embedding, layers, last norm, output head.
 //!
-//! How a layer mixes tokens is behind a trait, since that is where architectures differ most. Rule:
-//! a mixer knows the step and its own cache, nothing of other blocks.
+//! Architectures differ in their layers, which are behind the trait [`Layers`]. `models/llama.rs`
+//! has those of most architectures.
 
-use mlx_rs::{Array, Dtype, ops};
+use mlx_rs::{Array, ops};
 
-use super::{Embedding, Linear, Mlp, RmsNorm, Rope, Step, TokenGate, TokenTables};
+use super::{Embedding, Linear, RmsNorm, Rope, Step};
 use crate::error::MlxResult;
 use crate::kv_cache::LayerCache;
 use crate::ops::slice_axis;
 
-/// A layer that lets tokens see others: attention, or a recurrent layer.
-pub(crate) trait Mixer {
-    /// `[1, tokens, hidden_size]` to the same shape; what later tokens need of these goes to
-    /// `cache`, which is of the kind that [`Mixer::new_cache`] makes.
+/// The layers of a model, from the embeddings to the last norm.
+pub(crate) trait Layers {
+    /// Returns the output of the last layer, `[1, tokens, hidden_size]`, for `tokens` `[tokens]`
+    /// with the embeddings `x` `[1, tokens, hidden_size]`. Each layer stores in its cache what
+    /// later tokens need from these.
+    fn forward(
+        &self,
+        tokens: &Array,
+        x: Array,
+        step: &Step<'_>,
+        caches: &mut [LayerCache],
+    ) -> MlxResult<Array>;
+
+    /// Returns an empty cache for each layer.
+    fn new_caches(&self) -> Vec<LayerCache>;
+}
+
+/// A layer with a cache, or the part of a layer that needs one: attention or recurrence.
+///
+/// Rule: it knows the step and its own cache, and nothing of other layers.
+pub(crate) trait CachedLayer {
+    /// Maps `[1, tokens, hidden_size]` to the same shape. Stores in `cache`, which comes from
+    /// [`CachedLayer::new_cache`], what later tokens need.
     fn forward(&self, x: &Array, step: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array>;
 
-    /// An empty cache.
+    /// Returns an empty cache.
     fn new_cache(&self) -> LayerCache;
-
-    /// Tokens that a token sees, itself included; `None` for all, or where that is not the
-    /// question.
-    fn window(&self) -> Option<i32>;
 }
 
-/// Mixer and feed-forward layer, each on a normalised input and added to the residual.
-pub(crate) struct Block {
-    pub(crate) mixer_norm: RmsNorm,
-    pub(crate) mixer: Box<dyn Mixer>,
-    /// Gemma normalises what a layer gives too.
-    pub(crate) mixer_output_norm: Option<RmsNorm>,
-    /// `None` where the layer normalises its inputs itself.
-    pub(crate) mlp_norm: Option<RmsNorm>,
-    pub(crate) mlp: Mlp,
-    pub(crate) mlp_output_norm: Option<RmsNorm>,
-    /// What the block takes from its own table of tokens (Gemma 4).
-    pub(crate) token_gate: Option<TokenGate>,
-    /// What the block's output is multiplied by (Gemma 4).
-    pub(crate) output_scale: Option<Array>,
+/// Layers that depend only on the output of the layer before them.
+impl<L: CachedLayer> Layers for Vec<L> {
+    fn forward(
+        &self,
+        _: &Array,
+        mut x: Array,
+        step: &Step<'_>,
+        caches: &mut [LayerCache],
+    ) -> MlxResult<Array> {
+        for (layer, cache) in self.iter().zip(caches) {
+            x = layer.forward(&x, step, cache)?;
+        }
+        Ok(x)
+    }
+
+    fn new_caches(&self) -> Vec<LayerCache> {
+        self.iter().map(CachedLayer::new_cache).collect()
+    }
 }
 
-/// A whole model.
+/// A decoder-only model.
 pub(crate) struct Transformer {
     pub(crate) embedding: Embedding,
-    /// What embeddings are multiplied by (Gemma).
+    /// Factor of the embeddings (Gemma).
     pub(crate) embedding_scale: Option<f32>,
-    /// A table of tokens for each block (Gemma 4).
-    pub(crate) token_tables: Option<TokenTables>,
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) layers: Box<dyn Layers>,
     pub(crate) norm: RmsNorm,
-    /// `None` where the head is tied to the embedding.
-    pub(crate) head: Option<Linear>,
-    /// Logits are bent into plus and minus this (Gemma 2 and 4).
-    pub(crate) logit_cap: Option<f32>,
-    /// Rotary embeddings, which layers name by their number.
+    /// The output head; `None` if it shares the embedding table.
+    pub(crate) lm_head: Option<Linear>,
+    /// Bound of the logits, `cap * tanh(logits / cap)` (Gemma 2 and 4).
+    pub(crate) logit_softcap: Option<f32>,
+    /// Rotary embeddings, which layers select by index.
     pub(crate) ropes: Vec<Rope>,
     pub(crate) on_cpu: bool,
 }
 
-/// What a step is run for.
+/// The tokens of a step whose hidden states or logits are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// Logits of the last token, `[1, vocab_size]`.
-    LastLogits,
-    /// Logits of every token, `[tokens, vocab_size]`; for parity tests.
-    AllLogits,
-}
-
-impl Block {
-    /// A block as Llama has it.
-    pub(crate) fn new(
-        mixer_norm: RmsNorm,
-        mixer: impl Mixer + 'static,
-        mlp_norm: RmsNorm,
-        mlp: impl Into<Mlp>,
-    ) -> Self {
-        Self::boxed(mixer_norm, Box::new(mixer), mlp_norm, mlp)
-    }
-
-    /// A block whose feed-forward half normalises its inputs itself.
-    pub(crate) fn without_mlp_norm(
-        mixer_norm: RmsNorm,
-        mixer: impl Mixer + 'static,
-        mlp: impl Into<Mlp>,
-    ) -> Self {
-        Self {
-            mixer_norm,
-            mixer: Box::new(mixer),
-            mixer_output_norm: None,
-            mlp_norm: None,
-            mlp: mlp.into(),
-            mlp_output_norm: None,
-            token_gate: None,
-            output_scale: None,
-        }
-    }
-
-    /// As [`Block::new`], for models whose layers mix in different ways.
-    pub(crate) fn boxed(
-        mixer_norm: RmsNorm,
-        mixer: Box<dyn Mixer>,
-        mlp_norm: RmsNorm,
-        mlp: impl Into<Mlp>,
-    ) -> Self {
-        Self {
-            mixer_norm,
-            mixer,
-            mixer_output_norm: None,
-            mlp_norm: Some(mlp_norm),
-            mlp: mlp.into(),
-            mlp_output_norm: None,
-            token_gate: None,
-            output_scale: None,
-        }
-    }
-
-    /// `token` is what this block's table has for each token, `[1, tokens, width]`.
-    fn forward(
-        &self,
-        x: &Array,
-        token: Option<&Array>,
-        step: &Step<'_>,
-        cache: &mut LayerCache,
-    ) -> MlxResult<Array> {
-        let mixed = self
-            .mixer
-            .forward(&self.mixer_norm.forward(x)?, step, cache)?;
-        let x = added(x, &mixed, self.mixer_output_norm.as_ref())?;
-        let fed = match &self.mlp_norm {
-            Some(norm) => self.mlp.forward(&norm.forward(&x)?)?,
-            None => self.mlp.forward(&x)?,
-        };
-        let mut x = added(&x, &fed, self.mlp_output_norm.as_ref())?;
-        if let (Some(gate), Some(token)) = (&self.token_gate, token) {
-            x = x.add(gate.forward(&x, token)?)?;
-        }
-        match &self.output_scale {
-            Some(scale) => x.multiply(scale),
-            None => Ok(x),
-        }
-    }
-}
-
-fn added(x: &Array, more: &Array, norm: Option<&RmsNorm>) -> MlxResult<Array> {
-    match norm {
-        Some(norm) => clipped_sum(x, &norm.forward(more)?),
-        None => x.add(more),
-    }
-}
-
-/// Gemma's residuals outgrow f16, so there a sum stops at its largest number.
-fn clipped_sum(x: &Array, y: &Array) -> MlxResult<Array> {
-    const MAX: f32 = 65504.0;
-    if x.dtype() != Dtype::Float16 {
-        return x.add(y);
-    }
-    let sum = x
-        .as_dtype(Dtype::Float32)?
-        .add(y.as_dtype(Dtype::Float32)?)?;
-    ops::minimum(
-        ops::maximum(sum, Array::from_f32(-MAX))?,
-        Array::from_f32(MAX),
-    )?
-    .as_dtype(Dtype::Float16)
+pub(crate) enum Positions {
+    /// The last token.
+    Last,
+    /// Every token.
+    All,
 }
 
 impl Transformer {
-    /// An empty cache for each block.
-    pub(crate) fn new_cache(&self) -> Vec<LayerCache> {
-        self.blocks
-            .iter()
-            .map(|block| block.mixer.new_cache())
-            .collect()
+    /// Returns an empty cache for each layer.
+    pub(crate) fn new_caches(&self) -> Vec<LayerCache> {
+        self.layers.new_caches()
     }
 
-    /// Processes `tokens` `[tokens]` after those in `cache`. Nothing is computed until the result
-    /// or the cache is evaluated.
-    pub(crate) fn forward(
+    /// Returns the logits that follow `tokens` `[tokens]`, `[1, vocab_size]` for the last position
+    /// or `[tokens, vocab_size]` for all, and appends the tokens to `caches`. Nothing is computed
+    /// until the result or the caches are evaluated.
+    pub(crate) fn logits(
         &self,
         tokens: &Array,
-        cache: &mut [LayerCache],
-        wanted: Wanted,
+        caches: &mut [LayerCache],
+        positions: Positions,
+    ) -> MlxResult<Array> {
+        let hidden = self.hidden_states(tokens, caches, positions)?;
+        self.unembed(&hidden)
+    }
+
+    /// Returns the scaled embeddings of `tokens` `[tokens]`, `[1, tokens, hidden_size]`.
+    fn embed(&self, tokens: &Array) -> MlxResult<Array> {
+        let x = self.embedding.forward(tokens)?;
+        match self.embedding_scale {
+            Some(scale) => x.multiply(Array::from_f32(scale).as_dtype(x.dtype())?),
+            None => Ok(x),
+        }
+    }
+
+    /// Returns the normalized hidden states after the last layer, `[1, positions, hidden_size]`,
+    /// and appends `tokens` `[tokens]` to `caches`.
+    pub(crate) fn hidden_states(
+        &self,
+        tokens: &Array,
+        caches: &mut [LayerCache],
+        positions: Positions,
     ) -> MlxResult<Array> {
         let n_tokens = tokens.dim(0);
-        let offset = cache.first().map_or(0, LayerCache::n_tokens);
-        let mut windows: Vec<_> = self
-            .blocks
-            .iter()
-            .map(|block| block.mixer.window())
-            .collect();
+        let offset = caches.first().map_or(0, LayerCache::n_tokens);
+        let mut windows: Vec<_> = caches.iter().map(LayerCache::window).collect();
         windows.sort_unstable();
         windows.dedup();
         let step = Step::new(&self.ropes, &windows, offset, n_tokens, self.on_cpu);
-        let mut x = self.embedding.forward(tokens)?;
-        if let Some(scale) = self.embedding_scale {
-            x = x.multiply(Array::from_f32(scale).as_dtype(x.dtype())?)?;
-        }
-        let of_blocks = match &self.token_tables {
-            Some(tables) => tables.forward(tokens, &x)?,
-            None => Vec::new(),
-        };
-        for (number, (block, cache)) in self.blocks.iter().zip(cache).enumerate() {
-            x = block.forward(&x, of_blocks.get(number), &step, cache)?;
-        }
-        if wanted == Wanted::LastLogits && n_tokens > 1 {
+        let x = self.embed(tokens)?;
+        let mut x = self.layers.forward(tokens, x, &step, caches)?;
+        if positions == Positions::Last && n_tokens > 1 {
             x = slice_axis(&x, 1, n_tokens - 1, n_tokens)?;
         }
-        let x = self.norm.forward(&x)?;
-        let mut logits = match &self.head {
-            Some(head) => head.forward(&x)?,
-            None => self.embedding.logits(&x)?,
+        self.norm.forward(&x)
+    }
+
+    /// Returns the logits `[positions, vocab_size]` of hidden states `[1, positions, hidden_size]`.
+    fn unembed(&self, hidden: &Array) -> MlxResult<Array> {
+        let mut logits = match &self.lm_head {
+            Some(lm_head) => lm_head.forward(hidden)?,
+            None => self.embedding.logits(hidden)?,
         };
-        if let Some(cap) = self.logit_cap {
-            let cap = Array::from_f32(cap).as_dtype(logits.dtype())?;
-            logits = ops::tanh(logits.divide(&cap)?)?.multiply(&cap)?;
+        if let Some(softcap) = self.logit_softcap {
+            let softcap = Array::from_f32(softcap).as_dtype(logits.dtype())?;
+            logits = ops::tanh(logits.divide(&softcap)?)?.multiply(&softcap)?;
         }
         logits.squeeze_axes(&[0])
     }

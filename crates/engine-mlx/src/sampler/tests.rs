@@ -1,28 +1,27 @@
-//! The draws must follow the distribution that the engine room defines.
+//! Compares samples with the distribution that the engine crate defines.
 
 use super::*;
 
 const LOGITS: [f32; 10] = [2.0, -1.0, 0.5, 3.0, 0.0, 1.5, -4.0, 2.5, 1.0, -0.5];
 const PROMPT: [u32; 4] = [3, 3, 5, 8];
-const N_DRAWS: usize = 6000;
+const N_SAMPLES: usize = 6000;
 
 fn logits() -> Array {
     Array::from_slice(&LOGITS, &[1, LOGITS.len() as i32])
 }
 
-/// Pearson's chi-square against the exact probabilities. The bound is the 99.99 % quantile for nine
-/// degrees of freedom, and the seed is fixed, so the test fails for a wrong sampler only.
+/// Pearson's chi-square test against the exact probabilities. The bound is the 99.99 % quantile for
+/// nine degrees of freedom. The seed is fixed, so only a wrong sampler fails.
 #[track_caller]
-fn check(params: SamplingParams) {
-    let params = SamplingParams {
-        seed: Some(7),
-        ..params
-    };
+fn check(change: impl FnOnce(&mut SamplingParams)) {
+    let mut params = plain();
+    params.seed = Some(7);
+    change(&mut params);
     let expected = params.distribution(&LOGITS, &PROMPT, &[]);
     let mut counts = [0usize; LOGITS.len()];
     let mut sampler = Sampler::new(&params, &PROMPT, LOGITS.len());
-    for _ in 0..N_DRAWS {
-        // Each draw is the first of an answer, so that penalties do not accumulate.
+    for _ in 0..N_SAMPLES {
+        // Each sample is the first of a response, so that penalties do not accumulate.
         let generated = sampler.generated.clone();
         let seen = sampler.seen.clone();
         let token = sampler.sample(&logits()).expect("MLX samples");
@@ -31,11 +30,11 @@ fn check(params: SamplingParams) {
     }
     let mut chi_square = 0.0;
     for (&count, &probability) in counts.iter().zip(&expected) {
-        let mean = probability * N_DRAWS as f64;
+        let mean = probability * N_SAMPLES as f64;
         if probability == 0.0 {
             assert_eq!(
                 count, 0,
-                "a filtered token was drawn: {params:?} {counts:?}"
+                "a filtered token was sampled: {params:?} {counts:?}"
             );
         } else {
             chi_square += (count as f64 - mean).powi(2) / mean;
@@ -58,71 +57,42 @@ fn plain() -> SamplingParams {
 #[test]
 fn temperature_follows_the_distribution() {
     for temperature in [0.3, 1.0, 2.0] {
-        check(SamplingParams {
-            temperature,
-            ..plain()
-        });
+        check(|params| params.temperature = temperature);
     }
 }
 
 #[test]
 fn every_filter_follows_the_distribution() {
-    check(SamplingParams {
-        top_k: 4,
-        ..plain()
-    });
-    check(SamplingParams {
-        top_p: 0.8,
-        ..plain()
-    });
-    check(SamplingParams {
-        min_p: 0.1,
-        ..plain()
-    });
-    check(SamplingParams {
-        top_k: 1,
-        ..plain()
-    });
-    check(SamplingParams {
-        top_p: 0.0,
-        ..plain()
-    });
-    check(SamplingParams {
-        top_k: 1000,
-        ..plain()
-    });
+    check(|params| params.top_k = 4);
+    check(|params| params.top_p = 0.8);
+    check(|params| params.min_p = 0.1);
+    check(|params| params.top_k = 1);
+    check(|params| params.top_p = 0.0);
+    check(|params| params.top_k = 1000);
 }
 
 #[test]
 fn filters_together_follow_the_distribution() {
-    check(SamplingParams {
-        temperature: 1.7,
-        top_k: 7,
-        top_p: 0.9,
-        min_p: 0.05,
-        ..plain()
+    check(|params| {
+        params.temperature = 1.7;
+        params.top_k = 7;
+        params.top_p = 0.9;
+        params.min_p = 0.05;
     });
 }
 
 #[test]
 fn bias_and_penalties_follow_the_distribution() {
-    check(SamplingParams {
-        logit_bias: vec![(6, 5.0), (3, -2.0), (6, 1.0)],
-        ..plain()
-    });
-    check(SamplingParams {
-        repetition_penalty: 1.8,
-        ..plain()
-    });
-    check(SamplingParams {
-        presence_penalty: 1.0,
-        frequency_penalty: 0.5,
-        ..plain()
+    check(|params| params.logit_bias = vec![(6, 5.0), (3, -2.0), (6, 1.0)]);
+    check(|params| params.repetition_penalty = 1.8);
+    check(|params| {
+        params.presence_penalty = 1.0;
+        params.frequency_penalty = 0.5;
     });
 }
 
 #[test]
-fn penalties_count_what_was_generated() {
+fn penalties_count_generated_tokens() {
     let params = SamplingParams {
         temperature: 0.0,
         repetition_penalty: 1.45,
@@ -143,30 +113,25 @@ fn penalties_count_what_was_generated() {
 }
 
 #[test]
-fn no_parameter_makes_the_arithmetic_overflow() {
+fn extreme_parameters_do_not_overflow() {
     for temperature in [f32::from_bits(1), f32::MIN_POSITIVE, 1e-30, f32::MAX] {
-        check(SamplingParams {
-            temperature,
-            ..plain()
-        });
+        check(|params| params.temperature = temperature);
     }
     for top_p in [0.9, 1.0] {
-        check(SamplingParams {
-            logit_bias: vec![(6, f32::MAX), (6, f32::MAX), (3, f32::MIN), (3, f32::MIN)],
-            top_p,
-            ..plain()
+        check(|params| {
+            params.logit_bias = vec![(6, f32::MAX), (6, f32::MAX), (3, f32::MIN), (3, f32::MIN)];
+            params.top_p = top_p;
         });
-        check(SamplingParams {
-            repetition_penalty: 1e-40,
-            logit_bias: vec![(3, -2.0), (5, -5.0)],
-            top_p,
-            ..plain()
+        check(|params| {
+            params.repetition_penalty = 1e-40;
+            params.logit_bias = vec![(3, -2.0), (5, -5.0)];
+            params.top_p = top_p;
         });
     }
 }
 
 #[test]
-fn one_of_equals_is_the_lowest_wherever_one_is_left() {
+fn the_lowest_id_wins_between_equal_logits() {
     let equal = Array::from_slice(&[1.0_f32, 4.0, 2.0, 4.0, 4.0], &[1, 5]);
     let greedy = [
         SamplingParams {
@@ -188,8 +153,8 @@ fn one_of_equals_is_the_lowest_wherever_one_is_left() {
 }
 
 #[test]
-fn a_seed_repeats_the_draws_and_another_does_not() {
-    let draws = |seed: Option<u64>| {
+fn the_same_seed_repeats_the_samples_and_another_does_not() {
+    let samples = |seed: Option<u64>| {
         let params = SamplingParams { seed, ..plain() };
         let mut sampler = Sampler::new(&params, &PROMPT, LOGITS.len());
         (0..40)
@@ -201,13 +166,13 @@ fn a_seed_repeats_the_draws_and_another_does_not() {
             })
             .collect::<Vec<_>>()
     };
-    assert_eq!(draws(Some(1)), draws(Some(1)));
-    assert_ne!(draws(Some(1)), draws(Some(2)));
-    assert_ne!(draws(None), draws(None));
+    assert_eq!(samples(Some(1)), samples(Some(1)));
+    assert_ne!(samples(Some(1)), samples(Some(2)));
+    assert_ne!(samples(None), samples(None));
 }
 
 #[test]
-fn half_precision_logits_are_drawn_in_full_precision() {
+fn half_precision_logits_are_sampled_in_full_precision() {
     let half = logits().as_dtype(Dtype::Bfloat16).expect("MLX casts");
     let mut sampler = Sampler::new(&plain(), &PROMPT, LOGITS.len());
     let token = sampler.sample(&half).expect("MLX samples");

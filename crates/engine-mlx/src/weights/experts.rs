@@ -1,37 +1,39 @@
-//! The matrices of a mixture of experts, which checkpoints lay out in different ways.
+//! The matrices of a mixture of experts, for which checkpoints have different layouts.
 //!
-//! mlx-lm writes one stack a projection (`gate_proj` in `switch_mlp`, `experts` or
-//! `experts.switch_glu`); the authors' own files hold one tensor an expert (`experts.7.gate_proj`),
-//! or stacks whose first projection holds gates and values (`experts.gate_up_proj`). Rule: tensors
-//! that have to be stacked are, one projection at a time, so that never more than one lies in memory
-//! twice.
+//! mlx-lm writes one stack per projection (`gate_proj` in `switch_mlp`, `experts` or
+//! `experts.switch_glu`). The authors' own files have one tensor per expert
+//! (`experts.7.gate_proj`), or stacks, of which one contains gates and values
+//! (`experts.gate_up_proj`).
+//!
+//! Rule: tensors are stacked one projection at a time, so that never more than one projection is in
+//! memory twice.
 
 use mlx_rs::Array;
 use transom_engine::EngineError;
 
 use super::Loader;
-use super::loader::{Kind, Source};
+use super::loader::{ElementKind, TensorSource};
 use crate::nn::ExpertLinear;
 
-/// Where a mixture's matrices lie, and how many there are.
+/// The mixture of experts of a layer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExpertPath<'a> {
-    /// The layer, such as `model.layers.0.mlp`.
+    /// Path of the layer, such as `model.layers.0.mlp`.
     pub(crate) layer: &'a str,
     /// Experts of the layer.
     pub(crate) n_experts: i32,
 }
 
 impl ExpertPath<'_> {
-    fn source(self, loader: &Loader<'_>, name: &str) -> Source {
+    fn source(self, loader: &Loader<'_>, name: &str) -> TensorSource {
         let Self { layer, n_experts } = self;
         let stacked = ["switch_mlp", "experts", "experts.switch_glu"]
             .map(|folder| format!("{layer}.{folder}.{name}"))
             .into_iter()
             .find(|path| loader.contains(path) || loader.contains(&format!("{path}.weight")));
         match stacked {
-            Some(path) => Source::Stack { path, n_experts },
-            None => Source::Each(
+            Some(path) => TensorSource::Stack { path, n_experts },
+            None => TensorSource::Each(
                 (0..n_experts)
                     .map(|expert| format!("{layer}.experts.{expert}.{name}"))
                     .collect(),
@@ -41,12 +43,12 @@ impl ExpertPath<'_> {
 }
 
 impl Loader<'_> {
-    /// Whether the experts at `path` have a stack of this name.
+    /// Returns true if the experts at `path` have a stack with this name.
     pub(crate) fn has_expert_stack(&self, path: ExpertPath<'_>, name: &str) -> bool {
-        matches!(path.source(self, name), Source::Stack { .. })
+        matches!(path.source(self, name), TensorSource::Stack { .. })
     }
 
-    /// A matrix `[n_out, n_in]` an expert with their biases, if they have some.
+    /// Loads one matrix `[n_out, n_in]` per expert, and their biases, if they have any.
     pub(crate) fn expert_linear(
         &mut self,
         path: ExpertPath<'_>,
@@ -57,7 +59,7 @@ impl Loader<'_> {
         let source = path.source(self, name);
         let matrix = self.matrix_from(&source, n_in, n_out)?;
         let bias: Option<Array> = if self.contains(&format!("{}.bias", source.first())) {
-            Some(self.part(&source, ".bias", &[n_out], Kind::Floats)?)
+            Some(self.part(&source, ".bias", &[n_out], ElementKind::Floats)?)
         } else {
             None
         };

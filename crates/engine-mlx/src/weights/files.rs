@@ -1,7 +1,7 @@
 //! The safetensors files of a folder, memory-mapped.
 //!
-//! The header is parsed and checked by the `safetensors` crate (sizes, overlaps, products), so a
-//! tensor handed out here lies inside its file. Format: <https://github.com/huggingface/safetensors>.
+//! The `safetensors` crate parses and checks the header (sizes, overlaps, products), so every
+//! tensor is inside its file. Format: <https://github.com/huggingface/safetensors>.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -16,21 +16,21 @@ use serde::Deserialize;
 use transom_catalog::safetensors::is_for_text;
 use transom_engine::EngineError;
 
-use crate::config::{bad, read_json};
+use crate::config::{bad_file, read_json};
 use crate::error::Context;
 use crate::ops::{array_over_mapping, copied_array, element_size};
 
-/// Every tensor of a text model, by name.
+/// The tensors of a text model, by name.
 #[derive(Debug)]
 pub(crate) struct WeightFiles {
     folder: PathBuf,
     tensors: HashMap<String, Tensor>,
-    /// Tensors of element types that no layer can use. Files hold such tensors that nothing asks
-    /// for (position ids, masks), so they are refused only when a layer does.
-    foreign: HashMap<String, EngineError>,
+    /// Tensors with element types that no layer can use. Files contain such tensors that no layer
+    /// needs (position ids, masks), so they are an error only if a layer needs one.
+    unsupported: HashMap<String, EngineError>,
 }
 
-/// One tensor in a mapped file.
+/// A tensor in a mapped file.
 #[derive(Debug, Clone)]
 pub(crate) struct Tensor {
     file: Arc<MappedFile>,
@@ -45,7 +45,7 @@ struct MappedFile {
     mapping: Arc<Mmap>,
 }
 
-/// An index has a hundred bytes a tensor.
+/// An index has about a hundred bytes per tensor.
 const MAX_INDEX_BYTES: u64 = 16 << 20;
 
 /// `model.safetensors.index.json`.
@@ -60,7 +60,7 @@ impl WeightFiles {
         let mut files = Self {
             folder: folder.to_owned(),
             tensors: HashMap::new(),
-            foreign: HashMap::new(),
+            unsupported: HashMap::new(),
         };
         for path in weight_paths(folder)? {
             add_file(&path, &mut files)?;
@@ -68,35 +68,35 @@ impl WeightFiles {
         Ok(files)
     }
 
-    /// The folder, for messages.
+    /// Returns the folder, for messages.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Whether a tensor of this name is there.
+    /// Returns true if there is a tensor with this name.
     pub(crate) fn contains(&self, name: &str) -> bool {
-        self.tensors.contains_key(name) || self.foreign.contains_key(name)
+        self.tensors.contains_key(name) || self.unsupported.contains_key(name)
     }
 
-    /// The tensor of this name.
+    /// Returns the tensor with this name.
     pub(crate) fn get(&self, name: &str) -> Result<&Tensor, EngineError> {
-        if let Some(error) = self.foreign.get(name) {
+        if let Some(error) = self.unsupported.get(name) {
             return Err(error.clone());
         }
         self.tensors.get(name).ok_or_else(|| {
-            bad(
+            bad_file(
                 &self.folder,
                 format!("tensor {name} is missing; download the model again"),
             )
         })
     }
 
-    /// Bytes of all tensors.
+    /// Returns the size of all tensors in bytes.
     pub(crate) fn total_bytes(&self) -> u64 {
         self.tensors.values().map(Tensor::n_bytes).sum()
     }
 
-    /// All names with their tensors.
+    /// Returns all names with their tensors.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         self.tensors
             .iter()
@@ -105,54 +105,55 @@ impl WeightFiles {
 }
 
 impl Tensor {
-    /// Sizes of the axes.
+    /// Returns the sizes of the axes.
     pub(crate) fn shape(&self) -> &[i32] {
         &self.shape
     }
 
-    /// Element type.
+    /// Returns the element type.
     pub(crate) fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// Bytes in the file.
+    /// Returns the size in bytes.
     pub(crate) fn n_bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// Path of the file, for messages.
+    /// Returns the path of the file, for messages.
     pub(crate) fn path(&self) -> &Path {
         &self.file.path
     }
 
-    /// The tensor as an array: over the pages of its file if `in_place`, else a copy.
+    /// Returns the tensor as an array: over the mapped pages of its file if `in_place`, else a
+    /// copy.
     pub(crate) fn to_array(&self, in_place: bool) -> Result<Array, EngineError> {
         let size = element_size(self.dtype).ok_or_else(|| {
-            bad(
+            bad_file(
                 self.path(),
                 format!("{:?} weights are not supported", self.dtype),
             )
         })?;
-        let work = format!("reading weights of {}", self.path().display());
-        // Files of careless writers are not aligned to their elements.
+        let operation = format!("reading weights of {}", self.path().display());
+        // Some tools write tensors that are not aligned to their elements.
         if in_place && self.bytes.start.is_multiple_of(size) {
             let n_elements = self.bytes.len() / size;
             array_over_mapping(&self.file.mapping, self.bytes.start, n_elements, self.dtype)
                 .and_then(|flat| flat.reshape(&self.shape))
-                .during(&work)
+                .during(&operation)
         } else {
             copied_array(
                 &self.file.mapping[self.bytes.clone()],
                 &self.shape,
                 self.dtype,
             )
-            .during(&work)
+            .during(&operation)
         }
     }
 }
 
-/// The files named by the index, or else those called `model*.safetensors`: a folder may hold the
-/// same weights again in another layout, or adapters.
+/// Returns the files in the index or, without an index, the files `model*.safetensors`. Other files
+/// may be adapters, or contain the same weights in another layout.
 fn weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
     let index_path = folder.join("model.safetensors.index.json");
     let Some(index) = read_json::<Index>(&index_path, MAX_INDEX_BYTES)? else {
@@ -167,9 +168,9 @@ fn weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
                     .components()
                     .all(|part| matches!(part, Component::Normal(_)));
             if !is_inside {
-                return Err(bad(
+                return Err(bad_file(
                     &index_path,
-                    format!("it names {name:?}, which is no file inside the model's folder"),
+                    format!("it names {name:?}, which is not a file inside the model's folder"),
                 ));
             }
             let path = folder.join(name);
@@ -187,7 +188,7 @@ fn weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
 }
 
 fn unlisted_weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
-    let entries = fs::read_dir(folder).map_err(|error| bad(folder, error.to_string()))?;
+    let entries = fs::read_dir(folder).map_err(|error| bad_file(folder, error.to_string()))?;
     let paths: BTreeSet<PathBuf> = entries
         .flatten()
         .map(|entry| entry.path())
@@ -208,17 +209,17 @@ fn unlisted_weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError
 
 #[expect(unsafe_code, reason = "memory-mapping")]
 fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
-    let file = transom_files::open(path).map_err(|error| bad(path, error.to_string()))?;
-    // SAFETY: the mapping is only read. A file that another program truncates meanwhile ends the
-    // engine with SIGBUS, as with every memory-mapped model; weights are never written in place.
-    let mapping = unsafe { Mmap::map(&file) }.map_err(|error| bad(path, error.to_string()))?;
+    let file = transom_files::open(path).map_err(|error| bad_file(path, error.to_string()))?;
+    // SAFETY: the mapping is only read. If another program truncates the file, SIGBUS ends the
+    // process, as with every memory-mapped model; programs do not write weights in place.
+    let mapping = unsafe { Mmap::map(&file) }.map_err(|error| bad_file(path, error.to_string()))?;
     let mapped = Arc::new(MappedFile {
         path: path.to_owned(),
         mapping: Arc::new(mapping),
     });
     let bytes: &[u8] = &mapped.mapping;
     let parsed = SafeTensors::deserialize(bytes).map_err(|error| {
-        bad(
+        bad_file(
             path,
             format!("not a valid safetensors file ({error}); download the model again"),
         )
@@ -230,7 +231,7 @@ fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
                 path: path.to_owned(),
                 reason: format!("tensor {name} has the element type {:?}", view.dtype()),
             };
-            files.foreign.insert(name.to_owned(), error);
+            files.unsupported.insert(name.to_owned(), error);
             continue;
         };
         let shape = view
@@ -239,7 +240,7 @@ fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
             .map(|&size| i32::try_from(size))
             .collect::<Result<_, _>>()
             .map_err(|_| {
-                bad(
+                bad_file(
                     path,
                     format!("tensor {name} has the shape {:?}", view.shape()),
                 )
@@ -251,7 +252,10 @@ fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
             bytes: start..start + view.data().len(),
         };
         if files.tensors.insert(name.to_owned(), tensor).is_some() {
-            return Err(bad(path, format!("tensor {name} is in more than one file")));
+            return Err(bad_file(
+                path,
+                format!("tensor {name} is in more than one file"),
+            ));
         }
     }
     Ok(())

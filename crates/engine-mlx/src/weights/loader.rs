@@ -1,19 +1,19 @@
-//! Named tensors into layers, in the form that the device computes with.
+//! Builds layers from tensors, in the form that the device computes with.
 //!
-//! An architecture asks for layers by path and size; the loader checks every shape against the
-//! configuration, reads the tensor, converts it, and counts it as progress.
+//! An architecture requests layers by path and size. The loader compares the shape of each tensor
+//! with the configuration, reads and converts the tensor, and reports progress.
 
 use mlx_rs::{Array, Dtype, ops};
 use transom_engine::{EngineError, JobControl, LoadProgress};
 
 use super::files::{Tensor, WeightFiles};
-use crate::config::{Quantization, QuantizationConfig, bad};
+use crate::config::{Quantization, QuantizationConfig, bad_file};
 use crate::device::Compute;
 use crate::error::{Context, MlxResult};
 use crate::nn::{Embedding, Linear, LinearGroup, Matrix};
-use crate::ops::Packed;
+use crate::ops::QuantizedMatrix;
 
-/// How the caller follows and ends a load.
+/// How the caller follows and cancels a load.
 pub(crate) struct LoadContext<'a> {
     pub(crate) control: &'a JobControl,
     pub(crate) on_progress: &'a mut dyn FnMut(LoadProgress),
@@ -29,7 +29,7 @@ pub(crate) struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    /// A loader of `files`, stored as `quantization` says, for `compute`.
+    /// Returns a loader of `files`, which are quantized as in `quantization`, for `compute`.
     pub(crate) fn new(
         files: &'a WeightFiles,
         quantization: Option<&'a QuantizationConfig>,
@@ -50,17 +50,17 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// How the layers will be computed.
+    /// Returns how the layers will be computed.
     pub(crate) fn compute(&self) -> Compute {
         self.compute
     }
 
-    /// Whether the files hold a tensor of this name.
+    /// Returns true if the files contain a tensor with this name.
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.files.contains(name)
     }
 
-    /// A matrix `[n_out, n_in]` with its bias, if it has one.
+    /// Loads a matrix `[n_out, n_in]` and its bias, if it has one.
     pub(crate) fn linear(
         &mut self,
         path: &str,
@@ -77,8 +77,8 @@ impl<'a> Loader<'a> {
         Ok(Linear::new(matrix, bias))
     }
 
-    /// Several matrices applied to the same input, in one product where that costs no extra memory:
-    /// on devices that copy the weights in any case, but not where they are used in place (Metal).
+    /// Loads matrices for the same input, fused if that needs no more memory: on devices that copy
+    /// the weights anyway, and not where weights are used in place (Metal).
     pub(crate) fn linear_group(
         &mut self,
         paths: &[String],
@@ -91,66 +91,66 @@ impl<'a> Loader<'a> {
             .map(|(path, &n_out)| self.linear(path, n_in, n_out))
             .collect::<Result<Vec<_>, _>>()?;
         let group = LinearGroup::new(linears, n_outs, self.compute.copies_weights())
-            .during(&format!("joining {}", paths.join(", ")))?;
+            .during(&format!("fusing {}", paths.join(", ")))?;
         Ok(group)
     }
 
-    /// A table `[vocab_size, hidden_size]`.
+    /// Loads a table `[vocab_size, hidden_size]`.
     pub(crate) fn embedding(
         &mut self,
         path: &str,
         vocab_size: i32,
         hidden_size: i32,
     ) -> Result<Embedding, EngineError> {
-        Ok(Embedding::new(self.matrix(
-            path,
-            hidden_size,
-            vocab_size,
-        )?))
+        let matrix = self.matrix(path, hidden_size, vocab_size)?;
+        Ok(Embedding::new(matrix))
     }
 
-    /// A vector of `size` elements, such as a norm's weight or a bias.
+    /// Loads a vector of `size` floats, such as the weight of a norm or a bias.
     pub(crate) fn vector(&mut self, name: &str, size: i32) -> Result<Array, EngineError> {
-        self.array(name, &[size], Kind::Floats)
+        self.array(name, &[size], ElementKind::Floats)
     }
 
-    /// The sizes of a tensor's axes, as its file says.
+    fn bad(&self, reason: String) -> EngineError {
+        bad_file(self.files.folder(), reason)
+    }
+
+    /// Returns the shape of a tensor in its file.
     pub(crate) fn shape(&self, name: &str) -> Result<&'a [i32], EngineError> {
         Ok(self.files.get(name)?.shape())
     }
 
-    /// A tensor of numbers with this shape.
+    /// Loads floats of this shape.
     pub(crate) fn floats(&mut self, name: &str, shape: &[i32]) -> Result<Array, EngineError> {
-        self.array(name, shape, Kind::Floats)
+        self.array(name, shape, ElementKind::Floats)
     }
 
     fn matrix(&mut self, path: &str, n_in: i32, n_out: i32) -> Result<Matrix, EngineError> {
-        self.matrix_from(&Source::one(path), n_in, n_out)
+        self.matrix_from(&TensorSource::One(path.to_owned()), n_in, n_out)
     }
 
-    /// The matrix that lies in `source`, or a stack of matrices.
+    /// Loads the matrix, or the stack of matrices, at `source`.
     pub(super) fn matrix_from(
         &mut self,
-        source: &Source,
+        source: &TensorSource,
         n_in: i32,
         n_out: i32,
     ) -> Result<Matrix, EngineError> {
         let path = source.first();
         let is_quantized = self.contains(&format!("{path}.scales"));
-        let quantization = self.quantization.and_then(|config| config.of(path));
+        let quantization = self.quantization.and_then(|config| config.for_layer(path));
         match quantization {
             Some(quantization) if is_quantized => {
                 self.quantized_matrix(source, n_in, n_out, quantization)
             }
-            _ if is_quantized => Err(bad(
-                self.files.folder(),
-                format!("{path} is quantised, but config.json does not say how"),
-            )),
-            // Layers that mlx-lm leaves unquantised (their sizes do not divide) have no scales.
+            _ if is_quantized => Err(self.bad(format!(
+                "{path} is quantized, but config.json does not say how"
+            ))),
+            // Layers that mlx-lm does not quantize, because of their size, have no scales.
             _ => {
-                // Some authors' stacks of experts are named without `.weight`.
+                // The names of some stacks of experts do not end in `.weight`.
                 let suffix = if self.contains(path) { "" } else { ".weight" };
-                let weight = self.part(source, suffix, &[n_out, n_in], Kind::Floats)?;
+                let weight = self.part(source, suffix, &[n_out, n_in], ElementKind::Floats)?;
                 Ok(Matrix::Dense(weight))
             }
         }
@@ -158,105 +158,96 @@ impl<'a> Loader<'a> {
 
     fn quantized_matrix(
         &mut self,
-        source: &Source,
+        source: &TensorSource,
         n_in: i32,
         n_out: i32,
         quantization: Quantization,
     ) -> Result<Matrix, EngineError> {
         let path = source.first();
-        let Quantization {
-            group_size,
-            bits,
-            mode,
-        } = quantization;
+        let group_size = quantization.group_size;
         if n_in % group_size != 0 || n_in % 32 != 0 {
-            return Err(bad(
-                self.files.folder(),
-                format!("{path}: {n_in} inputs cannot be split into groups of {group_size}"),
-            ));
+            return Err(self.bad(format!(
+                "{path}: {n_in} inputs cannot be split into groups of {group_size}"
+            )));
         }
         if self.contains(&format!("{path}.global_scale")) {
-            return Err(bad(
-                self.files.folder(),
-                format!("{path} has a global scale, which is not supported"),
-            ));
+            return Err(self.bad(format!("{path} has a global scale, which is not supported")));
         }
-        // `bits` bits an element, packed into 32-bit words; a group of 32 fills whole words.
-        let words = [n_out, n_in / 32 * bits];
+        // `bits` bits per element, packed into 32-bit words; 32 elements fill whole words.
+        let words = [n_out, n_in / 32 * quantization.bits];
         let groups = [n_out, n_in / group_size];
-        let packed = self.part(source, ".weight", &words, Kind::Words)?;
-        let (scales, biases) = if mode.is_affine() {
+        let packed = self.part(source, ".weight", &words, ElementKind::Words)?;
+        let (scales, biases) = if quantization.mode.is_affine() {
             (
-                self.part(source, ".scales", &groups, Kind::Floats)?,
-                Some(self.part(source, ".biases", &groups, Kind::Floats)?),
+                self.part(source, ".scales", &groups, ElementKind::Floats)?,
+                Some(self.part(source, ".biases", &groups, ElementKind::Floats)?),
             )
         } else {
-            (self.part(source, ".scales", &groups, Kind::Bytes)?, None)
+            (
+                self.part(source, ".scales", &groups, ElementKind::Bytes)?,
+                None,
+            )
         };
-        if self.compute == Compute::CpuDense {
-            let stored = Packed {
-                words: &packed,
-                scales: &scales,
-                biases: biases.as_ref(),
-                quantization,
-            };
-            let dense = stored.dequantized().and_then(|dense| self.float(dense));
-            let dense = dense.during(path)?;
-            dense.eval().during(path)?;
-            return Ok(Matrix::Dense(dense));
-        }
-        Ok(Matrix::Quantized {
-            packed,
+        let stored = QuantizedMatrix {
+            words: packed,
             scales,
             biases,
             quantization,
-        })
+        };
+        if self.compute != Compute::CpuDense {
+            return Ok(Matrix::Quantized(stored));
+        }
+        let dense = stored
+            .dequantized()
+            .and_then(|dense| self.to_compute_dtype(dense));
+        let dense = dense.during(path)?;
+        dense.eval().during(path)?;
+        Ok(Matrix::Dense(dense))
     }
 
-    /// One part of a matrix of this shape, or those of a stack of them.
+    /// Loads one part of a matrix, which has this shape, or of each matrix of a stack.
     pub(super) fn part(
         &mut self,
-        source: &Source,
+        source: &TensorSource,
         suffix: &str,
         shape: &[i32],
-        kind: Kind,
+        kind: ElementKind,
     ) -> Result<Array, EngineError> {
-        let stacked;
-        let shape = match source {
-            Source::Stack { n_experts, .. } => {
-                stacked = [&[*n_experts], shape].concat();
-                &stacked
-            }
-            _ => shape,
-        };
         match source {
-            Source::One(path) | Source::Stack { path, .. } => {
-                self.array(&format!("{path}{suffix}"), shape, kind)
+            TensorSource::One(path) => self.array(&format!("{path}{suffix}"), shape, kind),
+            TensorSource::Stack { path, n_experts } => {
+                let shape = [&[*n_experts], shape].concat();
+                self.array(&format!("{path}{suffix}"), &shape, kind)
             }
-            Source::Each(paths) => {
+            TensorSource::Each(paths) => {
                 let parts = paths
                     .iter()
                     .map(|path| self.array(&format!("{path}{suffix}"), shape, kind))
                     .collect::<Result<Vec<_>, _>>()?;
                 let stack = ops::stack(&parts, 0).during(source.first())?;
-                // Done now, so that the parts can be freed before the next layer's are read.
+                // Evaluated now, so that the parts can be freed before the next layer is read.
                 stack.eval().during(source.first())?;
                 Ok(stack)
             }
         }
     }
 
-    /// The tensor of this name, checked and read.
-    fn array(&mut self, name: &str, shape: &[i32], kind: Kind) -> Result<Array, EngineError> {
+    /// Checks and reads the tensor with this name.
+    fn array(
+        &mut self,
+        name: &str,
+        shape: &[i32],
+        kind: ElementKind,
+    ) -> Result<Array, EngineError> {
         let tensor = self.tensor(name, shape)?;
         let dtype = tensor.dtype();
         let is_right = match kind {
-            Kind::Floats => is_float(dtype),
-            Kind::Words => dtype == Dtype::Uint32,
-            Kind::Bytes => dtype == Dtype::Uint8,
+            ElementKind::Floats => is_float(dtype),
+            ElementKind::Words => dtype == Dtype::Uint32,
+            ElementKind::Bytes => dtype == Dtype::Uint8,
         };
         if !is_right {
-            return Err(bad(
+            return Err(bad_file(
                 tensor.path(),
                 format!(
                     "tensor {name} holds {dtype:?}, but must hold {}",
@@ -264,21 +255,17 @@ impl<'a> Loader<'a> {
                 ),
             ));
         }
-        let array = self.read(tensor)?;
+        let array = tensor.to_array(!self.compute.copies_weights())?;
         let array = match kind {
-            Kind::Floats => self.float(array).during(name)?,
-            Kind::Words | Kind::Bytes => array,
+            ElementKind::Floats => self.to_compute_dtype(array).during(name)?,
+            ElementKind::Words | ElementKind::Bytes => array,
         };
-        self.count(tensor, &array)?;
+        self.report_progress(tensor, &array)?;
         Ok(array)
     }
 
-    fn read(&self, tensor: &Tensor) -> Result<Array, EngineError> {
-        tensor.to_array(!self.compute.copies_weights())
-    }
-
-    /// Floats as the device wants them: f32 on a CPU, as stored elsewhere.
-    fn float(&self, array: Array) -> MlxResult<Array> {
+    /// Converts floats to the type that the device computes with: f32 on a CPU, else as stored.
+    fn to_compute_dtype(&self, array: Array) -> MlxResult<Array> {
         if self.compute.is_cpu() && array.dtype() != Dtype::Float32 {
             array.as_dtype(Dtype::Float32)
         } else {
@@ -291,7 +278,7 @@ impl<'a> Loader<'a> {
         if tensor.shape() == shape {
             return Ok(tensor);
         }
-        Err(bad(
+        Err(bad_file(
             tensor.path(),
             format!(
                 "tensor {name} has the shape {:?}, but config.json asks for {shape:?}",
@@ -300,9 +287,9 @@ impl<'a> Loader<'a> {
         ))
     }
 
-    /// Puts `array` in place where it was converted, and reports its source as done. An array that
-    /// is used as stored stays lazy: its pages are read when first needed.
-    fn count(&mut self, source: &Tensor, array: &Array) -> Result<(), EngineError> {
+    /// Evaluates `array` if it was converted, and reports its source as done. An array that is used
+    /// as stored stays lazy: its pages are read on first use.
+    fn report_progress(&mut self, source: &Tensor, array: &Array) -> Result<(), EngineError> {
         if self.context.control.is_stopped() {
             return Err(EngineError::Canceled);
         }
@@ -315,24 +302,20 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// Where the parts of a matrix lie.
+/// The tensors of a matrix.
 #[derive(Debug)]
-pub(super) enum Source {
-    /// `path.weight` and so on.
+pub(super) enum TensorSource {
+    /// `path.weight`, `path.scales` and so on.
     One(String),
-    /// As [`Source::One`], a matrix an expert in one tensor.
+    /// The same names, with the matrices of all experts in one tensor.
     Stack { path: String, n_experts: i32 },
-    /// A path an expert, of which there is at least one.
+    /// One path per expert, of which there is at least one.
     Each(Vec<String>),
 }
 
-impl Source {
-    /// The matrix at `path`.
-    fn one(path: &str) -> Self {
-        Self::One(path.to_owned())
-    }
-
-    /// The path, or that of the first expert: for messages, and for what is said once for all.
+impl TensorSource {
+    /// Returns the path, or that of the first expert, for messages and for properties that all
+    /// share.
     pub(super) fn first(&self) -> &str {
         match self {
             Self::One(path) | Self::Stack { path, .. } => path,
@@ -341,22 +324,22 @@ impl Source {
     }
 }
 
-/// What a tensor must hold.
+/// The elements that a tensor must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Numbers of 16 or 32 bits.
+pub(super) enum ElementKind {
+    /// Floats of 16 or 32 bits.
     Floats,
     /// Packed weights.
     Words,
-    /// Scales of 8 bits.
+    /// 8-bit scales.
     Bytes,
 }
 
-impl Kind {
+impl ElementKind {
     fn describe(self) -> &'static str {
         match self {
             Self::Floats => "floats",
-            Self::Words => "quantised weights, packed as 32-bit integers",
+            Self::Words => "quantized weights, packed as 32-bit integers",
             Self::Bytes => "scales of 8 bits",
         }
     }

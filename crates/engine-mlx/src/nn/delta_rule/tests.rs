@@ -1,4 +1,4 @@
-//! The delta rule against its definition, computed number by number in f64.
+//! Compares the delta rule with its definition, computed element by element in f64.
 
 use mlx_rs::Array;
 
@@ -9,22 +9,22 @@ const GROUPS: usize = 2;
 const KEY: usize = 8;
 const VALUE: usize = 4;
 
-/// Numbers of one case, in the layout of [`Inputs`].
+/// The inputs of one case, in the layout of [`Inputs`].
 struct Case {
     queries: Vec<f32>,
     keys: Vec<f32>,
     values: Vec<f32>,
     log_decays: Vec<f32>,
-    strengths: Vec<f32>,
+    betas: Vec<f32>,
 }
 
-/// Numbers between -1 and 1 that look random and are always the same.
+/// Pseudo-random numbers between -1 and 1, the same in every run.
 fn noise(seed: usize, n: usize) -> Vec<f32> {
     let wave = |i: usize| ((i * 37 + seed * 101) as f32 * 0.618).sin() * 43_758.547;
     (0..n).map(|i| wave(i).fract()).collect()
 }
 
-fn unit(mut rows: Vec<f32>) -> Vec<f32> {
+fn unit_length(mut rows: Vec<f32>) -> Vec<f32> {
     for row in rows.chunks_mut(KEY) {
         let length = row.iter().map(|x| x * x).sum::<f32>().sqrt();
         row.iter_mut().for_each(|x| *x /= length);
@@ -33,30 +33,30 @@ fn unit(mut rows: Vec<f32>) -> Vec<f32> {
 }
 
 impl Case {
-    /// Diverse tokens, of which some are forgotten at once.
-    fn diverse(n_tokens: usize) -> Self {
+    /// Different tokens, some with a very strong decay.
+    fn different(n_tokens: usize) -> Self {
         let wide = n_tokens * HEADS * GROUPS;
         let decay = |x: f32| if x > 0.9 { -30.0 } else { -x.abs() };
         Self {
-            queries: unit(noise(1, n_tokens * HEADS * KEY)),
-            keys: unit(noise(2, n_tokens * HEADS * KEY)),
+            queries: unit_length(noise(1, n_tokens * HEADS * KEY)),
+            keys: unit_length(noise(2, n_tokens * HEADS * KEY)),
             values: noise(3, wide * VALUE),
             log_decays: noise(4, wide).into_iter().map(decay).collect(),
-            strengths: noise(5, wide).into_iter().map(f32::abs).collect(),
+            betas: noise(5, wide).into_iter().map(f32::abs).collect(),
         }
     }
 
-    /// One token again and again that corrects in full and forgets nothing: the system inside a
-    /// chunk is as far from the identity as it gets.
+    /// The same token in every position, with full correction and no decay: the system inside a
+    /// chunk is as far from the identity as possible.
     fn repeated(n_tokens: usize) -> Self {
         let wide = n_tokens * HEADS * GROUPS;
-        let key = unit(noise(2, KEY)).repeat(n_tokens * HEADS);
+        let key = unit_length(noise(2, KEY)).repeat(n_tokens * HEADS);
         Self {
             queries: key.clone(),
             keys: key,
             values: noise(3, wide * VALUE),
             log_decays: vec![0.0; wide],
-            strengths: vec![1.0; wide],
+            betas: vec![1.0; wide],
         }
     }
 
@@ -80,80 +80,80 @@ impl Case {
             keys: part(&self.keys, &[HEADS, KEY]),
             values: part(&self.values, &[HEADS * GROUPS, VALUE]),
             log_decays: part(&self.log_decays, &[HEADS * GROUPS]),
-            strengths: part(&self.strengths, &[HEADS * GROUPS]),
+            betas: part(&self.betas, &[HEADS * GROUPS]),
         }
     }
 
-    /// What each token reads, by the definition.
+    /// The output of each token by the definition.
     fn expected(&self) -> Vec<f64> {
         let n_tokens = self.n_tokens();
         let mut out = vec![0.0; n_tokens * HEADS * GROUPS * VALUE];
         for head in 0..HEADS * GROUPS {
-            let mut memory = [[0.0_f64; VALUE]; KEY];
+            let mut state = [[0.0_f64; VALUE]; KEY];
             for token in 0..n_tokens {
                 let at = token * HEADS * GROUPS + head;
                 let shared = (token * HEADS + head / GROUPS) * KEY;
                 let key = &self.keys[shared..shared + KEY];
                 let query = &self.queries[shared..shared + KEY];
                 let decay = f64::from(self.log_decays[at]).exp();
-                let read = |memory: &[[f64; VALUE]; KEY], by: &[f32], column: usize| -> f64 {
-                    memory
+                let read = |state: &[[f64; VALUE]; KEY], by: &[f32], column: usize| -> f64 {
+                    state
                         .iter()
                         .zip(by)
                         .map(|(row, &x)| row[column] * f64::from(x))
                         .sum()
                 };
-                memory
+                state
                     .as_flattened_mut()
                     .iter_mut()
                     .for_each(|x| *x *= decay);
                 for column in 0..VALUE {
                     let value = f64::from(self.values[at * VALUE + column]);
-                    let missing = value - read(&memory, key, column);
-                    let correction = f64::from(self.strengths[at]) * missing;
-                    for (row, &x) in memory.iter_mut().zip(key) {
+                    let error = value - read(&state, key, column);
+                    let correction = f64::from(self.betas[at]) * error;
+                    for (row, &x) in state.iter_mut().zip(key) {
                         row[column] += f64::from(x) * correction;
                     }
-                    out[at * VALUE + column] = read(&memory, query, column);
+                    out[at * VALUE + column] = read(&state, query, column);
                 }
             }
         }
         out
     }
 
-    /// What each token reads when tokens come in pieces of these sizes.
-    fn found(&self, pieces: &[usize]) -> Vec<f32> {
+    /// The output of each token, computed in steps of these sizes.
+    fn computed(&self, steps: &[usize]) -> Vec<f32> {
         let mut out = Vec::new();
-        let mut memory: Option<Array> = None;
+        let mut state: Option<Array> = None;
         let mut start = 0;
-        for &n_tokens in pieces {
+        for &n_tokens in steps {
             let inputs = self.inputs(start, start + n_tokens);
-            let (read, after) = delta_rule(&inputs, memory.as_ref()).expect("MLX");
-            assert_eq!(read.shape()[0], n_tokens as i32);
-            let read = read.contiguous().expect("contiguous");
-            out.extend_from_slice(read.as_slice::<f32>());
-            memory = Some(after);
+            let (step, after) = delta_rule(&inputs, state.as_ref()).expect("MLX");
+            assert_eq!(step.shape()[0], n_tokens as i32);
+            let step = step.contiguous().expect("contiguous");
+            out.extend_from_slice(step.as_slice::<f32>());
+            state = Some(after);
             start += n_tokens;
         }
         assert_eq!(start, self.n_tokens());
         out
     }
 
-    fn check(&self, pieces: &[usize]) {
-        let found = self.found(pieces);
-        for (place, (a, b)) in found.iter().zip(self.expected()).enumerate() {
+    fn check(&self, steps: &[usize]) {
+        let computed = self.computed(steps);
+        for (index, (a, b)) in computed.iter().zip(self.expected()).enumerate() {
             let error = (f64::from(*a) - b).abs();
             assert!(
                 error < 2e-5,
-                "pieces {pieces:?}, number {place}: {a} against {b}"
+                "steps {steps:?}, element {index}: {a} instead of {b}"
             );
         }
     }
 }
 
 #[test]
-fn chunks_and_single_tokens_are_what_the_definition_says() {
-    for pieces in [
+fn chunks_and_single_tokens_follow_the_definition() {
+    for steps in [
         &[1][..],
         &[2],
         &[7],
@@ -164,12 +164,12 @@ fn chunks_and_single_tokens_are_what_the_definition_says() {
         &[100, 1, 1, 30],
         &[3, 64, 1, 128],
     ] {
-        Case::diverse(pieces.iter().sum()).check(pieces);
+        Case::different(steps.iter().sum()).check(steps);
     }
 }
 
 #[test]
-fn a_token_said_again_and_again_costs_no_precision() {
+fn a_repeated_token_loses_no_precision() {
     Case::repeated(200).check(&[200]);
     Case::repeated(65).check(&[64, 1]);
 }

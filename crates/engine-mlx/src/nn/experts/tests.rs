@@ -1,13 +1,14 @@
-//! Gathered products in every form of storage, and mixtures whose tokens are few or many.
+//! Gathered products with every kind of quantization, and mixtures of experts with few and many
+//! tokens.
 
 use mlx_rs::{Array, ops};
 
 use super::{Activation, ExpertLinear, ExpertShape, Experts, GateUp, Routing};
 use crate::config::{Quantization, QuantizationMode};
 use crate::nn::{Gate, Linear, Matrix};
-use crate::ops::Packed;
+use crate::ops::QuantizedMatrix;
 
-/// Numbers between -1 and 1 that look random and are always the same.
+/// Pseudo-random numbers between -1 and 1, the same in every run.
 fn noise(seed: i32, shape: &[i32]) -> Array {
     let n: i32 = shape.iter().product();
     let wave = |i: i32| ((i * 37 + seed * 1009) as f32 * 0.618).sin() * 43_758.547;
@@ -22,8 +23,8 @@ fn assert_close(found: &Array, expected: &Array, case: &str) {
     assert!(difference < 1e-4, "{case}: off by {difference}");
 }
 
-/// A stack of 5 matrices `[16, 128]` in words and scales that follow no pattern, and its numbers.
-fn stored(quantization: Quantization) -> (Matrix, Array) {
+/// A stack of 5 matrices `[16, 128]` with pseudo-random words and scales, and the same dequantized.
+fn quantized_stack(quantization: Quantization) -> (Matrix, Array) {
     let Quantization {
         group_size,
         bits,
@@ -39,7 +40,7 @@ fn stored(quantization: Quantization) -> (Matrix, Array) {
         let small = |x: Array| x.multiply(Array::from_f32(0.01)).expect("MLX");
         (small(noise(1, &groups)), Some(small(noise(2, &groups))))
     } else {
-        // Small numbers in either form of eight bits.
+        // Small numbers in both 8-bit formats.
         let bytes = (0..n_groups).map(|i| match mode {
             QuantizationMode::Nvfp4 => 0x10 + (i % 8) as u8,
             _ => 116 + (i % 4) as u8,
@@ -47,25 +48,19 @@ fn stored(quantization: Quantization) -> (Matrix, Array) {
         let bytes: Vec<u8> = bytes.collect();
         (Array::from_slice(&bytes, &groups), None)
     };
-    let form = Packed {
-        words: &packed,
-        scales: &scales,
-        biases: biases.as_ref(),
-        quantization,
-    };
-    let numbers = form.dequantized().expect("MLX");
-    let numbers = numbers.as_dtype(mlx_rs::Dtype::Float32).expect("MLX");
-    let matrix = Matrix::Quantized {
-        packed,
+    let stored = QuantizedMatrix {
+        words: packed,
         scales,
         biases,
         quantization,
     };
-    (matrix, numbers)
+    let numbers = stored.dequantized().expect("MLX");
+    let numbers = numbers.as_dtype(mlx_rs::Dtype::Float32).expect("MLX");
+    (Matrix::Quantized(stored), numbers)
 }
 
 #[test]
-fn a_stack_in_any_form_of_storage_is_multiplied_as_its_numbers_are() {
+fn products_with_a_quantized_stack_equal_those_with_the_dequantized_stack() {
     mlx_rs::Device::set_default(&mlx_rs::Device::cpu());
     let affine = [2, 3, 4, 5, 6, 8].into_iter().flat_map(|bits| {
         [32, 64, 128].map(|group_size| (group_size, bits, QuantizationMode::Affine))
@@ -83,7 +78,7 @@ fn a_stack_in_any_form_of_storage_is_multiplied_as_its_numbers_are() {
             bits,
             mode,
         };
-        let (matrix, numbers) = stored(quantization);
+        let (matrix, numbers) = quantized_stack(quantization);
         let found = matrix.gathered_product(&x, &indices, true).expect("MLX");
         let dense = Matrix::Dense(numbers);
         let expected = dense.gathered_product(&x, &indices, true).expect("MLX");
@@ -100,19 +95,16 @@ const SHAPE: ExpertShape = ExpertShape {
     n_used: 2,
 };
 
-fn mixture(routing: Routing, is_joined: bool) -> Experts {
+fn mixture(routing: Routing, is_fused: bool) -> Experts {
     let stack = |seed, n_out, n_in| {
         let weight = noise(seed, &[SHAPE.n_experts, n_out, n_in]);
         let bias = noise(seed + 1, &[SHAPE.n_experts, n_out]);
         ExpertLinear::new(Matrix::Dense(weight), Some(bias))
     };
     let (gate, up) = (stack(10, 8, 16), stack(20, 8, 16));
-    let gate_up = if is_joined {
-        GateUp::Joined(
-            ExpertLinear::joined(&gate, &up)
-                .expect("MLX")
-                .expect("one form"),
-        )
+    let gate_up = if is_fused {
+        let fused = ExpertLinear::fused(&gate, &up).expect("MLX");
+        GateUp::Fused(fused.expect("both are dense"))
     } else {
         GateUp::Separate(gate, up)
     };
@@ -123,35 +115,31 @@ fn mixture(routing: Routing, is_joined: bool) -> Experts {
         gate_up,
         down: stack(40, 16, 8),
         activation: Activation::new(Gate::Silu, true),
-        factors: None,
+        scales: None,
         shared: None,
     }
 }
 
 #[test]
-fn tokens_come_out_the_same_alone_and_sorted_among_many() {
+fn a_token_gets_the_same_output_alone_and_sorted_among_many() {
     mlx_rs::Device::set_default(&mlx_rs::Device::cpu());
     let x = noise(50, &[1, 70, 16]);
     for routing in [
-        Routing::SoftmaxThenTop {
-            is_normalized: true,
-        },
-        Routing::SoftmaxThenTop {
-            is_normalized: false,
-        },
+        Routing::SoftmaxThenTop { normalize: true },
+        Routing::SoftmaxThenTop { normalize: false },
         Routing::TopThenSoftmax,
     ] {
-        let joined = mixture(routing, true);
-        let many = joined.forward(&x).expect("MLX");
+        let fused = mixture(routing, true);
+        let many = fused.forward(&x).expect("MLX");
         let one_by_one: Vec<Array> = (0..70)
             .map(|token| {
                 let token = crate::ops::slice_axis(&x, 1, token, token + 1).expect("MLX");
-                joined.forward(&token).expect("MLX")
+                fused.forward(&token).expect("MLX")
             })
             .collect();
         let one_by_one = ops::concatenate(&one_by_one, 1).expect("MLX");
         assert_close(&many, &one_by_one, &format!("{routing:?}"));
-        let apart = mixture(routing, false).forward(&x).expect("MLX");
-        assert_close(&many, &apart, &format!("{routing:?}, apart"));
+        let separate = mixture(routing, false).forward(&x).expect("MLX");
+        assert_close(&many, &separate, &format!("{routing:?}, separate"));
     }
 }

@@ -1,24 +1,25 @@
-//! How rotary frequencies are stretched to reach contexts beyond those trained on. Pure numbers; the
-//! names are those of `config.json`.
+//! How rotary frequencies are scaled for contexts longer than the original one. Field names are
+//! those of `config.json`.
 
 use serde::Deserialize;
 
-/// The ways of stretching.
-#[derive(Debug, Clone, PartialEq)]
+/// The methods of scaling.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum RopeScaling {
-    /// As trained.
+    /// No scaling.
+    #[default]
     None,
     /// All positions divided by a factor (Chen et al. 2023).
     Linear { factor: f32 },
-    /// Llama 3.1 and later: low frequencies divided by a factor, high ones kept, a smooth passage
-    /// between (Llama reference implementation, `apply_scaling`).
+    /// Llama 3.1 and later: low frequencies divided by a factor, high ones kept, those between
+    /// interpolated (Llama reference implementation, `apply_scaling`).
     Llama3(Llama3Scaling),
     /// YaRN (Peng et al. 2023).
     Yarn(YarnScaling),
-    /// A factor a pair (LongRoPE, Ding et al. 2024).
+    /// One factor per pair (LongRoPE, Ding et al. 2024).
     Long(LongScaling),
-    /// Only the fastest `share` of the pairs turn, all divided by a factor (Gemma 4).
-    Proportional { share: f32, factor: f32 },
+    /// Only the fastest `fraction` of the pairs are rotated, all divided by a factor (Gemma 4).
+    Proportional { fraction: f32, factor: f32 },
 }
 
 /// Parameters of [`RopeScaling::Llama3`].
@@ -30,12 +31,12 @@ pub(crate) struct Llama3Scaling {
     pub(crate) original_max_position_embeddings: f32,
 }
 
-/// Parameters of [`RopeScaling::Yarn`]: pairs that turn more than `beta_fast` times over the trained
-/// context are kept, those that turn less than `beta_slow` times are divided by `factor`.
+/// Parameters of [`RopeScaling::Yarn`]: pairs with more than `beta_fast` turns in the original
+/// context are kept, those with less than `beta_slow` turns are divided by `factor`.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub(crate) struct YarnScaling {
     pub(crate) factor: f32,
-    #[serde(default = "trained_by_default")]
+    #[serde(default = "default_original")]
     pub(crate) original_max_position_embeddings: f32,
     #[serde(default = "beta_fast")]
     pub(crate) beta_fast: f32,
@@ -45,12 +46,12 @@ pub(crate) struct YarnScaling {
     pub(crate) mscale: f32,
     #[serde(default)]
     pub(crate) mscale_all_dim: f32,
-    /// What queries and keys are multiplied by, where it does not follow from the factor.
+    /// Factor of queries and keys; if missing, computed from `factor`.
     pub(crate) attention_factor: Option<f32>,
-    /// What that is multiplied by (as llama.cpp and vLLM read it; mlx-lm does not know it).
+    /// Another factor of them (read by llama.cpp and vLLM, not by mlx-lm).
     #[serde(default = "one")]
     pub(crate) attn_factor: f32,
-    /// Whether the passage begins and ends at whole pairs.
+    /// Whether the interpolation begins and ends at whole pairs.
     #[serde(default = "yes")]
     pub(crate) truncate: bool,
 }
@@ -58,15 +59,15 @@ pub(crate) struct YarnScaling {
 /// Parameters of [`RopeScaling::Long`].
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LongScaling {
-    /// Which factors these are, for messages.
+    /// Name of the factors in `config.json`, for messages.
     pub(crate) name: &'static str,
-    /// What each pair's frequency is divided by.
+    /// Divisor of each pair's frequency.
     pub(crate) factors: Vec<f32>,
-    /// What queries and keys are multiplied by.
+    /// Factor of queries and keys.
     pub(crate) magnitude: f32,
 }
 
-fn trained_by_default() -> f32 {
+fn default_original() -> f32 {
     4096.0
 }
 
@@ -83,7 +84,7 @@ fn yes() -> bool {
 }
 
 impl RopeScaling {
-    /// Radians a position for each of the `n_rotated / 2` pairs.
+    /// Returns the radians per position of each of the `n_rotated / 2` pairs.
     pub(super) fn frequencies(&self, n_rotated: i32, base: f64) -> Vec<f64> {
         let n_pairs = n_rotated / 2;
         (0..n_pairs)
@@ -98,9 +99,9 @@ impl RopeScaling {
                         let factor = scaling.factors.get(pair as usize).unwrap_or(&1.0);
                         frequency / f64::from(*factor)
                     }
-                    Self::Proportional { share, factor } => {
-                        let turning = (f64::from(n_rotated) * f64::from(*share)) as i32;
-                        if 2 * pair < turning {
+                    Self::Proportional { fraction, factor } => {
+                        let n_turning = (f64::from(n_rotated) * f64::from(*fraction)) as i32;
+                        if 2 * pair < n_turning {
                             frequency / f64::from(*factor)
                         } else {
                             0.0
@@ -111,7 +112,7 @@ impl RopeScaling {
             .collect()
     }
 
-    /// What queries and keys are multiplied by.
+    /// Returns the factor of queries and keys.
     pub(super) fn magnitude(&self) -> f64 {
         match self {
             Self::Yarn(scaling) => scaling.magnitude(),
@@ -126,9 +127,9 @@ impl Llama3Scaling {
         let factor = f64::from(self.factor);
         let low = f64::from(self.low_freq_factor);
         let high = f64::from(self.high_freq_factor);
-        let trained = f64::from(self.original_max_position_embeddings);
-        // Full turns that the pair makes over the trained context.
-        let turns = trained * frequency / std::f64::consts::TAU;
+        let original = f64::from(self.original_max_position_embeddings);
+        // Full turns of the pair in the original context.
+        let turns = original * frequency / std::f64::consts::TAU;
         if turns < low {
             frequency / factor
         } else if turns > high {
@@ -141,36 +142,27 @@ impl Llama3Scaling {
 }
 
 impl YarnScaling {
-    /// With the authors' other values.
+    /// Returns the parameters with the authors' default values.
     #[cfg(test)]
     pub(super) fn new(factor: f32) -> Self {
-        Self {
-            factor,
-            original_max_position_embeddings: trained_by_default(),
-            beta_fast: beta_fast(),
-            beta_slow: 1.0,
-            mscale: 1.0,
-            mscale_all_dim: 0.0,
-            attention_factor: None,
-            attn_factor: 1.0,
-            truncate: true,
-        }
+        let json = serde_json::json!({"factor": factor});
+        serde_json::from_value(json).expect("all other values have defaults")
     }
 
     fn scaled(&self, frequency: f64, pair: i32, n_rotated: i32, base: f64) -> f64 {
-        let (low, high) = self.passage(n_rotated, base);
+        let (low, high) = self.interpolated_pairs(n_rotated, base);
         let stretched = ((f64::from(pair) - low) / (high - low)).clamp(0.0, 1.0);
         (1.0 - stretched) * frequency + stretched * frequency / f64::from(self.factor)
     }
 
-    /// The pairs between which the passage lies.
-    fn passage(&self, n_rotated: i32, base: f64) -> (f64, f64) {
+    /// Returns the pairs between which frequencies are interpolated.
+    fn interpolated_pairs(&self, n_rotated: i32, base: f64) -> (f64, f64) {
         let n_rotated = f64::from(n_rotated);
-        let trained = f64::from(self.original_max_position_embeddings);
-        // The pair that turns so many times over the trained context.
+        let original = f64::from(self.original_max_position_embeddings);
+        // The pair with this many turns in the original context.
         let pair = |turns: f32| {
             let turns = f64::from(turns) * std::f64::consts::TAU;
-            n_rotated * (trained / turns).ln() / (2.0 * base.ln())
+            n_rotated * (original / turns).ln() / (2.0 * base.ln())
         };
         let (mut low, mut high) = (pair(self.beta_fast), pair(self.beta_slow));
         if self.truncate {
@@ -178,7 +170,7 @@ impl YarnScaling {
         }
         let (low, mut high) = (low.max(0.0), high.min(n_rotated - 1.0));
         if low >= high {
-            // All at once rather than divided by nothing.
+            // Avoids a division by zero.
             high = low + 0.001;
         }
         (low, high)
@@ -205,18 +197,18 @@ impl YarnScaling {
 mod tests {
     use super::*;
 
-    /// gpt-oss: heads of 64, base 150000, 4096 trained tokens; its reference computes the passage
-    /// from pair 8.09 to pair 17.40.
+    /// gpt-oss: heads of 64, base 150000, original context of 4096 tokens. Its reference
+    /// implementation interpolates from pair 8.09 to pair 17.40.
     #[test]
-    fn a_passage_that_is_not_truncated_begins_and_ends_between_pairs() {
+    fn without_truncation_the_interpolation_begins_and_ends_between_pairs() {
         let scaling = YarnScaling {
             truncate: false,
             ..YarnScaling::new(32.0)
         };
-        let (low, high) = scaling.passage(64, 150_000.0);
+        let (low, high) = scaling.interpolated_pairs(64, 150_000.0);
         assert!((low - 8.0928).abs() < 1e-3, "{low}");
         assert!((high - 17.3980).abs() < 1e-3, "{high}");
-        let truncated = YarnScaling::new(32.0).passage(64, 150_000.0);
+        let truncated = YarnScaling::new(32.0).interpolated_pairs(64, 150_000.0);
         assert_eq!(truncated, (8.0, 18.0));
     }
 
@@ -230,7 +222,7 @@ mod tests {
             assert!((scaled[pair] * 32.0 / plain[pair] - 1.0).abs() < 1e-9);
         }
         assert!((scaling.magnitude() - 1.346_573_6).abs() < 1e-6);
-        // DeepSeek's distillation takes the factor back.
+        // DeepSeek's distillation cancels the factor.
         let undone = RopeScaling::Yarn(YarnScaling {
             attn_factor: 0.878_248_9,
             ..YarnScaling::new(4.0)
@@ -239,9 +231,9 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_the_pairs_turns_and_the_rest_stand() {
+    fn proportional_scaling_rotates_only_a_fraction_of_the_pairs() {
         let scaling = RopeScaling::Proportional {
-            share: 0.25,
+            fraction: 0.25,
             factor: 1.0,
         };
         let scaled = scaling.frequencies(16, 10_000.0);

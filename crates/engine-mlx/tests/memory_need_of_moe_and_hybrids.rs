@@ -1,5 +1,6 @@
-//! The need of mixtures and of hybrids against what MLX says was used. Widths are such that the
-//! layers' temporaries outweigh the rest; numbers do not matter, so all weights are zero.
+//! Compares the memory need of mixtures of experts and hybrids with the memory that MLX used. The
+//! widths are chosen so that temporary arrays dominate. Numbers do not matter, so all weights are
+//! zero.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +19,7 @@ const HIDDEN: usize = 256;
 
 type Shapes = Vec<(String, Vec<usize>)>;
 
-/// A folder with this configuration and tensors of these shapes.
+/// Returns a folder with this configuration and tensors of these shapes.
 fn folder(config: &Value, shapes: &Shapes) -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("config.json"), config.to_string()).expect("written");
@@ -31,9 +32,9 @@ fn folder(config: &Value, shapes: &Shapes) -> TempDir {
     let zeros = vec![0; largest.expect("there are tensors")];
     let views = shapes.iter().map(|(name, shape)| {
         let view = TensorView::new(Dtype::F32, shape.clone(), &zeros[..size(shape)]);
-        (name, view.expect("the tensor is sound"))
+        (name, view.expect("the tensor is valid"))
     });
-    let bytes = safetensors::serialize(views, None).expect("the tensors are sound");
+    let bytes = safetensors::serialize(views, None).expect("the tensors are valid");
     fs::write(folder.path().join("model.safetensors"), bytes).expect("written");
     folder
 }
@@ -53,13 +54,14 @@ fn config(own: Value) -> Value {
         "tie_word_embeddings": true,
     });
     let Value::Object(own) = own else {
-        panic!("entries have names");
+        panic!("an object");
     };
     config.as_object_mut().expect("an object").extend(own);
     config
 }
 
-/// Tensors of a model whose layers have what `layer` says of their number.
+/// Returns the shapes of a model whose layers have the tensors that `layer` returns for their
+/// number.
 fn shapes(layer: impl Fn(usize) -> Vec<(&'static str, Vec<usize>)>) -> Shapes {
     let mut all = vec![
         (
@@ -150,7 +152,7 @@ fn hybrid() -> TempDir {
     folder(&config(own), &shapes)
 }
 
-/// Fills the context of a model and compares.
+/// Fills the context of a model and compares the memory.
 fn check(folder: &Path, context_length: usize, prefill_chunk: usize) {
     let engine = MlxEngine::new();
     let source = ModelSource {
@@ -164,7 +166,7 @@ fn check(folder: &Path, context_length: usize, prefill_chunk: usize) {
     let case = format!("a context of {context_length}, chunks of {prefill_chunk}");
     let need = engine
         .memory_need(&source, &limits)
-        .expect("a sound folder");
+        .expect("a valid folder");
     let model = engine.load_model(&source, &limits, &JobControl::new(), &mut |_| ());
     let mut model = model.expect("the model loads");
     let weights = model.memory().weight_bytes;
@@ -183,15 +185,15 @@ fn check(folder: &Path, context_length: usize, prefill_chunk: usize) {
         ignore_end_of_text: true,
         ..GenerationParams::default()
     };
-    let answer = model.generate(&prompt, &params, &JobControl::new(), &mut |_| ());
-    answer.expect("the model answers");
+    let response = model.generate(&prompt, &params, &JobControl::new(), &mut |_| ());
+    response.expect("the model generates");
     let memory = model.memory();
-    // Beside weights, for the question here is what layers keep and work with.
+    // Without the weights, because these tests are about caches and temporary arrays.
     let used = memory.peak_bytes - weights;
     let need = need.total_bytes() - need.cache_bytes - need.weight_bytes;
     assert!(
         used <= need,
-        "{case}: {used} bytes were used, but the need said {need}"
+        "{case}: {used} bytes were used, but the need is {need}"
     );
     assert!(
         used >= need / 3,
@@ -200,7 +202,7 @@ fn check(folder: &Path, context_length: usize, prefill_chunk: usize) {
 }
 
 #[test]
-fn the_need_of_mixtures_and_hybrids_covers_what_is_used() {
+fn the_memory_need_of_mixtures_and_hybrids_covers_the_used_memory() {
     mlx_rs::Device::set_default(&mlx_rs::Device::cpu());
     for folder in [mixture(), hybrid()] {
         for (context_length, prefill_chunk) in [(300, 512), (1024, 512), (700, 128)] {

@@ -1,4 +1,4 @@
-//! What attention heads do once queries, keys and values are there: scaled products, a mask, sinks.
+//! Scaled dot-product attention, with masks and attention sinks.
 
 use mlx_rs::fast::{ScaledDotProductAttentionMask as Mask, scaled_dot_product_attention};
 use mlx_rs::{Array, ops};
@@ -7,19 +7,19 @@ use super::{AttentionMask, AttentionShape};
 use crate::error::MlxResult;
 use crate::ops::slice_axis;
 
-/// The heads of one layer.
+/// The scaled dot-product attention of one layer.
 #[derive(Debug)]
-pub(crate) struct Heads {
+pub(crate) struct Sdpa {
     pub(crate) shape: AttentionShape,
-    /// What products of queries and keys are multiplied by.
+    /// Factor of the products of queries and keys.
     pub(crate) scale: f32,
-    /// A logit a head, `[n_heads]`, for something to look at that is not there.
+    /// One more logit per head, `[n_heads]`, that has no value.
     pub(crate) sinks: Option<Array>,
     pub(crate) on_cpu: bool,
 }
 
-impl Heads {
-    /// Heads that divide by the root of their size.
+impl Sdpa {
+    /// Returns an attention whose scale is `1 / sqrt(head_dim)`.
     pub(crate) fn new(shape: AttentionShape, on_cpu: bool) -> Self {
         Self {
             shape,
@@ -29,9 +29,9 @@ impl Heads {
         }
     }
 
-    /// Queries `[1, n_heads, tokens, head_dim]` over keys and values `[1, n_kv_heads, keys,
-    /// head_dim]` to `[1, tokens, n_heads * head_dim]`.
-    pub(crate) fn attend(
+    /// Maps queries `[1, n_heads, tokens, head_dim]`, and keys and values `[1, n_kv_heads, keys,
+    /// head_dim]`, to `[1, tokens, n_heads * head_dim]`.
+    pub(crate) fn forward(
         &self,
         queries: &Array,
         keys: &Array,
@@ -39,11 +39,11 @@ impl Heads {
         mask: Option<&AttentionMask>,
     ) -> MlxResult<Array> {
         let attended = if self.on_cpu {
-            self.attend_on_cpu(queries, keys, values, mask)?
+            self.forward_on_cpu(queries, keys, values, mask)?
         } else {
             let mask = mask.map(|mask| match mask {
                 AttentionMask::Causal => Mask::Causal,
-                AttentionMask::Added(mask) | AttentionMask::Allowed(mask) => Mask::Array(mask),
+                AttentionMask::Additive(mask) | AttentionMask::Boolean(mask) => Mask::Array(mask),
             });
             let sinks = self.sinks.as_ref();
             scaled_dot_product_attention(queries, keys, values, self.scale, mask, sinks)?
@@ -54,9 +54,9 @@ impl Heads {
             .reshape(&[1, queries.dim(2), n_features])
     }
 
-    /// MLX's own attention falls back to some ten operations on a CPU, one product a query head.
-    /// Here the heads that share keys are rows of one product.
-    fn attend_on_cpu(
+    /// On a CPU, MLX's own attention consists of about ten operations with one product per query
+    /// head. Here the query heads that share keys are rows of one product.
+    fn forward_on_cpu(
         &self,
         queries: &Array,
         keys: &Array,
@@ -76,7 +76,7 @@ impl Heads {
             .multiply(Array::from_f32(self.scale))?
             .reshape(&[1, n_kv_heads, rows, head_dim])?;
         let mut scores = queries.matmul(keys.transpose_axes(&[0, 1, 3, 2])?)?;
-        if let Some(AttentionMask::Added(mask)) = mask {
+        if let Some(AttentionMask::Additive(mask)) = mask {
             scores = scores
                 .reshape(&[n_kv_heads, group, n_tokens, n_keys])?
                 .add(mask)?
@@ -85,7 +85,7 @@ impl Heads {
         let weights = match &self.sinks {
             None => ops::softmax_axis(&scores, -1, true)?,
             Some(sinks) => {
-                // One more key, which has no value.
+                // The sink is one more key without a value.
                 let sinks = ops::broadcast_to(
                     sinks.reshape(&[n_kv_heads, group, 1, 1])?,
                     &[n_kv_heads, group, n_tokens, 1],
@@ -114,9 +114,9 @@ mod tests {
         Array::from_slice(&values, shape)
     }
 
-    /// What runs on a GPU is here run by MLX on the CPU, with its own attention.
+    /// MLX's own attention, which the engine uses on GPUs, runs on the CPU here.
     #[test]
-    fn both_ways_of_attending_agree_with_and_without_windows_and_sinks() {
+    fn the_cpu_path_agrees_with_mlx_for_all_windows_and_sinks() {
         let shape = AttentionShape {
             hidden_size: 8,
             n_heads: 4,
@@ -131,14 +131,14 @@ mod tests {
                     let queries = array(0.37, &[1, 4, n_tokens, 8]);
                     let keys = array(0.23, &[1, 2, n_keys, 8]);
                     let values = array(0.51, &[1, 2, n_keys, 8]);
-                    let attended = [true, false].map(|on_cpu| {
+                    let outputs = [true, false].map(|on_cpu| {
                         let step = Step::new(&[], &[window], offset, n_tokens, on_cpu);
-                        let mut heads = Heads::new(shape, on_cpu);
-                        heads.sinks = sinks.clone();
+                        let mut sdpa = Sdpa::new(shape, on_cpu);
+                        sdpa.sinks = sinks.clone();
                         let mask = step.mask(window);
-                        heads.attend(&queries, &keys, &values, mask).expect("MLX")
+                        sdpa.forward(&queries, &keys, &values, mask).expect("MLX")
                     });
-                    let [own, mlx] = attended;
+                    let [own, mlx] = outputs;
                     let difference = own.subtract(&mlx).and_then(|d| d.abs());
                     let difference = difference.and_then(|d| d.max(None)).expect("MLX");
                     let difference = difference.item_exact::<f32>();

@@ -1,10 +1,11 @@
-//! Every model of the built-in list that comes in MLX's form loads and answers.
+//! Every catalog model in the format of MLX loads and generates.
 //!
-//! `configs` holds their published configurations; `fixtures/make_entries.py` reduces each to a tiny
-//! model of the same form and lists the tensors that mlx-lm has for it. Here those are filled with
-//! random numbers, stored as the configuration says, and the model is loaded and decodes.
+//! `configs` contains the published configurations. `fixtures/make_entries.py` reduces each to a
+//! tiny model of the same form and lists the tensors that mlx-lm has for it. These tests fill the
+//! tensors with random numbers, in the quantization of the configuration, and load and run the
+//! model.
 
-#[expect(dead_code, reason = "what is here is no model of the fixtures")]
+#[expect(dead_code, reason = "these models are not those of the fixtures")]
 #[path = "fixtures/support.rs"]
 mod support;
 
@@ -16,7 +17,7 @@ use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use serde::Deserialize;
 use serde_json::Value;
-use support::{fixtures, hold_mlx, load};
+use support::{fixtures, load, lock_mlx};
 use tempfile::TempDir;
 use transom_catalog::fit::mlx::ALLOCATOR_CACHE_BYTES;
 use transom_engine::{
@@ -37,9 +38,9 @@ fn configs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/configs")
 }
 
-/// The names of the JSON files in a folder, without their ending.
+/// Returns the names of the JSON files in a folder, without the extension.
 fn names(folder: &Path) -> BTreeSet<String> {
-    let entries = fs::read_dir(folder).expect("the folder is there");
+    let entries = fs::read_dir(folder).expect("the folder exists");
     let paths = entries.map(|entry| entry.expect("it can be listed").path());
     paths
         .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
@@ -47,7 +48,7 @@ fn names(folder: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// Numbers that follow no pattern, the same each time.
+/// Pseudo-random numbers, the same in every run.
 struct Noise(u64);
 
 impl Noise {
@@ -58,16 +59,16 @@ impl Noise {
         (self.0 >> 16) as u32
     }
 
-    /// Between minus one and one.
+    /// Returns a number between minus one and one.
     fn number(&mut self) -> f32 {
         f32::from(self.next() as u16) / f32::from(u16::MAX) * 2.0 - 1.0
     }
 }
 
-/// The bytes of a tensor with numbers such as a trained model has there.
+/// Returns the bytes of a tensor, with numbers in the range of trained models.
 fn data(name: &str, dtype: Dtype, n_elements: usize, noise: &mut Noise) -> Vec<u8> {
     let scale = |noise: &mut Noise| match name.rsplit('.').next() {
-        // Small steps of packed weights, and the lowest of them.
+        // Small steps of packed weights, and the lowest weight.
         Some("scales") => 0.01 + 0.002 * noise.number(),
         Some("biases") => -0.08,
         _ if name.ends_with("norm.weight") => 1.0 + 0.2 * noise.number(),
@@ -77,7 +78,7 @@ fn data(name: &str, dtype: Dtype, n_elements: usize, noise: &mut Noise) -> Vec<u
         Dtype::U32 => (0..n_elements)
             .flat_map(|_| noise.next().to_le_bytes())
             .collect(),
-        // Powers of two a little below one.
+        // Powers of two slightly below one.
         Dtype::U8 => (0..n_elements)
             .map(|_| 120 + (noise.next() % 4) as u8)
             .collect(),
@@ -101,11 +102,11 @@ fn dtype(name: &str) -> Dtype {
     }
 }
 
-/// A folder with the reduced model `name`, and a tokenizer.
+/// Returns a folder with the reduced model `name` and a tokenizer.
 fn assemble(name: &str) -> TempDir {
     let path = fixtures().join("entries").join(format!("{name}.json"));
-    let text = fs::read_to_string(path).expect("the entry is there");
-    let entry: Entry = serde_json::from_str(&text).expect("the entry is sound");
+    let text = fs::read_to_string(path).expect("the entry exists");
+    let entry: Entry = serde_json::from_str(&text).expect("the entry is valid");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let config = entry.config.to_string();
     fs::write(folder.path().join("config.json"), config).expect("written");
@@ -130,20 +131,20 @@ fn assemble(name: &str) -> TempDir {
         .collect();
     let views = tensors.iter().map(|(name, dtype, shape, data)| {
         let view = TensorView::new(*dtype, shape.clone(), data);
-        (name, view.expect("the tensor is sound"))
+        (name, view.expect("the tensor is valid"))
     });
-    let bytes = safetensors::serialize(views, None).expect("the tensors are sound");
+    let bytes = safetensors::serialize(views, None).expect("the tensors are valid");
     fs::write(folder.path().join("model.safetensors"), bytes).expect("written");
     folder
 }
 
-/// Loads the model and lets it answer a prompt that is longer than its windows, and compares what its
-/// caches hold with what was computed.
+/// Loads the model, generates a response to a prompt longer than its windows, and compares the size
+/// of its caches with the memory need.
 fn check(name: &str) {
     let folder = assemble(name);
     for dense_limit_bytes in [0, u64::MAX] {
         let engine = MlxEngine::new().with_dense_limit_bytes(dense_limit_bytes);
-        // The prompt and the answer fill it.
+        // The prompt and the response fill the context.
         let limits = Limits {
             context_length: 32,
             ..Limits::default()
@@ -151,12 +152,12 @@ fn check(name: &str) {
         let source = ModelSource {
             path: folder.path().to_owned(),
         };
-        let need = engine.memory_need(&source, &limits).expect("it is sound");
+        let need = engine.memory_need(&source, &limits).expect("it is valid");
         let model = load(&engine, folder.path(), &limits);
         let mut model = model.unwrap_or_else(|error| panic!("{name}: {error}"));
         let tokens: Vec<u32> = (20..40).collect();
         let rows = model.logits(&tokens).expect("logits");
-        let last = rows.last().expect("a row a token");
+        let last = rows.last().expect("one row per token");
         assert!(last.iter().all(|logit| logit.is_finite()), "{name}");
         assert!(last.iter().any(|&logit| logit != last[0]), "{name}");
         let params = GenerationParams {
@@ -171,20 +172,20 @@ fn check(name: &str) {
         };
         let prompt = model.prepare(&Prompt::Tokens(tokens)).expect("it fits");
         let control = JobControl::new();
-        let answer = model.generate(&prompt, &params, &control, &mut |_| {});
-        let (reason, stats) = answer.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let response = model.generate(&prompt, &params, &control, &mut |_| {});
+        let (reason, stats) = response.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!((reason, stats.generated_tokens), (FinishReason::Length, 12));
         let held = model.memory().kv_cache_bytes;
-        // Pinned states count as cache that can be dropped.
-        let pinned_bytes = need.cache_bytes - ALLOCATOR_CACHE_BYTES;
-        let most = need.kv_cache_bytes + pinned_bytes;
+        // Checkpoints count as cache that can be dropped.
+        let checkpoint_bytes = need.cache_bytes - ALLOCATOR_CACHE_BYTES;
+        let most = need.kv_cache_bytes + checkpoint_bytes;
         let is_near = held <= most && held >= need.kv_cache_bytes / 2;
         assert!(is_near, "{name}: {held}, {need:?}");
     }
 }
 
 #[test]
-fn every_configuration_has_its_reduced_model() {
+fn every_configuration_has_a_reduced_model() {
     let missing: Vec<_> = names(&configs())
         .symmetric_difference(&names(&fixtures().join("entries")))
         .cloned()
@@ -196,8 +197,8 @@ fn every_configuration_has_its_reduced_model() {
 }
 
 #[test]
-fn every_built_in_model_loads_and_answers() {
-    let _mlx = hold_mlx();
+fn every_catalog_model_loads_and_generates() {
+    let _mlx = lock_mlx();
     let failed: Vec<_> = names(&fixtures().join("entries"))
         .into_iter()
         .filter(|name| std::panic::catch_unwind(|| check(name)).is_err())

@@ -1,29 +1,29 @@
-//! Configurations and weights of mixtures, hybrids and the models beside them that are wrong are
-//! refused with a message that names the file and the value.
+//! Invalid configurations and weights of mixtures of experts, hybrids and Ministral 3 are errors
+//! that name the file and the value.
 
-#[path = "fixtures/spoiled.rs"]
-mod spoiled;
+#[path = "fixtures/broken_models.rs"]
+mod broken_models;
 #[path = "fixtures/support.rs"]
 mod support;
 
 use std::fs;
 
+use broken_models::{Tensors, assert_bad_file, assert_values_refused, with_entry, with_tensors};
 use safetensors::Dtype;
 use serde_json::{Value, json};
-use spoiled::{Tensors, assert_bad, assert_nonsense_is_refused, with_entry, with_tensors};
 use support::assemble;
 
-/// Leaves out the last row along the first axis.
-fn cut(tensors: &mut Tensors, name: &str) {
-    let tensor = tensors.get_mut(name).expect("the tensor is there");
+/// Removes the last row along the first axis.
+fn remove_row(tensors: &mut Tensors, name: &str) {
+    let tensor = tensors.get_mut(name).expect("the tensor exists");
     let row = tensor.data.len() / tensor.shape[0];
     tensor.shape[0] -= 1;
     tensor.data.truncate(row * tensor.shape[0]);
 }
 
 #[test]
-fn nonsense_about_experts_is_refused_with_its_value() {
-    assert_nonsense_is_refused(
+fn the_error_names_an_invalid_value_of_experts() {
+    assert_values_refused(
         "qwen3-moe-q4-g64",
         &[
             ("num_experts", json!(0), &["num_experts is 0"]),
@@ -65,8 +65,8 @@ fn nonsense_about_experts_is_refused_with_its_value() {
 }
 
 #[test]
-fn nonsense_about_recurrent_layers_is_refused_with_its_value() {
-    assert_nonsense_is_refused(
+fn the_error_names_an_invalid_value_of_recurrent_layers() {
+    assert_values_refused(
         "qwen3-5-q5-g32",
         &[
             (
@@ -125,13 +125,13 @@ fn nonsense_about_recurrent_layers_is_refused_with_its_value() {
 }
 
 #[test]
-fn nonsense_about_growing_queries_is_refused_with_its_value() {
-    let rope = |growth: Value, original: Value| {
+fn the_error_names_an_invalid_value_of_the_query_scale() {
+    let rope = |beta: Value, original: Value| {
         json!({
             "rope_type": "yarn",
             "rope_theta": 1e6,
             "factor": 16.0,
-            "llama_4_scaling_beta": growth,
+            "llama_4_scaling_beta": beta,
             "original_max_position_embeddings": original,
         })
     };
@@ -151,75 +151,77 @@ fn nonsense_about_growing_queries_is_refused_with_its_value() {
         ),
     ] {
         let folder = with_entry("ministral3-bf16", "rope_parameters", &value);
-        assert_bad(folder.path(), needles);
+        assert_bad_file(folder.path(), needles);
     }
 }
 
 #[test]
-fn a_text_part_that_is_none_or_unknown_is_named() {
+fn the_error_names_an_invalid_text_part() {
     let folder = with_entry("ministral3-bf16", "model_type", &json!("abacus"));
-    assert_bad(folder.path(), &["abacus", "ministral3"]);
+    assert_bad_file(folder.path(), &["abacus", "ministral3"]);
     let folder = assemble("qwen3-5-moe-q4-g64");
     let config = json!({"model_type": "qwen3_5_moe", "text_config": 7});
     fs::write(folder.path().join("config.json"), config.to_string()).expect("written");
-    assert_bad(folder.path(), &["text_config", "config.json"]);
+    assert_bad_file(folder.path(), &["text_config", "config.json"]);
 }
 
 #[test]
-fn a_missing_expert_is_named() {
+fn the_error_names_a_missing_expert() {
     let tensor = "model.layers.2.mlp.experts.5.down_proj.weight";
     let folder = with_tensors("qwen3-moe-bf16-experts-apart", |tensors| {
-        tensors.remove(tensor).expect("the tensor is there");
+        tensors.remove(tensor).expect("the tensor exists");
     });
-    assert_bad(folder.path(), &[tensor, "missing"]);
+    assert_bad_file(folder.path(), &[tensor, "missing"]);
 }
 
 #[test]
-fn an_expert_of_another_size_is_named_with_both_shapes() {
+fn the_error_of_an_expert_of_another_size_has_both_shapes() {
     let tensor = "model.layers.0.mlp.experts.3.up_proj.weight";
     let folder = with_tensors("qwen3-moe-bf16-experts-apart", |tensors| {
-        cut(tensors, tensor)
+        remove_row(tensors, tensor)
     });
-    assert_bad(folder.path(), &[tensor, "[23, 64]", "[24, 64]"]);
+    assert_bad_file(folder.path(), &[tensor, "[23, 64]", "[24, 64]"]);
 }
 
 #[test]
-fn a_stack_that_lacks_an_expert_is_named_with_both_shapes() {
+fn the_error_of_a_stack_with_too_few_experts_has_both_shapes() {
     let tensor = "model.layers.1.mlp.switch_mlp.gate_proj.weight";
-    let folder = with_tensors("qwen3-moe-q4-g64", |tensors| cut(tensors, tensor));
-    assert_bad(folder.path(), &[tensor, "[7, 64, 8]", "[8, 64, 8]"]);
+    let folder = with_tensors("qwen3-moe-q4-g64", |tensors| remove_row(tensors, tensor));
+    assert_bad_file(folder.path(), &[tensor, "[7, 64, 8]", "[8, 64, 8]"]);
     let tensor = "model.language_model.layers.1.mlp.experts.gate_up_proj";
-    let folder = with_tensors("qwen3-5-moe-bf16-authors", |tensors| cut(tensors, tensor));
-    assert_bad(folder.path(), &[tensor, "[7, 48, 64]", "[8, 48, 64]"]);
+    let folder = with_tensors("qwen3-5-moe-bf16-authors", |tensors| {
+        remove_row(tensors, tensor)
+    });
+    assert_bad_file(folder.path(), &[tensor, "[7, 48, 64]", "[8, 48, 64]"]);
 }
 
 #[test]
-fn scales_of_another_type_or_missing_are_named() {
+fn the_error_names_scales_of_another_type_and_missing_biases() {
     let tensor = "model.layers.0.mlp.switch_mlp.up_proj.scales";
     let folder = with_tensors("qwen3-moe-mxfp4", |tensors| {
-        let scales = tensors.get_mut(tensor).expect("the tensor is there");
+        let scales = tensors.get_mut(tensor).expect("the tensor exists");
         scales.dtype = Dtype::F32;
         scales.data = scales.data.iter().flat_map(|_| [0; 4]).collect();
     });
-    assert_bad(folder.path(), &[tensor, "Float32", "8 bits"]);
+    assert_bad_file(folder.path(), &[tensor, "Float32", "8 bits"]);
     let biases = "model.layers.0.mlp.switch_mlp.up_proj.biases";
     let folder = with_tensors("qwen3-moe-q4-g64", |tensors| {
-        tensors.remove(biases).expect("the tensor is there");
+        tensors.remove(biases).expect("the tensor exists");
     });
-    assert_bad(folder.path(), &[biases, "missing"]);
+    assert_bad_file(folder.path(), &[biases, "missing"]);
 }
 
 #[test]
 fn a_router_for_fewer_experts_is_refused() {
     let tensor = "model.layers.0.mlp.gate.weight";
     let folder = with_tensors("qwen3-moe-bf16-experts-apart", |tensors| {
-        cut(tensors, tensor)
+        remove_row(tensors, tensor)
     });
-    assert_bad(folder.path(), &[tensor, "[7, 64]", "[8, 64]"]);
+    assert_bad_file(folder.path(), &[tensor, "[7, 64]", "[8, 64]"]);
 }
 
 #[test]
-fn parts_of_a_recurrent_layer_of_other_sizes_are_named() {
+fn the_error_names_tensors_of_a_recurrent_layer_with_other_sizes() {
     let layer = "language_model.model.layers.0.linear_attn";
     for (part, needles) in [
         ("A_log", &["[3]", "[4]"]),
@@ -228,12 +230,12 @@ fn parts_of_a_recurrent_layer_of_other_sizes_are_named() {
         ("conv1d.weight", &["[127, 3, 1]", "[128, 3, 1]"]),
     ] {
         let tensor = format!("{layer}.{part}");
-        let folder = with_tensors("qwen3-5-q5-g32", |tensors| cut(tensors, &tensor));
-        assert_bad(folder.path(), &[&[tensor.as_str()], &needles[..]].concat());
+        let folder = with_tensors("qwen3-5-q5-g32", |tensors| remove_row(tensors, &tensor));
+        assert_bad_file(folder.path(), &[&[tensor.as_str()], &needles[..]].concat());
     }
     let missing = format!("{layer}.conv1d.weight");
     let folder = with_tensors("qwen3-5-q5-g32", |tensors| {
-        tensors.remove(&missing).expect("the tensor is there");
+        tensors.remove(&missing).expect("the tensor exists");
     });
-    assert_bad(folder.path(), &[&missing, "missing"]);
+    assert_bad_file(folder.path(), &[&missing, "missing"]);
 }

@@ -1,0 +1,128 @@
+//! The session: the tokens of the last conversation and their KV cache, of which the next prompt
+//! reuses its prefix.
+//!
+//! Rule: all layers are at the same position, which every layer can continue exactly. If a prompt
+//! leaves the cached tokens at a position that some layer cannot rewind to, the session rewinds to
+//! the last position before it that all layers can rewind to.
+
+use mlx_rs::Array;
+use transom_catalog::fit::mlx::SMALL_PIN_BYTES;
+
+use crate::kv_cache::LayerCache;
+use crate::nn::Transformer;
+
+/// Tokens at the end of a prompt that open the response. The next prompt may have other tokens in
+/// their place: a chat template does not repeat an opened reasoning section.
+pub(crate) const OPENING_TOKENS: usize = 8;
+
+/// The cached tokens and the caches of all layers, which contain exactly these tokens.
+#[derive(Debug)]
+pub(crate) struct Session {
+    tokens: Vec<u32>,
+    caches: Vec<LayerCache>,
+}
+
+impl Session {
+    /// Returns an empty session of `transformer`.
+    pub(crate) fn new(transformer: &Transformer) -> Self {
+        Self::from_saved(Vec::new(), transformer.new_caches())
+    }
+
+    /// Returns a session of `tokens`, which are in all `caches`.
+    pub(crate) fn from_saved(tokens: Vec<u32>, caches: Vec<LayerCache>) -> Self {
+        Self { tokens, caches }
+    }
+
+    /// Returns the cached tokens.
+    pub(crate) fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// Returns the caches of all layers.
+    pub(crate) fn caches(&self) -> &[LayerCache] {
+        &self.caches
+    }
+
+    /// Returns the caches, to append tokens. [`Session::processed`] must follow.
+    pub(crate) fn caches_mut(&mut self) -> &mut [LayerCache] {
+        &mut self.caches
+    }
+
+    /// Records tokens that were appended to the caches.
+    pub(crate) fn processed(&mut self, tokens: &[u32]) {
+        self.tokens.extend_from_slice(tokens);
+    }
+
+    /// Returns all arrays of the caches, to be evaluated.
+    pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
+        self.caches.iter().flat_map(LayerCache::arrays)
+    }
+
+    /// Keeps the longest cached prefix of `prompt` and drops the rest. Returns the number of tokens
+    /// kept, which is less than the prompt has, because the logits after the last token are needed.
+    pub(crate) fn reuse(&mut self, prompt: &[u32]) -> usize {
+        let shared = self
+            .tokens
+            .iter()
+            .zip(prompt)
+            .take_while(|(a, b)| a == b)
+            .count();
+        self.rewind(shared.min(prompt.len().saturating_sub(1)));
+        self.tokens.len()
+    }
+
+    /// Rewinds to `n_tokens`, or to the last position before it to which all layers can rewind.
+    fn rewind(&mut self, n_tokens: usize) {
+        let mut position = n_tokens.min(self.tokens.len()) as i32;
+        loop {
+            let targets = self
+                .caches
+                .iter()
+                .map(|cache| cache.rewind_target(position));
+            match targets.min() {
+                Some(target) if target < position => position = target,
+                _ => break,
+            }
+        }
+        for cache in &mut self.caches {
+            cache.rewind(position);
+        }
+        self.tokens.truncate(position as usize);
+    }
+
+    /// Saves a checkpoint of this position in every layer.
+    pub(crate) fn add_checkpoint(&mut self) {
+        if self.tokens.is_empty() {
+            return;
+        }
+        let bytes: u64 = self.caches.iter().map(LayerCache::checkpoint_bytes).sum();
+        let n_checkpoints = if bytes <= SMALL_PIN_BYTES { 2 } else { 1 };
+        for cache in &mut self.caches {
+            cache.add_checkpoint(n_checkpoints);
+        }
+    }
+
+    /// Returns true if a layer has a recurrent state, which can rewind only to checkpoints.
+    pub(crate) fn has_states(&self) -> bool {
+        let is_state = |cache: &LayerCache| matches!(cache, LayerCache::State(_));
+        self.caches.iter().any(is_state)
+    }
+
+    /// Rewinds the caches to the recorded tokens, if a failed or canceled step appended more.
+    pub(crate) fn settle(&mut self) {
+        let n_tokens = self.tokens.len() as i32;
+        if self.caches.iter().any(|cache| cache.n_tokens() != n_tokens) {
+            self.rewind(self.tokens.len());
+        }
+    }
+
+    /// Drops all tokens.
+    pub(crate) fn clear(&mut self) {
+        self.rewind(0);
+    }
+
+    /// Returns the size of the caches in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.caches.iter().map(LayerCache::bytes).sum()
+    }
+}
