@@ -9,15 +9,14 @@ use transom_engine::{
 use transom_supervisor::{Ask, Outcome};
 
 use crate::arguments::ModelArgs;
-use crate::client::{Client, Completion};
-use crate::console::Console;
-use crate::failure::Failure;
+use crate::client::Completion;
 use crate::load::{Loaded, load};
 use crate::output::answer::{AnswerWriter, Reasoning, dropped_at_start};
 use crate::output::json::{ErrorLine, JsonLines};
 use crate::output::limits::{BY_MAX_TOKENS, ResponseLimits};
 use crate::output::text::stats_line;
 use crate::sampling_args::GenerationArgs;
+use crate::{Client, Console, Failure, Result};
 
 /// Answer one prompt and exit
 ///
@@ -67,7 +66,7 @@ pub(crate) struct AskArgs {
 }
 
 /// Runs the command. With `--json` a failure is also the last line of the output.
-pub(crate) fn run(args: &AskArgs, client: &Client, console: &mut Console) -> Result<(), Failure> {
+pub(crate) fn run(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     let result = respond(args, client, console);
     if let Err(failure) = &result
         && args.json
@@ -79,7 +78,7 @@ pub(crate) fn run(args: &AskArgs, client: &Client, console: &mut Console) -> Res
     result
 }
 
-fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result<(), Failure> {
+fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     args.generation.check()?;
     let text = prompt_text(&args.prompt.join(" "), console)?;
     let loaded = load(&args.model, args.json, client, console)?;
@@ -108,11 +107,7 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result<(),
     Ok(())
 }
 
-fn stream_json(
-    request: &Ask,
-    client: &Client,
-    console: &mut Console,
-) -> Result<Completion, Failure> {
+fn stream_json(request: &Ask, client: &Client, console: &mut Console) -> Result<Completion> {
     let mut lines = JsonLines::new(console.out);
     let completion = client.send(request, &mut |event| lines.on_event(&event))?;
     if let Outcome::Finished { reason, stats } = completion.outcome {
@@ -130,7 +125,7 @@ fn stream_text(
     client: &Client,
     console: &mut Console,
     limits: &mut ResponseLimits,
-) -> Result<Completion, Failure> {
+) -> Result<Completion> {
     let reasoning = Reasoning::for_console(console, args.show_reasoning);
     let mut writer = AnswerWriter::new(console, &loaded.info.name, reasoning);
     let completion = client.send(request, &mut |event| {
@@ -144,7 +139,7 @@ fn stream_text(
 }
 
 /// Returns the prompt for this model: a conversation, or plain text if the model has no chat template.
-fn prompt(args: &AskArgs, text: String, info: &ModelInfo) -> Result<Prompt, Failure> {
+fn prompt(args: &AskArgs, text: String, info: &ModelInfo) -> Result<Prompt> {
     if !info.has_chat_template {
         return match args.system {
             Some(_) => Err(Failure::Usage(format!(
@@ -165,7 +160,7 @@ fn prompt(args: &AskArgs, text: String, info: &ModelInfo) -> Result<Prompt, Fail
 }
 
 /// Returns the words of the command line, then the piped text.
-fn prompt_text(words: &str, console: &mut Console) -> Result<String, Failure> {
+fn prompt_text(words: &str, console: &mut Console) -> Result<String> {
     let mut piped = Vec::new();
     if !console.terminals.stdin {
         let read = console.input.read_to_end(&mut piped);

@@ -13,12 +13,10 @@ use transom_engine::{FinishReason, Fit, GenerationParams, Limits, Prompt, Sampli
 use transom_supervisor::Allowance;
 
 use crate::arguments::{ModelArgs, at_least_one};
-use crate::client::Client;
-use crate::console::Console;
-use crate::failure::Failure;
 use crate::load::{Loaded, load};
 use crate::output::limits::stop_reason;
 use crate::output::progress::Progress;
+use crate::{Client, Console, Failure, Result};
 
 use report::{Guesses, Report, Run, SecondTurn};
 
@@ -77,7 +75,7 @@ pub(crate) struct BenchArgs {
 const NEW_TOKENS: usize = 20;
 
 /// Runs the command.
-pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> Result<(), Failure> {
+pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> Result {
     let mut model_args = args.model.clone();
     let needed = tokens_needed(args);
     if needed > Limits::default().context_length {
@@ -115,11 +113,7 @@ pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
 ///
 /// # Errors
 /// Responses of the requested length are not allowed now.
-fn check_allowance(
-    allowance: &Allowance,
-    args: &BenchArgs,
-    console: &mut Console,
-) -> Result<(), Failure> {
+fn check_allowance(allowance: &Allowance, args: &BenchArgs, console: &mut Console) -> Result {
     let mut reasons: Vec<String> = Vec::new();
     for limit in &allowance.restraints {
         let reason = limit.because.to_string();
@@ -173,7 +167,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn measure(&mut self, args: &BenchArgs, progress: &Progress) -> Result<Measured, Failure> {
+    fn measure(&mut self, args: &BenchArgs, progress: &Progress) -> Result<Measured> {
         let mut measured = Measured::default();
         for index in 0..args.warmup + args.runs {
             progress.show(&match index.checked_sub(args.warmup) {
@@ -196,7 +190,7 @@ impl Bench<'_> {
 
     /// Measures a second turn, in a conversation of its own: the engine does not report the ids of a
     /// response, so a bias decides them, and the other rows must not contain biased sampling.
-    fn two_turns(&mut self) -> Result<SecondTurn, Failure> {
+    fn two_turns(&mut self) -> Result<SecondTurn> {
         let mut tokens = self.next_prompt();
         let answer = self.token(ANSWER_SEED);
         let first = self.generate_uncached(&tokens, vec![(answer, 1e4)])?;
@@ -206,11 +200,7 @@ impl Bench<'_> {
         Ok(SecondTurn::new(&first, &second))
     }
 
-    fn generate_uncached(
-        &self,
-        tokens: &[u32],
-        logit_bias: Vec<(u32, f32)>,
-    ) -> Result<Stats, Failure> {
+    fn generate_uncached(&self, tokens: &[u32], logit_bias: Vec<(u32, f32)>) -> Result<Stats> {
         let stats = self.generate(tokens, logit_bias)?;
         match stats.cached_tokens {
             0 => Ok(stats),
@@ -218,7 +208,7 @@ impl Bench<'_> {
         }
     }
 
-    fn generate(&self, tokens: &[u32], logit_bias: Vec<(u32, f32)>) -> Result<Stats, Failure> {
+    fn generate(&self, tokens: &[u32], logit_bias: Vec<(u32, f32)>) -> Result<Stats> {
         let prompt = Prompt::Tokens(tokens.to_vec());
         let params = GenerationParams {
             sampling: SamplingParams {

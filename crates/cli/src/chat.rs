@@ -12,12 +12,10 @@ use clap::Args;
 use transom_library::Origin;
 
 use crate::arguments::ModelArgs;
-use crate::client::Client;
-use crate::console::Console;
-use crate::failure::Failure;
 use crate::load::{Loaded, load};
 use crate::output::text::parameters_text;
 use crate::sampling_args::GenerationArgs;
+use crate::{Client, Console, Failure, Result};
 
 use editor::{Line, LineSource};
 use session::{Chat, Next};
@@ -59,7 +57,7 @@ pub(crate) struct ChatArgs {
 }
 
 /// Runs the command until the user leaves or the input ends.
-pub(crate) fn run(args: &ChatArgs, client: &Client, console: &mut Console) -> Result<(), Failure> {
+pub(crate) fn run(args: &ChatArgs, client: &Client, console: &mut Console) -> Result {
     args.generation.check()?;
     let loaded = load(&args.model, false, client, console)?;
     if !loaded.info.has_chat_template {

@@ -24,9 +24,8 @@ use transom_supervisor::{
     AnswerEvent, Ask, AskError, Canceller, Handle, Outcome, Status, Supervisor, Unload,
 };
 
-use crate::console::Console;
-use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::{Console, Failure, Result};
 
 /// How a request ended.
 pub(crate) struct Completion {
@@ -95,7 +94,7 @@ impl Client {
     }
 
     /// Returns the runtime, for a command that waits for something else than the supervisor.
-    pub(crate) fn runtime(&self) -> Result<&Runtime, Failure> {
+    pub(crate) fn runtime(&self) -> Result<&Runtime> {
         if self.runtime.get().is_none() {
             let _ = self.runtime.set(runtime()?);
         }
@@ -104,12 +103,12 @@ impl Client {
     }
 
     /// Returns the data folder.
-    pub(crate) fn data_folder(&self) -> Result<&Path, Failure> {
+    pub(crate) fn data_folder(&self) -> Result<&Path> {
         self.data_folder.as_deref().map_err(Failure::failed)
     }
 
     /// Returns the supervisor of the running instance, else one that is started here.
-    fn handle(&self) -> Result<Handle, Failure> {
+    fn handle(&self) -> Result<Handle> {
         if let Some(connected) = &*self.connection.borrow() {
             return Ok(connected.handle());
         }
@@ -129,7 +128,7 @@ impl Client {
     }
 
     /// Returns the supervisor of the running instance, if there is one.
-    pub(crate) fn running(&self) -> Result<Option<Handle>, Failure> {
+    pub(crate) fn running(&self) -> Result<Option<Handle>> {
         if let Some(connected) = &*self.connection.borrow() {
             return Ok(Some(connected.handle()));
         }
@@ -144,7 +143,7 @@ impl Client {
     }
 
     /// Returns the supervisor's present status.
-    pub(crate) fn status(&self) -> Result<Arc<Status>, Failure> {
+    pub(crate) fn status(&self) -> Result<Arc<Status>> {
         let handle = self.handle()?;
         Ok(self.runtime()?.block_on(handle.look()))
     }
@@ -157,7 +156,7 @@ impl Client {
         &self,
         request: &Ask,
         sink: &mut dyn FnMut(AnswerEvent) -> ControlFlow<()>,
-    ) -> Result<Completion, Failure> {
+    ) -> Result<Completion> {
         let has_begun = Cell::new(false);
         let mut sink = |event: AnswerEvent| {
             if matches!(event, AnswerEvent::Token { .. }) {
@@ -182,7 +181,7 @@ impl Client {
         &self,
         request: &Ask,
         sink: &mut dyn FnMut(AnswerEvent) -> ControlFlow<()>,
-    ) -> Result<Completion, Failure> {
+    ) -> Result<Completion> {
         let handle = self.handle()?;
         let runtime = self.runtime()?;
         let _context = runtime.enter();
@@ -218,13 +217,13 @@ impl Client {
     }
 
     /// Unloads models and returns how much memory each returned.
-    pub(crate) fn unload(&self, unload: Unload) -> Result<Vec<UnloadRecord>, Failure> {
+    pub(crate) fn unload(&self, unload: Unload) -> Result<Vec<UnloadRecord>> {
         let handle = self.handle()?;
         Ok(self.runtime()?.block_on(handle.unload(unload))?)
     }
 
     /// Pauses or resumes the supervisor, and waits until its status says so.
-    pub(crate) fn pause(&self, is_paused: bool) -> Result<Arc<Status>, Failure> {
+    pub(crate) fn pause(&self, is_paused: bool) -> Result<Arc<Status>> {
         let handle = self.handle()?;
         let mut status = handle.status();
         handle.pause(is_paused);
@@ -257,7 +256,7 @@ impl Client {
 }
 
 /// Starts a runtime with two threads: one for the supervisor, one for the clients on the socket.
-fn runtime() -> Result<Runtime, Failure> {
+fn runtime() -> Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("transom")
@@ -291,7 +290,7 @@ fn is_instance_gone(outcome: &Outcome) -> bool {
 
 impl Completion {
     /// Returns the finish reason and statistics of a response, or the failure.
-    pub(crate) fn finished(self) -> Result<(FinishReason, Stats), Failure> {
+    pub(crate) fn finished(self) -> Result<(FinishReason, Stats)> {
         match self.outcome {
             Outcome::Finished { reason, stats } => Ok((reason, stats)),
             Outcome::Failed { error } => Err(error.into()),

@@ -10,8 +10,8 @@ use indicatif::ProgressDrawTarget;
 use serde::Serialize;
 use transom_files::visible;
 
-use crate::failure::Failure;
 use crate::output::json;
+use crate::{Failure, Result};
 
 /// The streams of one run.
 pub(crate) struct Console<'a> {
@@ -79,12 +79,12 @@ impl Layout {
 impl Console<'_> {
     /// Writes `text` to standard output at once and unchanged: untrusted values in it must be
     /// [`visible`].
-    pub(crate) fn print(&mut self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn print(&mut self, text: &str) -> Result {
         write_now(self.out, text).map_err(Failure::Output)
     }
 
     /// Writes `value` to standard output as one line of JSON.
-    pub(crate) fn print_json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+    pub(crate) fn print_json(&mut self, value: &impl Serialize) -> Result {
         json::write_line(self.out, value).map_err(Failure::Output)
     }
 
@@ -94,7 +94,7 @@ impl Console<'_> {
         is_json: bool,
         value: &T,
         text: impl FnOnce(&T, Layout) -> String,
-    ) -> Result<(), Failure> {
+    ) -> Result {
         match is_json {
             true => self.print_json(value),
             false => self.print(&text(value, self.layout())),

@@ -11,10 +11,8 @@ use transom_signals::{Hardware, SignalSource, SystemSignals, parse_simulation};
 use transom_supervisor::settings::{self, Settings};
 use transom_supervisor::{Governor, budget, variants};
 
-use crate::client::Client;
-use crate::console::Console;
-use crate::failure::Failure;
 use crate::output::progress::Progress;
+use crate::{Client, Console, Result};
 
 use report::{Instance, Report, SettingsReport};
 
@@ -51,11 +49,7 @@ fn simulation(text: &str) -> Result<SystemSignals, String> {
 }
 
 /// Runs the command.
-pub(crate) fn run(
-    args: &DoctorArgs,
-    client: &Client,
-    console: &mut Console,
-) -> Result<(), Failure> {
+pub(crate) fn run(args: &DoctorArgs, client: &Client, console: &mut Console) -> Result {
     let report = gather(args, &*transom_signals::system_signals(), client, console)?;
     console.print_result(args.json, &report, Report::text)
 }
@@ -65,7 +59,7 @@ fn gather(
     source: &dyn SignalSource,
     client: &Client,
     console: &Console,
-) -> Result<Report, Failure> {
+) -> Result<Report> {
     let hardware = Hardware::detect();
     let data_folder = client.data_folder()?.to_path_buf();
     let machine = ThisMachine::read(&hardware, &data_folder, None);

@@ -12,6 +12,9 @@ use transom_files::visible;
 use transom_hub::HubError;
 use transom_supervisor::AskError;
 
+/// The result of a command, or of a part of one.
+pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
+
 /// A command that failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -157,7 +160,7 @@ impl From<HubError> for Failure {
 }
 
 /// Writes the failure's line, if it has one, and returns the exit code.
-pub(crate) fn report(result: Result<(), Failure>, err: &mut dyn Write) -> u8 {
+pub(crate) fn report(result: Result, err: &mut dyn Write) -> u8 {
     let Err(failure) = result else { return 0 };
     if let Some(message) = failure.message() {
         // An error stream that is closed cannot be reported anywhere.

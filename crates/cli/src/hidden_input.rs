@@ -6,16 +6,15 @@ use std::sync::Arc;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use crate::console::Console;
-use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::{Console, Failure, Result};
 
 /// Reads one line from standard input and returns it without its end. Shows `prompt` if a person types.
 pub(crate) fn read_line(
     prompt: &str,
     console: &mut Console,
     interrupt: &Interrupt,
-) -> Result<String, Failure> {
+) -> Result<String> {
     let hidden = console.terminals.stdin.then(HiddenInput::begin).flatten();
     let before = hidden.as_ref().map(|hidden| hidden.before.clone());
     let _watch = interrupt.watch(move || {

@@ -19,10 +19,9 @@ use serde::Serialize;
 use transom_engine::KvCacheChoice;
 use transom_library::{Library, MEMORY_SIZES, Machine, ThisMachine, is_path};
 
-use crate::client::Client;
-use crate::console::{Console, Layout};
-use crate::failure::Failure;
+use crate::console::Layout;
 use crate::library;
+use crate::{Client, Console, Result};
 
 use catalog_entry::CatalogEntry;
 use estimate::{Query, Subject};
@@ -152,7 +151,7 @@ enum Description {
 
 impl Description {
     /// Describes the model that `text` names.
-    fn of(text: &str, library: &Library) -> Result<Self, Failure> {
+    fn of(text: &str, library: &Library) -> Result<Self> {
         let path = match is_path(text) || Path::new(text).exists() {
             true => Some(Path::new(text)),
             false => library.find(text).map(|model| model.id.as_path()),
@@ -182,11 +181,7 @@ struct InspectJson<'a> {
 }
 
 /// Runs the command.
-pub(crate) fn run(
-    args: &InspectArgs,
-    client: &Client,
-    console: &mut Console,
-) -> Result<(), Failure> {
+pub(crate) fn run(args: &InspectArgs, client: &Client, console: &mut Console) -> Result {
     let library = library::open_to_find(args.model.as_deref().unwrap_or(""), client, console)?;
     let Some(model) = &args.model else {
         return recommend(args, &library, console);
@@ -195,11 +190,7 @@ pub(crate) fn run(
 }
 
 /// Runs `transom fit`, the former name of the command, whose JSON contains only the estimate.
-pub(crate) fn run_as_fit(
-    args: &InspectArgs,
-    client: &Client,
-    console: &mut Console,
-) -> Result<(), Failure> {
+pub(crate) fn run_as_fit(args: &InspectArgs, client: &Client, console: &mut Console) -> Result {
     let Some(model) = args.model.as_ref().filter(|_| args.json) else {
         return run(args, client, console);
     };
@@ -209,7 +200,7 @@ pub(crate) fn run_as_fit(
 }
 
 /// Shows which models suit a machine.
-fn recommend(args: &InspectArgs, library: &Library, console: &mut Console) -> Result<(), Failure> {
+fn recommend(args: &InspectArgs, library: &Library, console: &mut Console) -> Result {
     if args.tiers {
         let macs = MEMORY_SIZES.map(|bytes| ThisMachine::made_up(Machine::with_memory(bytes)));
         let tiers = macs.map(|mac| library.on(mac).recommended());
@@ -231,7 +222,7 @@ fn inspect(
     library: &Library,
     client: &Client,
     console: &mut Console,
-) -> Result<(), Failure> {
+) -> Result {
     let description = Description::of(model, library)?;
     let report = estimate(args, model, library, client, console);
     let json = InspectJson {
@@ -261,7 +252,7 @@ fn estimate(
     library: &Library,
     client: &Client,
     console: &mut Console,
-) -> Result<Report, Failure> {
+) -> Result<Report> {
     let (mut machine, name) = machine(args, library, console);
     if args.memory.is_none() {
         machine = with_current_budget(machine, client);

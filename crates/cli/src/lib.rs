@@ -45,7 +45,7 @@ use tracing_subscriber::EnvFilter;
 use arguments::{Arguments, Command};
 use client::Client;
 use console::{Console, Stream, Terminals, allows_color, columns_of_terminal};
-use failure::Failure;
+use failure::{Failure, Result};
 use interrupt::Interrupt;
 
 /// Runs the command line of this process and returns the process's exit code.
@@ -86,7 +86,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Parses `arguments` (the program's name first) and runs the command.
-fn run(arguments: &[OsString], console: &mut Console, interrupt: Interrupt) -> Result<(), Failure> {
+fn run(arguments: &[OsString], console: &mut Console, interrupt: Interrupt) -> Result {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => return help_or_failure(&error, console),
@@ -111,7 +111,7 @@ fn run(arguments: &[OsString], console: &mut Console, interrupt: Interrupt) -> R
 }
 
 /// Prints help and version as results; every other clap error is a usage error.
-fn help_or_failure(error: &clap::Error, console: &mut Console) -> Result<(), Failure> {
+fn help_or_failure(error: &clap::Error, console: &mut Console) -> Result {
     let rendered = error.render();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -129,7 +129,7 @@ fn help_or_failure(error: &clap::Error, console: &mut Console) -> Result<(), Fai
 }
 
 /// Sends logs to standard error: `TRANSOM_LOG` decides if it is set, else the number of `-v`.
-fn start_log(verbosity: u8, console: &Console) -> Result<(), Failure> {
+fn start_log(verbosity: u8, console: &Console) -> Result {
     let filter = std::env::var("TRANSOM_LOG").unwrap_or_else(|_| {
         let filter = match verbosity {
             0 => "warn",

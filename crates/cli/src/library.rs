@@ -7,24 +7,18 @@ use transom_library::download::{Fit, PlanError, UnknownModel};
 use transom_library::{Installed, Library, LookupError, ThisMachine, is_path};
 use transom_signals::Hardware;
 
-use crate::client::Client;
-use crate::console::Console;
-use crate::failure::Failure;
 use crate::output::progress::Progress;
 use crate::output::text::{bytes_text, verdict_text};
+use crate::{Client, Console, Failure, Result};
 
 /// Opens the library of the data folder. Mistakes in files that the user may edit are noted.
-pub(crate) fn open(client: &Client, console: &mut Console) -> Result<Library, Failure> {
+pub(crate) fn open(client: &Client, console: &mut Console) -> Result<Library> {
     open_to_find("", client, console)
 }
 
 /// Opens the library to find the model that `text` names. A path needs no lists, so mistakes in lists
 /// are noted only if it is not a path.
-pub(crate) fn open_to_find(
-    text: &str,
-    client: &Client,
-    console: &mut Console,
-) -> Result<Library, Failure> {
+pub(crate) fn open_to_find(text: &str, client: &Client, console: &mut Console) -> Result<Library> {
     let (library, problems) = Library::open(client.data_folder()?, &Hardware::detect());
     for problem in problems.iter().filter(|_| !is_path(text)) {
         console.note(problem);
@@ -47,7 +41,7 @@ pub(crate) fn open_for(
     named: Option<&Path>,
     client: &Client,
     console: &mut Console,
-) -> Result<(Library, Installed), Failure> {
+) -> Result<(Library, Installed)> {
     let text = name_of_model(named, std::env::var_os("TRANSOM_MODEL"));
     // The starter needs no lists either.
     let library = open_to_find(text.as_deref().unwrap_or("."), client, console)?;
@@ -64,7 +58,7 @@ fn name_of_model(named: Option<&Path>, from_environment: Option<OsString>) -> Op
 }
 
 /// Returns the model that `text` names, else the starter.
-fn find_or_starter(library: &Library, text: Option<&str>) -> Result<Installed, Failure> {
+fn find_or_starter(library: &Library, text: Option<&str>) -> Result<Installed> {
     if let Some(text) = text {
         return Ok(library.resolve(text)?);
     }

@@ -10,12 +10,10 @@ use transom_supervisor::status::{ModelStatus, PassedOver};
 use transom_supervisor::{AnswerEvent, Ask, ModelSpec, Outcome, Status, WhenHeld, Work};
 
 use crate::arguments::ModelArgs;
-use crate::client::Client;
-use crate::console::Console;
-use crate::failure::Failure;
 use crate::library;
 use crate::output::json::JsonLines;
 use crate::output::progress::Progress;
+use crate::{Client, Console, Failure, Result};
 
 /// A model that was just loaded. It may be unloaded at any time; then the next request loads it again.
 pub(crate) struct Loaded {
@@ -74,7 +72,7 @@ pub(crate) fn load(
     json: bool,
     client: &Client,
     console: &mut Console,
-) -> Result<Loaded, Failure> {
+) -> Result<Loaded> {
     let (library, model) = library::open_for(args.model.as_deref(), client, console)?;
     let settings = LoadSettings {
         context_length: args.context_length,

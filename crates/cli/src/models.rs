@@ -12,11 +12,9 @@ mod token;
 
 use clap::{Args, Subcommand};
 
-use crate::client::Client;
-use crate::console::Console;
-use crate::failure::Failure;
 use crate::inspect::{self, InspectArgs};
 use crate::library;
+use crate::{Client, Console, Result};
 
 use install::InstallArgs;
 use list::ListArgs;
@@ -67,11 +65,7 @@ enum ModelsCommand {
 }
 
 /// Runs the command.
-pub(crate) fn run(
-    args: &ModelsArgs,
-    client: &Client,
-    console: &mut Console,
-) -> Result<(), Failure> {
+pub(crate) fn run(args: &ModelsArgs, client: &Client, console: &mut Console) -> Result {
     let library = match &args.command {
         ModelsCommand::Inspect(args) => return inspect::run(args, client, console),
         ModelsCommand::Token(args) => return token::run(args, client, console),

@@ -2,9 +2,7 @@
 
 use clap::Args;
 
-use crate::client::Client;
-use crate::console::Console;
-use crate::failure::Failure;
+use crate::{Client, Console, Result};
 
 /// Stop answering and unload all models, until `transom resume`
 ///
@@ -22,7 +20,7 @@ pub(crate) struct PauseArgs {}
 pub(crate) struct ResumeArgs {}
 
 /// Runs either command.
-pub(crate) fn run(is_paused: bool, client: &Client, console: &mut Console) -> Result<(), Failure> {
+pub(crate) fn run(is_paused: bool, client: &Client, console: &mut Console) -> Result {
     if client.running()?.is_none() {
         return console.print("Nothing is running, so there is nothing to pause or resume.\n");
     }

@@ -106,33 +106,22 @@ impl GenerationArgs {
 }
 
 impl SamplingArgs {
+    /// Returns `recommended`, with the values of the options in its place.
     fn over(&self, recommended: &SamplingParams) -> SamplingParams {
-        let SamplingParams {
-            temperature,
-            top_k,
-            top_p,
-            min_p,
-            repetition_penalty,
-            presence_penalty,
-            frequency_penalty,
-            logit_bias,
-            seed,
-        } = recommended.clone();
-        SamplingParams {
-            temperature: self.temperature.unwrap_or(temperature),
-            top_k: self.top_k.unwrap_or(top_k),
-            top_p: self.top_p.unwrap_or(top_p),
-            min_p: self.min_p.unwrap_or(min_p),
-            repetition_penalty: self.repetition_penalty.unwrap_or(repetition_penalty),
-            presence_penalty: self.presence_penalty.unwrap_or(presence_penalty),
-            frequency_penalty: self.frequency_penalty.unwrap_or(frequency_penalty),
-            logit_bias: if self.logit_bias.is_empty() {
-                logit_bias
-            } else {
-                self.logit_bias.clone()
-            },
-            seed: self.seed.or(seed),
+        let mut params = recommended.clone();
+        let set = |to: &mut f32, value: Option<f32>| *to = value.unwrap_or(*to);
+        set(&mut params.temperature, self.temperature);
+        set(&mut params.top_p, self.top_p);
+        set(&mut params.min_p, self.min_p);
+        set(&mut params.repetition_penalty, self.repetition_penalty);
+        set(&mut params.presence_penalty, self.presence_penalty);
+        set(&mut params.frequency_penalty, self.frequency_penalty);
+        params.top_k = self.top_k.unwrap_or(params.top_k);
+        params.seed = self.seed.or(params.seed);
+        if !self.logit_bias.is_empty() {
+            params.logit_bias.clone_from(&self.logit_bias);
         }
+        params
     }
 }
 

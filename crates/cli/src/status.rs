@@ -13,10 +13,9 @@ use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use transom_supervisor::Status;
 
-use crate::client::Client;
-use crate::console::{Console, Stream};
-use crate::failure::Failure;
+use crate::console::Stream;
 use crate::output::progress::bar;
+use crate::{Client, Console, Result};
 
 /// Show what is loaded, what it uses and what is limited
 ///
@@ -40,11 +39,7 @@ pub(crate) struct StatusArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(
-    args: &StatusArgs,
-    client: &Client,
-    console: &mut Console,
-) -> Result<(), Failure> {
+pub(crate) fn run(args: &StatusArgs, client: &Client, console: &mut Console) -> Result {
     let Some(handle) = client.running()? else {
         let text = "Nothing is running. `transom chat` or `transom ask` starts it.\n";
         return console.print_result(args.json, &StatusJson::default(), |_, _| text.to_owned());
@@ -131,7 +126,7 @@ impl<'a, 'c> Display<'a, 'c> {
     }
 
     /// Shows `status`, which was received `age` ago.
-    fn show(&mut self, status: &Status, age: Duration) -> Result<(), Failure> {
+    fn show(&mut self, status: &Status, age: Duration) -> Result {
         let text = |layout| view::text(status, age, layout);
         if let Some(live) = &self.live {
             live.set_message(text(self.console.layout()).trim_end().to_owned());
@@ -157,7 +152,7 @@ impl<'a, 'c> Display<'a, 'c> {
     }
 
     /// Ends the display and leaves the last status on the screen.
-    fn leave(&mut self) -> Result<(), Failure> {
+    fn leave(&mut self) -> Result {
         match self.live.take() {
             Some(live) => {
                 live.abandon();
@@ -167,7 +162,7 @@ impl<'a, 'c> Display<'a, 'c> {
         }
     }
 
-    fn show_end(&mut self) -> Result<(), Failure> {
+    fn show_end(&mut self) -> Result {
         self.leave()?;
         let text = "\nTransom is no longer running.\n";
         self.console

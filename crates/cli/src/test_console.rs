@@ -4,7 +4,8 @@ use std::io::Cursor;
 
 use indicatif::{InMemoryTerm, ProgressDrawTarget};
 
-use crate::console::{Console, DEFAULT_COLUMNS, Stream, Terminals};
+use crate::Console;
+use crate::console::{DEFAULT_COLUMNS, Stream, Terminals};
 
 /// The input of a test and what its command writes.
 pub(crate) struct TestConsole {

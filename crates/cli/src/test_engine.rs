@@ -21,7 +21,7 @@ use transom_engine_host::ThreadWorkers;
 use transom_signals::{Hardware, ScriptedSignals, SystemSignals};
 use transom_supervisor::{Supervisor, Tuning};
 
-use crate::client::Client;
+use crate::Client;
 use crate::interrupt::Interrupt;
 
 /// The model's response to one request.

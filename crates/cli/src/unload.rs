@@ -6,11 +6,9 @@ use transom_library::Library;
 use transom_supervisor::Unload;
 use transom_supervisor::status::{ModelStatus, UnloadRecord};
 
-use crate::client::Client;
-use crate::console::Console;
-use crate::failure::Failure;
 use crate::library;
 use crate::output::status_text::unload_text;
+use crate::{Client, Console, Result};
 
 /// Unload models and return their memory
 ///
@@ -34,11 +32,7 @@ pub(crate) struct UnloadArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(
-    args: &UnloadArgs,
-    client: &Client,
-    console: &mut Console,
-) -> Result<(), Failure> {
+pub(crate) fn run(args: &UnloadArgs, client: &Client, console: &mut Console) -> Result {
     let Some(handle) = client.running()? else {
         let text = "Nothing is running, so no model is loaded.\n";
         return console.print_result(args.json, &[(); 0], |_, _| text.to_owned());
@@ -75,11 +69,7 @@ fn result_text(records: &[UnloadRecord], loaded: &[ModelStatus], named: Option<&
 }
 
 /// Returns the id of the model that `text` names: a loaded one, else one of the library.
-fn id_of(
-    text: &str,
-    loaded: &[ModelStatus],
-    library: impl FnOnce() -> Result<Library, Failure>,
-) -> String {
+fn id_of(text: &str, loaded: &[ModelStatus], library: impl FnOnce() -> Result<Library>) -> String {
     let is_named = |model: &&ModelStatus| {
         [&model.id, &model.name]
             .iter()

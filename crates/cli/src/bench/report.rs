@@ -165,10 +165,10 @@ impl Report {
 
     /// Returns the rows of this prompt length.
     pub(super) fn table(&self, layout: Layout) -> String {
-        let mut table = Table::new(&[
-            words("TEST"),
-            numbers("MEDIAN", ""),
-            numbers("MIN – MAX", "from "),
+        let mut table = Table::new([
+            words("TEST", |cells: &[String; 3]| cells[0].clone()),
+            numbers("MEDIAN", "", |cells| cells[1].clone()),
+            numbers("MIN – MAX", "from ", |cells| cells[2].clone()),
         ]);
         let (pp, tg) = (self.prompt_tokens, self.generate_tokens);
         let spread =
@@ -176,9 +176,9 @@ impl Report {
         let prefill = spread(|run| run.prefill_tokens_per_second);
         let decode = spread(|run| run.decode_tokens_per_second);
         let ttft = spread(|run| Some(run.ttft_seconds * 1e3));
-        table.add(cells(format!("pp{pp}"), "tok/s", prefill));
-        table.add(cells(format!("tg{tg}"), "tok/s", decode));
-        table.add(cells("ttft".to_owned(), "ms", ttft));
+        table.add(&cells(format!("pp{pp}"), "tok/s", prefill));
+        table.add(&cells(format!("tg{tg}"), "tok/s", decode));
+        table.add(&cells("ttft".to_owned(), "ms", ttft));
         let mut rows = Rows::new(9, layout);
         if let Some(guesses) = &self.speculation {
             let text = guesses_text(guesses.accepted_tokens, guesses.drafted_tokens);

@@ -14,8 +14,7 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Cmd, Context, Editor, Event, KeyCode, KeyEvent, Modifiers};
 
 use crate::chat::commands;
-use crate::console::Console;
-use crate::failure::Failure;
+use crate::{Console, Failure, Result};
 
 /// A line of input.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,7 +37,7 @@ pub(super) enum LineSource {
 
 impl LineSource {
     /// Returns the editor if a person types.
-    pub(super) fn new(is_interactive: bool) -> Result<Self, Failure> {
+    pub(super) fn new(is_interactive: bool) -> Result<Self> {
         if !is_interactive {
             return Ok(Self::Piped);
         }
@@ -47,7 +46,7 @@ impl LineSource {
     }
 
     /// Waits for the next line.
-    pub(super) fn next_line(&mut self, console: &mut Console) -> Result<Line, Failure> {
+    pub(super) fn next_line(&mut self, console: &mut Console) -> Result<Line> {
         match self {
             Self::Terminal(editor) => editor.next_line(),
             Self::Piped => next_piped(console),
@@ -79,7 +78,7 @@ impl LineEditor {
         Ok(Self { editor, history })
     }
 
-    fn next_line(&mut self) -> Result<Line, Failure> {
+    fn next_line(&mut self) -> Result<Line> {
         match self.editor.readline("> ") {
             Ok(text) => {
                 self.add_to_history(&text);
@@ -160,7 +159,7 @@ impl Completer for ChatRules {
 }
 
 /// Reads one message of one or more lines from standard input.
-fn next_piped(console: &mut Console) -> Result<Line, Failure> {
+fn next_piped(console: &mut Console) -> Result<Line> {
     let mut message = String::new();
     loop {
         let mut bytes = Vec::new();
@@ -198,7 +197,7 @@ mod tests {
     use super::*;
     use crate::test_console::TestConsole;
 
-    fn piped(input: impl AsRef<[u8]>) -> Vec<Result<Line, Failure>> {
+    fn piped(input: impl AsRef<[u8]>) -> Vec<Result<Line>> {
         let mut streams = TestConsole::typing(input);
         let mut console = streams.console();
         let mut lines = LineSource::new(false).unwrap();

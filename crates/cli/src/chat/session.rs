@@ -11,15 +11,15 @@ use transom_supervisor::{Ask, Status};
 use crate::chat::ChatArgs;
 use crate::chat::commands::{self, Command, Input};
 use crate::chat::transcript::Transcript;
-use crate::client::{Client, Completion};
-use crate::console::{Console, Layout};
-use crate::failure::Failure;
+use crate::client::Completion;
+use crate::console::Layout;
 use crate::load::Loaded;
 use crate::output::answer::{AnswerWriter, Reasoning, dropped_at_start};
 use crate::output::limits::ResponseLimits;
 use crate::output::rows::Rows;
 use crate::output::status_text::{memory_text, passed_over_text};
 use crate::output::text::{rough_time, runs_text, stats_line};
+use crate::{Client, Console, Failure, Result};
 
 /// What follows a line.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,11 +70,7 @@ impl<'a> Chat<'a> {
     }
 
     /// Handles one message or command.
-    pub(super) fn handle_line(
-        &mut self,
-        text: &str,
-        console: &mut Console,
-    ) -> Result<Next, Failure> {
+    pub(super) fn handle_line(&mut self, text: &str, console: &mut Console) -> Result<Next> {
         match commands::parse(text) {
             Input::Empty => {}
             Input::Message(message) => self.respond(message, console)?,
@@ -85,7 +81,7 @@ impl<'a> Chat<'a> {
         Ok(Next::Continue)
     }
 
-    fn run_command(&mut self, command: Command, console: &mut Console) -> Result<(), Failure> {
+    fn run_command(&mut self, command: Command, console: &mut Console) -> Result {
         match command {
             Command::Help => console.print(commands::HELP)?,
             Command::Reset => {
@@ -122,7 +118,7 @@ impl<'a> Chat<'a> {
     ///
     /// # Errors
     /// Only those that end the chat: nobody reads the output, or Ctrl-C in a piped chat.
-    fn respond(&mut self, message: String, console: &mut Console) -> Result<(), Failure> {
+    fn respond(&mut self, message: String, console: &mut Console) -> Result {
         self.transcript.push_user(message);
         let request = self.request();
         let mut limits = ResponseLimits::default();
@@ -188,7 +184,7 @@ impl<'a> Chat<'a> {
         request: &Ask,
         limits: &mut ResponseLimits,
         console: &mut Console,
-    ) -> Result<(Result<Completion, Failure>, String), Failure> {
+    ) -> Result<(Result<Completion>, String)> {
         let reasoning = Reasoning::for_console(console, self.args.show_reasoning);
         let info = &self.loaded.info;
         let transcript = &mut self.transcript;
@@ -218,7 +214,7 @@ impl<'a> Chat<'a> {
         limits.early_end(reason, stats, has_max_tokens, self.client)
     }
 
-    fn stats_text(&self, layout: Layout) -> Result<String, Failure> {
+    fn stats_text(&self, layout: Layout) -> Result<String> {
         let info = &self.loaded.info;
         let last = self.last_stats;
         let n_used = last.map_or(0, |stats| stats.prompt_tokens + stats.generated_tokens);

@@ -5,8 +5,8 @@
 use serde::Serialize;
 use transom_library::{Entry, Library, Verdict, variant_text};
 
+use crate::Result;
 use crate::console::Layout;
-use crate::failure::Failure;
 use crate::output::rows::Rows;
 use crate::output::table::{Table, numbers, words};
 use crate::output::text::{disk_text, parameters_text, verdict_short};
@@ -33,7 +33,7 @@ pub(super) struct CatalogEntry {
 
 impl CatalogEntry {
     /// Finds the entry called `name`, or the one of this variant.
-    pub(super) fn find(name: &str, library: &Library) -> Result<Self, Failure> {
+    pub(super) fn find(name: &str, library: &Library) -> Result<Self> {
         let id = name.split('@').next().unwrap_or(name);
         let Some(entry) = library.catalog().find(id) else {
             return Err(library.not_found(name).into());
@@ -93,20 +93,15 @@ impl CatalogEntry {
         if self.variants.is_empty() {
             return String::new();
         }
-        let mut table = Table::new(&[
-            words("VARIANT"),
-            words("FORM"),
-            numbers("SIZE", ""),
-            words("MEMORY"),
-        ]);
-        for variant in &self.variants {
-            table.add([
-                variant.name.clone(),
-                variant.form.clone(),
-                variant.size_bytes.map_or("unknown".to_owned(), disk_text),
-                variant.verdict.map_or(String::new(), verdict_short),
-            ]);
-        }
+        let size = |row: &VariantRow| row.size_bytes.map_or("unknown".to_owned(), disk_text);
+        let memory = |row: &VariantRow| row.verdict.map_or(String::new(), verdict_short);
+        let columns = [
+            words("VARIANT", |row: &VariantRow| row.name.clone()),
+            words("FORM", |row| row.form.clone()),
+            numbers("SIZE", "", size),
+            words("MEMORY", memory),
+        ];
+        let table = Table::new(columns).with(&self.variants);
         format!("\n{}", table.text(layout))
     }
 }

@@ -12,9 +12,9 @@ use transom_catalog::{Entry, Format, Installed, ModelFacts, Variant, choice};
 use transom_engine::KvCacheChoice;
 use transom_library::{Library, is_path, variant_text};
 
-use crate::failure::Failure;
 use crate::inspect::InspectArgs;
 use crate::inspect::report::{DraftModel, Part, PartKind, Report, Suggestion};
+use crate::{Failure, Result};
 
 /// The options of an estimate.
 pub(super) struct Query<'a> {
@@ -36,7 +36,7 @@ pub(super) struct Subject {
 
 impl Subject {
     /// Finds the model that `text` names.
-    pub(super) fn find(text: &str, query: &Query<'_>) -> Result<Self, Failure> {
+    pub(super) fn find(text: &str, query: &Query<'_>) -> Result<Self> {
         Self::of(
             text,
             None,
@@ -47,19 +47,14 @@ impl Subject {
 
     /// Finds the draft model that `text` names, to be loaded beside this model: for the memory that is
     /// left, and in the same form if it has that, because one engine runs both.
-    pub(super) fn draft_model(&self, text: &str, query: &Query<'_>) -> Result<Self, Failure> {
+    pub(super) fn draft_model(&self, text: &str, query: &Query<'_>) -> Result<Self> {
         let alone = self.estimate(query, None);
         let budget_bytes = query.library.machine().room().budget_bytes;
         let left_bytes = budget_bytes.saturating_sub(alone.need.total_bytes());
         Self::of(text, Some(self.facts.format), left_bytes, query)
     }
 
-    fn of(
-        text: &str,
-        form: Option<Format>,
-        room_bytes: u64,
-        query: &Query<'_>,
-    ) -> Result<Self, Failure> {
+    fn of(text: &str, form: Option<Format>, room_bytes: u64, query: &Query<'_>) -> Result<Self> {
         let library = query.library;
         if is_path(text) || Path::new(text).exists() {
             return Self::of_installed(library.resolve(text)?, form, library);
@@ -100,11 +95,7 @@ impl Subject {
         })
     }
 
-    fn of_installed(
-        model: Installed,
-        form: Option<Format>,
-        library: &Library,
-    ) -> Result<Self, Failure> {
+    fn of_installed(model: Installed, form: Option<Format>, library: &Library) -> Result<Self> {
         let mut paths = model.forms.paths.iter();
         let path = paths.find(|path| form == Some(format_of(path)));
         let in_form = path.and_then(|path| model.facts_of(path).ok());

@@ -6,9 +6,9 @@ use serde::Serialize;
 use transom_catalog::{Format, KvType, ModelFacts};
 
 use crate::console::Layout;
-use crate::failure::Failure;
 use crate::output::rows::Rows;
 use crate::output::text::{bytes_text, parameters_text};
+use crate::{Failure, Result};
 
 /// The facts of a model's files.
 #[derive(Serialize)]
@@ -50,7 +50,7 @@ fn memory_by_context(facts: &ModelFacts) -> Vec<MemoryByContext> {
 
 impl ModelFiles {
     /// Reads the headers of the file or folder at `path`.
-    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+    pub(super) fn read(path: &Path) -> Result<Self> {
         let facts = transom_catalog::inspect(path);
         let facts = facts.map_err(|error| Failure::Model(error.to_string()))?;
         Ok(Self {

@@ -6,19 +6,25 @@ use transom_library::{PairKind, Pick, Tier, Why, variant_text};
 
 use crate::console::Layout;
 use crate::output::rows::paragraph;
-use crate::output::table::{Column, Table, numbers, words};
+use crate::output::table::{Table, numbers, words};
 use crate::output::text::{GB, bytes_text, disk_text, speed_range};
 
-/// Returns the columns of every such table.
-fn columns() -> [Column; 6] {
-    [
-        words("FOR"),
-        words("MODEL"),
-        words("FORM"),
-        numbers("SIZE", "").optional(1),
-        numbers("NEEDS", "needs "),
-        numbers("TOKENS/S", "tokens a second: "),
-    ]
+/// A recommended model and its purpose.
+type Row<'a> = (&'static str, &'a Pick);
+
+/// Returns a table without recommendations.
+fn table<'a>() -> Table<Row<'a>> {
+    let size = |(_, pick): &Row| pick.size_bytes.map_or(String::new(), disk_text);
+    let need = |(_, pick): &Row| bytes_text(pick.estimate.need.total_bytes());
+    let speed = |(_, pick): &Row| pick.estimate.speed.map_or(String::new(), speed_range);
+    Table::new([
+        words("FOR", |(purpose, _): &Row| (*purpose).to_owned()),
+        words("MODEL", |(_, pick)| pick.id.clone()),
+        words("FORM", |(_, pick)| variant_text(pick.format, &pick.packing)),
+        numbers("SIZE", "", size).optional(1),
+        numbers("NEEDS", "needs ", need),
+        numbers("TOKENS/S", "tokens a second: ", speed),
+    ])
 }
 
 /// Returns the recommendations for the machine of this name.
@@ -32,7 +38,7 @@ pub(super) fn of_machine(tier: &Tier, machine: &str, layout: Layout) -> String {
     let (rest, budget) = (letters.as_str(), bytes_text(tier.budget_bytes));
     let heading = format!("{first}{rest}, of which models may use {budget}.");
     let mut text = paragraph(&heading, layout) + "\n";
-    let mut table = Table::new(&columns());
+    let mut table = table();
     add_tier(&mut table, tier);
     if table.is_empty() {
         return text + "Nothing in the list fits.\n";
@@ -65,7 +71,7 @@ pub(super) fn of_machine(tier: &Tier, machine: &str, layout: Layout) -> String {
 
 /// Returns the recommendations for machines, smallest memory first.
 pub(super) fn of_tiers(tiers: &[Tier], layout: Layout) -> String {
-    let mut table = Table::new(&columns());
+    let mut table = table();
     for tier in tiers {
         let memory = memory_text(tier.memory_bytes);
         let budget = bytes_text(tier.budget_bytes);
@@ -79,35 +85,24 @@ pub(super) fn of_tiers(tiers: &[Tier], layout: Layout) -> String {
 const NOTE_ON_PAIRS: &str =
     "Two at once is what fits side by side; Transom itself does not use a second model yet.";
 
-fn add_tier(table: &mut Table, tier: &Tier) {
-    let mut add_pick = |role: &str, pick: &Pick| {
-        let need = pick.estimate.need.total_bytes();
-        table.add([
-            role.to_owned(),
-            pick.id.clone(),
-            variant_text(pick.format, &pick.packing),
-            pick.size_bytes.map_or(String::new(), disk_text),
-            bytes_text(need),
-            pick.estimate.speed.map_or(String::new(), speed_range),
-        ]);
-    };
+fn add_tier<'a>(table: &mut Table<Row<'a>>, tier: &'a Tier) {
     let singles = [
         ("conversation", &tier.chat),
         ("programs", &tier.code),
         ("quick answers", &tier.small),
     ];
-    for (role, pick) in singles {
+    for (purpose, pick) in singles {
         if let Some(pick) = pick {
-            add_pick(role, pick);
+            table.add(&(purpose, pick));
         }
     }
     if let Some(pair) = &tier.pair {
-        add_pick("two at once", &pair.main);
-        let role = match pair.kind {
+        table.add(&("two at once", &pair.main));
+        let purpose = match pair.kind {
             PairKind::Draft => "  as draft model",
             PairKind::Embedding => "  for search",
         };
-        add_pick(role, &pair.second);
+        table.add(&(purpose, &pair.second));
     }
 }
 

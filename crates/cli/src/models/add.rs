@@ -9,9 +9,8 @@ use serde::Serialize;
 use transom_files::visible;
 use transom_library::{AddedError, Addition, Library, given, is_path};
 
-use crate::console::Console;
-use crate::failure::Failure;
 use crate::models::install::tilde;
+use crate::{Console, Failure, Result};
 
 /// The result as JSON.
 #[derive(Serialize)]
@@ -34,7 +33,7 @@ pub(super) fn run(
     json: bool,
     library: &Library,
     console: &mut Console,
-) -> Result<(), Failure> {
+) -> Result {
     let failed = |error: AddedError| match error {
         AddedError::NoModel { .. } | AddedError::NotText { .. } => {
             Failure::Model(error.to_string())

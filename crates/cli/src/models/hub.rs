@@ -8,17 +8,16 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use transom_hub::{Hub, HubError, HubOptions, choice};
 
-use crate::client::Client;
-use crate::failure::Failure;
+use crate::{Client, Failure, Result};
 
 /// Returns the options of the hub that the environment names, else of the one that was chosen in the
 /// app.
-pub(super) fn options(client: &Client) -> Result<HubOptions, Failure> {
+pub(super) fn options(client: &Client) -> Result<HubOptions> {
     Ok(choice::options(client.data_folder()?)?)
 }
 
 /// Returns the hub with these options.
-pub(super) fn hub(client: &Client) -> Result<Hub, Failure> {
+pub(super) fn hub(client: &Client) -> Result<Hub> {
     Ok(Hub::new(options(client)?)?)
 }
 
@@ -34,7 +33,7 @@ pub(super) fn name_of(hub: &Hub) -> &str {
 pub(super) fn wait<T>(
     response: impl Future<Output = Result<T, HubError>>,
     client: &Client,
-) -> Result<T, Failure> {
+) -> Result<T> {
     let key = Arc::new(Notify::new());
     let pressed = key.clone();
     let _watch = client.interrupt.watch(move || pressed.notify_one());

@@ -18,11 +18,10 @@ use transom_hub::HubError;
 use transom_library::download::Plan;
 use transom_library::{Library, MODELS_FOLDER, PARTS_FOLDER};
 
-use crate::client::Client;
-use crate::console::{Console, Layout};
-use crate::failure::Failure;
+use crate::console::Layout;
 use crate::models::{add, hub};
 use crate::output::text::bytes_text;
+use crate::{Client, Console, Failure, Result};
 
 use download::{End, download_all};
 use plan::plan;
@@ -76,7 +75,7 @@ pub(super) fn run(
     library: &Library,
     client: &Client,
     console: &mut Console,
-) -> Result<(), Failure> {
+) -> Result {
     let (paths, names): (Vec<&String>, Vec<&String>) =
         args.models.iter().partition(|text| add::is_on_disk(text));
     for path in paths {
@@ -123,7 +122,7 @@ pub(super) fn run(
 }
 
 /// Refuses a model that does not fit in memory, unless the user insists.
-fn check_memory(plan: &Plan, anyway: bool) -> Result<(), Failure> {
+fn check_memory(plan: &Plan, anyway: bool) -> Result {
     match &plan.fit {
         Some(fit) if !fit.verdict.is_usable() && !anyway => Err(Failure::Model(format!(
             "{} does not fit in this computer's memory: it needs {}, and models may use {}; \
@@ -138,7 +137,7 @@ fn check_memory(plan: &Plan, anyway: bool) -> Result<(), Failure> {
 
 /// Refuses models that the disk has no space for, before the hub is asked. Bytes of earlier part files
 /// are part of the models; the download checks exactly how many of them it can use.
-fn check_disk(plans: &[Plan], free_bytes: Option<u64>, parts: &Path) -> Result<(), Failure> {
+fn check_disk(plans: &[Plan], free_bytes: Option<u64>, parts: &Path) -> Result {
     let sizes = plans.iter().filter_map(|plan| plan.size_bytes);
     let needed_bytes = sizes.fold(0, u64::saturating_add);
     // A part file has its full length from the start, so only its allocated blocks count.
@@ -162,7 +161,7 @@ fn free_bytes(folder: &Path) -> Option<u64> {
 }
 
 /// Shows how to use the first installed model, and fails if any download failed.
-fn finish(plans: &[Plan], ends: &[End], json: bool, console: &mut Console) -> Result<(), Failure> {
+fn finish(plans: &[Plan], ends: &[End], json: bool, console: &mut Console) -> Result {
     let (mut installed, mut failed) = (Vec::new(), Vec::new());
     for (plan, end) in plans.iter().zip(ends) {
         match end {

@@ -10,11 +10,11 @@ use transom_library::{
     Entry, Installed, Library, LoadSettings, Origin, Verdict, format_name, variant_text,
 };
 
-use crate::console::{Console, Layout};
-use crate::failure::Failure;
+use crate::console::Layout;
 use crate::output::rows::paragraph;
 use crate::output::table::{Table, numbers, words};
 use crate::output::text::{disk_text, tokens_short, verdict_short};
+use crate::{Console, Result};
 
 /// List the installed models
 ///
@@ -162,11 +162,7 @@ fn is_usable(verdict: Option<Verdict>) -> bool {
 }
 
 /// Runs the command.
-pub(super) fn run(
-    args: &ListArgs,
-    library: &Library,
-    console: &mut Console,
-) -> Result<(), Failure> {
+pub(super) fn run(args: &ListArgs, library: &Library, console: &mut Console) -> Result {
     let mut installed = installed(library);
     installed.retain(|model| !args.fits || is_usable(model.verdict));
     let offered = args.all.then(|| {
@@ -203,29 +199,20 @@ fn installed_text(models: &[InstalledRow], layout: Layout) -> String {
     if models.is_empty() {
         return "No model is installed.\n".to_owned();
     }
-    let mut table = Table::new(&[
-        words("NAME"),
-        words("FORM"),
-        numbers("SIZE", ""),
-        numbers("CONTEXT", "context ").optional(2),
-        words("MEMORY"),
-        words("FROM").optional(1),
-    ]);
-    for model in models {
-        let memory = match (&model.problem, model.verdict) {
-            (Some(_), _) => "cannot be used".to_owned(),
-            (None, verdict) => verdict.map_or(String::new(), verdict_short),
-        };
-        table.add([
-            model.name.clone(),
-            model.form.clone(),
-            disk_text(model.size_bytes),
-            model.context_length.map_or(String::new(), tokens_short),
-            memory,
-            model.origin.clone(),
-        ]);
-    }
-    let mut text = table.text(layout);
+    let context = |model: &InstalledRow| model.context_length.map_or(String::new(), tokens_short);
+    let memory = |model: &InstalledRow| match &model.problem {
+        Some(_) => "cannot be used".to_owned(),
+        None => model.verdict.map_or(String::new(), verdict_short),
+    };
+    let columns = [
+        words("NAME", |model: &InstalledRow| model.name.clone()),
+        words("FORM", |model| model.form.clone()),
+        numbers("SIZE", "", |model| disk_text(model.size_bytes)),
+        numbers("CONTEXT", "context ", context).optional(2),
+        words("MEMORY", memory),
+        words("FROM", |model: &InstalledRow| model.origin.clone()).optional(1),
+    ];
+    let mut text = Table::new(columns).with(models).text(layout);
     for model in models {
         if let Some(problem) = &model.problem {
             text.push('\n');
@@ -240,25 +227,18 @@ pub(super) fn offered_text(models: &[OfferedRow], layout: Layout) -> String {
     if models.is_empty() {
         return "None.\n".to_owned();
     }
-    let mut table = Table::new(&[
-        words("NAME"),
-        words("FORM"),
-        numbers("SIZE", ""),
-        numbers("CONTEXT", "context ").optional(1),
-        words("MEMORY"),
-        words("GOOD FOR").optional(2),
-    ]);
-    for model in models {
-        table.add([
-            model.id.clone(),
-            model.form.clone(),
-            model.size_bytes.map_or("unknown".to_owned(), disk_text),
-            tokens_short(model.context_length),
-            model.verdict.map_or(String::new(), verdict_short),
-            model.good_for.clone(),
-        ]);
-    }
-    table.text(layout)
+    let size = |model: &OfferedRow| model.size_bytes.map_or("unknown".to_owned(), disk_text);
+    let context = |model: &OfferedRow| tokens_short(model.context_length);
+    let memory = |model: &OfferedRow| model.verdict.map_or(String::new(), verdict_short);
+    let columns = [
+        words("NAME", |model: &OfferedRow| model.id.clone()),
+        words("FORM", |model| model.form.clone()),
+        numbers("SIZE", "", size),
+        numbers("CONTEXT", "context ", context).optional(1),
+        words("MEMORY", memory),
+        words("GOOD FOR", |model: &OfferedRow| model.good_for.clone()).optional(2),
+    ];
+    Table::new(columns).with(models).text(layout)
 }
 
 #[cfg(test)]

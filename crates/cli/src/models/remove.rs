@@ -8,11 +8,9 @@ use clap::Args;
 use transom_files::visible;
 use transom_library::{Installed, Library, Origin};
 
-use crate::client::Client;
-use crate::console::Console;
-use crate::failure::Failure;
 use crate::models::install::tilde;
 use crate::output::text::disk_text;
+use crate::{Client, Console, Failure, Result};
 
 /// Remove models that were installed, and free their space
 ///
@@ -43,7 +41,7 @@ pub(super) fn run(
     library: &Library,
     client: &Client,
     console: &mut Console,
-) -> Result<(), Failure> {
+) -> Result {
     for text in &args.models {
         let model = find_removable(text, library)?;
         if matches!(model.origin, Origin::Added { .. }) {
@@ -57,7 +55,7 @@ pub(super) fn run(
 }
 
 /// Returns the only removable model of this name.
-fn find_removable<'a>(text: &str, library: &'a Library) -> Result<&'a Installed, Failure> {
+fn find_removable<'a>(text: &str, library: &'a Library) -> Result<&'a Installed> {
     let models = library.named(text);
     let is_removable = |model: &&Installed| {
         matches!(model.origin, Origin::Added { .. }) || library.removal(model).is_ok()
@@ -82,12 +80,7 @@ fn find_removable<'a>(text: &str, library: &'a Library) -> Result<&'a Installed,
 }
 
 /// Refuses to remove a loaded model, which would lose the files that it is mapped from.
-fn check_unloaded(
-    model: &Installed,
-    text: &str,
-    library: &Library,
-    client: &Client,
-) -> Result<(), Failure> {
+fn check_unloaded(model: &Installed, text: &str, library: &Library, client: &Client) -> Result {
     let Some(handle) = client.running()? else {
         return Ok(());
     };
@@ -104,11 +97,7 @@ fn check_unloaded(
 }
 
 /// Takes a model that was added by path off the list. Nothing is deleted, so no yes is needed.
-fn take_off_list(
-    model: &Installed,
-    library: &Library,
-    console: &mut Console,
-) -> Result<(), Failure> {
+fn take_off_list(model: &Installed, library: &Library, console: &mut Console) -> Result {
     let place = match &model.origin {
         Origin::Added { path } => tilde(path),
         _ => tilde(&model.id),
@@ -126,12 +115,7 @@ fn take_off_list(
     ))
 }
 
-fn remove(
-    model: &Installed,
-    yes: bool,
-    library: &Library,
-    console: &mut Console,
-) -> Result<(), Failure> {
+fn remove(model: &Installed, yes: bool, library: &Library, console: &mut Console) -> Result {
     let name = library.short_name(model);
     let removal = library.removal(model).map_err(Failure::failed)?;
     if !yes && !is_confirmed(model, &name, removal.bytes, console)? {
@@ -146,12 +130,7 @@ fn remove(
     ))
 }
 
-fn is_confirmed(
-    model: &Installed,
-    name: &str,
-    bytes: u64,
-    console: &mut Console,
-) -> Result<bool, Failure> {
+fn is_confirmed(model: &Installed, name: &str, bytes: u64, console: &mut Console) -> Result<bool> {
     if !console.terminals.stdin {
         return Err(Failure::Usage(format!(
             "{name} is removed only after a yes, and standard input is not a terminal; add --yes"
@@ -183,12 +162,7 @@ mod tests {
     use transom_library::test_support::{computer, install, library};
     use transom_library::{ADDED_FILE, keep_added, read_added};
 
-    fn removed(
-        streams: &mut TestConsole,
-        text: &str,
-        yes: bool,
-        library: &Library,
-    ) -> Result<(), Failure> {
+    fn removed(streams: &mut TestConsole, text: &str, yes: bool, library: &Library) -> Result {
         let args = RemoveArgs {
             models: vec![text.to_owned()],
             yes,

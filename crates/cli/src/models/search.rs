@@ -9,14 +9,13 @@ use transom_files::visible;
 use transom_hub::{Found, Hub, Library as Kind, Listing};
 use transom_library::{Library, Verdict, download, variant_text};
 
-use crate::client::Client;
-use crate::console::{Console, Layout};
-use crate::failure::Failure;
+use crate::console::Layout;
 use crate::models::hub;
 use crate::models::list::{OfferedRow, offered, offered_text};
 use crate::output::progress::Progress;
 use crate::output::table::{Table, numbers, words};
 use crate::output::text::{disk_text, verdict_short};
+use crate::{Client, Console, Failure, Result};
 
 /// Search for models by words
 ///
@@ -84,7 +83,7 @@ pub(super) fn run(
     library: &Library,
     client: &Client,
     console: &mut Console,
-) -> Result<(), Failure> {
+) -> Result {
     let words = args.words.join(" ");
     let mut results = ResultsJson {
         listed: offered(&words, args.fits, library),
@@ -137,7 +136,7 @@ fn search_hub(
     only_fitting: bool,
     library: &Library,
     client: &Client,
-) -> Result<Vec<HubResult>, Failure> {
+) -> Result<Vec<HubResult>> {
     let mut found = hub::wait(hub.search(words, None), client)?;
     // Transom cannot run a repository of no known format.
     found.retain(|found| !found.libraries.is_empty());
@@ -193,45 +192,48 @@ fn offer_of(listing: &Listing, library: &Library) -> Option<SizedOffer> {
 
 /// Returns repositories for people.
 fn hub_text(results: &[HubResult], layout: Layout) -> String {
-    let mut table = Table::new(&[
-        words("REPOSITORY"),
-        words("FORM"),
-        numbers("SIZE", ""),
-        words("MEMORY"),
-        numbers("DOWNLOADS", "downloads "),
-        words("LICENSE"),
-    ]);
-    for HubResult { found, offer } in results {
-        let forms = found.libraries.iter().map(|kind| match kind {
+    let columns = [
+        words("REPOSITORY", |result: &HubResult| {
+            result.found.repository.clone()
+        }),
+        words("FORM", HubResult::form),
+        numbers("SIZE", "", |result| {
+            result.of_offer(|offer| disk_text(offer.size_bytes))
+        }),
+        words("MEMORY", |result| {
+            result.of_offer(|offer| verdict_short(offer.verdict))
+        }),
+        numbers("DOWNLOADS", "downloads ", |result| {
+            count_short(result.found.downloads)
+        }),
+        words("LICENSE", HubResult::license),
+    ];
+    Table::new(columns).with(results).text(layout)
+}
+
+impl HubResult {
+    fn of_offer(&self, text: fn(&SizedOffer) -> String) -> String {
+        self.offer.as_ref().map_or(String::new(), text)
+    }
+
+    fn form(&self) -> String {
+        let forms = self.found.libraries.iter().map(|kind| match kind {
             Kind::Mlx => "MLX",
             Kind::Gguf => "GGUF",
         });
-        let gated = match found.is_gated {
-            true => " (to be accepted)",
-            false => "",
-        };
-        let (form, size, memory) = match offer {
-            Some(offer) => (
-                offer.form.clone(),
-                disk_text(offer.size_bytes),
-                verdict_short(offer.verdict),
-            ),
-            None => (
-                forms.collect::<Vec<_>>().join(", "),
-                String::new(),
-                String::new(),
-            ),
-        };
-        table.add([
-            found.repository.clone(),
-            form,
-            size,
-            memory,
-            count_short(found.downloads),
-            format!("{}{gated}", found.licence.as_deref().unwrap_or("")),
-        ]);
+        match &self.offer {
+            Some(offer) => offer.form.clone(),
+            None => forms.collect::<Vec<_>>().join(", "),
+        }
     }
-    table.text(layout)
+
+    fn license(&self) -> String {
+        let license = self.found.licence.as_deref().unwrap_or("");
+        match self.found.is_gated {
+            true => format!("{license} (to be accepted)"),
+            false => license.to_owned(),
+        }
+    }
 }
 
 /// Returns a count for a column: `310`, `12k`, `3.1M`.

@@ -7,11 +7,9 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use transom_hub::{Hub, Token, TokenSource};
 
-use crate::client::Client;
-use crate::console::Console;
-use crate::failure::Failure;
 use crate::hidden_input;
 use crate::models::hub;
+use crate::{Client, Console, Result};
 
 /// Store or delete the hub's token, for models that need one
 ///
@@ -60,7 +58,7 @@ struct StatusJson<'a> {
 }
 
 /// Runs the command.
-pub(super) fn run(args: &TokenArgs, client: &Client, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn run(args: &TokenArgs, client: &Client, console: &mut Console) -> Result {
     let options = hub::options(client)?;
     let hub = Hub::new(options.clone())?;
     let name = hub::name_of(&hub);

@@ -11,7 +11,8 @@ use transom_engine::{Section, TokenEvent};
 use transom_files::is_control;
 use transom_supervisor::AnswerEvent;
 
-use crate::console::{Console, DIM, RESET};
+use crate::Console;
+use crate::console::{DIM, RESET};
 use crate::output::progress::Progress;
 
 /// How the reasoning section is written.

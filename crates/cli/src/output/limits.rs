@@ -5,7 +5,7 @@
 use transom_engine::{FinishReason, Stats};
 use transom_supervisor::{Allowance, Limit, Restraint};
 
-use crate::client::Client;
+use crate::Client;
 
 /// The machine's limits of one response, as they were when it began.
 #[derive(Debug, Clone, Default)]

@@ -7,7 +7,7 @@ use transom_engine::LoadProgress;
 use transom_files::visible;
 use transom_supervisor::AnswerEvent;
 
-use crate::console::Console;
+use crate::Console;
 
 /// The line. It must be cleared before anything else is written to the terminal; dropping clears it.
 pub(crate) struct Progress {
@@ -111,9 +111,12 @@ mod tests {
 
     #[test]
     fn a_name_with_escape_sequences_stays_on_the_line() {
-        let (during, after) = shown("m\x1b]0;b\x07\nn", &AnswerEvent::Loading { progress: None });
-        assert_eq!(during, "Loading m�]0;b� n …");
-        assert_eq!(after, "");
+        let mut streams = TestConsole::default().on_terminal(40);
+        let progress = Progress::new(&streams.console());
+        progress.show_wait("m\x1b]0;b\x07\nn", &AnswerEvent::Loading { progress: None });
+        let drawn = streams.screen.moves_since_last_check();
+        assert!(drawn.contains("Loading m�]0;b� n …"), "{drawn}");
+        assert!(!drawn.contains("\\u{1b}]"), "{drawn}");
     }
 
     #[test]

@@ -10,20 +10,22 @@ use transom_files::visible;
 use crate::console::Layout;
 use crate::output::rows::paragraph;
 
-/// A column: its heading, the side that its cells are aligned to, and the text before a cell if entries
-/// have several lines and no headings.
+/// A column of rows of type `T`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Column {
+pub(crate) struct Column<T> {
     heading: &'static str,
     alignment: CellAlignment,
+    /// The text before a cell if entries have several lines and no headings.
     prefix: &'static str,
     /// If there is no room, the column with the highest number is left out first. 0 stays.
     optional: u8,
+    /// Returns the cell of a row.
+    cell: fn(&T) -> String,
 }
 
-impl Column {
+impl<T> Column<T> {
     /// Lets the column be left out; the one with the highest number goes first.
-    pub(crate) const fn optional(self, number: u8) -> Self {
+    pub(crate) fn optional(self, number: u8) -> Self {
         Self {
             optional: number,
             ..self
@@ -32,28 +34,32 @@ impl Column {
 }
 
 /// Returns a column of words.
-pub(crate) const fn words(heading: &'static str) -> Column {
+pub(crate) fn words<T>(heading: &'static str, cell: fn(&T) -> String) -> Column<T> {
     Column {
         heading,
         alignment: CellAlignment::Left,
         prefix: "",
         optional: 0,
+        cell,
     }
 }
 
 /// Returns a column of numbers, which need `prefix` if there is no heading.
-pub(crate) const fn numbers(heading: &'static str, prefix: &'static str) -> Column {
+pub(crate) fn numbers<T>(
+    heading: &'static str,
+    prefix: &'static str,
+    cell: fn(&T) -> String,
+) -> Column<T> {
     Column {
-        heading,
         alignment: CellAlignment::Right,
         prefix,
-        optional: 0,
+        ..words(heading, cell)
     }
 }
 
 /// Entries under construction. The first column is the entry's name.
-pub(crate) struct Table {
-    columns: Vec<Column>,
+pub(crate) struct Table<T> {
+    columns: Vec<Column<T>>,
     entries: Vec<Vec<String>>,
     /// Lines between entries, each with the number of entries above it.
     sections: Vec<(usize, String)>,
@@ -62,20 +68,27 @@ pub(crate) struct Table {
 /// Blanks between two columns.
 const GAP: u16 = 2;
 
-impl Table {
+impl<T> Table<T> {
     /// Returns a table without entries.
-    pub(crate) fn new(columns: &[Column]) -> Self {
+    pub(crate) fn new(columns: impl Into<Vec<Column<T>>>) -> Self {
         Self {
-            columns: columns.to_vec(),
+            columns: columns.into(),
             entries: Vec::new(),
             sections: Vec::new(),
         }
     }
 
-    /// Adds an entry with a cell for each column. Control characters in a cell are replaced.
-    pub(crate) fn add(&mut self, cells: impl IntoIterator<Item = String>) {
-        let cells = cells.into_iter().map(|cell| visible(&cell).into_owned());
-        self.entries.push(cells.collect());
+    /// Adds an entry. Control characters in a cell are replaced.
+    pub(crate) fn add(&mut self, row: &T) {
+        let cells = self.columns.iter().map(|column| (column.cell)(row));
+        let cells = cells.map(|cell| visible(&cell).into_owned()).collect();
+        self.entries.push(cells);
+    }
+
+    /// Adds an entry for each row.
+    pub(crate) fn with(mut self, rows: &[T]) -> Self {
+        rows.iter().for_each(|row| self.add(row));
+        self
     }
 
     /// Adds a line above the entries that follow.
@@ -181,17 +194,19 @@ const INDENT: &str = "  ";
 mod tests {
     use super::*;
 
-    fn table() -> Table {
-        let mut table = Table::new(&[
-            words("MODEL"),
-            words("FORM"),
-            numbers("CONTEXT", "context "),
-            words("NOTE"),
-        ]);
-        let cells = |cells: [&str; 4]| cells.map(str::to_owned);
-        table.add(cells(["qwen3-4b", "GGUF Q4_K_M", "40k", ""]));
-        table.add(cells(["日本", "MLX 4-bit", "8k", ""]));
-        table
+    type Row = [&'static str; 4];
+
+    fn table() -> Table<Row> {
+        let columns = [
+            words("MODEL", |row: &Row| row[0].to_owned()),
+            words("FORM", |row| row[1].to_owned()),
+            numbers("CONTEXT", "context ", |row| row[2].to_owned()),
+            words("NOTE", |row| row[3].to_owned()),
+        ];
+        Table::new(columns).with(&[
+            ["qwen3-4b", "GGUF Q4_K_M", "40k", ""],
+            ["日本", "MLX 4-bit", "8k", ""],
+        ])
     }
 
     fn narrow(columns: usize) -> Layout {
@@ -212,13 +227,13 @@ mod tests {
 
     #[test]
     fn optional_columns_are_left_out_before_entries_are_stacked() {
-        let mut table = Table::new(&[
-            words("NAME"),
-            words("A").optional(1),
-            words("B"),
-            words("C").optional(2),
-        ]);
-        table.add(["n", "aaaa", "bbbb", "cccc"].map(str::to_owned));
+        let columns = [
+            words("NAME", |row: &Row| row[0].to_owned()),
+            words("A", |row: &Row| row[1].to_owned()).optional(1),
+            words("B", |row| row[2].to_owned()),
+            words("C", |row: &Row| row[3].to_owned()).optional(2),
+        ];
+        let table = Table::new(columns).with(&[["n", "aaaa", "bbbb", "cccc"]]);
         let headings = |columns| {
             let text = table.text(narrow(columns));
             text.lines().next().map(str::to_owned)
@@ -238,8 +253,11 @@ mod tests {
 
     #[test]
     fn a_cell_cannot_forge_a_row_or_contain_an_escape_sequence() {
-        let mut table = Table::new(&[words("NAME"), words("FORM")]);
-        table.add(["a\nb".to_owned(), "\x1b[31mc".to_owned()]);
+        let columns = [
+            words("NAME", |row: &[&str; 2]| row[0].to_owned()),
+            words("FORM", |row| row[1].to_owned()),
+        ];
+        let mut table = Table::new(columns).with(&[["a\nb", "\x1b[31mc"]]);
         table.section("d\x1b[2J");
         let expect = "NAME  FORM\na b   �[31mc\n\nd�[2J\n";
         assert_eq!(table.text(Layout::default()), expect);

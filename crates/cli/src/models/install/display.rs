@@ -7,11 +7,10 @@ use transom_files::visible;
 use transom_hub::{Download, HubError, State};
 use transom_library::download::Plan;
 
-use crate::console::Console;
-use crate::failure::Failure;
 use crate::models::install::download::End;
 use crate::output::progress::bar;
 use crate::output::text::{disk_text, of_disk, rough_time};
+use crate::{Console, Result};
 
 /// Shows one download after the other.
 pub(super) struct Display<'a, 'c> {
@@ -54,7 +53,7 @@ impl<'a, 'c> Display<'a, 'c> {
     }
 
     /// Shows the progress of a download.
-    pub(super) fn show(&mut self, plan: &Plan, download: &Download) -> Result<(), Failure> {
+    pub(super) fn show(&mut self, plan: &Plan, download: &Download) -> Result {
         self.done_bytes = download.done_bytes;
         if self.json {
             return self.console.print_json(download);
@@ -71,20 +70,21 @@ impl<'a, 'c> Display<'a, 'c> {
         if self.bar.is_finished() {
             self.bar.reset();
         }
-        let sizes = match total_bytes {
-            Some(total) => of_disk(download.done_bytes.min(total), total),
-            None => disk_text(download.done_bytes),
+        let done_bytes = download.done_bytes;
+        let (percent, sizes) = match total_bytes.filter(|&total| total > 0) {
+            Some(total) => (percent_of(done_bytes, total), of_disk(done_bytes, total)),
+            None => (0, disk_text(done_bytes)),
         };
         let name = match self.place {
             Some((number, of)) => format!("{} ({number} of {of})", plan.name),
             None => plan.name.clone(),
         };
-        let parts = [sizes, state_text(download), name];
+        let parts = [format!("{percent:>3} %"), sizes, state_text(download), name];
         let parts = parts.iter().filter(|part| !part.is_empty());
         let message = parts.map(String::as_str).collect::<Vec<_>>().join("  ");
         self.bar.update(|state| {
-            state.set_len(total_bytes.unwrap_or(0).max(1));
-            state.set_pos(download.done_bytes);
+            state.set_len(100);
+            state.set_pos(percent);
         });
         self.bar.set_message(visible(&message).into_owned());
     }
@@ -109,8 +109,8 @@ impl<'a, 'c> Display<'a, 'c> {
         self.last_line.1 = state;
         let done_bytes = download.done_bytes;
         if let Some(total) = total_bytes.filter(|&total| total > 0 && state == "downloading") {
-            let tenth = u128::from(done_bytes.min(total)) * 10 / u128::from(total);
-            if let Some(tenth) = u64::try_from(tenth).ok().filter(|&n| n > last_tenth) {
+            let tenth = percent_of(done_bytes, total) / 10;
+            if tenth > last_tenth {
                 let sizes = of_disk(done_bytes, total);
                 self.console
                     .note(&format!("{name}: {} %, {sizes}", tenth * 10));
@@ -167,7 +167,13 @@ impl<'a, 'c> Display<'a, 'c> {
 }
 
 /// The line of a download. On a narrow terminal its end is cut off.
-const TEMPLATE: &str = "{bar:16}  {percent:>3} %  {wide_msg}";
+const TEMPLATE: &str = "{bar:16}  {wide_msg}";
+
+/// Returns how much is done, rounded down.
+fn percent_of(done_bytes: u64, total_bytes: u64) -> u64 {
+    let percent = u128::from(done_bytes.min(total_bytes)) * 100 / u128::from(total_bytes);
+    u64::try_from(percent).unwrap_or(100)
+}
 
 /// Returns the state of a download, or its rate and the time left.
 fn state_text(download: &Download) -> String {

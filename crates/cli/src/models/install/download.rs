@@ -12,12 +12,10 @@ use tokio::time::timeout_at;
 use transom_hub::{Download, DownloadId, Downloads, DownloadsOptions, Hub, HubError, State};
 use transom_library::download::Plan;
 
-use crate::client::Client;
-use crate::console::Console;
-use crate::failure::Failure;
 use crate::models::install::InstallArgs;
 use crate::models::install::display::Display;
 use crate::models::install::network::{NetworkWait, longest_wait};
+use crate::{Client, Console, Failure, Result};
 
 /// How the download of one model ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +37,7 @@ pub(super) fn download_all(
     args: &InstallArgs,
     client: &Client,
     console: &mut Console,
-) -> Result<Vec<End>, Failure> {
+) -> Result<Vec<End>> {
     let key = Arc::new(Notify::new());
     let pressed = key.clone();
     let _watch = client.interrupt.watch(move || pressed.notify_one());
@@ -81,7 +79,7 @@ async fn download(
     plan: &Plan,
     wait: Option<Duration>,
     display: &mut Display<'_, '_>,
-) -> Result<Result<(), HubError>, Failure> {
+) -> Result<Result<(), HubError>> {
     let id = match downloads.add(plan.wanted.clone()).await {
         Ok(id) => id,
         Err(error) => return Ok(Err(error)),

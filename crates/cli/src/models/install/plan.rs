@@ -6,13 +6,12 @@ use transom_hub::Hub;
 use transom_library::download::{Plan, Reference};
 use transom_library::{Library, variant_text};
 
-use crate::client::Client;
 use crate::console::Layout;
-use crate::failure::Failure;
 use crate::library::fit_text;
 use crate::models::hub;
 use crate::output::rows::Rows;
 use crate::output::text::disk_text;
+use crate::{Client, Result};
 
 /// Columns of labels, with their indentation.
 const LABEL_WIDTH: usize = 11;
@@ -64,12 +63,7 @@ pub(crate) fn tilde(path: &Path) -> String {
 }
 
 /// Plans the download that `text` names. Asks the hub for what the catalog does not contain.
-pub(super) fn plan(
-    text: &str,
-    library: &Library,
-    hub: &Hub,
-    client: &Client,
-) -> Result<Plan, Failure> {
+pub(super) fn plan(text: &str, library: &Library, hub: &Hub, client: &Client) -> Result<Plan> {
     let reference = Reference::parse(text, library.catalog(), hub.endpoint())?;
     let query = library.listing_of(&reference)?;
     let files = query.map(|query| {
