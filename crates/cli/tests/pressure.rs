@@ -1,6 +1,6 @@
-//! The memory ladder on a real machine: a hog in a limited control group makes the kernel raise
-//! pressure while a real engine process answers. The answer is kept, the model goes, and the next
-//! question brings it back.
+//! Memory pressure on a real machine: a process in a limited control group makes the kernel report
+//! pressure while a real child process generates. The response is kept, the model is unloaded, and the
+//! next request loads it again.
 //!
 //! `cargo test -p transom-cli --test pressure -- --nocapture` prints the times for
 //! `docs/benchmarks.md`.
@@ -25,9 +25,9 @@ use transom_supervisor::status::UnloadReason;
 use transom_supervisor::{Answer, AnswerEvent, Ask, Because, Outcome, Status, Tuning};
 
 const LIMIT_BYTES: u64 = 16 << 20;
-const PATIENCE: Duration = Duration::from_secs(60);
+const STEP_LIMIT: Duration = Duration::from_secs(60);
 
-/// The hog's own work; nothing unless the process was started to be one.
+/// The work of the process that causes pressure; does nothing in a normal test run.
 #[test]
 fn hog() {
     Hog::work_if_asked();
@@ -38,7 +38,7 @@ fn ask(max_tokens: usize) -> Ask {
         temperature: 0.0,
         ..SamplingParams::default()
     };
-    // MLX is the slower engine: the answer must be under way when the pressure comes.
+    // With MLX, the slower engine, the response is still running when the pressure begins.
     supervised::ask(
         "starter",
         "Once upon a time".to_owned(),
@@ -48,10 +48,10 @@ fn ask(max_tokens: usize) -> Ask {
     )
 }
 
-/// The text so far, and how it ended.
+/// Returns the text and the outcome of a response.
 async fn follow(mut answer: Answer) -> (String, Option<Outcome>) {
     let mut text = String::new();
-    while let Ok(Some(event)) = tokio::time::timeout(PATIENCE, answer.next()).await {
+    while let Ok(Some(event)) = tokio::time::timeout(STEP_LIMIT, answer.next()).await {
         match event {
             AnswerEvent::Token {
                 event: TokenEvent::Text { text: more, .. },
@@ -68,8 +68,8 @@ async fn wait_for(
     what: &str,
     is_met: impl FnMut(&Arc<Status>) -> bool,
 ) -> Arc<Status> {
-    let met = tokio::time::timeout(PATIENCE, status.wait_for(is_met)).await;
-    let met = met.unwrap_or_else(|_| panic!("{what} did not come about"));
+    let met = tokio::time::timeout(STEP_LIMIT, status.wait_for(is_met)).await;
+    let met = met.unwrap_or_else(|_| panic!("{what} did not happen"));
     met.unwrap().clone()
 }
 
@@ -83,23 +83,23 @@ fn text_has_come(status: &Arc<Status>) -> bool {
     status.models.iter().any(generating)
 }
 
-/// D075, D077, D078, D079: critical pressure that somebody else makes.
+/// D075, D077, D078, D079: another process causes critical pressure.
 #[test]
-fn under_real_pressure_the_answer_is_kept_and_the_model_goes_and_comes_back() {
+fn under_real_pressure_the_response_is_kept_and_the_model_unloaded() {
     let Some(group) = LimitedGroup::new_or_skip("ladder", LIMIT_BYTES) else {
         return;
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(ladder(&group));
+    runtime.block_on(run_under_pressure(&group));
 }
 
-async fn ladder(group: &LimitedGroup) {
+async fn run_under_pressure(group: &LimitedGroup) {
     let signals = LinuxSignals::with_paths(Paths {
         more_pressure: vec![group.pressure_file()],
         ..Paths::default()
     });
     let tuning = Tuning {
-        // Long enough for pressure to come before the answer ends, short for a test.
+        // Long enough for pressure to begin before the response ends, and short for a test.
         finish_within: Duration::from_secs(5),
         ..Tuning::default()
     };
@@ -109,7 +109,7 @@ async fn ladder(group: &LimitedGroup) {
 
     let answer = tokio::spawn(follow(handle.ask(ask(100_000))));
     wait_for(&mut status, "an answer", text_has_come).await;
-    // On a disk: the pages of a file in memory cannot be thrown out.
+    // On a disk, because pages of a file in memory cannot be evicted.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let hog = Hog::start(group, &folder.path().join("file"), 4 * LIMIT_BYTES).unwrap();
 
@@ -120,7 +120,7 @@ async fn ladder(group: &LimitedGroup) {
 
     let (text, outcome) = answer.await.unwrap();
     let answered = noticed.elapsed();
-    assert!(!text.is_empty(), "the answer in flight is kept");
+    assert!(!text.is_empty(), "the running response is kept");
     let ended = matches!(outcome, Some(Outcome::Finished { .. }));
     assert!(ended, "{outcome:?}");
     let gone = wait_for(&mut status, "the unload", |status| status.models.is_empty()).await;
@@ -149,12 +149,12 @@ async fn ladder(group: &LimitedGroup) {
     );
 
     drop(hog);
-    let eased = Instant::now();
+    let ended = Instant::now();
     let is_normal = |status: &Arc<Status>| status.allowance.held.is_none();
-    wait_for(&mut status, "easing", is_normal).await;
+    wait_for(&mut status, "the end of the pressure", is_normal).await;
     println!(
         "work allowed again {:.1?} after the pressure's end",
-        eased.elapsed()
+        ended.elapsed()
     );
     let (text, outcome) = follow(handle.ask(ask(8))).await;
     assert!(
