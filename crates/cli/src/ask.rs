@@ -10,7 +10,7 @@ use transom_supervisor::{Ask, Outcome};
 
 use crate::arguments::ModelArgs;
 use crate::client::Completion;
-use crate::load::{Loaded, load};
+use crate::load::load;
 use crate::output::answer::{AnswerWriter, Reasoning, dropped_at_start};
 use crate::output::json::{ErrorLine, JsonLines};
 use crate::output::limits::{BY_MAX_TOKENS, ResponseLimits};
@@ -28,7 +28,7 @@ Examples:
   transom ask \"What is the capital of France?\"
   transom ask \"Explain this error:\" < build.log
   git diff | transom ask \"Write a commit message\" --system \"You are brief\"
-  transom ask \"Name a colour\" --temperature 0 --stats
+  transom ask \"Name a color\" --temperature 0 --stats
   transom ask \"Hi\" < /dev/null     in a loop or a service, whose own input is not meant
   transom ask \"Hi\" --json          one JSON object a line: started, prefill, text, finished, error
                                      (before them queued and loading, while it waits)
@@ -88,7 +88,18 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     let mut limits = ResponseLimits::default();
     let completion = match args.json {
         true => stream_json(&request, client, console)?,
-        false => stream_text(args, &request, &loaded, client, console, &mut limits)?,
+        false => {
+            let reasoning = Reasoning::for_console(console, args.show_reasoning);
+            let mut writer = AnswerWriter::new(console, &loaded.info.name, reasoning);
+            let completion = client.send(&request, &mut |event| {
+                if dropped_at_start(&event).is_some() {
+                    limits = ResponseLimits::now(client);
+                }
+                writer.on_event(event)
+            })?;
+            writer.finish()?;
+            completion
+        }
     };
     let was_interrupted = completion.was_interrupted;
     let (reason, stats) = completion.finished()?;
@@ -108,33 +119,11 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
 }
 
 fn stream_json(request: &Ask, client: &Client, console: &mut Console) -> Result<Completion> {
-    let mut lines = JsonLines::new(console.out);
+    let mut lines = JsonLines::new(console);
     let completion = client.send(request, &mut |event| lines.on_event(&event))?;
     if let Outcome::Finished { reason, stats } = completion.outcome {
-        // `finish` reports whether the reader is still there.
-        let _ = lines.write(&TokenEvent::Finished { reason, stats });
+        console.print_json(&TokenEvent::Finished { reason, stats })?;
     }
-    lines.finish().map_err(Failure::Output)?;
-    Ok(completion)
-}
-
-fn stream_text(
-    args: &AskArgs,
-    request: &Ask,
-    loaded: &Loaded,
-    client: &Client,
-    console: &mut Console,
-    limits: &mut ResponseLimits,
-) -> Result<Completion> {
-    let reasoning = Reasoning::for_console(console, args.show_reasoning);
-    let mut writer = AnswerWriter::new(console, &loaded.info.name, reasoning);
-    let completion = client.send(request, &mut |event| {
-        if dropped_at_start(&event).is_some() {
-            *limits = ResponseLimits::now(client);
-        }
-        writer.on_event(event)
-    })?;
-    writer.finish().map_err(Failure::Output)?;
     Ok(completion)
 }
 

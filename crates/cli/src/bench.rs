@@ -6,8 +6,6 @@
 
 mod report;
 
-use std::ops::ControlFlow;
-
 use clap::Args;
 use transom_engine::{FinishReason, Fit, GenerationParams, Limits, Prompt, SamplingParams, Stats};
 use transom_supervisor::Allowance;
@@ -222,9 +220,7 @@ impl Bench<'_> {
             ..GenerationParams::default()
         };
         let request = self.loaded.request(prompt, Fit::Whole, params);
-        let completion = self
-            .client
-            .send(&request, &mut |_| ControlFlow::Continue(()))?;
+        let completion = self.client.send(&request, &mut |_| Ok(()))?;
         let (reason, stats) = completion.finished()?;
         self.loaded.record(&stats);
         match reason {

@@ -7,7 +7,6 @@
 //! files, costs nothing. An instance that disappeared is replaced at the next request.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -148,14 +147,14 @@ impl Client {
         Ok(self.runtime()?.block_on(handle.look()))
     }
 
-    /// Sends a request, passes every event but the last to `sink`, and returns the end. Ctrl-C and a
-    /// sink that breaks cancel the request, which still ends in order.
+    /// Sends a request, passes every event but the last to `sink`, and returns the end. Ctrl-C and an
+    /// error of the sink cancel the request, which still ends in order.
     ///
     /// If the instance disappears before the first token, the request is sent once more to a new one.
     pub(crate) fn send(
         &self,
         request: &Ask,
-        sink: &mut dyn FnMut(AnswerEvent) -> ControlFlow<()>,
+        sink: &mut dyn FnMut(AnswerEvent) -> Result,
     ) -> Result<Completion> {
         let has_begun = Cell::new(false);
         let mut sink = |event: AnswerEvent| {
@@ -180,7 +179,7 @@ impl Client {
     fn send_once(
         &self,
         request: &Ask,
-        sink: &mut dyn FnMut(AnswerEvent) -> ControlFlow<()>,
+        sink: &mut dyn FnMut(AnswerEvent) -> Result,
     ) -> Result<Completion> {
         let handle = self.handle()?;
         let runtime = self.runtime()?;
@@ -201,16 +200,20 @@ impl Client {
                 reason: "it sent nothing more".to_owned(),
             },
         };
+        let mut written = Ok(());
         while let Some(event) = runtime.block_on(response.next()) {
             if let AnswerEvent::Ended { outcome: end } = event {
                 outcome = end;
                 break;
             }
-            if sink(event).is_break() {
+            if written.is_ok() {
+                written = sink(event);
+            }
+            if written.is_err() {
                 canceler.cancel();
             }
         }
-        Ok(Completion {
+        written.map(|()| Completion {
             outcome,
             was_interrupted: watch.was_pressed(),
         })

@@ -1,6 +1,5 @@
 //! Finds a model and loads it, with progress and Ctrl-C, for every command.
 
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use transom_engine::{FinishReason, Fit, GenerationParams, ModelInfo, Prompt, Stats};
@@ -86,16 +85,14 @@ pub(crate) fn load(
     };
     let began = Instant::now();
     let completion = if json {
-        let mut lines = JsonLines::new(console.out);
-        let completion = client.send(&request, &mut |event| lines.on_event(&event))?;
-        lines.finish().map_err(Failure::Output)?;
-        completion
+        let mut lines = JsonLines::new(console);
+        client.send(&request, &mut |event| lines.on_event(&event))?
     } else {
         let progress = Progress::new(console);
         let name = &request.model.name;
         client.send(&request, &mut |event: AnswerEvent| {
             progress.show_wait(name, &event);
-            ControlFlow::Continue(())
+            Ok(())
         })?
     };
     let info = match completion.outcome {

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
+use tokio::time::sleep;
 use transom_supervisor::Status;
 
 use crate::console::Stream;
@@ -44,57 +45,37 @@ pub(crate) fn run(args: &StatusArgs, client: &Client, console: &mut Console) -> 
         let text = "Nothing is running. `transom chat` or `transom ask` starts it.\n";
         return console.print_result(args.json, &StatusJson::default(), |_, _| text.to_owned());
     };
-    let mut receiver = handle.status();
     let mut display = Display::new(args, console);
+    let mut receiver = handle.status();
     let key = Arc::new(Notify::new());
     let pressed = key.clone();
     let _watch = args
         .watch
         .then(|| client.interrupt.watch(move || pressed.notify_one()));
-    loop {
-        let status = receiver.borrow_and_update().clone();
-        let received = Instant::now();
-        display.show(&status, Duration::ZERO)?;
-        if !args.watch {
-            return Ok(());
-        }
+    client.runtime()?.block_on(async {
         loop {
-            let next = next_event(&mut receiver, &key, &status);
-            match client.runtime()?.block_on(next) {
-                Event::Changed => break,
-                Event::Second => display.show(&status, received.elapsed())?,
-                Event::Interrupted => return display.leave(),
-                Event::InstanceEnded => return display.show_end(),
+            let status = receiver.borrow_and_update().clone();
+            let received = Instant::now();
+            display.show(&status, Duration::ZERO)?;
+            if !args.watch {
+                return Ok(());
+            }
+            let counts_down = status.models.iter().any(|model| model.unloads_in.is_some());
+            loop {
+                tokio::select! {
+                    biased;
+                    () = key.notified() => return display.leave(),
+                    changed = receiver.changed() => match changed {
+                        Ok(()) => break,
+                        Err(_) => return display.show_end(),
+                    },
+                    () = sleep(Duration::from_secs(1)), if counts_down => {
+                        display.show(&status, received.elapsed())?;
+                    }
+                }
             }
         }
-    }
-}
-
-/// What happens after a status was shown.
-enum Event {
-    Changed,
-    /// A second passed, and a countdown is shown.
-    Second,
-    Interrupted,
-    InstanceEnded,
-}
-
-async fn next_event(
-    receiver: &mut watch::Receiver<Arc<Status>>,
-    key: &Notify,
-    status: &Status,
-) -> Event {
-    let counts_down = status.models.iter().any(|model| model.unloads_in.is_some());
-    let second = tokio::time::sleep(Duration::from_secs(1));
-    tokio::select! {
-        biased;
-        () = key.notified() => Event::Interrupted,
-        changed = receiver.changed() => match changed {
-            Ok(()) => Event::Changed,
-            Err(_) => Event::InstanceEnded,
-        },
-        () = second, if counts_down => Event::Second,
-    }
+    })
 }
 
 /// The status as JSON.

@@ -47,12 +47,12 @@ pub(crate) struct TestEngine {
     pub(crate) load_error: Option<EngineError>,
     /// The memory need of the weights.
     pub(crate) weight_bytes: u64,
-    pub(crate) seen: Arc<Seen>,
+    pub(crate) requests: Arc<Requests>,
 }
 
 /// The record of all requests.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct Requests {
     pub(crate) prompts: Mutex<Vec<Prompt>>,
     pub(crate) params: Mutex<Vec<GenerationParams>>,
     pub(crate) n_loads: AtomicUsize,
@@ -77,7 +77,7 @@ impl TestEngine {
             replies: Arc::new(Mutex::new(replies.into_iter().collect())),
             load_error: None,
             weight_bytes: WEIGHT_BYTES,
-            seen: Arc::default(),
+            requests: Arc::default(),
         }
     }
 
@@ -113,12 +113,12 @@ impl TestEngine {
 
     /// The last prompt.
     pub(crate) fn last_prompt(&self) -> Option<Prompt> {
-        self.seen.prompts.lock().unwrap().last().cloned()
+        self.requests.prompts.lock().unwrap().last().cloned()
     }
 
     /// The number of loads.
     pub(crate) fn n_loads(&self) -> usize {
-        self.seen.n_loads.load(Ordering::SeqCst)
+        self.requests.n_loads.load(Ordering::SeqCst)
     }
 }
 
@@ -142,7 +142,7 @@ impl Engine for TestEngine {
         _: &JobControl,
         on_progress: &mut dyn FnMut(LoadProgress),
     ) -> Result<Box<dyn LoadedModel>, EngineError> {
-        self.seen.n_loads.fetch_add(1, Ordering::SeqCst);
+        self.requests.n_loads.fetch_add(1, Ordering::SeqCst);
         if let Some(error) = &self.load_error {
             return Err(error.clone());
         }
@@ -158,7 +158,7 @@ impl Engine for TestEngine {
         Ok(Box::new(TestModel {
             info,
             replies: self.replies.clone(),
-            seen: self.seen.clone(),
+            requests: self.requests.clone(),
             cached: Vec::new(),
         }))
     }
@@ -170,7 +170,7 @@ const WEIGHT_BYTES: u64 = 15_000_000;
 struct TestModel {
     info: ModelInfo,
     replies: Arc<Mutex<VecDeque<Reply>>>,
-    seen: Arc<Seen>,
+    requests: Arc<Requests>,
     cached: Vec<u32>,
 }
 
@@ -199,7 +199,7 @@ impl LoadedModel for TestModel {
                 context_length: self.info.context_length,
             });
         }
-        self.seen.prompts.lock().unwrap().push(prompt.clone());
+        self.requests.prompts.lock().unwrap().push(prompt.clone());
         Ok(PreparedPrompt {
             tokens,
             starts_in_reasoning: None,
@@ -216,7 +216,7 @@ impl LoadedModel for TestModel {
         sink: &mut dyn TokenSink,
     ) -> Result<(FinishReason, Stats), EngineError> {
         params.validate(self.info.vocab_size)?;
-        self.seen.params.lock().unwrap().push(params.clone());
+        self.requests.params.lock().unwrap().push(params.clone());
         let n_prompt = prompt.tokens.len();
         let cached_tokens = self.n_shared_with(&prompt.tokens);
         sink.on_event(TokenEvent::Started {

@@ -124,7 +124,7 @@ fn the_system_prompt_and_thinking_reach_the_template() {
         last_messages(&engine)[0],
         (Role::System, "Be brief.".into())
     );
-    let prompts = engine.seen.prompts.lock().unwrap();
+    let prompts = engine.requests.prompts.lock().unwrap();
     let is_off = matches!(&prompts[0], Prompt::Chat(chat) if chat.enable_thinking == Some(false));
     assert!(is_off);
 }
@@ -136,7 +136,7 @@ fn a_model_without_a_template_continues_the_text() {
     let outcome = ask(&["Once upon a"], "", &engine);
     assert_eq!(outcome.out, "time\n");
     let expect = Prompt::Text("Once upon a".into());
-    assert_eq!(*engine.seen.prompts.lock().unwrap(), [expect]);
+    assert_eq!(*engine.requests.prompts.lock().unwrap(), [expect]);
 
     let mut args = args(&["Hi"]);
     args.system = Some("Be brief.".into());

@@ -50,20 +50,20 @@ fn the_json_has_every_field_and_the_warm_up_does_not_count() {
     assert_eq!(report["max"]["decode_tokens_per_second"], 500.0);
     assert_eq!(report["peak_memory_bytes"], 42_000_000);
     assert!(report.get("turn2").is_none());
-    assert_eq!(engine.seen.params.lock().unwrap().len(), 4);
+    assert_eq!(engine.requests.params.lock().unwrap().len(), 4);
 }
 
 #[test]
 fn responses_are_greedy_with_a_fixed_length_and_prompts_share_no_prefix() {
     let engine = TestEngine::answering(&[]);
     bench(&args(), &engine);
-    for params in engine.seen.params.lock().unwrap().iter() {
+    for params in engine.requests.params.lock().unwrap().iter() {
         assert_eq!(params.sampling.temperature, 0.0);
         assert_eq!(params.max_tokens, Some(11));
         assert!(params.ignore_end_of_text);
         assert!(!params.speculate && !params.shift_context);
     }
-    let prompts = engine.seen.prompts.lock().unwrap();
+    let prompts = engine.requests.prompts.lock().unwrap();
     let first_tokens: std::collections::HashSet<u32> = prompts
         .iter()
         .map(|prompt| match prompt {

@@ -88,7 +88,7 @@ impl<'a> Chat<'a> {
                 self.transcript.clear();
                 self.params.conversation = Some(ConversationId::random());
                 self.last_stats = None;
-                console.note("The conversation starts anew; the system prompt stays.");
+                console.note("The conversation is cleared; the system prompt stays.");
             }
             Command::ShowSystem => match self.transcript.system() {
                 Some(system) => console.print(&format!("{system}\n"))?,
@@ -122,9 +122,11 @@ impl<'a> Chat<'a> {
         self.transcript.push_user(message);
         let request = self.request();
         let mut limits = ResponseLimits::default();
-        let (completion, text) = self.stream(&request, &mut limits, console)?;
-        let was_interrupted = completion.as_ref().is_ok_and(|end| end.was_interrupted);
-        match completion.and_then(Completion::finished) {
+        let streamed = self.stream(&request, &mut limits, console);
+        let was_interrupted = streamed.as_ref().is_ok_and(|(end, _)| end.was_interrupted);
+        let finished = streamed.and_then(|(end, text)| Ok((end.finished()?, text)));
+        match finished {
+            Err(failure @ Failure::Output(_)) => return Err(failure),
             Err(failure) => {
                 // The user can send the message again.
                 self.transcript.remove_unanswered();
@@ -133,7 +135,7 @@ impl<'a> Chat<'a> {
                     console.note(&message);
                 }
             }
-            Ok((reason, stats)) => {
+            Ok(((reason, stats), text)) => {
                 self.transcript.push_assistant(text);
                 self.last_stats = Some(stats);
                 self.loaded.record(&stats);
@@ -176,15 +178,12 @@ impl<'a> Chat<'a> {
     }
 
     /// Streams the response; returns its end and its text.
-    ///
-    /// # Errors
-    /// Only that nobody reads the output.
     fn stream(
         &mut self,
         request: &Ask,
         limits: &mut ResponseLimits,
         console: &mut Console,
-    ) -> Result<(Result<Completion>, String)> {
+    ) -> Result<(Completion, String)> {
         let reasoning = Reasoning::for_console(console, self.args.show_reasoning);
         let info = &self.loaded.info;
         let transcript = &mut self.transcript;
@@ -199,9 +198,8 @@ impl<'a> Chat<'a> {
                 }
             }
             writer.on_event(event)
-        });
-        let text = writer.finish().map_err(Failure::Output)?;
-        Ok((completion, text))
+        })?;
+        Ok((completion, writer.finish()?))
     }
 
     fn early_end(

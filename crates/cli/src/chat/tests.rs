@@ -48,7 +48,7 @@ fn reset_clears_the_conversation_but_not_the_system_prompt() {
     let (code, out, err) = chat_with("/system Be brief.\nOne\n/reset\nTwo\n/system\n", &engine);
     assert_eq!((code, &*out), (0, "1\n2\nBe brief.\n"));
     assert_eq!(last_prompt(&engine), ["Be brief.", "Two"]);
-    assert!(err.contains("The conversation starts anew"));
+    assert!(err.contains("The conversation is cleared"));
 }
 
 #[test]

@@ -81,7 +81,7 @@ pub(super) fn of_tiers(tiers: &[Tier], layout: Layout) -> String {
     table.text(layout) + "\n" + &paragraph(NOTE_ON_PAIRS, layout)
 }
 
-/// Tells that pairs are only planned.
+/// The note that pairs are only planned.
 const NOTE_ON_PAIRS: &str =
     "Two at once is what fits side by side; Transom itself does not use a second model yet.";
 

@@ -4,16 +4,14 @@
 //! unchanged.
 
 use std::borrow::Cow;
-use std::io;
-use std::ops::ControlFlow;
 
 use transom_engine::{Section, TokenEvent};
 use transom_files::is_control;
 use transom_supervisor::AnswerEvent;
 
-use crate::Console;
 use crate::console::{DIM, RESET};
 use crate::output::progress::Progress;
+use crate::{Console, Result};
 
 /// How the reasoning section is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +47,6 @@ pub(crate) struct AnswerWriter<'a, 'c> {
     section: Option<Section>,
     ends_with_newline: bool,
     answer: String,
-    error: Option<io::Error>,
 }
 
 impl<'a, 'c> AnswerWriter<'a, 'c> {
@@ -63,20 +60,16 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
             section: None,
             ends_with_newline: true,
             answer: String::new(),
-            error: None,
         }
     }
 
-    /// Writes one event, and breaks when the reader has gone.
-    pub(crate) fn on_event(&mut self, event: AnswerEvent) -> ControlFlow<()> {
+    /// Writes one event.
+    pub(crate) fn on_event(&mut self, event: AnswerEvent) -> Result {
         match event {
-            AnswerEvent::Token { event } => self.on_token(event),
+            AnswerEvent::Token { event } => return self.on_token(event),
             waiting => self.progress.show_wait(self.model, &waiting),
         }
-        match self.error {
-            None => ControlFlow::Continue(()),
-            Some(_) => ControlFlow::Break(()),
-        }
+        Ok(())
     }
 
     /// Writes a note to standard error, before the response's text.
@@ -85,32 +78,33 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
         self.console.note(text);
     }
 
-    /// Ends the last line and returns the response without its reasoning, or the write error.
-    pub(crate) fn finish(mut self) -> io::Result<String> {
+    /// Ends the last line and returns the response without its reasoning.
+    pub(crate) fn finish(mut self) -> Result<String> {
         self.progress.clear();
         self.write(match (self.section, self.reasoning) {
             (Some(Section::Reasoning), Reasoning::Dimmed) => RESET,
             (Some(Section::Reasoning), Reasoning::Tagged) => "\n</think>",
             _ => "",
-        });
+        })?;
         if !self.ends_with_newline {
-            self.write("\n");
+            self.write("\n")?;
         }
-        self.error.map_or(Ok(self.answer), Err)
+        Ok(self.answer)
     }
 
-    fn on_token(&mut self, event: TokenEvent) {
+    fn on_token(&mut self, event: TokenEvent) -> Result {
         match event {
             TokenEvent::Started { .. } | TokenEvent::Finished { .. } => self.progress.clear(),
             TokenEvent::Prefill { done, total } => {
                 let text = format!("Reading the prompt … {done} of {total} tokens");
                 self.progress.show(&text);
             }
-            TokenEvent::Text { section, text, .. } => self.on_text(section, &text),
+            TokenEvent::Text { section, text, .. } => return self.on_text(section, &text),
         }
+        Ok(())
     }
 
-    fn on_text(&mut self, section: Section, text: &str) {
+    fn on_text(&mut self, section: Section, text: &str) -> Result {
         self.progress.clear();
         let mut text = text;
         if self.section != Some(section) {
@@ -118,16 +112,16 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
                 // Models separate the sections with blank lines; `begin` writes its own.
                 text = text.trim_start_matches('\n');
                 if text.is_empty() {
-                    return;
+                    return Ok(());
                 }
             }
-            self.begin(section);
+            self.begin(section)?;
         }
         if section == Section::Answer {
             self.answer.push_str(text);
         } else if self.reasoning == Reasoning::Hidden {
             self.progress.show("Thinking …");
-            return;
+            return Ok(());
         }
         match self.console.terminals.stdout {
             true => self.write(&without_controls(text)),
@@ -135,7 +129,7 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
         }
     }
 
-    fn begin(&mut self, section: Section) {
+    fn begin(&mut self, section: Section) -> Result {
         let separator = match (self.section, section, self.reasoning) {
             (_, Section::Reasoning, Reasoning::Dimmed) => DIM,
             (_, Section::Reasoning, Reasoning::Tagged) => "<think>\n",
@@ -144,17 +138,15 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
             _ => "",
         };
         self.section = Some(section);
-        self.write(separator);
+        self.write(separator)
     }
 
-    fn write(&mut self, text: &str) {
-        if text.is_empty() || self.error.is_some() {
-            return;
+    fn write(&mut self, text: &str) -> Result {
+        if text.is_empty() {
+            return Ok(());
         }
         self.ends_with_newline = text.ends_with('\n');
-        let out = &mut self.console.out;
-        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-        self.error = written.err();
+        self.console.print(text)
     }
 }
 
@@ -183,9 +175,10 @@ fn without_controls(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Failure;
     use crate::test_console::TestConsole;
     use Section::{Answer, Reasoning as Thought};
-    use std::io::Write;
+    use std::io::{self, Write};
 
     fn text_event(section: Section, text: &str) -> AnswerEvent {
         let event = TokenEvent::Text {
@@ -203,7 +196,7 @@ mod tests {
         let mut console = streams.console();
         let mut writer = AnswerWriter::new(&mut console, "m", reasoning);
         for (section, text) in pieces {
-            assert!(writer.on_event(text_event(*section, text)).is_continue());
+            writer.on_event(text_event(*section, text)).unwrap();
         }
         writer.finish().unwrap();
         streams.out_text()
@@ -252,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_pipe_cancels_the_request() {
+    fn a_closed_pipe_is_an_output_failure() {
         struct Closed;
         impl Write for Closed {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -267,8 +260,9 @@ mod tests {
         let mut console = streams.console();
         console.out = &mut closed;
         let mut writer = AnswerWriter::new(&mut console, "m", Reasoning::Hidden);
-        assert!(writer.on_event(text_event(Answer, "Hi")).is_break());
-        let error = writer.finish().unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        let failure = writer.on_event(text_event(Answer, "Hi")).unwrap_err();
+        assert!(
+            matches!(failure, Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+        );
     }
 }

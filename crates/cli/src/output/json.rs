@@ -4,72 +4,53 @@
 //! `loading` while the response waits for its turn or its model. `error` is always the last.
 
 use std::io::{self, Write};
-use std::ops::ControlFlow;
 
 use serde::Serialize;
 use transom_engine::LoadProgress;
 use transom_files::is_control;
 use transom_supervisor::AnswerEvent;
 
-/// Writes each event as a line, and breaks when the reader has gone.
-pub(crate) struct JsonLines<'a> {
-    out: &'a mut dyn Write,
-    error: Option<io::Error>,
+use crate::output::progress::percent;
+use crate::{Console, Result};
+
+/// Writes each event as a line.
+pub(crate) struct JsonLines<'a, 'c> {
+    console: &'a mut Console<'c>,
     /// Tenths of the load that were last written.
     loaded_tenths: Option<u64>,
 }
 
-impl<'a> JsonLines<'a> {
-    /// Writes lines to `out`.
-    pub(crate) fn new(out: &'a mut dyn Write) -> Self {
+impl<'a, 'c> JsonLines<'a, 'c> {
+    /// Writes lines to standard output.
+    pub(crate) fn new(console: &'a mut Console<'c>) -> Self {
         Self {
-            out,
-            error: None,
+            console,
             loaded_tenths: None,
         }
     }
 
-    /// Returns the first write error.
-    pub(crate) fn finish(self) -> io::Result<()> {
-        self.error.map_or(Ok(()), Err)
-    }
-
     /// Writes one event of a request. The command writes the last one itself.
-    pub(crate) fn on_event(&mut self, event: &AnswerEvent) -> ControlFlow<()> {
+    pub(crate) fn on_event(&mut self, event: &AnswerEvent) -> Result {
         match event {
-            AnswerEvent::Token { event } => self.write(event),
-            AnswerEvent::Queued { position, held } => self.write(&WaitEvent::Queued {
+            AnswerEvent::Token { event } => self.console.print_json(event),
+            AnswerEvent::Queued { position, held } => self.console.print_json(&WaitEvent::Queued {
                 position: *position,
                 held: held.map(|because| because.to_string()),
             }),
             AnswerEvent::Loading { progress } => self.on_load(*progress),
-            AnswerEvent::Ended { .. } => ControlFlow::Continue(()),
+            AnswerEvent::Ended { .. } => Ok(()),
         }
     }
 
     /// Writes one line for each tenth, because a load reports thousands of steps.
-    fn on_load(&mut self, progress: Option<LoadProgress>) -> ControlFlow<()> {
-        let tenths = progress.and_then(|progress| {
-            let done_bytes = progress.done_bytes.min(progress.total_bytes);
-            (done_bytes * 10).checked_div(progress.total_bytes)
-        });
+    fn on_load(&mut self, progress: Option<LoadProgress>) -> Result {
+        let tenths = progress.and_then(percent).map(|percent| percent / 10);
         match progress {
             Some(progress) if tenths.is_some() && tenths != self.loaded_tenths => {
                 self.loaded_tenths = tenths;
-                self.write(&WaitEvent::Loading(progress))
+                self.console.print_json(&WaitEvent::Loading(progress))
             }
-            _ => ControlFlow::Continue(()),
-        }
-    }
-
-    /// Writes `value` as a line.
-    pub(crate) fn write(&mut self, value: &impl Serialize) -> ControlFlow<()> {
-        if self.error.is_none() {
-            self.error = write_line(self.out, value).err();
-        }
-        match self.error {
-            None => ControlFlow::Continue(()),
-            Some(_) => ControlFlow::Break(()),
+            _ => Ok(()),
         }
     }
 }
@@ -125,6 +106,7 @@ fn escaped(json: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_console::TestConsole;
     use transom_supervisor::Because;
 
     #[test]
@@ -140,13 +122,14 @@ mod tests {
 
     #[test]
     fn a_load_is_written_in_tenths_and_a_wait_with_its_reason() {
-        let mut out = Vec::new();
-        let mut lines = JsonLines::new(&mut out);
+        let mut streams = TestConsole::default();
+        let mut console = streams.console();
+        let mut lines = JsonLines::new(&mut console);
         let queued = AnswerEvent::Queued {
             position: 2,
             held: Some(Because::LowPower),
         };
-        assert!(lines.on_event(&queued).is_continue());
+        lines.on_event(&queued).unwrap();
         for done_bytes in 0..=1000 {
             let total_bytes = 1000;
             let progress = Some(LoadProgress {
@@ -154,10 +137,9 @@ mod tests {
                 total_bytes,
             });
             let event = AnswerEvent::Loading { progress };
-            assert!(lines.on_event(&event).is_continue());
+            lines.on_event(&event).unwrap();
         }
-        lines.finish().unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let text = streams.out_text();
         let mut lines = text.lines();
         let queued = r#"{"event":"queued","position":2,"held":"Low Power Mode"}"#;
         assert_eq!(lines.next(), Some(queued));
