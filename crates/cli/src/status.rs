@@ -111,7 +111,7 @@ impl<'a, 'c> Display<'a, 'c> {
         let text = |layout| view::text(status, age, layout);
         if let Some(live) = &self.live {
             live.set_message(text(self.console.layout()).trim_end().to_owned());
-            // Not left out because of other changes just before.
+            // Drawn even if indicatif's rate limit would skip it: no other change may follow.
             live.force_draw();
             return Ok(());
         }

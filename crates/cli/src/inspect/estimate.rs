@@ -37,12 +37,8 @@ pub(super) struct Subject {
 impl Subject {
     /// Finds the model that `text` names.
     pub(super) fn find(text: &str, query: &Query<'_>) -> Result<Self> {
-        Self::of(
-            text,
-            None,
-            query.library.machine().room().budget_bytes,
-            query,
-        )
+        let budget_bytes = query.library.machine().room().budget_bytes;
+        Self::of(text, None, budget_bytes, query)
     }
 
     /// Finds the draft model that `text` names, to be loaded beside this model: for the memory that is

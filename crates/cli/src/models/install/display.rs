@@ -67,9 +67,6 @@ impl<'a, 'c> Display<'a, 'c> {
     }
 
     fn draw(&self, plan: &Plan, download: &Download, total_bytes: Option<u64>) {
-        if self.bar.is_finished() {
-            self.bar.reset();
-        }
         let done_bytes = download.done_bytes;
         let (percent, sizes) = match total_bytes.filter(|&total| total > 0) {
             Some(total) => (percent_of(done_bytes, total), of_disk(done_bytes, total)),
@@ -82,11 +79,14 @@ impl<'a, 'c> Display<'a, 'c> {
         let parts = [format!("{percent:>3} %"), sizes, state_text(download), name];
         let parts = parts.iter().filter(|part| !part.is_empty());
         let message = parts.map(String::as_str).collect::<Vec<_>>().join("  ");
+        self.bar.set_message(visible(&message).into_owned());
+        if self.bar.is_finished() {
+            self.bar.reset();
+        }
         self.bar.update(|state| {
             state.set_len(100);
             state.set_pos(percent);
         });
-        self.bar.set_message(visible(&message).into_owned());
     }
 
     /// Writes a line if the state changed or another tenth is done.
