@@ -2,7 +2,7 @@
 //!
 //! Rule: both return whole messages. A backslash at the end of a line continues it on the next one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustyline::completion::Completer;
 use rustyline::config::Configurer;
@@ -27,59 +27,30 @@ pub(super) enum Line {
     End,
 }
 
-/// The source of the lines.
-pub(super) enum LineSource {
-    /// A person at a terminal.
-    Terminal(Box<LineEditor>),
-    /// A pipe or a file.
-    Piped,
+/// The source of the lines: a person at a terminal, a pipe or a file.
+pub(super) struct LineSource {
+    /// The editor with history and completion of commands, on a terminal.
+    editor: Option<Editor<ChatRules, FileHistory>>,
+    history: Option<PathBuf>,
 }
 
 impl LineSource {
-    /// Returns the editor if a person types.
+    /// Opens the editor if a person types.
     pub(super) fn new(is_interactive: bool) -> Result<Self> {
-        if !is_interactive {
-            return Ok(Self::Piped);
-        }
-        let editor = LineEditor::open().map_err(editor_failure)?;
-        Ok(Self::Terminal(Box::new(editor)))
+        let history = is_interactive.then(history_path).flatten();
+        let editor = is_interactive.then(|| open_editor(history.as_deref()));
+        Ok(Self {
+            editor: editor.transpose().map_err(editor_failure)?,
+            history,
+        })
     }
 
     /// Waits for the next line.
     pub(super) fn next_line(&mut self, console: &mut Console) -> Result<Line> {
-        match self {
-            Self::Terminal(editor) => editor.next_line(),
-            Self::Piped => next_piped(console),
-        }
-    }
-}
-
-/// Line editing with history and completion of commands.
-pub(super) struct LineEditor {
-    editor: Editor<ChatRules, FileHistory>,
-    history: Option<PathBuf>,
-}
-
-impl LineEditor {
-    fn open() -> rustyline::Result<Self> {
-        let mut editor = Editor::<ChatRules, FileHistory>::new()?;
-        editor.set_helper(Some(ChatRules));
-        editor.set_max_history_size(1000)?;
-        editor.set_history_ignore_dups(true)?;
-        for modifiers in [Modifiers::ALT, Modifiers::SHIFT] {
-            let key = KeyEvent(KeyCode::Enter, modifiers);
-            editor.bind_sequence(Event::from(key), Cmd::Newline);
-        }
-        let history = history_path();
-        if let Some(path) = &history {
-            // The first chat has no history yet.
-            let _ = editor.load_history(path);
-        }
-        Ok(Self { editor, history })
-    }
-
-    fn next_line(&mut self) -> Result<Line> {
-        match self.editor.readline("> ") {
+        let Some(editor) = &mut self.editor else {
+            return next_piped(console);
+        };
+        match editor.readline("> ") {
             Ok(text) => {
                 self.add_to_history(&text);
                 Ok(Line::Text(without_continuations(&text)))
@@ -92,16 +63,33 @@ impl LineEditor {
 
     /// Saves the line for later chats at once, so that a crash does not lose it.
     fn add_to_history(&mut self, text: &str) {
-        if text.trim().is_empty() || !self.editor.add_history_entry(text).unwrap_or(false) {
+        let Some(editor) = self.editor.as_mut().filter(|_| !text.trim().is_empty()) else {
             return;
-        }
-        if let Some(path) = &self.history
-            && let Err(error) = self.editor.append_history(path)
+        };
+        if editor.add_history_entry(text).unwrap_or(false)
+            && let Some(path) = &self.history
+            && let Err(error) = editor.append_history(path)
         {
             tracing::warn!("cannot save the history in {}: {error}", path.display());
             self.history = None;
         }
     }
+}
+
+fn open_editor(history: Option<&Path>) -> rustyline::Result<Editor<ChatRules, FileHistory>> {
+    let mut editor = Editor::<ChatRules, FileHistory>::new()?;
+    editor.set_helper(Some(ChatRules));
+    editor.set_max_history_size(1000)?;
+    editor.set_history_ignore_dups(true)?;
+    for modifiers in [Modifiers::ALT, Modifiers::SHIFT] {
+        let key = KeyEvent(KeyCode::Enter, modifiers);
+        editor.bind_sequence(Event::from(key), Cmd::Newline);
+    }
+    if let Some(path) = history {
+        // The first chat has no history yet.
+        let _ = editor.load_history(path);
+    }
+    Ok(editor)
 }
 
 /// Returns the history file in the data folder, which is created if it does not exist.

@@ -11,7 +11,6 @@ use crate::console::Layout;
 use crate::output::rows::paragraph;
 
 /// A column of rows of type `T`.
-#[derive(Debug, Clone, Copy)]
 pub(crate) struct Column<T> {
     heading: &'static str,
     alignment: CellAlignment,
