@@ -1,7 +1,7 @@
-//! What can be said on the command line, and the help that explains it.
+//! The arguments of the command line, and the help that explains them.
 //!
-//! Rule: the help is the manual. A newcomer must get from `transom --help` to an answer, and find
-//! every exit code and environment variable there.
+//! Rule: the help is the manual. It must lead a newcomer to a first response, and list every exit code
+//! and environment variable.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,6 @@ use crate::ask::AskArgs;
 use crate::bench::BenchArgs;
 use crate::chat::ChatArgs;
 use crate::doctor::DoctorArgs;
-use crate::fit::FitArgs;
 use crate::inspect::InspectArgs;
 use crate::models::ModelsArgs;
 use crate::pause::{PauseArgs, ResumeArgs};
@@ -21,14 +20,14 @@ use crate::unload::UnloadArgs;
 /// Chat with a language model that runs on this computer.
 ///
 /// Nothing leaves the machine: the model is a folder or file on your disk, and answers need no
-/// network. A very small model is included, so this works right away:
+/// network. A very small model is included, so this works immediately:
 ///
 ///   transom chat                       talk with the starter model
 ///
-/// For real use, find a model that suits this computer, and fetch it once:
+/// For real use, find a model that suits this computer, and download it once:
 ///
-///   transom fit                        which models fit, what for, and how fast they will be
-///   transom models install qwen3-4b    fetch one of them
+///   transom inspect                    which models fit, what for, and how fast they will be
+///   transom models install qwen3-4b    download one of them
 ///   transom chat --model qwen3-4b      talk with it
 ///   transom ask "Sum this up:" --model qwen3-4b < notes.txt
 ///
@@ -46,17 +45,17 @@ use crate::unload::UnloadArgs;
     max_term_width = 100
 )]
 pub(crate) struct Arguments {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// Say more about what happens, on standard error; repeat for more detail
+    /// Write more about what happens to standard error; repeat for more detail
     #[arg(short, long, action = ArgAction::Count, global = true, display_order = 900)]
     pub(crate) verbose: u8,
 }
 
-// The commands, in the order of the help. Each is explained where its arguments are: a doc comment
-// here would take the place of that.
+// The commands, in the order of the help. A doc comment here would replace the help text, which is
+// with each command's arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Ask(AskArgs),
@@ -68,11 +67,12 @@ pub(crate) enum Command {
     Resume(ResumeArgs),
     Doctor(DoctorArgs),
     Models(Box<ModelsArgs>),
-    Fit(FitArgs),
     Inspect(InspectArgs),
+    #[command(hide = true)]
+    Fit(InspectArgs),
 }
 
-/// Which model, and how much of it.
+/// The model and its limits.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
@@ -92,13 +92,13 @@ pub(crate) struct ModelArgs {
     pub(crate) over_budget: bool,
 }
 
-/// Any number; its range is checked where it has a meaning.
+/// Parses any number. The engine checks its range.
 pub(crate) fn number(text: &str) -> Result<f32, String> {
     text.parse()
         .map_err(|_| "must be a number, such as 0.7".into())
 }
 
-/// A count that must not be zero.
+/// Parses a count that must not be zero.
 pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if n > 0 => Ok(n),
@@ -111,23 +111,23 @@ Environment:
   TRANSOM_MODEL   the model to use when --model is not given
   TRANSOM_DATA    data folder: installed models, your models.toml, the running instance's socket
   TRANSOM_LOG     log filter, such as `info` or `transom_engine_mlx=debug` (wins over -v)
-  NO_COLOR        set to anything: no colours or dimming
-  HF_ENDPOINT     the hub to search and fetch from [default: https://huggingface.co]
-  HF_TOKEN        the hub's token, in place of the one that `transom models token set` keeps
+  NO_COLOR        set to anything: no colors or dimming
+  HF_ENDPOINT     the hub to search and download from [default: https://huggingface.co]
+  HF_TOKEN        the hub's token, in place of the one that `transom models token set` stores
   HF_HUB_OFFLINE  set to 1: the network is not used
   HF_HOME, HF_HUB_CACHE, LLAMA_CACHE   where other programs keep models, which are used in place
-  HTTPS_PROXY, ALL_PROXY, NO_PROXY     the way to the hub
+  HTTPS_PROXY, ALL_PROXY, NO_PROXY     the proxy for the hub
 
 Exit codes:
-  0    done; also when whoever reads the output stops reading
-  1    the answer failed on the way, or the computer is too busy, hot or short of memory for one;
+  0    done; also when the program that reads the output stops reading
+  1    the answer failed, or the computer is too busy, too hot or short of memory;
        the hub, the network or the disk failed
   2    the request is wrong: bad option or value, empty prompt, prompt too long
   3    the model is missing, cannot be used here or exceeds the memory budget
-  130  interrupted with Ctrl-C (an `ask` keeps what it wrote, an install what it fetched)
+  130  interrupted with Ctrl-C (an install keeps what it downloaded)
 
 What a model is: a GGUF file, which llama.cpp runs, or a folder in the layout of Hugging Face or
-mlx-lm, which MLX runs. One that you have already needs no install:
+mlx-lm, which MLX runs. One that you already have needs no install:
   transom chat --model ~/models/Qwen3-4B-Q4_K_M.gguf
 A folder that holds the same model in both forms is run by whichever suits this computer.";
 
@@ -137,7 +137,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_arguments_are_consistent() {
+    fn the_arguments_pass_claps_checks() {
         Arguments::command().debug_assert();
     }
 
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_lists_every_exit_code_and_variable() {
+    fn the_help_lists_every_exit_code_and_environment_variable() {
         let help = Arguments::command().render_long_help().to_string();
         for word in [
             "0 ",

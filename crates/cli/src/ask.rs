@@ -1,27 +1,24 @@
-//! `transom ask`: one prompt, one answer, and an exit code for scripts.
+//! `transom ask`: one prompt, one response, and an exit code for scripts.
 //!
-//! Rule: whatever ends the answer early, what was written so far stays, and ends with a newline.
+//! Rule: if the response ends early, the text written so far stays and ends with a newline.
 
 use clap::Args;
 use transom_engine::{
-    ChatPrompt, EngineError, FinishReason, Message, ModelInfo, Prompt, Role, Stats, TokenEvent,
-    Truncation,
+    ChatPrompt, EngineError, FinishReason, Truncation, Message, ModelInfo, Prompt, Role, TokenEvent,
 };
 use transom_supervisor::{ModelRequest, Outcome};
 
 use crate::arguments::ModelArgs;
-use crate::console::Console;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::link::{Followed, Link};
-use crate::load::{Loaded, load};
+use crate::client::Completion;
+use crate::load::load;
 use crate::output::answer::{AnswerWriter, Reasoning, dropped_at_start};
-use crate::output::json::{JsonLines, write_error};
-use crate::output::restraint::{Bounds, why_shed};
-use crate::output::stats::stats_line;
+use crate::output::json::{ErrorLine, JsonLines};
+use crate::output::limits::{BY_MAX_TOKENS, ResponseLimits};
+use crate::output::text::stats_line;
 use crate::sampling_args::GenerationArgs;
+use crate::{Client, Console, Failure, Result};
 
-/// Answer one prompt and end
+/// Answer one prompt and exit
 ///
 /// The prompt is what you write after `ask`, or what you pipe in, or both: then the piped text
 /// follows after a blank line. Standard input is read to its end whenever it is not a terminal.
@@ -31,7 +28,7 @@ Examples:
   transom ask \"What is the capital of France?\"
   transom ask \"Explain this error:\" < build.log
   git diff | transom ask \"Write a commit message\" --system \"You are brief\"
-  transom ask \"Name a colour\" --temperature 0 --stats
+  transom ask \"Name a color\" --temperature 0 --stats
   transom ask \"Hi\" < /dev/null     in a loop or a service, whose own input is not meant
   transom ask \"Hi\" --json          one JSON object a line: started, prefill, text, finished, error
                                      (before them queued and loading, while it waits)
@@ -68,120 +65,70 @@ pub(crate) struct AskArgs {
     pub(crate) generation: GenerationArgs,
 }
 
-/// Runs the command; with `--json` a failure is also the last line of the output.
-pub(crate) fn run(
-    args: &AskArgs,
-    link: &Link,
-    console: &mut Console,
-    interrupt: &Interrupt,
-) -> Result<(), Failure> {
-    let result = answer_one(args, link, console, interrupt);
+/// Runs the command. With `--json` a failure is also the last line of the output.
+pub(crate) fn run(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
+    let result = respond(args, client, console);
     if let Err(failure) = &result
         && args.json
         && let Some(message) = failure.message()
     {
-        write_error(console.out, failure.exit_code(), &message).map_err(Failure::Output)?;
+        let exit_code = failure.exit_code();
+        console.print_json(&ErrorLine { exit_code, message })?;
     }
     result
 }
 
-fn answer_one(
-    args: &AskArgs,
-    link: &Link,
-    console: &mut Console,
-    interrupt: &Interrupt,
-) -> Result<(), Failure> {
+fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     args.generation.check()?;
     let text = prompt_text(&args.prompt.join(" "), console)?;
-    let loaded = load(&args.model, args.json, link, console, interrupt)?;
+    let loaded = load(&args.model, args.json, client, console)?;
     let prompt = prompt(args, text, &loaded.info)?;
     let params = args.generation.params(&loaded.info.recommended_sampling);
-    let ask = loaded.ask(prompt, Truncation::Disabled, params);
-    let mut bounds = Bounds::default();
-    let followed = if args.json {
-        stream_json(&ask, link, console, interrupt)?
-    } else {
-        stream_text(args, &ask, &loaded, link, console, interrupt, &mut bounds)?
+    let request = loaded.request(prompt, Truncation::Disabled, params);
+    let mut limits = ResponseLimits::default();
+    let completion = match args.json {
+        true => stream_json(&request, client, console)?,
+        false => {
+            let reasoning = Reasoning::for_console(console, args.show_reasoning);
+            let mut writer = AnswerWriter::new(console, &loaded.info.name, reasoning);
+            let completion = client.send(&request, &mut |event| {
+                if dropped_at_start(&event).is_some() {
+                    limits = ResponseLimits::now(client);
+                }
+                writer.on_event(event)
+            })?;
+            writer.finish()?;
+            completion
+        }
     };
-    let was_interrupted = followed.was_interrupted;
-    let (reason, stats) = followed.finished()?;
-    loaded.remember(&stats);
+    let was_interrupted = completion.was_interrupted;
+    let (reason, stats) = completion.finished()?;
+    loaded.record(&stats);
     if args.stats {
         console.note(&stats_line(&stats));
     }
     if reason == FinishReason::Canceled && was_interrupted {
         return Err(Failure::Interrupted);
     }
-    if !args.json
-        && let Some(why) = why_early(args, reason, &stats, &bounds, link)
-    {
-        console.note(&why);
+    let has_max_tokens = args.generation.max_tokens.is_some();
+    let cause = limits.early_end(reason, &stats, has_max_tokens, client);
+    if let Some(cause) = cause.filter(|cause| !args.json && cause != BY_MAX_TOKENS) {
+        console.note(&format!("The answer ends here: {cause}."));
     }
     Ok(())
 }
 
-fn stream_json(
-    ask: &ModelRequest,
-    link: &Link,
-    console: &mut Console,
-    interrupt: &Interrupt,
-) -> Result<Followed, Failure> {
-    let mut lines = JsonLines::new(console.out);
-    let followed = link.follow(ask, interrupt, &mut |event| lines.on_event(&event))?;
-    if let Outcome::Finished { reason, stats } = followed.outcome {
-        // Whether the reader is still there, `finish` says.
-        let _ = lines.write(&TokenEvent::Finished { reason, stats });
+fn stream_json(request: &ModelRequest, client: &Client, console: &mut Console) -> Result<Completion> {
+    let mut lines = JsonLines::new(console);
+    let completion = client.send(request, &mut |event| lines.on_event(&event))?;
+    if let Outcome::Finished { reason, stats } = completion.outcome {
+        console.print_json(&TokenEvent::Finished { reason, stats })?;
     }
-    lines.finish().map_err(Failure::Output)?;
-    Ok(followed)
+    Ok(completion)
 }
 
-fn stream_text(
-    args: &AskArgs,
-    ask: &ModelRequest,
-    loaded: &Loaded,
-    link: &Link,
-    console: &mut Console,
-    interrupt: &Interrupt,
-    bounds: &mut Bounds,
-) -> Result<Followed, Failure> {
-    let reasoning = Reasoning::for_console(console, args.show_reasoning);
-    let mut writer = AnswerWriter::new(console, &loaded.info.name, reasoning);
-    let followed = link.follow(ask, interrupt, &mut |event| {
-        if dropped_at_start(&event).is_some() {
-            *bounds = Bounds::now(link);
-        }
-        writer.on_event(event)
-    })?;
-    writer.finish().map_err(Failure::Output)?;
-    Ok(followed)
-}
-
-/// Why an answer ended before the model wanted it to, if the user did not ask for that.
-fn why_early(
-    args: &AskArgs,
-    reason: FinishReason,
-    stats: &Stats,
-    bounds: &Bounds,
-    link: &Link,
-) -> Option<String> {
-    match reason {
-        FinishReason::Length => match bounds.on_length(stats.generated_tokens) {
-            Some(restraint) => Some(format!("The answer ends here: {restraint}.")),
-            None if args.generation.max_tokens.is_some() => None,
-            None => Some(
-                "The answer ends here because the context is full (--context-length).".to_owned(),
-            ),
-        },
-        FinishReason::Shed => Some(format!("The answer ends here: {}.", why_shed(link))),
-        // Neither Ctrl-C nor a reader that left: somebody took the model away.
-        FinishReason::Canceled => Some("The answer ends here: the model was unloaded.".to_owned()),
-        FinishReason::Stop => None,
-    }
-}
-
-/// The prompt for this model: a conversation, or plain text for a model that only continues text.
-fn prompt(args: &AskArgs, text: String, info: &ModelInfo) -> Result<Prompt, Failure> {
+/// Returns the prompt for this model: a conversation, or plain text if the model has no chat template.
+fn prompt(args: &AskArgs, text: String, info: &ModelInfo) -> Result<Prompt> {
     if !info.has_chat_template {
         return match args.system {
             Some(_) => Err(Failure::Usage(format!(
@@ -201,14 +148,12 @@ fn prompt(args: &AskArgs, text: String, info: &ModelInfo) -> Result<Prompt, Fail
     }))
 }
 
-/// The words of the command line, then what is piped in.
-fn prompt_text(words: &str, console: &mut Console) -> Result<String, Failure> {
+/// Returns the words of the command line, then the piped text.
+fn prompt_text(words: &str, console: &mut Console) -> Result<String> {
     let mut piped = Vec::new();
     if !console.terminals.stdin {
-        console
-            .input
-            .read_to_end(&mut piped)
-            .map_err(Failure::Input)?;
+        let read = console.input.read_to_end(&mut piped);
+        read.map_err(Failure::input)?;
     } else if words.trim().is_empty() {
         return Err(Failure::Usage(
             "there is no prompt; write it after `ask`, as in: transom ask \"What is a haiku?\""
@@ -221,14 +166,12 @@ fn prompt_text(words: &str, console: &mut Console) -> Result<String, Failure> {
             error.valid_up_to()
         ))
     })?;
-    let parts: Vec<&str> = [words, piped.trim_end()]
-        .into_iter()
-        .filter(|part| !part.trim().is_empty())
-        .collect();
-    if parts.is_empty() {
-        return Err(EngineError::EmptyPrompt.into());
+    let parts = [words, piped.trim_end()].into_iter();
+    let parts: Vec<&str> = parts.filter(|part| !part.trim().is_empty()).collect();
+    match parts.is_empty() {
+        true => Err(EngineError::EmptyPrompt.into()),
+        false => Ok(parts.join("\n\n")),
     }
-    Ok(parts.join("\n\n"))
 }
 
 #[cfg(test)]

@@ -1,35 +1,26 @@
 //! `transom bench`: how fast a model loads, reads and writes on this machine.
 //!
-//! Rule: only the engine is measured, and by itself: every time and figure is taken where the model
-//! lives, and what stands between it and this command is not in them. Prompts are fixed token ids,
-//! answers are greedy and never end early, nothing is guessed ahead unless that is to be measured,
-//! and no run may profit from the prompt cache of another.
+//! Rule: only the engine is measured: every time is taken in the child process, so it does not contain
+//! the way to this command. Prompts are fixed token ids, responses are greedy and never end early,
+//! speculative decoding is off unless it is to be measured, and no run uses the prefix cache of another.
 
 mod report;
 
-use std::ops::ControlFlow;
-
 use clap::Args;
-use transom_engine::{
-    FinishReason, GenerationParams, Limits, Prompt, SamplingParams, Stats, Truncation,
-};
+use transom_engine::{FinishReason, Truncation, GenerationParams, Limits, Prompt, SamplingParams, Stats};
 use transom_supervisor::Allowance;
 
 use crate::arguments::{ModelArgs, at_least_one};
-use crate::console::Console;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::link::Link;
 use crate::load::{Loaded, load};
-use crate::output::json::write_line;
+use crate::output::limits::stop_reason;
 use crate::output::progress::Progress;
-use crate::output::restraint::why_shed;
+use crate::{Client, Console, Failure, Result};
 
 use report::{Guesses, Report, Run, SecondTurn};
 
 /// Measure how fast a model runs here
 ///
-/// Each run reads a prompt of fixed token ids and writes an answer of fixed length. Shown are the
+/// Each run reads a prompt of fixed token ids and writes an answer of fixed length. The table shows the
 /// median and the spread (min to max) of several runs, after a warm-up. `pp512` is reading a prompt
 /// of 512 tokens (prefill); `tg128` is writing 128 tokens after it (decode).
 #[derive(Debug, Clone, Default, Args)]
@@ -40,7 +31,7 @@ Examples:
   transom bench --prompt-tokens 1500 --generate-tokens 100 --turn2
   transom bench --json               one JSON object a line, one line a prompt length
 
-Exit codes: 0 measured, 1 a run failed or was held back, 2 bad request, 3 bad model or too large,
+Exit codes: 0 measured, 1 a run failed or was limited, 2 bad request, 3 bad model or too large,
 130 interrupted.")]
 pub(crate) struct BenchArgs {
     /// Length of the prompt; repeat it or give a list for several
@@ -64,8 +55,8 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     pub(crate) turn2: bool,
 
-    /// Let the engine guess tokens ahead, and show how many guesses were right; without this each
-    /// token is computed by itself
+    /// Turn speculative decoding on, and show how many guesses were right; without this each token
+    /// is computed by itself
     #[arg(long)]
     pub(crate) speculation: bool,
 
@@ -78,22 +69,17 @@ pub(crate) struct BenchArgs {
     pub(crate) model: ModelArgs,
 }
 
-/// Tokens that a second turn adds to what was said.
+/// New tokens of the second turn.
 const NEW_TOKENS: usize = 20;
 
 /// Runs the command.
-pub(crate) fn run(
-    args: &BenchArgs,
-    link: &Link,
-    console: &mut Console,
-    interrupt: &Interrupt,
-) -> Result<(), Failure> {
+pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> Result {
     let mut model_args = args.model.clone();
     let needed = tokens_needed(args);
     if needed > Limits::default().context_length {
         model_args.context_length.get_or_insert(needed);
     }
-    let loaded = load(&model_args, false, link, console, interrupt)?;
+    let loaded = load(&model_args, false, client, console)?;
     if needed > loaded.info.context_length {
         return Err(Failure::Usage(format!(
             "these lengths need a context of {needed} tokens, but it holds {}; choose smaller \
@@ -101,80 +87,66 @@ pub(crate) fn run(
             loaded.info.context_length
         )));
     }
-    check_allowance(&link.status()?.allowance, args, console)?;
+    check_allowance(&client.status()?.allowance, args, console)?;
     for (index, n_prompt) in args.prompt_tokens.iter().enumerate() {
         let mut bench = Bench {
             loaded: &loaded,
-            link,
-            interrupt,
+            client,
             n_prompt: *n_prompt,
             n_generate: args.generate_tokens,
             speculate: args.speculation,
             n_prompts_made: 0,
         };
-        let measured = bench.measure(args, &mut Progress::new(console))?;
+        let measured = bench.measure(args, &Progress::new(console))?;
         let report = Report::new(&loaded, args, *n_prompt, measured);
-        if args.json {
-            write_line(console.out, &report).map_err(Failure::Output)?;
-        } else {
-            let heading = if index == 0 {
-                report.heading()
-            } else {
-                String::new()
-            };
-            console.print(&(heading + &report.table()))?;
-        }
+        console.print_result(args.json, &report, |report, layout| match index {
+            0 => report.heading() + &report.table(layout),
+            _ => report.table(layout),
+        })?;
     }
     Ok(())
 }
 
-/// Says what will make the figures lower than the machine's best.
+/// Notes the limits that make the figures lower than this machine's best.
 ///
 /// # Errors
-/// When answers of the wanted length are not to be had now.
-fn check_allowance(
-    allowance: &Allowance,
-    args: &BenchArgs,
-    console: &mut Console,
-) -> Result<(), Failure> {
+/// Responses of the requested length are not allowed now.
+fn check_allowance(allowance: &Allowance, args: &BenchArgs, console: &mut Console) -> Result {
     let mut reasons: Vec<String> = Vec::new();
-    for restraint in &allowance.limits {
-        let reason = restraint.reason.to_string();
+    for limit in &allowance.limits {
+        let reason = limit.reason.to_string();
         if !reasons.contains(&reason) {
             reasons.push(reason);
         }
     }
     let reasons = reasons.join(", ");
-    if allowance
-        .max_tokens
-        .is_some_and(|n| n < args.generate_tokens)
-    {
-        return Err(Failure::Restrained(format!(
-            "answers of {} tokens are not allowed now ({reasons}); try again later, or choose \
-             fewer --generate-tokens",
-            args.generate_tokens
+    let n_generate = args.generate_tokens;
+    if allowance.max_tokens.is_some_and(|max| max < n_generate) {
+        return Err(Failure::Failed(format!(
+            "answers of {n_generate} tokens are not allowed now ({reasons}); try again later, or \
+             choose fewer --generate-tokens"
         )));
     }
     if !reasons.is_empty() {
         console.note(&format!(
-            "This computer holds back now ({reasons}), so it may be slower than it can be."
+            "This computer is limited now ({reasons}), so it may be slower than it can be."
         ));
     }
     Ok(())
 }
 
-/// The longest conversation that will be measured.
+/// Returns the length of the longest conversation that is measured.
 fn tokens_needed(args: &BenchArgs) -> usize {
     let longest = args.prompt_tokens.iter().copied().max().unwrap_or(0);
     let one_turn = longest.saturating_add(args.generate_tokens);
-    if args.turn2 {
-        one_turn.saturating_add(NEW_TOKENS + args.generate_tokens)
-    } else {
-        one_turn
+    match args.turn2 {
+        true => one_turn.saturating_add(NEW_TOKENS + args.generate_tokens),
+        false => one_turn,
     }
 }
 
-/// What was measured for one prompt length.
+/// The measurements of one prompt length.
+#[derive(Default)]
 struct Measured {
     runs: Vec<Run>,
     second_turns: Vec<SecondTurn>,
@@ -182,11 +154,10 @@ struct Measured {
     peak_memory_bytes: u64,
 }
 
-/// A loaded model and the shape of its work.
+/// A loaded model and the lengths to measure.
 struct Bench<'a> {
     loaded: &'a Loaded,
-    link: &'a Link,
-    interrupt: &'a Interrupt,
+    client: &'a Client,
     n_prompt: usize,
     n_generate: usize,
     speculate: bool,
@@ -194,19 +165,15 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn measure(&mut self, args: &BenchArgs, progress: &mut Progress) -> Result<Measured, Failure> {
-        let mut measured = Measured {
-            runs: Vec::new(),
-            second_turns: Vec::new(),
-            guesses: Guesses::default(),
-            peak_memory_bytes: 0,
-        };
+    fn measure(&mut self, args: &BenchArgs, progress: &Progress) -> Result<Measured> {
+        let mut measured = Measured::default();
         for index in 0..args.warmup + args.runs {
             progress.show(&match index.checked_sub(args.warmup) {
                 None => format!("pp{}: warm-up {}", self.n_prompt, index + 1),
                 Some(run) => format!("pp{}: run {} of {}", self.n_prompt, run + 1, args.runs),
             });
-            let stats = self.one_run()?;
+            let prompt = self.next_prompt();
+            let stats = self.generate_uncached(&prompt, Vec::new())?;
             let second_turn = args.turn2.then(|| self.two_turns()).transpose()?;
             if index < args.warmup {
                 continue;
@@ -219,38 +186,27 @@ impl Bench<'_> {
         Ok(measured)
     }
 
-    fn one_run(&mut self) -> Result<Stats, Failure> {
-        let prompt = self.next_prompt();
-        self.generate_afresh(&prompt, Vec::new())
-    }
-
-    /// A conversation of its own: the ids of an answer are not reported, so a bias settles them
-    /// beforehand, and biased sampling is not what the other rows are about.
-    fn two_turns(&mut self) -> Result<SecondTurn, Failure> {
+    /// Measures a second turn, in a conversation of its own: the engine does not report the ids of a
+    /// response, so a bias decides them, and the other rows must not contain biased sampling.
+    fn two_turns(&mut self) -> Result<SecondTurn> {
         let mut tokens = self.next_prompt();
         let answer = self.token(ANSWER_SEED);
-        let first = self.generate_afresh(&tokens, vec![(answer, 1e4)])?;
+        let first = self.generate_uncached(&tokens, vec![(answer, 1e4)])?;
         tokens.extend(std::iter::repeat_n(answer, self.n_generate));
         tokens.extend((0..NEW_TOKENS).map(|index| self.token(index as u64 + NEW_SEED)));
         let second = self.generate(&tokens, Vec::new())?;
         Ok(SecondTurn::new(&first, &second))
     }
 
-    fn generate_afresh(
-        &self,
-        tokens: &[u32],
-        logit_bias: Vec<(u32, f32)>,
-    ) -> Result<Stats, Failure> {
+    fn generate_uncached(&self, tokens: &[u32], logit_bias: Vec<(u32, f32)>) -> Result<Stats> {
         let stats = self.generate(tokens, logit_bias)?;
-        if stats.cached_tokens > 0 {
-            return Err(Failure::Internal(
-                "a run was answered from the prompt cache of another".into(),
-            ));
+        match stats.cached_tokens {
+            0 => Ok(stats),
+            _ => Err(Failure::internal("a run used the prefix cache of another")),
         }
-        Ok(stats)
     }
 
-    fn generate(&self, tokens: &[u32], logit_bias: Vec<(u32, f32)>) -> Result<Stats, Failure> {
+    fn generate(&self, tokens: &[u32], logit_bias: Vec<(u32, f32)>) -> Result<Stats> {
         let prompt = Prompt::Tokens(tokens.to_vec());
         let params = GenerationParams {
             sampling: SamplingParams {
@@ -263,20 +219,19 @@ impl Bench<'_> {
             speculate: self.speculate,
             ..GenerationParams::default()
         };
-        let ask = self.loaded.ask(prompt, Truncation::Disabled, params);
-        let go_on = &mut |_| ControlFlow::Continue(());
-        let (reason, stats) = self.link.follow(&ask, self.interrupt, go_on)?.finished()?;
-        self.loaded.remember(&stats);
+        let request = self.loaded.request(prompt, Truncation::Disabled, params);
+        let completion = self.client.send(&request, &mut |_| Ok(()))?;
+        let (reason, stats) = completion.finished()?;
+        self.loaded.record(&stats);
         match reason {
             FinishReason::Canceled => Err(Failure::Interrupted),
-            FinishReason::Shed => Err(Failure::Restrained(format!(
-                "the run was ended: {}",
-                why_shed(self.link)
+            FinishReason::Shed => Err(Failure::Failed(format!(
+                "the run was stopped: {}",
+                stop_reason(self.client)
             ))),
             FinishReason::Length if stats.generated_tokens < self.n_generate => {
-                Err(Failure::Restrained(format!(
-                    "the run was cut to {} tokens, for this computer began to hold back; \
-                     `transom status` says why",
+                Err(Failure::Failed(format!(
+                    "the run was limited to {} tokens; `transom status` shows the reason",
                     stats.generated_tokens
                 )))
             }
@@ -284,8 +239,8 @@ impl Bench<'_> {
         }
     }
 
-    /// The fixed prompt with a first token of its own: no two prompts share a prefix, so none is
-    /// found in the prompt cache, and the allocator's cache stays warm as in real use.
+    /// Returns the fixed prompt with a first token of its own: no two prompts share a prefix, so none is
+    /// in the prefix cache, and the allocator's cache stays warm as in real use.
     fn next_prompt(&mut self) -> Vec<u32> {
         self.n_prompts_made += 1;
         let vocab_size = self.loaded.info.vocab_size.max(1);
@@ -294,7 +249,7 @@ impl Bench<'_> {
         std::iter::once(first as u32).chain(rest).collect()
     }
 
-    /// A token id spread evenly over the vocabulary, the same for the same `seed` everywhere
+    /// Returns a token id that depends only on `seed` and the size of the vocabulary, evenly distributed
     /// (SplitMix64, Steele et al. 2014).
     fn token(&self, seed: u64) -> u32 {
         let mut z = seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -304,7 +259,7 @@ impl Bench<'_> {
     }
 }
 
-/// Any fixed numbers do, as long as the three sequences differ.
+/// Any fixed numbers work if the three sequences differ.
 const FIRST_SEED: usize = 100;
 const ANSWER_SEED: u64 = 1 << 40;
 const NEW_SEED: u64 = 1 << 41;

@@ -1,25 +1,23 @@
 //! `transom chat`: a conversation in the terminal, or line by line through pipes.
 //!
-//! Rule: nothing that happens to one answer ends the conversation. Ctrl-C stops the answer and
-//! keeps what was said; a failure is reported and the question can be asked again.
+//! Rule: a failed or stopped response never ends the conversation. Ctrl-C stops a response and keeps
+//! its text; after a failure the message can be sent again.
 
 mod commands;
 mod editor;
 mod session;
 mod transcript;
 
-use crate::arguments::ModelArgs;
-use crate::console::Console;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::link::Link;
-use crate::load::{Loaded, load};
-use crate::output::stats::parameters_text;
-use crate::sampling_args::GenerationArgs;
 use clap::Args;
 use transom_library::Origin;
 
-use editor::{Line, Lines};
+use crate::arguments::ModelArgs;
+use crate::load::{Loaded, load};
+use crate::output::text::parameters_text;
+use crate::sampling_args::GenerationArgs;
+use crate::{Client, Console, Failure, Result};
+
+use editor::{Line, LineSource};
 use session::{Chat, Next};
 
 /// Talk with a model in the terminal
@@ -59,14 +57,9 @@ pub(crate) struct ChatArgs {
 }
 
 /// Runs the command until the user leaves or the input ends.
-pub(crate) fn run(
-    args: &ChatArgs,
-    link: &Link,
-    console: &mut Console,
-    interrupt: &Interrupt,
-) -> Result<(), Failure> {
+pub(crate) fn run(args: &ChatArgs, client: &Client, console: &mut Console) -> Result {
     args.generation.check()?;
-    let loaded = load(&args.model, false, link, console, interrupt)?;
+    let loaded = load(&args.model, false, client, console)?;
     if !loaded.info.has_chat_template {
         return Err(Failure::Model(format!(
             "{} has no chat template, so it only continues text; use `transom ask`, or choose an \
@@ -74,16 +67,16 @@ pub(crate) fn run(
             loaded.info.name
         )));
     }
-    greet(&loaded, console);
-    let mut lines = Lines::new(console.is_interactive())?;
+    print_greeting(&loaded, console);
+    let mut lines = LineSource::new(console.is_interactive())?;
     if console.is_interactive() {
-        interrupt.leave_idle_presses_to_the_editor();
+        client.interrupt.ignore_when_idle();
     }
-    let mut chat = Chat::new(args, link, loaded);
+    let mut chat = Chat::new(args, client, loaded);
     loop {
         match lines.next_line(console)? {
             Line::Text(text) => {
-                if chat.take(&text, console, interrupt)? == Next::Quit {
+                if chat.handle_line(&text, console)? == Next::Quit {
                     break;
                 }
             }
@@ -94,14 +87,14 @@ pub(crate) fn run(
     match chat.n_failed() {
         0 => Ok(()),
         _ if console.is_interactive() => Ok(()),
-        n => Err(Failure::SomeAnswersFailed(format!(
+        n => Err(Failure::Failed(format!(
             "{n} of the messages got no answer; see above"
         ))),
     }
 }
 
-/// Says what answers here, and how to go on.
-fn greet(loaded: &Loaded, console: &mut Console) {
+/// Notes which model responds, and how to use the chat.
+fn print_greeting(loaded: &Loaded, console: &mut Console) {
     let info = &loaded.info;
     console.note(&format!(
         "{}, {} parameters, context of {} tokens",
@@ -111,15 +104,15 @@ fn greet(loaded: &Loaded, console: &mut Console) {
     ));
     if loaded.model.origin == Origin::Starter {
         let card = loaded.model.id.join("README.md");
-        let here = std::env::current_dir().unwrap_or_default();
+        let current_dir = std::env::current_dir().unwrap_or_default();
         console.note(&format!(
             "The bundled starter model: very small, and sometimes wrong. See {}",
-            card.strip_prefix(here).unwrap_or(&card).display()
+            card.strip_prefix(current_dir).unwrap_or(&card).display()
         ));
     }
     if console.is_interactive() {
         console.note("Type a message. /help lists the commands; Ctrl-D ends the chat.");
-        console.note_plain("\n");
+        console.write_err("\n");
     }
 }
 

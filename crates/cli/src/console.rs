@@ -1,29 +1,34 @@
-//! Where a command reads and writes: the process's three streams, or a test's buffers.
+//! The streams that a command reads and writes: the process's three, or a test's buffers.
 //!
-//! Rule: nothing else in this room touches standard input, output or error, apart from the line
+//! Rule: nothing else in this crate touches standard input, output or error, apart from the line
 //! editor, which needs the terminal itself.
 
 use std::ffi::OsString;
 use std::io::{BufRead, Write};
 
+use indicatif::ProgressDrawTarget;
+use serde::Serialize;
 use transom_files::visible;
 
-use crate::failure::Failure;
+use crate::output::json;
+use crate::{Failure, Result};
 
 /// The streams of one run.
 pub(crate) struct Console<'a> {
     /// Standard input.
     pub(crate) input: &'a mut dyn BufRead,
-    /// Standard output: answers and results.
+    /// Standard output: responses and results.
     pub(crate) out: &'a mut dyn Write,
     /// Standard error: progress, notes and errors.
     pub(crate) err: &'a mut dyn Write,
-    /// Which of them a person is looking at.
+    /// Which of the streams are terminals.
     pub(crate) terminals: Terminals,
-    /// Whether escape sequences are welcome on those that are terminals.
-    pub(crate) colour: bool,
-    /// Columns of the terminal, now: a person may make it narrower at any time.
+    /// Whether terminals get escape sequences.
+    pub(crate) color: bool,
+    /// Returns the columns of the terminal at this moment.
     pub(crate) columns: fn() -> usize,
+    /// Opens a stream that is a terminal for drawing.
+    pub(crate) draw_target: &'a dyn Fn(Stream) -> ProgressDrawTarget,
 }
 
 /// Which streams are terminals.
@@ -37,83 +42,135 @@ pub(crate) struct Terminals {
     pub(crate) stderr: bool,
 }
 
+/// A stream to draw on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// How results are laid out.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Layout {
+    /// Columns of the terminal; `None` for a pipe or a file.
+    pub(crate) columns: Option<usize>,
+    /// Whether labels are dimmed.
+    pub(crate) is_dimmed: bool,
+}
+
+impl Layout {
+    /// Returns the columns that text may fill: the terminal's but one, at most 79.
+    pub(crate) fn text_width(self) -> usize {
+        let columns = self.columns.unwrap_or(DEFAULT_COLUMNS);
+        columns.min(DEFAULT_COLUMNS).saturating_sub(1)
+    }
+
+    /// Returns `text`, dimmed where labels are.
+    pub(crate) fn dim(self, text: &str) -> String {
+        match self.is_dimmed && !text.is_empty() {
+            true => format!("{DIM}{text}{RESET}"),
+            false => text.to_owned(),
+        }
+    }
+}
+
 impl Console<'_> {
-    /// Writes `text` to standard output at once, as it is: values from outside must be
+    /// Writes `text` to standard output at once and unchanged: untrusted values in it must be
     /// [`visible`].
-    pub(crate) fn print(&mut self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn print(&mut self, text: &str) -> Result {
         write_now(self.out, text).map_err(Failure::Output)
     }
 
-    /// Writes one calm line to standard error, dimmed on a terminal.
-    ///
-    /// A note that cannot be written is let go: nobody is there to read it.
-    pub(crate) fn note(&mut self, text: &str) {
-        let line = line_of_note(text, self.terminals.stderr && self.colour);
-        let _ = write_now(self.err, &line);
+    /// Writes `value` to standard output as one line of JSON.
+    pub(crate) fn print_json(&mut self, value: &impl Serialize) -> Result {
+        json::write_line(self.out, value).map_err(Failure::Output)
     }
 
-    /// Writes `text` to standard error as it is, before something is typed: values from outside must
-    /// be [`visible`].
-    pub(crate) fn ask(&mut self, text: &str) {
+    /// Writes a result, as JSON or as text.
+    pub(crate) fn print_result<T: Serialize>(
+        &mut self,
+        is_json: bool,
+        value: &T,
+        text: impl FnOnce(&T, Layout) -> String,
+    ) -> Result {
+        match is_json {
+            true => self.print_json(value),
+            false => self.print(&text(value, self.layout())),
+        }
+    }
+
+    /// Writes one line to standard error, dimmed on a terminal. Control characters in it are
+    /// replaced.
+    ///
+    /// Write errors are ignored: they cannot be reported anywhere.
+    pub(crate) fn note(&mut self, text: &str) {
+        let layout = Layout {
+            is_dimmed: self.draws_progress(),
+            ..Layout::default()
+        };
+        self.write_err(&(layout.dim(&visible(text)) + "\n"));
+    }
+
+    /// Writes `text` to standard error unchanged, such as a question: untrusted values in it must be
+    /// [`visible`].
+    pub(crate) fn write_err(&mut self, text: &str) {
         let _ = write_now(self.err, text);
     }
 
-    /// Writes whole lines to standard error as they are: what a person is about to agree to. Values
-    /// from outside must be [`visible`].
-    pub(crate) fn note_plain(&mut self, lines: &str) {
-        let _ = write_now(self.err, lines);
+    /// Returns the layout for standard output.
+    pub(crate) fn layout(&self) -> Layout {
+        Layout {
+            columns: self.terminals.stdout.then(self.columns),
+            is_dimmed: self.terminals.stdout && self.color,
+        }
     }
 
-    /// Columns of the terminal that results are shown on; `None` if it is none.
-    pub(crate) fn result_columns(&self) -> Option<usize> {
-        self.terminals.stdout.then(self.columns)
+    /// Returns true if standard error is a terminal that gets escape sequences.
+    pub(crate) fn draws_progress(&self) -> bool {
+        self.terminals.stderr && self.color
     }
 
-    /// Whether labels in results may be dimmed.
-    pub(crate) fn dims_results(&self) -> bool {
-        self.terminals.stdout && self.colour
+    /// Returns where progress is drawn: nowhere unless [`Self::draws_progress`].
+    pub(crate) fn progress_target(&self) -> ProgressDrawTarget {
+        match self.draws_progress() {
+            true => (self.draw_target)(Stream::Err),
+            false => ProgressDrawTarget::hidden(),
+        }
     }
 
-    /// Whether a person types here and sees the answers: both ends are terminals.
+    /// Returns true if a person types the input and sees the responses: both ends are terminals.
     pub(crate) fn is_interactive(&self) -> bool {
         self.terminals.stdin && self.terminals.stdout
     }
 }
 
-/// Begins dimmed text.
+/// Starts dimmed text.
 pub(crate) const DIM: &str = "\x1b[2m";
 /// Ends any style.
 pub(crate) const RESET: &str = "\x1b[0m";
 
-/// A note as it is written, with its line end. Control characters in it become visible.
-pub(crate) fn line_of_note(text: &str, is_dimmed: bool) -> String {
-    let text = visible(text);
-    if is_dimmed {
-        format!("{DIM}{text}{RESET}\n")
-    } else {
-        format!("{text}\n")
-    }
-}
-
-/// Columns of the terminal that this process writes to.
+/// Returns the columns of the terminal that this process writes to.
 pub(crate) fn columns_of_terminal() -> usize {
     let size = terminal_size::terminal_size_of(std::io::stdout())
         .or_else(|| terminal_size::terminal_size_of(std::io::stderr()));
-    // A terminal that does not know its size says 0.
+    // A terminal that does not know its size reports 0.
     let columns = size.map(|(width, _)| usize::from(width.0));
-    columns.filter(|&n| n > 0).unwrap_or(USUAL_COLUMNS)
+    columns.filter(|&n| n > 0).unwrap_or(DEFAULT_COLUMNS)
 }
 
-/// Columns of a terminal that does not say how many it has.
-pub(crate) const USUAL_COLUMNS: usize = 80;
+/// Columns of a terminal that does not report its size, and the most that text fills.
+pub(crate) const DEFAULT_COLUMNS: usize = 80;
 
 fn write_now(stream: &mut dyn Write, text: &str) -> std::io::Result<()> {
     stream.write_all(text.as_bytes())?;
     stream.flush()
 }
 
-/// Honours `NO_COLOR` (no-color.org: set and not empty) and terminals that know no escapes.
-pub(crate) fn colour_is_wanted(no_color: Option<OsString>, term: Option<OsString>) -> bool {
+/// Returns true unless `NO_COLOR` is set and not empty (no-color.org), or the terminal knows no
+/// escape sequences.
+pub(crate) fn allows_color(no_color: Option<OsString>, term: Option<OsString>) -> bool {
     no_color.is_none_or(|value| value.is_empty()) && term.is_some_and(|term| term != "dumb")
 }
 
@@ -122,10 +179,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colour_is_off_for_no_color_and_for_terminals_without_escapes() {
+    fn color_is_off_for_no_color_and_for_terminals_without_escape_sequences() {
         let check = |no_color: Option<&str>, term: Option<&str>, expect: bool| {
-            let wanted = colour_is_wanted(no_color.map(Into::into), term.map(Into::into));
-            assert_eq!(wanted, expect, "NO_COLOR={no_color:?} TERM={term:?}");
+            let allowed = allows_color(no_color.map(Into::into), term.map(Into::into));
+            assert_eq!(allowed, expect, "NO_COLOR={no_color:?} TERM={term:?}");
         };
         check(None, Some("xterm-256color"), true);
         check(Some(""), Some("xterm"), true);

@@ -1,9 +1,10 @@
-//! Why a command ended without its result, and the exit code that says so.
+//! Why a command failed, and the exit code that says so.
 //!
 //! Rule: every failure is one line on standard error that begins with `transom:` and says what to
 //! do. The exit codes are an interface; `--help` lists them.
 
 use std::any::Any;
+use std::fmt::Display;
 use std::io::{self, Write};
 
 use transom_engine::EngineError;
@@ -11,195 +12,158 @@ use transom_files::visible;
 use transom_hub::HubError;
 use transom_supervisor::RequestError;
 
-/// A command that did not do what was asked.
+/// The result of a command, or of a part of one.
+pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
+
+/// A command that failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The request itself is wrong.
     #[error("{0}")]
     Usage(String),
-    /// No command was given: the short help is the answer.
+    /// No command was given, so the short help is shown.
     #[error("{0}")]
     HelpNeeded(String),
-    /// The model cannot be found or used.
+    /// The model is missing or cannot be used.
     #[error("{0}")]
     Model(String),
-    /// The engine refused or failed.
+    /// Anything else failed: the hub, the network, the disk, the running instance, the response.
     #[error("{0}")]
-    Engine(#[from] EngineError),
-    /// The supervisor refused, or the model's process came to an end.
-    #[error("{error}{}", advice(.error))]
-    Ask {
-        /// Why.
-        error: RequestError,
-    },
-    /// The hub, or what was asked of it, or the way there and the disk here.
-    #[error("{}{}", .0, hub_advice(.0))]
-    Hub(#[from] HubError),
-    /// Some of what was asked for was not done; each was reported when it happened.
-    #[error("{0}")]
-    SomeFailed(String),
-    /// The running instance could not be reached, nor one started.
-    #[error("{0}")]
-    Instance(String),
-    /// The machine allows less than the command needs.
-    #[error("{0}")]
-    Restrained(String),
-    /// Standard input could not be read.
-    #[error("cannot read standard input: {0}")]
-    Input(io::Error),
-    /// Standard output could not be written. A reader that went away is not worth a message.
+    Failed(String),
+    /// Standard output could not be written. A reader that went away is not an error.
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
-    /// Ctrl-C could not be taken over.
-    #[error("cannot listen for Ctrl-C: {0}")]
-    Signals(io::Error),
-    /// The system refused a thread or a timer.
-    #[error("cannot begin: {0}")]
-    System(io::Error),
-    /// One or more answers of a scripted chat failed; each was reported when it happened.
-    #[error("{0}")]
-    SomeAnswersFailed(String),
-    /// A mistake in this program.
-    #[error("internal error: {0}; please report it (TRANSOM_LOG=debug shows more)")]
-    Internal(String),
     /// The user pressed Ctrl-C.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl Failure {
-    /// The process's exit code.
+    /// Returns a failure with this message and exit code 1.
+    pub(crate) fn failed(message: impl Display) -> Self {
+        Self::Failed(message.to_string())
+    }
+
+    /// Returns the failure of a read of standard input.
+    pub(crate) fn input(error: io::Error) -> Self {
+        Self::Failed(format!("cannot read standard input: {error}"))
+    }
+
+    /// Returns the failure for a bug in this program.
+    pub(crate) fn internal(message: &str) -> Self {
+        Self::Failed(format!(
+            "internal error: {message}; please report it (TRANSOM_LOG=debug shows more)"
+        ))
+    }
+
+    /// Returns the process's exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+            Self::Failed(_) | Self::Output(_) => 1,
             Self::Usage(_) | Self::HelpNeeded(_) => 2,
             Self::Model(_) => 3,
-            Self::Engine(error) => engine_exit_code(error),
-            Self::Hub(error) => hub_exit_code(error),
-            Self::Ask {
-                error: RequestError::TooLarge { .. } | RequestError::NoVariantRuns { .. },
-            } => 3,
-            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
-            Self::Input(_)
-            | Self::Output(_)
-            | Self::Signals(_)
-            | Self::System(_)
-            | Self::Ask { .. }
-            | Self::Instance(_)
-            | Self::Restrained(_)
-            | Self::SomeAnswersFailed(_)
-            | Self::SomeFailed(_)
-            | Self::Internal(_) => 1,
             Self::Interrupted => 130,
         }
     }
 
-    /// The line for people, or nothing when the ending speaks for itself.
+    /// Returns the line for people, or `None` for an interruption or a reader that went away.
     pub(crate) fn message(&self) -> Option<String> {
         match self {
-            Self::Interrupted | Self::Engine(EngineError::Canceled) => None,
+            Self::Interrupted => None,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
             Self::HelpNeeded(help) => Some(help.trim_end().to_owned()),
             _ => Some(format!("transom: {}", one_line(&self.to_string()))),
         }
     }
 
-    /// Why there is no instance to talk to.
-    pub(crate) fn instance(reason: impl std::fmt::Display) -> Self {
-        Self::Instance(reason.to_string())
-    }
-
-    /// Turns clap's several lines into one: what is wrong, its tip, and where the help is.
+    /// Turns clap's several lines into one: the mistake, clap's tip, and where the help is.
     pub(crate) fn from_clap(rendered: &str) -> Self {
         let mut lines = rendered
             .lines()
             .map(str::trim)
             .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
             .filter(|line| !line.is_empty());
-        let what = lines.next().unwrap_or("bad usage");
-        let mut message = what.strip_prefix("error: ").unwrap_or(what).to_owned();
+        let first = lines.next().unwrap_or("bad usage");
+        let mut message = first.strip_prefix("error: ").unwrap_or(first).to_owned();
         for line in lines {
-            let joint = if message.ends_with(':') { " " } else { "; " };
-            message.push_str(joint);
+            let separator = if message.ends_with(':') { " " } else { "; " };
+            message.push_str(separator);
             message.push_str(line);
         }
         message.push_str("; see --help");
         Self::Usage(message)
     }
 
-    /// The message of a caught panic.
+    /// Returns the failure for a caught panic.
     pub(crate) fn from_panic(panic: &(dyn Any + Send)) -> Self {
-        let text = panic
-            .downcast_ref::<&str>()
-            .copied()
-            .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        Self::Internal(text.unwrap_or("unknown").to_owned())
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Self::internal(text.unwrap_or("unknown"))
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        let message = error.to_string();
+        match error {
+            EngineError::NotFound { .. }
+            | EngineError::BadFile { .. }
+            | EngineError::Unsupported { .. }
+            | EngineError::OutOfMemory { .. } => Self::Model(message),
+            EngineError::EmptyPrompt
+            | EngineError::PromptTooLong { .. }
+            | EngineError::InvalidParameter { .. } => Self::Usage(message),
+            EngineError::Template { .. } | EngineError::Backend { .. } => Self::Failed(message),
+            EngineError::Canceled => Self::Interrupted,
+        }
     }
 }
 
 impl From<RequestError> for Failure {
-    /// The engine's own refusals keep their words and exit codes.
     fn from(error: RequestError) -> Self {
         match error {
-            RequestError::Engine { source } => Self::Engine(source),
-            error => Self::Ask { error },
+            RequestError::Engine { source } => source.into(),
+            RequestError::TooLarge { .. } => {
+                Self::Model(format!("{error}; --over-budget loads it anyway"))
+            }
+            RequestError::NoVariantRuns { .. } => Self::Model(error.to_string()),
+            error => Self::failed(error),
         }
     }
 }
 
-/// What this command line offers about a refusal.
-fn advice(error: &RequestError) -> &'static str {
-    match error {
-        RequestError::TooLarge { .. } => "; --over-budget loads it all the same",
-        _ => "",
-    }
-}
-
-/// What this command line offers about a trouble with the hub.
-fn hub_advice(error: &HubError) -> &'static str {
-    match error {
-        HubError::TokenNeeded { .. } | HubError::TokenRefused { .. } | HubError::Gated { .. } => {
-            " `transom models token set` keeps one."
+impl From<HubError> for Failure {
+    fn from(error: HubError) -> Self {
+        let advice = match error {
+            HubError::TokenNeeded { .. }
+            | HubError::TokenRefused { .. }
+            | HubError::Gated { .. } => " `transom models token set` stores a token.",
+            _ => "",
+        };
+        let message = format!("{error}{advice}");
+        match error {
+            HubError::TokenNeeded { .. }
+            | HubError::Gated { .. }
+            | HubError::Forbidden { .. }
+            | HubError::RepositoryNotFound { .. }
+            | HubError::RevisionNotFound { .. }
+            | HubError::FileNotFound { .. }
+            | HubError::NoModelFiles { .. } => Self::Model(message),
+            HubError::SeveralPackings { .. }
+            | HubError::BadName { .. }
+            | HubError::BadEndpoint { .. }
+            | HubError::NotAToken => Self::Usage(message),
+            _ => Self::Failed(message),
         }
-        _ => "",
-    }
-}
-
-fn hub_exit_code(error: &HubError) -> u8 {
-    match error {
-        HubError::TokenNeeded { .. }
-        | HubError::Gated { .. }
-        | HubError::Forbidden { .. }
-        | HubError::RepositoryNotFound { .. }
-        | HubError::RevisionNotFound { .. }
-        | HubError::FileNotFound { .. }
-        | HubError::NoModelFiles { .. } => 3,
-        HubError::SeveralPackings { .. }
-        | HubError::BadName { .. }
-        | HubError::BadEndpoint { .. }
-        | HubError::NotAToken => 2,
-        _ => 1,
-    }
-}
-
-fn engine_exit_code(error: &EngineError) -> u8 {
-    match error {
-        EngineError::NotFound { .. }
-        | EngineError::BadFile { .. }
-        | EngineError::Unsupported { .. }
-        | EngineError::OutOfMemory { .. } => 3,
-        EngineError::EmptyPrompt
-        | EngineError::PromptTooLong { .. }
-        | EngineError::InvalidParameter { .. } => 2,
-        EngineError::Template { .. } | EngineError::Backend { .. } => 1,
-        EngineError::Canceled => 130,
     }
 }
 
 /// Writes the failure's line, if it has one, and returns the exit code.
-pub(crate) fn report(result: Result<(), Failure>, err: &mut dyn Write) -> u8 {
+pub(crate) fn report(result: Result, err: &mut dyn Write) -> u8 {
     let Err(failure) = result else { return 0 };
     if let Some(message) = failure.message() {
-        // Nothing is left to do about an error stream that is closed as well.
+        // An error stream that is closed cannot be reported anywhere.
         let _ = writeln!(err, "{message}");
     }
     failure.exit_code()
@@ -219,7 +183,7 @@ mod tests {
     use transom_supervisor::LimitReason;
 
     #[test]
-    fn clap_errors_become_one_line_with_their_tip() {
+    fn a_clap_error_becomes_one_line_with_its_tip() {
         let rendered = "error: unexpected argument '--modle' found\n\n  tip: a similar argument \
                         exists: '--model'\n\nUsage: transom ask\n\nFor more information, try.\n";
         assert_eq!(
@@ -230,21 +194,23 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_went_away_ends_quietly() {
+    fn a_closed_pipe_is_not_an_error() {
         let failure = Failure::Output(io::ErrorKind::BrokenPipe.into());
         let mut err = Vec::new();
         assert_eq!(report(Err(failure), &mut err), 0);
         assert!(err.is_empty());
     }
 
+    /// Checks the exit code of an error, and that its message contains `expect`.
+    fn check(error: impl Into<Failure>, code: u8, expect: &str) {
+        let failure = error.into();
+        let message = failure.message().unwrap();
+        assert_eq!(failure.exit_code(), code, "{message}");
+        assert!(message.contains(expect), "{message}");
+    }
+
     #[test]
-    fn refusals_of_the_supervisor_have_their_exit_codes() {
-        let check = |error: RequestError, code: u8, expect: &str| {
-            let failure = Failure::from(error);
-            let message = failure.message().unwrap();
-            assert_eq!(failure.exit_code(), code, "{message}");
-            assert!(message.contains(expect), "{message}");
-        };
+    fn supervisor_errors_have_their_exit_codes() {
         let source = EngineError::EmptyPrompt;
         check(RequestError::Engine { source }, 2, "the prompt is empty");
         check(RequestError::Busy { waiting: 8 }, 1, "8 requests");
@@ -274,13 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn troubles_with_the_hub_have_their_exit_codes_and_say_what_to_do() {
-        let check = |error: HubError, code: u8, expect: &str| {
-            let failure = Failure::from(error);
-            let message = failure.message().unwrap();
-            assert_eq!(failure.exit_code(), code, "{message}");
-            assert!(message.contains(expect), "{message}");
-        };
+    fn hub_errors_have_their_exit_codes_and_say_what_to_do() {
         let repository = || "owner/name".to_owned();
         let needed = HubError::TokenNeeded {
             repository: repository(),
@@ -301,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_quotes_a_file_has_no_control_characters() {
+    fn control_characters_of_a_quoted_file_are_replaced() {
         let failure = Failure::Model("a\x1b]0;b\x07 \u{202e}c\u{9b}2J".to_owned());
         assert_eq!(failure.message().unwrap(), "transom: a�]0;b� �c�2J");
     }
 
     #[test]
-    fn messages_of_several_lines_are_joined() {
-        let failure = Failure::Engine(EngineError::Backend {
+    fn a_message_of_several_lines_is_joined() {
+        let failure = Failure::from(EngineError::Backend {
             during: "decode".into(),
             message: "out of\n  luck".into(),
         });
@@ -318,5 +278,11 @@ mod tests {
             String::from_utf8(err).unwrap(),
             "transom: decode: out of luck\n"
         );
+    }
+
+    #[test]
+    fn a_canceled_request_exits_with_130_and_no_message() {
+        let failure = Failure::from(EngineError::Canceled);
+        assert_eq!((failure.exit_code(), failure.message()), (130, None));
     }
 }

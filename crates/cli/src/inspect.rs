@@ -1,292 +1,304 @@
-//! `transom inspect`: what a model's files say, and how much memory it needs.
+//! `transom inspect`: what a model is, how much memory it needs and whether it fits; without a model,
+//! which models suit a machine.
+//!
+//! Rule: `catalog` reads the files and computes every estimate, and the budget is the supervisor's, so
+//! the answer is the same when the model is loaded. Nothing is downloaded or loaded.
 
-mod card;
+mod catalog_entry;
+mod estimate;
+mod files;
+mod recommendations;
+mod report;
+#[cfg(test)]
+mod tests;
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
-use transom_catalog::{Format, KvType, ModelFacts};
-use transom_library::is_path;
+use transom_engine::KvCacheChoice;
+use transom_library::{Library, MEMORY_SIZES, Machine, ThisMachine, is_path};
 
-use crate::console::Console;
-use crate::failure::Failure;
+use crate::console::Layout;
 use crate::library;
-use crate::link::Link;
-use crate::output::json::write_line;
-use crate::output::rows::Rows;
-use crate::output::stats::{bytes_text, parameters_text};
+use crate::{Client, Console, Result};
 
-/// Show what a model file or folder is, without loading it
+use catalog_entry::CatalogEntry;
+use estimate::{Query, Subject};
+use files::ModelFiles;
+use report::Report;
+
+/// Show what a model is and whether it fits, or which models suit this computer
 ///
-/// Reads only headers: architecture, sizes, how the weights are packed, and the memory that weights
-/// and context take together.
-#[derive(Debug, Clone, Args)]
+/// With a model: its architecture, sizes and packing from its files or from the list, the memory that
+/// it needs by part, whether that fits, the longest context that does, and how fast it will be. Without
+/// one: the models for this computer, or for one with other memory. Nothing is downloaded or loaded.
+#[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = "\
 Examples:
-  transom inspect ~/models/Qwen3-4B-4bit
+  transom inspect                              which models for this computer
+  transom inspect --memory 36G                 which for a Mac with 36 GB
+  transom inspect --tiers                      which for Macs from 8 to 192 GB
+  transom inspect ~/models/Qwen3-4B-4bit       what is it, and does it fit?
   transom inspect model-Q4_K_M.gguf --json
-  transom inspect qwen3-4b               by its name in `transom models list`; of one that is not
-                                         installed, what the list says of it
+  transom inspect qwen3-8b                     by its name in `transom models list --all`
+  transom inspect qwen3-8b@8-bit --context 32768 --kv small
+  transom inspect qwen3-8b --draft qwen3-0.6b  do these two fit side by side?
 
-Exit codes: 0 described, 3 the file is missing, cut short or no model.")]
+--draft plans the memory of two models that are loaded side by side, the second as the draft model of
+the first. It only plans: Transom itself needs no draft model for speculative decoding.
+
+Speeds are estimated from the memory bandwidth, and measured once a model was used.
+
+Exit codes: 0 shown, whether or not it fits; 2 bad request; 3 no such model, or a file that is missing,
+cut short or no model.")]
 pub(crate) struct InspectArgs {
-    /// Name of a model, GGUF file (any part of a split model), or model folder
+    /// A model of `transom models list --all`, `id@packing` for one variant, a GGUF file (any part of
+    /// a split model), or a model folder
     #[arg(value_name = "MODEL")]
-    pub(crate) path: PathBuf,
+    pub(crate) model: Option<String>,
 
-    /// Write the facts as JSON, with the chat template
+    /// Tokens of context [default: 8192, or the model's own if that is less]
+    #[arg(long, value_name = "TOKENS", value_parser = context, requires = "model")]
+    pub(crate) context: Option<u64>,
+
+    /// Memory of another Mac, such as 16G [default: this computer]
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    pub(crate) memory: Option<u64>,
+
+    /// The precision of the KV cache
+    #[arg(long, value_name = "HOW", requires = "model")]
+    pub(crate) kv: Option<Kv>,
+
+    /// A second model, loaded side by side with the first as its draft model
+    #[arg(long, value_name = "MODEL", requires = "model")]
+    pub(crate) draft: Option<String>,
+
+    /// Every size of memory from 8 to 192 GB
+    #[arg(long, conflicts_with_all = ["model", "memory"])]
+    pub(crate) tiers: bool,
+
+    /// Write the result as JSON, with the chat template
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What is shown.
+/// The precision of the KV cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kv {
+    /// The fastest here
+    Auto,
+    /// 16 bits or more
+    Full,
+    /// 8 bits, if the engine can
+    Small,
+}
+
+impl From<Kv> for KvCacheChoice {
+    fn from(kv: Kv) -> Self {
+        match kv {
+            Kv::Auto => Self::Automatic,
+            Kv::Full => Self::Full,
+            Kv::Small => Self::Small,
+        }
+    }
+}
+
+/// Parses a count of tokens; `32k` is 32768.
+fn context(text: &str) -> Result<u64, String> {
+    let bad = || "must be a whole number of tokens of at least 1, such as 8192 or 32k".to_owned();
+    let (digits, factor) = match text.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1024),
+        None => (text, 1),
+    };
+    let n: u64 = digits.parse().map_err(|_| bad())?;
+    n.checked_mul(factor).filter(|&n| n > 0).ok_or_else(bad)
+}
+
+/// Parses bytes of memory; a number without a unit is in gigabytes.
+fn memory(text: &str) -> Result<u64, String> {
+    let bad = || "must be a size of memory, such as 16G or 16384M".to_owned();
+    let lower = text.trim().to_lowercase();
+    let shorter = lower.strip_suffix("ib").or(lower.strip_suffix('b'));
+    let lower = shorter.unwrap_or(&lower);
+    let (digits, unit) = match lower.strip_suffix(['g', 'm', 't']) {
+        Some(digits) => (digits, lower.as_bytes()[digits.len()]),
+        None => (lower, b'g'),
+    };
+    let count: f64 = digits.trim().parse().map_err(|_| bad())?;
+    let unit = match unit {
+        b'm' => 1u64 << 20,
+        b't' => 1 << 40,
+        _ => 1 << 30,
+    };
+    let bytes = count * unit as f64;
+    // No system runs in less, and no machine has more.
+    match (256e6..=64e12).contains(&bytes) {
+        true => Ok(bytes as u64),
+        false => Err(bad()),
+    }
+}
+
+/// What a model is.
 #[derive(Serialize)]
-struct Report {
+#[serde(untagged)]
+enum Description {
+    /// According to its files.
+    Files(Box<ModelFiles>),
+    /// According to the catalog, for a model that is not installed.
+    Entry(Box<CatalogEntry>),
+}
+
+impl Description {
+    /// Describes the model that `text` names.
+    fn of(text: &str, library: &Library) -> Result<Self> {
+        let path = match is_path(text) || Path::new(text).exists() {
+            true => Some(Path::new(text)),
+            false => library.find(text).map(|model| model.id.as_path()),
+        };
+        Ok(match path {
+            Some(path) => Self::Files(Box::new(ModelFiles::read(path)?)),
+            None => Self::Entry(Box::new(CatalogEntry::find(text, library)?)),
+        })
+    }
+
+    fn text(&self, layout: Layout) -> String {
+        match self {
+            Self::Files(files) => files.text(layout),
+            Self::Entry(entry) => entry.text(layout),
+        }
+    }
+}
+
+/// The result as JSON.
+#[derive(Serialize)]
+struct InspectJson<'a> {
     #[serde(flatten)]
-    facts: ModelFacts,
-    /// Weights and KV cache together, by context length; shorter ones first.
-    memory: Vec<Need>,
+    description: &'a Description,
+    /// Whether the model fits, if that can be estimated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fit: Option<&'a Report>,
 }
-
-/// Bytes that a context length takes, weights included.
-#[derive(Debug, PartialEq, Serialize)]
-struct Need {
-    context_length: u64,
-    kv_f16_bytes: u64,
-    kv_q8_0_bytes: u64,
-}
-
-/// Context lengths that are shown beside the model's own.
-const CONTEXTS: [u64; 3] = [4096, 8192, 32_768];
 
 /// Runs the command.
-pub(crate) fn run(args: &InspectArgs, link: &Link, console: &mut Console) -> Result<(), Failure> {
-    let name = args.path.to_string_lossy();
-    let path = match is_path(&name) || args.path.exists() {
-        true => args.path.clone(),
-        false => {
-            let library = library::open(link, console)?;
-            match library.find(&name) {
-                Some(model) => model.id.clone(),
-                None => return card::show(&name, args.json, &library, console),
-            }
-        }
+pub(crate) fn run(args: &InspectArgs, client: &Client, console: &mut Console) -> Result {
+    let library = library::open_to_find(args.model.as_deref().unwrap_or(""), client, console)?;
+    let Some(model) = &args.model else {
+        return recommend(args, &library, console);
     };
-    let facts = transom_catalog::inspect(&path);
-    let facts = facts.map_err(|error| Failure::Model(error.to_string()))?;
-    let report = Report {
-        memory: needs(&facts),
-        facts,
+    inspect(args, model, &library, client, console)
+}
+
+/// Runs `transom fit`, the former name of the command, whose JSON contains only the estimate.
+pub(crate) fn run_as_fit(args: &InspectArgs, client: &Client, console: &mut Console) -> Result {
+    let Some(model) = args.model.as_ref().filter(|_| args.json) else {
+        return run(args, client, console);
     };
+    let library = library::open_to_find(model, client, console)?;
+    let report = estimate(args, model, &library, client, console)?;
+    console.print_json(&report)
+}
+
+/// Shows which models suit a machine.
+fn recommend(args: &InspectArgs, library: &Library, console: &mut Console) -> Result {
+    if args.tiers {
+        let macs = MEMORY_SIZES.map(|bytes| ThisMachine::simulated(Machine::with_memory(bytes)));
+        let tiers = macs.map(|mac| library.with_machine(mac).recommended());
+        return console.print_result(args.json, &tiers, |tiers, layout| {
+            recommendations::of_tiers(tiers, layout)
+        });
+    }
+    let (machine, name) = machine(args, library, console);
+    let tier = library.with_machine(machine).recommended();
+    console.print_result(args.json, &tier, |tier, layout| {
+        recommendations::of_machine(tier, &name, layout)
+    })
+}
+
+/// Shows what a model is and whether it fits. A model that cannot be estimated is described only.
+fn inspect(
+    args: &InspectArgs,
+    model: &str,
+    library: &Library,
+    client: &Client,
+    console: &mut Console,
+) -> Result {
+    let description = Description::of(model, library)?;
+    let report = estimate(args, model, library, client, console);
+    let json = InspectJson {
+        description: &description,
+        fit: report.as_ref().ok(),
+    };
+    console.print_result(args.json, &json, |json, layout| {
+        let fit = json.fit.map(|fit| format!("\n{}", fit.text(layout)));
+        json.description.text(layout) + &fit.unwrap_or_default()
+    })?;
     if args.json {
-        return write_line(console.out, &report).map_err(Failure::Output);
+        return Ok(());
     }
-    console.print(&report.text(console.dims_results()))
+    if let Err(failure) = report {
+        console.note(&failure.to_string());
+    }
+    if let Description::Entry(entry) = &description {
+        console.note(&entry.advice());
+    }
+    Ok(())
 }
 
-fn needs(facts: &ModelFacts) -> Vec<Need> {
-    let own = facts.context_length.unwrap_or(0);
-    let mut lengths: Vec<u64> = CONTEXTS.into_iter().filter(|&n| n < own).collect();
-    lengths.extend((own > 0).then_some(own));
-    let need = |context_length| {
-        let with = |kind| {
-            let cache = facts.kv_cache_bytes(context_length, kind)?;
-            cache.checked_add(facts.weight_bytes)
-        };
-        Some(Need {
-            context_length,
-            kv_f16_bytes: with(KvType::F16)?,
-            kv_q8_0_bytes: with(KvType::Q8_0)?,
-        })
+/// Estimates the memory and the speed of `model`, and of the draft model beside it.
+fn estimate(
+    args: &InspectArgs,
+    model: &str,
+    library: &Library,
+    client: &Client,
+    console: &mut Console,
+) -> Result<Report> {
+    let (mut machine, name) = machine(args, library, console);
+    if args.memory.is_none() {
+        machine = with_current_budget(machine, client);
+    }
+    let query = Query {
+        args,
+        library: &library.with_machine(machine),
     };
-    lengths.into_iter().filter_map(need).collect()
+    let subject = Subject::find(model, &query)?;
+    let draft = args.draft.as_ref();
+    let draft = draft.map(|draft| subject.draft_model(draft, &query));
+    let draft = draft.transpose()?;
+    if let Some(doubt) = draft.as_ref().and_then(|draft| subject.doubt(draft)) {
+        console.note(&doubt);
+    }
+    Ok(subject.report(draft, &query, name))
 }
 
-impl Report {
-    fn text(&self, is_dimmed: bool) -> String {
-        let facts = &self.facts;
-        let mut rows = Rows::new(15, is_dimmed);
-        let name = facts.name.as_deref().unwrap_or("without a name");
-        let format = match facts.format {
-            Format::Gguf => "GGUF",
-            Format::Safetensors => "safetensors",
-        };
-        let n_files = match facts.n_files {
-            1 => String::new(),
-            n => format!(" in {n} files"),
-        };
-        rows.row(
-            "model",
-            &format!("{name} ({}), {format}{n_files}", facts.architecture),
-        );
-        rows.row(
-            "parameters",
-            &format!(
-                "{} in {}",
-                parameters_text(facts.n_parameters),
-                bytes_text(facts.weight_bytes)
-            ),
-        );
-        rows.row("packed as", &self.packed());
-        rows.row("layers", &self.layers());
-        rows.row("context", &self.context());
-        let known = |number: Option<u64>| number.map_or("not said".to_owned(), |n| n.to_string());
-        rows.row("vocabulary", &known(facts.vocab_size));
-        let template = match facts.chat_template {
-            Some(_) => "yes",
-            None => "none; it only continues text",
-        };
-        rows.row("chat template", template);
-        rows.row("memory", &self.needed());
-        rows.finish()
+/// Returns the machine in question, and its name for people.
+fn machine(args: &InspectArgs, library: &Library, console: &Console) -> (ThisMachine, String) {
+    if let Some(bytes) = args.memory {
+        let name = format!("a Mac with {}", recommendations::memory_text(bytes));
+        return (ThisMachine::simulated(Machine::with_memory(bytes)), name);
     }
-
-    fn packed(&self) -> String {
-        let mix = self.facts.mix.iter();
-        let parts = mix.map(|packed| {
-            format!(
-                "{} in {} tensors of {}",
-                bytes_text(packed.bytes),
-                packed.n_tensors,
-                packed.kind
-            )
-        });
-        parts.collect::<Vec<_>>().join("\n")
-    }
-
-    fn layers(&self) -> String {
-        let facts = &self.facts;
-        let (Some(layers), Some(heads)) = (facts.n_layers, facts.n_heads) else {
-            return "not said".to_owned();
-        };
-        let least = facts.n_kv_heads.iter().min().copied().unwrap_or(heads);
-        let most = facts.n_kv_heads.iter().max().copied().unwrap_or(heads);
-        let kv = if least == most {
-            most.to_string()
-        } else {
-            format!("{least} to {most}")
-        };
-        let size = facts
-            .key_length
-            .map_or(String::new(), |n| format!(" of {n}"));
-        format!("{layers}, each with {heads} heads{size} and {kv} for keys and values")
-    }
-
-    fn context(&self) -> String {
-        let length = match self.facts.context_length {
-            Some(n) => format!("{n} tokens"),
-            None => "not said".to_owned(),
-        };
-        match self.facts.sliding_window {
-            Some(window) => format!("{length}; windows of {window}"),
-            None => length,
-        }
-    }
-
-    fn needed(&self) -> String {
-        if self.memory.is_empty() {
-            return "not known: the files do not say how large the context is".to_owned();
-        }
-        let lines = self.memory.iter().map(|need| {
-            let is_most = self.facts.has_window_below(need.context_length);
-            format!(
-                "{:>9} with {} tokens of context ({} with a q8_0 cache){}",
-                bytes_text(need.kv_f16_bytes),
-                need.context_length,
-                bytes_text(need.kv_q8_0_bytes),
-                if is_most { ", at most" } else { "" }
-            )
-        });
-        lines.collect::<Vec<_>>().join("\n")
-    }
+    let machine = library::with_bandwidth(library.machine().clone(), console);
+    let memory = recommendations::memory_text(machine.specs().memory_bytes);
+    let name = match machine.chip_name() {
+        "" => format!("this computer with {memory}"),
+        chip => format!("this computer ({chip}) with {memory}"),
+    };
+    (machine, name)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::interrupt::Interrupt;
-    use crate::test_console::TestConsole;
-
-    fn starter() -> PathBuf {
-        PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/starter"))
-    }
-
-    fn facts() -> ModelFacts {
-        transom_catalog::inspect(&starter()).unwrap()
-    }
-
-    #[test]
-    fn the_memory_is_told_for_usual_contexts_and_the_models_own() {
-        let mut facts = facts();
-        facts.context_length = Some(8192);
-        let lengths: Vec<u64> = needs(&facts)
-            .iter()
-            .map(|need| need.context_length)
-            .collect();
-        assert_eq!(lengths, [4096, 8192]);
-        // 12 layers, 2 heads of 64 for keys and for values, 2 bytes each.
-        let need = &needs(&facts)[1];
-        assert_eq!(need.kv_f16_bytes, facts.weight_bytes + 8192 * 6144);
-        assert_eq!(
-            need.kv_q8_0_bytes,
-            facts.weight_bytes + 8192 * 6144 * 17 / 32
-        );
-        facts.context_length = None;
-        assert_eq!(needs(&facts), []);
-    }
-
-    #[test]
-    fn a_model_is_described_for_people_and_for_programs() {
-        let mut console = TestConsole::default();
-        let mut args = InspectArgs {
-            path: starter(),
-            json: false,
-        };
-        run(
-            &args,
-            &Link::new(Interrupt::detached()),
-            &mut console.console(),
-        )
-        .unwrap();
-        let text = console.out_text();
-        for line in [
-            "model          starter (qwen3), safetensors",
-            "parameters     62.1M in 33 MB",
-            "layers         12, each with 10 heads of 64 and 2 for keys and values",
-            "vocabulary     16384",
-            "chat template  yes",
-        ] {
-            assert!(
-                text.lines().any(|one| one == line),
-                "{line:?} is not in:\n{text}"
-            );
+/// Returns the machine with its budget now. Loaded models are unloaded if another needs their room.
+fn with_current_budget(machine: ThisMachine, client: &Client) -> ThisMachine {
+    let status = client
+        .running()
+        .ok()
+        .flatten()
+        .map(|handle| handle.status());
+    let (budget_bytes, in_use_bytes) = match status {
+        Some(status) => {
+            let status = status.borrow();
+            (status.budget_bytes, status.in_use_bytes)
         }
-        args.json = true;
-        let mut console = TestConsole::default();
-        run(
-            &args,
-            &Link::new(Interrupt::detached()),
-            &mut console.console(),
-        )
-        .unwrap();
-        let json: serde_json::Value = serde_json::from_str(&console.out_text()).unwrap();
-        assert_eq!(json["architecture"], "qwen3");
-        assert_eq!(json["memory"][0]["context_length"], 2048);
-    }
-
-    #[test]
-    fn a_file_that_is_no_model_is_a_bad_model() {
-        let mut console = TestConsole::default();
-        let path = starter().join("README.md");
-        let args = InspectArgs { path, json: false };
-        let failure = run(
-            &args,
-            &Link::new(Interrupt::detached()),
-            &mut console.console(),
-        )
-        .unwrap_err();
-        assert_eq!(failure.exit_code(), 3);
-        assert!(failure.to_string().contains("not a GGUF file"), "{failure}");
-    }
+        None => (machine.available_memory().budget_bytes, 0),
+    };
+    machine.with_status(budget_bytes, in_use_bytes)
 }

@@ -1,10 +1,9 @@
-//! Ctrl-C: cancels the running job, and ends the program only when there is none or the user
-//! insists. What a job is, and how it is cancelled, is the command's own business. SIGTERM and SIGHUP
-//! cancel the job and end the program.
+//! Ctrl-C cancels the running job. It ends the program if there is no job, or if the user presses it
+//! again. SIGTERM and SIGHUP cancel the job and end the program.
 //!
-//! Rule: cancel is asked, never forced; a job that does not settle leaves the user a way out, by
-//! pressing again. A program that ends in this way first does what [`Interrupt::on_end`] was given;
-//! the next signal ends it at once.
+//! Rule: a job is asked to stop and never forced; if it does not stop, the next press ends the
+//! program. The program first does what [`Interrupt::before_exit`] was given, and the next signal ends
+//! it at once.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,36 +12,36 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// The process's hold on Ctrl-C. Clones share one state.
+/// The handler of Ctrl-C and of signals that end the program. Clones share one state.
 #[derive(Clone)]
 pub(crate) struct Interrupt {
     state: Arc<Mutex<State>>,
 }
 
-/// Asks a job to end.
+/// Asks a job to stop.
 type Cancel = Arc<dyn Fn() + Send + Sync>;
 
 struct State {
     job: Option<Cancel>,
     /// Presses since the job began.
     n_presses: u32,
-    /// The press that ends the program although the job has not settled.
+    /// The press that ends the program although the job is still running.
     last_press: u32,
-    /// Whether a press with no job ends the program. Not while a line editor reads the key itself.
+    /// Whether a press with no job ends the program. False while a line editor reads the key itself.
     ends_when_idle: bool,
     /// What must be done before the program ends.
-    at_end: Option<AtEnd>,
-    is_ending: bool,
+    before_exit: Option<BeforeExit>,
+    is_exiting: bool,
 }
 
-/// Leaves things in order; returns within a bound.
-type AtEnd = Box<dyn FnOnce() + Send>;
+/// Cleans up, in limited time.
+type BeforeExit = Box<dyn FnOnce() + Send>;
 
-/// What one press leads to.
+/// The effect of one press.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// The job was asked to end.
-    Cancelled,
+    /// The job was asked to stop.
+    Canceled,
     /// None: the line editor reads the key.
     Nothing,
     /// The program must end at once.
@@ -50,7 +49,7 @@ pub(crate) enum Effect {
 }
 
 impl Interrupt {
-    /// Takes Ctrl-C over for the process.
+    /// Installs the signal handlers of the process.
     pub(crate) fn install() -> io::Result<Self> {
         let interrupt = Self::detached();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
@@ -71,31 +70,31 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// An interrupt that no key reaches, for tests.
+    /// Returns an interrupt that no signal reaches, for tests.
     pub(crate) fn detached() -> Self {
         let state = State {
             job: None,
             n_presses: 0,
             last_press: 2,
             ends_when_idle: true,
-            at_end: None,
-            is_ending: false,
+            before_exit: None,
+            is_exiting: false,
         };
         Self {
             state: Arc::new(Mutex::new(state)),
         }
     }
 
-    /// Between jobs the line editor reads the key, and an impatient second press during an answer
-    /// is not meant to end the conversation.
-    pub(crate) fn leave_idle_presses_to_the_editor(&self) {
+    /// Ignores presses between jobs, where the line editor reads the key, and lets an impatient second
+    /// press during a response not end the conversation.
+    pub(crate) fn ignore_when_idle(&self) {
         let mut state = self.state();
         state.ends_when_idle = false;
         state.last_press = 3;
     }
 
-    /// The conversation is over: from now on a press ends the program again.
-    pub(crate) fn take_idle_presses_back(&self) {
+    /// Lets presses between jobs end the program again.
+    pub(crate) fn end_when_idle(&self) {
         self.state().ends_when_idle = true;
     }
 
@@ -107,49 +106,42 @@ impl Interrupt {
         Watch { interrupt: self }
     }
 
-    /// Has `at_end` called before a signal ends the program, instead of what was given before.
-    pub(crate) fn on_end(&self, at_end: impl FnOnce() + Send + 'static) {
-        self.state().at_end = Some(Box::new(at_end));
+    /// Sets what is called before a signal ends the program.
+    pub(crate) fn before_exit(&self, before_exit: impl FnOnce() + Send + 'static) {
+        self.state().before_exit = Some(Box::new(before_exit));
     }
 
-    /// Whether a signal is ending the program.
-    pub(crate) fn is_ending(&self) -> bool {
-        self.state().is_ending
-    }
-
-    /// Returns only if no signal is ending the program; else the program ends meanwhile.
-    pub(crate) fn wait_if_ending(&self) {
-        while self.is_ending() {
+    /// Returns only if no signal is ending the program.
+    pub(crate) fn wait_if_exiting(&self) {
+        while self.state().is_exiting {
             std::thread::park();
         }
     }
 
-    /// Ends the program: at once the second time, else after what must be done before.
+    /// Ends the program, at the first call after what must be done before.
     fn end_program(&self, code: i32) {
-        // Without exit handlers: the engine's threads may still be at work.
+        // Without exit handlers: threads of the engine may still run.
         let exit = move || signal_hook::low_level::exit(code);
-        match self.begin_ending() {
-            Some(at_end) => {
-                let ending = std::thread::Builder::new().spawn(move || {
-                    let _ = catch_unwind(AssertUnwindSafe(at_end));
-                    exit();
-                });
-                if ending.is_err() {
-                    exit();
-                }
-            }
-            None => exit(),
+        let Some(before_exit) = self.begin_exit() else {
+            return exit();
+        };
+        let thread = std::thread::Builder::new().spawn(move || {
+            let _ = catch_unwind(AssertUnwindSafe(before_exit));
+            exit();
+        });
+        if thread.is_err() {
+            exit();
         }
     }
 
-    /// What must be done before the program ends; `None` if nothing, or if it was begun before.
-    fn begin_ending(&self) -> Option<AtEnd> {
+    /// Returns what must be done before the program ends; `None` at every call but the first.
+    fn begin_exit(&self) -> Option<BeforeExit> {
         let mut state = self.state();
-        state.is_ending = true;
-        state.at_end.take()
+        state.is_exiting = true;
+        state.before_exit.take()
     }
 
-    /// Acts on a signal to end: cancels the running job, and ends the program.
+    /// Handles SIGTERM and SIGHUP: cancels the running job and ends the program.
     fn terminate(&self) -> Effect {
         let mut state = self.state();
         state.n_presses += 1;
@@ -161,24 +153,23 @@ impl Interrupt {
         Effect::EndProgram
     }
 
-    /// Acts on one press of the key.
+    /// Handles one press of Ctrl-C.
     pub(crate) fn press(&self) -> Effect {
         let mut state = self.state();
         let Some(cancel) = state.job.clone() else {
-            return if state.ends_when_idle {
-                Effect::EndProgram
-            } else {
-                Effect::Nothing
+            return match state.ends_when_idle {
+                true => Effect::EndProgram,
+                false => Effect::Nothing,
             };
         };
         state.n_presses += 1;
         if state.n_presses >= state.last_press {
             return Effect::EndProgram;
         }
-        // Not under the lock: what it calls is not ours.
+        // The callback is not ours, so it must not run under the lock.
         drop(state);
         cancel();
-        Effect::Cancelled
+        Effect::Canceled
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -186,13 +177,13 @@ impl Interrupt {
     }
 }
 
-/// Ends the watch over a job when dropped.
+/// Makes Ctrl-C cancel a job until it is dropped.
 pub(crate) struct Watch<'a> {
     interrupt: &'a Interrupt,
 }
 
 impl Watch<'_> {
-    /// Whether Ctrl-C was pressed since the job began.
+    /// Returns true if Ctrl-C was pressed since the job began.
     pub(crate) fn was_pressed(&self) -> bool {
         self.interrupt.state().n_presses > 0
     }
@@ -212,32 +203,35 @@ mod tests {
     #[test]
     fn the_first_press_cancels_and_the_second_ends_the_program() {
         let interrupt = Interrupt::detached();
-        let is_cancelled = Arc::new(AtomicBool::new(false));
-        let flag = is_cancelled.clone();
+        let is_canceled = Arc::new(AtomicBool::new(false));
+        let flag = is_canceled.clone();
         let watch = interrupt.watch(move || flag.store(true, Ordering::SeqCst));
-        assert_eq!(interrupt.press(), Effect::Cancelled);
-        assert!(is_cancelled.load(Ordering::SeqCst) && watch.was_pressed());
+        assert_eq!(interrupt.press(), Effect::Canceled);
+        assert!(is_canceled.load(Ordering::SeqCst) && watch.was_pressed());
         assert_eq!(interrupt.press(), Effect::EndProgram);
     }
 
     #[test]
-    fn a_signal_to_end_cancels_the_job_and_what_must_be_done_is_done_once() {
+    fn sigterm_cancels_the_job_and_runs_the_cleanup_once() {
         let interrupt = Interrupt::detached();
-        let is_cancelled = Arc::new(AtomicBool::new(false));
-        let flag = is_cancelled.clone();
+        let is_canceled = Arc::new(AtomicBool::new(false));
+        let flag = is_canceled.clone();
         let watch = interrupt.watch(move || flag.store(true, Ordering::SeqCst));
         let is_done = Arc::new(AtomicBool::new(false));
         let flag = is_done.clone();
-        interrupt.on_end(move || flag.store(true, Ordering::SeqCst));
-        interrupt.leave_idle_presses_to_the_editor();
+        interrupt.before_exit(move || flag.store(true, Ordering::SeqCst));
+        interrupt.ignore_when_idle();
         assert_eq!(interrupt.terminate(), Effect::EndProgram);
-        assert!(is_cancelled.load(Ordering::SeqCst) && watch.was_pressed());
-        assert!(!interrupt.is_ending());
-        let at_end = interrupt.begin_ending().unwrap();
-        assert!(interrupt.is_ending());
-        at_end();
+        assert!(is_canceled.load(Ordering::SeqCst) && watch.was_pressed());
+        assert!(!interrupt.state().is_exiting);
+        let before_exit = interrupt.begin_exit().unwrap();
+        assert!(interrupt.state().is_exiting);
+        before_exit();
         assert!(is_done.load(Ordering::SeqCst));
-        assert!(interrupt.begin_ending().is_none(), "the next ends at once");
+        assert!(
+            interrupt.begin_exit().is_none(),
+            "the next signal ends at once"
+        );
     }
 
     #[test]
@@ -245,20 +239,20 @@ mod tests {
         let interrupt = Interrupt::detached();
         drop(interrupt.watch(|| {}));
         assert_eq!(interrupt.press(), Effect::EndProgram);
-        interrupt.leave_idle_presses_to_the_editor();
+        interrupt.ignore_when_idle();
         assert_eq!(interrupt.press(), Effect::Nothing);
-        interrupt.take_idle_presses_back();
+        interrupt.end_when_idle();
         assert_eq!(interrupt.press(), Effect::EndProgram);
     }
 
     #[test]
-    fn in_a_chat_it_takes_three_presses_and_each_job_counts_anew() {
+    fn in_a_chat_the_third_press_during_one_job_ends_the_program() {
         let interrupt = Interrupt::detached();
-        interrupt.leave_idle_presses_to_the_editor();
+        interrupt.ignore_when_idle();
         for _ in 0..2 {
             let _watch = interrupt.watch(|| {});
-            assert_eq!(interrupt.press(), Effect::Cancelled);
-            assert_eq!(interrupt.press(), Effect::Cancelled);
+            assert_eq!(interrupt.press(), Effect::Canceled);
+            assert_eq!(interrupt.press(), Effect::Canceled);
         }
         let _watch = interrupt.watch(|| {});
         let effects = [interrupt.press(), interrupt.press(), interrupt.press()];

@@ -1,72 +1,64 @@
-//! The library of models, in the terms of the commands: which one a text names, and what is said of it.
+//! Opens the library of models, and finds the model that a command line names.
 
 use std::ffi::OsString;
 use std::path::Path;
 
-use transom_library::download::{PlanError, PlanFit, UnknownModel};
+use transom_library::download::{Truncation, PlanError, UnknownModel};
 use transom_library::{InstalledModel, Library, LookupError, ThisMachine, is_path};
 use transom_signals::Hardware;
 
-use crate::console::Console;
-use crate::failure::Failure;
-use crate::link::Link;
 use crate::output::progress::Progress;
-use crate::output::stats::bytes_text;
-use crate::output::verdict::verdict_text;
+use crate::output::text::{bytes_text, verdict_text};
+use crate::{Client, Console, Failure, Result};
 
-/// Opens the library of the data folder. Mistakes in files that the user may edit are notes.
-pub(crate) fn open(link: &Link, console: &mut Console) -> Result<Library, Failure> {
-    let (library, problems) = read(link)?;
-    note(&problems, console);
+/// Opens the library of the data folder. Mistakes in files that the user may edit are noted.
+pub(crate) fn open(client: &Client, console: &mut Console) -> Result<Library> {
+    open_to_find("", client, console)
+}
+
+/// Opens the library to find the model that `text` names. A path needs no lists, so mistakes in lists
+/// are noted only if it is not a path.
+pub(crate) fn open_to_find(text: &str, client: &Client, console: &mut Console) -> Result<Library> {
+    let (library, problems) = Library::open(client.data_folder()?, &Hardware::detect());
+    for problem in problems.iter().filter(|_| !is_path(text)) {
+        console.note(problem);
+    }
     Ok(library)
 }
 
-fn read(link: &Link) -> Result<(Library, Vec<String>), Failure> {
-    Ok(Library::open(link.folder()?, &Hardware::detect()))
-}
-
-fn note(problems: &[String], console: &mut Console) {
-    for problem in problems {
-        console.note(problem);
-    }
-}
-
-/// Returns this machine with the speed of its memory, which may be measured for half a second.
-pub(crate) fn timed(machine: ThisMachine, console: &mut Console) -> ThisMachine {
-    machine.with_bandwidth(|| Progress::new(console).show("Measuring the memory …"))
+/// Returns this machine with its memory bandwidth, which may be measured for half a second.
+pub(crate) fn with_bandwidth(machine: ThisMachine, console: &Console) -> ThisMachine {
+    let progress = Progress::new(console);
+    machine.with_bandwidth(|| progress.show("Measuring the memory …"))
 }
 
 /// Opens the library and returns the model that a command uses: the named one, else the one in
-/// `$TRANSOM_MODEL`, else the starter. A path and the starter need no lists, so mistakes in those are
-/// not noted then.
+/// `$TRANSOM_MODEL`, else the starter.
 ///
 /// # Errors
-/// What to do about a model that isn't there.
+/// The model is not there; the message says what to do.
 pub(crate) fn open_for(
     named: Option<&Path>,
-    link: &Link,
+    client: &Client,
     console: &mut Console,
-) -> Result<(Library, InstalledModel), Failure> {
-    let text = wanted(named, std::env::var_os("TRANSOM_MODEL"));
-    let (library, problems) = read(link)?;
-    if text.as_ref().is_some_and(|text| !is_path(text)) {
-        note(&problems, console);
-    }
-    let model = chosen(&library, text.as_deref())?;
+) -> Result<(Library, InstalledModel)> {
+    let text = name_of_model(named, std::env::var_os("TRANSOM_MODEL"));
+    // The starter needs no lists either.
+    let library = open_to_find(text.as_deref().unwrap_or("."), client, console)?;
+    let model = find_or_starter(&library, text.as_deref())?;
     Ok((library, model))
 }
 
-/// The text that names a model; an empty variable names none.
-fn wanted(named: Option<&Path>, from_environment: Option<OsString>) -> Option<String> {
+/// Returns the text that names a model; an empty variable names none.
+fn name_of_model(named: Option<&Path>, from_environment: Option<OsString>) -> Option<String> {
     let from_environment = from_environment.filter(|value| !value.is_empty());
-    let text = named
-        .map(|path| path.as_os_str().to_owned())
-        .or(from_environment);
-    text.map(|text| text.to_string_lossy().into_owned())
+    let text = named.map(|path| path.as_os_str().to_owned());
+    let text = text.or(from_environment)?;
+    Some(text.to_string_lossy().into_owned())
 }
 
-/// The model that `text` names, else the starter.
-fn chosen(library: &Library, text: Option<&str>) -> Result<InstalledModel, Failure> {
+/// Returns the model that `text` names, else the starter.
+fn find_or_starter(library: &Library, text: Option<&str>) -> Result<InstalledModel> {
     if let Some(text) = text {
         return Ok(library.resolve(text)?);
     }
@@ -80,7 +72,7 @@ fn chosen(library: &Library, text: Option<&str>) -> Result<InstalledModel, Failu
 }
 
 /// Returns whether a model fits, with the numbers.
-pub(crate) fn fit_text(fit: &PlanFit) -> String {
+pub(crate) fn fit_text(fit: &Truncation) -> String {
     let (need, room) = (bytes_text(fit.need_bytes), bytes_text(fit.room_bytes));
     let context = match fit.context_length {
         Some(n) => format!(" with a context of {n} tokens"),
@@ -92,18 +84,10 @@ pub(crate) fn fit_text(fit: &PlanFit) -> String {
 impl From<LookupError> for Failure {
     fn from(error: LookupError) -> Self {
         let advice = match &error {
-            LookupError::NotInstalled {
-                text,
-                quantizations,
-                ..
-            } if quantizations.is_empty() => {
+            LookupError::NotInstalled { text, quantizations, .. } if quantizations.is_empty() => {
                 format!("; `transom models install {text}` downloads it")
             }
-            LookupError::NotInstalled {
-                text,
-                quantizations,
-                ..
-            } => format!(
+            LookupError::NotInstalled { text, quantizations, .. } => format!(
                 " as {text}; choose {}, or download it with `transom models install {text}`",
                 quantizations.join(", ")
             ),
@@ -158,25 +142,25 @@ mod tests {
     }
 
     #[test]
-    fn without_a_name_the_starter_is_used_if_it_is_there() {
+    fn without_a_name_the_starter_is_used() {
         let root = tempfile::tempdir().unwrap();
         let library = near(&root.path().join("transom"));
-        let failure = chosen(&library, None).unwrap_err();
+        let failure = find_or_starter(&library, None).unwrap_err();
         assert_eq!(failure.exit_code(), 3);
         let starter = root.path().join("assets/starter");
         fs::create_dir_all(&starter).unwrap();
         fs::write(starter.join("config.json"), "{}").unwrap();
-        let found = chosen(&library, None).unwrap();
+        let found = find_or_starter(&library, None).unwrap();
         assert_eq!(found.id, starter.canonicalize().unwrap());
         assert_eq!(found.origin, Origin::Starter);
     }
 
     #[test]
-    fn a_named_model_goes_before_the_environment() {
+    fn a_named_model_takes_precedence_over_the_environment() {
         let library = near(Path::new("/nowhere/transom"));
         let name = |named: Option<&str>, environment: Option<&str>| {
-            let text = wanted(named.map(Path::new), environment.map(OsString::from));
-            let found = chosen(&library, text.as_deref());
+            let text = name_of_model(named.map(Path::new), environment.map(OsString::from));
+            let found = find_or_starter(&library, text.as_deref());
             found.map(|found| found.name().to_owned())
         };
         assert_eq!(name(Some("./a"), Some("./b")).unwrap(), "a");
@@ -188,13 +172,13 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_with_several_models_must_be_narrowed_down() {
+    fn a_folder_with_several_models_is_refused_with_their_names() {
         let root = tempfile::tempdir().unwrap();
         for name in ["a.gguf", "b.gguf"] {
             fs::write(root.path().join(name), "").unwrap();
         }
         let library = near(Path::new("/nowhere/transom"));
-        let failure = chosen(&library, root.path().to_str()).unwrap_err();
+        let failure = find_or_starter(&library, root.path().to_str()).unwrap_err();
         assert_eq!(failure.exit_code(), 3);
         assert!(
             failure
@@ -204,18 +188,18 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_is_not_installed_comes_with_the_command_that_helps() {
+    fn the_error_for_a_model_that_is_not_installed_names_a_command() {
         let library = library(Path::new("/nowhere"), computer());
-        let told = |text: &str| {
-            let failure = chosen(&library, Some(text)).unwrap_err();
+        let message = |text: &str| {
+            let failure = find_or_starter(&library, Some(text)).unwrap_err();
             assert_eq!(failure.exit_code(), 3);
             failure.to_string()
         };
         assert_eq!(
-            told("tiny"),
+            message("tiny"),
             "Tiny 1B is not installed; `transom models install tiny` downloads it"
         );
-        assert!(told("owner/name").contains("`transom models install owner/name`"));
-        assert!(told("nothing").contains("`transom models search nothing`"));
+        assert!(message("owner/name").contains("`transom models install owner/name`"));
+        assert!(message("nothing").contains("`transom models search nothing`"));
     }
 }

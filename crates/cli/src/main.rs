@@ -1,5 +1,5 @@
-//! The `transom` program: the command line, and under a hidden name the process that a model lives
-//! in. Only that process touches an engine.
+//! The `transom` program: the command line and, with a hidden first argument, the child process that
+//! runs one model. Only the child process uses an engine.
 
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     transom_cli::main()
 }
 
-/// Each refuses the files of the others.
+/// Returns all engines. Each refuses the files of the others.
 fn engines() -> Vec<Box<dyn Engine>> {
     vec![
         Box::new(MlxEngine::new()),
@@ -28,7 +28,7 @@ fn engines() -> Vec<Box<dyn Engine>> {
     ]
 }
 
-/// Slower cores would hold the fast ones up: each step waits for its last thread.
+/// Uses only the fast cores: each step waits for its slowest thread.
 #[cfg(feature = "llama")]
 fn llama() -> LlamaEngine {
     LlamaEngine::new().with_threads(Hardware::detect().n_performance_cores)

@@ -1,35 +1,33 @@
-//! `transom pause` and `transom resume`: nothing is computed and no memory is held until it goes on.
+//! `transom pause` and `transom resume`: stop all responses and unload all models, and start again.
 
 use clap::Args;
 
-use crate::console::Console;
-use crate::failure::Failure;
-use crate::link::Link;
+use crate::{Client, Console, Result};
 
-/// Stop answering and give all memory back, until `transom resume`
+/// Stop answering and unload all models, until `transom resume`
 ///
 /// The running answer is finished first. Questions asked meanwhile wait; nothing is lost. A pause
-/// ends with the Transom that runs.
+/// ends when the running Transom quits.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "Exit codes: 0 it is paused; 1 it could not be done.")]
+#[command(after_long_help = "Exit codes: 0 paused, 1 failed.")]
 pub(crate) struct PauseArgs {}
 
 /// Answer again after `transom pause`
 ///
-/// Questions that wait are answered now; the model is loaded for the first of them.
+/// Waiting questions are answered now; the first one loads the model.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "Exit codes: 0 it goes on; 1 it could not be done.")]
+#[command(after_long_help = "Exit codes: 0 resumed, 1 failed.")]
 pub(crate) struct ResumeArgs {}
 
 /// Runs either command.
-pub(crate) fn run(is_paused: bool, link: &Link, console: &mut Console) -> Result<(), Failure> {
-    if link.running()?.is_none() {
+pub(crate) fn run(is_paused: bool, client: &Client, console: &mut Console) -> Result {
+    if client.running()?.is_none() {
         return console.print("Nothing is running, so there is nothing to pause or resume.\n");
     }
-    let status = link.pause(is_paused)?;
+    let status = client.pause(is_paused)?;
     let text = match (is_paused, status.is_answering(), status.queue.len()) {
-        (true, true, _) => "Paused, after the answer that is being written.\n".to_owned(),
-        (true, false, _) => "Paused. `transom resume` goes on.\n".to_owned(),
+        (true, true, _) => "Paused, after the answer that is running.\n".to_owned(),
+        (true, false, _) => "Paused. `transom resume` continues.\n".to_owned(),
         (false, _, 0) => "Resumed.\n".to_owned(),
         (false, _, 1) => "Resumed; 1 question waited.\n".to_owned(),
         (false, _, n) => format!("Resumed; {n} questions waited.\n"),
@@ -44,15 +42,15 @@ mod tests {
     use crate::test_engine::TestEngine;
 
     #[test]
-    fn a_pause_and_its_end_are_told_and_shown() {
+    fn pausing_and_resuming_change_the_status() {
         let engine = TestEngine::answering(&[]);
-        let link = engine.link();
+        let client = engine.client();
         for (is_paused, expected) in [(true, "Paused. "), (false, "Resumed.")] {
             let mut streams = TestConsole::default();
-            run(is_paused, &link, &mut streams.console()).unwrap();
+            run(is_paused, &client, &mut streams.console()).unwrap();
             let text = streams.out_text();
             assert!(text.starts_with(expected), "{text}");
-            assert_eq!(link.status().unwrap().is_paused, is_paused);
+            assert_eq!(client.status().unwrap().is_paused, is_paused);
         }
     }
 }

@@ -1,14 +1,14 @@
-//! The flags that say how to answer, shared by `ask` and `chat`.
+//! The options for responses, shared by `ask` and `chat`.
 //!
-//! Rule: a flag that is not given leaves the choice to the model's authors
-//! (`ModelInfo::recommended_sampling`); the ranges are the engine's.
+//! Rule: without an option the recommendation of the model's authors counts
+//! (`ModelInfo::recommended_sampling`). The engine checks the ranges.
 
 use clap::Args;
 use transom_engine::{EngineError, GenerationParams, SamplingParams};
 
 use crate::arguments::number;
 
-/// How to answer. Without a flag the model's own recommendation holds.
+/// The options for a response. Without one the model's own recommendation counts.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Answer")]
 pub(crate) struct GenerationArgs {
@@ -28,16 +28,16 @@ pub(crate) struct GenerationArgs {
     #[arg(long)]
     pub(crate) no_think: bool,
 
-    /// Never guess tokens ahead; answers are the same, at most slower
+    /// Turn speculative decoding off; answers are the same, at most slower
     #[arg(long)]
     pub(crate) no_speculation: bool,
 
-    /// The choice of the next token.
+    /// The options for sampling.
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
 }
 
-/// How the next token is chosen.
+/// The options for the choice of the next token.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Sampling (defaults: what the model's authors recommend)")]
 pub(crate) struct SamplingArgs {
@@ -79,13 +79,13 @@ pub(crate) struct SamplingArgs {
 }
 
 impl GenerationArgs {
-    /// Refuses values outside the engine's ranges, before a model is loaded for nothing.
+    /// Checks the values against the engine's ranges, before a model is loaded.
     pub(crate) fn check(&self) -> Result<(), EngineError> {
-        // The vocabulary is not known yet; the engine checks token ids again.
+        // The vocabulary is not known yet; the engine checks token ids later.
         self.params(&SamplingParams::default()).validate(usize::MAX)
     }
 
-    /// The parameters for a model that recommends `recommended`.
+    /// Returns the parameters for a model with this recommendation.
     pub(crate) fn params(&self, recommended: &SamplingParams) -> GenerationParams {
         GenerationParams {
             sampling: self.sampling.over(recommended),
@@ -99,40 +99,29 @@ impl GenerationArgs {
         }
     }
 
-    /// What the chat template is told about reasoning; `None` leaves it to the template.
+    /// Returns whether the chat template enables reasoning; `None` leaves that to the template.
     pub(crate) fn enable_thinking(&self) -> Option<bool> {
         (self.think || self.no_think).then_some(self.think)
     }
 }
 
 impl SamplingArgs {
+    /// Returns `recommended`, with the values of the options in its place.
     fn over(&self, recommended: &SamplingParams) -> SamplingParams {
-        let SamplingParams {
-            temperature,
-            top_k,
-            top_p,
-            min_p,
-            repetition_penalty,
-            presence_penalty,
-            frequency_penalty,
-            logit_bias,
-            seed,
-        } = recommended.clone();
-        SamplingParams {
-            temperature: self.temperature.unwrap_or(temperature),
-            top_k: self.top_k.unwrap_or(top_k),
-            top_p: self.top_p.unwrap_or(top_p),
-            min_p: self.min_p.unwrap_or(min_p),
-            repetition_penalty: self.repetition_penalty.unwrap_or(repetition_penalty),
-            presence_penalty: self.presence_penalty.unwrap_or(presence_penalty),
-            frequency_penalty: self.frequency_penalty.unwrap_or(frequency_penalty),
-            logit_bias: if self.logit_bias.is_empty() {
-                logit_bias
-            } else {
-                self.logit_bias.clone()
-            },
-            seed: self.seed.or(seed),
+        let mut params = recommended.clone();
+        let set = |to: &mut f32, value: Option<f32>| *to = value.unwrap_or(*to);
+        set(&mut params.temperature, self.temperature);
+        set(&mut params.top_p, self.top_p);
+        set(&mut params.min_p, self.min_p);
+        set(&mut params.repetition_penalty, self.repetition_penalty);
+        set(&mut params.presence_penalty, self.presence_penalty);
+        set(&mut params.frequency_penalty, self.frequency_penalty);
+        params.top_k = self.top_k.unwrap_or(params.top_k);
+        params.seed = self.seed.or(params.seed);
+        if !self.logit_bias.is_empty() {
+            params.logit_bias.clone_from(&self.logit_bias);
         }
+        params
     }
 }
 
@@ -161,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_win_and_everything_else_is_the_models_own() {
+    fn options_override_the_models_recommendation() {
         let recommended = SamplingParams {
             temperature: 0.6,
             top_k: 20,
@@ -194,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_flags_are_usage_errors() {
+    fn malformed_options_are_usage_errors() {
         for flags in [
             ["--logit-bias", "42"],
             ["--logit-bias", "x=1"],
@@ -207,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn speculation_is_allowed_unless_a_flag_says_no() {
+    fn an_option_turns_speculation_off() {
         let params = |flags: &[&str]| parse(flags).unwrap().params(&SamplingParams::default());
         assert!(params(&[]).speculate);
         assert!(!params(&["--no-speculation"]).speculate);
     }
 
     #[test]
-    fn reasoning_is_left_to_the_template_unless_a_flag_says_so() {
+    fn without_an_option_reasoning_is_left_to_the_template() {
         assert_eq!(parse(&[]).unwrap().enable_thinking(), None);
         assert_eq!(parse(&["--think"]).unwrap().enable_thinking(), Some(true));
         assert_eq!(

@@ -1,6 +1,6 @@
 //! `transom status`: what the running instance does now, and why.
 //!
-//! Rule: it only looks. Where nothing runs it starts nothing.
+//! Rule: it only reads the status, and starts nothing if no instance is running.
 
 mod view;
 
@@ -8,19 +8,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use indicatif::ProgressBar;
 use serde::Serialize;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
+use tokio::time::sleep;
 use transom_supervisor::Status;
 
-use crate::console::Console;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::link::Link;
-use crate::output::json::write_line;
+use crate::console::Stream;
+use crate::output::progress::bar;
+use crate::{Client, Console, Result};
 
-/// Show what is loaded, what it uses and what is held back
+/// Show what is loaded, what it uses and what is limited
 ///
-/// With --watch the picture follows every change until you press Ctrl-C.
+/// With --watch the status is updated at every change until you press Ctrl-C.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -30,7 +30,7 @@ Examples:
 
 Exit codes: 0 shown, also when nothing runs; 1 the running instance does not answer.")]
 pub(crate) struct StatusArgs {
-    /// Go on showing it
+    /// Keep showing it
     #[arg(short, long)]
     pub(crate) watch: bool,
 
@@ -40,144 +40,116 @@ pub(crate) struct StatusArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(
-    args: &StatusArgs,
-    link: &Link,
-    console: &mut Console,
-    interrupt: &Interrupt,
-) -> Result<(), Failure> {
-    let Some(handle) = link.running()? else {
-        return if args.json {
-            write_line(console.out, &Answer::default()).map_err(Failure::Output)
-        } else {
-            console.print("Nothing is running. `transom chat` or `transom ask` starts it.\n")
-        };
+pub(crate) fn run(args: &StatusArgs, client: &Client, console: &mut Console) -> Result {
+    let Some(handle) = client.running()? else {
+        let text = "Nothing is running. `transom chat` or `transom ask` starts it.\n";
+        return console.print_result(args.json, &StatusJson::default(), |_, _| text.to_owned());
     };
+    let mut display = Display::new(args, console);
     let mut receiver = handle.status();
-    let mut screen = Screen::new(args, console);
     let key = Arc::new(Notify::new());
     let pressed = key.clone();
     let _watch = args
         .watch
-        .then(|| interrupt.watch(move || pressed.notify_one()));
-    loop {
-        let status = receiver.borrow_and_update().clone();
-        let taken = Instant::now();
-        screen.show(&status, Duration::ZERO)?;
-        if !args.watch {
-            return Ok(());
-        }
+        .then(|| client.interrupt.watch(move || pressed.notify_one()));
+    client.runtime()?.block_on(async {
         loop {
-            match link.runtime()?.block_on(next(&mut receiver, &key, &status)) {
-                Next::Changed => break,
-                Next::Ticked => screen.show(&status, taken.elapsed())?,
-                Next::Left => return Ok(()),
-                Next::Gone => return screen.show_end(),
+            let status = receiver.borrow_and_update().clone();
+            let received = Instant::now();
+            display.show(&status, Duration::ZERO)?;
+            if !args.watch {
+                return Ok(());
+            }
+            let counts_down = status.models.iter().any(|model| model.unloads_in.is_some());
+            loop {
+                tokio::select! {
+                    biased;
+                    () = key.notified() => return display.leave(),
+                    changed = receiver.changed() => match changed {
+                        Ok(()) => break,
+                        Err(_) => return display.show_end(),
+                    },
+                    () = sleep(Duration::from_secs(1)), if counts_down => {
+                        display.show(&status, received.elapsed())?;
+                    }
+                }
             }
         }
-    }
+    })
 }
 
-/// What comes after a picture.
-enum Next {
-    Changed,
-    /// A second went by, and something counts down.
-    Ticked,
-    /// Ctrl-C.
-    Left,
-    /// The instance ended.
-    Gone,
-}
-
-async fn next(receiver: &mut watch::Receiver<Arc<Status>>, key: &Notify, status: &Status) -> Next {
-    let counts_down = status.models.iter().any(|model| model.unloads_in.is_some());
-    let second = tokio::time::sleep(Duration::from_secs(1));
-    tokio::select! {
-        biased;
-        () = key.notified() => Next::Left,
-        changed = receiver.changed() => match changed {
-            Ok(()) => Next::Changed,
-            Err(_) => Next::Gone,
-        },
-        () = second, if counts_down => Next::Ticked,
-    }
-}
-
-/// The JSON form.
+/// The status as JSON.
 #[derive(Default, Serialize)]
-struct Answer<'a> {
+struct StatusJson<'a> {
     is_running: bool,
     #[serde(flatten)]
     status: Option<&'a Status>,
 }
 
-/// Where pictures are drawn: one over the other on a terminal, one after the other elsewhere.
-struct Screen<'a, 'b> {
-    console: &'a mut Console<'b>,
+/// Shows one status after the other: on a terminal in place of the one before, elsewhere below it.
+struct Display<'a, 'c> {
+    console: &'a mut Console<'c>,
     json: bool,
-    is_redrawn: bool,
-    is_coloured: bool,
-    shown: Option<String>,
+    /// Redraws the status on a terminal.
+    live: Option<ProgressBar>,
+    n_shown: usize,
 }
 
-impl<'a, 'b> Screen<'a, 'b> {
-    fn new(args: &StatusArgs, console: &'a mut Console<'b>) -> Self {
-        let is_coloured = console.terminals.stdout && console.colour;
+impl<'a, 'c> Display<'a, 'c> {
+    fn new(args: &StatusArgs, console: &'a mut Console<'c>) -> Self {
+        let is_live = args.watch && !args.json && console.layout().is_dimmed;
         Self {
             json: args.json,
-            is_redrawn: args.watch && !args.json && is_coloured,
-            is_coloured,
-            shown: None,
+            live: is_live.then(|| bar("{msg}", (console.draw_target)(Stream::Out))),
+            n_shown: 0,
             console,
         }
     }
 
-    /// Draws `status`, which was taken `age` ago.
-    fn show(&mut self, status: &Status, age: Duration) -> Result<(), Failure> {
-        if self.json {
-            let answer = Answer {
-                is_running: true,
-                status: Some(status),
-            };
-            // Seconds that go by are no news for a program.
-            return if age.is_zero() {
-                write_line(self.console.out, &answer).map_err(Failure::Output)
-            } else {
-                Ok(())
-            };
-        }
-        if !age.is_zero() && !self.is_redrawn {
+    /// Shows `status`, which was received `age` ago.
+    fn show(&mut self, status: &Status, age: Duration) -> Result {
+        let text = |layout| view::text(status, age, layout);
+        if let Some(live) = &self.live {
+            live.set_message(text(self.console.layout()).trim_end().to_owned());
+            // Drawn even if indicatif's rate limit would skip it: no other change may follow.
+            live.force_draw();
             return Ok(());
         }
-        let picture = view::picture(status, age, self.is_coloured);
-        let text = match &self.shown {
-            Some(shown) if self.is_redrawn => {
-                format!(
-                    "\x1b[{}F\x1b[J{UNWRAPPED}{picture}{WRAPPED}",
-                    shown.lines().count()
-                )
-            }
-            None if self.is_redrawn => format!("{UNWRAPPED}{picture}{WRAPPED}"),
-            Some(_) => format!("\n{picture}"),
-            None => picture.clone(),
+        // A countdown alone is no change for a program or a file.
+        if !age.is_zero() {
+            return Ok(());
+        }
+        self.n_shown += 1;
+        let json = StatusJson {
+            is_running: true,
+            status: Some(status),
         };
-        self.shown = Some(picture);
-        self.console.print(&text)
+        let is_first = self.n_shown == 1;
+        self.console
+            .print_result(self.json, &json, |_, layout| match is_first {
+                true => text(layout),
+                false => format!("\n{}", text(layout)),
+            })
     }
 
-    fn show_end(&mut self) -> Result<(), Failure> {
-        if self.json {
-            write_line(self.console.out, &Answer::default()).map_err(Failure::Output)
-        } else {
-            self.console.print("\nTransom is no longer running.\n")
+    /// Ends the display and leaves the last status on the screen.
+    fn leave(&mut self) -> Result {
+        match self.live.take() {
+            Some(live) => {
+                live.abandon();
+                self.console.print("\n")
+            }
+            None => Ok(()),
         }
     }
-}
 
-/// Lines that are too long are cut while a picture is drawn: a wrapped one would count as two when
-/// it is drawn over.
-const UNWRAPPED: &str = "\x1b[?7l";
-const WRAPPED: &str = "\x1b[?7h";
+    fn show_end(&mut self) -> Result {
+        self.leave()?;
+        let text = "\nTransom is no longer running.\n";
+        self.console
+            .print_result(self.json, &StatusJson::default(), |_, _| text.to_owned())
+    }
+}
 
 #[cfg(test)]
 mod tests;

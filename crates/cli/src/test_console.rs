@@ -2,16 +2,22 @@
 
 use std::io::Cursor;
 
-use crate::console::{Console, Terminals, USUAL_COLUMNS};
+use indicatif::{InMemoryTerm, ProgressDrawTarget};
 
-/// What a test types, and what it gets to read.
+use crate::Console;
+use crate::console::{DEFAULT_COLUMNS, Stream, Terminals};
+
+/// The input of a test and what its command writes.
 pub(crate) struct TestConsole {
     input: Cursor<Vec<u8>>,
     out: Vec<u8>,
     err: Vec<u8>,
     pub(crate) terminals: Terminals,
-    pub(crate) colour: bool,
+    pub(crate) color: bool,
     pub(crate) columns: fn() -> usize,
+    /// Shows what is drawn, on either stream.
+    pub(crate) screen: InMemoryTerm,
+    draw_target: Box<dyn Fn(Stream) -> ProgressDrawTarget>,
 }
 
 impl Default for TestConsole {
@@ -21,16 +27,33 @@ impl Default for TestConsole {
 }
 
 impl TestConsole {
-    /// A console with `input` waiting on standard input, and no terminal anywhere.
+    /// A console with `input` on standard input, and no terminal.
     pub(crate) fn typing(input: impl AsRef<[u8]>) -> Self {
         Self {
             input: Cursor::new(input.as_ref().to_vec()),
             out: Vec::new(),
             err: Vec::new(),
             terminals: Terminals::default(),
-            colour: false,
-            columns: || USUAL_COLUMNS,
+            color: false,
+            columns: || DEFAULT_COLUMNS,
+            screen: InMemoryTerm::new(1, 1),
+            draw_target: Box::new(|_| ProgressDrawTarget::hidden()),
         }
+    }
+
+    /// The same with a terminal of this width on every stream, which gets escape sequences.
+    pub(crate) fn on_terminal(mut self, width: u16) -> Self {
+        let screen = InMemoryTerm::new(50, width);
+        self.screen = screen.clone();
+        self.draw_target =
+            Box::new(move |_| ProgressDrawTarget::term_like(Box::new(screen.clone())));
+        self.terminals = Terminals {
+            stdin: true,
+            stdout: true,
+            stderr: true,
+        };
+        self.color = true;
+        self
     }
 
     /// The console for one run.
@@ -40,8 +63,9 @@ impl TestConsole {
             out: &mut self.out,
             err: &mut self.err,
             terminals: self.terminals,
-            colour: self.colour,
+            color: self.color,
             columns: self.columns,
+            draw_target: &*self.draw_target,
         }
     }
 

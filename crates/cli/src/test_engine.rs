@@ -1,10 +1,10 @@
 //! A scripted engine for the tests of the commands.
 //!
-//! Unlike the engine room's own it records what it was asked, has a prompt cache, and takes known
-//! times, since that is what the commands pass on and report.
+//! Unlike the one of `transom-engine` it records its requests, has a prefix cache, and reports known
+//! times, because the commands pass these on.
 //!
-//! Rule: it keeps the promises of the engine contract (order of events, ranges, cancellation), so
-//! that a command which works here works on a real engine. A token is a word.
+//! Rule: it keeps the engine contract (order of events, ranges, cancellation), so that a command that
+//! works here works with a real engine. A token is a word.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -21,36 +21,38 @@ use transom_engine_host::ThreadWorkers;
 use transom_signals::{Hardware, ScriptedSignals, SystemSignals};
 use transom_supervisor::{Supervisor, Tuning};
 
-use crate::link::Link;
+use crate::Client;
+use crate::interrupt::Interrupt;
 
-/// What the model does when it is asked.
+/// The model's response to one request.
 #[derive(Clone)]
 pub(crate) enum Reply {
     /// Streams these pieces and stops.
     Says(Vec<(Section, &'static str)>),
-    /// Calls the hook (a test presses Ctrl-C there) before the piece with this number, and goes on
-    /// when it was asked to end, as it has to be.
+    /// Streams these pieces, but before the one with this number calls the hook (which presses Ctrl-C)
+    /// and waits until the request is canceled.
     Hooked(Vec<&'static str>, usize, Arc<dyn Fn() + Send + Sync>),
-    /// Says this, and forgets so many tokens on the way if it may.
+    /// Streams this text, and drops so many tokens of the context if it may.
     Shifts(&'static str, usize),
-    /// Fails half way.
+    /// Fails.
     Fails(&'static str),
 }
 
-/// The engine: its models work through `replies`. Clones share them, and what was seen.
+/// The engine, whose models take the next of `replies` for each request. Clones share the replies and
+/// the record.
 #[derive(Clone)]
 pub(crate) struct TestEngine {
     pub(crate) info: ModelInfo,
     pub(crate) replies: Arc<Mutex<VecDeque<Reply>>>,
     pub(crate) load_error: Option<EngineError>,
-    /// What it says that its weights will take.
+    /// The memory need of the weights.
     pub(crate) weight_bytes: u64,
-    pub(crate) seen: Arc<Seen>,
+    pub(crate) requests: Arc<Requests>,
 }
 
-/// What the model was asked, for the test to look at.
+/// The record of all requests.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct Requests {
     pub(crate) prompts: Mutex<Vec<Prompt>>,
     pub(crate) params: Mutex<Vec<GenerationParams>>,
     pub(crate) n_loads: AtomicUsize,
@@ -75,21 +77,21 @@ impl TestEngine {
             replies: Arc::new(Mutex::new(replies.into_iter().collect())),
             load_error: None,
             weight_bytes: WEIGHT_BYTES,
-            seen: Arc::default(),
+            requests: Arc::default(),
         }
     }
 
-    /// A model that gives these answers, one a turn.
+    /// A model with these responses, one for each request.
     pub(crate) fn answering(answers: &[&'static str]) -> Self {
         let says = |text: &&'static str| Reply::Says(vec![(Section::Answer, *text)]);
         Self::replying(answers.iter().map(says))
     }
 
-    /// A link to a supervisor of its own for this engine, on a machine that says `signals`.
-    pub(crate) fn link_on(&self, signals: SystemSignals) -> Link {
+    /// Starts a supervisor for this engine, on a machine with these signals.
+    pub(crate) fn client_on(&self, signals: SystemSignals) -> Client {
         let engine = self.clone();
         let engines = move || -> Vec<Box<dyn Engine>> { vec![Box::new(engine.clone())] };
-        Link::to(|| {
+        Client::of_supervisor(|| {
             let workers = Arc::new(ThreadWorkers::new(engines));
             let signals = Arc::new(ScriptedSignals::new(signals));
             let hardware = Hardware::detect();
@@ -97,19 +99,26 @@ impl TestEngine {
         })
     }
 
-    /// A link on a machine with nothing to complain of.
-    pub(crate) fn link(&self) -> Link {
-        self.link_on(SystemSignals::default())
+    /// Starts a supervisor for this engine, on a machine without limits.
+    pub(crate) fn client(&self) -> Client {
+        self.client_on(SystemSignals::default())
     }
 
-    /// The last prompt that was answered.
+    /// Starts a supervisor for this engine; this interrupt cancels its requests.
+    pub(crate) fn client_with(&self, interrupt: &Interrupt) -> Client {
+        let mut client = self.client();
+        client.interrupt = interrupt.clone();
+        client
+    }
+
+    /// The last prompt.
     pub(crate) fn last_prompt(&self) -> Option<Prompt> {
-        self.seen.prompts.lock().unwrap().last().cloned()
+        self.requests.prompts.lock().unwrap().last().cloned()
     }
 
-    /// How often a model was loaded.
+    /// The number of loads.
     pub(crate) fn n_loads(&self) -> usize {
-        self.seen.n_loads.load(Ordering::SeqCst)
+        self.requests.n_loads.load(Ordering::SeqCst)
     }
 }
 
@@ -133,7 +142,7 @@ impl Engine for TestEngine {
         _: &JobControl,
         on_progress: &mut dyn FnMut(LoadProgress),
     ) -> Result<Box<dyn LoadedModel>, EngineError> {
-        self.seen.n_loads.fetch_add(1, Ordering::SeqCst);
+        self.requests.n_loads.fetch_add(1, Ordering::SeqCst);
         if let Some(error) = &self.load_error {
             return Err(error.clone());
         }
@@ -149,19 +158,19 @@ impl Engine for TestEngine {
         Ok(Box::new(TestModel {
             info,
             replies: self.replies.clone(),
-            seen: self.seen.clone(),
+            requests: self.requests.clone(),
             cached: Vec::new(),
         }))
     }
 }
 
-/// Bytes that its models' weights take.
+/// Bytes of the models' weights.
 const WEIGHT_BYTES: u64 = 15_000_000;
 
 struct TestModel {
     info: ModelInfo,
     replies: Arc<Mutex<VecDeque<Reply>>>,
-    seen: Arc<Seen>,
+    requests: Arc<Requests>,
     cached: Vec<u32>,
 }
 
@@ -190,7 +199,7 @@ impl LoadedModel for TestModel {
                 context_length: self.info.context_length,
             });
         }
-        self.seen.prompts.lock().unwrap().push(prompt.clone());
+        self.requests.prompts.lock().unwrap().push(prompt.clone());
         Ok(PreparedPrompt {
             tokens,
             starts_in_reasoning: None,
@@ -207,7 +216,7 @@ impl LoadedModel for TestModel {
         sink: &mut dyn TokenSink,
     ) -> Result<(FinishReason, Stats), EngineError> {
         params.validate(self.info.vocab_size)?;
-        self.seen.params.lock().unwrap().push(params.clone());
+        self.requests.params.lock().unwrap().push(params.clone());
         let n_prompt = prompt.tokens.len();
         let cached_tokens = self.n_shared_with(&prompt.tokens);
         sink.on_event(TokenEvent::Started {
@@ -229,7 +238,7 @@ impl LoadedModel for TestModel {
             Some(Reply::Says(pieces)) => {
                 generated_tokens = pieces.len();
                 for (section, text) in pieces {
-                    sink.on_event(said(section, text));
+                    sink.on_event(text_event(section, text));
                 }
             }
             Some(Reply::Hooked(pieces, at, hook)) => {
@@ -245,12 +254,12 @@ impl LoadedModel for TestModel {
                         break;
                     }
                     generated_tokens += 1;
-                    sink.on_event(said(Section::Answer, text));
+                    sink.on_event(text_event(Section::Answer, text));
                 }
             }
             Some(Reply::Shifts(text, n_tokens)) => {
                 generated_tokens = 1;
-                sink.on_event(said(Section::Answer, text));
+                sink.on_event(text_event(Section::Answer, text));
                 if params.shift_context {
                     shifted_tokens = n_tokens;
                 } else {
@@ -263,8 +272,8 @@ impl LoadedModel for TestModel {
                     message: message.into(),
                 });
             }
-            // With no script left it goes on until the limit, with a token that a bias names. Half
-            // of what it guesses is right.
+            // Without a reply it repeats the token of a bias until the limit. Half of its guesses
+            // are right.
             None => {
                 generated_tokens = params.max_tokens.unwrap_or(1);
                 drafted_tokens = if params.speculate { 8 } else { 0 };
@@ -310,13 +319,13 @@ impl LoadedModel for TestModel {
     fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
         Err(EngineError::BadFile {
             path: path.to_owned(),
-            reason: "this engine keeps no conversations".to_owned(),
+            reason: "this engine saves no KV cache".to_owned(),
         })
     }
 }
 
 impl TestModel {
-    /// Tokens at the start that are cached; at least one is always left to compute.
+    /// Returns the tokens shared with the previous prompt; at least one is left to compute.
     fn n_shared_with(&self, tokens: &[u32]) -> usize {
         let pairs = self.cached.iter().zip(tokens);
         let n_shared = pairs.take_while(|(a, b)| a == b).count();
@@ -324,7 +333,7 @@ impl TestModel {
     }
 }
 
-fn said(section: Section, text: &str) -> TokenEvent {
+fn text_event(section: Section, text: &str) -> TokenEvent {
     TokenEvent::Text {
         section,
         text: text.to_owned(),

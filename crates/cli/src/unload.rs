@@ -1,28 +1,25 @@
-//! `transom unload`: gives a model's memory back now, and shows that it came back.
+//! `transom unload`: unloads models and shows how much memory they returned.
 
 use clap::Args;
 use transom_files::visible;
 use transom_library::Library;
 use transom_supervisor::ModelSelector;
-use transom_supervisor::status::ModelStatus;
+use transom_supervisor::status::{ModelStatus, UnloadRecord};
 
-use crate::console::Console;
-use crate::failure::Failure;
 use crate::library;
-use crate::link::Link;
-use crate::output::json::write_line;
-use crate::output::rows::unload_text;
+use crate::output::status_text::unload_text;
+use crate::{Client, Console, Result};
 
-/// Give the memory of loaded models back
+/// Unload models and return their memory
 ///
-/// A running answer is ended first. Nothing else is lost: the next question loads the model again.
+/// A running answer is stopped first. Nothing else is lost: the next question loads the model again.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = "\
 Examples:
   transom unload                     every model
-  transom unload qwen3-4b            one, by a name that `--model` takes
+  transom unload qwen3-4b            one, by a name that `--model` accepts
 
-Exit codes: 0 the memory is free, also when nothing was loaded; 1 it could not be done.")]
+Exit codes: 0 unloaded, also when nothing was loaded; 1 failed.")]
 pub(crate) struct UnloadArgs {
     /// Name of the model in `transom status` or `transom models list`, or its folder or file
     /// [default: every model]
@@ -35,52 +32,44 @@ pub(crate) struct UnloadArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &UnloadArgs, link: &Link, console: &mut Console) -> Result<(), Failure> {
-    let Some(handle) = link.running()? else {
-        return say(args, console, "Nothing is running, so no model is loaded.");
+pub(crate) fn run(args: &UnloadArgs, client: &Client, console: &mut Console) -> Result {
+    let Some(handle) = client.running()? else {
+        let text = "Nothing is running, so no model is loaded.\n";
+        return console.print_result(args.json, &[(); 0], |_, _| text.to_owned());
     };
     let loaded = handle.status().borrow().clone();
     let unload = match &args.model {
         Some(text) => {
-            ModelSelector::Model(id_of(text, &loaded.models, || library::open(link, console)))
+            let library = || library::open(client, console);
+            ModelSelector::Model(id_of(text, &loaded.models, library))
         }
         None => ModelSelector::All,
     };
-    let records = link.unload(unload)?;
-    if args.json {
-        return write_line(console.out, &records).map_err(Failure::Output);
-    }
-    if !records.is_empty() {
-        let lines = records
-            .iter()
-            .map(|record| format!("{}: {}\n", visible(&record.name), unload_text(record)));
-        return console.print(&lines.collect::<String>());
-    }
-    let names: Vec<&str> = loaded.models.iter().map(|model| &*model.name).collect();
-    match &args.model {
-        Some(text) if !names.is_empty() => console.print(&format!(
-            "No model called {} is loaded; there is {}.\n",
-            visible(text),
-            visible(&names.join(", "))
-        )),
-        _ => console.print("No model is loaded.\n"),
-    }
+    let records = client.unload(unload)?;
+    console.print_result(args.json, &records, |records, _| {
+        result_text(records, &loaded.models, args.model.as_deref())
+    })
 }
 
-fn say(args: &UnloadArgs, console: &mut Console, text: &str) -> Result<(), Failure> {
-    if args.json {
-        write_line(console.out, &[(); 0]).map_err(Failure::Output)
-    } else {
-        console.print(&format!("{text}\n"))
+/// Returns the result for people: the unloaded models, or why there are none.
+fn result_text(records: &[UnloadRecord], loaded: &[ModelStatus], named: Option<&str>) -> String {
+    let lines = records
+        .iter()
+        .map(|record| format!("{}: {}\n", visible(&record.name), unload_text(record)));
+    let names: Vec<&str> = loaded.iter().map(|model| &*model.name).collect();
+    match named {
+        _ if !records.is_empty() => lines.collect(),
+        Some(named) if !names.is_empty() => format!(
+            "No model called {} is loaded; there is {}.\n",
+            visible(named),
+            visible(&names.join(", "))
+        ),
+        _ => "No model is loaded.\n".to_owned(),
     }
 }
 
 /// Returns the id of the model that `text` names: a loaded one, else one of the library.
-fn id_of(
-    text: &str,
-    loaded: &[ModelStatus],
-    library: impl FnOnce() -> Result<Library, Failure>,
-) -> String {
+fn id_of(text: &str, loaded: &[ModelStatus], library: impl FnOnce() -> Result<Library>) -> String {
     let is_named = |model: &&ModelStatus| {
         [&model.id, &model.name]
             .iter()
@@ -90,58 +79,56 @@ fn id_of(
         return model.id.clone();
     }
     // A model that was deleted from the disk may still be loaded, under its path.
-    let found = library().ok().and_then(|library| {
+    let id = library().ok().and_then(|library| {
         let model = library.resolve(text).ok()?;
         Some(library.id_of(&model))
     });
-    found.unwrap_or_else(|| text.to_owned())
+    id.unwrap_or_else(|| text.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interrupt::Interrupt;
     use crate::load::load;
     use crate::test_console::TestConsole;
     use crate::test_engine::TestEngine;
     use transom_library::test_support::{computer, install, library};
 
-    fn unload(link: &Link, model: Option<&str>) -> String {
+    fn unload(client: &Client, model: Option<&str>) -> String {
         let mut streams = TestConsole::default();
         let args = UnloadArgs {
             model: model.map(str::to_owned),
             json: false,
         };
-        run(&args, link, &mut streams.console()).unwrap();
+        run(&args, client, &mut streams.console()).unwrap();
         streams.out_text()
     }
 
     #[test]
-    fn an_unload_says_what_came_back_and_the_second_that_nothing_is_left() {
+    fn an_unload_shows_the_returned_memory() {
         let engine = TestEngine::answering(&[]);
-        let link = engine.link();
+        let client = engine.client();
         let args = crate::arguments::ModelArgs {
             model: Some("./scripted".into()),
             ..Default::default()
         };
         let mut streams = TestConsole::default();
-        let interrupt = Interrupt::detached();
-        load(&args, false, &link, &mut streams.console(), &interrupt).unwrap();
-        let text = unload(&link, Some("other"));
+        load(&args, false, &client, &mut streams.console()).unwrap();
+        let text = unload(&client, Some("other"));
         assert_eq!(
             text,
             "No model called other is loaded; there is scripted.\n"
         );
-        let text = unload(&link, Some("scripted"));
+        let text = unload(&client, Some("scripted"));
         assert!(
             text.starts_with("scripted: ") && text.contains(" in "),
             "{text}"
         );
-        assert_eq!(unload(&link, None), "No model is loaded.\n");
+        assert_eq!(unload(&client, None), "No model is loaded.\n");
     }
 
     #[test]
-    fn a_model_is_named_by_its_id_its_name_its_folder_or_its_file() {
+    fn a_model_is_found_by_its_id_its_name_its_folder_or_its_file() {
         let data = tempfile::tempdir().unwrap();
         let path = install(data.path(), "owner/tiny-GGUF", "tiny-Q8_0.gguf");
         let check = |text: &str, id: &str| {

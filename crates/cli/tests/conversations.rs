@@ -1,5 +1,5 @@
-//! A conversation outlives its model's process: a real `transom` writes it, the next one takes it up,
-//! and the answer is the one of a session that was never broken.
+//! A saved KV cache outlives its child process: one process saves it, the next one restores it, and the
+//! response is that of an uninterrupted process.
 
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
@@ -13,14 +13,14 @@ use tokio::time::timeout;
 use transom_engine::{SamplingParams, Stats, TokenEvent};
 use transom_signals::ScriptedSignals;
 use transom_supervisor::instance::{self, Connection};
-use transom_supervisor::{Handle, ModelSelector, Outcome, ResponseEvent, Tuning};
+use transom_supervisor::{ResponseEvent, Handle, Outcome, Tuning, ModelSelector};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const STEP_LIMIT: Duration = Duration::from_secs(120);
 
 const FIRST: &str = "Once upon a time there was a lighthouse that nobody had ever seen, and in it";
 
 /// Continues `prompt` greedily by sixteen tokens.
-async fn go_on(handle: &Handle, form: &str, prompt: &str) -> (String, Stats) {
+async fn continue_text(handle: &Handle, form: &str, prompt: &str) -> (String, Stats) {
     let greedy = SamplingParams {
         temperature: 0.0,
         ..SamplingParams::default()
@@ -29,8 +29,8 @@ async fn go_on(handle: &Handle, form: &str, prompt: &str) -> (String, Stats) {
     let mut answer = handle.submit(ask);
     let mut text = String::new();
     loop {
-        let event = timeout(PATIENCE, answer.next()).await;
-        match event.expect("it answers in time").unwrap() {
+        let event = timeout(STEP_LIMIT, answer.next()).await;
+        match event.expect("an event arrives in time").unwrap() {
             ResponseEvent::Token {
                 event: TokenEvent::Text { text: more, .. },
             } => text += &more,
@@ -43,7 +43,7 @@ async fn go_on(handle: &Handle, form: &str, prompt: &str) -> (String, Stats) {
     }
 }
 
-/// Has the idle model make room, as if another needed it.
+/// Makes the supervisor unload the idle model, as if another needed its room.
 async fn make_room(handle: &Handle) {
     handle.set_tuning(Tuning {
         memory_budget_bytes: Some(1),
@@ -51,11 +51,11 @@ async fn make_room(handle: &Handle) {
     });
     let mut status = handle.status();
     let is_gone = status.wait_for(|status| status.models.is_empty());
-    timeout(PATIENCE, is_gone).await.expect("it goes").unwrap();
+    timeout(STEP_LIMIT, is_gone).await.expect("the model is unloaded").unwrap();
     handle.set_tuning(Tuning::default());
 }
 
-fn n_kept(data: &Path) -> usize {
+fn n_saved(data: &Path) -> usize {
     let folder = std::fs::read_dir(data.join("cache/saved-states"));
     folder.unwrap().count()
 }
@@ -67,31 +67,31 @@ async fn open(data: &Path) -> Connection {
 
 /// D074, D078.
 #[tokio::test]
-async fn a_conversation_goes_on_in_the_next_process_as_in_an_unbroken_one() {
+async fn a_conversation_continues_in_the_next_process_as_in_an_uninterrupted_one() {
     let data = tempfile::tempdir().unwrap();
     let connection = open(data.path()).await;
     let handle = connection.handle();
     for form in ["starter", "starter/starter.gguf"] {
-        let (said, _) = go_on(&handle, form, FIRST).await;
-        let second = format!("{FIRST}{said} Then");
-        let (expected, unbroken) = go_on(&handle, form, &second).await;
+        let (text, _) = continue_text(&handle, form, FIRST).await;
+        let second = format!("{FIRST}{text} Then");
+        let (expected, uninterrupted) = continue_text(&handle, form, &second).await;
         handle.unload(ModelSelector::All).await.unwrap();
-        assert_eq!(n_kept(data.path()), 0, "{form}: it was unloaded by hand");
+        assert_eq!(n_saved(data.path()), 0, "{form}: an unload by the user saves nothing");
 
-        assert_eq!(go_on(&handle, form, FIRST).await.0, said, "{form}");
+        assert_eq!(continue_text(&handle, form, FIRST).await.0, text, "{form}");
         make_room(&handle).await;
-        assert_eq!(n_kept(data.path()), 1, "{form}");
-        let (found, stats) = go_on(&handle, form, &second).await;
+        assert_eq!(n_saved(data.path()), 1, "{form}");
+        let (found, stats) = continue_text(&handle, form, &second).await;
         let restored_tokens = handle.current_status().await.models[0].restored_tokens;
-        assert_eq!(n_kept(data.path()), 0, "{form}: it is taken up once");
+        assert_eq!(n_saved(data.path()), 0, "{form}: it is restored once");
         assert_eq!(found, expected, "{form}");
-        assert_eq!(stats.cached_tokens, unbroken.cached_tokens, "{form}");
+        assert_eq!(stats.cached_tokens, uninterrupted.cached_tokens, "{form}");
         assert!(stats.cached_tokens > 16, "{form}: {stats:?}");
         assert!(restored_tokens >= stats.cached_tokens, "{form}");
         make_room(&handle).await;
     }
-    timeout(PATIENCE, connection.close())
+    timeout(STEP_LIMIT, connection.close())
         .await
-        .expect("it quits");
-    assert_eq!(n_kept(data.path()), 0, "nothing is left after a quit");
+        .expect("it shuts down");
+    assert_eq!(n_saved(data.path()), 0, "nothing is left after the shutdown");
 }

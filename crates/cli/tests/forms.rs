@@ -1,8 +1,8 @@
 //! The starter model in its two forms: MLX runs the folder, llama.cpp the GGUF file, and the program
-//! chooses by the machine.
+//! chooses the one that suits the machine.
 //!
-//! Rule: the file is the one that set-up wrote; folders without it, or with a damaged copy, are made
-//! here.
+//! Rule: the file is the one that `cargo xtask setup` wrote; the tests create folders without it, or
+//! with a damaged copy.
 
 #![expect(
     clippy::unwrap_used,
@@ -24,14 +24,14 @@ use tempfile::TempDir;
 
 const STARTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/starter");
 
-/// The starter's file; missing only where no set-up ran.
+/// The starter's file, which `cargo xtask setup` writes.
 fn gguf() -> PathBuf {
     let file = Path::new(STARTER).join("starter.gguf");
     assert!(file.is_file(), "run `cargo xtask setup` first");
     file
 }
 
-/// A folder with all of the starter but its GGUF file.
+/// A folder with all files of the starter but the GGUF file.
 fn safetensors_folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(STARTER).unwrap() {
@@ -43,7 +43,7 @@ fn safetensors_folder() -> TempDir {
     folder
 }
 
-/// What a short benchmark of `model` reports.
+/// The report of a short benchmark of `model`.
 fn bench(model: Option<&Path>) -> Value {
     let data = tempfile::tempdir().unwrap();
     let mut arguments = vec!["bench", "--prompt-tokens", "8", "--generate-tokens", "2"];
@@ -69,7 +69,7 @@ fn greedy_answer(model: &Path, prompt: &str) -> String {
 
 /// D108: the machine decides which form runs.
 #[test]
-fn without_a_word_from_the_user_the_engine_that_suits_the_machine_runs() {
+fn the_engine_that_suits_the_machine_runs_by_default() {
     gguf();
     let expect = if cfg!(target_os = "macos") {
         "mlx"
@@ -83,7 +83,7 @@ fn without_a_word_from_the_user_the_engine_that_suits_the_machine_runs() {
 }
 
 #[test]
-fn each_form_is_run_by_its_engine_when_there_is_no_other() {
+fn each_form_runs_with_its_engine() {
     let folder = safetensors_folder();
     assert_eq!(bench(Some(folder.path()))["engine"], "mlx");
     assert_eq!(bench(Some(&gguf()))["engine"], "llama.cpp");
@@ -91,7 +91,7 @@ fn each_form_is_run_by_its_engine_when_there_is_no_other() {
 
 /// The file holds the same numbers as the folder, to the bit.
 #[test]
-fn both_forms_give_the_same_greedy_answers() {
+fn both_forms_give_the_same_greedy_responses() {
     let folder = safetensors_folder();
     for prompt in [
         "What is the capital of France?",
@@ -104,11 +104,11 @@ fn both_forms_give_the_same_greedy_answers() {
     }
 }
 
-/// D108: a form that does not run gives way to the next, and the user hears why. The file is tried
-/// first only where MLX has no GPU.
+/// D108: if a form does not run, the next is tried, and the reason is reported. The file is tried first
+/// only if MLX has no GPU.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_form_that_does_not_run_gives_way_to_the_next_with_its_reason() {
+fn if_a_form_does_not_run_the_next_is_tried_and_the_reason_reported() {
     let folder = safetensors_folder();
     fs::write(folder.path().join("odd.gguf"), with_unknown_tokenizer()).unwrap();
     let report = bench(Some(folder.path()));
@@ -133,8 +133,7 @@ fn a_form_that_does_not_run_gives_way_to_the_next_with_its_reason() {
     );
 }
 
-/// The starter's file with a tokenizer that llama.cpp does not know: the name's first letter is
-/// another one.
+/// The starter's file with an unknown tokenizer: the first letter of its name is changed.
 #[cfg(target_os = "linux")]
 fn with_unknown_tokenizer() -> Vec<u8> {
     let mut bytes = fs::read(gguf()).unwrap();
@@ -149,7 +148,7 @@ fn with_unknown_tokenizer() -> Vec<u8> {
 }
 
 #[test]
-fn a_folder_with_several_files_asks_which() {
+fn a_folder_with_several_files_is_refused_with_their_names() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["b.gguf", "a.gguf"] {
         symlink(gguf().canonicalize().unwrap(), folder.path().join(name)).unwrap();
@@ -158,16 +157,16 @@ fn a_folder_with_several_files_asks_which() {
     let model = folder.path().to_str().unwrap();
     let output = run_on(data.path(), &["ask", "Hi", "--model", model]);
     assert_eq!(output.status.code(), Some(3));
-    let told = text(&output.stderr);
-    assert!(told.contains("name one of them: a.gguf, b.gguf"), "{told}");
+    let err = text(&output.stderr);
+    assert!(err.contains("name one of them: a.gguf, b.gguf"), "{err}");
 
     fs::remove_file(folder.path().join("b.gguf")).unwrap();
     let report = bench(Some(folder.path()));
     assert_eq!(report["model"], "a", "a link keeps its own name");
 }
 
-/// The notes of a piped chat in a context of 256 tokens, whose only answer has no end of its own.
-fn notes_of_an_endless_answer(model: &Path) -> String {
+/// The notes of a piped chat in a context of 256 tokens, whose only response never ends by itself.
+fn notes_of_an_endless_response(model: &Path) -> String {
     let data = tempfile::tempdir().unwrap();
     let model = model.to_str().unwrap();
     let narrow = ["chat", "--model", model, "--context-length", "256"];
@@ -181,21 +180,21 @@ fn notes_of_an_endless_answer(model: &Path) -> String {
     text(&output.stderr).to_owned()
 }
 
-/// D037: a full context is shifted where the engine can, and either way the user hears of it.
+/// D037: a full context is shifted if the engine can, and a note tells so in both cases.
 #[test]
-fn an_endless_answer_goes_on_past_the_context_but_not_for_ever() {
-    let shifted = notes_of_an_endless_answer(&gguf());
+fn an_endless_response_ends_when_it_is_as_long_as_the_context() {
+    let shifted = notes_of_an_endless_response(&gguf());
     assert!(shifted.contains("to go on, the model forgot"), "{shifted}");
     assert!(
         shifted.contains("as long as the whole context"),
         "{shifted}"
     );
-    let full = notes_of_an_endless_answer(safetensors_folder().path());
+    let full = notes_of_an_endless_response(safetensors_folder().path());
     assert!(full.contains("the context is full"), "{full}");
 }
 
 #[test]
-fn guesses_are_counted_and_a_flag_forbids_them() {
+fn an_option_turns_speculative_decoding_off() {
     let stats = |more: &[&str]| {
         let data = tempfile::tempdir().unwrap();
         let file = gguf();

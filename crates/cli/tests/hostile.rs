@@ -1,8 +1,8 @@
-//! The real program on files and a hub that mean harm: nothing of them reaches the terminal as a
-//! control character, and nothing that blocks or never ends holds a command up.
+//! The real program with malicious files and a malicious hub: none of their control characters reaches
+//! the terminal, and no file that blocks or never ends blocks a command.
 //!
-//! Rule: output goes into a pipe, where the program has no styles of its own, so every control
-//! character but a line break is one that was let through.
+//! Rule: the output is a pipe, where the program writes no styles of its own, so every control
+//! character but a line break comes from a file or the hub.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,29 +21,30 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hub::{REPOSITORY, Shop, err, out};
+use hub::{REPOSITORY, TestHub, err, out};
 use transom_catalog::gguf::{GgufWriter, TensorType};
 use transom_files::is_control;
 use transom_hub::test_support::{Fault, Route};
 
-/// A title, a color, a cleared screen, a turned direction, and a line break that could forge a row.
+/// A window title, a color, a cleared screen, a reversed direction, and a line break that could forge a
+/// row.
 const BAD: &str = "x\u{1b}]0;T\u{7}\u{1b}[31m\u{9b}2J\u{202e}\ny";
 /// The same as a string of JSON, without the quotes.
 const BAD_JSON: &str = r"x\u001b]0;T\u0007\u001b[31m\u009b2J\u202e\ny";
 
 const STARTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/starter");
 
-/// Runs, and checks all that is written; returns both streams.
-fn checked(shop: &Shop, arguments: &[&str]) -> String {
-    let output = shop.run(arguments);
+/// Runs a command and checks its output; returns both streams.
+fn checked(fixture: &TestHub, arguments: &[&str]) -> String {
+    let output = fixture.run(arguments);
     let text = out(&output) + &err(&output);
     let found = text.chars().find(|&c| is_control(c) && c != '\n');
     assert_eq!(found, None, "{arguments:?} wrote {text:?}");
     text
 }
 
-fn copy_of_starter(shop: &Shop, name: &str) -> PathBuf {
-    let folder = shop.home().join(name);
+fn copy_of_starter(fixture: &TestHub, name: &str) -> PathBuf {
+    let folder = fixture.home().join(name);
     fs::create_dir(&folder).unwrap();
     for entry in fs::read_dir(STARTER).unwrap() {
         let from = entry.unwrap().path();
@@ -71,40 +72,40 @@ fn gguf(path: &Path, name: &str, architecture: &str) {
 
 #[test]
 fn no_control_character_of_a_file_is_written() {
-    let shop = Shop::open();
-    let file = shop.home().join("a.gguf");
+    let fixture = TestHub::start();
+    let file = fixture.home().join("a.gguf");
     let file = file.to_str().unwrap();
     for (name, architecture) in [(BAD, "qwen3"), ("name", BAD)] {
         gguf(Path::new(file), name, architecture);
-        let text = checked(&shop, &["inspect", file]);
+        let text = checked(&fixture, &["inspect", file]);
         assert!(text.contains("x�]0;T��[31m�2J�"), "{text}");
-        checked(&shop, &["inspect", file, "--json"]);
-        checked(&shop, &["ask", "Hello", "--model", file]);
+        checked(&fixture, &["inspect", file, "--json"]);
+        checked(&fixture, &["ask", "Hello", "--model", file]);
     }
 
-    let folder = copy_of_starter(&shop, "config");
+    let folder = copy_of_starter(&fixture, "config");
     let config = fs::read_to_string(folder.join("config.json")).unwrap();
     let config = config.replace("\"qwen3\"", &format!("\"{BAD_JSON}\""));
     replace(&folder.join("config.json"), &config);
     let folder = folder.to_str().unwrap();
-    assert!(checked(&shop, &["inspect", folder]).contains("x�]0;T"));
-    let text = checked(&shop, &["ask", "Hello", "--model", folder]);
+    assert!(checked(&fixture, &["inspect", folder]).contains("x�]0;T"));
+    let text = checked(&fixture, &["ask", "Hello", "--model", folder]);
     assert!(text.contains("]0;T"), "{text}");
 
-    let folder = copy_of_starter(&shop, "template");
+    let folder = copy_of_starter(&fixture, "template");
     let template = format!("{{{{ raise_exception('{BAD}') }}}}");
     fs::write(folder.join("chat_template.jinja"), template).unwrap();
     let text = checked(
-        &shop,
+        &fixture,
         &["ask", "Hello", "--model", folder.to_str().unwrap()],
     );
     assert!(text.contains("]0;T"), "{text}");
 
-    let folder = copy_of_starter(&shop, "index");
+    let folder = copy_of_starter(&fixture, "index");
     let index = format!(r#"{{"weight_map": {{"a": "{BAD_JSON}"}}}}"#);
     replace(&folder.join("model.safetensors.index.json"), &index);
     let text = checked(
-        &shop,
+        &fixture,
         &["ask", "Hello", "--model", folder.to_str().unwrap()],
     );
     assert!(text.contains("]0;T"), "{text}");
@@ -112,32 +113,32 @@ fn no_control_character_of_a_file_is_written() {
 
 #[test]
 fn no_control_character_of_a_models_name_is_written() {
-    let shop = Shop::open();
-    let models = shop.data().join("models");
+    let fixture = TestHub::start();
+    let models = fixture.data().join("models");
     fs::create_dir(&models).unwrap();
     let file = models.join(format!("{BAD}.gguf"));
     gguf(&file, BAD, "qwen3");
     let name = format!("{BAD}.gguf");
-    let text = checked(&shop, &["models", "list"]);
+    let text = checked(&fixture, &["models", "list"]);
     assert!(text.contains("x�]0;T��[31m�2J� y"), "{text}");
-    checked(&shop, &["models", "list", "--json"]);
-    checked(&shop, &["fit", file.to_str().unwrap()]);
-    checked(&shop, &["ask", "Hello", "--model", &name]);
-    checked(&shop, &["models", "add", file.to_str().unwrap()]);
-    let text = checked(&shop, &["models", "remove", BAD, "--yes"]);
+    checked(&fixture, &["models", "list", "--json"]);
+    checked(&fixture, &["fit", file.to_str().unwrap()]);
+    checked(&fixture, &["ask", "Hello", "--model", &name]);
+    checked(&fixture, &["models", "add", file.to_str().unwrap()]);
+    let text = checked(&fixture, &["models", "remove", BAD, "--yes"]);
     assert!(text.contains(": removed, "), "{text}");
 }
 
 #[test]
 fn no_control_character_of_a_hub_is_written() {
-    let shop = Shop::open();
-    let answer = |route, json: String| shop.hub.fail(route, Fault::Json(json), 1);
+    let fixture = TestHub::start();
+    let answer = |route, json: String| fixture.hub.fail(route, Fault::Json(json), 1);
     let found = format!(
         r#"[{{"id": "o/{BAD_JSON}", "tags": ["gguf"]}},
             {{"id": "o/good", "tags": ["gguf", "license:{BAD_JSON}"]}}]"#
     );
     answer(Route::Search, found);
-    let text = checked(&shop, &["models", "search", "foo"]);
+    let text = checked(&fixture, &["models", "search", "foo"]);
     assert!(text.contains("o/good"), "{text}");
     assert!(!text.contains("o/x"), "{text}");
 
@@ -147,19 +148,19 @@ fn no_control_character_of_a_hub_is_written() {
     };
     let install = ["models", "install", "o/n", "--dry-run", "--anyway"];
     answer(Route::Listing, listing(BAD_JSON, "a-Q4_K_M.gguf"));
-    let text = checked(&shop, &install);
-    assert!(text.contains("o/n"), "the name that was asked for: {text}");
+    let text = checked(&fixture, &install);
+    assert!(text.contains("o/n"), "the requested name: {text}");
     answer(Route::Listing, listing(REPOSITORY, "a-Q4_K_M.gguf"));
-    assert!(!checked(&shop, &install).contains(REPOSITORY));
+    assert!(!checked(&fixture, &install).contains(REPOSITORY));
     answer(Route::Listing, listing("o/n", &format!("{BAD_JSON}.gguf")));
-    let text = checked(&shop, &install);
-    assert!(text.contains("isn't a valid name"), "{text}");
+    let text = checked(&fixture, &install);
+    assert!(text.contains("cannot be the name"), "{text}");
 }
 
 #[test]
-fn files_that_block_or_never_end_hold_no_command_up() {
-    let shop = Shop::open();
-    let models = shop.data().join("models");
+fn files_that_block_or_never_end_do_not_block_a_command() {
+    let fixture = TestHub::start();
+    let models = fixture.data().join("models");
     fs::create_dir(&models).unwrap();
     for name in [
         "model.safetensors",
@@ -167,7 +168,7 @@ fn files_that_block_or_never_end_hold_no_command_up() {
         "chat_template.jinja",
     ] {
         for is_endless in [false, true] {
-            let folder = copy_of_starter(&shop, "bad");
+            let folder = copy_of_starter(&fixture, "bad");
             let bad = folder.join(name);
             let _ = fs::remove_file(&bad);
             if is_endless {
@@ -178,10 +179,10 @@ fn files_that_block_or_never_end_hold_no_command_up() {
             }
             let in_list = models.join("bad");
             fs::rename(&folder, &in_list).unwrap();
-            let text = checked(&shop, &["models", "list"]);
+            let text = checked(&fixture, &["models", "list"]);
             assert!(text.contains("bad: "), "{text}");
             assert!(text.contains(name), "{text}");
-            let text = checked(&shop, &["inspect", in_list.to_str().unwrap()]);
+            let text = checked(&fixture, &["inspect", in_list.to_str().unwrap()]);
             assert!(text.contains("is not a regular file"), "{text}");
             fs::remove_dir_all(&in_list).unwrap();
         }

@@ -1,6 +1,6 @@
-//! Several programs at once on one data folder: one of them owns the models, the others ask it.
+//! Several programs with one data folder: the first owns the models, the others send it requests.
 //!
-//! Rule: each step waits for what a program writes or for its end, never for a time.
+//! Rule: each step waits for output or for the end of a program, never for a time.
 
 #![expect(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitSta
 use program::{ENDLESS, run_on, text, transom};
 use serde_json::Value;
 
-/// A piped chat that stays until it is told to leave.
+/// A piped chat that runs until its input ends.
 struct Chat {
     child: Child,
     input: ChildStdin,
@@ -38,7 +38,7 @@ impl Chat {
         }
     }
 
-    fn say(&mut self, message: &str) {
+    fn send(&mut self, message: &str) {
         writeln!(self.input, "{message}").unwrap();
     }
 
@@ -99,11 +99,11 @@ const CAPITAL: [&str; 4] = [
 ];
 
 #[test]
-fn a_second_program_is_answered_by_the_model_of_the_first() {
+fn a_second_program_uses_the_model_of_the_first() {
     let data = tempfile::tempdir().unwrap();
     let data = data.path();
     let mut chat = Chat::open(data, &["--temperature", "0"]);
-    chat.say("Hello");
+    chat.send("Hello");
     assert!(!chat.answer().is_empty());
 
     let output = run_on(data, &CAPITAL);
@@ -132,7 +132,7 @@ fn a_second_program_is_answered_by_the_model_of_the_first() {
     let output = run_on(data, &CAPITAL);
     assert!(text(&output.stdout).contains("Paris"), "it is loaded again");
     assert_eq!(status(data)["models"][0]["n_answered"], 1);
-    chat.say("Hello again");
+    chat.send("Hello again");
     assert!(!chat.answer().is_empty());
     assert_eq!(chat.leave().code(), Some(0));
     assert_eq!(status(data)["is_running"], false);
@@ -140,11 +140,11 @@ fn a_second_program_is_answered_by_the_model_of_the_first() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_killed_model_process_costs_one_answer_and_the_chat_goes_on() {
+fn a_killed_child_process_fails_one_response_and_the_chat_continues() {
     let data = tempfile::tempdir().unwrap();
     let arguments = [&ENDLESS[..], &["--max-tokens", "300"]].concat();
     let mut chat = Chat::open(data.path(), &arguments);
-    chat.say("Tell me a story");
+    chat.send("Tell me a story");
     let mut first = [0; 1];
     chat.answers.read_exact(&mut first).unwrap();
     let engines = children(chat.child.id());
@@ -155,14 +155,14 @@ fn a_killed_model_process_costs_one_answer_and_the_chat_goes_on() {
         notes.contains("transom: the model's process ended"),
         "{notes}"
     );
-    chat.say("Tell me a story");
-    chat.note("ended by --max-tokens");
+    chat.send("Tell me a story");
+    chat.note("--max-tokens is reached");
     assert_eq!(chat.leave().code(), Some(1), "one message got no answer");
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_killed_model_process_is_a_failed_ask() {
+fn a_killed_child_process_fails_ask() {
     let data = tempfile::tempdir().unwrap();
     let arguments = [&["ask", "Tell me a story"], &ENDLESS[..]].concat();
     let mut ask = transom(&arguments, data.path()).spawn().unwrap();
@@ -172,7 +172,7 @@ fn a_killed_model_process_is_a_failed_ask() {
     kill(children(ask.id())[0]);
     let mut rest = Vec::new();
     out.read_to_end(&mut rest).unwrap();
-    assert!(rest.ends_with(b"\n"), "what was written stays");
+    assert!(rest.ends_with(b"\n"), "the written text stays");
     let output = ask.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let err = text(&output.stderr);
@@ -184,47 +184,47 @@ fn a_killed_model_process_is_a_failed_ask() {
 }
 
 #[test]
-fn when_the_owner_dies_the_next_program_takes_its_place() {
+fn when_the_owner_dies_the_next_program_replaces_it() {
     let data = tempfile::tempdir().unwrap();
     let mut owner = Chat::open(data.path(), &["--temperature", "0"]);
-    owner.say("Hello");
+    owner.send("Hello");
     owner.answer();
-    let mut guest = Chat::open(data.path(), &["--temperature", "0"]);
-    guest.say("Hello");
-    guest.answer();
+    let mut client = Chat::open(data.path(), &["--temperature", "0"]);
+    client.send("Hello");
+    client.answer();
     assert_eq!(status(data.path())["process_id"], owner.child.id());
 
     kill(owner.child.id());
     owner.child.wait().unwrap();
-    guest.say("Are you there?");
-    assert!(!guest.answer().is_empty(), "the guest owns the model now");
-    assert_eq!(status(data.path())["process_id"], guest.child.id());
+    client.send("Are you there?");
+    assert!(!client.answer().is_empty(), "the client owns the model now");
+    assert_eq!(status(data.path())["process_id"], client.child.id());
     let output = run_on(data.path(), &CAPITAL);
     assert!(text(&output.stdout).contains("Paris"));
-    assert_eq!(guest.leave().code(), Some(0));
+    assert_eq!(client.leave().code(), Some(0));
 }
 
 #[test]
-fn an_owner_that_leaves_finishes_the_answers_of_others_first() {
+fn an_owner_that_quits_finishes_the_responses_of_others_first() {
     let data = tempfile::tempdir().unwrap();
     let mut owner = Chat::open(data.path(), &["--temperature", "0"]);
-    owner.say("Hello");
+    owner.send("Hello");
     owner.answer();
     let arguments = [&["ask", "Tell me a story"], &ENDLESS[..]].concat();
     let mut ask = transom(&arguments, data.path()).spawn().unwrap();
     let mut out = ask.stdout.take().unwrap();
     let mut first = [0; 1];
     out.read_exact(&mut first).unwrap();
-    owner.say("/quit");
+    owner.send("/quit");
     owner.note("Finishing an answer for another program; Ctrl-C ends it.");
-    // Nobody reads on, so the answer is cancelled, and the owner has nothing left to wait for.
+    // Without a reader the response is canceled, so the owner has nothing to wait for.
     drop(out);
     assert_eq!(ask.wait().unwrap().code(), Some(0));
     assert_eq!(owner.leave().code(), Some(0));
 }
 
 #[test]
-fn where_nothing_runs_nothing_is_started_to_look() {
+fn without_an_instance_no_command_starts_one_to_read_its_status() {
     let data = tempfile::tempdir().unwrap();
     for command in ["status", "unload", "pause", "resume"] {
         let output = run_on(data.path(), &[command]);
@@ -234,16 +234,16 @@ fn where_nothing_runs_nothing_is_started_to_look() {
     }
 }
 
-/// SIGTERM as a service manager sends it, and SIGHUP as a terminal does that is closed: what was
-/// saved of a conversation does not stay behind.
+/// A service manager sends SIGTERM, a closed terminal SIGHUP: the saved KV cache of a conversation is
+/// deleted.
 #[test]
-fn a_program_that_is_told_to_end_quits_in_order() {
+fn sigterm_and_sighup_shut_down_in_order() {
     use rustix::process::{Pid, Signal, kill_process};
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path();
         let mut chat = Chat::open(data, &["--temperature", "0"]);
-        chat.say("Hello");
+        chat.send("Hello");
         assert!(!chat.answer().is_empty());
         let paused = run_on(data, &["pause"]);
         assert_eq!(paused.status.code(), Some(0), "{}", text(&paused.stderr));

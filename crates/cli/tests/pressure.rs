@@ -1,6 +1,6 @@
-//! The memory ladder on a real machine: a hog in a limited control group makes the kernel raise
-//! pressure while a real engine process answers. The answer is kept, the model goes, and the next
-//! question brings it back.
+//! Memory pressure on a real machine: a process in a limited control group makes the kernel report
+//! pressure while a real child process generates. The response is kept, the model is unloaded, and the
+//! next request loads it again.
 //!
 //! `cargo test -p transom-cli --test pressure -- --nocapture` prints the times for
 //! `docs/benchmarks.md`.
@@ -19,17 +19,15 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use transom_engine::{SamplingParams, TokenEvent};
-use transom_signals::test_support::{LimitedCgroup, MemoryPressureProcess};
+use transom_signals::test_support::{MemoryPressureProcess, LimitedCgroup};
 use transom_signals::{LinuxSignals, MemoryPressure, Paths};
 use transom_supervisor::status::UnloadReason;
-use transom_supervisor::{
-    LimitReason, ModelRequest, Outcome, Response, ResponseEvent, Status, Tuning,
-};
+use transom_supervisor::{Response, ResponseEvent, ModelRequest, LimitReason, Outcome, Status, Tuning};
 
 const LIMIT_BYTES: u64 = 16 << 20;
-const PATIENCE: Duration = Duration::from_secs(60);
+const STEP_LIMIT: Duration = Duration::from_secs(60);
 
-/// The hog's own work; nothing unless the process was started to be one.
+/// The work of the process that causes pressure; does nothing in a normal test run.
 #[test]
 fn memory_pressure_process() {
     MemoryPressureProcess::run_if_started();
@@ -40,7 +38,7 @@ fn ask(max_tokens: usize) -> ModelRequest {
         temperature: 0.0,
         ..SamplingParams::default()
     };
-    // MLX is the slower engine: the answer must be under way when the pressure comes.
+    // With MLX, the slower engine, the response is still running when the pressure begins.
     supervised::ask(
         "starter",
         "Once upon a time".to_owned(),
@@ -50,10 +48,10 @@ fn ask(max_tokens: usize) -> ModelRequest {
     )
 }
 
-/// The text so far, and how it ended.
+/// Returns the text and the outcome of a response.
 async fn follow(mut answer: Response) -> (String, Option<Outcome>) {
     let mut text = String::new();
-    while let Ok(Some(event)) = tokio::time::timeout(PATIENCE, answer.next()).await {
+    while let Ok(Some(event)) = tokio::time::timeout(STEP_LIMIT, answer.next()).await {
         match event {
             ResponseEvent::Token {
                 event: TokenEvent::Text { text: more, .. },
@@ -70,8 +68,8 @@ async fn wait_for(
     what: &str,
     is_met: impl FnMut(&Arc<Status>) -> bool,
 ) -> Arc<Status> {
-    let met = tokio::time::timeout(PATIENCE, status.wait_for(is_met)).await;
-    let met = met.unwrap_or_else(|_| panic!("{what} did not come about"));
+    let met = tokio::time::timeout(STEP_LIMIT, status.wait_for(is_met)).await;
+    let met = met.unwrap_or_else(|_| panic!("{what} did not happen"));
     met.unwrap().clone()
 }
 
@@ -85,23 +83,23 @@ fn text_has_come(status: &Arc<Status>) -> bool {
     status.models.iter().any(generating)
 }
 
-/// D075, D077, D078, D079: critical pressure that somebody else makes.
+/// D075, D077, D078, D079: another process causes critical pressure.
 #[test]
-fn under_real_pressure_the_answer_is_kept_and_the_model_goes_and_comes_back() {
+fn under_real_pressure_the_response_is_kept_and_the_model_unloaded() {
     let Some(group) = LimitedCgroup::new_or_skip("ladder", LIMIT_BYTES) else {
         return;
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(ladder(&group));
+    runtime.block_on(run_under_pressure(&group));
 }
 
-async fn ladder(group: &LimitedCgroup) {
+async fn run_under_pressure(group: &LimitedCgroup) {
     let signals = LinuxSignals::with_paths(Paths {
         extra_pressure_files: vec![group.pressure_file()],
         ..Paths::default()
     });
     let tuning = Tuning {
-        // Long enough for pressure to come before the answer ends, short for a test.
+        // Long enough for pressure to begin before the response ends, and short for a test.
         finish_timeout: Duration::from_secs(5),
         ..Tuning::default()
     };
@@ -111,10 +109,9 @@ async fn ladder(group: &LimitedCgroup) {
 
     let answer = tokio::spawn(follow(handle.submit(ask(100_000))));
     wait_for(&mut status, "an answer", text_has_come).await;
-    // On a disk: the pages of a file in memory cannot be thrown out.
+    // On a disk, because pages of a file in memory cannot be evicted.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let hog =
-        MemoryPressureProcess::start(group, &folder.path().join("file"), 4 * LIMIT_BYTES).unwrap();
+    let hog = MemoryPressureProcess::start(group, &folder.path().join("file"), 4 * LIMIT_BYTES).unwrap();
 
     let is_critical = |status: &Arc<Status>| status.allowance.memory == MemoryPressure::Critical;
     let critical = wait_for(&mut status, "critical pressure", is_critical).await;
@@ -123,7 +120,7 @@ async fn ladder(group: &LimitedCgroup) {
 
     let (text, outcome) = answer.await.unwrap();
     let answered = noticed.elapsed();
-    assert!(!text.is_empty(), "the answer in flight is kept");
+    assert!(!text.is_empty(), "the running response is kept");
     let ended = matches!(outcome, Some(Outcome::Finished { .. }));
     assert!(ended, "{outcome:?}");
     let gone = wait_for(&mut status, "the unload", |status| status.models.is_empty()).await;
@@ -152,12 +149,12 @@ async fn ladder(group: &LimitedCgroup) {
     );
 
     drop(hog);
-    let eased = Instant::now();
+    let ended = Instant::now();
     let is_normal = |status: &Arc<Status>| status.allowance.blocked_by.is_none();
-    wait_for(&mut status, "easing", is_normal).await;
+    wait_for(&mut status, "the end of the pressure", is_normal).await;
     println!(
         "work allowed again {:.1?} after the pressure's end",
-        eased.elapsed()
+        ended.elapsed()
     );
     let (text, outcome) = follow(handle.submit(ask(8))).await;
     assert!(

@@ -1,4 +1,4 @@
-//! Files of the data folder are the user's alone, whatever the umask.
+//! Only the user can open files of the data folder, whatever the umask.
 
 #![expect(
     clippy::unwrap_used,
@@ -10,8 +10,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Adds the path and mode of everything that others may use, and counts all.
-fn look(path: &Path, open: &mut Vec<String>) -> usize {
+/// Adds the path and mode of every file that other users can open, and counts all files.
+fn collect(path: &Path, open: &mut Vec<String>) -> usize {
     let metadata = fs::symlink_metadata(path).unwrap();
     let mode = metadata.permissions().mode();
     if mode & 0o077 != 0 && !metadata.is_symlink() {
@@ -22,12 +22,12 @@ fn look(path: &Path, open: &mut Vec<String>) -> usize {
     }
     let entries = fs::read_dir(path).unwrap();
     1 + entries
-        .map(|entry| look(&entry.unwrap().path(), open))
+        .map(|entry| collect(&entry.unwrap().path(), open))
         .sum::<usize>()
 }
 
 #[test]
-fn no_file_is_open_to_others_after_an_answer_with_a_umask_of_zero() {
+fn with_a_umask_of_zero_no_file_is_open_to_others() {
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("new/data");
     let run = |arguments: &str| {
@@ -43,7 +43,7 @@ fn no_file_is_open_to_others_after_an_answer_with_a_umask_of_zero() {
     };
     run("ask Hello --max-tokens 24 --temperature 0");
     let mut open = Vec::new();
-    let n_files = look(&home.path().join("new"), &mut open);
+    let n_files = collect(&home.path().join("new"), &mut open);
     assert!(n_files >= 3, "{n_files}");
     assert_eq!(open, [""; 0]);
 }

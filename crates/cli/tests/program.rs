@@ -1,6 +1,6 @@
-//! The real program with the bundled starter model: what a shell script relies on.
+//! The real program with the bundled starter model, as shell scripts use it.
 //!
-//! Rule: every test runs the built `transom`; nothing here knows its inside.
+//! Rule: every test runs the built `transom` and uses no code of it.
 
 #![expect(
     clippy::unwrap_used,
@@ -41,7 +41,7 @@ fn check_failure(arguments: &[&str], code: i32, expect: &str) {
 }
 
 #[test]
-fn a_question_is_answered_offline_by_the_bundled_model() {
+fn the_bundled_model_answers_offline() {
     let output = run(&[
         "ask",
         "What is the capital of France?",
@@ -107,7 +107,7 @@ fn a_failure_is_also_the_last_json_line() {
 }
 
 #[test]
-fn each_kind_of_failure_has_its_exit_code_and_one_line() {
+fn each_failure_has_its_exit_code_and_one_line() {
     check_failure(
         &["ask", "Hi", "--temperature", "-1"],
         2,
@@ -138,7 +138,7 @@ fn a_prompt_longer_than_the_context_is_refused() {
 }
 
 #[test]
-fn standard_input_that_is_not_text_is_refused() {
+fn standard_input_that_is_not_utf8_is_refused() {
     let output = run_with_input(&["ask", "Hi"], b"caf\xe9");
     assert_eq!(output.status.code(), Some(2));
     assert!(
@@ -149,7 +149,7 @@ fn standard_input_that_is_not_text_is_refused() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_the_answer_quietly() {
+fn a_closed_pipe_ends_the_response_silently() {
     let arguments = [&["ask", "Tell me a story"], &ENDLESS[..]].concat();
     let data = tempfile::tempdir().unwrap();
     let mut child = transom(&arguments, data.path()).spawn().unwrap();
@@ -161,7 +161,7 @@ fn a_reader_that_leaves_ends_the_answer_quietly() {
 }
 
 #[test]
-fn stop_strings_and_length_limits_end_an_answer() {
+fn stop_strings_and_length_limits_end_a_response() {
     let question = "What is the capital of France?";
     let stopped = run(&["ask", question, "--temperature", "0", "--stop", "Paris"]);
     assert!(!text(&stopped.stdout).contains("Paris"));
@@ -181,7 +181,7 @@ fn stop_strings_and_length_limits_end_an_answer() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_answer() {
+fn the_same_seed_gives_the_same_response() {
     let arguments = [
         "ask",
         "Hello",
@@ -196,7 +196,7 @@ fn the_same_seed_gives_the_same_answer() {
 }
 
 #[test]
-fn a_piped_chat_remembers_what_was_said_and_saves_it() {
+fn a_piped_chat_remembers_and_saves_its_messages() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chat.json");
     let script = format!(
@@ -213,7 +213,7 @@ fn a_piped_chat_remembers_what_was_said_and_saves_it() {
 }
 
 #[test]
-fn a_benchmark_measures_each_prompt_length_afresh_and_the_second_turn_from_the_cache() {
+fn a_benchmark_uses_the_prefix_cache_only_in_the_second_turn() {
     let arguments = [
         "bench",
         "--prompt-tokens",
@@ -242,7 +242,7 @@ fn a_benchmark_measures_each_prompt_length_afresh_and_the_second_turn_from_the_c
                 > 0.0
         );
         assert!(report["peak_memory_bytes"].as_u64().unwrap() > 0);
-        // The last token of the answer was chosen, but not yet read.
+        // The last token of the response was sampled, but not yet processed.
         assert_eq!(
             report["turn2"]["runs"][0]["cached_tokens"],
             n_prompt + 8 - 1
@@ -251,7 +251,7 @@ fn a_benchmark_measures_each_prompt_length_afresh_and_the_second_turn_from_the_c
 }
 
 #[test]
-fn help_and_version_are_results() {
+fn help_and_version_go_to_standard_output() {
     for arguments in [["--help"], ["--version"], ["-h"]] {
         let output = run(&arguments);
         assert_eq!(output.status.code(), Some(0));
@@ -266,7 +266,9 @@ fn help_and_version_are_results() {
 fn the_help_names_every_command_and_each_explains_itself() {
     let help = run(&["--help"]);
     let help = text(&help.stdout);
-    for command in ["ask", "chat", "bench", "status", "unload", "doctor"] {
+    for command in [
+        "ask", "chat", "bench", "status", "unload", "doctor", "inspect",
+    ] {
         let names_it = help
             .lines()
             .any(|line| line.trim_start().starts_with(&format!("{command} ")));
@@ -278,20 +280,20 @@ fn the_help_names_every_command_and_each_explains_itself() {
     assert!(help.contains("TRANSOM_DATA"), "{help}");
 }
 
-/// D086, D087: power and heat are read, and what follows is told with its reason.
+/// D086, D087: limits from power and heat are shown with their reasons.
 #[test]
-fn the_doctor_tells_what_would_follow_from_simulated_signals() {
-    let told = |signals: &str| {
+fn the_doctor_shows_the_limits_of_simulated_signals() {
+    let doctor = |signals: &str| {
         let output = run(&["doctor", "--simulate", signals]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         text(&output.stdout).to_owned()
     };
-    let calm = told("memory=normal");
+    let calm = doctor("memory=normal");
     assert!(!calm.contains("shorter answers"), "{calm}");
-    let low = told("power=low");
+    let low = doctor("power=low");
     assert!(low.contains("Low Power Mode"), "{low}");
     assert!(low.contains("shorter answers"), "{low}");
-    let hot = told("heat=critical");
+    let hot = doctor("heat=critical");
     assert!(
         hot.contains("new questions wait: this computer is too hot"),
         "{hot}"
@@ -300,7 +302,7 @@ fn the_doctor_tells_what_would_follow_from_simulated_signals() {
 }
 
 #[test]
-fn the_doctor_describes_this_computer_to_programs_too() {
+fn the_doctors_json_describes_this_computer() {
     let output = run(&["doctor", "--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(report["hardware"]["memory_bytes"].as_u64().unwrap() > 0);

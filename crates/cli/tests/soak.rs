@@ -1,7 +1,7 @@
-//! Hard use of real engine processes, of MLX and then of llama.cpp: answers, cancels, unloads, kills,
-//! memory pressure. At the end nothing has leaked: no descriptor, no process, no memory.
+//! Stress test of real child processes, of MLX and then of llama.cpp: responses, cancellations, unloads,
+//! kills, memory pressure. At the end no descriptor, process or memory has leaked.
 //!
-//! `TRANSOM_SOAK_SECONDS=600 cargo test -p transom-cli --test soak` soaks for longer.
+//! `TRANSOM_SOAK_SECONDS=600 cargo test -p transom-cli --test soak` runs for longer.
 #![cfg(target_os = "linux")]
 #![expect(
     clippy::unwrap_used,
@@ -17,45 +17,43 @@ use std::time::{Duration, Instant};
 
 use transom_engine::{FinishReason, SamplingParams, TokenEvent};
 use transom_signals::{ScriptedSignals, own_footprint_bytes, parse_simulation};
-use transom_supervisor::{
-    Handle, ModelRequest, ModelSelector, Outcome, RequestError, ResponseEvent, Tuning,
-};
+use transom_supervisor::{ResponseEvent, ModelRequest, RequestError, Handle, Outcome, Tuning, ModelSelector};
 
-/// How often everything is done while leaks are looked for, at least.
+/// The minimum number of cycles through all actions while leaks are measured.
 const N_CYCLES: usize = 1;
 
 /// The folder for MLX, the file for llama.cpp.
 const FORMS: [&str; 2] = ["starter", "starter/starter.gguf"];
 
-/// Longer than anything here may take, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The limit of every step, on a busy machine.
+const STEP_LIMIT: Duration = Duration::from_secs(120);
 
-/// What `work` gives; a soak that would wait for ever says so instead.
+/// Awaits `work`, and fails if it takes too long.
 async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    let done = tokio::time::timeout(PATIENCE, work).await;
+    let done = tokio::time::timeout(STEP_LIMIT, work).await;
     done.expect("it ends in time")
 }
 
-/// What is done to an answer while it runs.
+/// An action during a response.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Deed {
+enum Action {
     Nothing,
     Cancel,
     Unload,
     Kill,
-    /// Critical pressure for a moment.
-    Squeeze,
+    /// Sets critical memory pressure for a moment.
+    Pressure,
 }
 
-const DEEDS: [Deed; 8] = [
-    Deed::Nothing,
-    Deed::Cancel,
-    Deed::Nothing,
-    Deed::Kill,
-    Deed::Nothing,
-    Deed::Unload,
-    Deed::Cancel,
-    Deed::Squeeze,
+const ACTIONS: [Action; 8] = [
+    Action::Nothing,
+    Action::Cancel,
+    Action::Nothing,
+    Action::Kill,
+    Action::Nothing,
+    Action::Unload,
+    Action::Cancel,
+    Action::Pressure,
 ];
 
 fn ask(form: &str, round: usize) -> ModelRequest {
@@ -68,7 +66,7 @@ fn children() -> Vec<u32> {
     let mut children = Vec::new();
     for task in fs::read_dir("/proc/self/task").unwrap() {
         let path = task.unwrap().path().join("children");
-        // A thread may end meanwhile.
+        // The thread may have ended.
         let text = fs::read_to_string(path).unwrap_or_default();
         children.extend(text.split_whitespace().map(|id| id.parse::<u32>().unwrap()));
     }
@@ -80,7 +78,7 @@ fn n_descriptors() -> usize {
 }
 
 async fn round(form: &str, handle: &Handle, signals: &ScriptedSignals, round: usize) {
-    let deed = DEEDS[round % DEEDS.len()];
+    let action = ACTIONS[round % ACTIONS.len()];
     let mut answer = handle.submit(ask(form, round));
     let mut n_texts = 0;
     let mut outcome = None;
@@ -91,7 +89,7 @@ async fn round(form: &str, handle: &Handle, signals: &ScriptedSignals, round: us
             } => {
                 n_texts += 1;
                 if n_texts == 1 {
-                    act(deed, handle, signals, &answer).await;
+                    perform(action, handle, signals, &answer).await;
                 }
             }
             ResponseEvent::Ended { outcome: end } => outcome = Some(end),
@@ -99,30 +97,30 @@ async fn round(form: &str, handle: &Handle, signals: &ScriptedSignals, round: us
         }
     }
     signals.set(Default::default());
-    let outcome = outcome.expect("every ask ends");
-    let is_expected = match (&outcome, deed) {
-        (Outcome::Finished { reason, .. }, Deed::Nothing) => *reason == FinishReason::Length,
-        // The answer may have ended by itself before the deed took effect.
+    let outcome = outcome.expect("every request ends");
+    let is_expected = match (&outcome, action) {
+        (Outcome::Finished { reason, .. }, Action::Nothing) => *reason == FinishReason::Length,
+        // The response may have ended before the action took effect.
         (Outcome::Finished { .. }, _) => true,
-        (Outcome::Failed { error }, Deed::Kill) => matches!(error, RequestError::WorkerGone { .. }),
+        (Outcome::Failed { error }, Action::Kill) => matches!(error, RequestError::WorkerGone { .. }),
         (Outcome::Failed { .. } | Outcome::Loaded { .. }, _) => false,
     };
-    assert!(is_expected, "{form}, round {round}, {deed:?}: {outcome:?}");
+    assert!(is_expected, "{form}, round {round}, {action:?}: {outcome:?}");
 }
 
-async fn act(
-    deed: Deed,
+async fn perform(
+    action: Action,
     handle: &Handle,
     signals: &ScriptedSignals,
     answer: &transom_supervisor::Response,
 ) {
-    match deed {
-        Deed::Nothing => {}
-        Deed::Cancel => answer.cancel_handle().cancel(),
-        Deed::Unload => {
+    match action {
+        Action::Nothing => {}
+        Action::Cancel => answer.cancel_handle().cancel(),
+        Action::Unload => {
             in_time(handle.unload(ModelSelector::All)).await.unwrap();
         }
-        Deed::Kill => {
+        Action::Kill => {
             for child in children() {
                 let killed = std::process::Command::new("kill")
                     .args(["-9", &child.to_string()])
@@ -130,12 +128,12 @@ async fn act(
                 assert!(killed.unwrap().success());
             }
         }
-        Deed::Squeeze => signals.set(parse_simulation("memory=critical thrashing").unwrap()),
+        Action::Pressure => signals.set(parse_simulation("memory=critical thrashing").unwrap()),
     }
 }
 
 #[test]
-fn hard_use_leaks_nothing_and_loses_no_answer() {
+fn stress_leaks_nothing_and_loses_no_response() {
     let seconds = std::env::var("TRANSOM_SOAK_SECONDS");
     let seconds: u64 = seconds.map_or(0, |text| text.parse().expect("a number"));
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -152,17 +150,17 @@ async fn soak(form: &str, time: Duration) {
     };
     let supervisor = supervised::supervisor(signals.clone(), tuning);
     let handle = supervisor.handle();
-    // Once through every deed, so that whatever is made once has been made.
-    for index in 0..DEEDS.len() {
+    // Every action runs once before the measurement, so that one-time allocations do not count.
+    for index in 0..ACTIONS.len() {
         round(form, &handle, &signals, index).await;
     }
     in_time(handle.unload(ModelSelector::All)).await.unwrap();
     let before = (n_descriptors(), own_footprint_bytes().unwrap());
     let began = Instant::now();
     let mut n_rounds = 0;
-    while n_rounds < N_CYCLES * DEEDS.len()
+    while n_rounds < N_CYCLES * ACTIONS.len()
         || began.elapsed() < time
-        || !n_rounds.is_multiple_of(DEEDS.len())
+        || !n_rounds.is_multiple_of(ACTIONS.len())
     {
         round(form, &handle, &signals, n_rounds).await;
         n_rounds += 1;
@@ -176,7 +174,7 @@ async fn soak(form: &str, time: Duration) {
     assert_eq!(
         children(),
         [] as [u32; 0],
-        "every process is gone and reaped"
+        "every child process was reaped"
     );
     assert!(after.0 <= before.0, "descriptors: {before:?} -> {after:?}");
     assert!(

@@ -4,12 +4,12 @@ use transom_engine::{EngineError, Section};
 use transom_signals::SystemSignals;
 
 use super::*;
-use crate::console::Terminals;
 use crate::failure;
+use crate::interrupt::Interrupt;
 use crate::test_console::TestConsole;
 use crate::test_engine::{Reply, TestEngine};
 
-/// What came out of a run.
+/// The result of a run.
 struct Outcome {
     code: u8,
     out: String,
@@ -28,26 +28,12 @@ fn args(words: &[&str]) -> AskArgs {
 }
 
 fn run_on(streams: &mut TestConsole, args: &AskArgs, engine: &TestEngine) -> Outcome {
-    run_interrupted(streams, args, engine, &Interrupt::detached())
+    run_with(streams, args, &engine.client())
 }
 
-fn run_interrupted(
-    streams: &mut TestConsole,
-    args: &AskArgs,
-    engine: &TestEngine,
-    interrupt: &Interrupt,
-) -> Outcome {
-    run_linked(streams, args, &engine.link(), interrupt)
-}
-
-fn run_linked(
-    streams: &mut TestConsole,
-    args: &AskArgs,
-    link: &Link,
-    interrupt: &Interrupt,
-) -> Outcome {
+fn run_with(streams: &mut TestConsole, args: &AskArgs, client: &Client) -> Outcome {
     let mut console = streams.console();
-    let result = run(args, link, &mut console, interrupt);
+    let result = run(args, client, &mut console);
     let code = failure::report(result, console.err);
     Outcome {
         code,
@@ -71,7 +57,7 @@ fn last_messages(engine: &TestEngine) -> Vec<(Role, String)> {
 }
 
 #[test]
-fn the_answer_goes_to_standard_output_and_nothing_else_anywhere() {
+fn the_response_goes_to_standard_output_and_nothing_to_standard_error() {
     let engine = TestEngine::answering(&["Paris."]);
     let outcome = ask(&["Capital", "of France?"], "", &engine);
     assert_eq!((outcome.code, &*outcome.out), (0, "Paris.\n"));
@@ -110,7 +96,7 @@ fn an_empty_prompt_is_refused_before_a_model_is_loaded() {
 }
 
 #[test]
-fn piped_bytes_that_are_not_text_are_refused() {
+fn piped_bytes_that_are_not_utf8_are_refused() {
     let engine = TestEngine::answering(&["never"]);
     let mut streams = TestConsole::typing(b"caf\xe9");
     let outcome = run_on(&mut streams, &args(&["Hi"]), &engine);
@@ -119,7 +105,7 @@ fn piped_bytes_that_are_not_text_are_refused() {
 }
 
 #[test]
-fn at_a_terminal_nothing_is_read_from_it() {
+fn a_terminal_is_not_read() {
     let engine = TestEngine::answering(&["ok"]);
     let mut streams = TestConsole::typing("typed ahead");
     streams.terminals.stdin = true;
@@ -138,7 +124,7 @@ fn the_system_prompt_and_thinking_reach_the_template() {
         last_messages(&engine)[0],
         (Role::System, "Be brief.".into())
     );
-    let prompts = engine.seen.prompts.lock().unwrap();
+    let prompts = engine.requests.prompts.lock().unwrap();
     let is_off = matches!(&prompts[0], Prompt::Chat(chat) if chat.enable_thinking == Some(false));
     assert!(is_off);
 }
@@ -150,7 +136,7 @@ fn a_model_without_a_template_continues_the_text() {
     let outcome = ask(&["Once upon a"], "", &engine);
     assert_eq!(outcome.out, "time\n");
     let expect = Prompt::Text("Once upon a".into());
-    assert_eq!(*engine.seen.prompts.lock().unwrap(), [expect]);
+    assert_eq!(*engine.requests.prompts.lock().unwrap(), [expect]);
 
     let mut args = args(&["Hi"]);
     args.system = Some("Be brief.".into());
@@ -160,7 +146,7 @@ fn a_model_without_a_template_continues_the_text() {
 }
 
 #[test]
-fn json_lines_hold_every_event() {
+fn json_lines_contain_every_event() {
     let engine = TestEngine::answering(&["Paris."]);
     let mut args = args(&["Hi"]);
     args.json = true;
@@ -174,15 +160,15 @@ fn json_lines_hold_every_event() {
     let begin = names.iter().position(|name| name == "started").unwrap();
     assert!(names[..begin].iter().all(|name| name == "loading"));
     assert_eq!(names[begin..], ["started", "prefill", "text", "finished"]);
-    let said = &lines[begin + 2];
-    assert_eq!(said["text"], "Paris.");
-    assert_eq!(said["section"], "answer");
+    let text = &lines[begin + 2];
+    assert_eq!(text["text"], "Paris.");
+    assert_eq!(text["section"], "answer");
     assert_eq!(lines[begin + 3]["reason"], "stop");
     assert_eq!(lines[begin + 3]["stats"]["generated_tokens"], 1);
 }
 
 #[test]
-fn a_failure_is_one_line_and_with_json_an_event_too() {
+fn a_failure_is_one_line_and_with_json_also_an_event() {
     let engine = TestEngine::replying([Reply::Fails("the GPU\nis gone")]);
     let mut args = args(&["Hi"]);
     args.json = true;
@@ -215,7 +201,7 @@ fn a_bad_model_has_its_own_exit_code() {
 }
 
 #[test]
-fn ctrl_c_keeps_the_partial_answer_and_ends_with_130() {
+fn ctrl_c_keeps_the_partial_response_and_exits_with_130() {
     let interrupt = Interrupt::detached();
     let pressed = interrupt.clone();
     let press: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
@@ -223,25 +209,27 @@ fn ctrl_c_keeps_the_partial_answer_and_ends_with_130() {
     });
     let engine = TestEngine::replying([Reply::Hooked(vec!["One", " two", " three"], 2, press)]);
     let mut streams = TestConsole::default();
-    let outcome = run_interrupted(&mut streams, &args(&["Count"]), &engine, &interrupt);
+    let client = engine.client_with(&interrupt);
+    let outcome = run_with(&mut streams, &args(&["Count"]), &client);
     assert_eq!(outcome.code, 130);
     assert_eq!(outcome.out, "One two\n");
     assert_eq!(outcome.err, "");
 }
 
 #[test]
-fn progress_appears_only_on_a_terminal_and_is_gone_before_the_answer() {
+fn progress_is_drawn_on_a_terminal_and_removed_before_the_response() {
     let engine = TestEngine::answering(&["ok"]);
-    let mut streams = TestConsole::default();
-    streams.colour = true;
-    streams.terminals = Terminals {
-        stderr: true,
-        ..Terminals::default()
-    };
+    let mut streams = TestConsole::default().on_terminal(80);
+    streams.terminals.stdin = false;
     let outcome = run_on(&mut streams, &args(&["Hi"]), &engine);
-    assert!(outcome.err.contains("Loading scripted … 100 %"));
-    assert!(outcome.err.contains("Reading the prompt … 1 of 1 tokens"));
-    assert!(outcome.err.ends_with("\r\x1b[2K"), "{:?}", outcome.err);
+    assert_eq!((&*outcome.out, &*outcome.err), ("ok\n", ""));
+    let drawn = streams.screen.moves_since_last_check();
+    assert!(drawn.contains("Loading scripted … 100 %"), "{drawn}");
+    assert!(
+        drawn.contains("Reading the prompt … 1 of 1 tokens"),
+        "{drawn}"
+    );
+    assert_eq!(streams.screen.contents(), "");
 }
 
 #[test]
@@ -257,12 +245,12 @@ fn stats_are_one_line_on_standard_error() {
 }
 
 #[test]
-fn reasoning_is_hidden_in_pipes_unless_asked_for() {
+fn reasoning_is_hidden_in_pipes_unless_requested() {
     let pieces = vec![(Section::Reasoning, "Hm."), (Section::Answer, "Paris.")];
-    let check = |is_asked_for: bool, expect: &str| {
+    let check = |is_requested: bool, expect: &str| {
         let engine = TestEngine::replying([Reply::Says(pieces.clone())]);
         let mut args = args(&["Hi"]);
-        args.show_reasoning = is_asked_for;
+        args.show_reasoning = is_requested;
         let outcome = run_on(&mut TestConsole::default(), &args, &engine);
         assert_eq!(outcome.out, expect);
     };
@@ -281,31 +269,31 @@ fn a_bad_parameter_is_refused_before_a_model_is_loaded() {
     assert_eq!(engine.n_loads(), 0);
 }
 
-/// D086: the user hears what Low Power Mode cost them.
+/// D086: a note tells that Low Power Mode shortened the response.
 #[test]
-fn an_answer_that_the_machine_shortened_says_why() {
+fn a_response_that_the_machine_limited_has_a_note() {
     let mut engine = TestEngine::answering(&[]);
     engine.info.context_length = 100_000;
     let low_power = SystemSignals {
         is_low_power: true,
         ..SystemSignals::default()
     };
-    let link = engine.link_on(low_power);
-    let check = |max_tokens: usize, is_told: bool| {
+    let client = engine.client_on(low_power);
+    let check = |max_tokens: usize, expect: bool| {
         let mut args = args(&["Hi"]);
         args.generation.max_tokens = Some(max_tokens);
         let streams = &mut TestConsole::default();
-        let outcome = run_linked(streams, &args, &link, &Interrupt::detached());
+        let outcome = run_with(streams, &args, &client);
         assert_eq!(outcome.code, 0);
-        let told = outcome.err.contains("shorter answers");
-        assert_eq!(told, is_told, "{max_tokens}: {}", outcome.err);
+        let is_noted = outcome.err.contains("shorter answers");
+        assert_eq!(is_noted, expect, "{max_tokens}: {}", outcome.err);
         assert!(outcome.err.lines().count() <= 1, "{}", outcome.err);
     };
     check(50_000, true);
     check(5, false);
 }
 
-/// D027: a model that exceeds the budget is refused with numbers, and loads only on demand.
+/// D027: a model that exceeds the budget is refused with numbers, and loads only with an option.
 #[test]
 fn a_model_over_the_budget_is_refused_unless_the_user_insists() {
     let mut engine = TestEngine::answering(&["ok"]);

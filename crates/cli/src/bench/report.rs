@@ -10,9 +10,12 @@ use transom_files::visible;
 use transom_supervisor::status::PassedOver;
 
 use crate::bench::{BenchArgs, Measured};
+use crate::console::Layout;
 use crate::load::Loaded;
-use crate::output::rows::passed_over_text;
-use crate::output::stats::{bytes_text, guesses_text, parameters_text, rate_text, seconds};
+use crate::output::rows::Rows;
+use crate::output::status_text::passed_over_text;
+use crate::output::table::{Table, numbers, words};
+use crate::output::text::{bytes_text, guesses_text, parameters_text, rate_text, seconds};
 
 /// One measured run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -32,19 +35,19 @@ impl From<&Stats> for Run {
     }
 }
 
-/// The wait for the second answer of a conversation, beside that for the first.
+/// The times to first token of the two turns of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct SecondTurn {
     first_ttft_seconds: f64,
     second_ttft_seconds: f64,
     /// Tokens of the second prompt.
     prompt_tokens: usize,
-    /// Of these, tokens that came from the prompt cache.
+    /// Of these, tokens that came from the prefix cache.
     cached_tokens: usize,
 }
 
 impl SecondTurn {
-    /// From the numbers of both turns.
+    /// Returns the numbers of both turns.
     pub(super) fn new(first: &Stats, second: &Stats) -> Self {
         Self {
             first_ttft_seconds: first.time_to_first_token.as_secs_f64(),
@@ -59,30 +62,30 @@ impl SecondTurn {
     }
 }
 
-/// What came of guessing ahead, over all runs.
+/// The guesses of speculative decoding, in all runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct Guesses {
-    /// Tokens guessed ahead.
+    /// Drafted tokens.
     drafted_tokens: usize,
-    /// Of these, tokens that the model agreed to.
+    /// Of these, accepted tokens.
     accepted_tokens: usize,
 }
 
 impl Guesses {
-    /// Adds a run's.
+    /// Adds the guesses of a run.
     pub(super) fn add(&mut self, stats: &Stats) {
         self.drafted_tokens += stats.drafted_tokens;
         self.accepted_tokens += stats.accepted_tokens;
     }
 }
 
-/// Everything about one prompt length.
+/// The results for one prompt length.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     model: String,
     engine: String,
     computed_as: String,
-    /// Forms of the model that do not run here, and why.
+    /// Forms of the model that do not run on this machine, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     passed_over: Vec<PassedOver>,
     load_seconds: f64,
@@ -93,7 +96,7 @@ pub(super) struct Report {
     min: Run,
     max: Run,
     peak_memory_bytes: u64,
-    /// Only where the engine was allowed to guess.
+    /// Only if speculative decoding was on.
     #[serde(skip_serializing_if = "Option::is_none")]
     speculation: Option<Guesses>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,12 +109,12 @@ pub(super) struct Report {
 struct Turn2 {
     runs: Vec<SecondTurn>,
     median_second_ttft_seconds: f64,
-    /// Second wait divided by first, the median of the runs.
+    /// Second time to first token divided by the first, the median of the runs.
     median_ratio: f64,
 }
 
 impl Report {
-    /// Sums up what was measured for a prompt of `n_prompt` tokens.
+    /// Summarizes the measurements of a prompt of `n_prompt` tokens.
     pub(super) fn new(
         loaded: &Loaded,
         args: &BenchArgs,
@@ -145,81 +148,70 @@ impl Report {
         }
     }
 
-    /// The lines above the first table.
+    /// Returns the lines above the first table.
     pub(super) fn heading(&self) -> String {
         let passed_over = self.passed_over.iter().map(passed_over_text);
         let passed_over: String = passed_over
             .map(|text| format!("{}\n", visible(&text)))
             .collect();
+        let load_time = seconds(Duration::from_secs_f64(self.load_seconds));
         format!(
-            "{}\n{}: {}, loaded in {}\n{passed_over}\n{:<8} {:>14} {:>23}\n",
+            "{}\n{}: {}, loaded in {load_time}\n{passed_over}\n",
             visible(&self.description),
             visible(&self.engine),
             visible(&self.computed_as),
-            seconds(Duration::from_secs_f64(self.load_seconds)),
-            "",
-            "median",
-            "min – max"
         )
     }
 
-    /// The rows of this prompt length.
-    pub(super) fn table(&self) -> String {
-        let n_prompt = self.prompt_tokens;
-        let mut rows = vec![row(
-            &format!("pp{n_prompt}"),
-            "tok/s",
-            self.spread(|run| run.prefill_tokens_per_second),
-        )];
-        rows.push(row(
-            &format!("tg{}", self.generate_tokens),
-            "tok/s",
-            self.spread(|run| run.decode_tokens_per_second),
-        ));
-        rows.push(row(
-            "ttft",
-            "ms",
-            self.spread(|run| Some(run.ttft_seconds * 1e3)),
-        ));
+    /// Returns the rows of this prompt length.
+    pub(super) fn table(&self, layout: Layout) -> String {
+        let mut table = Table::new([
+            words("TEST", |cells: &[String; 3]| cells[0].clone()),
+            numbers("MEDIAN", "", |cells| cells[1].clone()),
+            numbers("MIN – MAX", "from ", |cells| cells[2].clone()),
+        ]);
+        let (pp, tg) = (self.prompt_tokens, self.generate_tokens);
+        let spread =
+            |value: fn(&Run) -> Option<f64>| [&self.median, &self.min, &self.max].map(value);
+        let prefill = spread(|run| run.prefill_tokens_per_second);
+        let decode = spread(|run| run.decode_tokens_per_second);
+        let ttft = spread(|run| Some(run.ttft_seconds * 1e3));
+        table.add(&cells(format!("pp{pp}"), "tok/s", prefill));
+        table.add(&cells(format!("tg{tg}"), "tok/s", decode));
+        table.add(&cells("ttft".to_owned(), "ms", ttft));
+        let mut rows = Rows::new(9, layout);
         if let Some(guesses) = &self.speculation {
             let text = guesses_text(guesses.accepted_tokens, guesses.drafted_tokens);
-            rows.push(format!("{:<8} {text}", "ahead"));
+            rows.row("guesses", &text);
         }
         if let Some(turn2) = &self.turn2 {
-            let cached = turn2.runs.last().map_or(0, |run| run.cached_tokens);
-            let prompt = turn2.runs.last().map_or(0, |run| run.prompt_tokens);
-            rows.push(format!(
-                "{:<8} {:>9} ms    {:.1} % of the first turn's; {cached} of {prompt} prompt tokens \
-                 were cached",
-                "ttft 2",
+            let last = turn2.runs.last();
+            let text = format!(
+                "{} ms, {:.1} % of the first turn's; {} of {} prompt tokens were cached",
                 rate_text(turn2.median_second_ttft_seconds * 1e3),
                 turn2.median_ratio * 100.0,
-            ));
+                last.map_or(0, |run| run.cached_tokens),
+                last.map_or(0, |run| run.prompt_tokens),
+            );
+            rows.row("ttft 2", &text);
         }
         if self.peak_memory_bytes > 0 {
-            rows.push(format!(
-                "{:<8} {:>14}",
-                "memory",
-                format!("{} peak", bytes_text(self.peak_memory_bytes))
-            ));
+            let peak = bytes_text(self.peak_memory_bytes);
+            rows.row("memory", &format!("{peak} peak"));
         }
-        rows.join("\n") + "\n\n"
-    }
-
-    fn spread(&self, value: impl Fn(&Run) -> Option<f64>) -> Option<[f64; 3]> {
-        Some([value(&self.median)?, value(&self.min)?, value(&self.max)?])
+        table.text(layout) + &rows.finish() + "\n"
     }
 }
 
-fn row(name: &str, unit: &str, values: Option<[f64; 3]>) -> String {
-    let Some([median, min, max]) = values else {
-        return format!("{name:<8} {:>14}", "not measured");
-    };
-    format!(
-        "{name:<8} {:>14} {:>23}",
-        format!("{} {unit}", rate_text(median)),
-        format!("{} – {}", rate_text(min), rate_text(max))
-    )
+/// Returns the cells of one measurement from its median, minimum and maximum.
+fn cells(label: String, unit: &str, [median, min, max]: [Option<f64>; 3]) -> [String; 3] {
+    let rate = |value: Option<f64>| value.map(rate_text);
+    match (rate(median), rate(min), rate(max)) {
+        (Some(median), Some(min), Some(max)) => {
+            [label, format!("{median} {unit}"), format!("{min} – {max}")]
+        }
+        _ => [label, "not measured".to_owned(), String::new()],
+    }
 }
 
 fn turn2(runs: Vec<SecondTurn>) -> Option<Turn2> {
@@ -232,7 +224,7 @@ fn turn2(runs: Vec<SecondTurn>) -> Option<Turn2> {
     })
 }
 
-/// Takes one value of each measurement's sorted values.
+/// Chooses one value from the sorted values of each measurement.
 fn pick(runs: &[Run], choose: impl Fn(&[f64]) -> Option<f64>) -> Run {
     let of = |value: fn(&Run) -> Option<f64>| choose(&sorted(runs.iter().filter_map(value)));
     Run {
@@ -248,7 +240,7 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// The middle value, or the mean of the two in the middle.
+/// Returns the middle value, or the mean of the two in the middle.
 fn median(values: &[f64]) -> Option<f64> {
     let middle = values.len() / 2;
     if values.len() % 2 == 1 {
@@ -263,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_the_middle_or_between_the_two_in_the_middle() {
+    fn the_median_of_an_even_count_is_a_mean() {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0]), Some(3.0));
         assert_eq!(median(&[1.0, 2.0]), Some(1.5));
@@ -290,7 +282,8 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_was_not_measured_is_said_so() {
-        assert!(row("tg1", "tok/s", None).contains("not measured"));
+    fn a_rate_that_was_not_measured_has_no_numbers() {
+        let cells = cells("tg1".to_owned(), "tok/s", [None; 3]);
+        assert_eq!(cells, ["tg1", "not measured", ""]);
     }
 }

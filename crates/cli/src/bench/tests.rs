@@ -23,7 +23,7 @@ fn args() -> BenchArgs {
 fn bench(args: &BenchArgs, engine: &TestEngine) -> (u8, String, String) {
     let mut streams = TestConsole::default();
     let mut console = streams.console();
-    let result = run(args, &engine.link(), &mut console, &Interrupt::detached());
+    let result = run(args, &engine.client(), &mut console);
     let code = failure::report(result, console.err);
     (code, streams.out_text(), streams.err_text())
 }
@@ -50,20 +50,20 @@ fn the_json_has_every_field_and_the_warm_up_does_not_count() {
     assert_eq!(report["max"]["decode_tokens_per_second"], 500.0);
     assert_eq!(report["peak_memory_bytes"], 42_000_000);
     assert!(report.get("turn2").is_none());
-    assert_eq!(engine.seen.params.lock().unwrap().len(), 4);
+    assert_eq!(engine.requests.params.lock().unwrap().len(), 4);
 }
 
 #[test]
-fn answers_are_greedy_of_fixed_length_and_prompts_share_no_prefix() {
+fn responses_are_greedy_with_a_fixed_length_and_prompts_share_no_prefix() {
     let engine = TestEngine::answering(&[]);
     bench(&args(), &engine);
-    for params in engine.seen.params.lock().unwrap().iter() {
+    for params in engine.requests.params.lock().unwrap().iter() {
         assert_eq!(params.sampling.temperature, 0.0);
         assert_eq!(params.max_tokens, Some(11));
         assert!(params.ignore_end_of_text);
         assert!(!params.speculate && !params.shift_context);
     }
-    let prompts = engine.seen.prompts.lock().unwrap();
+    let prompts = engine.requests.prompts.lock().unwrap();
     let first_tokens: std::collections::HashSet<u32> = prompts
         .iter()
         .map(|prompt| match prompt {
@@ -78,9 +78,9 @@ fn answers_are_greedy_of_fixed_length_and_prompts_share_no_prefix() {
     assert_eq!(first_tokens.len(), prompts.len());
 }
 
-/// The scripted model guesses 8 tokens of each answer, 4 of them right.
+/// The scripted model drafts 8 tokens of each response, 4 of them correctly.
 #[test]
-fn guesses_are_made_and_counted_only_when_asked_for() {
+fn guesses_are_counted_only_with_the_option() {
     let engine = TestEngine::answering(&[]);
     let mut args = BenchArgs {
         json: true,
@@ -102,7 +102,7 @@ fn guesses_are_made_and_counted_only_when_asked_for() {
 }
 
 #[test]
-fn the_second_turn_repeats_prompt_and_answer_and_adds_twenty_tokens() {
+fn the_second_turn_contains_the_first_and_twenty_tokens() {
     let engine = TestEngine::answering(&[]);
     let args = BenchArgs {
         json: true,
@@ -156,16 +156,16 @@ fn lengths_beyond_the_context_are_refused() {
     );
 }
 
-/// D086: figures taken while the machine holds back say so, and none is passed off as another.
+/// D086: figures of a limited machine come with a note.
 #[test]
-fn a_machine_that_holds_back_is_named_and_long_answers_are_refused() {
+fn limits_are_noted_and_long_responses_refused() {
     let mut engine = TestEngine::answering(&[]);
     engine.info.context_length = 100_000;
     let low_power = SystemSignals {
         is_low_power: true,
         ..SystemSignals::default()
     };
-    let link = engine.link_on(low_power);
+    let client = engine.client_on(low_power);
     let bench = |generate_tokens: usize| {
         let args = BenchArgs {
             generate_tokens,
@@ -173,13 +173,13 @@ fn a_machine_that_holds_back_is_named_and_long_answers_are_refused() {
         };
         let mut streams = TestConsole::default();
         let mut console = streams.console();
-        let result = run(&args, &link, &mut console, &Interrupt::detached());
+        let result = run(&args, &client, &mut console);
         let code = failure::report(result, console.err);
         (code, streams.err_text())
     };
     let (code, err) = bench(11);
     assert_eq!(code, 0, "{err}");
-    assert!(err.contains("holds back now (Low Power Mode)"), "{err}");
+    assert!(err.contains("is limited now (Low Power Mode)"), "{err}");
     let (code, err) = bench(5000);
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("5000 tokens are not allowed now"), "{err}");

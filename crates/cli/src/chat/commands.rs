@@ -1,23 +1,23 @@
-//! What a line of the chat means: a message, or a command that begins with a slash.
+//! Parses a line of the chat: a message, or a command that begins with a slash.
 //!
 //! Rule: a mistyped command is never sent to the model, and `//` sends a slash.
 
 use std::path::PathBuf;
 
-/// A line, understood.
+/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Input {
     /// White space only.
-    Nothing,
+    Empty,
     /// Text for the model.
     Message(String),
-    /// Something to do here.
+    /// A command of the chat.
     Command(Command),
-    /// Looks like a command, but is none; the text says what would be.
+    /// Looks like a command but is none; the text is a hint.
     Mistake(String),
 }
 
-/// What a command asks for.
+/// A command of the chat.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Command {
     /// `/help`
@@ -32,9 +32,9 @@ pub(super) enum Command {
     Stats,
     /// `/save [--force] FILE`
     Save {
-        /// Where to.
+        /// The file to write.
         path: PathBuf,
-        /// Whether a file that is there may go.
+        /// Whether an existing file is replaced.
         overwrite: bool,
     },
     /// `/quit`
@@ -44,7 +44,7 @@ pub(super) enum Command {
 /// Every command, for completion.
 pub(super) const NAMES: [&str; 6] = ["/help", "/quit", "/reset", "/save", "/stats", "/system"];
 
-/// What `/help` prints.
+/// The text of `/help`.
 pub(super) const HELP: &str = "\
 /help                show this list
 /reset               forget the conversation
@@ -59,11 +59,11 @@ A backslash at the end of a line, or Alt-Enter, begins a new line in the same me
 Ctrl-C stops an answer. A message that begins with // is sent with one slash.
 ";
 
-/// Understands one line, or several that make one message.
+/// Parses one line, or several that make one message.
 pub(super) fn parse(line: &str) -> Input {
     let line = line.trim();
     if line.is_empty() {
-        return Input::Nothing;
+        return Input::Empty;
     }
     let Some(after_slash) = line.strip_prefix('/') else {
         return Input::Message(line.to_owned());
@@ -75,7 +75,7 @@ pub(super) fn parse(line: &str) -> Input {
         Some((name, rest)) => (name, rest.trim()),
         None => (after_slash, ""),
     };
-    let command = match (name, rest) {
+    Input::Command(match (name, rest) {
         ("help" | "?", "") => Command::Help,
         ("reset", "") => Command::Reset,
         ("stats", "") => Command::Stats,
@@ -93,8 +93,7 @@ pub(super) fn parse(line: &str) -> Input {
                  slash, type two."
             ));
         }
-    };
-    Input::Command(command)
+    })
 }
 
 fn parse_save(rest: &str) -> Input {
@@ -105,17 +104,17 @@ fn parse_save(rest: &str) -> Input {
         _ => (false, rest),
     };
     if file.is_empty() {
-        return Input::Mistake("Say where to: /save chat.md".into());
+        return Input::Mistake("Name a file: /save chat.md".into());
     }
     Input::Command(Command::Save {
-        path: in_home(file),
+        path: expand_tilde(file),
         overwrite,
     })
 }
 
-/// Expands a leading `~/`, which no shell does for us here.
-fn in_home(file: &str) -> PathBuf {
-    match (file.strip_prefix("~/"), dirs::home_dir()) {
+/// Expands a leading `~/`, because no shell has expanded it.
+fn expand_tilde(file: &str) -> PathBuf {
+    match (file.strip_prefix("~/"), std::env::home_dir()) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(file),
     }
@@ -126,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_messages_commands_or_mistakes() {
+    fn a_line_is_a_message_a_command_or_a_mistake() {
         let check = |line: &str, expect: Input| assert_eq!(parse(line), expect, "{line}");
         let save = |path: &str, overwrite| {
             Input::Command(Command::Save {
@@ -134,7 +133,7 @@ mod tests {
                 overwrite,
             })
         };
-        check("  ", Input::Nothing);
+        check("  ", Input::Empty);
         check(" Hello\nthere ", Input::Message("Hello\nthere".into()));
         check("//etc/hosts", Input::Message("/etc/hosts".into()));
         check("/help", Input::Command(Command::Help));
@@ -173,9 +172,9 @@ mod tests {
     }
 
     #[test]
-    fn a_tilde_is_the_home_folder() {
-        let home = dirs::home_dir().unwrap();
-        assert_eq!(in_home("~/a.md"), home.join("a.md"));
-        assert_eq!(in_home("~a.md"), PathBuf::from("~a.md"));
+    fn a_leading_tilde_is_the_home_folder() {
+        let home = std::env::home_dir().unwrap();
+        assert_eq!(expand_tilde("~/a.md"), home.join("a.md"));
+        assert_eq!(expand_tilde("~a.md"), PathBuf::from("~a.md"));
     }
 }

@@ -1,8 +1,8 @@
-//! Where the chat's lines come from: an editor with history on a terminal, else standard input.
+//! Reads the chat's lines: with an editor and history on a terminal, else from standard input.
 //!
-//! Rule: both give whole messages; a backslash at the end of a line goes on with the next one.
+//! Rule: both return whole messages. A backslash at the end of a line continues it on the next one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustyline::completion::Completer;
 use rustyline::config::Configurer;
@@ -14,10 +14,9 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Cmd, Context, Editor, Event, KeyCode, KeyEvent, Modifiers};
 
 use crate::chat::commands;
-use crate::console::Console;
-use crate::failure::Failure;
+use crate::{Console, Failure, Result};
 
-/// What came next.
+/// A line of input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     /// A message or command, of one or more lines.
@@ -28,103 +27,91 @@ pub(super) enum Line {
     End,
 }
 
-/// The source of the lines.
-pub(super) enum Lines {
-    /// A person at a terminal.
-    Terminal(Box<LineEditor>),
-    /// A pipe or a file.
-    Piped,
-}
-
-impl Lines {
-    /// The editor if a person is there.
-    pub(super) fn new(is_interactive: bool) -> Result<Self, Failure> {
-        if !is_interactive {
-            return Ok(Self::Piped);
-        }
-        let editor = LineEditor::open().map_err(from_editor)?;
-        Ok(Self::Terminal(Box::new(editor)))
-    }
-
-    /// Waits for the next line.
-    pub(super) fn next_line(&mut self, console: &mut Console) -> Result<Line, Failure> {
-        match self {
-            Self::Terminal(editor) => editor.next_line(),
-            Self::Piped => next_piped(console),
-        }
-    }
-}
-
-/// Line editing with history and completion of commands.
-pub(super) struct LineEditor {
-    editor: Editor<ChatRules, FileHistory>,
+/// The source of the lines: a person at a terminal, a pipe or a file.
+pub(super) struct LineSource {
+    /// The editor with history and completion of commands, on a terminal.
+    editor: Option<Editor<ChatRules, FileHistory>>,
     history: Option<PathBuf>,
 }
 
-impl LineEditor {
-    fn open() -> rustyline::Result<Self> {
-        let mut editor = Editor::<ChatRules, FileHistory>::new()?;
-        editor.set_helper(Some(ChatRules));
-        editor.set_max_history_size(1000)?;
-        editor.set_history_ignore_dups(true)?;
-        for modifiers in [Modifiers::ALT, Modifiers::SHIFT] {
-            let key = KeyEvent(KeyCode::Enter, modifiers);
-            editor.bind_sequence(Event::from(key), Cmd::Newline);
-        }
-        let history = history_path();
-        if let Some(path) = &history {
-            // There is none on the first day.
-            let _ = editor.load_history(path);
-        }
-        Ok(Self { editor, history })
+impl LineSource {
+    /// Opens the editor if a person types.
+    pub(super) fn new(is_interactive: bool) -> Result<Self> {
+        let history = is_interactive.then(history_path).flatten();
+        let editor = is_interactive.then(|| open_editor(history.as_deref()));
+        Ok(Self {
+            editor: editor.transpose().map_err(editor_failure)?,
+            history,
+        })
     }
 
-    fn next_line(&mut self) -> Result<Line, Failure> {
-        match self.editor.readline("> ") {
+    /// Waits for the next line.
+    pub(super) fn next_line(&mut self, console: &mut Console) -> Result<Line> {
+        let Some(editor) = &mut self.editor else {
+            return next_piped(console);
+        };
+        match editor.readline("> ") {
             Ok(text) => {
-                self.remember(&text);
-                Ok(Line::Text(joined(&text)))
+                self.add_to_history(&text);
+                Ok(Line::Text(without_continuations(&text)))
             }
             Err(ReadlineError::Interrupted) => Ok(Line::Interrupted),
             Err(ReadlineError::Eof) => Ok(Line::End),
-            Err(error) => Err(from_editor(error)),
+            Err(error) => Err(editor_failure(error)),
         }
     }
 
-    /// Keeps the line for later chats, at once, so that no ending loses it.
-    fn remember(&mut self, text: &str) {
-        if text.trim().is_empty() || !self.editor.add_history_entry(text).unwrap_or(false) {
+    /// Saves the line for later chats at once, so that a crash does not lose it.
+    fn add_to_history(&mut self, text: &str) {
+        let Some(editor) = self.editor.as_mut().filter(|_| !text.trim().is_empty()) else {
             return;
-        }
-        if let Some(path) = &self.history
-            && let Err(error) = self.editor.append_history(path)
+        };
+        if editor.add_history_entry(text).unwrap_or(false)
+            && let Some(path) = &self.history
+            && let Err(error) = editor.append_history(path)
         {
-            tracing::warn!("cannot keep the history in {}: {error}", path.display());
+            tracing::warn!("cannot save the history in {}: {error}", path.display());
             self.history = None;
         }
     }
 }
 
-/// The history file in the data folder, whose folder is made if need be.
+fn open_editor(history: Option<&Path>) -> rustyline::Result<Editor<ChatRules, FileHistory>> {
+    let mut editor = Editor::<ChatRules, FileHistory>::new()?;
+    editor.set_helper(Some(ChatRules));
+    editor.set_max_history_size(1000)?;
+    editor.set_history_ignore_dups(true)?;
+    for modifiers in [Modifiers::ALT, Modifiers::SHIFT] {
+        let key = KeyEvent(KeyCode::Enter, modifiers);
+        editor.bind_sequence(Event::from(key), Cmd::Newline);
+    }
+    if let Some(path) = history {
+        // The first chat has no history yet.
+        let _ = editor.load_history(path);
+    }
+    Ok(editor)
+}
+
+/// Returns the history file in the data folder, which is created if it does not exist.
 fn history_path() -> Option<PathBuf> {
     let folder = transom_supervisor::instance::data_folder().ok()?;
     transom_files::create_private_folder(&folder).ok()?;
     Some(folder.join("chat-history"))
 }
 
-fn from_editor(error: ReadlineError) -> Failure {
-    Failure::Input(match error {
+fn editor_failure(error: ReadlineError) -> Failure {
+    Failure::input(match error {
         ReadlineError::Io(error) => error,
         other => std::io::Error::other(other),
     })
 }
 
-/// A message without the backslashes that continued its lines.
-fn joined(text: &str) -> String {
+/// Removes the backslashes that continue lines.
+fn without_continuations(text: &str) -> String {
     text.replace("\\\n", "\n")
 }
 
-/// What the editor asks us about a line. Hints and highlighting stay off.
+/// The rules of the editor: lines that continue, and completion of commands.
 struct ChatRules;
 
 impl rustyline::Helper for ChatRules {}
@@ -159,15 +146,13 @@ impl Completer for ChatRules {
     }
 }
 
-/// One message from standard input, of one or more lines.
-fn next_piped(console: &mut Console) -> Result<Line, Failure> {
+/// Reads one message of one or more lines from standard input.
+fn next_piped(console: &mut Console) -> Result<Line> {
     let mut message = String::new();
     loop {
         let mut bytes = Vec::new();
-        let n_read = console
-            .input
-            .read_until(b'\n', &mut bytes)
-            .map_err(Failure::Input)?;
+        let n_read = console.input.read_until(b'\n', &mut bytes);
+        let n_read = n_read.map_err(Failure::input)?;
         let line = String::from_utf8(bytes).map_err(|_| {
             Failure::Usage(
                 "a line of standard input is not UTF-8 text; convert it first, for example with \
@@ -176,10 +161,9 @@ fn next_piped(console: &mut Console) -> Result<Line, Failure> {
             )
         })?;
         if n_read == 0 {
-            return Ok(if message.is_empty() {
-                Line::End
-            } else {
-                Line::Text(message)
+            return Ok(match message.is_empty() {
+                true => Line::End,
+                false => Line::Text(message),
             });
         }
         let line = line.trim_end_matches(['\n', '\r']);
@@ -201,10 +185,10 @@ mod tests {
     use super::*;
     use crate::test_console::TestConsole;
 
-    fn piped(input: impl AsRef<[u8]>) -> Vec<Result<Line, Failure>> {
+    fn piped(input: impl AsRef<[u8]>) -> Vec<Result<Line>> {
         let mut streams = TestConsole::typing(input);
         let mut console = streams.console();
-        let mut lines = Lines::new(false).unwrap();
+        let mut lines = LineSource::new(false).unwrap();
         let mut all = Vec::new();
         loop {
             let line = lines.next_line(&mut console);
@@ -217,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn piped_lines_are_messages_and_a_backslash_joins_them() {
+    fn a_backslash_joins_piped_lines() {
         let check = |input: &str, expect: &[&str]| {
             let mut lines: Vec<Line> = piped(input).into_iter().map(Result::unwrap).collect();
             assert_eq!(lines.pop(), Some(Line::End));
@@ -232,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_not_text_is_refused() {
+    fn a_line_that_is_not_utf8_is_refused() {
         let lines = piped(b"ok\n\xff\n");
         let failure = lines.last().unwrap().as_ref().unwrap_err();
         assert_eq!(failure.exit_code(), 2);
@@ -240,8 +224,8 @@ mod tests {
     }
 
     #[test]
-    fn a_continued_message_loses_its_backslashes() {
-        assert_eq!(joined("one\\\ntwo"), "one\ntwo");
-        assert_eq!(joined("C:\\temp"), "C:\\temp");
+    fn the_backslashes_of_a_continued_message_are_removed() {
+        assert_eq!(without_continuations("one\\\ntwo"), "one\ntwo");
+        assert_eq!(without_continuations("C:\\temp"), "C:\\temp");
     }
 }

@@ -11,7 +11,7 @@ fn chat(args: &ChatArgs, input: &str, engine: &TestEngine) -> (u8, String, Strin
     let mut console = streams.console();
     let mut args = args.clone();
     args.model.model = Some("./scripted".into());
-    let result = run(&args, &engine.link(), &mut console, &Interrupt::detached());
+    let result = run(&args, &engine.client(), &mut console);
     let code = failure::report(result, console.err);
     (code, streams.out_text(), streams.err_text())
 }
@@ -32,7 +32,7 @@ fn last_prompt(engine: &TestEngine) -> Vec<String> {
 }
 
 #[test]
-fn every_line_is_answered_with_the_conversation_so_far() {
+fn every_response_sees_the_conversation_so_far() {
     let engine = TestEngine::answering(&["Hello Ada.", "Ada."]);
     let (code, out, _) = chat_with("I am Ada.\n\nWho am I?\n", &engine);
     assert_eq!((code, &*out), (0, "Hello Ada.\nAda.\n"));
@@ -43,16 +43,16 @@ fn every_line_is_answered_with_the_conversation_so_far() {
 }
 
 #[test]
-fn reset_forgets_the_conversation_but_not_the_system_prompt() {
+fn reset_clears_the_conversation_but_not_the_system_prompt() {
     let engine = TestEngine::answering(&["1", "2"]);
     let (code, out, err) = chat_with("/system Be brief.\nOne\n/reset\nTwo\n/system\n", &engine);
     assert_eq!((code, &*out), (0, "1\n2\nBe brief.\n"));
     assert_eq!(last_prompt(&engine), ["Be brief.", "Two"]);
-    assert!(err.contains("The conversation starts anew"));
+    assert!(err.contains("The conversation is cleared"));
 }
 
 #[test]
-fn quit_ends_the_chat_at_once() {
+fn quit_ends_the_chat_immediately() {
     let engine = TestEngine::answering(&["never"]);
     let (code, out, _) = chat_with("/quit\nHello\n", &engine);
     assert_eq!((code, &*out), (0, ""));
@@ -68,7 +68,7 @@ fn a_mistyped_command_gets_a_hint_and_a_double_slash_a_slash() {
 }
 
 #[test]
-fn a_failed_answer_is_reported_and_the_chat_goes_on_without_it() {
+fn a_failed_response_is_reported_and_the_chat_continues() {
     let engine = TestEngine::replying([
         Reply::Fails("out of luck"),
         Reply::Says(vec![(transom_engine::Section::Answer, "ok")]),
@@ -83,7 +83,7 @@ fn a_failed_answer_is_reported_and_the_chat_goes_on_without_it() {
 }
 
 #[test]
-fn a_conversation_that_outgrows_the_context_loses_its_oldest_exchanges() {
+fn a_conversation_longer_than_the_context_drops_its_oldest_exchanges() {
     let mut engine = TestEngine::answering(&["a a a", "b b b", "c c c", "d"]);
     engine.info.context_length = 20;
     let args = ChatArgs {
@@ -102,9 +102,9 @@ fn a_conversation_that_outgrows_the_context_loses_its_oldest_exchanges() {
     );
 }
 
-/// D037: an answer goes on past the end of the context, and the user hears what that cost.
+/// D037: a response continues past the end of the context, and a note tells what was dropped.
 #[test]
-fn an_answer_that_outgrows_the_context_goes_on_and_says_so() {
+fn a_response_longer_than_the_context_continues_with_a_note() {
     let engine = TestEngine::replying([Reply::Shifts("On and on.", 500)]);
     let (code, out, err) = chat_with("Tell me a story\n", &engine);
     assert_eq!((code, &*out), (0, "On and on.\n"));
@@ -120,7 +120,7 @@ fn an_answer_that_outgrows_the_context_goes_on_and_says_so() {
 }
 
 #[test]
-fn a_single_message_that_is_too_long_is_refused_and_costs_no_history() {
+fn a_message_that_is_too_long_is_refused_and_leaves_the_history_unchanged() {
     let mut engine = TestEngine::answering(&["a", "b"]);
     engine.info.context_length = 20;
     let long = "word ".repeat(30);
@@ -131,7 +131,7 @@ fn a_single_message_that_is_too_long_is_refused_and_costs_no_history() {
 }
 
 #[test]
-fn save_writes_the_conversation_and_spares_what_exists() {
+fn save_writes_the_conversation_but_no_existing_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.md");
     let engine = TestEngine::answering(&["Hello."]);
@@ -144,7 +144,7 @@ fn save_writes_the_conversation_and_spares_what_exists() {
 }
 
 #[test]
-fn stats_show_the_last_answer_and_the_memory() {
+fn stats_show_the_last_response_and_the_memory() {
     let engine = TestEngine::answering(&["Hello."]);
     let (_, out, _) = chat_with("/stats\nHi there\n/stats\n", &engine);
     assert!(out.contains("none yet"), "{out}");
@@ -161,33 +161,25 @@ fn a_model_without_a_chat_template_is_refused() {
     assert!(err.contains("no chat template"), "{err}");
 }
 
-/// D074, D078: an unloaded model costs a wait, never a message.
+/// D074, D078: after an unload no message is lost.
 #[test]
-fn a_model_that_was_unloaded_meanwhile_is_loaded_again() {
+fn an_unloaded_model_is_loaded_again() {
     let engine = TestEngine::answering(&["1", "2"]);
-    let link = engine.link();
-    let interrupt = Interrupt::detached();
+    let client = engine.client();
     let mut args = ChatArgs::default();
     args.model.model = Some("./scripted".into());
     let mut streams = TestConsole::default();
-    let loaded = load(
-        &args.model,
-        false,
-        &link,
-        &mut streams.console(),
-        &interrupt,
-    )
-    .unwrap();
-    let mut chat = Chat::new(&args, &link, loaded);
-    let mut say = |text: &str| {
-        let next = chat.take(text, &mut streams.console(), &interrupt);
-        assert_eq!(next.unwrap(), Next::GoOn);
+    let loaded = load(&args.model, false, &client, &mut streams.console()).unwrap();
+    let mut chat = Chat::new(&args, &client, loaded);
+    let mut send = |text: &str| {
+        let next = chat.handle_line(text, &mut streams.console());
+        assert_eq!(next.unwrap(), Next::Continue);
     };
-    say("One");
-    let unloaded = link.unload(transom_supervisor::ModelSelector::All).unwrap();
+    send("One");
+    let unloaded = client.unload(transom_supervisor::ModelSelector::All).unwrap();
     assert_eq!(unloaded.len(), 1);
-    say("/stats");
-    say("Two");
+    send("/stats");
+    send("Two");
     assert_eq!(engine.n_loads(), 2);
     let out = streams.out_text();
     assert!(out.contains("memory       none: unloaded"), "{out}");

@@ -1,7 +1,7 @@
-//! The conversation: what was said, what of it the model still sees, and its form on disk.
+//! The messages of a conversation, those that the model still sees, and the saved file.
 //!
-//! Rule: user and assistant take turns, as chat templates demand; a message that got no answer is
-//! taken back. What the model no longer sees is still saved.
+//! Rule: user and assistant take turns, as chat templates require, so a message without a response is
+//! removed. Messages that the model no longer sees are still saved.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -14,13 +14,13 @@ use transom_engine::{Message, Role};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Transcript {
     system: Option<String>,
-    turns: Vec<Message>,
-    /// Turns at the start that the model is no longer shown.
-    n_forgotten: usize,
+    messages: Vec<Message>,
+    /// Messages at the start that the model no longer sees.
+    n_dropped: usize,
 }
 
 impl Transcript {
-    /// An empty conversation under `system`.
+    /// Returns an empty conversation with this system prompt.
     pub(super) fn new(system: Option<String>) -> Self {
         Self {
             system: system.filter(|text| !text.trim().is_empty()),
@@ -28,77 +28,73 @@ impl Transcript {
         }
     }
 
-    /// The system prompt.
+    /// Returns the system prompt.
     pub(super) fn system(&self) -> Option<&str> {
         self.system.as_deref()
     }
 
-    /// Sets or removes the system prompt; what was said stays.
+    /// Sets or removes the system prompt; the messages stay.
     pub(super) fn set_system(&mut self, system: Option<String>) {
         self.system = system;
     }
 
-    /// Forgets what was said; the system prompt stays.
+    /// Removes all messages; the system prompt stays.
     pub(super) fn clear(&mut self) {
-        self.turns.clear();
-        self.n_forgotten = 0;
+        self.messages.clear();
+        self.n_dropped = 0;
     }
 
     /// Adds the user's message.
     pub(super) fn push_user(&mut self, text: String) {
-        self.turns.push(Message::new(Role::User, text));
+        self.messages.push(Message::new(Role::User, text));
     }
 
-    /// Takes back a user's message that got no answer.
-    pub(super) fn take_back_user(&mut self) {
-        if self
-            .turns
-            .last()
-            .is_some_and(|turn| turn.role == Role::User)
-        {
-            self.turns.pop();
+    /// Removes a user's message that got no response.
+    pub(super) fn remove_unanswered(&mut self) {
+        if self.messages.last().map(|turn| turn.role) == Some(Role::User) {
+            self.messages.pop();
         }
     }
 
-    /// Adds the model's answer. An answer with nothing in it counts as none.
+    /// Adds the model's response. An empty response counts as none.
     pub(super) fn push_assistant(&mut self, text: String) {
         if text.trim().is_empty() {
-            self.take_back_user();
+            self.remove_unanswered();
         } else {
-            self.turns.push(Message::new(Role::Assistant, text));
+            self.messages.push(Message::new(Role::Assistant, text));
         }
     }
 
-    /// Hides the oldest `n_messages` of what the model is shown, the system prompt not counted.
-    /// Returns how many exchanges these were.
-    pub(super) fn forget(&mut self, n_messages: usize) -> usize {
-        let begin = self.n_forgotten.min(self.turns.len());
-        let end = begin.saturating_add(n_messages).min(self.turns.len());
-        self.n_forgotten = end;
-        let forgotten = self.turns[begin..end].iter();
-        forgotten.filter(|turn| turn.role == Role::User).count()
+    /// Drops the oldest `n_messages` that the model sees, not counting the system prompt. Returns the
+    /// number of exchanges among them.
+    pub(super) fn drop_oldest(&mut self, n_messages: usize) -> usize {
+        let begin = self.n_dropped.min(self.messages.len());
+        let end = begin.saturating_add(n_messages).min(self.messages.len());
+        self.n_dropped = end;
+        let dropped = self.messages[begin..end].iter();
+        dropped.filter(|turn| turn.role == Role::User).count()
     }
 
-    /// What the model is shown.
+    /// Returns the messages that the model sees.
     pub(super) fn messages(&self) -> Vec<Message> {
-        self.with_system(self.turns.iter().skip(self.n_forgotten))
+        self.with_system(self.messages.iter().skip(self.n_dropped))
     }
 
-    /// Messages of the user and the model, forgotten ones included.
+    /// Returns the number of messages of the user and the model, dropped ones included.
     pub(super) fn n_messages(&self) -> usize {
-        self.turns.len()
+        self.messages.len()
     }
 
-    fn with_system<'a>(&self, turns: impl Iterator<Item = &'a Message>) -> Vec<Message> {
+    fn with_system<'a>(&self, messages: impl Iterator<Item = &'a Message>) -> Vec<Message> {
         let system = self.system.iter();
         let system = system.map(|system| Message::new(Role::System, system));
-        system.chain(turns.cloned()).collect()
+        system.chain(messages.cloned()).collect()
     }
 
-    /// Writes everything to `path`, as JSON or Markdown by its extension.
+    /// Writes all messages to `path`, as JSON if that is its extension, else as Markdown.
     ///
     /// # Errors
-    /// A sentence for the user. A file that exists stays as it is unless `overwrite`.
+    /// A sentence for the user. An existing file is replaced only if `overwrite`.
     pub(super) fn save(&self, path: &Path, overwrite: bool, model: &str) -> Result<(), String> {
         let is_json = path
             .extension()
@@ -111,7 +107,7 @@ impl Transcript {
         let written = text.and_then(|text| write_file(path, overwrite, &text));
         written.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => format!(
-                "{0} exists and was left as it is; to replace it: /save --force {0}",
+                "{0} exists and was not changed; to replace it: /save --force {0}",
                 path.display()
             ),
             _ => format!("Cannot save to {}: {error}.", path.display()),
@@ -124,14 +120,14 @@ impl Transcript {
             model: &'a str,
             messages: Vec<Message>,
         }
-        let messages = self.with_system(self.turns.iter());
+        let messages = self.with_system(self.messages.iter());
         let text = serde_json::to_string_pretty(&Saved { model, messages })?;
         Ok(text + "\n")
     }
 
     fn to_markdown(&self, model: &str) -> String {
         let mut text = format!("# Conversation with {model}\n");
-        for message in self.with_system(self.turns.iter()) {
+        for message in self.with_system(self.messages.iter()) {
             let heading = match message.role {
                 Role::System => "System",
                 Role::User => "You",
@@ -168,36 +164,36 @@ mod tests {
         transcript
     }
 
-    fn shown(transcript: &Transcript) -> Vec<String> {
+    fn seen(transcript: &Transcript) -> Vec<String> {
         let messages = transcript.messages().into_iter();
         messages.map(|message| message.content).collect()
     }
 
     #[test]
-    fn what_is_forgotten_is_counted_in_exchanges_and_still_saved() {
+    fn dropped_messages_are_counted_in_exchanges_and_still_saved() {
         let mut transcript = two_exchanges();
         transcript.push_user("Three?".into());
-        assert_eq!(transcript.forget(0), 0);
-        assert_eq!(transcript.forget(2), 1);
-        assert_eq!(shown(&transcript), ["Be brief.", "Two?", "2", "Three?"]);
-        assert_eq!(transcript.forget(2), 1);
-        assert_eq!(shown(&transcript), ["Be brief.", "Three?"]);
+        assert_eq!(transcript.drop_oldest(0), 0);
+        assert_eq!(transcript.drop_oldest(2), 1);
+        assert_eq!(seen(&transcript), ["Be brief.", "Two?", "2", "Three?"]);
+        assert_eq!(transcript.drop_oldest(2), 1);
+        assert_eq!(seen(&transcript), ["Be brief.", "Three?"]);
         assert_eq!(transcript.n_messages(), 5);
-        assert_eq!(transcript.forget(99), 1, "never more than there is");
+        assert_eq!(transcript.drop_oldest(99), 1, "never more than there is");
     }
 
     #[test]
-    fn an_unanswered_message_is_taken_back() {
+    fn an_unanswered_message_is_removed() {
         let mut transcript = two_exchanges();
         transcript.push_user("Three?".into());
         transcript.push_assistant(" \n".into());
-        assert_eq!(shown(&transcript), ["Be brief.", "One?", "1", "Two?", "2"]);
+        assert_eq!(seen(&transcript), ["Be brief.", "One?", "1", "Two?", "2"]);
     }
 
     #[test]
-    fn markdown_and_json_hold_everything_that_was_said() {
+    fn markdown_and_json_contain_every_message() {
         let mut transcript = two_exchanges();
-        transcript.forget(2);
+        transcript.drop_oldest(2);
         assert_eq!(
             transcript.to_markdown("tiny"),
             "# Conversation with tiny\n\n## System\n\nBe brief.\n\n## You\n\nOne?\n\n## tiny\n\n\
@@ -211,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_only_by_force() {
+    fn an_existing_file_is_replaced_only_with_force() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("chat.md");
         std::fs::write(&path, "precious").unwrap();
@@ -223,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_missing_is_named() {
+    fn the_error_names_a_missing_folder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("missing/chat.md");
         let hint = two_exchanges().save(&path, false, "tiny").unwrap_err();

@@ -1,4 +1,4 @@
-//! What the doctor found, for people and for programs.
+//! The doctor's report, for people and for programs.
 
 use std::path::PathBuf;
 
@@ -8,29 +8,31 @@ use transom_signals::{Hardware, MemoryPressure, SourceReport, SystemSignals};
 use transom_supervisor::settings::Settings;
 use transom_supervisor::{Allowance, Bound};
 
-use crate::output::rows::{Rows, limits_text, signals_text};
-use crate::output::stats::{bytes_text, rough_time};
+use crate::console::Layout;
+use crate::output::rows::Rows;
+use crate::output::status_text::{limits_text, signals_text};
+use crate::output::text::{bytes_text, rough_time};
 
-/// Columns of the labels, their indent and the space after them included.
+/// Columns of the labels, with their indentation and the space after them.
 const LABEL_WIDTH: usize = 21;
 
-/// Everything found.
+/// Everything that the doctor shows.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) hardware: Hardware,
-    /// The engines in the order in which they are tried for a model that is there in several forms.
+    /// The engines, in the order in which they are tried for a model with several forms.
     pub(super) engines: Vec<&'static str>,
-    /// How fast memory delivers, where that was published of the chip, or measured before.
+    /// The memory bandwidth, if it is published for the chip or was measured before.
     pub(super) bandwidth: Option<Bandwidth>,
-    /// Bytes a second, if it was to be measured.
+    /// Bytes per second, with `--measure`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) measured_bandwidth: Option<u64>,
-    /// Bytes that models may use together now.
+    /// Bytes that all models together may use now.
     pub(super) budget_bytes: u64,
-    /// What that follows from: the least of these, less what memory pressure takes.
+    /// The limits of that: the lowest counts, and memory pressure lowers it further.
     pub(super) bounds: Vec<Bound>,
     pub(super) sources: Vec<SourceReport>,
-    /// Whether `signals` are the user's and not the machine's.
+    /// Whether `signals` are simulated.
     pub(super) is_simulated: bool,
     pub(super) signals: SystemSignals,
     pub(super) allowance: Allowance,
@@ -40,41 +42,40 @@ pub(super) struct Report {
     pub(super) instance: Instance,
 }
 
-/// What the user chose, and where that is written.
+/// The user's settings and their file.
 #[derive(Debug, Serialize)]
 pub(super) struct SettingsReport {
     pub(super) path: PathBuf,
-    /// `None`: everything is left to the machine.
+    /// `None` if there is no file.
     pub(super) chosen: Option<Settings>,
     /// Why the file is not used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) problem: Option<String>,
 }
 
-/// Where a running instance would be, and whether it is there.
+/// The data folder and the instance that runs in it.
 #[derive(Debug, Serialize)]
 pub(super) struct Instance {
     pub(super) data_folder: PathBuf,
-    /// Of the running instance.
+    /// The process of the running instance.
     pub(super) process_id: Option<u32>,
-    /// Why it cannot be reached, if it is there.
+    /// Why a running instance cannot be reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) problem: Option<String>,
 }
 
 impl Report {
-    /// For people. Every line ends with a newline.
-    pub(super) fn text(&self, is_dimmed: bool) -> String {
-        let mut rows = Rows::new(LABEL_WIDTH, is_dimmed);
-        rows.heading("Hardware");
-        self.draw_hardware(&mut rows);
+    /// Returns the report for people. Every line ends with a newline.
+    pub(super) fn text(&self, layout: Layout) -> String {
+        let mut rows = Rows::new(LABEL_WIDTH, layout);
+        self.add_hardware(&mut rows);
         rows.heading("Memory that models may use");
         for bound in &self.bounds {
+            let bytes = bytes_text(bound.bytes);
             let text = match bound.reserved_bytes {
-                0 => bytes_text(bound.bytes),
+                0 => bytes,
                 kept => format!(
-                    "{} = {} less {} for all other programs",
-                    bytes_text(bound.bytes),
+                    "{bytes} = {} less {} for all other programs",
                     bytes_text(bound.capacity_bytes),
                     bytes_text(kept)
                 ),
@@ -84,19 +85,23 @@ impl Report {
         rows.row("  together", &self.budget_text());
         rows.heading("Signals");
         for source in &self.sources {
-            let value = if source.is_available {
-                format!("{}\n{}", source.value, source.source)
-            } else {
-                format!("none: {}", source.source)
+            let value = match source.is_available {
+                true => format!("{}\n{}", source.value, source.source),
+                false => format!("none: {}", source.source),
             };
             rows.row(&format!("  {}", source.signal), &value);
         }
-        rows.heading(if self.is_simulated {
-            "What would follow from the simulated signals"
-        } else {
-            "What follows now"
+        rows.heading(match self.is_simulated {
+            true => "Limits that would follow from the simulated signals",
+            false => "Limits now",
         });
-        self.draw_consequences(&mut rows);
+        rows.row("  signals", &signals_text(&self.signals));
+        rows.row("  limits", &limits_text(&self.allowance));
+        let unload = match self.allowance.idle_unload {
+            Some(idle) => format!("after {} without use", rough_time(idle)),
+            None => "only under memory pressure".to_owned(),
+        };
+        rows.row("  unload", &unload);
         rows.row("  settings", &self.settings_text());
         rows.heading("Running instance");
         let process = match (self.instance.process_id, &self.instance.problem) {
@@ -110,7 +115,8 @@ impl Report {
         rows.finish()
     }
 
-    fn draw_hardware(&self, rows: &mut Rows) {
+    fn add_hardware(&self, rows: &mut Rows) {
+        rows.heading("Hardware");
         let hardware = &self.hardware;
         let chip = match hardware.chip_name.as_str() {
             "" => "unknown",
@@ -118,116 +124,86 @@ impl Report {
         };
         rows.row("  chip", chip);
         rows.row("  memory", &bytes_text(hardware.memory_bytes));
-        rows.row(
-            "  cores",
-            &format!(
-                "{} for speed, {} in all",
-                hardware.n_performance_cores, hardware.n_cores
-            ),
-        );
-        let working_set = hardware.working_set_bytes.map_or_else(
-            || "no GPU that shares the memory".to_owned(),
-            |bytes| {
-                let from = match hardware.working_set_is_estimated {
-                    true => ", estimated: Metal is not available to this terminal",
-                    false => "",
-                };
-                format!("{} at most in use by the GPU{from}", bytes_text(bytes))
-            },
-        );
+        let (n_fast, n) = (hardware.n_performance_cores, hardware.n_cores);
+        rows.row("  cores", &format!("{n_fast} for speed, {n} in all"));
+        let note = match hardware.working_set_is_estimated {
+            true => ", estimated: Metal is not available to this terminal",
+            false => "",
+        };
+        let working_set = match hardware.working_set_bytes {
+            Some(bytes) => format!("{} at most in use by the GPU{note}", bytes_text(bytes)),
+            None => "no GPU that shares the memory".to_owned(),
+        };
         rows.row("  working set", &working_set);
         rows.row("  bandwidth", &self.bandwidth_text());
-        rows.row("  engines", &self.engines_text());
+        let reason = match hardware.working_set_bytes {
+            Some(_) => "because MLX has a GPU here",
+            None => "because MLX has no GPU here",
+        };
+        let engines = format!("{}, {reason}", self.engines.join(" before "));
+        rows.row("  engines", &engines);
     }
 
     fn bandwidth_text(&self) -> String {
-        let measured = self.measured_bandwidth;
-        let known = self.bandwidth.and_then(|bandwidth| {
-            let (low, high) = (
-                bandwidth.low_bytes_per_second,
-                bandwidth.high_bytes_per_second,
-            );
+        let mut lines = Vec::new();
+        if let Some(bandwidth) = self.bandwidth {
+            let low = bandwidth.low_bytes_per_second;
+            let high = bandwidth.high_bytes_per_second;
             let rate = match low == high {
-                true => rate_text(low),
-                false => format!("{} to {}", figure(low), rate_text(high)),
+                true => bandwidth_rate(low),
+                false => format!("{} to {}", gigabytes(low), bandwidth_rate(high)),
             };
             match bandwidth.basis {
-                BandwidthBasis::Measured if measured.is_some() => None,
-                BandwidthBasis::Measured => Some(format!("{rate}, measured before")),
+                BandwidthBasis::Measured if self.measured_bandwidth.is_some() => {}
+                BandwidthBasis::Measured => lines.push(format!("{rate}, measured before")),
                 BandwidthBasis::Chip | BandwidthBasis::Memory => {
-                    Some(format!("{rate} by its maker's figures"))
+                    lines.push(format!("{rate} according to its maker"));
                 }
             }
-        });
-        let measured = measured.map(|rate| format!("{} measured now", rate_text(rate)));
-        let lines: Vec<String> = [known, measured].into_iter().flatten().collect();
+        }
+        if let Some(rate) = self.measured_bandwidth {
+            lines.push(format!("{} measured now", bandwidth_rate(rate)));
+        }
         match lines.is_empty() {
-            true => "not known for this chip; --measure times it".to_owned(),
+            true => "not known for this chip; --measure measures it".to_owned(),
             false => lines.join("\n"),
         }
-    }
-
-    fn engines_text(&self) -> String {
-        let because = match self.hardware.working_set_bytes {
-            Some(_) => "MLX has a GPU here",
-            None => "MLX has no GPU here",
-        };
-        format!("{}, for {because}", self.engines.join(" before "))
     }
 
     fn budget_text(&self) -> String {
         let bytes = bytes_text(self.budget_bytes);
         match self.allowance.memory {
             MemoryPressure::Normal if self.bounds.len() > 1 => {
-                format!("{bytes}, the least of these")
+                format!("{bytes}, the lowest of these")
             }
             MemoryPressure::Normal => bytes,
-            MemoryPressure::Warning | MemoryPressure::Critical => {
-                format!(
-                    "{bytes}, less than usual: memory pressure is {}",
-                    self.allowance.memory
-                )
+            pressure @ (MemoryPressure::Warning | MemoryPressure::Critical) => {
+                format!("{bytes}, less than usual: memory pressure is {pressure}")
             }
         }
     }
 
     fn settings_text(&self) -> String {
-        let SettingsReport {
-            path,
-            chosen,
-            problem,
-        } = &self.settings;
-        let origin = match (chosen, problem) {
+        let path = self.settings.path.display();
+        let origin = match (&self.settings.chosen, &self.settings.problem) {
             (_, Some(problem)) => format!("defaults, because {problem}"),
-            (Some(_), None) => format!("from {}", path.display()),
-            (None, None) => format!("defaults; the app writes yours to {}", path.display()),
+            (Some(_), None) => format!("from {path}"),
+            (None, None) => format!("defaults; the app writes yours to {path}"),
         };
         match self.is_in_force {
-            true => format!("as the running instance has them in force\n{origin}"),
+            true => format!("those of the running instance\n{origin}"),
             false => origin,
         }
     }
-
-    fn draw_consequences(&self, rows: &mut Rows) {
-        let allowance = &self.allowance;
-        rows.row("  signals", &signals_text(&self.signals));
-        rows.row("  limits", &limits_text(allowance));
-        if let Some(idle) = allowance.idle_unload {
-            let text = format!("after {} without use", rough_time(idle));
-            rows.row("  unload", &text);
-        } else {
-            rows.row("  unload", "only under memory pressure");
-        }
-    }
 }
 
-/// Bytes a second.
-fn rate_text(rate: u64) -> String {
-    format!("{} GB/s", figure(rate))
+/// Returns bytes per second.
+fn bandwidth_rate(bytes: u64) -> String {
+    format!("{} GB/s", gigabytes(bytes))
 }
 
-/// Gigabytes of so many bytes.
-fn figure(bytes: u64) -> String {
+/// Returns the number of gigabytes.
+fn gigabytes(bytes: u64) -> String {
     match bytes as f64 / 1e9 {
         few @ ..9.95 => format!("{few:.1}"),
         many => format!("{many:.0}"),
@@ -238,7 +214,7 @@ fn figure(bytes: u64) -> String {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use transom_supervisor::{ActiveLimit, BoundKind, Limit, LimitReason};
+    use transom_supervisor::{LimitReason, BoundKind, Limit, ActiveLimit};
 
     fn report() -> Report {
         let source = |signal: &str, is_available| SourceReport {
@@ -303,17 +279,17 @@ mod tests {
     }
 
     #[test]
-    fn everything_found_has_its_line() {
-        let text = report().text(false);
+    fn every_fact_has_its_line() {
+        let text = report().text(Layout::default());
         let because = LimitReason::LowPower;
         for line in [
             "  chip               Apple M3 Pro",
             "  cores              6 for speed, 12 in all",
             "  GPU working set    11.50 GB = 12.00 GB less 512 MB for all other programs",
             "  together           10.00 GB, less than usual: memory pressure is warning",
-            "  bandwidth          150 GB/s by its maker's figures",
+            "  bandwidth          150 GB/s according to its maker",
             "                     121 GB/s measured now",
-            "  engines            MLX before llama.cpp, for MLX has a GPU here",
+            "  engines            MLX before llama.cpp, because MLX has a GPU here",
             "  memory pressure    normal",
             "                     where memory pressure comes from",
             "  heat               none: where heat comes from",
@@ -326,11 +302,11 @@ mod tests {
                 "{line:?} is not in:\n{text}"
             );
         }
-        assert!(text.contains("\nWhat follows now\n"), "{text}");
+        assert!(text.contains("\nLimits now\n"), "{text}");
     }
 
     #[test]
-    fn where_the_settings_come_from_is_told() {
+    fn the_origin_of_the_settings_is_shown() {
         let text = |chosen, problem, is_in_force| {
             let report = report();
             let settings = SettingsReport {
@@ -353,7 +329,7 @@ mod tests {
         assert_eq!(text(chosen(), None, false), "from data/supervisor.json");
         assert_eq!(
             text(chosen(), None, true),
-            "as the running instance has them in force\nfrom data/supervisor.json"
+            "those of the running instance\nfrom data/supervisor.json"
         );
         let problem = Some("it is damaged".to_owned());
         assert_eq!(
@@ -363,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bandwidth_is_what_was_published_and_what_was_measured() {
+    fn a_bandwidth_is_published_or_measured() {
         let text = |bandwidth, measured_bandwidth| {
             let report = Report {
                 bandwidth,
@@ -375,11 +351,11 @@ mod tests {
         let chip = Bandwidth::of_chip;
         assert_eq!(
             text(chip("Apple M4"), None),
-            "120 GB/s by its maker's figures"
+            "120 GB/s according to its maker"
         );
         assert_eq!(
             text(chip("Apple M4 Max"), None),
-            "410 to 546 GB/s by its maker's figures"
+            "410 to 546 GB/s according to its maker"
         );
         let before = Some(Bandwidth::measured(20_000_000_000));
         assert_eq!(text(before, None), "20 GB/s, measured before");
@@ -387,20 +363,20 @@ mod tests {
         assert_eq!(text(None, Some(270_000_000)), "0.3 GB/s measured now");
         assert_eq!(
             text(None, None),
-            "not known for this chip; --measure times it"
+            "not known for this chip; --measure measures it"
         );
     }
 
     #[test]
-    fn a_simulation_is_never_taken_for_the_machine() {
+    fn a_simulation_is_labeled() {
         let simulated = Report {
             is_simulated: true,
             ..report()
         };
         assert!(
             simulated
-                .text(false)
-                .contains("\nWhat would follow from the simulated")
+                .text(Layout::default())
+                .contains("\nLimits that would follow from the simulated")
         );
     }
 }

@@ -1,7 +1,7 @@
-//! `transom models install ./path`: a model that is on the disk is put on the list, as when it is dropped
-//! on a window of the app.
+//! `transom models install ./path`: adds a model on the disk to the list, like a drop on a window of
+//! the app.
 //!
-//! Rule: it is used where it lies; nothing is copied, moved or fetched.
+//! Rule: the model is used where it is; nothing is copied, moved or downloaded.
 
 use std::path::Path;
 
@@ -9,74 +9,63 @@ use serde::Serialize;
 use transom_files::visible;
 use transom_library::{AddedError, AddedModel, Library, is_path, usable_model_at};
 
-use crate::console::Console;
-use crate::failure::Failure;
 use crate::models::install::tilde;
-use crate::output::json::write_line;
+use crate::{Console, Failure, Result};
 
-/// What programs are told, one JSON object a line.
+/// The result as JSON.
 #[derive(Serialize)]
-struct Told<'a> {
+struct AddedJson<'a> {
     name: &'a str,
     path: &'a Path,
     /// `added`, or `here` if it was on the list before.
     state: &'a str,
 }
 
-/// Whether `text` means a path and no name: it can be nothing else, or something lies there that no
-/// hub has.
+/// Returns true if `text` can only be a path, or if a file is there that no hub has.
 pub(super) fn is_on_disk(text: &str) -> bool {
     text.starts_with(['/', '.', '~']) || (is_path(text) && Path::new(text).exists())
 }
 
-/// Puts the model at `path` on the list; with `dry_run` it is only said what would be.
+/// Adds the model at `path` to the list; with `dry_run` only shows what would be added.
 pub(super) fn run(
     path: &Path,
     dry_run: bool,
     json: bool,
     library: &Library,
     console: &mut Console,
-) -> Result<(), Failure> {
+) -> Result {
     let failed = |error: AddedError| match error {
         AddedError::NoModel { .. } | AddedError::NotText { .. } => {
             Failure::Model(error.to_string())
         }
-        AddedError::Damaged { .. }
-        | AddedError::Newer { .. }
-        | AddedError::Unreadable { .. }
-        | AddedError::NotWritable { .. } => Failure::Instance(error.to_string()),
+        error => Failure::failed(error),
     };
     if dry_run {
         let model = usable_model_at(path).map_err(failed)?;
-        let place = tilde(&model.id);
-        console.note_plain(&format!(
-            "{}: would be used where it lies, in {}\n",
-            visible(model.name()),
-            visible(&place)
-        ));
+        let (name, place) = (visible(model.name()), tilde(&model.id));
+        let place = visible(&place);
+        console.write_err(&format!("{name}: would be used where it is, in {place}\n"));
         return Ok(());
     }
     let AddedModel { model, is_new } = library.add(path).map_err(failed)?;
-    // With the new one, for its name must be the only one of its kind.
+    // With the new model, because its name must be unique among all.
     let library = library.refreshed();
     let name = library.short_name(&model);
     if json {
-        let told = Told {
+        return console.print_json(&AddedJson {
             name: &name,
             path: &model.id,
             state: if is_new { "added" } else { "here" },
-        };
-        return write_line(console.out, &told).map_err(Failure::Output);
+        });
     }
     let place = tilde(&model.id);
-    match is_new {
-        false => console.note(&format!("{name} is here already, in {place}.")),
-        true => {
-            console.note(&format!(
-                "{name} is on the list now, and used where it lies, in {place}."
-            ));
-            console.note(&format!("Try it: transom chat --model {name}"));
-        }
+    if is_new {
+        console.note(&format!(
+            "{name} is on the list now, and used where it is, in {place}."
+        ));
+        console.note(&format!("Try it: transom chat --model {name}"));
+    } else {
+        console.note(&format!("{name} is on the list already, in {place}."));
     }
     Ok(())
 }
@@ -90,7 +79,7 @@ mod tests {
     use transom_library::{ADDED_FILE, Origin};
 
     #[test]
-    fn a_path_is_told_from_names_and_addresses() {
+    fn a_path_is_not_a_name_or_an_address() {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("a/b.gguf");
         for text in [
@@ -116,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_on_the_disk_is_listed_and_used_where_it_lies() {
+    fn a_model_on_the_disk_is_listed_and_used_where_it_is() {
         let root = tempfile::tempdir().unwrap();
         let data = root.path().join("data");
         let mine = root.path().join("mine.gguf");
@@ -127,30 +116,30 @@ mod tests {
             run(&mine, dry_run, json, &library, &mut streams.console()).unwrap();
             (streams.out_text(), streams.err_text())
         };
-        let (_, told) = added(true, false);
+        let (_, text) = added(true, false);
         assert!(
-            told.starts_with("mine: would be used where it lies"),
-            "{told}"
+            text.starts_with("mine: would be used where it is"),
+            "{text}"
         );
-        assert!(!data.exists(), "nothing was done");
-        let (_, told) = added(false, false);
-        assert!(told.contains("mine is on the list now") && told.contains("chat --model mine"));
+        assert!(!data.exists(), "nothing was changed");
+        let (_, text) = added(false, false);
+        assert!(text.contains("mine is on the list now") && text.contains("chat --model mine"));
         let library = library(&data, computer());
         let model = library.find("mine").unwrap();
         assert_eq!(model.origin, Origin::Added { path: mine.clone() });
         assert_eq!(model.files.paths, [mine.canonicalize().unwrap()]);
-        let (_, told) = added(false, false);
-        assert!(told.contains("mine is here already"), "{told}");
-        let (told, _) = added(false, true);
-        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        let (_, text) = added(false, false);
+        assert!(text.contains("mine is on the list already"), "{text}");
+        let (text, _) = added(false, true);
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
-            (&told["name"], &told["state"]),
+            (&json["name"], &json["state"]),
             (&"mine".into(), &"here".into())
         );
     }
 
     #[test]
-    fn what_cannot_be_added_is_refused_with_the_reason() {
+    fn a_path_that_cannot_be_added_is_refused_with_the_reason() {
         let root = tempfile::tempdir().unwrap();
         let data = root.path().join("data");
         install(&data, "owner/other-GGUF", "other-F16.gguf");

@@ -1,9 +1,10 @@
-//! `transom models install`: fetches models, whole and verified, and says beforehand what that means.
+//! `transom models install`: downloads and verifies models, and shows the plan beforehand.
 //!
-//! Rule: nothing is fetched that will not fit in memory unless a person insists, and what came is
-//! never lost.
+//! Rule: a model that does not fit in memory is downloaded only if the user insists, and downloaded
+//! bytes are never lost.
 
-mod fetch;
+mod display;
+mod download;
 mod network;
 mod plan;
 
@@ -14,26 +15,23 @@ use std::path::Path;
 
 use clap::Args;
 use transom_hub::HubError;
-use transom_library::Library;
 use transom_library::download::Plan;
-use transom_library::{MODELS_FOLDER, PARTS_FOLDER};
+use transom_library::{Library, MODELS_FOLDER, PARTS_FOLDER};
 
-use crate::console::Console;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::link::Link;
-use crate::models::{add, elsewhere};
-use crate::output::stats::bytes_text;
+use crate::console::Layout;
+use crate::models::{add, hub};
+use crate::output::text::bytes_text;
+use crate::{Client, Console, Failure, Result};
 
-use fetch::{End, fetch};
+use download::{End, download_all};
 use plan::plan;
 pub(crate) use plan::tilde;
 
-/// Fetch models, from the list or from the hub
+/// Download models, from the list or from the hub
 ///
-/// Where no packing is named, the one is taken that suits this computer: for MLX where that has a
-/// GPU, GGUF elsewhere, with four bits a weight where they are offered. Every file is checked before
-/// it is in its place. What is interrupted goes on where it was when the same command is given again.
+/// If you name no packing, the one that suits this computer is installed: for MLX if it has a GPU, else
+/// GGUF, with four bits per weight if they are offered. Every file is verified before it is in its
+/// place. If a download is interrupted, the same command continues it.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -42,27 +40,27 @@ Examples:
   transom models install qwen3-4b qwen3-0.6b       one after the other
   transom models install Qwen/Qwen3-4B-GGUF:Q8_0   a repository of the hub, and a packing or file
   transom models install https://huggingface.co/mlx-community/Qwen3-4B-4bit
-  transom models install ./my-model ~/b.gguf       on the disk already: listed, used where it lies
+  transom models install ./my-model ~/b.gguf       on your disk: listed, and used where it is
 
 The hub is huggingface.co, or what HF_ENDPOINT names. HF_HUB_OFFLINE=1 forbids the network.
 
-Exit codes: 0 installed, or here already; 1 the hub or the disk failed; 2 bad request; 3 no such
-model, or it does not fit in memory; 130 interrupted (what came is kept).")]
+Exit codes: 0 installed, or installed before; 1 the hub or the disk failed; 2 bad request; 3 no such
+model, or it does not fit in memory; 130 interrupted (the download is kept).")]
 pub(super) struct InstallArgs {
-    /// Id of the list, perhaps with @packing, owner/name of the hub, perhaps with :packing, or the path
-    /// of a model folder or GGUF file
+    /// Id in the list (or id@packing), owner/name on the hub (or owner/name:packing), or the path of a
+    /// model folder or GGUF file
     #[arg(value_name = "MODEL", required = true)]
     pub(super) models: Vec<String>,
 
-    /// Fetch it although it does not fit in this computer's memory
+    /// Download it even if it does not fit in this computer's memory
     #[arg(long)]
     pub(super) anyway: bool,
 
-    /// Say what would be fetched, and fetch nothing
+    /// Show what would be downloaded, and download nothing
     #[arg(long)]
     pub(super) dry_run: bool,
 
-    /// Give up after this long without a network [default: never at a terminal, else 120]
+    /// Fail after this time without a network [default: never on a terminal, else 120]
     #[arg(long, value_name = "SECONDS")]
     pub(super) wait: Option<u64>,
 
@@ -75,10 +73,9 @@ pub(super) struct InstallArgs {
 pub(super) fn run(
     args: &InstallArgs,
     library: &Library,
-    link: &Link,
+    client: &Client,
     console: &mut Console,
-    interrupt: &Interrupt,
-) -> Result<(), Failure> {
+) -> Result {
     let (paths, names): (Vec<&String>, Vec<&String>) =
         args.models.iter().partition(|text| add::is_on_disk(text));
     for path in paths {
@@ -87,10 +84,10 @@ pub(super) fn run(
     if names.is_empty() {
         return Ok(());
     }
-    let hub = elsewhere::hub(link)?;
+    let hub = hub::hub(client)?;
     let mut plans: Vec<Plan> = Vec::new();
     for text in names {
-        let plan = plan(text, library, &hub, link, interrupt)?;
+        let plan = plan(text, library, &hub, client)?;
         if let Some(model) = library.installed_plan(&plan) {
             let place = tilde(&model.id);
             console.note(&format!("{} is installed already, in {place}.", plan.name));
@@ -98,19 +95,20 @@ pub(super) fn run(
             plans.push(plan);
         }
     }
-    let data_folder = link.folder()?;
+    let data_folder = client.data_folder()?;
     let models_folder = data_folder.join(MODELS_FOLDER);
     let free_bytes = free_bytes(&models_folder);
+    let layout = Layout {
+        columns: Some((console.columns)()),
+        is_dimmed: false,
+    };
     for (index, plan) in plans.iter().enumerate() {
         if !args.json {
-            if index > 0 {
-                console.note_plain("\n");
-            }
-            let columns = (console.columns)();
-            let text = plan::text(plan, elsewhere::name_of(&hub), free_bytes, columns);
-            console.note_plain(&text);
+            let gap = if index > 0 { "\n" } else { "" };
+            let text = plan::text(plan, hub::name_of(&hub), free_bytes, layout);
+            console.write_err(&format!("{gap}{text}"));
         }
-        check(plan, args.anyway)?;
+        check_memory(plan, args.anyway)?;
     }
     let parts = models_folder.join(PARTS_FOLDER);
     check_disk(&plans, free_bytes, &parts)?;
@@ -118,17 +116,17 @@ pub(super) fn run(
         return Ok(());
     }
     transom_files::create_private_folder(data_folder)
-        .map_err(|error| Failure::Instance(format!("{}: {error}", data_folder.display())))?;
-    let ends = fetch(&plans, hub, &parts, args, link, console, interrupt)?;
+        .map_err(|error| Failure::Failed(format!("{}: {error}", data_folder.display())))?;
+    let ends = download_all(&plans, hub, &parts, args, client, console)?;
     finish(&plans, &ends, args.json, console)
 }
 
-/// Refuses what will not fit, unless the user insists.
-fn check(plan: &Plan, anyway: bool) -> Result<(), Failure> {
+/// Refuses a model that does not fit in memory, unless the user insists.
+fn check_memory(plan: &Plan, anyway: bool) -> Result {
     match &plan.fit {
         Some(fit) if !fit.verdict.is_usable() && !anyway => Err(Failure::Model(format!(
             "{} does not fit in this computer's memory: it needs {}, and models may use {}; \
-             `transom fit` shows some that fit, --anyway fetches it all the same",
+             `transom inspect` shows some that fit, --anyway downloads it anyway",
             plan.name,
             bytes_text(fit.need_bytes),
             bytes_text(fit.room_bytes)
@@ -137,20 +135,18 @@ fn check(plan: &Plan, anyway: bool) -> Result<(), Failure> {
     }
 }
 
-/// Refuses what the disk cannot hold, before anything is asked of the hub. What came earlier is part
-/// of what will be there; exactly how much of it counts, the download sees itself.
-fn check_disk(plans: &[Plan], free_bytes: Option<u64>, parts: &Path) -> Result<(), Failure> {
-    let needed_bytes = plans
-        .iter()
-        .filter_map(|plan| plan.size_bytes)
-        .fold(0, u64::saturating_add);
-    // A part has its whole length from the start, so its length says nothing.
-    let came_bytes = transom_files::disk_usage_bytes(parts);
+/// Refuses models that the disk has no space for, before the hub is asked. Bytes of earlier part files
+/// are part of the models; the download checks exactly how many of them it can use.
+fn check_disk(plans: &[Plan], free_bytes: Option<u64>, parts: &Path) -> Result {
+    let sizes = plans.iter().filter_map(|plan| plan.size_bytes);
+    let needed_bytes = sizes.fold(0, u64::saturating_add);
+    // A part file has its full length from the start, so only its allocated blocks count.
+    let part_bytes = transom_files::disk_usage_bytes(parts);
     match free_bytes {
-        Some(free_bytes) if needed_bytes > free_bytes.saturating_add(came_bytes) => {
-            Err(Failure::Hub(HubError::DiskFull {
+        Some(free_bytes) if needed_bytes > free_bytes.saturating_add(part_bytes) => {
+            Err(Failure::from(HubError::DiskFull {
                 folder: parts.parent().unwrap_or(parts).to_owned(),
-                needed_bytes: needed_bytes.saturating_sub(came_bytes),
+                needed_bytes: needed_bytes.saturating_sub(part_bytes),
                 free_bytes,
             }))
         }
@@ -158,29 +154,28 @@ fn check_disk(plans: &[Plan], free_bytes: Option<u64>, parts: &Path) -> Result<(
     }
 }
 
-/// Bytes that the disk of `folder` still has for this user.
+/// Returns the free bytes for this user on the disk of `folder`.
 fn free_bytes(folder: &Path) -> Option<u64> {
-    let there = folder.ancestors().find(|folder| folder.is_dir())?;
-    transom_signals::free_disk_bytes(there).ok()
+    let existing = folder.ancestors().find(|folder| folder.is_dir())?;
+    transom_signals::free_disk_bytes(existing).ok()
 }
 
-/// Says how to go on, and fails if anything failed.
-fn finish(plans: &[Plan], ends: &[End], json: bool, console: &mut Console) -> Result<(), Failure> {
-    let pairs = || plans.iter().zip(ends);
-    let failed: Vec<&str> = pairs()
-        .filter(|(_, end)| matches!(end, End::Failed(_)))
-        .map(|(plan, _)| plan.name.as_str())
-        .collect();
-    let done = pairs().find(|(_, end)| matches!(end, End::Done { .. }));
-    if let Some((plan, _)) = done
-        && !json
-    {
-        console.note(&format!("Try it: transom chat --model {}", plan.name));
+/// Shows how to use the first installed model, and fails if any download failed.
+fn finish(plans: &[Plan], ends: &[End], json: bool, console: &mut Console) -> Result {
+    let (mut installed, mut failed) = (Vec::new(), Vec::new());
+    for (plan, end) in plans.iter().zip(ends) {
+        match end {
+            End::Done { .. } => installed.push(plan.name.as_str()),
+            End::Failed(_) => failed.push(plan.name.as_str()),
+        }
     }
-    match (failed.as_slice(), ends) {
-        ([], _) => Ok(()),
-        (_, [End::Failed(error)]) => Err(error.clone().into()),
-        (failed, _) => Err(Failure::SomeFailed(format!(
+    if let Some(name) = installed.first().filter(|_| !json) {
+        console.note(&format!("Try it: transom chat --model {name}"));
+    }
+    match ends {
+        [End::Failed(error)] => Err(error.clone().into()),
+        _ if failed.is_empty() => Ok(()),
+        _ => Err(Failure::Failed(format!(
             "not installed: {}; see above",
             failed.join(", ")
         ))),

@@ -1,43 +1,39 @@
-//! `transom models list`: the models that are here, and with `--all` those that may be installed.
+//! `transom models list`: the installed models and, with `--all`, those that can be installed.
 //!
-//! Rule: what cannot be used is listed too, with its problem; nothing is loaded or fetched.
+//! Rule: a model that cannot be used is listed too, with its problem; nothing is loaded or downloaded.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use transom_files::visible;
-use transom_library::EstimatedFit;
-use transom_library::{Entry, InstalledModel, Origin};
-use transom_library::{Library, LoadSettings, format_name, variant_text};
+use transom_library::{
+    Entry, InstalledModel, Library, LoadSettings, Origin, EstimatedFit, format_name, variant_text,
+};
 
-use crate::console::Console;
-use crate::failure::Failure;
-use crate::output::json::write_line;
-use crate::output::rows::broken;
-use crate::output::size::disk_text;
+use crate::console::Layout;
+use crate::output::rows::paragraph;
 use crate::output::table::{Table, numbers, words};
-use crate::output::tokens::tokens_short;
-use crate::output::verdict::verdict_short;
+use crate::output::text::{disk_text, tokens_short, verdict_short};
+use crate::{Console, Result};
 
-/// List the models that are here
+/// List the installed models
 ///
-/// Shown are the name to use with `--model`, the form and packing, the size on disk, the longest
-/// context, whether it fits in this computer's memory, and where it lies.
+/// The list shows the name to use with `--model`, the format and packing, the size on disk, the longest
+/// context, whether it fits in this computer's memory, and where it comes from.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = "\
 Examples:
   transom models list
-  transom models list --all --fits     also what may be installed, of all only what fits here
+  transom models list --all --fits     also those that can be installed, and only what fits here
   transom models list --json
 
 Exit codes: 0 listed.")]
 pub(super) struct ListArgs {
-    /// Also list the models that may be installed
+    /// Also list the models that can be installed
     #[arg(short, long)]
     pub(super) all: bool,
 
-    /// Only what fits in this computer's memory
+    /// Only models that fit in this computer's memory
     #[arg(long)]
     pub(super) fits: bool,
 
@@ -46,56 +42,57 @@ pub(super) struct ListArgs {
     pub(super) json: bool,
 }
 
-/// A model that is here.
+/// An installed model.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct InstalledRow {
-    /// A short name that `--model` takes.
-    pub(crate) name: String,
-    /// Its id, which stays the same whatever else is installed; `--model` takes that too.
-    pub(crate) id: String,
-    /// What windows call it; `--model` takes that too.
-    pub(crate) title: String,
+struct InstalledRow {
+    /// A short name that `--model` accepts.
+    name: String,
+    /// The model's id, which stays the same whatever else is installed; `--model` accepts it too.
+    id: String,
+    /// The display name of the app; `--model` accepts it too.
+    title: String,
     /// `MLX 4-bit`, `GGUF Q4_K_M`.
-    pub(crate) form: String,
+    form: String,
     /// Bytes on disk.
-    pub(crate) size_bytes: u64,
-    /// Tokens that it was made to attend to.
-    pub(crate) context_length: Option<u64>,
+    size_bytes: u64,
+    /// The model's own context length.
+    context_length: Option<u64>,
     /// Whether it fits.
     #[serde(flatten)]
-    pub(crate) verdict: Option<EstimatedFit>,
+    verdict: Option<EstimatedFit>,
     /// `with Transom`, `models folder`, `added`, the name of another app.
-    pub(crate) origin: String,
+    origin: String,
     /// Its folder or file.
-    pub(crate) path: PathBuf,
+    path: PathBuf,
     /// Why it cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) problem: Option<String>,
+    problem: Option<String>,
 }
 
-/// A model that may be installed, in the variant that suits this computer.
+/// A model that can be installed, in the variant that suits this computer.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct OfferedRow {
-    /// What `install` takes.
-    pub(crate) id: String,
+pub(super) struct OfferedRow {
+    /// What `install` accepts.
+    id: String,
     /// `MLX 4-bit`, `GGUF Q4_K_M`.
-    pub(crate) form: String,
-    /// Bytes to fetch, where they are known.
-    pub(crate) size_bytes: Option<u64>,
-    /// Tokens that it was made to attend to.
-    pub(crate) context_length: u64,
-    /// What it is for.
-    pub(crate) good_for: String,
+    form: String,
+    /// Bytes to download, if known.
+    size_bytes: Option<u64>,
+    /// The model's own context length.
+    context_length: u64,
+    /// What it is good for.
+    good_for: String,
     /// Whether it fits.
     #[serde(flatten)]
-    pub(crate) verdict: Option<EstimatedFit>,
-    /// It is here already.
-    pub(crate) is_here: bool,
+    verdict: Option<EstimatedFit>,
+    /// Whether it is installed.
+    #[serde(rename = "is_here")]
+    is_installed: bool,
 }
 
-/// What is written as JSON.
+/// Both lists as JSON.
 #[derive(Serialize)]
-struct Lists<'a> {
+struct ListsJson<'a> {
     installed: &'a [InstalledRow],
     #[serde(skip_serializing_if = "Option::is_none")]
     offered: Option<&'a [OfferedRow]>,
@@ -127,7 +124,7 @@ fn installed(library: &Library) -> Vec<InstalledRow> {
     library.installed().iter().map(row).collect()
 }
 
-/// The formats of a model and its packing: `MLX+GGUF 4-bit`.
+/// Returns the formats of a model and its packing: `MLX+GGUF 4-bit`.
 fn form(model: &InstalledModel, library: &Library) -> String {
     let packing = model.quantization(library.catalog());
     let mut formats: Vec<&str> = model.formats().into_iter().map(format_name).collect();
@@ -136,9 +133,10 @@ fn form(model: &InstalledModel, library: &Library) -> String {
     text.trim().to_owned()
 }
 
-/// Returns the entries of the catalog with these words that can be installed, each in the variant that
-/// suits this machine. No words match all.
-pub(super) fn offered(words: &str, library: &Library) -> Vec<OfferedRow> {
+/// Returns the entries of the catalog that match these words and can be installed, each in the variant
+/// that suits this machine. No words match all. With `only_fitting` entries that do not fit are left
+/// out.
+pub(super) fn offered(words: &str, only_fitting: bool, library: &Library) -> Vec<OfferedRow> {
     let row = |entry: &Entry| {
         let variant = library.suggested_variant(entry)?;
         let tags = entry.tags.iter().map(|tag| tag.name());
@@ -150,128 +148,97 @@ pub(super) fn offered(words: &str, library: &Library) -> Vec<OfferedRow> {
             context_length: entry.context_length,
             good_for: tags.collect::<Vec<_>>().join(", "),
             verdict: estimate.map(|estimate| estimate.verdict),
-            is_here: !library.named(&entry.id).is_empty(),
+            is_installed: !library.named(&entry.id).is_empty(),
         })
     };
-    let found = library.catalog().search(words).into_iter();
-    found.filter_map(row).collect()
+    let found = library.catalog().search(words).into_iter().filter_map(row);
+    found
+        .filter(|row| !only_fitting || is_usable(row.verdict))
+        .collect()
+}
+
+fn is_usable(verdict: Option<EstimatedFit>) -> bool {
+    verdict.is_some_and(|verdict| verdict.is_usable())
 }
 
 /// Runs the command.
-pub(super) fn run(
-    args: &ListArgs,
-    library: &Library,
-    console: &mut Console,
-) -> Result<(), Failure> {
-    let does_count = |verdict: Option<EstimatedFit>| {
-        !args.fits || verdict.is_some_and(|verdict| verdict.is_usable())
+pub(super) fn run(args: &ListArgs, library: &Library, console: &mut Console) -> Result {
+    let mut installed = installed(library);
+    installed.retain(|model| !args.fits || is_usable(model.verdict));
+    let offered = args.all.then(|| {
+        let mut offered = offered("", args.fits, library);
+        offered.retain(|model| !model.is_installed);
+        offered
+    });
+    let lists = ListsJson {
+        installed: &installed,
+        offered: offered.as_deref(),
     };
-    let mut here = installed(library);
-    here.retain(|model| does_count(model.verdict));
-    let mut offered = match args.all {
-        true => offered("", library),
-        false => Vec::new(),
-    };
-    offered.retain(|model| does_count(model.verdict) && !model.is_here);
-    if args.json {
-        let lists = Lists {
-            installed: &here,
-            offered: args.all.then_some(&offered),
-        };
-        return write_line(console.out, &lists).map_err(Failure::Output);
-    }
-    let columns = console.result_columns();
-    let is_dimmed = console.dims_results();
-    let mut text = here_text(&here, columns, is_dimmed);
-    if args.all {
+    console.print_result(args.json, &lists, lists_text)
+}
+
+fn lists_text(lists: &ListsJson, layout: Layout) -> String {
+    let mut text = installed_text(lists.installed, layout);
+    if let Some(offered) = lists.offered {
         text.push_str("\nTo install, with `transom models install NAME`:\n\n");
-        text.push_str(&offered_text(&offered, columns, is_dimmed));
-    } else if here.iter().all(|model| model.origin == STARTER) {
+        text.push_str(&offered_text(offered, layout));
+    } else if lists.installed.iter().all(|model| model.origin == STARTER) {
+        let advice = "`transom inspect` shows models that suit this computer, `transom models list \
+                      --all` every one that can be installed.";
         text.push('\n');
-        text.push_str(&told(
-            "`transom fit` shows models that suit this computer, `transom models list --all` \
-             every one that may be installed.",
-            columns,
-        ));
+        text.push_str(&paragraph(advice, layout));
     }
-    console.print(&text)
+    text
 }
 
-/// A sentence in lines that fit. Control characters in it become visible.
-fn told(text: &str, columns: Option<usize>) -> String {
-    let width = columns.unwrap_or(80).min(80).saturating_sub(1);
-    let lines = broken(&visible(text), width).into_iter();
-    lines.map(|line| line + "\n").collect()
-}
+/// The origin of the starter.
+const STARTER: &str = "with Transom";
 
-/// Where the starter comes from.
-pub(crate) const STARTER: &str = "with Transom";
-
-/// The models that are here, for people.
-fn here_text(models: &[InstalledRow], columns: Option<usize>, is_dimmed: bool) -> String {
+/// Returns the installed models for people.
+fn installed_text(models: &[InstalledRow], layout: Layout) -> String {
     if models.is_empty() {
-        return "No model is here.\n".to_owned();
+        return "No model is installed.\n".to_owned();
     }
-    let mut table = Table::new(&[
-        words("NAME"),
-        words("FORM"),
-        numbers("SIZE", ""),
-        numbers("CONTEXT", "context ").spare(2),
-        words("MEMORY"),
-        words("FROM").spare(1),
-    ]);
-    for model in models {
-        let memory = match (&model.problem, model.verdict) {
-            (Some(_), _) => "cannot be used".to_owned(),
-            (None, verdict) => verdict.map_or(String::new(), verdict_short),
-        };
-        table.add([
-            model.name.clone(),
-            model.form.clone(),
-            disk_text(model.size_bytes),
-            model.context_length.map_or(String::new(), tokens_short),
-            memory,
-            model.origin.clone(),
-        ]);
-    }
-    let mut text = table.text(columns, is_dimmed);
+    let context = |model: &InstalledRow| model.context_length.map_or(String::new(), tokens_short);
+    let memory = |model: &InstalledRow| match &model.problem {
+        Some(_) => "cannot be used".to_owned(),
+        None => model.verdict.map_or(String::new(), verdict_short),
+    };
+    let columns = [
+        words("NAME", |model: &InstalledRow| model.name.clone()),
+        words("FORM", |model| model.form.clone()),
+        numbers("SIZE", "", |model| disk_text(model.size_bytes)),
+        numbers("CONTEXT", "context ", context).optional(2),
+        words("MEMORY", memory),
+        words("FROM", |model: &InstalledRow| model.origin.clone()).optional(1),
+    ];
+    let mut text = Table::new(columns).with(models).text(layout);
     for model in models {
         if let Some(problem) = &model.problem {
             text.push('\n');
-            text.push_str(&told(&format!("{}: {problem}", model.name), columns));
+            text.push_str(&paragraph(&format!("{}: {problem}", model.name), layout));
         }
     }
     text
 }
 
-/// Models that may be installed, for people.
-pub(super) fn offered_text(
-    models: &[OfferedRow],
-    columns: Option<usize>,
-    is_dimmed: bool,
-) -> String {
-    let mut table = Table::new(&[
-        words("NAME"),
-        words("FORM"),
-        numbers("SIZE", ""),
-        numbers("CONTEXT", "context ").spare(1),
-        words("MEMORY"),
-        words("GOOD FOR").spare(2),
-    ]);
-    for model in models {
-        table.add([
-            model.id.clone(),
-            model.form.clone(),
-            model.size_bytes.map_or("unknown".to_owned(), disk_text),
-            tokens_short(model.context_length),
-            model.verdict.map_or(String::new(), verdict_short),
-            model.good_for.clone(),
-        ]);
+/// Returns the models that can be installed for people.
+pub(super) fn offered_text(models: &[OfferedRow], layout: Layout) -> String {
+    if models.is_empty() {
+        return "None.\n".to_owned();
     }
-    match table.is_empty() {
-        true => "None.\n".to_owned(),
-        false => table.text(columns, is_dimmed),
-    }
+    let size = |model: &OfferedRow| model.size_bytes.map_or("unknown".to_owned(), disk_text);
+    let context = |model: &OfferedRow| tokens_short(model.context_length);
+    let memory = |model: &OfferedRow| model.verdict.map_or(String::new(), verdict_short);
+    let columns = [
+        words("NAME", |model: &OfferedRow| model.id.clone()),
+        words("FORM", |model| model.form.clone()),
+        numbers("SIZE", "", size),
+        numbers("CONTEXT", "context ", context).optional(1),
+        words("MEMORY", memory),
+        words("GOOD FOR", |model: &OfferedRow| model.good_for.clone()).optional(2),
+    ];
+    Table::new(columns).with(models).text(layout)
 }
 
 #[cfg(test)]
@@ -280,7 +247,14 @@ mod tests {
     use crate::test_console::TestConsole;
     use transom_library::test_support::{computer, install, library};
 
-    fn here() -> Vec<InstalledRow> {
+    fn narrow(columns: usize) -> Layout {
+        Layout {
+            columns: Some(columns),
+            is_dimmed: false,
+        }
+    }
+
+    fn rows() -> Vec<InstalledRow> {
         let model = |name: &str, form: &str, verdict, origin: &str| InstalledRow {
             name: name.to_owned(),
             id: name.to_owned(),
@@ -312,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn models_stand_in_columns_and_problems_below() {
+    fn problems_are_listed_below_the_table() {
         let expect = "\
 NAME      FORM               SIZE  CONTEXT  MEMORY          FROM
 starter   MLX+GGUF 4-bit  2.50 GB      40k  fits            with Transom
@@ -321,13 +295,16 @@ broken    GGUF            2.50 GB           cannot be used  LM Studio
 
 broken: m.gguf ends too early
 ";
-        assert_eq!(here_text(&here(), Some(80), false), expect);
-        assert_eq!(here_text(&[], None, false), "No model is here.\n");
+        assert_eq!(installed_text(&rows(), narrow(80)), expect);
+        assert_eq!(
+            installed_text(&[], Layout::default()),
+            "No model is installed.\n"
+        );
     }
 
     #[test]
-    fn a_narrow_terminal_gets_fewer_columns_and_a_very_narrow_one_several_lines() {
-        let text = here_text(&here(), Some(50), false);
+    fn a_narrow_terminal_gets_fewer_columns_and_then_several_lines() {
+        let text = installed_text(&rows(), narrow(50));
         assert!(
             text.starts_with("NAME      FORM               SIZE  MEMORY\n"),
             "{text}"
@@ -345,7 +322,7 @@ broken
 
 broken: m.gguf ends too early
 ";
-        assert_eq!(here_text(&here(), Some(40), false), expect);
+        assert_eq!(installed_text(&rows(), narrow(40)), expect);
     }
 
     fn listed(args: &ListArgs, data: &std::path::Path) -> String {
@@ -356,7 +333,7 @@ broken: m.gguf ends too early
     }
 
     #[test]
-    fn what_may_be_installed_follows_and_only_what_fits_where_that_is_asked() {
+    fn models_that_can_be_installed_follow_and_can_be_filtered() {
         let data = tempfile::tempdir().unwrap();
         install(data.path(), "owner/other-GGUF", "other-F16.gguf");
         let mut args = ListArgs {
@@ -379,7 +356,7 @@ broken: m.gguf ends too early
     }
 
     #[test]
-    fn programs_get_both_lists_as_json() {
+    fn the_json_has_both_lists() {
         let data = tempfile::tempdir().unwrap();
         let path = install(data.path(), "owner/other-GGUF", "other-F16.gguf");
         let args = ListArgs {

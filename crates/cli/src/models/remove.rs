@@ -1,33 +1,29 @@
-//! `transom models remove`: removes what was fetched, and says how much room that made; what was added
-//! by path is only taken off the list.
+//! `transom models remove`: removes installed models and shows the freed space. Models that were added
+//! by path are only taken off the list.
 //!
-//! Rule: only what lies in the models folder goes, only after a yes, and never a model that is in
-//! memory.
-
-use std::path::Path;
+//! Rule: only files in the models folder are removed, only after a yes, and never a model that is
+//! loaded.
 
 use clap::Args;
 use transom_files::visible;
-use transom_library::{InstalledModel, Library, Origin, RemoveError};
+use transom_library::{InstalledModel, Library, Origin};
 
-use crate::console::Console;
-use crate::failure::Failure;
-use crate::link::Link;
 use crate::models::install::tilde;
-use crate::output::size::disk_text;
+use crate::output::text::disk_text;
+use crate::{Client, Console, Failure, Result};
 
 /// Remove models that were installed, and free their space
 ///
-/// Only models in Transom's own folder are removed. What you added by path is taken off the list, and
-/// its files stay where they are; what other apps have is left to them.
+/// Only models in Transom's own folder are removed. A model that you added by path is taken off the
+/// list, and its files stay where they are. Models of other apps are never removed.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = "\
 Examples:
   transom models remove qwen3-4b
   transom models remove qwen3-4b@Q8_0 --yes     without asking
-  transom models remove my-model                added by path: only forgotten, nothing is deleted
+  transom models remove my-model                added by path: taken off the list, nothing is deleted
 
-Exit codes: 0 removed, 1 it is loaded or the disk refused, 2 not confirmed or more than one is meant,
+Exit codes: 0 removed, 1 it is loaded or the disk refused, 2 not confirmed or an ambiguous name,
 3 no such model.")]
 pub(super) struct RemoveArgs {
     /// Name in `transom models list`
@@ -43,23 +39,23 @@ pub(super) struct RemoveArgs {
 pub(super) fn run(
     args: &RemoveArgs,
     library: &Library,
-    link: &Link,
+    client: &Client,
     console: &mut Console,
-) -> Result<(), Failure> {
+) -> Result {
     for text in &args.models {
-        let model = the_one(text, library)?;
-        if let Origin::Added { path } = &model.origin {
-            forget(model, path, library, console)?;
+        let model = find_removable(text, library)?;
+        if matches!(model.origin, Origin::Added { .. }) {
+            take_off_list(model, library, console)?;
             continue;
         }
-        check_unloaded(model, text, library, link)?;
+        check_unloaded(model, text, library, client)?;
         remove(model, args.yes, library, console)?;
     }
     Ok(())
 }
 
-/// The only model of this name that can be meant.
-fn the_one<'a>(text: &str, library: &'a Library) -> Result<&'a InstalledModel, Failure> {
+/// Returns the only removable model of this name.
+fn find_removable<'a>(text: &str, library: &'a Library) -> Result<&'a InstalledModel> {
     let models = library.named(text);
     let is_removable = |model: &&InstalledModel| {
         matches!(model.origin, Origin::Added { .. }) || library.removal(model).is_ok()
@@ -71,30 +67,21 @@ fn the_one<'a>(text: &str, library: &'a Library) -> Result<&'a InstalledModel, F
             Err(error) => Err(Failure::Usage(error.to_string())),
             Ok(_) => Ok(first),
         },
-        ([], []) => {
-            let advice = "`transom models list` shows those that are here";
-            Err(Failure::Model(format!(
-                "no model here is called {text}; {advice}"
-            )))
-        }
+        ([], []) => Err(Failure::Model(format!(
+            "no installed model is called {text}; `transom models list` shows all"
+        ))),
         (several, _) => {
             let names = several.iter().map(|model| library.short_name(model));
-            Err(Failure::Usage(format!(
-                "{text} may be {}; name one of them",
-                names.collect::<Vec<_>>().join(" or ")
-            )))
+            let names = names.collect::<Vec<_>>().join(" or ");
+            let message = format!("{text} can be {names}; name one of them");
+            Err(Failure::Usage(message))
         }
     }
 }
 
-/// A model in memory would lose the files that it is mapped from.
-fn check_unloaded(
-    model: &InstalledModel,
-    text: &str,
-    library: &Library,
-    link: &Link,
-) -> Result<(), Failure> {
-    let Some(handle) = link.running()? else {
+/// Refuses to remove a loaded model, which would lose the files that it is mapped from.
+fn check_unloaded(model: &InstalledModel, text: &str, library: &Library, client: &Client) -> Result {
+    let Some(handle) = client.running()? else {
         return Ok(());
     };
     let status = handle.status().borrow().clone();
@@ -102,47 +89,40 @@ fn check_unloaded(
     let id = library.id_of(model);
     match loaded.find(|loaded| loaded.id == id) {
         None => Ok(()),
-        Some(loaded) => Err(Failure::Restrained(format!(
-            "{} is loaded; `transom unload {text}` gives its memory back first",
+        Some(loaded) => Err(Failure::Failed(format!(
+            "{} is loaded; unload it first with `transom unload {text}`",
             loaded.name
         ))),
     }
 }
 
-/// Takes what was added at `path` off the list; nothing is deleted, so nobody is asked.
-fn forget(
-    model: &InstalledModel,
-    path: &Path,
-    library: &Library,
-    console: &mut Console,
-) -> Result<(), Failure> {
-    let forgotten = library.forget(model);
-    let n_others = forgotten.map_err(|error| Failure::Instance(error.to_string()))?;
-    let with_others = match n_others.unwrap_or(0) {
+/// Takes a model that was added by path off the list. Nothing is deleted, so no yes is needed.
+fn take_off_list(model: &InstalledModel, library: &Library, console: &mut Console) -> Result {
+    let place = match &model.origin {
+        Origin::Added { path } => tilde(path),
+        _ => tilde(&model.id),
+    };
+    let n_others = library.forget(model).map_err(Failure::failed)?;
+    let others = match n_others.unwrap_or(0) {
         0 => String::new(),
         1 => ", with another model in the same folder".to_owned(),
         n => format!(", with {n} other models in the same folder"),
     };
     console.print(&format!(
-        "{}: taken off the list{with_others}; its files stay in {}.\n",
+        "{}: taken off the list{others}; its files stay in {}.\n",
         visible(&library.short_name(model)),
-        visible(&tilde(path))
+        visible(&place)
     ))
 }
 
-fn remove(
-    model: &InstalledModel,
-    yes: bool,
-    library: &Library,
-    console: &mut Console,
-) -> Result<(), Failure> {
+fn remove(model: &InstalledModel, yes: bool, library: &Library, console: &mut Console) -> Result {
     let name = library.short_name(model);
-    let wrong = |error: RemoveError| Failure::Instance(error.to_string());
-    let removal = library.removal(model).map_err(wrong)?;
-    if !yes && !confirmed(model, &name, removal.bytes, console)? {
-        return Err(Failure::Usage(format!("{name} stays: nothing was removed")));
+    let removal = library.removal(model).map_err(Failure::failed)?;
+    if !yes && !is_confirmed(model, &name, removal.bytes, console)? {
+        let message = format!("{name} was not removed, because you did not type y or yes");
+        return Err(Failure::Usage(message));
     }
-    let freed = library.remove(model).map_err(wrong)?;
+    let freed = library.remove(model).map_err(Failure::failed)?;
     console.print(&format!(
         "{}: removed, {} freed.\n",
         visible(&name),
@@ -150,28 +130,23 @@ fn remove(
     ))
 }
 
-fn confirmed(
-    model: &InstalledModel,
-    name: &str,
-    bytes: u64,
-    console: &mut Console,
-) -> Result<bool, Failure> {
+fn is_confirmed(model: &InstalledModel, name: &str, bytes: u64, console: &mut Console) -> Result<bool> {
     if !console.terminals.stdin {
         return Err(Failure::Usage(format!(
-            "{name} is removed only after a yes, and nobody can be asked; say --yes"
+            "{name} is removed only after a yes, and standard input is not a terminal; add --yes"
         )));
     }
-    console.ask(&format!(
+    console.write_err(&format!(
         "Remove {} ({}) from {}? [y/N] ",
         visible(name),
         disk_text(bytes),
         visible(&tilde(&model.id))
     ));
     let mut line = String::new();
-    console.input.read_line(&mut line).map_err(Failure::Input)?;
+    console.input.read_line(&mut line).map_err(Failure::input)?;
     if line.is_empty() {
-        // The end of the input ends the line that was asked on.
-        console.ask("\n");
+        // At the end of the input no newline follows the question.
+        console.write_err("\n");
     }
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
@@ -187,18 +162,13 @@ mod tests {
     use transom_library::test_support::{computer, install, library};
     use transom_library::{ADDED_FILE, add_paths, read_added};
 
-    fn removed(
-        streams: &mut TestConsole,
-        text: &str,
-        yes: bool,
-        library: &Library,
-    ) -> Result<(), Failure> {
+    fn removed(streams: &mut TestConsole, text: &str, yes: bool, library: &Library) -> Result {
         let args = RemoveArgs {
             models: vec![text.to_owned()],
             yes,
         };
-        let link = TestEngine::answering(&[]).link();
-        run(&args, library, &link, &mut streams.console())
+        let client = TestEngine::answering(&[]).client();
+        run(&args, library, &client, &mut streams.console())
     }
 
     fn at_terminal(typed: &str) -> TestConsole {
@@ -212,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_asked_first_and_anything_but_yes_keeps_the_model() {
+    fn only_a_yes_removes_the_model() {
         let data = tempfile::tempdir().unwrap();
         let path = install(data.path(), "owner/other-GGUF", "other-F16.gguf");
         for typed in ["n\n", "\n", "", "yesterday\n"] {
@@ -221,10 +191,10 @@ mod tests {
             let failure = removed(&mut streams, "other-F16", false, &library).unwrap_err();
             assert_eq!(failure.exit_code(), 2);
             assert!(path.is_file(), "{typed:?}");
-            let asked = streams.err_text();
+            let question = streams.err_text();
             assert!(
-                asked.starts_with("Remove other-F16 (") && asked.contains("[y/N]"),
-                "{asked}"
+                question.starts_with("Remove other-F16 (") && question.contains("[y/N]"),
+                "{question}"
             );
         }
         let size = path.metadata().unwrap().len();
@@ -244,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_person_it_takes_the_flag() {
+    fn without_a_terminal_the_option_yes_is_needed() {
         let data = tempfile::tempdir().unwrap();
         let path = install(data.path(), "owner/other-GGUF", "other-F16.gguf");
         let library = library(data.path(), computer());
@@ -257,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_leaves_a_choice_or_names_nothing_is_refused() {
+    fn an_ambiguous_or_unknown_name_is_refused() {
         let data = tempfile::tempdir().unwrap();
         for file in ["other-F16.gguf", "other-F32.gguf"] {
             install(data.path(), "owner/other-GGUF", file);
@@ -268,7 +238,7 @@ mod tests {
         assert_eq!(failure.exit_code(), 2);
         assert_eq!(
             failure.to_string(),
-            "owner/other-GGUF may be other-F16 or other-F32; name one of them"
+            "owner/other-GGUF can be other-F16 or other-F32; name one of them"
         );
         let failure = removed(&mut streams, "tiny", true, &library).unwrap_err();
         assert_eq!(failure.exit_code(), 3);
@@ -276,10 +246,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_by_path_is_only_forgotten_and_that_is_said() {
+    fn a_model_added_by_path_is_taken_off_the_list_only() {
         let root = tempfile::tempdir().unwrap();
         let data = root.path().join("data");
-        // Nothing that is installed would be removed without a yes.
+        // An installed model is not removed without a yes.
         install(&data, "owner/other-GGUF", "other-F16.gguf");
         let mine = root.path().join("mine.gguf");
         TinyModel::default().write(&mine);
@@ -289,15 +259,15 @@ mod tests {
         assert_eq!(library.installed().len(), 2);
         let mut streams = TestConsole::default();
         removed(&mut streams, "mine", false, &library).unwrap();
-        let told = streams.out_text();
+        let text = streams.out_text();
         let expect = format!(
             "mine: taken off the list; its files stay in {}.\n",
             tilde(&mine)
         );
-        assert_eq!(told, expect);
+        assert_eq!(text, expect);
         assert!(mine.is_file());
         assert_eq!(read_added(&data).unwrap(), Vec::<PathBuf>::new());
-        // A list that is damaged is no reason to forget what is in it.
+        // A damaged list is not replaced.
         std::fs::write(data.join(ADDED_FILE), "oops").unwrap();
         let failure = removed(&mut streams, "mine", false, &library).unwrap_err();
         assert!(

@@ -1,28 +1,23 @@
-//! `transom models search`: looks in the lists first, then on the hub.
+//! `transom models search`: searches the lists first, then the hub.
 //!
-//! Rule: the list answers without a network; a hub that cannot be asked is a note, not a failure,
-//! where the list had something.
+//! Rule: the lists need no network. If they had results, a hub that cannot be reached is a note and not
+//! a failure.
 
 use clap::Args;
 use serde::Serialize;
 use transom_files::visible;
-use transom_hub::{FoundRepository, Hub, HubError, Listing, ModelFormat as Kind};
-use transom_library::EstimatedFit;
-use transom_library::{Library, download, variant_text};
+use transom_hub::{FoundRepository, Hub, ModelFormat as Kind, Listing};
+use transom_library::{Library, EstimatedFit, download, variant_text};
 
-use crate::console::Console;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::link::Link;
-use crate::models::elsewhere;
+use crate::console::Layout;
+use crate::models::hub;
 use crate::models::list::{OfferedRow, offered, offered_text};
-use crate::output::json::write_line;
 use crate::output::progress::Progress;
-use crate::output::size::disk_text;
 use crate::output::table::{Table, numbers, words};
-use crate::output::verdict::verdict_short;
+use crate::output::text::{disk_text, verdict_short};
+use crate::{Client, Console, Failure, Result};
 
-/// Look for models by words
+/// Search for models by words
 ///
 /// Transom's list and your own are searched first, in names, descriptions and what models are good
 /// for; then the hub, by the names of repositories.
@@ -30,17 +25,17 @@ use crate::output::verdict::verdict_short;
 #[command(after_long_help = "\
 Examples:
   transom models search coder
-  transom models search small chat --fits      of the list only what fits in this computer's memory
+  transom models search small chat --fits      only models that fit in this computer's memory
   transom models search qwen3 --list-only      without the network
 
-Exit codes: 0 searched, also when nothing was found; 1 the hub could not be asked and the list had
+Exit codes: 0 searched, also when nothing was found; 1 the hub could not be reached and the list had
 nothing.")]
 pub(super) struct SearchArgs {
     /// Words that must all be there
     #[arg(value_name = "WORDS", required = true)]
     pub(super) words: Vec<String>,
 
-    /// Only what is known to fit in this computer's memory
+    /// Only models that are known to fit in this computer's memory
     #[arg(long)]
     pub(super) fits: bool,
 
@@ -48,32 +43,32 @@ pub(super) struct SearchArgs {
     #[arg(long)]
     pub(super) list_only: bool,
 
-    /// Write what was found as JSON
+    /// Write the results as JSON
     #[arg(long)]
     pub(super) json: bool,
 }
 
-/// What was found.
+/// The results as JSON.
 #[derive(Serialize)]
-struct Results {
+struct ResultsJson {
     listed: Vec<OfferedRow>,
-    hub: Vec<OnHub>,
-    /// Why the hub was not asked.
+    hub: Vec<HubResult>,
+    /// Why the hub was not searched.
     #[serde(skip_serializing_if = "Option::is_none")]
     hub_problem: Option<String>,
 }
 
-/// A repository.
+/// A repository of the hub.
 #[derive(Debug, Clone, Serialize)]
-struct OnHub {
+struct HubResult {
     #[serde(flatten)]
     found: FoundRepository,
-    /// What would be fetched; known only where that was asked for.
+    /// What `install` would download; known only with `--fits`.
     #[serde(flatten)]
     offer: Option<SizedOffer>,
 }
 
-/// What of a repository would be fetched.
+/// The files of a repository that `install` would download.
 #[derive(Debug, Clone, Serialize)]
 struct SizedOffer {
     form: String,
@@ -86,117 +81,107 @@ struct SizedOffer {
 pub(super) fn run(
     args: &SearchArgs,
     library: &Library,
-    link: &Link,
+    client: &Client,
     console: &mut Console,
-    interrupt: &Interrupt,
-) -> Result<(), Failure> {
+) -> Result {
     let words = args.words.join(" ");
-    let mut listed = offered(&words, library);
-    if args.fits {
-        listed.retain(|model| model.verdict.is_some_and(|verdict| verdict.is_usable()));
-    }
-    let (hub_name, asked) = match args.list_only {
-        true => (String::new(), Ok(Vec::new())),
-        false => {
-            let hub = elsewhere::hub(link)?;
-            Progress::new(console).show(&format!("Asking {} …", elsewhere::name_of(&hub)));
-            let asked = ask(&hub, &words, args.fits, library, link, interrupt);
-            (elsewhere::name_of(&hub).to_owned(), asked)
-        }
+    let mut results = ResultsJson {
+        listed: offered(&words, args.fits, library),
+        hub: Vec::new(),
+        hub_problem: None,
     };
-    let (on_hub, problem) = match asked {
-        Ok(found) => (found, None),
-        Err(failure @ Failure::Interrupted) => return Err(failure),
-        Err(failure) if listed.is_empty() => return Err(failure),
-        Err(failure) => (Vec::new(), Some(failure.to_string())),
-    };
-    if args.json {
-        let results = Results {
-            listed,
-            hub: on_hub,
-            hub_problem: problem,
-        };
-        return write_line(console.out, &results).map_err(Failure::Output);
-    }
-    let columns = console.result_columns();
-    let is_dimmed = console.dims_results();
-    let mut text = String::new();
-    if !listed.is_empty() {
-        text.push_str("In the list:\n\n");
-        text.push_str(&offered_text(&listed, columns, is_dimmed));
-    }
-    if !on_hub.is_empty() {
-        if !text.is_empty() {
-            text.push('\n');
+    let mut hub_name = String::new();
+    if !args.list_only {
+        let hub = hub::hub(client)?;
+        hub::name_of(&hub).clone_into(&mut hub_name);
+        let progress = Progress::new(console);
+        progress.show(&format!("Searching {hub_name} …"));
+        match search_hub(&hub, &words, args.fits, library, client) {
+            Ok(found) => results.hub = found,
+            Err(failure @ Failure::Interrupted) => return Err(failure),
+            Err(failure) if results.listed.is_empty() => return Err(failure),
+            Err(failure) => results.hub_problem = Some(failure.to_string()),
         }
-        text.push_str(&format!("On {hub_name}, most used first:\n\n"));
-        text.push_str(&hub_text(&on_hub, columns, is_dimmed));
     }
-    if text.is_empty() {
-        text = format!("Nothing was found for {}.\n", visible(&words));
-    }
-    console.print(&text)?;
-    if let Some(problem) = problem {
+    console.print_result(args.json, &results, |results, layout| {
+        results_text(results, &words, &hub_name, layout)
+    })?;
+    if let Some(problem) = results.hub_problem.filter(|_| !args.json) {
         console.note(&problem);
     }
     Ok(())
 }
 
-/// Repositories of the hub that match; with `fits` those of which something is known to fit.
-fn ask(
+fn results_text(results: &ResultsJson, words: &str, hub_name: &str, layout: Layout) -> String {
+    let mut parts = Vec::new();
+    if !results.listed.is_empty() {
+        let table = offered_text(&results.listed, layout);
+        parts.push(format!("In the list:\n\n{table}"));
+    }
+    if !results.hub.is_empty() {
+        let table = hub_text(&results.hub, layout);
+        parts.push(format!("On {hub_name}, most used first:\n\n{table}"));
+    }
+    match parts.is_empty() {
+        true => format!("Nothing was found for {}.\n", visible(words)),
+        false => parts.join("\n"),
+    }
+}
+
+/// Returns the repositories of the hub that match; with `only_fitting` only those that are known to
+/// contain a model that fits.
+fn search_hub(
     hub: &Hub,
     words: &str,
-    fits: bool,
+    only_fitting: bool,
     library: &Library,
-    link: &Link,
-    interrupt: &Interrupt,
-) -> Result<Vec<OnHub>, Failure> {
-    let mut found = elsewhere::wait(hub.search(words, None), link, interrupt)?;
-    // What Transom cannot run is no find.
+    client: &Client,
+) -> Result<Vec<HubResult>> {
+    let mut found = hub::wait(hub.search(words, None), client)?;
+    // Transom cannot run a repository of no known format.
     found.retain(|found| !found.formats.is_empty());
-    if !fits {
-        let plain = |found| OnHub { found, offer: None };
+    if !only_fitting {
+        let plain = |found| HubResult { found, offer: None };
         return Ok(found.into_iter().map(plain).collect());
     }
-    found.truncate(MOST_ASKED);
+    found.truncate(MAX_LISTINGS);
     let repositories: Vec<String> = found.iter().map(|found| found.repository.clone()).collect();
-    let listings = elsewhere::wait(listings(hub, repositories), link, interrupt)?;
-    let sized = found
+    let listings = hub::wait(async { Ok(listings(hub, repositories).await) }, client)?;
+    let fitting = found
         .into_iter()
         .zip(listings)
         .filter_map(|(found, listing)| {
-            let offer = sized(&listing?, library)?;
-            let offer = Some(offer).filter(|offer| offer.verdict.is_usable());
-            offer.map(|offer| OnHub {
+            let offer = offer_of(&listing?, library)?;
+            offer.verdict.is_usable().then_some(HubResult {
                 found,
                 offer: Some(offer),
             })
         });
-    Ok(sized.collect())
+    Ok(fitting.collect())
 }
 
-/// Repositories of which sizes are asked: each is a request of its own.
-const MOST_ASKED: usize = 12;
+/// Limit of repositories whose sizes are requested: each is a request of its own.
+const MAX_LISTINGS: usize = 12;
 
-/// The files of repositories, asked side by side; `None` of one that does not tell.
-async fn listings(hub: &Hub, repositories: Vec<String>) -> Result<Vec<Option<Listing>>, HubError> {
-    let asking = repositories.into_iter().map(|repository| {
+/// Requests the files of repositories, all at once; `None` for one that fails.
+async fn listings(hub: &Hub, repositories: Vec<String>) -> Vec<Option<Listing>> {
+    let tasks = repositories.into_iter().map(|repository| {
         let hub = hub.clone();
         tokio::spawn(async move { hub.files(&repository, "main").await.ok() })
     });
-    let asking: Vec<_> = asking.collect();
+    let tasks: Vec<_> = tasks.collect();
     let mut listings = Vec::new();
-    for listing in asking {
-        listings.push(listing.await.ok().flatten());
+    for task in tasks {
+        listings.push(task.await.ok().flatten());
     }
-    Ok(listings)
+    listings
 }
 
-/// What `install` would take of a repository, where its size is known.
-fn sized(listing: &Listing, library: &Library) -> Option<SizedOffer> {
+/// Returns what `install` would download from a repository, if its size is known.
+fn offer_of(listing: &Listing, library: &Library) -> Option<SizedOffer> {
     let offers = listing.variants();
-    let place = library.suggested_offer(&listing.repository, &offers)?;
-    let offer = &offers[place];
+    let index = library.suggested_offer(&listing.repository, &offers)?;
+    let offer = &offers[index];
     let size_bytes = offer.size_bytes?;
     Some(SizedOffer {
         form: variant_text(download::format_of(offer), download::quantization_of(offer)),
@@ -205,43 +190,53 @@ fn sized(listing: &Listing, library: &Library) -> Option<SizedOffer> {
     })
 }
 
-/// Repositories, for people.
-fn hub_text(found: &[OnHub], columns: Option<usize>, is_dimmed: bool) -> String {
-    let mut table = Table::new(&[
-        words("REPOSITORY"),
-        words("FORM"),
-        numbers("SIZE", ""),
-        words("MEMORY"),
-        numbers("DOWNLOADS", "downloads "),
-        words("LICENCE"),
-    ]);
-    for OnHub { found, offer } in found {
-        let forms = found.formats.iter().map(|kind| match kind {
+/// Returns repositories for people.
+fn hub_text(results: &[HubResult], layout: Layout) -> String {
+    let columns = [
+        words("REPOSITORY", |result: &HubResult| {
+            result.found.repository.clone()
+        }),
+        words("FORM", HubResult::form),
+        numbers("SIZE", "", |result| {
+            result.of_offer(|offer| disk_text(offer.size_bytes))
+        }),
+        words("MEMORY", |result| {
+            result.of_offer(|offer| verdict_short(offer.verdict))
+        }),
+        numbers("DOWNLOADS", "downloads ", |result| {
+            count_short(result.found.downloads)
+        }),
+        words("LICENSE", HubResult::license),
+    ];
+    Table::new(columns).with(results).text(layout)
+}
+
+impl HubResult {
+    fn of_offer(&self, text: fn(&SizedOffer) -> String) -> String {
+        self.offer.as_ref().map_or(String::new(), text)
+    }
+
+    fn form(&self) -> String {
+        let forms = self.found.formats.iter().map(|kind| match kind {
             Kind::Mlx => "MLX",
             Kind::Gguf => "GGUF",
         });
-        let forms = forms.collect::<Vec<_>>().join(", ");
-        let gated = match found.is_gated {
-            true => " (to be accepted)",
-            false => "",
-        };
-        table.add([
-            found.repository.clone(),
-            offer.as_ref().map_or(forms, |offer| offer.form.clone()),
-            offer
-                .as_ref()
-                .map_or(String::new(), |offer| disk_text(offer.size_bytes)),
-            offer
-                .as_ref()
-                .map_or(String::new(), |offer| verdict_short(offer.verdict)),
-            count_short(found.downloads),
-            format!("{}{gated}", found.license.as_deref().unwrap_or("")),
-        ]);
+        match &self.offer {
+            Some(offer) => offer.form.clone(),
+            None => forms.collect::<Vec<_>>().join(", "),
+        }
     }
-    table.text(columns, is_dimmed)
+
+    fn license(&self) -> String {
+        let license = self.found.license.as_deref().unwrap_or("");
+        match self.found.is_gated {
+            true => format!("{license} (to be accepted)"),
+            false => license.to_owned(),
+        }
+    }
 }
 
-/// `310`, `12k`, `3.1M`.
+/// Returns a count for a column: `310`, `12k`, `3.1M`.
 fn count_short(n: u64) -> String {
     match n {
         0..10_000 => n.to_string(),
@@ -253,11 +248,12 @@ fn count_short(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interrupt::Interrupt;
     use crate::test_console::TestConsole;
     use transom_library::test_support::{computer, library};
 
-    fn found(repository: &str, downloads: u64, is_gated: bool) -> OnHub {
-        OnHub {
+    fn result(repository: &str, downloads: u64, is_gated: bool) -> HubResult {
+        HubResult {
             found: FoundRepository {
                 repository: repository.to_owned(),
                 downloads,
@@ -271,15 +267,25 @@ mod tests {
         }
     }
 
+    fn narrow(columns: usize) -> Layout {
+        Layout {
+            columns: Some(columns),
+            is_dimmed: false,
+        }
+    }
+
     #[test]
-    fn repositories_stand_in_columns_and_sizes_only_where_they_were_asked() {
-        let mut all = vec![found("a/b", 3_140_000, false), found("c/d-GGUF", 870, true)];
+    fn columns_without_values_are_left_out() {
+        let mut all = vec![
+            result("a/b", 3_140_000, false),
+            result("c/d-GGUF", 870, true),
+        ];
         let expect = "\
-REPOSITORY  FORM       DOWNLOADS  LICENCE
+REPOSITORY  FORM       DOWNLOADS  LICENSE
 a/b         MLX, GGUF       3.1M  apache-2.0
 c/d-GGUF    MLX, GGUF        870  apache-2.0 (to be accepted)
 ";
-        assert_eq!(hub_text(&all, Some(80), false), expect);
+        assert_eq!(hub_text(&all, narrow(80)), expect);
         all.truncate(1);
         all[0].offer = Some(SizedOffer {
             form: "GGUF Q8_0".to_owned(),
@@ -291,11 +297,11 @@ a/b
   GGUF Q8_0, 4.28 GB, fits,
   downloads 3.1M, apache-2.0
 ";
-        assert_eq!(hub_text(&all, Some(32), false), expect);
+        assert_eq!(hub_text(&all, narrow(32)), expect);
     }
 
     #[test]
-    fn counts_are_short() {
+    fn download_counts_are_shortened() {
         let check = |n, expect: &str| assert_eq!(count_short(n), expect);
         check(9_999, "9999");
         check(10_000, "10k");
@@ -304,7 +310,7 @@ a/b
     }
 
     #[test]
-    fn the_list_is_searched_without_a_network_and_all_words_must_be_there() {
+    fn the_list_is_searched_offline_for_all_words() {
         let data = tempfile::tempdir().unwrap();
         let library = library(data.path(), computer());
         let searched = |words: &str, json: bool| {
@@ -315,16 +321,8 @@ a/b
                 ..SearchArgs::default()
             };
             let mut streams = TestConsole::default();
-            let interrupt = Interrupt::detached();
-            let mut console = streams.console();
-            run(
-                &args,
-                &library,
-                &Link::new(interrupt.clone()),
-                &mut console,
-                &interrupt,
-            )
-            .unwrap();
+            let client = Client::new(Interrupt::detached());
+            run(&args, &library, &client, &mut streams.console()).unwrap();
             assert_eq!(streams.err_text(), "");
             streams.out_text()
         };
@@ -359,7 +357,7 @@ a/b
     }
 
     #[test]
-    fn of_a_repository_what_would_be_installed_is_shown() {
+    fn the_offer_is_the_variant_that_would_be_installed() {
         let data = tempfile::tempdir().unwrap();
         let library = library(data.path(), computer());
         let sizes = [
@@ -368,15 +366,15 @@ a/b
             ("m-Q8_0.gguf", 8_000_000_000),
             ("m-F16.gguf", 16_000_000_000),
         ];
-        let offer = sized(&listing(&sizes), &library).unwrap();
+        let offer = offer_of(&listing(&sizes), &library).unwrap();
         assert_eq!(
             (&*offer.form, offer.size_bytes),
             ("GGUF Q4_K_M", 5_000_000_000)
         );
-        let offer = sized(&listing(&sizes[2..]), &library).unwrap();
+        let offer = offer_of(&listing(&sizes[2..]), &library).unwrap();
         assert_eq!(&*offer.form, "GGUF Q8_0");
-        let offer = sized(&listing(&sizes[3..]), &library).unwrap();
+        let offer = offer_of(&listing(&sizes[3..]), &library).unwrap();
         assert!(!offer.verdict.is_usable());
-        assert!(sized(&listing(&[("config.json", 1)]), &library).is_none());
+        assert!(offer_of(&listing(&[("config.json", 1)]), &library).is_none());
     }
 }

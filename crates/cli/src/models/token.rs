@@ -1,25 +1,21 @@
-//! `transom models token`: the hub's token, which some models ask for.
+//! `transom models token`: the hub's token, which some models need.
 //!
 //! Rule: the token comes from standard input, never from an argument, where other programs and the
-//! shell's history would see it; it is not shown while it is typed, and never written by us.
+//! shell's history would see it. It is not shown while it is typed, and never written.
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use transom_hub::{Hub, Token, TokenSource};
 
-use crate::console::Console;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::link::Link;
-use crate::models::elsewhere;
-use crate::output::json::write_line;
-use crate::silent;
+use crate::hidden_input;
+use crate::models::hub;
+use crate::{Client, Console, Result};
 
-/// Keep or forget the hub's token, for models that need one
+/// Store or delete the hub's token, for models that need one
 ///
-/// Some models are given only to people who have an account on the hub and agreed to a licence.
-/// Make a token with the right to read at huggingface.co/settings/tokens. It is kept in the Keychain
-/// of a Mac and in the Secret Service elsewhere (KWallet, GNOME Keyring), in no file.
+/// Some models need an account on the hub and an accepted license. Create a token with the right to
+/// read at huggingface.co/settings/tokens. It is stored in the Keychain of a Mac and in the Secret
+/// Service elsewhere (KWallet, GNOME Keyring), in no file.
 #[derive(Debug, Clone, Args)]
 #[command(
     arg_required_else_help = true,
@@ -30,7 +26,7 @@ Examples:
   pass show hub | transom models token set
   transom models token clear
 
-HF_TOKEN in the environment goes before the one that is kept.
+HF_TOKEN in the environment takes precedence over the stored one.
 
 Exit codes: 0 done, 1 the Keychain or Secret Service cannot be used, 2 no token was given."
 )]
@@ -41,11 +37,11 @@ pub(super) struct TokenArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum TokenCommand {
-    /// Keep a token: type it when asked, or pipe it in
+    /// Store a token: type it when asked, or pipe it in
     Set,
-    /// Forget the token
+    /// Delete the token
     Clear,
-    /// Say whether there is one, and where it comes from
+    /// Show whether there is one, and where it comes from
     Status {
         /// Write the result as JSON
         #[arg(long)]
@@ -53,65 +49,49 @@ enum TokenCommand {
     },
 }
 
-/// What is known of the token.
+/// The state of the token as JSON.
 #[derive(Debug, Serialize)]
-struct Status<'a> {
+struct StatusJson<'a> {
     hub: &'a str,
     /// `environment`, `keychain`; `null` if there is none.
     token_from: Option<&'static str>,
 }
 
 /// Runs the command.
-pub(super) fn run(
-    args: &TokenArgs,
-    link: &Link,
-    console: &mut Console,
-    interrupt: &Interrupt,
-) -> Result<(), Failure> {
-    let options = elsewhere::options(link)?;
+pub(super) fn run(args: &TokenArgs, client: &Client, console: &mut Console) -> Result {
+    let options = hub::options(client)?;
     let hub = Hub::new(options.clone())?;
-    let name = elsewhere::name_of(&hub);
-    let of_environment = matches!(options.token, TokenSource::Given(_));
+    let name = hub::name_of(&hub);
+    let is_in_environment = matches!(options.token, TokenSource::Given(_));
     match args.command {
         TokenCommand::Set => {
             let prompt = format!("Token for {name} (it is not shown): ");
-            let line = silent::read_line(&prompt, console, interrupt)?;
-            let token = Token::new(line)?;
-            elsewhere::wait(hub.set_token(token), link, interrupt)?;
-            console.note(&format!("The token for {name} is kept."));
-            if of_environment {
-                console.note(GOES_BEFORE);
-            }
-            Ok(())
+            let line = hidden_input::read_line(&prompt, console, &client.interrupt)?;
+            hub::wait(hub.set_token(Token::new(line)?), client)?;
+            console.note(&format!("The token for {name} is stored."));
         }
         TokenCommand::Clear => {
-            elsewhere::wait(hub.clear_token(), link, interrupt)?;
-            console.note(&format!("No token for {name} is kept."));
-            if of_environment {
-                console.note(GOES_BEFORE);
-            }
-            Ok(())
+            hub::wait(hub.clear_token(), client)?;
+            console.note(&format!("No token for {name} is stored."));
         }
         TokenCommand::Status { json } => {
-            let token_from = match of_environment {
+            let token_from = match is_in_environment {
                 true => Some("environment"),
-                false => {
-                    let has = elsewhere::wait(hub.has_token(), link, interrupt)?;
-                    has.then_some("keychain")
-                }
+                false => hub::wait(hub.has_token(), client)?.then_some("keychain"),
             };
-            if json {
-                let hub = name;
-                return write_line(console.out, &Status { hub, token_from })
-                    .map_err(Failure::Output);
-            }
-            console.print(&match token_from {
+            let status = StatusJson {
+                hub: name,
+                token_from,
+            };
+            return console.print_result(json, &status, |status, _| match status.token_from {
                 Some("environment") => format!("{name}: a token from HF_TOKEN\n"),
-                Some(_) => format!("{name}: a token is kept\n"),
+                Some(_) => format!("{name}: a token is stored\n"),
                 None => format!("{name}: no token\n"),
-            })
+            });
         }
     }
+    if is_in_environment {
+        console.note("HF_TOKEN is set in the environment and takes precedence.");
+    }
+    Ok(())
 }
-
-const GOES_BEFORE: &str = "HF_TOKEN is set in the environment, and goes before it.";

@@ -1,135 +1,136 @@
-//! An answer as a person reads it: text as it comes, reasoning set apart, progress before it.
+//! A response as a person reads it: text as it arrives, reasoning set apart, progress before it.
 //!
-//! Rule: on a terminal, control characters of the model are not passed on; into a pipe, the answer
-//! goes as it is.
+//! Rule: control characters of the model are not written to a terminal. A pipe gets the response
+//! unchanged.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
-use std::ops::ControlFlow;
 
 use transom_engine::{Section, TokenEvent};
 use transom_files::is_control;
 use transom_supervisor::ResponseEvent;
 
-use crate::console::{Console, DIM, RESET};
+use crate::console::{DIM, RESET};
 use crate::output::progress::Progress;
+use crate::{Console, Result};
 
-/// What becomes of the reasoning section.
+/// How the reasoning section is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reasoning {
-    /// Shown dimmed: a person watches.
+    /// Dimmed, for a person.
     Dimmed,
-    /// Shown between `<think>` and `</think>`.
+    /// Between `<think>` and `</think>`.
     Tagged,
-    /// Left out: a program or a file wants the answer.
+    /// Left out, for a program or a file.
     Hidden,
 }
 
 impl Reasoning {
-    /// Dimmed on a terminal (tagged where it cannot be dimmed); elsewhere only when asked for.
-    pub(crate) fn for_console(console: &Console, is_asked_for: bool) -> Self {
-        match (console.terminals.stdout, console.colour) {
+    /// Returns the form for this console: dimmed on a terminal, or tagged if it knows no escape
+    /// sequences; elsewhere hidden unless `is_requested`.
+    pub(crate) fn for_console(console: &Console, is_requested: bool) -> Self {
+        match (console.terminals.stdout, console.color) {
             (true, true) => Self::Dimmed,
             (true, false) => Self::Tagged,
-            (false, _) if is_asked_for => Self::Tagged,
+            (false, _) if is_requested => Self::Tagged,
             (false, _) => Self::Hidden,
         }
     }
 }
 
-/// Streams an answer, and keeps its text.
-pub(crate) struct AnswerWriter<'a> {
-    out: &'a mut dyn Write,
-    progress: Progress<'a>,
-    /// For people.
+/// Writes a response while it arrives, and keeps its text.
+pub(crate) struct AnswerWriter<'a, 'c> {
+    console: &'a mut Console<'c>,
+    progress: Progress,
+    /// The model's name for people.
     model: &'a str,
     reasoning: Reasoning,
-    is_terminal: bool,
     section: Option<Section>,
     ends_with_newline: bool,
     answer: String,
-    error: Option<io::Error>,
 }
 
-impl<'a> AnswerWriter<'a> {
-    /// A writer on `console` for an answer of the model called `model`.
-    pub(crate) fn new(console: &'a mut Console, model: &'a str, reasoning: Reasoning) -> Self {
-        let is_drawn = console.terminals.stderr && console.colour;
+impl<'a, 'c> AnswerWriter<'a, 'c> {
+    /// Returns a writer for a response of the model called `model`.
+    pub(crate) fn new(console: &'a mut Console<'c>, model: &'a str, reasoning: Reasoning) -> Self {
         Self {
-            is_terminal: console.terminals.stdout,
-            out: console.out,
-            progress: Progress::on(console.err, is_drawn),
+            progress: Progress::new(console),
+            console,
             model,
             reasoning,
             section: None,
             ends_with_newline: true,
             answer: String::new(),
-            error: None,
         }
     }
 
-    /// Takes one step of the ask, and breaks when the reader has gone.
-    pub(crate) fn on_event(&mut self, event: ResponseEvent) -> ControlFlow<()> {
+    /// Writes one event.
+    pub(crate) fn on_event(&mut self, event: ResponseEvent) -> Result {
         match event {
-            ResponseEvent::Token { event } => self.on_token(event),
-            wait => self.progress.show_wait(self.model, &wait),
+            ResponseEvent::Token { event } => return self.on_token(event),
+            waiting => self.progress.show_wait(self.model, &waiting),
         }
-        match self.error {
-            None => ControlFlow::Continue(()),
-            Some(_) => ControlFlow::Break(()),
-        }
+        Ok(())
     }
 
-    /// Writes a note to standard error, before the answer's text.
+    /// Writes a note to standard error, before the response's text.
     pub(crate) fn note(&mut self, text: &str) {
-        self.progress.note(text);
+        self.progress.clear();
+        self.console.note(text);
     }
 
-    /// Ends the last line and returns the answer without its reasoning, or why it could not be
-    /// written.
-    pub(crate) fn finish(mut self) -> io::Result<String> {
+    /// Ends the last line and returns the response without its reasoning.
+    pub(crate) fn finish(mut self) -> Result<String> {
         self.progress.clear();
-        let end = match (self.section, self.reasoning) {
+        self.write(match (self.section, self.reasoning) {
             (Some(Section::Reasoning), Reasoning::Dimmed) => RESET,
             (Some(Section::Reasoning), Reasoning::Tagged) => "\n</think>",
             _ => "",
-        };
-        self.write(end);
+        })?;
         if !self.ends_with_newline {
-            self.write("\n");
+            self.write("\n")?;
         }
-        self.error.map_or(Ok(self.answer), Err)
+        Ok(self.answer)
     }
 
-    fn on_text(&mut self, section: Section, text: &str) {
+    fn on_token(&mut self, event: TokenEvent) -> Result {
+        match event {
+            TokenEvent::Started { .. } | TokenEvent::Finished { .. } => self.progress.clear(),
+            TokenEvent::Prefill { done, total } => {
+                let text = format!("Reading the prompt … {done} of {total} tokens");
+                self.progress.show(&text);
+            }
+            TokenEvent::Text { section, text, .. } => return self.on_text(section, &text),
+        }
+        Ok(())
+    }
+
+    fn on_text(&mut self, section: Section, text: &str) -> Result {
         self.progress.clear();
         let mut text = text;
         if self.section != Some(section) {
             if self.section.is_some() || section == Section::Reasoning {
-                // Models part the sections with blank lines; `begin` does it for them.
+                // Models separate the sections with blank lines; `begin` writes its own.
                 text = text.trim_start_matches('\n');
                 if text.is_empty() {
-                    return;
+                    return Ok(());
                 }
             }
-            self.begin(section);
+            self.begin(section)?;
         }
         if section == Section::Answer {
             self.answer.push_str(text);
         } else if self.reasoning == Reasoning::Hidden {
             self.progress.show("Thinking …");
-            return;
+            return Ok(());
         }
-        let text = if self.is_terminal {
-            without_controls(text)
-        } else {
-            Cow::Borrowed(text)
-        };
-        self.write(&text);
+        match self.console.terminals.stdout {
+            true => self.write(&without_controls(text)),
+            false => self.write(text),
+        }
     }
 
-    fn begin(&mut self, section: Section) {
-        let mark = match (self.section, section, self.reasoning) {
+    fn begin(&mut self, section: Section) -> Result {
+        let separator = match (self.section, section, self.reasoning) {
             (_, Section::Reasoning, Reasoning::Dimmed) => DIM,
             (_, Section::Reasoning, Reasoning::Tagged) => "<think>\n",
             (Some(Section::Reasoning), Section::Answer, Reasoning::Dimmed) => "\x1b[0m\n\n",
@@ -137,35 +138,19 @@ impl<'a> AnswerWriter<'a> {
             _ => "",
         };
         self.section = Some(section);
-        self.write(mark);
+        self.write(separator)
     }
 
-    fn write(&mut self, text: &str) {
-        if text.is_empty() || self.error.is_some() {
-            return;
+    fn write(&mut self, text: &str) -> Result {
+        if text.is_empty() {
+            return Ok(());
         }
         self.ends_with_newline = text.ends_with('\n');
-        let written = self
-            .out
-            .write_all(text.as_bytes())
-            .and_then(|()| self.out.flush());
-        self.error = written.err();
-    }
-
-    fn on_token(&mut self, event: TokenEvent) {
-        match event {
-            TokenEvent::Started { .. } => self.progress.clear(),
-            TokenEvent::Prefill { done, total } => {
-                self.progress
-                    .show(&format!("Reading the prompt … {done} of {total} tokens"));
-            }
-            TokenEvent::Text { section, text, .. } => self.on_text(section, &text),
-            TokenEvent::Finished { .. } => self.progress.clear(),
-        }
+        self.console.print(text)
     }
 }
 
-/// If this is the start of an answer: how many messages the model no longer sees.
+/// Returns how many messages the model no longer sees, if this event starts a response.
 pub(crate) fn dropped_at_start(event: &ResponseEvent) -> Option<usize> {
     match event {
         ResponseEvent::Token {
@@ -177,24 +162,25 @@ pub(crate) fn dropped_at_start(event: &ResponseEvent) -> Option<usize> {
     }
 }
 
-/// A model can write escape sequences that move the cursor or rename the window, and characters
-/// that turn the direction of text round.
+/// Removes control characters: a model can write escape sequences that move the cursor or rename the
+/// window, and characters that reverse the direction of text.
 fn without_controls(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| !is_control(c) || c == '\n' || c == '\t';
-    if text.chars().all(is_plain) {
-        Cow::Borrowed(text)
-    } else {
-        Cow::Owned(text.chars().filter(|c| is_plain(*c)).collect())
+    match text.chars().all(is_plain) {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(text.chars().filter(|c| is_plain(*c)).collect()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Failure;
     use crate::test_console::TestConsole;
     use Section::{Answer, Reasoning as Thought};
+    use std::io::{self, Write};
 
-    fn said(section: Section, text: &str) -> ResponseEvent {
+    fn text_event(section: Section, text: &str) -> ResponseEvent {
         let event = TokenEvent::Text {
             section,
             text: text.to_owned(),
@@ -210,14 +196,14 @@ mod tests {
         let mut console = streams.console();
         let mut writer = AnswerWriter::new(&mut console, "m", reasoning);
         for (section, text) in pieces {
-            assert!(writer.on_event(said(*section, text)).is_continue());
+            writer.on_event(text_event(*section, text)).unwrap();
         }
         writer.finish().unwrap();
         streams.out_text()
     }
 
     #[test]
-    fn an_answer_ends_with_exactly_one_newline_of_ours() {
+    fn a_response_ends_with_one_newline() {
         let check = |pieces: &[(Section, &str)], expect: &str| {
             assert_eq!(shown(false, Reasoning::Hidden, pieces), expect);
         };
@@ -238,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_that_is_cut_off_leaves_no_style_behind() {
+    fn reasoning_that_is_cut_off_resets_the_style() {
         let pieces = [(Thought, "Hm")];
         assert_eq!(
             shown(true, Reasoning::Dimmed, &pieces),
@@ -251,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn escape_sequences_of_the_model_reach_a_file_but_not_a_terminal() {
+    fn control_characters_of_the_model_reach_a_file_but_not_a_terminal() {
         let pieces = [(Answer, "a\x1b]0;gone\x07\tb\u{9b}2J\u{202e}")];
         assert_eq!(shown(true, Reasoning::Dimmed, &pieces), "a]0;gone\tb2J\n");
         let raw = shown(false, Reasoning::Hidden, &pieces);
@@ -259,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_went_away_cancels_the_job() {
+    fn a_closed_pipe_is_an_output_failure() {
         struct Closed;
         impl Write for Closed {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -274,8 +260,9 @@ mod tests {
         let mut console = streams.console();
         console.out = &mut closed;
         let mut writer = AnswerWriter::new(&mut console, "m", Reasoning::Hidden);
-        assert!(writer.on_event(said(Answer, "Hi")).is_break());
-        let error = writer.finish().unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        let failure = writer.on_event(text_event(Answer, "Hi")).unwrap_err();
+        assert!(
+            matches!(failure, Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+        );
     }
 }

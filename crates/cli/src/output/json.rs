@@ -1,114 +1,84 @@
 //! Events for programs: one JSON object a line.
 //!
-//! Rule: the lines are `TokenEvent` as `transom-engine` serialises it; before them `queued` and
-//! `loading` while the answer waits for its turn or its model; and `error`, which is always the
-//! last.
+//! Rule: the lines are `TokenEvent` as `transom-engine` serializes it. Before them come `queued` and
+//! `loading` while the response waits for its turn or its model. `error` is always the last.
 
 use std::io::{self, Write};
-use std::ops::ControlFlow;
 
 use serde::Serialize;
 use transom_engine::LoadProgress;
 use transom_files::is_control;
 use transom_supervisor::ResponseEvent;
 
-/// Writes each event as a line, and breaks when the reader has gone.
-pub(crate) struct JsonLines<'a> {
-    out: &'a mut dyn Write,
-    error: Option<io::Error>,
-    /// Tenths of the load that were told of.
+use crate::output::progress::percent;
+use crate::{Console, Result};
+
+/// Writes each event as a line.
+pub(crate) struct JsonLines<'a, 'c> {
+    console: &'a mut Console<'c>,
+    /// Tenths of the load that were last written.
     loaded_tenths: Option<u64>,
 }
 
-impl<'a> JsonLines<'a> {
-    /// Lines on `out`.
-    pub(crate) fn new(out: &'a mut dyn Write) -> Self {
+impl<'a, 'c> JsonLines<'a, 'c> {
+    /// Writes lines to standard output.
+    pub(crate) fn new(console: &'a mut Console<'c>) -> Self {
         Self {
-            out,
-            error: None,
+            console,
             loaded_tenths: None,
         }
     }
 
-    /// The first failure to write.
-    pub(crate) fn finish(self) -> io::Result<()> {
-        self.error.map_or(Ok(()), Err)
-    }
-
-    /// Writes one step of an ask. Its end is the command's to write.
-    pub(crate) fn on_event(&mut self, event: &ResponseEvent) -> ControlFlow<()> {
+    /// Writes one event of a request. The command writes the last one itself.
+    pub(crate) fn on_event(&mut self, event: &ResponseEvent) -> Result {
         match event {
-            ResponseEvent::Token { event } => self.write(event),
-            ResponseEvent::Queued {
-                position,
-                blocked_by: held,
-            } => self.write(&Wait::Queued {
+            ResponseEvent::Token { event } => self.console.print_json(event),
+            ResponseEvent::Queued { position, blocked_by: held } => self.console.print_json(&WaitEvent::Queued {
                 position: *position,
                 held: held.map(|because| because.to_string()),
             }),
             ResponseEvent::Loading { progress } => self.on_load(*progress),
-            ResponseEvent::Ended { .. } => ControlFlow::Continue(()),
+            ResponseEvent::Ended { .. } => Ok(()),
         }
     }
 
-    /// Weights come in by thousands of steps; a line a tenth is enough.
-    fn on_load(&mut self, progress: Option<LoadProgress>) -> ControlFlow<()> {
-        let tenths = progress.and_then(|progress| {
-            let done_bytes = progress.done_bytes.min(progress.total_bytes);
-            (done_bytes * 10).checked_div(progress.total_bytes)
-        });
-        if tenths.is_none() || tenths == self.loaded_tenths {
-            return ControlFlow::Continue(());
-        }
-        self.loaded_tenths = tenths;
-        self.write(&Wait::Loading {
-            done_bytes: progress.map_or(0, |progress| progress.done_bytes),
-            total_bytes: progress.map_or(0, |progress| progress.total_bytes),
-        })
-    }
-
-    /// Writes `value` as a line.
-    pub(crate) fn write(&mut self, value: &impl Serialize) -> ControlFlow<()> {
-        if self.error.is_none() {
-            self.error = write_line(self.out, value).err();
-        }
-        match self.error {
-            None => ControlFlow::Continue(()),
-            Some(_) => ControlFlow::Break(()),
+    /// Writes one line for each tenth, because a load reports thousands of steps.
+    fn on_load(&mut self, progress: Option<LoadProgress>) -> Result {
+        let tenths = progress.and_then(percent).map(|percent| percent / 10);
+        match progress {
+            Some(progress) if tenths.is_some() && tenths != self.loaded_tenths => {
+                self.loaded_tenths = tenths;
+                self.console.print_json(&WaitEvent::Loading(progress))
+            }
+            _ => Ok(()),
         }
     }
 }
 
-/// What comes before an answer begins.
+/// An event before the response begins.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-enum Wait {
+enum WaitEvent {
     Queued {
-        /// Answers before this one.
+        /// Responses before this one.
         position: usize,
-        /// Why nothing is answered at present, in words.
+        /// Why no request is run at present.
         held: Option<String>,
     },
-    Loading {
-        /// Of the weights.
-        done_bytes: u64,
-        total_bytes: u64,
-    },
+    Loading(LoadProgress),
 }
 
+/// The last line of a run that failed.
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "error")]
-struct ErrorLine<'a> {
-    exit_code: u8,
-    message: &'a str,
+pub(crate) struct ErrorLine {
+    /// The process's exit code.
+    pub(crate) exit_code: u8,
+    /// The failure's message.
+    pub(crate) message: String,
 }
 
-/// Writes the closing line of a run that failed.
-pub(crate) fn write_error(out: &mut dyn Write, exit_code: u8, message: &str) -> io::Result<()> {
-    write_line(out, &ErrorLine { exit_code, message })
-}
-
-/// Writes `value` as one line, at once. The line means the same to a program, and is safe to show in
+/// Writes `value` as one line, at once. Programs read the same value, and the line is safe to show in
 /// a terminal.
 pub(crate) fn write_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     let mut line = escaped(serde_json::to_string(value)?);
@@ -136,10 +106,11 @@ fn escaped(json: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_console::TestConsole;
     use transom_supervisor::LimitReason;
 
     #[test]
-    fn control_characters_are_escaped_and_mean_the_same() {
+    fn control_characters_are_escaped_and_keep_their_value() {
         let text = "a\x1b\x7f\u{9b}2J\u{202e}\n\u{feff}é";
         let mut out = Vec::new();
         write_line(&mut out, &text).unwrap();
@@ -150,14 +121,15 @@ mod tests {
     }
 
     #[test]
-    fn a_load_of_many_steps_is_told_in_tenths_and_a_wait_with_its_reason() {
-        let mut out = Vec::new();
-        let mut lines = JsonLines::new(&mut out);
+    fn a_load_is_written_in_tenths_and_a_wait_with_its_reason() {
+        let mut streams = TestConsole::default();
+        let mut console = streams.console();
+        let mut lines = JsonLines::new(&mut console);
         let queued = ResponseEvent::Queued {
             position: 2,
             blocked_by: Some(LimitReason::LowPower),
         };
-        assert!(lines.on_event(&queued).is_continue());
+        lines.on_event(&queued).unwrap();
         for done_bytes in 0..=1000 {
             let total_bytes = 1000;
             let progress = Some(LoadProgress {
@@ -165,10 +137,9 @@ mod tests {
                 total_bytes,
             });
             let event = ResponseEvent::Loading { progress };
-            assert!(lines.on_event(&event).is_continue());
+            lines.on_event(&event).unwrap();
         }
-        lines.finish().unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let text = streams.out_text();
         let mut lines = text.lines();
         let queued = r#"{"event":"queued","position":2,"held":"Low Power Mode"}"#;
         assert_eq!(lines.next(), Some(queued));

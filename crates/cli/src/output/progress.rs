@@ -1,165 +1,144 @@
-//! One line on standard error that is overwritten as work goes on, and gone when it is done.
+//! One line on standard error that shows what a command waits for.
 //!
-//! Rule: drawn only on a terminal that understands escapes; elsewhere progress is silent.
+//! Rule: it is drawn only on a terminal that gets escape sequences, and is gone when the wait ends.
 
-use std::io::Write;
-
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use transom_engine::LoadProgress;
 use transom_files::visible;
 use transom_supervisor::ResponseEvent;
 
-use crate::console::{Console, line_of_note};
+use crate::Console;
 
-/// The line. Clear it before anything else is written to the terminal.
-pub(crate) struct Progress<'a> {
-    err: &'a mut dyn Write,
-    is_drawn: bool,
-    shown: String,
+/// The line. It must be cleared before anything else is written to the terminal; dropping clears it.
+pub(crate) struct Progress {
+    bar: ProgressBar,
 }
 
-impl<'a> Progress<'a> {
-    /// A line on this console's standard error.
-    pub(crate) fn new(console: &'a mut Console) -> Self {
-        let is_drawn = console.terminals.stderr && console.colour;
-        Self::on(console.err, is_drawn)
-    }
-
-    /// A line on `err`, drawn only if `is_drawn`.
-    pub(crate) fn on(err: &'a mut dyn Write, is_drawn: bool) -> Self {
+impl Progress {
+    /// Returns a line on this console's standard error, which shows nothing yet.
+    pub(crate) fn new(console: &Console) -> Self {
         Self {
-            err,
-            is_drawn,
-            shown: String::new(),
+            bar: bar("{wide_msg:.dim}", console.progress_target()),
         }
     }
 
     /// Replaces the line.
-    pub(crate) fn show(&mut self, text: &str) {
-        if !self.is_drawn || text == self.shown {
-            return;
+    pub(crate) fn show(&self, text: &str) {
+        self.bar.set_message(visible(text).into_owned());
+        if self.bar.is_finished() {
+            self.bar.reset();
         }
-        text.clone_into(&mut self.shown);
-        let text = visible(text);
-        self.draw(&format!("\r\x1b[2K\x1b[2m{text}\x1b[0m"));
     }
 
-    /// Shows why the ask for the model called `name` has no answer yet. Other events change
-    /// nothing.
-    pub(crate) fn show_wait(&mut self, name: &str, event: &ResponseEvent) {
-        match event {
+    /// Shows why the response of the model called `name` has not started. Other events change nothing.
+    pub(crate) fn show_wait(&self, name: &str, event: &ResponseEvent) {
+        let text = match event {
             ResponseEvent::Queued {
-                blocked_by: Some(reason),
-                ..
-            } => self.show(&format!("Waiting: {reason} …")),
-            ResponseEvent::Queued { position: 0, .. } => self.show("Waiting …"),
-            ResponseEvent::Queued { position: 1, .. } => self.show("Waiting for one answer …"),
-            ResponseEvent::Queued { position, .. } => {
-                self.show(&format!("Waiting for {position} answers …"));
-            }
-            ResponseEvent::Loading { progress } => self.show_load(name, *progress),
-            ResponseEvent::Token { .. } | ResponseEvent::Ended { .. } => {}
-        }
-    }
-
-    fn show_load(&mut self, name: &str, progress: Option<LoadProgress>) {
-        let percent = progress.and_then(|progress| {
-            let done_bytes = progress.done_bytes.min(progress.total_bytes);
-            (done_bytes * 100).checked_div(progress.total_bytes)
-        });
-        match percent {
-            Some(percent) => self.show(&format!("Loading {name} … {percent} %")),
-            None => self.show(&format!("Loading {name} …")),
-        }
-    }
-
-    /// Writes a line that stays, in place of this one.
-    pub(crate) fn note(&mut self, text: &str) {
-        self.clear();
-        let line = line_of_note(text, self.is_drawn);
-        self.draw(&line);
+                blocked_by: Some(reason), ..
+            } => format!("Waiting: {reason} …"),
+            ResponseEvent::Queued { position: 0, .. } => "Waiting …".to_owned(),
+            ResponseEvent::Queued { position: 1, .. } => "Waiting for one answer …".to_owned(),
+            ResponseEvent::Queued { position, .. } => format!("Waiting for {position} answers …"),
+            ResponseEvent::Loading { progress } => match progress.and_then(percent) {
+                Some(percent) => format!("Loading {name} … {percent} %"),
+                None => format!("Loading {name} …"),
+            },
+            ResponseEvent::Token { .. } | ResponseEvent::Ended { .. } => return,
+        };
+        self.show(&text);
     }
 
     /// Removes the line.
-    pub(crate) fn clear(&mut self) {
-        if !self.shown.is_empty() {
-            self.shown.clear();
-            self.draw("\r\x1b[2K");
-        }
-    }
-
-    fn draw(&mut self, escapes: &str) {
-        // Progress is a courtesy: a stream that fails costs no answer.
-        let _ = self
-            .err
-            .write_all(escapes.as_bytes())
-            .and_then(|()| self.err.flush());
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
     }
 }
 
-impl Drop for Progress<'_> {
-    fn drop(&mut self) {
-        self.clear();
-    }
+/// Returns a progress bar with this template.
+pub(crate) fn bar(template: &'static str, target: ProgressDrawTarget) -> ProgressBar {
+    let style = ProgressStyle::with_template(template);
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::with_draw_target(None, target).with_style(style.progress_chars("█░"))
+}
+
+/// Returns how much of a load is done, in percent; `None` for a model without weights.
+pub(crate) fn percent(progress: LoadProgress) -> Option<u64> {
+    let done_bytes = progress.done_bytes.min(progress.total_bytes);
+    (done_bytes * 100).checked_div(progress.total_bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_console::TestConsole;
     use transom_supervisor::LimitReason;
 
-    #[test]
-    fn the_line_is_overwritten_and_leaves_nothing_behind() {
-        let mut err = Vec::new();
-        let mut progress = Progress::on(&mut err, true);
-        for done_bytes in [0, 50, 50, 100] {
-            let total_bytes = 100;
-            progress.show_load(
-                "m",
-                Some(LoadProgress {
-                    done_bytes,
-                    total_bytes,
-                }),
-            );
-        }
+    /// Shows `event` for a model called `name`, and returns what is on the screen then and after.
+    fn shown(name: &str, event: &ResponseEvent) -> (String, String) {
+        let mut streams = TestConsole::default().on_terminal(40);
+        let progress = Progress::new(&streams.console());
+        progress.show_wait(name, event);
+        let during = streams.screen.contents();
         drop(progress);
-        let text = String::from_utf8(err).unwrap();
-        assert_eq!(text.matches("50 %").count(), 1, "drawn once: {text:?}");
-        assert!(text.ends_with("\r\x1b[2K"));
+        assert_eq!(streams.err_text() + &streams.out_text(), "");
+        (during, streams.screen.contents())
+    }
+
+    fn loading(done_bytes: u64, total_bytes: u64) -> ResponseEvent {
+        let progress = Some(LoadProgress {
+            done_bytes,
+            total_bytes,
+        });
+        ResponseEvent::Loading { progress }
     }
 
     #[test]
-    fn a_name_with_escape_sequences_changes_nothing_but_the_line() {
-        let mut err = Vec::new();
-        let mut progress = Progress::on(&mut err, true);
-        progress.show_load("m\x1b]0;b\x07\nn", None);
-        progress.note("n\u{9b}2J\u{202e}");
+    fn the_line_is_replaced_and_removed_at_the_end() {
+        let mut streams = TestConsole::default().on_terminal(40);
+        let progress = Progress::new(&streams.console());
+        for percent in [0, 50, 100] {
+            progress.show_wait("m", &loading(percent, 100));
+            let expect = format!("Loading m … {percent} %");
+            assert_eq!(streams.screen.contents(), expect);
+        }
+        progress.clear();
+        assert_eq!(streams.screen.contents(), "");
+        progress.show("Thinking …");
+        assert_eq!(streams.screen.contents(), "Thinking …");
         drop(progress);
-        let text = String::from_utf8(err).unwrap();
-        assert!(text.contains("Loading m�]0;b� n …"), "{text:?}");
-        assert!(text.contains("n�2J�\x1b[0m\n"), "{text:?}");
+        assert_eq!(streams.screen.contents(), "");
+    }
+
+    #[test]
+    fn a_name_with_escape_sequences_stays_on_the_line() {
+        let mut streams = TestConsole::default().on_terminal(40);
+        let progress = Progress::new(&streams.console());
+        progress.show_wait("m\x1b]0;b\x07\nn", &ResponseEvent::Loading { progress: None });
+        let drawn = streams.screen.moves_since_last_check();
+        assert!(drawn.contains("Loading m�]0;b� n …"), "{drawn}");
+        assert!(!drawn.contains("\\u{1b}]"), "{drawn}");
+    }
+
+    #[test]
+    fn a_long_name_never_wraps_the_line() {
+        let (during, after) = shown(&"long name ".repeat(20), &loading(1, 2));
+        assert_eq!(during.lines().count(), 1, "{during}");
+        assert_eq!(after, "");
     }
 
     #[test]
     fn without_a_terminal_nothing_is_drawn() {
-        let mut err = Vec::new();
-        let mut progress = Progress::on(&mut err, false);
-        progress.show("Loading");
-        drop(progress);
-        assert!(err.is_empty());
+        let mut streams = TestConsole::default().on_terminal(40);
+        streams.terminals.stderr = false;
+        Progress::new(&streams.console()).show("Loading");
+        assert_eq!(streams.screen.moves_since_last_check(), "");
     }
 
     #[test]
-    fn a_wait_says_for_what() {
-        let check = |event: ResponseEvent, expect: &str| {
-            let mut err = Vec::new();
-            Progress::on(&mut err, true).show_wait("m", &event);
-            let text = String::from_utf8(err).unwrap();
-            assert!(text.contains(expect), "{text:?}");
-        };
-        let queued = |position, held| ResponseEvent::Queued {
-            position,
-            blocked_by: held,
-        };
+    fn a_wait_shows_its_reason() {
+        let check = |event: ResponseEvent, expect: &str| assert_eq!(shown("m", &event).0, expect);
+        let queued = |position, held| ResponseEvent::Queued { position, blocked_by: held };
+        check(queued(0, None), "Waiting …");
         check(queued(1, None), "Waiting for one answer …");
         check(queued(3, None), "Waiting for 3 answers …");
         let held = Some(LimitReason::LowPower);
@@ -168,17 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_without_weight_bytes_has_no_percentage() {
-        let mut err = Vec::new();
-        let mut progress = Progress::on(&mut err, true);
-        progress.show_load(
-            "m",
-            Some(LoadProgress {
-                done_bytes: 0,
-                total_bytes: 0,
-            }),
-        );
-        drop(progress);
-        assert!(!String::from_utf8(err).unwrap().contains('%'));
+    fn a_model_without_weights_has_no_percentage() {
+        assert_eq!(shown("m", &loading(0, 0)).0, "Loading m …");
     }
 }

@@ -1,260 +1,274 @@
-//! Tables that fit the terminal: columns where there is room for them, else an entry over several
-//! short lines.
+//! Tables that fit the terminal: columns if there is room for them, else an entry over several short
+//! lines.
 //!
-//! Rule: nothing is cut off, for names in a table are what a person types next. Columns that can be
-//! spared go before the table does.
+//! Rule: nothing is cut off, because the user types the names of a table next. Columns that can be
+//! left out go first.
 
+use comfy_table::{CellAlignment, ColumnConstraint, presets};
 use transom_files::visible;
-use unicode_width::UnicodeWidthStr;
 
-use crate::console::{DIM, RESET};
-use crate::output::rows::broken;
+use crate::console::Layout;
+use crate::output::rows::paragraph;
 
-/// A column: its heading, which side its cells keep to, and what stands before a cell where entries
-/// have several lines and no headings.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Column {
+/// A column of rows of type `T`.
+pub(crate) struct Column<T> {
     heading: &'static str,
-    is_right: bool,
+    alignment: CellAlignment,
+    /// The text before a cell if entries have several lines and no headings.
     prefix: &'static str,
-    /// Goes where there is no room; the one with the highest number first. 0 stays.
-    spare: u8,
+    /// If there is no room, the column with the highest number is left out first. 0 stays.
+    optional: u8,
+    /// Returns the cell of a row.
+    cell: fn(&T) -> String,
 }
 
-impl Column {
-    /// The same, to be left out where there is no room: the one with the highest number first.
-    pub(crate) const fn spare(self, number: u8) -> Self {
+impl<T> Column<T> {
+    /// Lets the column be left out; the one with the highest number goes first.
+    pub(crate) fn optional(self, number: u8) -> Self {
         Self {
-            spare: number,
+            optional: number,
             ..self
         }
     }
 }
 
-/// A column of words.
-pub(crate) const fn words(heading: &'static str) -> Column {
+/// Returns a column of words.
+pub(crate) fn words<T>(heading: &'static str, cell: fn(&T) -> String) -> Column<T> {
     Column {
         heading,
-        is_right: false,
+        alignment: CellAlignment::Left,
         prefix: "",
-        spare: 0,
+        optional: 0,
+        cell,
     }
 }
 
-/// A column of numbers, which without its heading needs `prefix`.
-pub(crate) const fn numbers(heading: &'static str, prefix: &'static str) -> Column {
+/// Returns a column of numbers, which need `prefix` if there is no heading.
+pub(crate) fn numbers<T>(
+    heading: &'static str,
+    prefix: &'static str,
+    cell: fn(&T) -> String,
+) -> Column<T> {
     Column {
-        heading,
-        is_right: true,
+        alignment: CellAlignment::Right,
         prefix,
-        spare: 0,
+        ..words(heading, cell)
     }
 }
 
 /// Entries under construction. The first column is the entry's name.
-pub(crate) struct Table {
-    columns: Vec<Column>,
-    lines: Vec<Line>,
-}
-
-enum Line {
-    Section(String),
-    Entry(Vec<String>),
+pub(crate) struct Table<T> {
+    columns: Vec<Column<T>>,
+    entries: Vec<Vec<String>>,
+    /// Lines between entries, each with the number of entries above it.
+    sections: Vec<(usize, String)>,
 }
 
 /// Blanks between two columns.
-const GAP: &str = "  ";
+const GAP: u16 = 2;
 
-impl Table {
-    /// No entries yet.
-    pub(crate) fn new(columns: &[Column]) -> Self {
+impl<T> Table<T> {
+    /// Returns a table without entries.
+    pub(crate) fn new(columns: impl Into<Vec<Column<T>>>) -> Self {
         Self {
-            columns: columns.to_vec(),
-            lines: Vec::new(),
+            columns: columns.into(),
+            entries: Vec::new(),
+            sections: Vec::new(),
         }
     }
 
-    /// Adds an entry with a cell a column. Control characters in a cell become visible.
-    pub(crate) fn add(&mut self, cells: impl IntoIterator<Item = String>) {
-        let cells = cells.into_iter().map(|cell| visible(&cell).into_owned());
-        let mut cells: Vec<String> = cells.collect();
-        cells.resize(self.columns.len(), String::new());
-        self.lines.push(Line::Entry(cells));
+    /// Adds an entry. Control characters in a cell are replaced.
+    pub(crate) fn add(&mut self, row: &T) {
+        let cells = self.columns.iter().map(|column| (column.cell)(row));
+        let cells = cells.map(|cell| visible(&cell).into_owned()).collect();
+        self.entries.push(cells);
     }
 
-    /// A line over the entries that follow.
-    pub(crate) fn section(&mut self, text: String) {
-        self.lines.push(Line::Section(visible(&text).into_owned()));
+    /// Adds an entry for each row.
+    pub(crate) fn with(mut self, rows: &[T]) -> Self {
+        rows.iter().for_each(|row| self.add(row));
+        self
     }
 
-    /// Whether there is no entry.
+    /// Adds a line above the entries that follow.
+    pub(crate) fn section(&mut self, text: &str) {
+        let section = (self.entries.len(), visible(text).into_owned());
+        self.sections.push(section);
+    }
+
+    /// Returns true if there is no entry.
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries().next().is_none()
+        self.entries.is_empty()
     }
 
-    fn entries(&self) -> impl Iterator<Item = &Vec<String>> {
-        self.lines.iter().filter_map(|line| match line {
-            Line::Entry(cells) => Some(cells),
-            Line::Section(_) => None,
-        })
-    }
-
-    /// All of it for a terminal of `columns` columns, or for no terminal. Columns with nothing in
-    /// them are left out.
-    pub(crate) fn text(&self, columns: Option<usize>, is_dimmed: bool) -> String {
-        let widths: Vec<usize> = (0..self.columns.len()).map(|n| self.width_of(n)).collect();
-        let mut shown: Vec<usize> = (0..widths.len()).filter(|&n| widths[n] > 0).collect();
-        let Some(columns) = columns else {
-            return self.lined_up(&shown, &widths, is_dimmed);
-        };
+    /// Returns all lines. Columns without any text are left out.
+    pub(crate) fn text(&self, layout: Layout) -> String {
+        let is_filled = |n: &usize| self.entries.iter().any(|cells| !cells[*n].is_empty());
+        let mut shown: Vec<usize> = (0..self.columns.len()).filter(is_filled).collect();
+        let mut table = self.aligned();
+        let widths = table.column_max_content_widths();
         loop {
-            let total: usize = shown.iter().map(|&n| widths[n] + GAP.len()).sum();
-            // The last column has no gap behind it, the terminal's last stays free.
-            if total.saturating_sub(GAP.len()) < columns {
-                return self.lined_up(&shown, &widths, is_dimmed);
+            let total: usize = shown.iter().map(|&n| usize::from(widths[n] + GAP)).sum();
+            let fits = |columns| total.saturating_sub(usize::from(GAP)) < columns;
+            if layout.columns.is_none_or(fits) {
+                break;
             }
-            let spare = shown.iter().copied().max_by_key(|&n| self.columns[n].spare);
-            match spare.filter(|&n| self.columns[n].spare > 0) {
-                Some(spare) => shown.retain(|&n| n != spare),
-                None => return self.stacked(columns, is_dimmed),
-            }
-        }
-    }
-
-    /// Columns of the widest cell; 0 where every cell is empty.
-    fn width_of(&self, column: usize) -> usize {
-        let cells = self.entries().map(|cells| cells[column].width());
-        match cells.max().unwrap_or(0) {
-            0 => 0,
-            widest => widest.max(self.columns[column].heading.width()),
-        }
-    }
-
-    fn lined_up(&self, shown: &[usize], widths: &[usize], is_dimmed: bool) -> String {
-        let line = |cell: &dyn Fn(usize) -> String| {
-            let cells = shown.iter().map(|&n| {
-                let cell = cell(n);
-                let blanks = " ".repeat(widths[n].saturating_sub(cell.width()));
-                match self.columns[n].is_right {
-                    true => blanks + &cell,
-                    false => cell + &blanks,
-                }
-            });
-            cells.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
-        };
-        let headings = line(&|n| self.columns[n].heading.to_owned());
-        let mut text = match is_dimmed {
-            true => format!("{DIM}{headings}{RESET}\n"),
-            false => format!("{headings}\n"),
-        };
-        for row in &self.lines {
-            match row {
-                Line::Section(section) => text.push_str(&format!("\n{section}\n")),
-                Line::Entry(cells) => text.push_str(&(line(&|n| cells[n].clone()) + "\n")),
+            let optional = shown
+                .iter()
+                .copied()
+                .max_by_key(|&n| self.columns[n].optional);
+            match optional.filter(|&n| self.columns[n].optional > 0) {
+                Some(optional) => shown.retain(|&n| n != optional),
+                None => return self.stacked(layout),
             }
         }
-        text
+        for (n, column) in table.column_iter_mut().enumerate() {
+            if !shown.contains(&n) {
+                column.set_constraint(ColumnConstraint::Hidden);
+            }
+        }
+        let mut lines = table.lines().map(|line| line.trim_end().to_owned());
+        let headings = layout.dim(&lines.next().unwrap_or_default());
+        headings + "\n" + &self.with_sections(lines.map(|line| line + "\n"))
     }
 
-    fn stacked(&self, columns: usize, is_dimmed: bool) -> String {
-        let mut text = String::new();
-        for row in &self.lines {
-            let cells = match row {
-                Line::Section(section) => {
-                    let gap = if text.is_empty() { "" } else { "\n" };
-                    text.push_str(&format!("{gap}{section}\n"));
-                    continue;
-                }
-                Line::Entry(cells) => cells,
+    /// Returns the table of all columns.
+    fn aligned(&self) -> comfy_table::Table {
+        let mut table = comfy_table::Table::new();
+        table
+            .load_preset(presets::NOTHING)
+            .set_header(self.columns.iter().map(|column| column.heading))
+            .add_rows(&self.entries);
+        for (column, of) in table.column_iter_mut().zip(&self.columns) {
+            column.set_padding((0, GAP));
+            column.set_cell_alignment(of.alignment);
+        }
+        table
+    }
+
+    /// Returns each entry as its name and, below it, its other cells.
+    fn stacked(&self, layout: Layout) -> String {
+        let entry = |cells: &Vec<String>| {
+            let others = cells.iter().zip(&self.columns).skip(1);
+            let others = others.filter(|(cell, _)| !cell.is_empty());
+            let others = others.map(|(cell, column)| format!("{}{cell}", column.prefix));
+            let others = others.collect::<Vec<_>>().join(", ");
+            let narrower = Layout {
+                columns: layout.columns.map(|n| n.saturating_sub(INDENT.len())),
+                ..layout
             };
-            text.push_str(&cells[0]);
-            text.push('\n');
-            let rest = cells.iter().zip(&self.columns).skip(1);
-            let rest = rest.filter(|(cell, _)| !cell.is_empty());
-            let rest = rest.map(|(cell, column)| format!("{}{cell}", column.prefix));
-            let rest = rest.collect::<Vec<_>>().join(", ");
-            for line in broken(&rest, columns.saturating_sub(INDENT.len() + 1)) {
-                text.push_str(&match is_dimmed {
-                    true => format!("{INDENT}{DIM}{line}{RESET}\n"),
-                    false => format!("{INDENT}{line}\n"),
-                });
+            let mut text = format!("{}\n", cells[0]);
+            for line in paragraph(&others, narrower)
+                .lines()
+                .filter(|line| !line.is_empty())
+            {
+                text.push_str(&format!("{INDENT}{}\n", layout.dim(line)));
             }
+            text
+        };
+        let text = self.with_sections(self.entries.iter().map(entry));
+        text.trim_start_matches('\n').to_owned()
+    }
+
+    fn with_sections(&self, entries: impl Iterator<Item = String>) -> String {
+        let mut text = String::new();
+        let sections_at = |text: &mut String, index| {
+            for (_, section) in self.sections.iter().filter(|(at, _)| *at == index) {
+                text.push_str(&format!("\n{section}\n"));
+            }
+        };
+        for (index, entry) in entries.enumerate() {
+            sections_at(&mut text, index);
+            text.push_str(&entry);
         }
+        sections_at(&mut text, self.entries.len());
         text
     }
 }
 
-/// Before the lines below an entry's name.
+/// Indentation of the lines below an entry's name.
 const INDENT: &str = "  ";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn table() -> Table {
-        let mut table = Table::new(&[
-            words("MODEL"),
-            words("FORM"),
-            numbers("CONTEXT", "context "),
-            words("NOTE"),
-        ]);
-        let cells = |cells: [&str; 4]| cells.map(str::to_owned);
-        table.add(cells(["qwen3-4b", "GGUF Q4_K_M", "40k", ""]));
-        table.add(cells(["日本", "MLX 4-bit", "8k", ""]));
-        table
+    type Row = [&'static str; 4];
+
+    fn table() -> Table<Row> {
+        let columns = [
+            words("MODEL", |row: &Row| row[0].to_owned()),
+            words("FORM", |row| row[1].to_owned()),
+            numbers("CONTEXT", "context ", |row| row[2].to_owned()),
+            words("NOTE", |row| row[3].to_owned()),
+        ];
+        Table::new(columns).with(&[
+            ["qwen3-4b", "GGUF Q4_K_M", "40k", ""],
+            ["日本", "MLX 4-bit", "8k", ""],
+        ])
+    }
+
+    fn narrow(columns: usize) -> Layout {
+        Layout {
+            columns: Some(columns),
+            is_dimmed: false,
+        }
     }
 
     #[test]
-    fn columns_line_up_and_empty_ones_are_left_out() {
+    fn columns_are_aligned_and_empty_ones_left_out() {
         let expect = "MODEL     FORM         CONTEXT\n\
                       qwen3-4b  GGUF Q4_K_M      40k\n\
                       日本      MLX 4-bit         8k\n";
-        assert_eq!(table().text(None, false), expect);
-        assert_eq!(table().text(Some(31), false), expect, "just fits");
+        assert_eq!(table().text(Layout::default()), expect);
+        assert_eq!(table().text(narrow(31)), expect, "just fits");
     }
 
     #[test]
-    fn columns_that_can_be_spared_go_before_the_table_does() {
-        let mut table = Table::new(&[
-            words("NAME"),
-            words("A").spare(1),
-            words("B"),
-            words("C").spare(2),
-        ]);
-        table.add(["n", "aaaa", "bbbb", "cccc"].map(str::to_owned));
+    fn optional_columns_are_left_out_before_entries_are_stacked() {
+        let columns = [
+            words("NAME", |row: &Row| row[0].to_owned()),
+            words("A", |row: &Row| row[1].to_owned()).optional(1),
+            words("B", |row| row[2].to_owned()),
+            words("C", |row: &Row| row[3].to_owned()).optional(2),
+        ];
+        let table = Table::new(columns).with(&[["n", "aaaa", "bbbb", "cccc"]]);
         let headings = |columns| {
-            let text = table.text(Some(columns), false);
+            let text = table.text(narrow(columns));
             text.lines().next().map(str::to_owned)
         };
         assert_eq!(headings(23).as_deref(), Some("NAME  A     B     C"));
         assert_eq!(headings(22).as_deref(), Some("NAME  A     B"));
         assert_eq!(headings(16).as_deref(), Some("NAME  B"));
-        assert_eq!(
-            headings(10).as_deref(),
-            Some("n"),
-            "all of it, over two lines"
-        );
+        assert_eq!(headings(10).as_deref(), Some("n"), "stacked");
     }
 
     #[test]
-    fn where_columns_do_not_fit_an_entry_has_several_lines_and_loses_nothing() {
+    fn a_stacked_entry_has_every_cell() {
         let expect = "qwen3-4b\n  GGUF Q4_K_M,\n  context 40k\n\
                       日本\n  MLX 4-bit,\n  context 8k\n";
-        assert_eq!(table().text(Some(20), false), expect);
+        assert_eq!(table().text(narrow(20)), expect);
     }
 
     #[test]
-    fn a_cell_cannot_forge_a_row_or_hold_an_escape_sequence() {
-        let mut table = Table::new(&[words("NAME"), words("FORM")]);
-        table.add(["a\nb".to_owned(), "\x1b[31mc".to_owned()]);
-        table.section("d\x1b[2J".to_owned());
+    fn a_cell_cannot_forge_a_row_or_contain_an_escape_sequence() {
+        let columns = [
+            words("NAME", |row: &[&str; 2]| row[0].to_owned()),
+            words("FORM", |row| row[1].to_owned()),
+        ];
+        let mut table = Table::new(columns).with(&[["a\nb", "\x1b[31mc"]]);
+        table.section("d\x1b[2J");
         let expect = "NAME  FORM\na b   �[31mc\n\nd�[2J\n";
-        assert_eq!(table.text(None, false), expect);
+        assert_eq!(table.text(Layout::default()), expect);
     }
 
     #[test]
-    fn headings_are_dimmed_only_where_that_is_welcome() {
-        let text = table().text(None, true);
+    fn only_headings_are_dimmed() {
+        let dimmed = Layout {
+            is_dimmed: true,
+            columns: None,
+        };
+        let text = table().text(dimmed);
         assert!(text.starts_with("\x1b[2mMODEL"), "{text:?}");
         assert_eq!(text.matches("\x1b[2m").count(), 1);
     }

@@ -3,10 +3,11 @@ use transom_signals::{MemoryPressure, SystemSignals};
 use transom_supervisor::status::{
     ModelStatus, PassedOver, PhaseStatus, QueuedRequest, UnloadReason, UnloadRecord,
 };
-use transom_supervisor::{ActiveLimit, Allowance, Limit, LimitReason, RequestId, Role};
+use transom_supervisor::{Allowance, RequestId, LimitReason, Limit, ActiveLimit, Role};
 
 use super::*;
 use crate::arguments::ModelArgs;
+use crate::console::Layout;
 use crate::interrupt::Effect;
 use crate::load::load;
 use crate::test_console::TestConsole;
@@ -103,9 +104,9 @@ fn snapshot() -> Status {
     }
 }
 
-/// D072: load time. D086: what is held back is told, with its reason.
+/// D072: load time. D086: limits are shown with their reasons.
 #[test]
-fn the_picture_has_everything_a_person_may_ask_for() {
+fn the_status_has_every_line() {
     let because = LimitReason::LowPower;
     let expect = format!(
         "\
@@ -113,13 +114,13 @@ model        qwen: ready, 3 answers given
              qwen3, 4.0B parameters, 4-bit, group 64; context of 8192 tokens
              runs as 4-bit on the GPU (mlx), loaded in 2.00 s
              not qwen.gguf: tensor type 99 is not supported
-             took up a conversation of 412 tokens
+             restored a conversation of 412 tokens
 memory       2.14 GB weights, 38 MB conversation, 11 MB kept for reuse
              2.28 GB in its process; 2.33 GB at most so far
-             3.26 GB set aside, with a full context of 8192 tokens
+             3.26 GB reserved, for a full context of 8192 tokens
 unloads in   2 min, unless it is used
 budget       ████████░░░░░░░░░░░░░░░░  3.3 of 9.8 GB
-queue        1 waits, for qwen
+queue        1 waiting, for qwen
 signals      memory pressure normal, heat nominal, mains power, Low Power Mode
 limits       shorter answers (1024 tokens): {because}
 last unload  llama: nobody used it
@@ -128,12 +129,12 @@ last error   the disk is gone
 process      4711
 "
     );
-    let picture = view::picture(&snapshot(), Duration::from_secs(40), false);
-    assert_eq!(picture, expect);
+    let text = view::text(&snapshot(), Duration::from_secs(40), Layout::default());
+    assert_eq!(text, expect);
 }
 
 #[test]
-fn a_supervisor_with_nothing_to_do_says_so() {
+fn an_idle_supervisor_has_no_model_and_no_queue() {
     let idle = Status {
         models: Vec::new(),
         queue: Vec::new(),
@@ -146,29 +147,29 @@ fn a_supervisor_with_nothing_to_do_says_so() {
         last_error: None,
         ..snapshot()
     };
-    let picture = view::picture(&idle, Duration::ZERO, false);
+    let text = view::text(&idle, Duration::ZERO, Layout::default());
     for line in [
         "model        none loaded",
-        "queue        nobody waits",
+        "queue        empty",
         "limits       none",
     ] {
-        assert!(picture.contains(line), "{line} is not in:\n{picture}");
+        assert!(text.contains(line), "{line} is not in:\n{text}");
     }
-    assert!(!picture.contains("last"), "{picture}");
+    assert!(!text.contains("last"), "{text}");
 }
 
 #[test]
-fn each_phase_has_its_words() {
+fn each_phase_has_its_text() {
     let check = |phase: PhaseStatus, expect: &str| {
         let model = ModelStatus { phase, ..model() };
         let status = Status {
             models: vec![model],
             ..snapshot()
         };
-        let picture = view::picture(&status, Duration::ZERO, false);
+        let text = view::text(&status, Duration::ZERO, Layout::default());
         assert!(
-            picture.starts_with(&format!("model        qwen: {expect}\n")),
-            "{picture}"
+            text.starts_with(&format!("model        qwen: {expect}\n")),
+            "{text}"
         );
     };
     let answering = |is_stopping| PhaseStatus::Generating {
@@ -192,64 +193,68 @@ fn each_phase_has_its_words() {
         "loading, 40 %",
     );
     check(answering(false), "answering");
-    check(answering(true), "ending its answer");
+    check(answering(true), "stopping its answer");
     let why = UnloadReason::Requested;
-    check(PhaseStatus::Unloading { why }, "unloading: as asked");
+    check(PhaseStatus::Unloading { why }, "unloading: as requested");
 }
 
-/// Draws two pictures on a terminal or elsewhere.
-fn drawn(is_terminal: bool) -> String {
+/// Shows two statuses of a watch.
+fn shown(streams: &mut TestConsole) {
     let args = StatusArgs {
         watch: true,
         json: false,
     };
-    let mut streams = TestConsole::default();
-    streams.terminals.stdout = is_terminal;
-    streams.colour = is_terminal;
     let mut console = streams.console();
-    let mut screen = Screen::new(&args, &mut console);
-    screen.show(&snapshot(), Duration::ZERO).unwrap();
-    screen.show(&snapshot(), Duration::from_secs(1)).unwrap();
-    streams.out_text()
+    let mut display = Display::new(&args, &mut console);
+    display.show(&snapshot(), Duration::ZERO).unwrap();
+    display.show(&snapshot(), Duration::from_secs(100)).unwrap();
+    display.leave().unwrap();
 }
 
 #[test]
-fn on_a_terminal_a_picture_is_drawn_over_the_one_before() {
-    let text = drawn(true);
-    let n_lines = view::picture(&snapshot(), Duration::ZERO, false)
-        .lines()
-        .count();
-    assert!(text.contains(&format!("\x1b[{n_lines}F\x1b[J")), "{text:?}");
-    assert!(text.ends_with(WRAPPED), "{text:?}");
-    assert_eq!(
-        text.matches(UNWRAPPED).count(),
-        text.matches(WRAPPED).count()
-    );
+fn on_a_terminal_a_status_replaces_the_one_before() {
+    let mut streams = TestConsole::default().on_terminal(80);
+    shown(&mut streams);
+    let screen = streams.screen.contents();
+    let expect = view::text(&snapshot(), Duration::from_secs(100), Layout::default());
+    assert_eq!(screen, expect.trim_end());
+    assert_eq!(streams.out_text(), "\n", "the prompt of the shell is below");
 }
 
 #[test]
-fn elsewhere_seconds_that_go_by_are_no_news_and_nothing_is_escaped() {
-    let text = drawn(false);
+fn a_status_fits_a_narrow_terminal() {
+    let mut streams = TestConsole::default().on_terminal(40);
+    streams.columns = || 40;
+    shown(&mut streams);
+    let screen = streams.screen.contents();
+    assert_eq!(screen.matches("budget").count(), 1, "{screen}");
+    assert!(screen.contains("70 s, unless it is"), "{screen}");
+}
+
+#[test]
+fn elsewhere_a_countdown_is_not_shown_and_nothing_is_escaped() {
+    let mut streams = TestConsole::default();
+    shown(&mut streams);
+    let text = streams.out_text();
     assert_eq!(text.matches("budget").count(), 1);
     assert!(!text.contains('\x1b'), "{text:?}");
 }
 
 #[test]
-fn the_status_of_a_running_supervisor_names_its_model() {
+fn the_json_names_the_loaded_model() {
     let engine = TestEngine::answering(&[]);
-    let link = engine.link();
-    let interrupt = Interrupt::detached();
+    let client = engine.client();
     let mut streams = TestConsole::default();
     let model = ModelArgs {
         model: Some("./scripted".into()),
         ..ModelArgs::default()
     };
-    load(&model, false, &link, &mut streams.console(), &interrupt).unwrap();
+    load(&model, false, &client, &mut streams.console()).unwrap();
     let args = StatusArgs {
         watch: false,
         json: true,
     };
-    run(&args, &link, &mut streams.console(), &interrupt).unwrap();
+    run(&args, &client, &mut streams.console()).unwrap();
     let status: serde_json::Value = serde_json::from_str(&streams.out_text()).unwrap();
     assert_eq!(status["is_running"], true);
     assert_eq!(status["models"][0]["name"], "scripted");
@@ -259,33 +264,32 @@ fn the_status_of_a_running_supervisor_names_its_model() {
 #[test]
 fn a_watch_ends_with_ctrl_c() {
     let engine = TestEngine::answering(&[]);
-    let link = engine.link();
-    let interrupt = Interrupt::detached();
+    let client = engine.client();
     let mut streams = TestConsole::default();
     let args = StatusArgs {
         watch: true,
         json: false,
     };
-    let key = interrupt.clone();
+    let key = client.interrupt.clone();
     let press = std::thread::spawn(move || {
-        while key.press() != Effect::Cancelled {
+        while key.press() != Effect::Canceled {
             std::thread::yield_now();
         }
     });
-    run(&args, &link, &mut streams.console(), &interrupt).unwrap();
+    run(&args, &client, &mut streams.console()).unwrap();
     press.join().unwrap();
     assert!(streams.out_text().contains("none loaded"));
 }
 
 #[test]
-fn a_model_that_is_computed_as_it_is_stored_runs_so() {
+fn a_model_that_is_computed_as_stored_says_so() {
     let mut snapshot = snapshot();
     let info = snapshot.models[0].info.as_mut().unwrap();
     info.computed_as = "as stored on the CPU".to_owned();
     info.engine = "llama.cpp".to_owned();
-    let picture = view::picture(&snapshot, Duration::ZERO, false);
+    let text = view::text(&snapshot, Duration::ZERO, Layout::default());
     assert!(
-        picture.contains(" runs as stored on the CPU (llama.cpp), "),
-        "{picture}"
+        text.contains(" runs as stored on the CPU (llama.cpp), "),
+        "{text}"
     );
 }

@@ -1,54 +1,60 @@
-//! The picture of a status: what a person wants to know, in the order in which they ask.
+//! The status as text, with the most important lines first.
 
 use std::time::Duration;
 
 use transom_supervisor::Status;
 use transom_supervisor::status::{ModelStatus, PhaseStatus};
 
-use crate::output::rows::{
-    Rows, bar, limits_text, of_bytes, passed_over_text, signals_text, unload_text, why_unloaded,
+use crate::console::Layout;
+use crate::output::progress::percent;
+use crate::output::rows::{Rows, bar};
+use crate::output::status_text::{
+    limits_text, memory_text, passed_over_text, signals_text, unload_reason_text, unload_text,
 };
-use crate::output::stats::{bytes_text, parameters_text, rough_time, runs_text, seconds};
+use crate::output::text::{bytes_text, capacity_bytes, parameters_text, rough_time, runs_text, seconds};
 
-/// Columns of the labels, the space after them included.
+/// Columns of the labels, with the space after them.
 const LABEL_WIDTH: usize = 13;
 
-/// Columns of the budget's bar.
+/// Columns of the bar that shows the memory budget.
 const BAR_WIDTH: usize = 24;
 
-/// Draws `status`, which was taken `age` ago. Every line ends with a newline.
-pub(super) fn picture(status: &Status, age: Duration, is_dimmed: bool) -> String {
-    let mut rows = Rows::new(LABEL_WIDTH, is_dimmed);
+/// Returns `status`, which was received `age` ago. Every line ends with a newline.
+pub(super) fn text(status: &Status, age: Duration, layout: Layout) -> String {
+    let mut rows = Rows::new(LABEL_WIDTH, layout);
     if status.is_paused {
-        rows.row("paused", "questions wait; `transom resume` lets them go on");
+        rows.row("paused", "questions wait; `transom resume` continues");
     }
     if status.models.is_empty() {
-        rows.row("model", none_loaded(status));
+        let text = match status.is_paused {
+            true => "none loaded",
+            false => "none loaded; the next question loads one",
+        };
+        rows.row("model", text);
     }
     for model in &status.models {
-        draw_model(model, age, &mut rows);
+        add_model(model, age, &mut rows);
     }
-    rows.row(
-        "budget",
-        &format!(
-            "{}  {}",
-            bar(status.in_use_bytes, status.budget_bytes, BAR_WIDTH),
-            of_bytes(status.in_use_bytes, status.budget_bytes)
-        ),
+    let (used, budget) = (status.in_use_bytes, status.budget_bytes);
+    let used = format!(
+        "{}  {}",
+        bar(used, budget, BAR_WIDTH),
+        of_bytes(used, budget)
     );
+    rows.row("budget", &used);
     rows.row("queue", &queue_text(status));
     rows.row("signals", &signals_text(&status.signals));
     rows.row("limits", &limits_text(&status.allowance));
     if status.keeps_awake {
         rows.row(
             "awake",
-            "the computer is kept awake until the answer is there",
+            "the computer is kept awake until the answer is complete",
         );
     }
     if let Some(record) = &status.last_unload {
-        let text = unload_text(record);
-        let why = why_unloaded(record.why);
-        rows.row("last unload", &format!("{}: {why}\n{text}", record.name));
+        let reason = unload_reason_text(record.why);
+        let text = format!("{}: {reason}\n{}", record.name, unload_text(record));
+        rows.row("last unload", &text);
     }
     if let Some(error) = &status.last_error {
         rows.row("last error", error);
@@ -57,109 +63,79 @@ pub(super) fn picture(status: &Status, age: Duration, is_dimmed: bool) -> String
     rows.finish()
 }
 
-fn none_loaded(status: &Status) -> &'static str {
-    match status.is_paused {
-        true => "none loaded",
-        false => "none loaded; the next question loads one",
-    }
-}
-
-fn draw_model(model: &ModelStatus, age: Duration, rows: &mut Rows) {
+fn add_model(model: &ModelStatus, age: Duration, rows: &mut Rows) {
     rows.row("model", &format!("{}: {}", model.name, phase_text(model)));
     if let Some(info) = &model.info {
-        rows.row(
-            "",
-            &format!(
-                "{}, {} parameters, {}; context of {} tokens",
-                info.architecture,
-                parameters_text(info.n_parameters),
-                info.stored_as,
-                info.context_length
-            ),
+        let description = format!(
+            "{}, {} parameters, {}; context of {} tokens",
+            info.architecture,
+            parameters_text(info.n_parameters),
+            info.stored_as,
+            info.context_length
         );
-        let load_time = model.load_time.map_or(String::new(), |time| {
-            format!(", loaded in {}", seconds(time))
-        });
-        rows.row("", &format!("{}{load_time}", runs_text(info)));
+        rows.row("", &description);
+        let load_time = model
+            .load_time
+            .map(|time| format!(", loaded in {}", seconds(time)));
+        rows.row("", &(runs_text(info) + &load_time.unwrap_or_default()));
     }
     for form in &model.passed_over {
         rows.row("", &passed_over_text(form));
     }
     if model.restored_tokens > 0 {
-        rows.row(
-            "",
-            &format!("took up a conversation of {} tokens", model.restored_tokens),
+        let text = format!(
+            "restored a conversation of {} tokens",
+            model.restored_tokens
         );
+        rows.row("", &text);
     }
-    if let Some(text) = memory_text(model) {
-        rows.row("memory", &text);
+    let mut memory = Vec::new();
+    if let Some(in_use) = &model.memory {
+        memory.extend(memory_text(in_use, model.footprint_bytes));
     }
+    if let Some(need) = &model.need {
+        let (bytes, length) = (bytes_text(need.total_bytes()), need.context_length);
+        memory.push(format!(
+            "{bytes} reserved, for a full context of {length} tokens"
+        ));
+    }
+    rows.row("memory", &memory.join("\n"));
     if let Some(time) = model.unloads_in {
-        let left = time.saturating_sub(age);
-        rows.row(
-            "unloads in",
-            &format!("{}, unless it is used", rough_time(left)),
-        );
+        let left = rough_time(time.saturating_sub(age));
+        rows.row("unloads in", &format!("{left}, unless it is used"));
     }
 }
 
 fn phase_text(model: &ModelStatus) -> String {
-    match &model.phase {
-        PhaseStatus::Measuring => "reading its files".to_owned(),
-        PhaseStatus::WaitingForRoom => "waiting until another model is unloaded".to_owned(),
-        PhaseStatus::Loading { progress } => {
-            let percent = progress.and_then(|progress| {
-                let done_bytes = progress.done_bytes.min(progress.total_bytes);
-                (done_bytes * 100).checked_div(progress.total_bytes)
-            });
-            percent.map_or("loading".to_owned(), |n| format!("loading, {n} %"))
-        }
+    let text = match &model.phase {
+        PhaseStatus::Measuring => "reading its files",
+        PhaseStatus::WaitingForRoom => "waiting until another model is unloaded",
+        PhaseStatus::Loading { progress } => match progress.and_then(percent) {
+            Some(percent) => return format!("loading, {percent} %"),
+            None => "loading",
+        },
         PhaseStatus::Ready => match model.n_answered {
-            0 => "ready".to_owned(),
-            1 => "ready, 1 answer given".to_owned(),
-            n => format!("ready, {n} answers given"),
+            0 => "ready",
+            1 => "ready, 1 answer given",
+            n => return format!("ready, {n} answers given"),
         },
         PhaseStatus::Generating {
             is_stopping: false, ..
-        } => "answering".to_owned(),
+        } => "answering",
         PhaseStatus::Generating {
             is_stopping: true, ..
-        } => "ending its answer".to_owned(),
-        PhaseStatus::Unloading { why } => format!("unloading: {}", why_unloaded(*why)),
-    }
-}
-
-/// What the model takes by part, else what it will take.
-fn memory_text(model: &ModelStatus) -> Option<String> {
-    let mut lines = Vec::new();
-    if let Some(memory) = &model.memory {
-        lines.push(format!(
-            "{} weights, {} conversation, {} kept for reuse",
-            bytes_text(memory.weight_bytes),
-            bytes_text(memory.kv_cache_bytes),
-            bytes_text(memory.allocator_cache_bytes)
-        ));
-        let peak = format!("{} at most so far", bytes_text(memory.peak_bytes));
-        lines.push(match model.footprint_bytes {
-            Some(bytes) => format!("{} in its process; {peak}", bytes_text(bytes)),
-            None => peak,
-        });
-    }
-    if let Some(need) = &model.need {
-        lines.push(format!(
-            "{} set aside, with a full context of {} tokens",
-            bytes_text(need.total_bytes()),
-            need.context_length
-        ));
-    }
-    (!lines.is_empty()).then(|| lines.join("\n"))
+        } => "stopping its answer",
+        PhaseStatus::Unloading { why } => {
+            return format!("unloading: {}", unload_reason_text(*why));
+        }
+    };
+    text.to_owned()
 }
 
 fn queue_text(status: &Status) -> String {
-    let models: Vec<&str> = status.queue.iter().map(|ask| &*ask.model).collect();
+    let models: Vec<&str> = status.queue.iter().map(|item| &*item.model).collect();
     match models.len() {
-        0 => "nobody waits".to_owned(),
-        1 => format!("1 waits, for {}", models.join(", ")),
-        n => format!("{n} wait, for {}", models.join(", ")),
+        0 => "empty".to_owned(),
+        n => format!("{n} waiting, for {}", models.join(", ")),
     }
 }

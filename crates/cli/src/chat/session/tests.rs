@@ -3,35 +3,39 @@ use std::sync::Arc;
 use transom_engine::{Role, Section};
 
 use super::*;
+use crate::interrupt::Interrupt;
 use crate::load::load;
 use crate::test_console::TestConsole;
 use crate::test_engine::{Reply, TestEngine};
 
-/// Takes the lines one after another. Returns the id of the conversation after each.
-fn ids_after(lines: &[&str], engine: &TestEngine) -> Vec<Option<ConversationId>> {
-    let interrupt = Interrupt::detached();
+/// Starts a chat and passes it to `test`.
+fn with_chat<T>(
+    engine: &TestEngine,
+    interrupt: &Interrupt,
+    streams: &mut TestConsole,
+    test: impl FnOnce(&mut Chat, &mut TestConsole) -> T,
+) -> T {
     let mut args = ChatArgs::default();
     args.model.model = Some("./scripted".into());
-    let link = engine.link();
-    let mut streams = TestConsole::default();
-    let loaded = load(
-        &args.model,
-        false,
-        &link,
-        &mut streams.console(),
-        &interrupt,
-    )
-    .unwrap();
-    let mut chat = Chat::new(&args, &link, loaded);
-    let took = lines.iter().map(|line| {
-        let next = chat.take(line, &mut streams.console(), &interrupt).unwrap();
-        assert_eq!(next, Next::GoOn);
-        chat.params.conversation
-    });
-    took.collect()
+    let client = engine.client_with(interrupt);
+    let loaded = load(&args.model, false, &client, &mut streams.console()).unwrap();
+    test(&mut Chat::new(&args, &client, loaded), streams)
 }
 
-/// Asks one question on a terminal, during whose answer Ctrl-C is pressed before piece `at`.
+/// Handles the lines one after another. Returns the id of the conversation after each.
+fn ids_after(lines: &[&str], engine: &TestEngine) -> Vec<Option<ConversationId>> {
+    let streams = &mut TestConsole::default();
+    with_chat(engine, &Interrupt::detached(), streams, |chat, streams| {
+        let ids = lines.iter().map(|line| {
+            let next = chat.handle_line(line, &mut streams.console()).unwrap();
+            assert_eq!(next, Next::Continue);
+            chat.params.conversation
+        });
+        ids.collect()
+    })
+}
+
+/// Sends one message on a terminal, and presses Ctrl-C before piece `at` of the response.
 fn interrupted_at(at: usize) -> (Vec<(Role, String)>, String) {
     let interrupt = Interrupt::detached();
     let pressed = interrupt.clone();
@@ -39,38 +43,23 @@ fn interrupted_at(at: usize) -> (Vec<(Role, String)>, String) {
         pressed.press();
     });
     let engine = TestEngine::replying([Reply::Hooked(vec!["One", " two", " three"], at, press)]);
-    let mut args = ChatArgs::default();
-    args.model.model = Some("./scripted".into());
-    let link = engine.link();
     let mut streams = TestConsole::default();
     streams.terminals.stdin = true;
     streams.terminals.stdout = true;
-    let loaded = load(
-        &args.model,
-        false,
-        &link,
-        &mut streams.console(),
-        &interrupt,
-    )
-    .unwrap();
-    let mut chat = Chat::new(&args, &link, loaded);
-    let next = chat
-        .take("Count", &mut streams.console(), &interrupt)
-        .unwrap();
-    assert_eq!(next, Next::GoOn);
-    let said = chat.transcript.messages().into_iter();
-    (
-        said.map(|message| (message.role, message.content))
-            .collect(),
-        streams.err_text(),
-    )
+    let messages = with_chat(&engine, &interrupt, &mut streams, |chat, streams| {
+        let next = chat.handle_line("Count", &mut streams.console()).unwrap();
+        assert_eq!(next, Next::Continue);
+        chat.transcript.messages().into_iter()
+    });
+    let messages = messages.map(|message| (message.role, message.content));
+    (messages.collect(), streams.err_text())
 }
 
 #[test]
-fn ctrl_c_keeps_the_partial_answer_in_the_conversation() {
-    let (said, err) = interrupted_at(2);
+fn ctrl_c_keeps_the_partial_response_in_the_conversation() {
+    let (messages, err) = interrupted_at(2);
     assert_eq!(
-        said,
+        messages,
         [
             (Role::User, "Count".into()),
             (Role::Assistant, "One two".into())
@@ -80,14 +69,14 @@ fn ctrl_c_keeps_the_partial_answer_in_the_conversation() {
 }
 
 #[test]
-fn a_message_stopped_before_its_first_word_leaves_no_trace() {
-    let (said, err) = interrupted_at(0);
-    assert_eq!(said, []);
+fn a_message_canceled_before_its_first_token_is_removed() {
+    let (messages, err) = interrupted_at(0);
+    assert_eq!(messages, []);
     assert_eq!(err, "(stopped)\n");
 }
 
 #[test]
-fn a_conversation_keeps_its_id_until_it_starts_anew() {
+fn reset_changes_the_id_of_the_conversation() {
     let says = |text| Reply::Says(vec![(Section::Answer, text)]);
     let engine = TestEngine::replying([says("One"), says("Two")]);
     let ids = ids_after(&["Count", "Go on", "/reset"], &engine);

@@ -1,30 +1,31 @@
-//! How long a fetch waits for a network that is not there.
+//! How long a download waits for a missing network.
 
 use std::time::{Duration, Instant};
 
 use transom_hub::{Download, HubError, State};
 
-/// Without a person at the terminal, who could give up by hand.
-const IN_A_SCRIPT: Duration = Duration::from_secs(120);
+/// The limit if no person at a terminal can stop the download.
+const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 
-/// The longest wait: what the user chose in seconds, else none at a terminal and
-/// [`IN_A_SCRIPT`] elsewhere.
+/// Returns the longest wait: the seconds that the user chose, else no limit on a terminal and
+/// [`SCRIPT_LIMIT`] elsewhere.
 pub(super) fn longest_wait(chosen: Option<u64>, is_interactive: bool) -> Option<Duration> {
-    let by_default = (!is_interactive).then_some(IN_A_SCRIPT);
+    let by_default = (!is_interactive).then_some(SCRIPT_LIMIT);
     chosen.map(Duration::from_secs).or(by_default)
 }
 
-/// Decides when one download is given up. Bytes that come begin the wait anew; an attempt does not.
+/// Decides when a download fails for want of a network. New bytes restart the wait; an attempt does
+/// not.
 #[derive(Debug, Default)]
 pub(super) struct NetworkWait {
     longest: Option<Duration>,
     done_bytes: u64,
-    /// Since when no network is reached, and what was said last.
-    missing: Option<(Instant, HubError)>,
+    /// The time of the first failed attempt, and the last error.
+    unreachable: Option<(Instant, HubError)>,
 }
 
 impl NetworkWait {
-    /// A wait of at most `longest`; without it, without an end.
+    /// Returns a wait of at most `longest`, or without a limit.
     pub(super) fn new(longest: Option<Duration>) -> Self {
         Self {
             longest,
@@ -32,10 +33,10 @@ impl NetworkWait {
         }
     }
 
-    /// Takes note of where the download is at `now`.
-    pub(super) fn look(&mut self, download: &Download, now: Instant) {
+    /// Takes the state of the download at `now`.
+    pub(super) fn observe(&mut self, download: &Download, now: Instant) {
         if download.done_bytes > self.done_bytes {
-            self.missing = None;
+            self.unreachable = None;
         }
         self.done_bytes = download.done_bytes;
         if let State::Retrying {
@@ -43,14 +44,14 @@ impl NetworkWait {
             ..
         } = &download.state
         {
-            let since = self.missing.take().map_or(now, |(since, _)| since);
-            self.missing = Some((since, because.clone()));
+            let since = self.unreachable.take().map_or(now, |(since, _)| since);
+            self.unreachable = Some((since, because.clone()));
         }
     }
 
-    /// When to give up, and with which error, unless bytes come before.
+    /// Returns when the download fails, and with which error, unless bytes arrive before.
     pub(super) fn end(&self) -> Option<(Instant, HubError)> {
-        let (since, error) = self.missing.clone()?;
+        let (since, error) = self.unreachable.clone()?;
         Some((since.checked_add(self.longest?)?, error))
     }
 }
@@ -71,20 +72,20 @@ mod tests {
     }
 
     #[test]
-    fn a_person_waits_as_long_as_they_like_and_a_script_does_not() {
+    fn only_a_script_has_a_limit_by_default() {
         assert_eq!(longest_wait(None, true), None);
-        assert_eq!(longest_wait(None, false), Some(IN_A_SCRIPT));
+        assert_eq!(longest_wait(None, false), Some(SCRIPT_LIMIT));
         let chosen = Some(Duration::from_secs(5));
         assert_eq!(longest_wait(Some(5), true), chosen);
         assert_eq!(longest_wait(Some(5), false), chosen);
     }
 
     #[test]
-    fn the_wait_begins_with_the_first_failure_and_anew_when_bytes_came() {
+    fn new_bytes_restart_the_wait() {
         let (began, second) = (Instant::now(), Duration::from_secs(1));
         let mut wait = NetworkWait::new(Some(10 * second));
         let mut end_after = |state: State, done_bytes, now: u32| {
-            wait.look(&download(state, done_bytes), began + now * second);
+            wait.observe(&download(state, done_bytes), began + now * second);
             wait.end().map(|(end, _)| end - began)
         };
         assert_eq!(end_after(State::Downloading, 0, 0), None);
@@ -96,9 +97,9 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_without_a_limit_has_no_end() {
+    fn a_wait_without_a_limit_never_ends() {
         let mut wait = NetworkWait::new(None);
-        wait.look(&download(unreachable(), 0), Instant::now());
+        wait.observe(&download(unreachable(), 0), Instant::now());
         assert!(wait.end().is_none());
     }
 }

@@ -1,16 +1,23 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use transom_hub::{Download, DownloadId, DownloadRequest, HubError, RequestedFile, State};
-use transom_library::EstimatedFit;
+use transom_hub::{Download, DownloadId, HubError, State, DownloadRequest, RequestedFile};
 use transom_library::Format;
+use transom_library::EstimatedFit;
 
-use transom_library::download::PlanFit;
+use transom_library::download::Truncation;
 
-use super::fetch::{End, Screen};
+use super::display::Display;
+use super::download::End;
 use super::*;
-use crate::console::Terminals;
 use crate::test_console::TestConsole;
+
+fn narrow(columns: usize) -> Layout {
+    Layout {
+        columns: Some(columns),
+        is_dimmed: false,
+    }
+}
 
 fn a_plan() -> Plan {
     Plan {
@@ -29,7 +36,7 @@ fn a_plan() -> Plan {
             folder: PathBuf::from("/data/models/Qwen/Qwen3-4B-GGUF"),
         },
         size_bytes: Some(2_497_280_256),
-        fit: Some(PlanFit {
+        fit: Some(Truncation {
             verdict: EstimatedFit::Fits,
             need_bytes: 4 << 30,
             room_bytes: 12 << 30,
@@ -56,18 +63,18 @@ pub(super) fn download(state: State, done_bytes: u64) -> Download {
     }
 }
 
-/// What is seen while `states` follow each other, and of `end`.
-fn seen(streams: &mut TestConsole, json: bool, states: &[(State, u64)], end: &End) {
+/// Shows a download with these states and this end.
+fn show(streams: &mut TestConsole, json: bool, states: &[(State, u64)], end: &End) {
     let mut console = streams.console();
-    let mut screen = Screen::new(&mut console, json);
+    let mut display = Display::new(&mut console, json);
     let plan = a_plan();
-    screen.begin(&plan, None);
+    display.begin(&plan, None);
     for (state, done_bytes) in states {
-        screen
+        display
             .show(&plan, &download(state.clone(), *done_bytes))
             .unwrap();
     }
-    screen.end(&plan, end);
+    display.end(&plan, end);
 }
 
 fn some_states() -> Vec<(State, u64)> {
@@ -99,21 +106,26 @@ const DONE: End = End::Done {
 };
 
 #[test]
-fn what_will_be_fetched_is_told_before() {
+fn the_plan_is_shown_before_the_download() {
     let expect = "\
 Qwen3 4B, GGUF Q4_K_M (Apache-2.0)
   from     huggingface.co/Qwen/Qwen3-4B-GGUF
-  fetches  2.50 GB in one file
+  size     2.50 GB in one file
   memory   fits: needs 4.00 GB of 12.00 GB with a context of 8192 tokens
   disk     41.2 GB free
-  goes to  /data/models/Qwen/Qwen3-4B-GGUF
+  folder   /data/models/Qwen/Qwen3-4B-GGUF
 ";
-    let shown = plan::text(&a_plan(), "huggingface.co", Some(41_200_000_000), 80);
+    let shown = plan::text(
+        &a_plan(),
+        "huggingface.co",
+        Some(41_200_000_000),
+        narrow(80),
+    );
     assert_eq!(shown, expect);
 }
 
 #[test]
-fn what_is_not_known_is_said_and_a_narrow_terminal_breaks_lines() {
+fn the_plan_names_unknown_values_and_wraps_lines() {
     let plan = Plan {
         license: String::new(),
         size_bytes: None,
@@ -125,49 +137,48 @@ fn what_is_not_known_is_said_and_a_narrow_terminal_breaks_lines() {
     let expect = "\
 Qwen3 4B, GGUF Q4_K_M
   from     huggingface.co/Qwen/Qwen3-4B-GGUF
-  fetches  a size that the hub does not say in
+  size     a size that the hub does not report in
            one file
-  goes to  /data/models/Qwen/Qwen3-4B-GGUF
+  folder   /data/models/Qwen/Qwen3-4B-GGUF
   note     not verified in the list: files
-  note     its authors ask you to accept their
-           conditions on its page first
+  note     accept its conditions on its page of
+           the hub first
 ";
-    assert_eq!(plan::text(&plan, "huggingface.co", None, 50), expect);
+    assert_eq!(
+        plan::text(&plan, "huggingface.co", None, narrow(50)),
+        expect
+    );
 }
 
 #[test]
-fn what_does_not_fit_is_refused_unless_the_user_insists() {
+fn a_model_that_does_not_fit_is_refused_unless_the_user_insists() {
     let fit = |verdict| {
         let plan = a_plan();
-        let fit = plan.fit.map(|fit| PlanFit { verdict, ..fit });
+        let fit = plan.fit.map(|fit| Truncation { verdict, ..fit });
         Plan { fit, ..plan }
     };
     let missing_bytes = 1 << 30;
     let too_large = fit(EstimatedFit::DoesNotFit { missing_bytes });
-    let failure = check(&too_large, false).unwrap_err();
+    let failure = check_memory(&too_large, false).unwrap_err();
     assert_eq!(failure.exit_code(), 3);
     assert!(failure.to_string().contains("--anyway"), "{failure}");
-    check(&too_large, true).unwrap();
+    check_memory(&too_large, true).unwrap();
     let needs_bytes_free = 1;
-    check(
-        &fit(EstimatedFit::FitsIfOthersClose { needs_bytes_free }),
-        false,
-    )
-    .unwrap();
+    check_memory(&fit(EstimatedFit::FitsIfOthersClose { needs_bytes_free }), false).unwrap();
     let unknown = Plan {
         fit: None,
         ..a_plan()
     };
-    check(&unknown, false).unwrap();
+    check_memory(&unknown, false).unwrap();
 }
 
 #[test]
-fn without_a_terminal_progress_is_a_line_a_tenth() {
+fn without_a_terminal_each_tenth_is_a_line() {
     let mut streams = TestConsole::default();
-    seen(&mut streams, false, &some_states(), &DONE);
+    show(&mut streams, false, &some_states(), &DONE);
     assert_eq!(streams.out_text(), "");
     let expect = "\
-qwen3-4b: fetching
+qwen3-4b: downloading
 qwen3-4b: 10 %, 0.21 of 2.00 GB
 qwen3-4b: connection lost; again in 2 s
 qwen3-4b: 90 %, 1.90 of 2.00 GB
@@ -177,43 +188,49 @@ qwen3-4b is installed, 2.50 GB in 2 min.
     assert_eq!(streams.err_text(), expect);
 }
 
-fn terminal(columns: fn() -> usize) -> TestConsole {
-    let mut streams = TestConsole::default();
-    streams.terminals = Terminals {
-        stdin: true,
-        stdout: true,
-        stderr: true,
-    };
-    streams.colour = true;
-    streams.columns = columns;
-    streams
+/// What a terminal of this width shows after each of the states, and at the end.
+fn drawn(width: u16) -> (Vec<String>, String) {
+    let mut streams = TestConsole::default().on_terminal(width);
+    let screen = streams.screen.clone();
+    let mut console = streams.console();
+    let mut display = Display::new(&mut console, false);
+    let plan = a_plan();
+    display.begin(&plan, None);
+    let states = some_states().into_iter().map(|(state, done_bytes)| {
+        display.show(&plan, &download(state, done_bytes)).unwrap();
+        screen.contents()
+    });
+    let states = states.collect();
+    display.end(&plan, &DONE);
+    assert_eq!(screen.contents(), "", "the line is removed");
+    (states, streams.err_text())
 }
 
 #[test]
-fn on_a_terminal_one_line_is_drawn_anew_and_gone_at_the_end() {
-    let mut streams = terminal(|| 60);
-    seen(&mut streams, false, &some_states(), &DONE);
-    let text = streams.err_text();
-    let lines: Vec<&str> = text.split("\r\x1b[2K").skip(1).collect();
-    assert_eq!(lines.len(), some_states().len() + 1, "{lines:#?}");
-    for line in &lines[..lines.len() - 1] {
-        assert!(
-            line.chars().count() < 60 && !line.contains('\n'),
-            "{line:?}"
-        );
+fn on_a_terminal_one_line_is_redrawn_and_removed_at_the_end() {
+    let (states, end) = drawn(80);
+    let expect = "█░░░░░░░░░░░░░░░    9 %  0.19 of 2.00 GB  20 MB/s  42 s left  qwen3-4b";
+    assert_eq!(states[2], expect);
+    let expect = "  0.22 of 2.00 GB  again in 2 s (connection lost)  ";
+    assert!(states[5].contains(expect), "{states:#?}");
+    assert!(states[7].contains("  verifying  "), "{states:#?}");
+    let expect = "\x1b[2mqwen3-4b is installed, 2.50 GB in 2 min.\x1b[0m\n";
+    assert_eq!(end, expect);
+}
+
+#[test]
+fn no_line_is_wider_than_its_terminal() {
+    for width in 20..120 {
+        for line in drawn(width).0 {
+            assert_eq!(line.lines().count(), 1, "{width}: {line:?}");
+        }
     }
-    assert!(lines[5].ends_with("again in 2 s"), "{lines:#?}");
-    assert!(lines[7].ends_with("verifying"), "{lines:#?}");
-    assert_eq!(
-        lines[8],
-        "\x1b[2mqwen3-4b is installed, 2.50 GB in 2 min.\x1b[0m\n"
-    );
 }
 
 #[test]
-fn programs_get_an_object_a_line_and_nothing_else() {
+fn the_json_is_one_object_per_line() {
     let mut streams = TestConsole::default();
-    seen(&mut streams, true, &some_states(), &DONE);
+    show(&mut streams, true, &some_states(), &DONE);
     assert_eq!(streams.err_text(), "");
     let text = streams.out_text();
     let lines = text
@@ -221,18 +238,18 @@ fn programs_get_an_object_a_line_and_nothing_else() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let lines: Vec<_> = lines.collect();
     assert_eq!(lines.len(), some_states().len());
-    assert_eq!(lines[5]["state"]["error"]["code"], "dropped");
+    assert_eq!(lines[5]["state"]["because"]["code"], "dropped");
     assert_eq!(lines[6]["done_bytes"], 1_900_000_000);
 }
 
 #[test]
-fn after_a_failure_it_is_told_what_is_kept() {
+fn after_a_failure_the_kept_bytes_are_shown() {
     let mut streams = TestConsole::default();
     let silent = HubError::Silent {
         host: "hub".to_owned(),
         seconds: 30,
     };
-    seen(
+    show(
         &mut streams,
         false,
         &some_states()[..4],
@@ -240,13 +257,13 @@ fn after_a_failure_it_is_told_what_is_kept() {
     );
     let text = streams.err_text();
     assert!(
-        text.ends_with("210 MB are kept; the same command goes on from there.\n"),
+        text.ends_with("210 MB are kept; the same command continues from there.\n"),
         "{text}"
     );
 }
 
 #[test]
-fn the_end_says_how_to_go_on_and_fails_if_anything_failed() {
+fn the_command_fails_if_any_download_failed() {
     let failed = || End::Failed(HubError::Offline);
     let mut streams = TestConsole::default();
     finish(&[a_plan()], &[DONE], false, &mut streams.console()).unwrap();
@@ -256,7 +273,8 @@ fn the_end_says_how_to_go_on_and_fails_if_anything_failed() {
     );
     let mut console = TestConsole::default();
     let one = finish(&[a_plan()], &[failed()], false, &mut console.console());
-    assert!(matches!(one.unwrap_err(), Failure::Hub(HubError::Offline)));
+    let expect = Failure::from(HubError::Offline).to_string();
+    assert_eq!(one.unwrap_err().to_string(), expect);
     let plans = [a_plan(), a_plan()];
     let mut console = TestConsole::default();
     let some = finish(&plans, &[DONE, failed()], false, &mut console.console()).unwrap_err();
@@ -265,7 +283,7 @@ fn the_end_says_how_to_go_on_and_fails_if_anything_failed() {
 }
 
 #[test]
-fn what_the_disk_cannot_hold_is_refused_and_what_came_counts() {
+fn a_full_disk_is_refused_and_part_files_count() {
     let parts = tempfile::tempdir().unwrap();
     let free = |bytes| check_disk(&[a_plan()], Some(bytes), parts.path());
     free(2_497_280_256).unwrap();

@@ -1,69 +1,68 @@
-//! A line that is typed without being shown.
+//! Reads a line that the terminal does not show while it is typed.
 //!
-//! Rule: whatever ends the reading, Ctrl-C included, the terminal shows again what is typed.
+//! Rule: however the read ends, Ctrl-C included, the terminal shows typed text again.
 
 use std::sync::Arc;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use crate::console::Console;
-use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::{Console, Failure, Result};
 
-/// Asks with `prompt` where a person types, and reads one line in any case, without its end.
+/// Reads one line from standard input and returns it without its end. Shows `prompt` if a person types.
 pub(crate) fn read_line(
     prompt: &str,
     console: &mut Console,
     interrupt: &Interrupt,
-) -> Result<String, Failure> {
-    let hidden = console.terminals.stdin.then(Hidden::begin).flatten();
-    let shown_again = hidden.as_ref().map(|hidden| hidden.before.clone());
+) -> Result<String> {
+    let hidden = console.terminals.stdin.then(HiddenInput::begin).flatten();
+    let before = hidden.as_ref().map(|hidden| hidden.before.clone());
     let _watch = interrupt.watch(move || {
-        if let Some(before) = &shown_again {
+        if let Some(before) = &before {
             restore(before);
         }
-        // The read cannot be woken, and nothing else is under way.
+        // The read cannot be interrupted, and nothing else is running.
         signal_hook::low_level::exit(130);
     });
     if console.terminals.stdin {
-        console.ask(prompt);
+        console.write_err(prompt);
     }
     let mut line = String::new();
     let read = console.input.read_line(&mut line);
     if hidden.is_some() {
-        console.ask("\n");
+        console.write_err("\n");
     }
-    read.map_err(Failure::Input)?;
+    read.map_err(Failure::input)?;
     line.truncate(line.trim_end_matches(['\n', '\r']).len());
     Ok(line)
 }
 
-/// While it lives, the terminal does not show what is typed.
-struct Hidden {
+/// Stops the terminal from showing typed text until it is dropped.
+struct HiddenInput {
     before: Arc<Termios>,
 }
 
-impl Hidden {
-    /// `None` where standard input is no terminal after all.
+impl HiddenInput {
+    /// Returns `None` if standard input is not a terminal.
     fn begin() -> Option<Self> {
         let before = tcgetattr(std::io::stdin()).ok()?;
-        let mut silent = before.clone();
-        silent.local_modes.remove(LocalModes::ECHO);
-        tcsetattr(std::io::stdin(), OptionalActions::Now, &silent).ok()?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(std::io::stdin(), OptionalActions::Now, &hidden).ok()?;
         Some(Self {
             before: Arc::new(before),
         })
     }
 }
 
-impl Drop for Hidden {
+impl Drop for HiddenInput {
     fn drop(&mut self) {
         restore(&self.before);
     }
 }
 
 fn restore(before: &Termios) {
-    // A terminal that went away shows nothing anyway.
+    // This fails only if the terminal is gone.
     let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
 }
 
@@ -73,7 +72,7 @@ mod tests {
     use crate::test_console::TestConsole;
 
     #[test]
-    fn a_piped_line_is_read_without_its_end_and_nothing_is_asked() {
+    fn a_piped_line_is_read_without_its_end_or_a_prompt() {
         for (typed, expect) in [("hf_x\n", "hf_x"), ("hf_x\r\nmore\n", "hf_x"), ("", "")] {
             let mut streams = TestConsole::typing(typed);
             let interrupt = Interrupt::detached();

@@ -1,5 +1,12 @@
 use super::*;
 
+fn narrow(columns: usize) -> Layout {
+    Layout {
+        columns: Some(columns),
+        is_dimmed: false,
+    }
+}
+
 fn report() -> Report {
     let part = |kind, gigabytes: f64| Part {
         kind,
@@ -35,7 +42,7 @@ fn report() -> Report {
 }
 
 #[test]
-fn a_model_that_fits_is_told_by_its_parts_and_in_words() {
+fn a_model_that_fits_has_its_parts_and_a_sentence() {
     let expect = "\
 Qwen3 4B, GGUF Q4_K_M, on this computer with 16 GB
 
@@ -48,14 +55,14 @@ Qwen3 4B, GGUF Q4_K_M, on this computer with 16 GB
 
 It fits, with a context of 8192 tokens.
 
-  longest context   40960 tokens, all that the model was made for
+  longest context   40960 tokens, all that the model supports
   speed             20 to 34 tokens a second, estimated
 ";
-    assert_eq!(report().text(None, false), expect);
+    assert_eq!(report().text(Layout::default()), expect);
 }
 
 #[test]
-fn what_does_not_fit_is_marked_in_the_bar_and_told_in_numbers() {
+fn the_bar_marks_how_much_of_a_large_model_fits() {
     let report = Report {
         room_bytes: 3 << 30,
         verdict: EstimatedFit::DoesNotFit {
@@ -82,17 +89,17 @@ It does not fit: it needs 1.00 GB more than
 models may use here.
 
   longest context   none fits
-  speed             not known for this computer;
+  speed             unknown for this computer;
                     `transom bench` measures it
   not verified      size_bytes, which could not
                     be read from the model's own
                     files
 ";
-    assert_eq!(report.text(Some(50), false), expect);
+    assert_eq!(report.text(narrow(50)), expect);
 }
 
 #[test]
-fn the_figure_at_the_mark_stands_where_there_is_room() {
+fn the_figure_at_the_mark_is_where_there_is_room() {
     let report = Report {
         room_bytes: 4290 << 20,
         need_bytes: 4300 << 20,
@@ -101,7 +108,7 @@ fn the_figure_at_the_mark_stands_where_there_is_room() {
         },
         ..report()
     };
-    let text = report.text(Some(50), false);
+    let text = report.text(narrow(50));
     let mark = text.lines().nth(4).unwrap();
     assert!(mark.ends_with("4.19 GB ▲"), "{text}");
     assert!(mark.chars().count() < 50, "{text}");
@@ -110,7 +117,7 @@ fn the_figure_at_the_mark_stands_where_there_is_room() {
 #[test]
 fn no_line_is_wider_than_the_terminal() {
     for columns in 30..100 {
-        let text = report().text(Some(columns), false);
+        let text = report().text(narrow(columns));
         for line in text.lines() {
             // Words are not cut.
             assert!(
@@ -122,9 +129,9 @@ fn no_line_is_wider_than_the_terminal() {
 }
 
 #[test]
-fn a_second_model_has_its_share_of_the_bar_and_the_verdict_is_of_both() {
+fn a_draft_model_is_part_of_the_bar_and_of_the_verdict() {
     let mut report = Report {
-        draft: Some(Beside {
+        draft: Some(DraftModel {
             model: "Qwen3 0.6B".to_owned(),
             form: "GGUF Q4_K_M".to_owned(),
         }),
@@ -146,10 +153,10 @@ GB
 
 Both fit, with a context of 8192 tokens.
 
-  longest context   40960 tokens, all that the model was made for
-  speed             20 to 34 tokens a second, estimated, without guesses
+  longest context   40960 tokens, all that the model supports
+  speed             20 to 34 tokens a second, estimated, without the draft
 ";
-    assert_eq!(report.text(None, false), expect);
+    assert_eq!(report.text(Layout::default()), expect);
     let with = |verdict| {
         Report {
             verdict,
@@ -165,7 +172,7 @@ Both fit, with a context of 8192 tokens.
     let needs_bytes_free = 1 << 30;
     assert_eq!(
         with(EstimatedFit::FitsIfOthersClose { needs_bytes_free }),
-        "Both fit if you close other apps: those hold 1.00 GB that they need."
+        "Both fit if you close other apps, which use 1.00 GB that they need."
     );
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["draft"]["model"], "Qwen3 0.6B");
@@ -174,7 +181,7 @@ Both fit, with a context of 8192 tokens.
 }
 
 #[test]
-fn a_model_that_would_fit_beside_it_is_mentioned_in_one_line() {
+fn a_suggested_draft_model_has_one_line() {
     let report = Report {
         suggested_draft: Some(Suggestion {
             id: "qwen3-0.6b".to_owned(),
@@ -182,7 +189,7 @@ fn a_model_that_would_fit_beside_it_is_mentioned_in_one_line() {
         }),
         ..report()
     };
-    let text = report.text(None, false);
+    let text = report.text(Layout::default());
     let line = "  draft             Qwen3 0.6B would fit beside it: --draft qwen3-0.6b\n";
     assert!(text.ends_with(line), "{text}");
 }

@@ -1,0 +1,303 @@
+//! Blocking calls to the supervisor, for commands that contain no async code.
+//!
+//! The supervisor is that of the running instance if there is one. Else this process starts its own,
+//! which other programs may use until the command ends.
+//!
+//! Rule: nothing is started or opened before it is needed, so a wrong request, or one that only reads
+//! files, costs nothing. An instance that disappeared is replaced at the next request.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+use transom_engine::{FinishReason, Stats};
+use transom_engine_host::ProcessWorkers;
+use transom_signals::Hardware;
+use transom_supervisor::instance::{self, Connection};
+use transom_supervisor::settings::Settings;
+use transom_supervisor::status::UnloadRecord;
+use transom_supervisor::{
+    ResponseEvent, ModelRequest, RequestError, CancelHandle, Handle, Outcome, Status, Supervisor, ModelSelector,
+};
+
+use crate::interrupt::Interrupt;
+use crate::{Console, Failure, Result};
+
+/// How a request ended.
+pub(crate) struct Completion {
+    /// The outcome that the supervisor reported.
+    pub(crate) outcome: Outcome,
+    /// Whether Ctrl-C was pressed meanwhile.
+    pub(crate) was_interrupted: bool,
+}
+
+/// A blocking client of the supervisor.
+pub(crate) struct Client {
+    /// Ctrl-C, which cancels the running request.
+    pub(crate) interrupt: Interrupt,
+    runtime: OnceCell<Runtime>,
+    /// The data folder, which contains the socket of a running instance; or why there is none.
+    data_folder: Result<PathBuf, String>,
+    connection: RefCell<Option<Connected>>,
+}
+
+/// Time limit for our own supervisor to shut down when a signal ends the program: longer than the
+/// supervisor waits before it kills a child process.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
+
+enum Connected {
+    /// To any instance, which is ours if none was running.
+    Opened(Connection),
+    /// To the running instance of another program, to read its status.
+    Running(Handle),
+}
+
+impl Connected {
+    fn handle(&self) -> Handle {
+        match self {
+            Self::Opened(connection) => connection.handle(),
+            Self::Running(handle) => handle.clone(),
+        }
+    }
+}
+
+impl Client {
+    /// Returns a client of the user's instance, and connects to nothing yet. If the client starts a
+    /// supervisor, this shuts down before a signal ends the program.
+    pub(crate) fn new(interrupt: Interrupt) -> Self {
+        Self {
+            interrupt,
+            runtime: OnceCell::new(),
+            data_folder: instance::data_folder().map_err(|error| error.to_string()),
+            connection: RefCell::new(None),
+        }
+    }
+
+    /// Returns a client of the supervisor that `start` returns, for tests.
+    #[cfg(test)]
+    pub(crate) fn of_supervisor(start: impl FnOnce() -> Handle) -> Self {
+        let runtime = runtime().unwrap();
+        let handle = {
+            let _context = runtime.enter();
+            start()
+        };
+        Self {
+            interrupt: Interrupt::detached(),
+            runtime: OnceCell::from(runtime),
+            data_folder: Ok(PathBuf::from("no data folder in tests")),
+            connection: RefCell::new(Some(Connected::Running(handle))),
+        }
+    }
+
+    /// Returns the runtime, for a command that waits for something else than the supervisor.
+    pub(crate) fn runtime(&self) -> Result<&Runtime> {
+        if self.runtime.get().is_none() {
+            let _ = self.runtime.set(runtime()?);
+        }
+        let runtime = self.runtime.get();
+        runtime.ok_or_else(|| Failure::internal("the runtime was created and is missing"))
+    }
+
+    /// Returns the data folder.
+    pub(crate) fn data_folder(&self) -> Result<&Path> {
+        self.data_folder.as_deref().map_err(Failure::failed)
+    }
+
+    /// Returns the supervisor of the running instance, else one that is started here.
+    fn handle(&self) -> Result<Handle> {
+        if let Some(connected) = &*self.connection.borrow() {
+            return Ok(connected.handle());
+        }
+        let folder = self.data_folder()?;
+        let opening = instance::open(folder, || start(folder));
+        let connection = self.runtime()?.block_on(opening);
+        let connection = connection.map_err(Failure::failed)?;
+        let handle = connection.handle();
+        if connection.is_own() {
+            let (runtime, quit) = (self.runtime()?.handle().clone(), connection.quit());
+            self.interrupt.before_exit(move || {
+                let _ = runtime.block_on(async { timeout(SHUTDOWN_LIMIT, quit).await });
+            });
+        }
+        self.connection.replace(Some(Connected::Opened(connection)));
+        Ok(handle)
+    }
+
+    /// Returns the supervisor of the running instance, if there is one.
+    pub(crate) fn running(&self) -> Result<Option<Handle>> {
+        if let Some(connected) = &*self.connection.borrow() {
+            return Ok(Some(connected.handle()));
+        }
+        let connecting = instance::connect(self.data_folder()?);
+        let handle = self
+            .runtime()?
+            .block_on(connecting)
+            .map_err(Failure::failed)?;
+        self.connection
+            .replace(handle.clone().map(Connected::Running));
+        Ok(handle)
+    }
+
+    /// Returns the supervisor's present status.
+    pub(crate) fn status(&self) -> Result<Arc<Status>> {
+        let handle = self.handle()?;
+        Ok(self.runtime()?.block_on(handle.current_status()))
+    }
+
+    /// Sends a request, passes every event but the last to `sink`, and returns the end. Ctrl-C and an
+    /// error of the sink cancel the request, which still ends in order.
+    ///
+    /// If the instance disappears before the first token, the request is sent once more to a new one.
+    pub(crate) fn send(
+        &self,
+        request: &ModelRequest,
+        sink: &mut dyn FnMut(ResponseEvent) -> Result,
+    ) -> Result<Completion> {
+        let has_begun = Cell::new(false);
+        let mut sink = |event: ResponseEvent| {
+            if matches!(event, ResponseEvent::Token { .. }) {
+                has_begun.set(true);
+            }
+            sink(event)
+        };
+        let first = self.send_once(request, &mut sink)?;
+        if !is_instance_gone(&first.outcome) {
+            return Ok(first);
+        }
+        // A supervisor that a signal ends must not be replaced.
+        self.interrupt.wait_if_exiting();
+        self.connection.replace(None);
+        if has_begun.get() || first.was_interrupted {
+            return Ok(first);
+        }
+        self.send_once(request, &mut sink)
+    }
+
+    fn send_once(
+        &self,
+        request: &ModelRequest,
+        sink: &mut dyn FnMut(ResponseEvent) -> Result,
+    ) -> Result<Completion> {
+        let handle = self.handle()?;
+        let runtime = self.runtime()?;
+        let _context = runtime.enter();
+        // Watched before the request is sent, else a press at that moment would end the program.
+        let on_key = Arc::new(OnceLock::<CancelHandle>::new());
+        let watch = self.interrupt.watch({
+            let on_key = on_key.clone();
+            move || _ = on_key.get().map(CancelHandle::cancel)
+        });
+        let mut response = handle.submit(request.clone());
+        let canceler = on_key.get_or_init(|| response.cancel_handle());
+        if watch.was_pressed() {
+            canceler.cancel();
+        }
+        let mut outcome = Outcome::Failed {
+            error: RequestError::InstanceGone {
+                reason: "it sent nothing more".to_owned(),
+            },
+        };
+        let mut written = Ok(());
+        while let Some(event) = runtime.block_on(response.next()) {
+            if let ResponseEvent::Ended { outcome: end } = event {
+                outcome = end;
+                break;
+            }
+            if written.is_ok() {
+                written = sink(event);
+            }
+            if written.is_err() {
+                canceler.cancel();
+            }
+        }
+        written.map(|()| Completion {
+            outcome,
+            was_interrupted: watch.was_pressed(),
+        })
+    }
+
+    /// Unloads models and returns how much memory each returned.
+    pub(crate) fn unload(&self, unload: ModelSelector) -> Result<Vec<UnloadRecord>> {
+        let handle = self.handle()?;
+        Ok(self.runtime()?.block_on(handle.unload(unload))?)
+    }
+
+    /// Pauses or resumes the supervisor, and waits until its status says so.
+    pub(crate) fn pause(&self, is_paused: bool) -> Result<Arc<Status>> {
+        let handle = self.handle()?;
+        let mut status = handle.status();
+        handle.set_paused(is_paused);
+        let applied = status.wait_for(|status| status.is_paused == is_paused);
+        let applied = self.runtime()?.block_on(applied);
+        let status = applied.map(|status| status.clone());
+        status.map_err(|_| Failure::failed("the running instance ended"))
+    }
+
+    /// Shuts down the instance if it is this process's own: after the responses that other programs
+    /// still wait for, and with every model unloaded.
+    pub(crate) fn close(self, console: &mut Console) {
+        self.interrupt.wait_if_exiting();
+        self.interrupt.end_when_idle();
+        let Some(runtime) = self.runtime.into_inner() else {
+            return;
+        };
+        if let Some(Connected::Opened(connection)) = self.connection.take() {
+            match connection.n_remote_requests() {
+                0 => {}
+                1 => console.note("Finishing an answer for another program; Ctrl-C ends it."),
+                n => console.note(&format!(
+                    "Finishing {n} answers for other programs; Ctrl-C ends them."
+                )),
+            }
+            runtime.block_on(connection.close());
+        }
+        runtime.shutdown_background();
+    }
+}
+
+/// Starts a runtime with two threads: one for the supervisor, one for the clients on the socket.
+fn runtime() -> Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("transom")
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Failed(format!("cannot start the runtime: {error}")))
+}
+
+/// Starts a supervisor with the settings of the app.
+fn start(data_folder: &Path) -> Supervisor {
+    let settings = Settings::read(data_folder).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the settings are not used");
+        None
+    });
+    Supervisor::start(
+        Arc::new(ProcessWorkers::this_executable()),
+        Arc::from(transom_signals::system_signals()),
+        &Hardware::detect(),
+        settings.unwrap_or_default().tuning(),
+    )
+}
+
+fn is_instance_gone(outcome: &Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::Failed {
+            error: RequestError::InstanceGone { .. } | RequestError::Quitting
+        }
+    )
+}
+
+impl Completion {
+    /// Returns the finish reason and statistics of a response, or the failure.
+    pub(crate) fn finished(self) -> Result<(FinishReason, Stats)> {
+        match self.outcome {
+            Outcome::Finished { reason, stats } => Ok((reason, stats)),
+            Outcome::Failed { error } => Err(error.into()),
+            Outcome::Loaded { .. } => Err(Failure::internal("a response ended like a load")),
+        }
+    }
+}

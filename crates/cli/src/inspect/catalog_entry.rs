@@ -1,0 +1,107 @@
+//! A model that is not installed, according to the catalog: what it is good for and its variants.
+//!
+//! Rule: values that nobody verified are listed.
+
+use serde::Serialize;
+use transom_library::{Entry, Library, EstimatedFit, variant_text};
+
+use crate::Result;
+use crate::console::Layout;
+use crate::output::rows::Rows;
+use crate::output::table::{Table, numbers, words};
+use crate::output::text::{disk_text, parameters_text, verdict_short};
+
+/// A variant, and whether it fits here.
+#[derive(Serialize)]
+struct VariantRow {
+    name: String,
+    form: String,
+    size_bytes: Option<u64>,
+    repository: String,
+    #[serde(flatten)]
+    verdict: Option<EstimatedFit>,
+}
+
+/// An entry of the catalog.
+#[derive(Serialize)]
+pub(super) struct CatalogEntry {
+    #[serde(flatten)]
+    entry: Entry,
+    #[serde(rename = "here")]
+    variants: Vec<VariantRow>,
+}
+
+impl CatalogEntry {
+    /// Finds the entry called `name`, or the one of this variant.
+    pub(super) fn find(name: &str, library: &Library) -> Result<Self> {
+        let id = name.split('@').next().unwrap_or(name);
+        let Some(entry) = library.catalog().find(id) else {
+            return Err(library.not_found(name).into());
+        };
+        let variants = entry.variants.iter().map(|variant| {
+            let estimate = library.estimate_variant(entry, variant);
+            VariantRow {
+                name: Library::id_of_variant(entry, variant),
+                form: variant_text(variant.format, &variant.quantization),
+                size_bytes: variant.size_bytes(),
+                repository: variant.repository.clone(),
+                verdict: estimate.map(|estimate| estimate.verdict),
+            }
+        });
+        Ok(Self {
+            variants: variants.collect(),
+            entry: entry.clone(),
+        })
+    }
+
+    /// Returns how to install the model.
+    pub(super) fn advice(&self) -> String {
+        let id = &self.entry.id;
+        format!("It is not installed; `transom models install {id}` downloads it.")
+    }
+
+    /// Returns the entry for people.
+    pub(super) fn text(&self, layout: Layout) -> String {
+        let entry = &self.entry;
+        let mut rows = Rows::new(15, layout);
+        let mut optional = |label: &str, value: &str| {
+            if !value.is_empty() {
+                rows.row(label, value);
+            }
+        };
+        let family = match entry.family.as_str() {
+            "" => String::new(),
+            family => format!(", {family} family"),
+        };
+        optional("model", &format!("{}{family}", entry.name));
+        optional("description", &entry.description);
+        let tags = entry.tags.iter().map(|tag| tag.name()).collect::<Vec<_>>();
+        optional("good for", &tags.join(", "));
+        let architecture = &entry.architecture;
+        let active = architecture.active_parameters.map(parameters_text);
+        let active = active.map(|n| format!(", of which a token uses {n}"));
+        let all = parameters_text(architecture.parameters);
+        optional("parameters", &(all + &active.unwrap_or_default()));
+        optional("context", &format!("{} tokens", entry.context_length));
+        optional("license", &entry.license);
+        optional("model card", entry.source.as_deref().unwrap_or(""));
+        optional("not verified", &entry.unverified.join(", "));
+        rows.finish() + &self.table(layout)
+    }
+
+    fn table(&self, layout: Layout) -> String {
+        if self.variants.is_empty() {
+            return String::new();
+        }
+        let size = |row: &VariantRow| row.size_bytes.map_or("unknown".to_owned(), disk_text);
+        let memory = |row: &VariantRow| row.verdict.map_or(String::new(), verdict_short);
+        let columns = [
+            words("VARIANT", |row: &VariantRow| row.name.clone()),
+            words("FORM", |row| row.form.clone()),
+            numbers("SIZE", "", size),
+            words("MEMORY", memory),
+        ];
+        let table = Table::new(columns).with(&self.variants);
+        format!("\n{}", table.text(layout))
+    }
+}

@@ -1,0 +1,248 @@
+//! The memory that a model needs on a machine, as a bar and in numbers, and whether it fits.
+//!
+//! Rule: `catalog` computes the verdict and every figure; this module only prints them. The JSON's field
+//! names are an interface.
+
+use serde::Serialize;
+use transom_library::{Speed, EstimatedFit};
+
+use crate::console::Layout;
+use crate::output::rows::{Rows, paragraph};
+use crate::output::text::{bytes_text, speed_text};
+
+/// The estimate of a model on a machine.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Report {
+    /// The model's name.
+    pub(crate) model: String,
+    /// Its form and packing: `GGUF Q4_K_M`.
+    pub(crate) form: String,
+    /// The machine: `this computer with 16 GB`.
+    pub(crate) machine: String,
+    /// Bytes that models may use there.
+    pub(crate) room_bytes: u64,
+    /// The context length of the estimate.
+    pub(crate) context_length: u64,
+    /// The memory that it needs, by part.
+    pub(crate) parts: Vec<Part>,
+    /// The sum of the parts.
+    pub(crate) need_bytes: u64,
+    /// Whether measurements of earlier uses corrected the need.
+    pub(crate) is_corrected: bool,
+    /// Whether it fits.
+    #[serde(flatten)]
+    pub(crate) verdict: EstimatedFit,
+    /// The longest context that fits; `None` if none does.
+    pub(crate) longest_context: Option<u64>,
+    /// The model's own context length.
+    pub(crate) model_context: Option<u64>,
+    /// Tokens per second; `None` if the machine's bandwidth is unknown.
+    pub(crate) speed: Option<Speed>,
+    /// The draft model that is loaded beside it.
+    pub(crate) draft: Option<DraftModel>,
+    /// A draft model that would fit beside it, if none was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) suggested_draft: Option<Suggestion>,
+    /// Values of the catalog that could not be read from the model's own files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unverified: Vec<String>,
+}
+
+/// The draft model of the first.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct DraftModel {
+    /// Its name.
+    pub(crate) model: String,
+    /// Its form and packing.
+    pub(crate) form: String,
+}
+
+/// A draft model that the catalog suggests.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Suggestion {
+    /// What `--draft` accepts.
+    pub(crate) id: String,
+    /// Its name.
+    pub(crate) model: String,
+}
+
+/// A part of the memory need.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Part {
+    /// Its kind.
+    pub(crate) kind: PartKind,
+    /// Its bytes.
+    pub(crate) bytes: u64,
+}
+
+/// The parts, in their order in the bar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PartKind {
+    /// The weights.
+    Weights,
+    /// The KV cache.
+    KvCache,
+    /// Activations.
+    Working,
+    /// The draft model.
+    Draft,
+    /// Cached prefixes of earlier prompts.
+    PrefixCache,
+}
+
+impl PartKind {
+    /// Returns its character in the bar, and its label.
+    fn mark(self) -> (char, &'static str) {
+        match self {
+            Self::Weights => ('█', "weights"),
+            Self::KvCache => ('▓', "context"),
+            Self::Working => ('▒', "working memory"),
+            Self::Draft => ('▚', "draft model"),
+            Self::PrefixCache => ('░', "prefix cache"),
+        }
+    }
+}
+
+impl Report {
+    /// Returns the report for people.
+    pub(crate) fn text(&self, layout: Layout) -> String {
+        let draft = self.draft.as_ref();
+        let draft = draft.map(|draft| format!(" with {}, {},", draft.model, draft.form));
+        let draft = draft.unwrap_or_default();
+        let heading = format!("{}, {},{draft} on {}", self.model, self.form, self.machine);
+        let mut text = paragraph(&heading, layout) + "\n" + &self.bar(layout) + "\n";
+        let mut rows = Rows::new(LABEL_WIDTH, layout);
+        let need = bytes_text(self.need_bytes);
+        let sizes = self.parts().map(|part| bytes_text(part.bytes).len());
+        let width = sizes.chain([need.len()]).max().unwrap_or(0);
+        for part in self.parts() {
+            let (glyph, label) = part.kind.mark();
+            let context = match part.kind {
+                PartKind::KvCache => format!("  for {} tokens", self.context_length),
+                _ => String::new(),
+            };
+            let value = format!("{:>width$}{context}", bytes_text(part.bytes));
+            rows.row(&format!("{MARGIN}{glyph} {label}"), &value);
+        }
+        let corrected = match self.is_corrected {
+            true => ", corrected by earlier uses",
+            false => "",
+        };
+        let room = bytes_text(self.room_bytes);
+        let together = format!("{need:>width$} of {room} for models{corrected}");
+        rows.row(&format!("{MARGIN}  together"), &together);
+        text = text + &rows.finish() + "\n" + &paragraph(&self.sentence(), layout) + "\n";
+        let mut rows = Rows::new(LABEL_WIDTH, layout);
+        let mut row = |label, value: &str| rows.row(&format!("{MARGIN}{label}"), value);
+        row("longest context", &self.longest_context_text());
+        row("speed", &self.speed_text());
+        if let Some(Suggestion { id, model }) = &self.suggested_draft {
+            row(
+                "draft",
+                &format!("{model} would fit beside it: --draft {id}"),
+            );
+        }
+        if !self.unverified.is_empty() {
+            let names = self.unverified.join(", ");
+            let text = format!("{names}, which could not be read from the model's own files");
+            row("not verified", &text);
+        }
+        text + &rows.finish()
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.parts.iter().filter(|part| part.bytes > 0)
+    }
+
+    /// Returns a bar of all parts. If they do not fit, a mark below it shows how much does.
+    fn bar(&self, layout: Layout) -> String {
+        let width = layout.text_width().saturating_sub(MARGIN.len());
+        let total = self.need_bytes.max(self.room_bytes).max(1);
+        let share = |bytes: u64| {
+            let share = u128::from(bytes.min(total)) * width as u128;
+            usize::try_from(share / u128::from(total)).unwrap_or(width)
+        };
+        let mut bar = String::new();
+        let (mut end_bytes, mut end) = (0u64, 0);
+        for part in self.parts() {
+            end_bytes = end_bytes.saturating_add(part.bytes);
+            // Every part gets at least one column, if there is room.
+            let next = share(end_bytes).max(end + 1).min(width);
+            bar.extend(std::iter::repeat_n(part.kind.mark().0, next - end));
+            end = next;
+        }
+        bar.extend(std::iter::repeat_n('·', width - end));
+        let bar = format!("{MARGIN}{bar}\n");
+        if self.need_bytes <= self.room_bytes {
+            return bar;
+        }
+        let end = share(self.room_bytes).saturating_sub(1);
+        let room = bytes_text(self.room_bytes);
+        // The figure is on the side of the mark that has room for it.
+        let mark = match end + 2 + room.len() <= width {
+            true => format!("{MARGIN}{}▲ {room}", " ".repeat(end)),
+            false => format!("{MARGIN}{room:>end$} ▲", end = end.saturating_sub(1)),
+        };
+        bar + &layout.dim(&mark) + "\n"
+    }
+
+    fn speed_text(&self) -> String {
+        match (self.speed, &self.draft) {
+            (Some(speed), None) => speed_text(speed),
+            (Some(speed), Some(_)) => format!("{}, without the draft", speed_text(speed)),
+            (None, _) => "unknown for this computer; `transom bench` measures it".to_owned(),
+        }
+    }
+
+    /// Returns the verdict as a sentence.
+    fn sentence(&self) -> String {
+        let (fits, does_not, they, need) = match self.draft {
+            None => ("It fits", "It does not fit", "it", "it needs"),
+            Some(_) => (
+                "Both fit",
+                "The two do not fit together",
+                "they",
+                "they need",
+            ),
+        };
+        let requested = self.context_length;
+        match self.verdict {
+            EstimatedFit::Fits => format!("{fits}, with a context of {requested} tokens."),
+            EstimatedFit::FitsWithContext { context_length } => {
+                let more = bytes_text(self.need_bytes.saturating_sub(self.room_bytes));
+                format!(
+                    "{fits} with a context of {context_length} tokens; with {requested} {they} \
+                     would need {more} more."
+                )
+            }
+            EstimatedFit::FitsIfOthersClose { needs_bytes_free } => format!(
+                "{fits} if you close other apps, which use {} that {need}.",
+                bytes_text(needs_bytes_free)
+            ),
+            EstimatedFit::DoesNotFit { missing_bytes } => format!(
+                "{does_not}: {need} {} more than models may use here.",
+                bytes_text(missing_bytes)
+            ),
+        }
+    }
+
+    fn longest_context_text(&self) -> String {
+        match (self.longest_context, self.model_context) {
+            (Some(longest), Some(own)) if longest >= own => {
+                format!("{longest} tokens, all that the model supports")
+            }
+            (Some(longest), Some(own)) => format!("{longest} tokens of the model's {own}"),
+            (Some(longest), None) => format!("{longest} tokens"),
+            (None, _) => "none fits".to_owned(),
+        }
+    }
+}
+
+/// Indentation of the bar and its rows.
+const MARGIN: &str = "  ";
+/// Columns of labels, with their indentation.
+const LABEL_WIDTH: usize = 20;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! The limits of a response, and why it ended before the model wanted.
+//!
+//! Rule: a limit that changed nothing for this response is not mentioned.
+
+use transom_engine::{FinishReason, Stats};
+use transom_supervisor::{Allowance, Limit, ActiveLimit};
+
+use crate::Client;
+
+/// The machine's limits of one response, as they were when it began.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ResponseLimits {
+    max_tokens: Option<usize>,
+    context_length: Option<usize>,
+    limits: Vec<ActiveLimit>,
+}
+
+impl ResponseLimits {
+    /// Returns the limits in force now.
+    pub(crate) fn now(client: &Client) -> Self {
+        let status = client.status();
+        status.map_or_else(|_| Self::default(), |status| Self::new(&status.allowance))
+    }
+
+    fn new(allowance: &Allowance) -> Self {
+        Self {
+            max_tokens: allowance.max_tokens,
+            context_length: allowance.context_length,
+            limits: allowance.limits.clone(),
+        }
+    }
+
+    /// Returns why the response ended before the model wanted; `None` if the model ended it.
+    /// `has_max_tokens` tells whether the user limited its length.
+    pub(crate) fn early_end(
+        &self,
+        reason: FinishReason,
+        stats: &Stats,
+        has_max_tokens: bool,
+        client: &Client,
+    ) -> Option<String> {
+        let cause = match reason {
+            FinishReason::Stop => return None,
+            FinishReason::Shed => return Some(stop_reason(client)),
+            // Ctrl-C and a reader that left are handled before.
+            FinishReason::Canceled => "the model was unloaded",
+            FinishReason::Length => match self.on_length(stats.generated_tokens) {
+                Some(limit) => return Some(limit),
+                None if has_max_tokens => BY_MAX_TOKENS,
+                None if stats.shifted_tokens > 0 => "it is as long as the whole context",
+                None => "the context is full (--context-length)",
+            },
+        };
+        Some(cause.to_owned())
+    }
+
+    /// Returns the limit that ended a response of `n_generated` tokens, if it was the machine's.
+    fn on_length(&self, n_generated: usize) -> Option<String> {
+        let max_tokens = self.max_tokens.filter(|max| n_generated >= *max)?;
+        let reason = self.text_of(|limit| matches!(limit, Limit::AnswerLength { .. }));
+        Some(reason.unwrap_or_else(|| {
+            format!("answers have at most {max_tokens} tokens for now, to spare this computer")
+        }))
+    }
+
+    /// Returns the limit of the context, if it is less than the model's own context length.
+    pub(crate) fn on_context(&self, of_model: usize) -> Option<String> {
+        let context_length = self.context_length.filter(|n| *n < of_model)?;
+        let reason = self.text_of(|limit| matches!(limit, Limit::Context { .. }));
+        Some(reason.unwrap_or_else(|| {
+            format!("a context of {context_length} tokens for now, to spare this computer")
+        }))
+    }
+
+    /// Returns the first matching limit and its reason.
+    fn text_of(&self, matches: impl Fn(&Limit) -> bool) -> Option<String> {
+        let limit = self.limits.iter().find(|limit| matches(&limit.limit));
+        limit.map(ToString::to_string)
+    }
+}
+
+/// The reason for the end of a response that the user limited.
+pub(crate) const BY_MAX_TOKENS: &str = "--max-tokens is reached";
+
+/// Returns why the machine stopped a response.
+pub(crate) fn stop_reason(client: &Client) -> String {
+    let held = client
+        .status()
+        .ok()
+        .and_then(|status| status.allowance.blocked_by);
+    held.map_or("this computer is short of memory".to_owned(), |because| {
+        because.to_string()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use transom_supervisor::LimitReason;
+
+    fn limits() -> ResponseLimits {
+        let limit = |limit| ActiveLimit {
+            limit,
+            reason: LimitReason::LowPower,
+        };
+        ResponseLimits {
+            max_tokens: Some(1024),
+            context_length: Some(4096),
+            limits: vec![
+                limit(Limit::RunningAnswers),
+                limit(Limit::Context { tokens: 4096 }),
+                limit(Limit::AnswerLength { tokens: 1024 }),
+            ],
+        }
+    }
+
+    #[test]
+    fn only_a_response_that_reached_the_limit_was_ended_by_it() {
+        assert_eq!(limits().on_length(1023), None);
+        let text = limits().on_length(1024).unwrap();
+        assert!(
+            text.starts_with("shorter answers (1024 tokens): "),
+            "{text}"
+        );
+        assert_eq!(ResponseLimits::default().on_length(5000), None);
+    }
+
+    #[test]
+    fn only_a_context_below_the_models_own_is_limited() {
+        assert_eq!(limits().on_context(4096), None);
+        let text = limits().on_context(8192).unwrap();
+        assert!(
+            text.starts_with("conversations remember less (4096 tokens): "),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_limit_without_its_reason_has_a_text() {
+        let limits = ResponseLimits {
+            limits: Vec::new(),
+            ..limits()
+        };
+        assert!(limits.on_length(1024).unwrap().contains("1024"));
+        assert!(limits.on_context(8192).unwrap().contains("4096"));
+    }
+}

@@ -1,0 +1,144 @@
+//! The supervisor's status and the machine's signals as text.
+
+use transom_engine::MemoryUse;
+use transom_signals::SystemSignals;
+use transom_supervisor::Allowance;
+use transom_supervisor::status::{PassedOver, UnloadReason, UnloadRecord};
+
+use crate::output::text::{bytes_text, capacity_bytes};
+
+/// Returns the machine's signals in one line.
+pub(crate) fn signals_text(signals: &SystemSignals) -> String {
+    let mut parts = vec![
+        format!("memory pressure {}", signals.memory),
+        format!("heat {}", signals.thermal),
+    ];
+    let power = match signals.is_on_battery {
+        true => "on battery",
+        false => "mains power",
+    };
+    parts.push(power.to_owned());
+    if signals.is_thrashing {
+        parts.push("swap grows fast".to_owned());
+    }
+    if signals.is_low_power {
+        parts.push("Low Power Mode".to_owned());
+    }
+    parts.join(", ")
+}
+
+/// Returns each limit in force with its reason, one a line.
+pub(crate) fn limits_text(allowance: &Allowance) -> String {
+    let limits = allowance.limits.iter();
+    let lines: Vec<String> = limits.map(ToString::to_string).collect();
+    match lines.is_empty() {
+        true => "none".to_owned(),
+        false => lines.join("\n"),
+    }
+}
+
+/// Returns a form of a model that does not run, and why: `not starter.gguf: …`.
+pub(crate) fn passed_over_text(form: &PassedOver) -> String {
+    let name = form.path.file_name().unwrap_or(form.path.as_os_str());
+    format!("not {}: {}", name.to_string_lossy(), form.reason)
+}
+
+/// Returns the memory that an unload returned: `returned 8.1 of 8.2 GB in 0.3 s`.
+pub(crate) fn unload_text(record: &UnloadRecord) -> String {
+    let took = match record.took.as_millis() {
+        milliseconds @ 0..100 => format!("{milliseconds} ms"),
+        _ => format!("{:.1} s", record.took.as_secs_f64()),
+    };
+    match (record.held_bytes, record.freed_bytes) {
+        (Some(held), _) if record.by_force => {
+            let held = bytes_text(held);
+            format!("returned {held} in {took}, by ending its process by force")
+        }
+        (Some(held), Some(freed)) => format!("returned {} in {took}", of_bytes(freed, held)),
+        (Some(held), None) => format!("returned {} with its process in {took}", bytes_text(held)),
+        (None, _) => format!("unloaded in {took}"),
+    }
+}
+
+/// Returns the memory that a model uses, by part and in its whole process, in two lines.
+pub(crate) fn memory_text(memory: &MemoryUse, footprint_bytes: Option<u64>) -> Vec<String> {
+    let parts = format!(
+        "{} weights, {} conversation, {} kept for reuse",
+        bytes_text(memory.weight_bytes),
+        bytes_text(memory.kv_cache_bytes),
+        bytes_text(memory.allocator_cache_bytes)
+    );
+    let peak = format!("{} at most so far", bytes_text(memory.peak_bytes));
+    let total = match footprint_bytes {
+        Some(bytes) => format!("{} in its process; {peak}", bytes_text(bytes)),
+        None => peak,
+    };
+    vec![parts, total]
+}
+
+/// Returns why a model was unloaded, in a few words.
+pub(crate) fn unload_reason_text(reason: UnloadReason) -> String {
+    let text = match reason {
+        UnloadReason::Pressure { reason: because } => return because.to_string(),
+        UnloadReason::Idle => "nobody used it",
+        UnloadReason::MakeRoom => "another model needed its room",
+        UnloadReason::Paused => "you paused it",
+        UnloadReason::Replaced => "it was loaded with other settings",
+        UnloadReason::Requested => "as requested",
+        UnloadReason::LoadEnded => "its load was canceled",
+        UnloadReason::Fault => "it failed",
+        UnloadReason::Quit => "Transom quit",
+    };
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use transom_signals::{MemoryPressure, ThermalState};
+
+    #[test]
+    fn an_unload_names_the_memory_that_it_returned() {
+        let record = UnloadRecord {
+            name: "m".into(),
+            why: UnloadReason::Requested,
+            held_bytes: Some(8_200_000_000),
+            freed_bytes: Some(8_100_000_000),
+            by_force: false,
+            took: Duration::from_millis(312),
+        };
+        assert_eq!(unload_text(&record), "returned 7.5 of 7.6 GB in 0.3 s");
+        let forced = UnloadRecord {
+            by_force: true,
+            took: Duration::from_millis(12),
+            ..record.clone()
+        };
+        assert_eq!(
+            unload_text(&forced),
+            "returned 7.64 GB in 12 ms, by ending its process by force"
+        );
+        let unknown = UnloadRecord {
+            held_bytes: None,
+            ..record
+        };
+        assert_eq!(unload_text(&unknown), "unloaded in 0.3 s");
+    }
+
+    #[test]
+    fn optional_signals_are_named_only_if_they_are_set() {
+        let calm = signals_text(&SystemSignals::default());
+        assert_eq!(calm, "memory pressure normal, heat nominal, mains power");
+        let all = SystemSignals {
+            memory: MemoryPressure::Critical,
+            is_thrashing: true,
+            thermal: ThermalState::Serious,
+            is_low_power: true,
+            is_on_battery: true,
+        };
+        assert_eq!(
+            signals_text(&all),
+            "memory pressure critical, heat serious, on battery, swap grows fast, Low Power Mode"
+        );
+    }
+}
