@@ -108,7 +108,9 @@ const ARROWS: &[(&str, &[&str])] = &[
 const KEPT_IN: &[(&str, &[&str])] = &[
     ("mlx-*", &["transom-engine-mlx"]),
     ("llama-cpp-*", &["transom-engine-llama"]),
-    ("clap", &["transom-cli"]), ("comfy-table", &["transom-cli"]), ("indicatif", &["transom-cli"]),
+    ("clap", &["transom-cli"]),
+    ("comfy-table", &["transom-cli"]),
+    ("indicatif", &["transom-cli"]),
     ("bindgen", &["xtask"]),
     ("rusqlite", &["transom-store"]),
     ("reqwest", &["transom-hub"]),
@@ -427,7 +429,10 @@ mod rules_can_fail {
             wrong,
             ["src-tauri/src/a.rs says transom_catalog, which crates/library decides"]
         );
-        let allowed = ["crates/cli/src/inspect/files.rs", "crates/library/src/lib.rs"];
+        let allowed = [
+            "crates/cli/src/inspect/files.rs",
+            "crates/library/src/lib.rs",
+        ];
         assert!(decided(&allowed.map(source), LIBRARY_DECIDES).is_empty());
     }
 

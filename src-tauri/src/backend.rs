@@ -20,7 +20,7 @@ use transom_library::{Library, ThisMachine};
 use transom_signals::Hardware;
 use transom_store::{Notice, Settings, Store, StoreError, Timestamp};
 use transom_supervisor::{
-    Connection, Handle, Supervisor, Tuning, ModelSelector,
+    Connection, Handle, ModelSelector, Supervisor, Tuning,
     instance::{self, InstanceError},
 };
 

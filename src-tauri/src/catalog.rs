@@ -9,10 +9,10 @@ use std::cmp::Reverse;
 
 use transom_hub::{FoundRepository, Listing, RepositoryVariant};
 use transom_library::Recommendations;
+use transom_library::{CatalogError, Format, InstalledModel};
 use transom_library::{DiskSpace, Library, download};
 use transom_library::{Entry, Tag, Variant};
 use transom_library::{Estimate, EstimatedFit};
-use transom_library::{Format, InstalledModel, CatalogError};
 
 use crate::wire::{
     CatalogErrorView, CatalogView, EntryView, FitSummary, Purpose, RecommendedView, SpeedView,
@@ -20,7 +20,11 @@ use crate::wire::{
 };
 
 /// Returns the whole catalog.
-pub(crate) fn view(library: &Library, error: Option<&CatalogError>, disk: &DiskSpace) -> CatalogView {
+pub(crate) fn view(
+    library: &Library,
+    error: Option<&CatalogError>,
+    disk: &DiskSpace,
+) -> CatalogView {
     let entries = library.catalog().entries.iter();
     let entries = entries.filter(|entry| !entry.variants.is_empty());
     let entries: Vec<EntryView> = entries

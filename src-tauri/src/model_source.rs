@@ -13,13 +13,13 @@ use std::time::Duration;
 use tokio::sync::{RwLock, watch};
 use tokio::time::timeout;
 use transom_hub::{
-    Download, DownloadId, Downloads, DownloadsOptions, Hub, HubError, ModelFormat as Kind, Listing,
+    Download, DownloadId, Downloads, DownloadsOptions, Hub, HubError, Listing, ModelFormat as Kind,
     QueuePosition, Token, hub_settings,
 };
 use transom_library::download::{PlanError, Reference};
 use transom_library::{
-    CATALOG_FILE, Catalog, DiskSpace, Library, MODELS_FOLDER, CatalogError, PARTS_FOLDER, CatalogWatcher,
-    own_executable, starter_near,
+    CATALOG_FILE, Catalog, CatalogError, CatalogWatcher, DiskSpace, Library, MODELS_FOLDER,
+    PARTS_FOLDER, own_executable, starter_near,
 };
 
 use crate::catalog;

@@ -60,7 +60,9 @@ pub fn failure(error: &RequestError) -> Failure {
         },
         // For the user it makes no difference whether the model's process or the supervisor's
         // program ended.
-        RequestError::WorkerGone { .. } | RequestError::InstanceGone { .. } => Failure::EngineCrashed,
+        RequestError::WorkerGone { .. } | RequestError::InstanceGone { .. } => {
+            Failure::EngineCrashed
+        }
         RequestError::Unloaded => Failure::Unloaded,
         RequestError::Shed { .. } | RequestError::Stuck { .. } | RequestError::Quitting => {
             Failure::Other { reason }

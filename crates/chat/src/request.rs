@@ -8,11 +8,11 @@
 //! empty responses are skipped.
 
 use transom_engine::{
-    ChatPrompt, ConversationId, Truncation, GenerationParams, Message as Turn, ModelInfo, Prompt, Role,
-    SamplingParams,
+    ChatPrompt, ConversationId, GenerationParams, Message as Turn, ModelInfo, Prompt, Role,
+    SamplingParams, Truncation,
 };
 use transom_engine_host::wire::Request;
-use transom_store::{Message, ModelSettings, MessageRole};
+use transom_store::{Message, MessageRole, ModelSettings};
 
 /// Tokens reserved for a response if the user set no limit; at most a quarter of the context.
 const RESERVED_FOR_RESPONSE: usize = 1024;

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use transom_store::{
-    ConversationId, Ending, MessageId, ModelSettings, NewMessage, MessageRole, Store, StoreError,
+    ConversationId, Ending, MessageId, MessageRole, ModelSettings, NewMessage, Store, StoreError,
     Timestamp,
 };
 use transom_supervisor::{Handle, ModelSpec};

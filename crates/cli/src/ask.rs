@@ -4,7 +4,7 @@
 
 use clap::Args;
 use transom_engine::{
-    ChatPrompt, EngineError, FinishReason, Truncation, Message, ModelInfo, Prompt, Role, TokenEvent,
+    ChatPrompt, EngineError, FinishReason, Message, ModelInfo, Prompt, Role, TokenEvent, Truncation,
 };
 use transom_supervisor::{ModelRequest, Outcome};
 
@@ -118,7 +118,11 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     Ok(())
 }
 
-fn stream_json(request: &ModelRequest, client: &Client, console: &mut Console) -> Result<Completion> {
+fn stream_json(
+    request: &ModelRequest,
+    client: &Client,
+    console: &mut Console,
+) -> Result<Completion> {
     let mut lines = JsonLines::new(console);
     let completion = client.send(request, &mut |event| lines.on_event(&event))?;
     if let Outcome::Finished { reason, stats } = completion.outcome {

@@ -7,7 +7,9 @@
 mod report;
 
 use clap::Args;
-use transom_engine::{FinishReason, Truncation, GenerationParams, Limits, Prompt, SamplingParams, Stats};
+use transom_engine::{
+    FinishReason, GenerationParams, Limits, Prompt, SamplingParams, Stats, Truncation,
+};
 use transom_supervisor::Allowance;
 
 use crate::arguments::{ModelArgs, at_least_one};

@@ -20,7 +20,8 @@ use transom_supervisor::instance::{self, Connection};
 use transom_supervisor::settings::Settings;
 use transom_supervisor::status::UnloadRecord;
 use transom_supervisor::{
-    ResponseEvent, ModelRequest, RequestError, CancelHandle, Handle, Outcome, Status, Supervisor, ModelSelector,
+    CancelHandle, Handle, ModelRequest, ModelSelector, Outcome, RequestError, ResponseEvent,
+    Status, Supervisor,
 };
 
 use crate::interrupt::Interrupt;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use transom_library::download::{Truncation, PlanError, UnknownModel};
+use transom_library::download::{PlanError, PlanFit, UnknownModel};
 use transom_library::{InstalledModel, Library, LookupError, ThisMachine, is_path};
 use transom_signals::Hardware;
 
@@ -72,7 +72,7 @@ fn find_or_starter(library: &Library, text: Option<&str>) -> Result<InstalledMod
 }
 
 /// Returns whether a model fits, with the numbers.
-pub(crate) fn fit_text(fit: &Truncation) -> String {
+pub(crate) fn fit_text(fit: &PlanFit) -> String {
     let (need, room) = (bytes_text(fit.need_bytes), bytes_text(fit.room_bytes));
     let context = match fit.context_length {
         Some(n) => format!(" with a context of {n} tokens"),
@@ -84,10 +84,18 @@ pub(crate) fn fit_text(fit: &Truncation) -> String {
 impl From<LookupError> for Failure {
     fn from(error: LookupError) -> Self {
         let advice = match &error {
-            LookupError::NotInstalled { text, quantizations, .. } if quantizations.is_empty() => {
+            LookupError::NotInstalled {
+                text,
+                quantizations,
+                ..
+            } if quantizations.is_empty() => {
                 format!("; `transom models install {text}` downloads it")
             }
-            LookupError::NotInstalled { text, quantizations, .. } => format!(
+            LookupError::NotInstalled {
+                text,
+                quantizations,
+                ..
+            } => format!(
                 " as {text}; choose {}, or download it with `transom models install {text}`",
                 quantizations.join(", ")
             ),

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use transom_engine::{FinishReason, Truncation, GenerationParams, ModelInfo, Prompt, Stats};
+use transom_engine::{FinishReason, GenerationParams, ModelInfo, Prompt, Stats, Truncation};
 use transom_engine_host::wire::Request;
 use transom_library::{InstalledModel, LoadSettings, UsageRecorder};
 use transom_supervisor::status::{ModelStatus, PassedOver};
-use transom_supervisor::{ResponseEvent, ModelRequest, ModelSpec, Outcome, Status, WhenBlocked, Work};
+use transom_supervisor::{
+    ModelRequest, ModelSpec, Outcome, ResponseEvent, Status, WhenBlocked, Work,
+};
 
 use crate::arguments::ModelArgs;
 use crate::library;
@@ -39,7 +41,12 @@ impl Loaded {
     }
 
     /// Returns the request to respond to `prompt` with this model.
-    pub(crate) fn request(&self, prompt: Prompt, fit: Truncation, params: GenerationParams) -> ModelRequest {
+    pub(crate) fn request(
+        &self,
+        prompt: Prompt,
+        fit: Truncation,
+        params: GenerationParams,
+    ) -> ModelRequest {
         let request = Request {
             prompt,
             fit,

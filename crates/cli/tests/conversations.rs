@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use transom_engine::{SamplingParams, Stats, TokenEvent};
 use transom_signals::ScriptedSignals;
 use transom_supervisor::instance::{self, Connection};
-use transom_supervisor::{ResponseEvent, Handle, Outcome, Tuning, ModelSelector};
+use transom_supervisor::{Handle, ModelSelector, Outcome, ResponseEvent, Tuning};
 
 const STEP_LIMIT: Duration = Duration::from_secs(120);
 
@@ -51,7 +51,10 @@ async fn make_room(handle: &Handle) {
     });
     let mut status = handle.status();
     let is_gone = status.wait_for(|status| status.models.is_empty());
-    timeout(STEP_LIMIT, is_gone).await.expect("the model is unloaded").unwrap();
+    timeout(STEP_LIMIT, is_gone)
+        .await
+        .expect("the model is unloaded")
+        .unwrap();
     handle.set_tuning(Tuning::default());
 }
 
@@ -76,7 +79,11 @@ async fn a_conversation_continues_in_the_next_process_as_in_an_uninterrupted_one
         let second = format!("{FIRST}{text} Then");
         let (expected, uninterrupted) = continue_text(&handle, form, &second).await;
         handle.unload(ModelSelector::All).await.unwrap();
-        assert_eq!(n_saved(data.path()), 0, "{form}: an unload by the user saves nothing");
+        assert_eq!(
+            n_saved(data.path()),
+            0,
+            "{form}: an unload by the user saves nothing"
+        );
 
         assert_eq!(continue_text(&handle, form, FIRST).await.0, text, "{form}");
         make_room(&handle).await;
@@ -93,5 +100,9 @@ async fn a_conversation_continues_in_the_next_process_as_in_an_uninterrupted_one
     timeout(STEP_LIMIT, connection.close())
         .await
         .expect("it shuts down");
-    assert_eq!(n_saved(data.path()), 0, "nothing is left after the shutdown");
+    assert_eq!(
+        n_saved(data.path()),
+        0,
+        "nothing is left after the shutdown"
+    );
 }

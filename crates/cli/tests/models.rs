@@ -196,48 +196,55 @@ fn a_file_with_a_wrong_checksum_is_not_installed() {
     assert!(!fixture.file().exists());
 }
 
+#[test]
+fn an_interrupted_install_resumes() {
+    end_and_install_again(rustix::process::Signal::INT);
+}
+
+#[test]
+fn a_killed_install_is_finished_by_the_next_one() {
+    end_and_install_again(rustix::process::Signal::KILL);
+}
+
 /// Ctrl-C saves the downloaded bytes. A killed process has saved them up to its last sync, and so small
 /// a file has none; the file is complete in the end either way.
-#[test]
-fn an_interrupted_install_continues() {
-    for ending in [rustix::process::Signal::INT, rustix::process::Signal::KILL] {
-        let fixture = TestHub::start();
-        let n_bytes = fixture.bytes().len() as u64;
-        // The whole takes some seconds, far longer than the test needs to see it and end it.
-        fixture
-            .hub
-            .fail(Route::Blob, Fault::Slow(n_bytes / 20), u32::MAX);
-        let mut child = fixture.spawn(&["models", "install", "tiny"]);
-        let mut rest = wait_for(&mut child, " %, ");
-        signal(&child, ending);
-        let status = child.wait().unwrap();
-        let mut text = String::new();
-        std::io::Read::read_to_string(&mut rest, &mut text).unwrap();
-        assert!(!fixture.file().exists());
-        if ending == rustix::process::Signal::INT {
-            assert_eq!(status.code(), Some(130), "{text}");
-            assert!(
-                text.contains(" are kept. To continue: transom models install tiny\n"),
-                "{text}"
-            );
-        }
-        fixture.hub.clear_faults();
-        let seen_before = fixture.hub.requests().len();
-        let installed = fixture.run(&["models", "install", "tiny"]);
-        assert_eq!(code(&installed), 0, "{}", err(&installed));
-        assert_eq!(fs::read(fixture.file()).unwrap(), fixture.bytes());
-        let asked = fixture.hub.requests().split_off(seen_before);
-        let from_start = asked
-            .iter()
-            .filter(|seen| seen.route == Route::Blob)
-            .any(|seen| {
-                seen.range
-                    .as_deref()
-                    .is_none_or(|range| range.starts_with("bytes=0-"))
-            });
-        let is_saved = ending == rustix::process::Signal::INT;
-        assert!(!(is_saved && from_start), "it began again: {asked:#?}");
+fn end_and_install_again(ending: rustix::process::Signal) {
+    let fixture = TestHub::start();
+    let n_bytes = fixture.bytes().len() as u64;
+    // The whole takes some seconds, far longer than the test needs to see it and end it.
+    fixture
+        .hub
+        .fail(Route::Blob, Fault::Slow(n_bytes / 20), u32::MAX);
+    let mut child = fixture.spawn(&["models", "install", "tiny"]);
+    let mut rest = wait_for(&mut child, " %, ");
+    signal(&child, ending);
+    let status = child.wait().unwrap();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut rest, &mut text).unwrap();
+    assert!(!fixture.file().exists());
+    if ending == rustix::process::Signal::INT {
+        assert_eq!(status.code(), Some(130), "{text}");
+        assert!(
+            text.contains(" are kept. To continue: transom models install tiny\n"),
+            "{text}"
+        );
     }
+    fixture.hub.clear_faults();
+    let seen_before = fixture.hub.requests().len();
+    let installed = fixture.run(&["models", "install", "tiny"]);
+    assert_eq!(code(&installed), 0, "{}", err(&installed));
+    assert_eq!(fs::read(fixture.file()).unwrap(), fixture.bytes());
+    let asked = fixture.hub.requests().split_off(seen_before);
+    let from_start = asked
+        .iter()
+        .filter(|seen| seen.route == Route::Blob)
+        .any(|seen| {
+            seen.range
+                .as_deref()
+                .is_none_or(|range| range.starts_with("bytes=0-"))
+        });
+    let is_saved = ending == rustix::process::Signal::INT;
+    assert!(!(is_saved && from_start), "it began again: {asked:#?}");
 }
 
 #[test]

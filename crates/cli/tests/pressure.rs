@@ -19,10 +19,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use transom_engine::{SamplingParams, TokenEvent};
-use transom_signals::test_support::{MemoryPressureProcess, LimitedCgroup};
+use transom_signals::test_support::{LimitedCgroup, MemoryPressureProcess};
 use transom_signals::{LinuxSignals, MemoryPressure, Paths};
 use transom_supervisor::status::UnloadReason;
-use transom_supervisor::{Response, ResponseEvent, ModelRequest, LimitReason, Outcome, Status, Tuning};
+use transom_supervisor::{
+    LimitReason, ModelRequest, Outcome, Response, ResponseEvent, Status, Tuning,
+};
 
 const LIMIT_BYTES: u64 = 16 << 20;
 const STEP_LIMIT: Duration = Duration::from_secs(60);
@@ -111,7 +113,8 @@ async fn run_under_pressure(group: &LimitedCgroup) {
     wait_for(&mut status, "an answer", text_has_come).await;
     // On a disk, because pages of a file in memory cannot be evicted.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let hog = MemoryPressureProcess::start(group, &folder.path().join("file"), 4 * LIMIT_BYTES).unwrap();
+    let hog =
+        MemoryPressureProcess::start(group, &folder.path().join("file"), 4 * LIMIT_BYTES).unwrap();
 
     let is_critical = |status: &Arc<Status>| status.allowance.memory == MemoryPressure::Critical;
     let critical = wait_for(&mut status, "critical pressure", is_critical).await;

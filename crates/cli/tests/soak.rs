@@ -17,7 +17,9 @@ use std::time::{Duration, Instant};
 
 use transom_engine::{FinishReason, SamplingParams, TokenEvent};
 use transom_signals::{ScriptedSignals, own_footprint_bytes, parse_simulation};
-use transom_supervisor::{ResponseEvent, ModelRequest, RequestError, Handle, Outcome, Tuning, ModelSelector};
+use transom_supervisor::{
+    Handle, ModelRequest, ModelSelector, Outcome, RequestError, ResponseEvent, Tuning,
+};
 
 /// The minimum number of cycles through all actions while leaks are measured.
 const N_CYCLES: usize = 1;
@@ -102,10 +104,15 @@ async fn round(form: &str, handle: &Handle, signals: &ScriptedSignals, round: us
         (Outcome::Finished { reason, .. }, Action::Nothing) => *reason == FinishReason::Length,
         // The response may have ended before the action took effect.
         (Outcome::Finished { .. }, _) => true,
-        (Outcome::Failed { error }, Action::Kill) => matches!(error, RequestError::WorkerGone { .. }),
+        (Outcome::Failed { error }, Action::Kill) => {
+            matches!(error, RequestError::WorkerGone { .. })
+        }
         (Outcome::Failed { .. } | Outcome::Loaded { .. }, _) => false,
     };
-    assert!(is_expected, "{form}, round {round}, {action:?}: {outcome:?}");
+    assert!(
+        is_expected,
+        "{form}, round {round}, {action:?}: {outcome:?}"
+    );
 }
 
 async fn perform(
@@ -171,11 +178,7 @@ async fn soak(form: &str, time: Duration) {
         "{form}: {n_rounds} rounds in {:.0?}; (descriptors, bytes) {before:?} -> {after:?}",
         began.elapsed()
     );
-    assert_eq!(
-        children(),
-        [] as [u32; 0],
-        "every child process was reaped"
-    );
+    assert_eq!(children(), [] as [u32; 0], "every child process was reaped");
     assert!(after.0 <= before.0, "descriptors: {before:?} -> {after:?}");
     assert!(
         after.1 <= before.1 + (8 << 20),

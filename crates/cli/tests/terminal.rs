@@ -196,37 +196,45 @@ fn with_hub(fixture: &TestHub, columns: usize, words: &str) -> PtySession {
 }
 
 #[test]
-fn the_progress_of_an_install_is_one_line_and_a_yes_removes_the_model() {
-    for columns in [80, 50] {
-        let fixture = TestHub::start();
-        // Slow enough that progress is drawn on a busy machine too.
-        fixture
-            .hub
-            .fail(Route::Blob, Fault::Slow(400_000), u32::MAX);
-        let mut session = with_hub(&fixture, columns, "models install tiny");
-        let seen = session.exp_string("is installed, ").unwrap();
-        session.exp_eof().unwrap();
-        // rexpect returns each byte as a character.
-        let bytes: Vec<u8> = seen.chars().map(|byte| byte as u8).collect();
-        let seen = String::from_utf8(bytes).unwrap();
-        let drawn: Vec<&str> = seen.split("\r\x1b[2K").skip(1).collect();
-        let is_progress = |line: &&&str| line.contains('█') && line.contains("of 4.9 MB");
-        let n_progress = drawn.iter().filter(is_progress).count();
-        assert!(n_progress > 0, "{seen:?}");
-        for line in &drawn[..drawn.len() - 1] {
-            assert!(
-                line.chars().count() <= columns && !line.contains('\n'),
-                "{line:?}"
-            );
-        }
-        let mut session = with_hub(&fixture, columns, "models remove tiny");
-        session.exp_string("Remove tiny (4.9 MB) from ").unwrap();
-        session.exp_string("[y/N] ").unwrap();
-        session.send_line("y").unwrap();
-        session.exp_string("tiny: removed, 4.9 MB freed.").unwrap();
-        session.exp_eof().unwrap();
-        assert!(!fixture.file().exists());
+fn progress_is_one_line_of_80_columns_and_a_yes_removes_the_model() {
+    install_and_remove(80);
+}
+
+#[test]
+fn progress_is_one_line_of_50_columns_and_a_yes_removes_the_model() {
+    install_and_remove(50);
+}
+
+fn install_and_remove(columns: usize) {
+    let fixture = TestHub::start();
+    // The whole takes some seconds, so that progress is drawn on a busy machine too.
+    let bytes_per_second = fixture.bytes().len() as u64 / 4;
+    fixture
+        .hub
+        .fail(Route::Blob, Fault::Slow(bytes_per_second), u32::MAX);
+    let mut session = with_hub(&fixture, columns, "models install tiny");
+    let seen = session.exp_string("is installed, ").unwrap();
+    session.exp_eof().unwrap();
+    // rexpect returns each byte as a character.
+    let bytes: Vec<u8> = seen.chars().map(|byte| byte as u8).collect();
+    let seen = String::from_utf8(bytes).unwrap();
+    let drawn: Vec<&str> = seen.split("\r\x1b[2K").skip(1).collect();
+    let is_progress = |line: &&&str| line.contains('█') && line.contains("of 4.9 MB");
+    let n_progress = drawn.iter().filter(is_progress).count();
+    assert!(n_progress > 0, "{seen:?}");
+    for line in &drawn[..drawn.len() - 1] {
+        assert!(
+            line.chars().count() <= columns && !line.contains('\n'),
+            "{line:?}"
+        );
     }
+    let mut session = with_hub(&fixture, columns, "models remove tiny");
+    session.exp_string("Remove tiny (4.9 MB) from ").unwrap();
+    session.exp_string("[y/N] ").unwrap();
+    session.send_line("y").unwrap();
+    session.exp_string("tiny: removed, 4.9 MB freed.").unwrap();
+    session.exp_eof().unwrap();
+    assert!(!fixture.file().exists());
 }
 
 #[test]

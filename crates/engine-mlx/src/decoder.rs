@@ -8,7 +8,7 @@
 use mlx_rs::Array;
 use mlx_rs::error::Exception;
 use mlx_rs::transforms::{async_eval, eval};
-use transom_engine::generation::{TokenCounts, Decode, NextToken};
+use transom_engine::generation::{Decode, NextToken, TokenCounts};
 use transom_engine::{EngineError, JobControl};
 
 use crate::error::{Context, MlxResult};

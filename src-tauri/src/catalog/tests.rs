@@ -127,15 +127,16 @@ fn the_best_variant_for_a_mac_is_the_smallest_mlx_one() {
 
 #[test]
 fn search_results_are_unique_and_supported() {
-    let found = |repository: &str, downloads, formats: &[transom_hub::ModelFormat]| FoundRepository {
-        repository: repository.to_owned(),
-        downloads,
-        likes: 0,
-        is_gated: false,
-        formats: formats.to_vec(),
-        license: Some("mit".to_owned()),
-        updated: None,
-    };
+    let found =
+        |repository: &str, downloads, formats: &[transom_hub::ModelFormat]| FoundRepository {
+            repository: repository.to_owned(),
+            downloads,
+            likes: 0,
+            is_gated: false,
+            formats: formats.to_vec(),
+            license: Some("mit".to_owned()),
+            updated: None,
+        };
     let views = search_views(vec![
         found("a/small", 3, &[transom_hub::ModelFormat::Mlx]),
         found("a/torch", 900, &[]),

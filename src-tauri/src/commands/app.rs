@@ -218,8 +218,10 @@ pub(crate) async fn save_diagnostics(
         &backend.hardware,
         shell.tray.exists(),
     );
-    let status =
-        status_view::from_status(&backend.handle().current_status().await.clone(), backend.is_client());
+    let status = status_view::from_status(
+        &backend.handle().current_status().await.clone(),
+        backend.is_client(),
+    );
     let (settings, folder) = (backend.settings(), shell.data_folder.clone());
     let Some(path) = choose_save_path(&page, "transom-diagnostics.txt").await? else {
         return Ok(None);

@@ -11,7 +11,7 @@ use tauri_plugin_dialog::DialogExt;
 use tokio::sync::oneshot;
 use transom_library::{InstalledModel, read_added};
 use transom_store::ModelSettings;
-use transom_supervisor::{ModelRequest, Outcome, ModelSelector, WhenBlocked, Work};
+use transom_supervisor::{ModelRequest, ModelSelector, Outcome, WhenBlocked, Work};
 
 use super::app::change_settings;
 use super::conversations::keep_open;
@@ -151,7 +151,10 @@ pub(crate) async fn forget_model(app: AppHandle, id: String) -> CommandResult<()
 pub(crate) async fn remove_model(app: AppHandle, id: String) -> CommandResult<u64> {
     let (backend, model) = find(&app, id.clone()).await?;
     // A mapped file keeps its disk space until its process is gone.
-    backend.handle().unload(ModelSelector::Model(id.clone())).await?;
+    backend
+        .handle()
+        .unload(ModelSelector::Model(id.clone()))
+        .await?;
     let shared = backend.clone();
     let freed = blocking(move || {
         shared

@@ -34,7 +34,10 @@ fn state(download: &Download, library: Option<&Library>) -> DownloadState {
         } => DownloadState::Verifying {
             fraction: *done_bytes as f64 / (*total_bytes).max(1) as f64,
         },
-        State::Retrying { seconds, error: because } => DownloadState::Retrying {
+        State::Retrying {
+            seconds,
+            error: because,
+        } => DownloadState::Retrying {
             seconds: to_u32(*seconds),
             error: hub_error_view(because),
         },

@@ -196,7 +196,13 @@ fn unset_parameters_use_the_recommended_values() {
     };
     assert_eq!(set.params.sampling, expect);
     assert_eq!(set.params.max_tokens, Some(100));
-    assert!(matches!(set.fit, Truncation::DropOldest { response_tokens: 100, .. }));
+    assert!(matches!(
+        set.fit,
+        Truncation::DropOldest {
+            response_tokens: 100,
+            ..
+        }
+    ));
     let Prompt::Chat(chat) = set.prompt else {
         panic!("a model with a template is given a conversation");
     };

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use transom_engine::{FinishReason, ModelInfo, Section, Stats, TokenEvent};
 use transom_store::{ConversationId, Message, MessageId};
 use transom_supervisor::{
-    Response, ResponseEvent, ModelRequest, RequestError, Handle, Outcome, Status, WhenBlocked, Work,
+    Handle, ModelRequest, Outcome, RequestError, Response, ResponseEvent, Status, WhenBlocked, Work,
 };
 
 use super::answer_writer::{AnswerWriter, SaveResult};

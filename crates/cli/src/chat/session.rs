@@ -4,7 +4,7 @@
 //! Rule: the transcript changes only with a complete response; a failed message leaves it unchanged.
 
 use transom_engine::{
-    ChatPrompt, ConversationId, FinishReason, Truncation, GenerationParams, Prompt, Stats,
+    ChatPrompt, ConversationId, FinishReason, GenerationParams, Prompt, Stats, Truncation,
 };
 use transom_supervisor::{ModelRequest, Status};
 
@@ -171,7 +171,7 @@ impl<'a> Chat<'a> {
             tools: Vec::new(),
         });
         let fit = Truncation::DropOldest {
-            room: generation.max_tokens.unwrap_or(RESERVED_FOR_RESPONSE),
+            response_tokens: generation.max_tokens.unwrap_or(RESERVED_FOR_RESPONSE),
             context_limit: None,
         };
         self.loaded.request(prompt, fit, self.params.clone())

@@ -176,7 +176,9 @@ fn an_unloaded_model_is_loaded_again() {
         assert_eq!(next.unwrap(), Next::Continue);
     };
     send("One");
-    let unloaded = client.unload(transom_supervisor::ModelSelector::All).unwrap();
+    let unloaded = client
+        .unload(transom_supervisor::ModelSelector::All)
+        .unwrap();
     assert_eq!(unloaded.len(), 1);
     send("/stats");
     send("Two");

@@ -214,7 +214,7 @@ fn gigabytes(bytes: u64) -> String {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use transom_supervisor::{LimitReason, BoundKind, Limit, ActiveLimit};
+    use transom_supervisor::{ActiveLimit, BoundKind, Limit, LimitReason};
 
     fn report() -> Report {
         let source = |signal: &str, is_available| SourceReport {

@@ -3,7 +3,7 @@
 //! Rule: values that nobody verified are listed.
 
 use serde::Serialize;
-use transom_library::{Entry, Library, EstimatedFit, variant_text};
+use transom_library::{Entry, EstimatedFit, Library, variant_text};
 
 use crate::Result;
 use crate::console::Layout;

@@ -6,7 +6,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use transom_catalog::estimate::{DEFAULT_CONTEXT, Estimate, Machine, EstimatedFit, EstimateRequest, estimate};
+use transom_catalog::estimate::{
+    DEFAULT_CONTEXT, Estimate, EstimateRequest, EstimatedFit, Machine, estimate,
+};
 use transom_catalog::model_files::format_of;
 use transom_catalog::{Entry, Format, InstalledModel, ModelFacts, Variant, choice};
 use transom_engine::KvCacheChoice;
@@ -91,7 +93,11 @@ impl Subject {
         })
     }
 
-    fn of_installed(model: InstalledModel, form: Option<Format>, library: &Library) -> Result<Self> {
+    fn of_installed(
+        model: InstalledModel,
+        form: Option<Format>,
+        library: &Library,
+    ) -> Result<Self> {
         let mut paths = model.files.paths.iter();
         let path = paths.find(|path| form == Some(format_of(path)));
         let in_form = path.and_then(|path| model.facts_of(path).ok());

@@ -2,7 +2,9 @@
 //!
 //! Rule: `catalog` chooses them; this module only prints them.
 
-use transom_library::{PairKind, Recommendation, Recommendations, Why, variant_text};
+use transom_library::{
+    PairKind, Recommendation, RecommendationReason, Recommendations, variant_text,
+};
 
 use crate::console::Layout;
 use crate::output::rows::paragraph;
@@ -20,7 +22,9 @@ fn table<'a>() -> Table<Row<'a>> {
     Table::new([
         words("FOR", |(purpose, _): &Row| (*purpose).to_owned()),
         words("MODEL", |(_, pick)| pick.id.clone()),
-        words("FORM", |(_, pick)| variant_text(pick.format, &pick.quantization)),
+        words("FORM", |(_, pick)| {
+            variant_text(pick.format, &pick.quantization)
+        }),
         numbers("SIZE", "", size).optional(1),
         numbers("NEEDS", "needs ", need),
         numbers("TOKENS/S", "tokens a second: ", speed),

@@ -4,7 +4,7 @@
 //! names are an interface.
 
 use serde::Serialize;
-use transom_library::{Speed, EstimatedFit};
+use transom_library::{EstimatedFit, Speed};
 
 use crate::console::Layout;
 use crate::output::rows::{Rows, paragraph};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use transom_library::{
-    Entry, InstalledModel, Library, LoadSettings, Origin, EstimatedFit, format_name, variant_text,
+    Entry, EstimatedFit, InstalledModel, Library, LoadSettings, Origin, format_name, variant_text,
 };
 
 use crate::console::Layout;

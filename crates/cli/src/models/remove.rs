@@ -80,7 +80,12 @@ fn find_removable<'a>(text: &str, library: &'a Library) -> Result<&'a InstalledM
 }
 
 /// Refuses to remove a loaded model, which would lose the files that it is mapped from.
-fn check_unloaded(model: &InstalledModel, text: &str, library: &Library, client: &Client) -> Result {
+fn check_unloaded(
+    model: &InstalledModel,
+    text: &str,
+    library: &Library,
+    client: &Client,
+) -> Result {
     let Some(handle) = client.running()? else {
         return Ok(());
     };
@@ -130,7 +135,12 @@ fn remove(model: &InstalledModel, yes: bool, library: &Library, console: &mut Co
     ))
 }
 
-fn is_confirmed(model: &InstalledModel, name: &str, bytes: u64, console: &mut Console) -> Result<bool> {
+fn is_confirmed(
+    model: &InstalledModel,
+    name: &str,
+    bytes: u64,
+    console: &mut Console,
+) -> Result<bool> {
     if !console.terminals.stdin {
         return Err(Failure::Usage(format!(
             "{name} is removed only after a yes, and standard input is not a terminal; add --yes"

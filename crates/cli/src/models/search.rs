@@ -6,8 +6,8 @@
 use clap::Args;
 use serde::Serialize;
 use transom_files::visible;
-use transom_hub::{FoundRepository, Hub, ModelFormat as Kind, Listing};
-use transom_library::{Library, EstimatedFit, download, variant_text};
+use transom_hub::{FoundRepository, Hub, Listing, ModelFormat as Kind};
+use transom_library::{EstimatedFit, Library, download, variant_text};
 
 use crate::console::Layout;
 use crate::models::hub;

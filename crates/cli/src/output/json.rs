@@ -33,7 +33,10 @@ impl<'a, 'c> JsonLines<'a, 'c> {
     pub(crate) fn on_event(&mut self, event: &ResponseEvent) -> Result {
         match event {
             ResponseEvent::Token { event } => self.console.print_json(event),
-            ResponseEvent::Queued { position, blocked_by: held } => self.console.print_json(&WaitEvent::Queued {
+            ResponseEvent::Queued {
+                position,
+                blocked_by: held,
+            } => self.console.print_json(&WaitEvent::Queued {
                 position: *position,
                 held: held.map(|because| because.to_string()),
             }),

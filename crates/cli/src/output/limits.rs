@@ -3,7 +3,7 @@
 //! Rule: a limit that changed nothing for this response is not mentioned.
 
 use transom_engine::{FinishReason, Stats};
-use transom_supervisor::{Allowance, Limit, ActiveLimit};
+use transom_supervisor::{ActiveLimit, Allowance, Limit};
 
 use crate::Client;
 

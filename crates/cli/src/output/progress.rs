@@ -34,7 +34,8 @@ impl Progress {
     pub(crate) fn show_wait(&self, name: &str, event: &ResponseEvent) {
         let text = match event {
             ResponseEvent::Queued {
-                blocked_by: Some(reason), ..
+                blocked_by: Some(reason),
+                ..
             } => format!("Waiting: {reason} …"),
             ResponseEvent::Queued { position: 0, .. } => "Waiting …".to_owned(),
             ResponseEvent::Queued { position: 1, .. } => "Waiting for one answer …".to_owned(),
@@ -113,7 +114,10 @@ mod tests {
     fn a_name_with_escape_sequences_stays_on_the_line() {
         let mut streams = TestConsole::default().on_terminal(40);
         let progress = Progress::new(&streams.console());
-        progress.show_wait("m\x1b]0;b\x07\nn", &ResponseEvent::Loading { progress: None });
+        progress.show_wait(
+            "m\x1b]0;b\x07\nn",
+            &ResponseEvent::Loading { progress: None },
+        );
         let drawn = streams.screen.moves_since_last_check();
         assert!(drawn.contains("Loading m�]0;b� n …"), "{drawn}");
         assert!(!drawn.contains("\\u{1b}]"), "{drawn}");
@@ -137,7 +141,10 @@ mod tests {
     #[test]
     fn a_wait_shows_its_reason() {
         let check = |event: ResponseEvent, expect: &str| assert_eq!(shown("m", &event).0, expect);
-        let queued = |position, held| ResponseEvent::Queued { position, blocked_by: held };
+        let queued = |position, held| ResponseEvent::Queued {
+            position,
+            blocked_by: held,
+        };
         check(queued(0, None), "Waiting …");
         check(queued(1, None), "Waiting for one answer …");
         check(queued(3, None), "Waiting for 3 answers …");

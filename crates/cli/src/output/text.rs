@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use transom_engine::{ModelInfo, Stats};
-use transom_library::{Speed, EstimatedFit};
+use transom_library::{EstimatedFit, Speed};
 
 /// A megabyte of memory.
 pub(crate) const MB: u64 = 1 << 20;
@@ -304,7 +304,10 @@ mod tests {
         let check = |verdict, expect: &str| assert_eq!(verdict_short(verdict), expect);
         check(EstimatedFit::Fits, "fits");
         let context_length = 16_384;
-        check(EstimatedFit::FitsWithContext { context_length }, "fits with 16k");
+        check(
+            EstimatedFit::FitsWithContext { context_length },
+            "fits with 16k",
+        );
         let needs_bytes_free = 1;
         check(
             EstimatedFit::FitsIfOthersClose { needs_bytes_free },

@@ -3,7 +3,7 @@ use transom_signals::{MemoryPressure, SystemSignals};
 use transom_supervisor::status::{
     ModelStatus, PassedOver, PhaseStatus, QueuedRequest, UnloadReason, UnloadRecord,
 };
-use transom_supervisor::{Allowance, RequestId, LimitReason, Limit, ActiveLimit, Role};
+use transom_supervisor::{ActiveLimit, Allowance, Limit, LimitReason, RequestId, Role};
 
 use super::*;
 use crate::arguments::ModelArgs;

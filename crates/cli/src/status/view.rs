@@ -11,7 +11,7 @@ use crate::output::rows::{Rows, bar};
 use crate::output::status_text::{
     limits_text, memory_text, passed_over_text, signals_text, unload_reason_text, unload_text,
 };
-use crate::output::text::{bytes_text, capacity_bytes, parameters_text, rough_time, runs_text, seconds};
+use crate::output::text::{bytes_text, of_bytes, parameters_text, rough_time, runs_text, seconds};
 
 /// Columns of the labels, with the space after them.
 const LABEL_WIDTH: usize = 13;

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::time::{Instant, SystemTime};
 
-use transom_engine::generation::{self, Spell};
+use transom_engine::generation::{self, Detokenize};
 use transom_engine::{
     Detokenizer, EngineError, FinishReason, GenerationParams, JobControl, OpenReasoning,
     PreparedPrompt, Prompt, Stats, TokenEvent, TokenSink,
@@ -42,7 +42,7 @@ struct ResponseText<'a> {
     end_tokens: &'a [u32],
 }
 
-impl Spell for ResponseText<'_> {
+impl Detokenize for ResponseText<'_> {
     fn is_end(&self, token: u32) -> bool {
         self.end_tokens.contains(&token)
     }
@@ -83,10 +83,10 @@ impl MlxModel {
             prompt,
             params,
             max_tokens,
-            chunk: params
+            prefill_chunk: params
                 .prefill_chunk
                 .map_or(chunk, |requested| requested.min(chunk)),
-            began,
+            start: began,
         };
         let (reason, stats) = generation::run(job, decoder, text, control, sink, on_token)?;
         let stats = Stats {

@@ -96,7 +96,10 @@ impl<'a, 'c> Display<'a, 'c> {
         let (state, line) = match &download.state {
             State::Downloading => ("downloading", None),
             State::Verifying { .. } => ("verifying", Some(format!("{name}: verifying"))),
-            State::Retrying { seconds, error: because } => {
+            State::Retrying {
+                seconds,
+                error: because,
+            } => {
                 let wait = rough_time(Duration::from_secs(*seconds));
                 let line = format!("{name}: {}; again in {wait}", short_reason(because));
                 ("retrying", Some(line))
@@ -187,7 +190,10 @@ fn state_text(download: &Download) -> String {
             parts.join("  ")
         }
         State::Verifying { .. } => "verifying".to_owned(),
-        State::Retrying { seconds, error: because } => {
+        State::Retrying {
+            seconds,
+            error: because,
+        } => {
             let wait = rough_time(Duration::from_secs(*seconds));
             format!("again in {wait} ({})", short_reason(because))
         }

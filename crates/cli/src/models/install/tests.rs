@@ -1,11 +1,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use transom_hub::{Download, DownloadId, HubError, State, DownloadRequest, RequestedFile};
-use transom_library::Format;
+use transom_hub::{Download, DownloadId, DownloadRequest, HubError, RequestedFile, State};
 use transom_library::EstimatedFit;
+use transom_library::Format;
 
-use transom_library::download::Truncation;
+use transom_library::download::PlanFit;
 
 use super::display::Display;
 use super::download::End;
@@ -36,7 +36,7 @@ fn a_plan() -> Plan {
             folder: PathBuf::from("/data/models/Qwen/Qwen3-4B-GGUF"),
         },
         size_bytes: Some(2_497_280_256),
-        fit: Some(Truncation {
+        fit: Some(PlanFit {
             verdict: EstimatedFit::Fits,
             need_bytes: 4 << 30,
             room_bytes: 12 << 30,
@@ -154,7 +154,7 @@ Qwen3 4B, GGUF Q4_K_M
 fn a_model_that_does_not_fit_is_refused_unless_the_user_insists() {
     let fit = |verdict| {
         let plan = a_plan();
-        let fit = plan.fit.map(|fit| Truncation { verdict, ..fit });
+        let fit = plan.fit.map(|fit| PlanFit { verdict, ..fit });
         Plan { fit, ..plan }
     };
     let missing_bytes = 1 << 30;
@@ -164,7 +164,11 @@ fn a_model_that_does_not_fit_is_refused_unless_the_user_insists() {
     assert!(failure.to_string().contains("--anyway"), "{failure}");
     check_memory(&too_large, true).unwrap();
     let needs_bytes_free = 1;
-    check_memory(&fit(EstimatedFit::FitsIfOthersClose { needs_bytes_free }), false).unwrap();
+    check_memory(
+        &fit(EstimatedFit::FitsIfOthersClose { needs_bytes_free }),
+        false,
+    )
+    .unwrap();
     let unknown = Plan {
         fit: None,
         ..a_plan()
