@@ -55,8 +55,11 @@ impl ModelSize {
 /// What parsing a configuration returns.
 type Parsed = Result<Box<dyn Architecture>, EngineError>;
 
+/// Parses and checks a configuration.
+type Parse = fn(&ModelConfig) -> Parsed;
+
 /// Each supported `model_type`, and the function that parses and checks its configuration.
-const ARCHITECTURES: &[(&str, fn(&ModelConfig) -> Parsed)] = &[
+const ARCHITECTURES: &[(&str, Parse)] = &[
     ("gemma3", gemma3::multimodal),
     ("gemma3_text", gemma3::text),
     ("gemma4", gemma4::multimodal),
