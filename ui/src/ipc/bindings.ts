@@ -143,11 +143,12 @@ values: Record<string, unknown>, };
 export type Appearance = "system" | "light" | "dark";
 
 /**
- * What the app may take of the machine.
+ * What the app may use of the computer.
  */
-export type Behaviour = {
+export type Behavior = {
 /**
- * Seconds without use after which a model is unloaded; `None`: by machine and power.
+ * Seconds without use after which a model is unloaded; `None` depends on the computer and its
+ * power supply.
  */
 idle_unload_seconds: number | null,
 /**
@@ -155,7 +156,7 @@ idle_unload_seconds: number | null,
  */
 keep_loaded: boolean,
 /**
- * Bytes that models may use together; `None`: by machine.
+ * The memory budget of all models, in bytes; `None` depends on the computer.
  */
 memory_budget_bytes: number | null, };
 
@@ -323,36 +324,36 @@ error: HubErrorView, } | { "code": "other",
 reason: string, };
 
 /**
- * A conversation, without its messages.
+ * A conversation without its messages.
  */
 export type Conversation = {
 /**
- * Its name.
+ * The id.
  */
 id: ConversationId,
 /**
- * Title for people; empty until the first question gave it one.
+ * The title; empty until the first question sets it.
  */
 title: string,
 /**
- * Kept at the top.
+ * Whether it is pinned to the top of the list.
  */
 is_pinned: boolean,
 /**
- * When it began.
+ * When it was created.
  */
 created_at: Timestamp,
 /**
- * When something was last said in it.
+ * When its last message was added.
  */
 updated_at: Timestamp,
 /**
- * Messages on the path that is shown.
+ * The number of messages on the path that is shown.
  */
 n_messages: number, };
 
 /**
- * Names a conversation. Never used twice.
+ * The id of a conversation. Never reused.
  */
 export type ConversationId = number;
 
@@ -718,49 +719,49 @@ speed: SpeedView | null,
 is_measured: boolean, };
 
 /**
- * A conversation that a search found, or one of the list.
+ * A conversation in search results or in the list.
  */
 export type FoundConversation = {
 /**
- * Which.
+ * The conversation.
  */
 conversation: Conversation,
 /**
- * Where the words were found; `None` in a list that was not searched for, or when the title
- * has them.
+ * The text around the matches; `None` if nothing was searched for, or if the title matches.
  */
 snippet: Snippet | null, };
 
 /**
- * The app itself.
+ * Settings of the app itself.
  */
 export type General = {
 /**
- * Shortcut of the quick prompt, such as `Alt+Space`; `None`: the system's default, empty: none.
+ * The shortcut of the quick prompt, such as `Alt+Space`; `None` for the system's default,
+ * empty for none.
  */
 hotkey: string | null,
 /**
- * Start with the session.
+ * Start the app at login.
  */
 launch_at_login: boolean,
 /**
- * Show an icon in the Dock.
+ * Show the app in the Dock.
  */
 show_in_dock: boolean,
 /**
- * Keep the chat window open when another window is used.
+ * Keep the chat window open when another window gets the focus.
  */
 pin_chat: boolean,
 /**
- * Light, dark, or as the system.
+ * Light, dark, or like the system.
  */
 appearance: Appearance,
 /**
- * BCP 47 tag of one of the languages; `None`: as the system.
+ * The BCP 47 tag of a language; `None` for the system's language.
  */
 language: string | null,
 /**
- * The welcome was seen.
+ * Whether the welcome was shown.
  */
 was_welcomed: boolean, };
 
@@ -836,7 +837,7 @@ reason: string,
 values: Record<string, unknown>, };
 
 /**
- * How keys and values are kept.
+ * The precision of the KV cache.
  */
 export type KvCache = "automatic" | "full" | "small";
 
@@ -946,11 +947,11 @@ is_on_battery: boolean,
 is_thrashing: boolean, };
 
 /**
- * What a long conversation's list needs of each message.
+ * The data of a message that the list of a long conversation needs.
  */
 export type MessageHead = {
 /**
- * Its name.
+ * The id.
  */
 id: MessageId,
 /**
@@ -958,12 +959,12 @@ id: MessageId,
  */
 speaker: Speaker,
 /**
- * Characters of text and reasoning, for a guess at its height.
+ * The number of characters of text and reasoning, to estimate its height.
  */
 n_chars: number, };
 
 /**
- * Names a message. Never used twice.
+ * The id of a message. Never reused.
  */
 export type MessageId = number;
 
@@ -1021,19 +1022,19 @@ created_at: Timestamp,
 siblings: Array<MessageId>, };
 
 /**
- * Choices for one model. `None` everywhere: what the model's authors recommend, or what fits.
+ * Settings of one model. `None` means what the model's authors recommend, or what fits.
  */
 export type ModelSettings = {
 /**
- * Tokens of context.
+ * The context length in tokens.
  */
 context_length: number | null,
 /**
- * How keys and values are kept.
+ * The precision of the KV cache.
  */
 kv_cache: KvCache,
 /**
- * Most tokens of an answer.
+ * The maximum number of tokens in a response.
  */
 max_tokens: number | null,
 /**
@@ -1041,11 +1042,11 @@ max_tokens: number | null,
  */
 temperature: number | null,
 /**
- * Above 0, to 1.
+ * Above 0, up to 1.
  */
 top_p: number | null,
 /**
- * 0 keeps all.
+ * 0 turns it off.
  */
 top_k: number | null,
 /**
@@ -1053,11 +1054,11 @@ top_k: number | null,
  */
 min_p: number | null,
 /**
- * Above 0, to 10; 1 changes nothing.
+ * Above 0, up to 10; 1 turns it off.
  */
 repetition_penalty: number | null,
 /**
- * Same seed, same answer.
+ * The same seed gives the same response.
  */
 seed: number | null,
 /**
@@ -1065,7 +1066,7 @@ seed: number | null,
  */
 system_prompt: string | null,
 /**
- * Whether models that can reason first do so; `None` leaves it to the model.
+ * Whether models that can reason do so; `None` lets the model decide.
  */
 thinking: boolean | null, };
 
@@ -1248,7 +1249,7 @@ min_p: number | null,
 repetition_penalty: number | null, };
 
 /**
- * A prompt that the user keeps, called with `/name`.
+ * A prompt that the user saved, called with `/name`.
  */
 export type SavedPrompt = {
 /**
@@ -1256,7 +1257,7 @@ export type SavedPrompt = {
  */
 name: string,
 /**
- * Text in which `{text}` stands for what was taken along or typed after the name.
+ * The text. `{text}` stands for the attachment, or for the text after the name.
  */
 text: string, };
 
@@ -1266,36 +1267,36 @@ text: string, };
 export type Section = "reasoning" | "answer";
 
 /**
- * Everything that the user chose.
+ * All settings of the user.
  */
 export type Settings = {
 /**
- * The app itself.
+ * Settings of the app itself.
  */
 general: General,
 /**
- * What it may take of the machine.
+ * What the app may use of the computer.
  */
-behaviour: Behaviour,
+behavior: Behavior,
 /**
- * Id of the model to ask (a path); `None`: the starter, until another is chosen.
+ * The id of the current model; `None` for the starter, until the user chooses another one.
  */
 model: string | null,
 /**
- * Choices for single models, by id.
+ * Settings of single models, by id.
  */
 models: { [key in string]: ModelSettings },
 /**
- * Where older versions kept the paths that the user added. The app moves them to a file of the
- * data folder that every program reads, and empties this.
+ * Where older versions stored the paths of added models. The app moves them to a file in the
+ * data folder that every program reads, and empties this list.
  */
 added_models: Array<string>,
 /**
- * Ids of the models last used, latest first.
+ * The ids of recently used models, newest first.
  */
 recent_models: Array<string>,
 /**
- * Reusable prompts; `None`: the built-in ones.
+ * Saved prompts; `None` for the built-in ones.
  */
 prompts: Array<SavedPrompt> | null, };
 
@@ -1313,20 +1314,20 @@ message: MessageView,
 stage: Stage, };
 
 /**
- * A piece of a message around the words that were searched for.
+ * A piece of a message around the matches of a search.
  */
 export type Snippet = {
 /**
- * Of which message.
+ * The message.
  */
 message: MessageId,
 /**
- * Pieces of text in order, each with whether it is one of the words.
+ * Pieces of text in order, each with whether it is a match.
  */
 pieces: Array<[string, boolean]>, };
 
 /**
- * Who wrote a message.
+ * The author of a message.
  */
 export type Speaker = "user" | "assistant";
 
