@@ -7,7 +7,8 @@
 //! Clippy compiles the tests: its driver is a compiler that also lints, and it replaces rustc for
 //! the crates of the workspace, as in `cargo clippy`. So dependencies are compiled only once.
 //!
-//! Tests of pages and windows run in parallel to all others, because they mostly wait.
+//! Tests of pages and windows run in parallel to all others, because they mostly wait. Tests that put
+//! the machine under memory pressure run alone: the app of another test would obey the signal.
 
 use std::collections::BTreeSet;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
@@ -38,6 +39,9 @@ pub(crate) const FEATURES: &[&str] = &["--features", "xtask/bindings", "--featur
 /// The test that drives windows.
 const WINDOWS: &str = "window";
 
+/// The tests that put the machine under memory pressure.
+const PRESSURE: [&str; 2] = ["pressure", "real_pressure"];
+
 /// The variables that `cargo clippy -- -D warnings` sets for its driver.
 pub(crate) const CLIPPY: [(&str, &str); 2] = [
     ("RUSTC_WORKSPACE_WRAPPER", "clippy-driver"),
@@ -66,11 +70,16 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
     let pages = Check::new("npm run test".to_owned(), ui.script("test")?);
     let windows = cargo(&["test", "--workspace", "--test", WINDOWS]);
     let examples = cargo(&["test", "--workspace", "--doc"]);
+    let all = ["test", "--workspace", "--no-fail-fast"];
     let names = test_names()?;
-    let names = names.iter().flat_map(|name| ["--test", name]);
-    let others = ["test", "--workspace", "--no-fail-fast", "--lib", "--bins"];
-    let tests = cargo(&others.into_iter().chain(names).collect::<Vec<_>>());
-    thread::scope(|scope| {
+    let others = names.iter().flat_map(|name| ["--test", name]);
+    let others = all.into_iter().chain(["--lib", "--bins"]).chain(others);
+    let tests = cargo(&others.collect::<Vec<_>>());
+    let pressure = all
+        .into_iter()
+        .chain(PRESSURE.iter().flat_map(|name| ["--test", name]));
+    let pressure = cargo(&pressure.collect::<Vec<_>>());
+    let parallel = thread::scope(|scope| {
         let parallel = scope.spawn(|| {
             let windows = windows.run_in_parallel("windows");
             let pages = pages.run_in_parallel("ui test");
@@ -81,7 +90,8 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         tests.and(parallel)
-    })?;
+    });
+    parallel.and(pressure.run("tests of memory pressure"))?;
     if !cfg!(target_os = "linux") {
         skipped.add(
             "tests of windows and of real pressure",
@@ -94,8 +104,8 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the names of all integration tests but [`WINDOWS`]. Cargo cannot exclude a test, and
-/// excluding its package would change the features of other packages.
+/// Returns the names of all integration tests but [`WINDOWS`] and [`PRESSURE`]. Cargo cannot exclude a
+/// test, and excluding its package would change the features of other packages.
 fn test_names() -> Result<BTreeSet<String>, Problem> {
     let metadata = process::output_of(
         process::cargo().args(["metadata", "--no-deps", "--format-version", "1"]),
@@ -110,7 +120,8 @@ fn test_names() -> Result<BTreeSet<String>, Problem> {
         .flat_map(|package| list(&package["targets"]));
     let tests = targets.filter(|target| list(&target["kind"]).contains(&"test".into()));
     let names = tests.filter_map(|test| Some(test["name"].as_str()?.to_owned()));
-    Ok(names.filter(|name| name != WINDOWS).collect())
+    let runs_with_others = |name: &String| name != WINDOWS && !PRESSURE.contains(&name.as_str());
+    Ok(names.filter(runs_with_others).collect())
 }
 
 /// Checks the model catalog against its sources and for consistency. The script needs the TOML

@@ -154,7 +154,7 @@ fn no_control_character_of_a_hub_is_written() {
     assert!(!checked(&fixture, &install).contains(REPOSITORY));
     answer(Route::Listing, listing("o/n", &format!("{BAD_JSON}.gguf")));
     let text = checked(&fixture, &install);
-    assert!(text.contains("cannot be the name"), "{text}");
+    assert!(text.contains("isn't a valid name"), "{text}");
 }
 
 #[test]

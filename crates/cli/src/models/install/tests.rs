@@ -242,7 +242,7 @@ fn the_json_is_one_object_per_line() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let lines: Vec<_> = lines.collect();
     assert_eq!(lines.len(), some_states().len());
-    assert_eq!(lines[5]["state"]["because"]["code"], "dropped");
+    assert_eq!(lines[5]["state"]["error"]["code"], "dropped");
     assert_eq!(lines[6]["done_bytes"], 1_900_000_000);
 }
 
@@ -294,7 +294,7 @@ fn a_full_disk_is_refused_and_part_files_count() {
     let failure = free(2_497_280_255).unwrap_err();
     assert_eq!(failure.exit_code(), 1);
     let text = failure.to_string();
-    assert!(text.contains("2.5 GB more are needed"), "{text}");
+    assert!(text.contains("needs 2.5 GB more"), "{text}");
     std::fs::write(parts.path().join("part"), b"x").unwrap();
     free(2_497_280_255).unwrap();
 }
