@@ -231,6 +231,24 @@ describe("the catalog", () => {
     expect(within(more).getAllByRole("listitem").length).toBe(1);
   });
 
+  it("is shown and searched in the user's language, and found in English too", async () => {
+    const english = "The smallest Qwen3. Fast on any Mac and the usual draft model for its larger siblings; on its own good for short texts and simple questions, weak on facts and long reasoning.";
+    await open((fake) => {
+      const { catalog } = fake.downloadQueue;
+      fake.downloadQueue.catalog = { ...catalog, entries: catalog.entries.map((entry) =>
+        entry.id === "qwen3-0.6b" ? { ...entry, description: english } : entry) };
+    });
+    chooseLanguage("de");
+    const translated = await screen.findByText(/^Das kleinste Qwen3\./);
+    expect(translated.lang).toBe("de");
+    expect(within(group("Weitere Modelle")).getByText(/^Friendly and good in many/).lang).toBe("en");
+    for (const words of ["Gedankengängen", "smallest qwen3"]) {
+      await fireEvent.input(screen.getByLabelText("Modelle suchen"), { target: { value: words } });
+      expect(within(group("Weitere Modelle")).getAllByRole("listitem").length).toBe(1);
+      within(group("Weitere Modelle")).getByText(/^Das kleinste Qwen3\./);
+    }
+  });
+
   it("downloads the selected variant", async () => {
     await open();
     const first = row("Qwen3 8B", "Recommended models");
