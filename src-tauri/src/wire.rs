@@ -450,7 +450,7 @@ pub enum AppEvent {
         window: Window,
         /// The conversation to open.
         conversation: Option<ConversationId>,
-        /// The settings pane: `models`, `model`, `behaviour`, `general` or `about`.
+        /// The settings pane: `models`, `model`, `behavior`, `general` or `about`.
         pane: Option<String>,
     },
     /// A deep link puts this text into the composer. The page never sends it.

@@ -117,7 +117,7 @@ window: Window,
  */
 conversation: ConversationId | null,
 /**
- * The settings pane: `models`, `model`, `behaviour`, `general` or `about`.
+ * The settings pane: `models`, `model`, `behavior`, `general` or `about`.
  */
 pane: string | null, } | { "event": "compose",
 /**
