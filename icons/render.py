@@ -15,7 +15,7 @@ import subprocess
 HERE = pathlib.Path(__file__).parent
 
 
-def fanlight(cx, base, outer, inner, stroke, colour, lit=(), rays=4):
+def fanlight(cx, base, outer, inner, stroke, color, lit=(), rays=4):
     """Half a wheel over a sill: `rays` panes between two arcs, those in `lit` filled."""
     at = lambda r, a: (cx - r * math.cos(a), base - r * math.sin(a))
     parts = []
@@ -23,10 +23,10 @@ def fanlight(cx, base, outer, inner, stroke, colour, lit=(), rays=4):
         a, b = math.pi * pane / rays, math.pi * (pane + 1) / rays
         (x1, y1), (x2, y2), (x3, y3), (x4, y4) = at(outer, a), at(outer, b), at(inner, b), at(inner, a)
         parts.append(
-            f'<path fill="{colour}" d="M{x1:.2f} {y1:.2f}A{outer} {outer} 0 0 1 {x2:.2f} {y2:.2f}'
+            f'<path fill="{color}" d="M{x1:.2f} {y1:.2f}A{outer} {outer} 0 0 1 {x2:.2f} {y2:.2f}'
             f'L{x3:.2f} {y3:.2f}A{inner} {inner} 0 0 0 {x4:.2f} {y4:.2f}Z"/>'
         )
-    line = f'fill="none" stroke="{colour}" stroke-width="{stroke}" stroke-linecap="round" stroke-linejoin="round"'
+    line = f'fill="none" stroke="{color}" stroke-width="{stroke}" stroke-linecap="round" stroke-linejoin="round"'
     parts.append(f'<path {line} d="M{cx - outer} {base}A{outer} {outer} 0 0 1 {cx + outer} {base}Z"/>')
     parts.append(f'<path {line} d="M{cx - inner} {base}A{inner} {inner} 0 0 1 {cx + inner} {base}"/>')
     for ray in range(1, rays):
@@ -35,11 +35,11 @@ def fanlight(cx, base, outer, inner, stroke, colour, lit=(), rays=4):
     return "".join(parts)
 
 
-def tray(activity, colour):
+def tray(activity, color):
     """22 units square, as the menu bar draws it. State is in the panes: dark, half lit, lit; a
     pause mark stands in the place of the panes when answers are held."""
     if activity == "held":
-        line = f'fill="none" stroke="{colour}" stroke-linecap="round" stroke-linejoin="round"'
+        line = f'fill="none" stroke="{color}" stroke-linecap="round" stroke-linejoin="round"'
         body = (
             f'<path {line} stroke-width="1.6" d="M2.2 15.6A8.8 8.8 0 0 1 19.8 15.6Z"/>'
             f'<path {line} stroke-width="2" d="M9.2 10.2V13M12.8 10.2V13"/>'
@@ -56,13 +56,13 @@ def tray(activity, colour):
                 p = lambda r, t: (11 - r * math.cos(t), 14.2 - r * math.sin(t))
                 (x1, y1), (x2, y2), (x3, y3), (x4, y4) = p(9.2, a), p(9.2, b), p(4, bi), p(4, ai)
                 body += (
-                    f'<path fill="{colour}" d="M{x1:.2f} {y1:.2f}A9.2 9.2 0 0 1 {x2:.2f} {y2:.2f}'
+                    f'<path fill="{color}" d="M{x1:.2f} {y1:.2f}A9.2 9.2 0 0 1 {x2:.2f} {y2:.2f}'
                     f'L{x3:.2f} {y3:.2f}A4 4 0 0 0 {x4:.2f} {y4:.2f}Z"/>'
                 )
-            body += f'<path fill="{colour}" d="M8.4 14.2A2.6 2.6 0 0 1 13.6 14.2Z"/>'
-            body += f'<rect x="1.4" y="15.6" width="19.2" height="1.7" rx=".85" fill="{colour}"/>'
+            body += f'<path fill="{color}" d="M8.4 14.2A2.6 2.6 0 0 1 13.6 14.2Z"/>'
+            body += f'<rect x="1.4" y="15.6" width="19.2" height="1.7" rx=".85" fill="{color}"/>'
         else:
-            body = fanlight(11, 15.6, 8.8, 3.2, 1.5, colour, lit)
+            body = fanlight(11, 15.6, 8.8, 3.2, 1.5, color, lit)
     # In the middle of the bar's height.
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" width="22" height="22" viewBox="0 0 22 22">'
@@ -128,10 +128,10 @@ def ico(images, sizes, to):
 def main():
     for activity in ["idle", "loading", "answering", "held"]:
         # A template on a Mac: only its shape counts. Elsewhere panels are dark or light, and this
-        # grey is seen on both.
+        # gray is seen on both.
         (HERE / f"tray-{activity}.svg").write_text(tray(activity, "#000"))
         png(tray(activity, "#000"), 44, HERE / f"tray-{activity}.png")
-        png(tray(activity, "#a9aeb8"), 44, HERE / f"tray-{activity}-grey.png")
+        png(tray(activity, "#a9aeb8"), 44, HERE / f"tray-{activity}-gray.png")
     (HERE / "app.svg").write_text(app())
     images = {}
     for size in [16, 32, 64, 128, 256, 512, 1024]:

@@ -11,7 +11,7 @@ use tauri::{AppHandle, DragDropEvent, Manager};
 use crate::commands::models as model_commands;
 use crate::shell::{Shell, blocking};
 use crate::windows;
-use crate::wire::{AppEvent, CommandError, DropKind, DropView, Window};
+use crate::wire::{AppEvent, CommandError, DropKind, DropProblem, DropView, Window};
 
 /// Maximum size of attached text in bytes, more than any context holds.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
@@ -58,16 +58,16 @@ fn kind_of(window: Window, path: &Path) -> DropKind {
 /// Reads a text file, whatever its extension: source code has many.
 ///
 /// # Errors
-/// Why it can't be attached, in English.
-fn text_of(path: &Path) -> Result<String, String> {
+/// Why it can't be attached, and the system's error in English if there is one.
+fn text_of(path: &Path) -> Result<String, (DropProblem, String)> {
     let read = transom_files::read_to_string(path, MAX_TEXT_BYTES);
     let text = read.map_err(|error| match error.kind() {
-        ErrorKind::FileTooLarge => "Only text files of up to 1 MB can be attached.".to_owned(),
-        ErrorKind::InvalidData => "Only text files can be attached.".to_owned(),
-        _ => format!("It can't be read: {error}."),
+        ErrorKind::FileTooLarge => (DropProblem::TooLarge, String::new()),
+        ErrorKind::InvalidData => (DropProblem::NotText, String::new()),
+        _ => (DropProblem::Unreadable, error.to_string()),
     })?;
     match text.contains('\0') {
-        true => Err("Only text files can be attached.".to_owned()),
+        true => Err((DropProblem::NotText, String::new())),
         false => Ok(text),
     }
 }
@@ -84,7 +84,11 @@ fn dropped(app: AppHandle, window: Window, paths: Vec<PathBuf>) {
             let drop = match window == Window::Chat && !is_model_like {
                 true => match blocking(move || Ok(text_of(&path))).await {
                     Ok(Ok(text)) => DropView::Attached { name, text },
-                    Ok(Err(reason)) => DropView::Refused { name, reason },
+                    Ok(Err((problem, reason))) => DropView::Refused {
+                        name,
+                        problem,
+                        reason,
+                    },
                     Err(_) => DropView::Left,
                 },
                 false => added(&app, path).await,
@@ -102,19 +106,23 @@ async fn added(app: &AppHandle, path: PathBuf) -> DropView {
             id: model.id,
             name: model.name,
         },
-        Err(error) => DropView::Refused {
-            name,
+        Err(error) => {
             // For a picture, the missing model header is not a useful reason.
-            reason: match (is_model_like, error) {
+            let (problem, reason) = match (is_model_like, error) {
                 (
                     true,
                     CommandError::Invalid { reason, .. }
                     | CommandError::Storage { reason }
                     | CommandError::Other { reason },
-                ) => reason,
-                _ => String::new(),
-            },
-        },
+                ) => (DropProblem::BadModel, reason),
+                _ => (DropProblem::NotUsable, String::new()),
+            };
+            DropView::Refused {
+                name,
+                problem,
+                reason,
+            }
+        }
     }
 }
 
@@ -169,16 +177,13 @@ mod tests {
         for bytes in [&b"%PDF-1.7\n\xff\xfe"[..], b"a\0b"] {
             std::fs::write(&path, bytes).unwrap();
             assert_eq!(kind_of(Window::Chat, &path), DropKind::Other);
-            assert_eq!(
-                text_of(&path).unwrap_err(),
-                "Only text files can be attached."
-            );
+            assert_eq!(text_of(&path).unwrap_err().0, DropProblem::NotText);
         }
         std::fs::File::create(&path)
             .unwrap()
             .set_len(MAX_TEXT_BYTES + 1)
             .unwrap();
-        assert!(text_of(&path).unwrap_err().contains("1 MB"));
+        assert_eq!(text_of(&path).unwrap_err().0, DropProblem::TooLarge);
         assert!(text_of(folder.path()).is_err(), "a folder");
     }
 

@@ -230,7 +230,7 @@ impl ModelSource {
         let hub = self.session().await?.hub;
         let (has_token, keychain_problem) = match hub.has_token().await {
             Ok(has_token) => (has_token, None),
-            Err(error) => (false, Some(error.to_string())),
+            Err(error) => (false, Some(hub_error_view(&error))),
         };
         Ok(HubAccessView {
             has_token,

@@ -84,6 +84,7 @@ fn view(model: &InstalledModel, chosen: Option<&str>, library: &Library) -> Mode
             .ok()
             .map(|facts| facts_view(model, facts)),
         problem: model.facts.as_ref().err().cloned(),
+        is_missing: false,
     }
 }
 
@@ -102,6 +103,8 @@ fn missing_view(id: &str, error: &LookupError, library: &Library) -> ModelView {
         sampling: None,
         facts: None,
         problem: Some(error.to_string()),
+        // At a path, there may be files that cannot be used.
+        is_missing: !matches!(error, LookupError::Path(_)),
     }
 }
 

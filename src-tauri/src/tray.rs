@@ -131,7 +131,7 @@ fn icon(activity: Activity) -> tauri::Result<Image<'static>> {
             if cfg!(target_os = "macos") {
                 include_bytes!(concat!("../../icons/tray-", $name, ".png")).as_slice()
             } else {
-                include_bytes!(concat!("../../icons/tray-", $name, "-grey.png")).as_slice()
+                include_bytes!(concat!("../../icons/tray-", $name, "-gray.png")).as_slice()
             }
         };
     }

@@ -374,6 +374,22 @@ pub enum DropKind {
     Other,
 }
 
+/// Why a dropped file can't be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum DropProblem {
+    /// It is neither a model nor text.
+    NotUsable,
+    /// It looks like a model, but is not one that can be used.
+    BadModel,
+    /// It is not text.
+    NotText,
+    /// It is too large to attach.
+    TooLarge,
+    /// The system can't read it.
+    Unreadable,
+}
+
 /// Files that are dragged or dropped on a window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
 #[serde(tag = "state", rename_all = "snake_case")]
@@ -405,7 +421,9 @@ pub enum DropView {
     Refused {
         /// The file's name.
         name: String,
-        /// The reason in English; empty if the file is neither a model nor text.
+        /// Why it can't be used.
+        problem: DropProblem,
+        /// The error of the model or the system, in English; may be empty.
         reason: String,
     },
 }
@@ -450,7 +468,7 @@ pub enum AppEvent {
         window: Window,
         /// The conversation to open.
         conversation: Option<ConversationId>,
-        /// The settings pane: `models`, `model`, `behaviour`, `general` or `about`.
+        /// The settings pane: `models`, `model`, `behavior`, `general` or `about`.
         pane: Option<String>,
     },
     /// A deep link puts this text into the composer. The page never sends it.

@@ -46,10 +46,10 @@ pub(crate) async fn change_settings(app: &AppHandle, patch: Value) -> CommandRes
     let before = backend.settings();
     let store = backend.store.clone();
     let folder = backend.data_folder().to_owned();
-    let old_behaviour = before.behavior.clone();
+    let old_behavior = before.behavior.clone();
     let (settings, shared) = blocking(move || {
         let settings = store.patch_settings(&patch)?;
-        let shared = match settings.behavior == old_behaviour {
+        let shared = match settings.behavior == old_behavior {
             true => Ok(()),
             false => shared_settings::write(&settings, &folder),
         };

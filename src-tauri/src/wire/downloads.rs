@@ -96,8 +96,8 @@ pub struct HubAccessView {
     pub has_token: bool,
     /// The token comes from the environment (`HF_TOKEN`), so it can't be removed here.
     pub is_token_from_environment: bool,
-    /// Why the keychain cannot store a token, in English.
-    pub keychain_problem: Option<String>,
+    /// Why the keychain cannot store a token.
+    pub keychain_problem: Option<HubErrorView>,
     /// The hub's address.
     pub endpoint: String,
     /// The address is the default.

@@ -32,8 +32,10 @@ pub struct ModelView {
     pub sampling: Option<SamplingView>,
     /// Facts from its files; `None` if they cannot be used.
     pub facts: Option<FactsView>,
-    /// Why its files cannot be used.
+    /// Why its files cannot be used, in English.
     pub problem: Option<String>,
+    /// It is selected, but no longer installed.
+    pub is_missing: bool,
 }
 
 /// Where a model comes from.

@@ -135,27 +135,27 @@ fn quantized(picture: &Picture) -> (Vec<u8>, Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn gradient(n_colours: u32) -> Picture {
-        let pixels = (0..n_colours).flat_map(|number| {
+    fn gradient(n_colors: u32) -> Picture {
+        let pixels = (0..n_colors).flat_map(|number| {
             let [_, a, b, c] = number.to_be_bytes();
             [c, b, a, 255]
         });
         Picture {
-            width: n_colours,
+            width: n_colors,
             height: 1,
             rgba: pixels.collect(),
         }
     }
 
     #[test]
-    fn a_picture_of_few_colours_comes_back_exactly() {
+    fn a_picture_of_few_colors_comes_back_exactly() {
         let picture = gradient(256);
         let again = Picture::from_png(&small_png(&picture).unwrap()).unwrap();
         assert_eq!(again.rgba, picture.rgba);
     }
 
     #[test]
-    fn a_picture_of_many_colours_keeps_them_nearly() {
+    fn a_picture_of_many_colors_keeps_them_nearly() {
         let picture = gradient(4096);
         let again = Picture::from_png(&small_png(&picture).unwrap()).unwrap();
         assert_eq!(again.width, picture.width);

@@ -25,11 +25,11 @@ fn from_xwd(bytes: &[u8]) -> Option<Picture> {
         Some(u32::from_be_bytes(word.try_into().ok()?))
     };
     let (header, width, height) = (word(0)?, word(4)?, word(5)?);
-    let (bits, row_bytes, n_colours) = (word(11)?, word(12)?, word(19)?);
+    let (bits, row_bytes, n_colors) = (word(11)?, word(12)?, word(19)?);
     if bits != 32 {
         return None;
     }
-    let start = (header + n_colours * 12) as usize;
+    let start = (header + n_colors * 12) as usize;
     let mut rgba = Vec::with_capacity((width * height * 4) as usize);
     for row in 0..height {
         let from = start + (row * row_bytes) as usize;
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pixels_follow_header_and_colour_table() {
+    fn pixels_follow_header_and_color_table() {
         let mut words = [0_u32; 25];
         (words[0], words[4], words[5]) = (100, 2, 1);
         (words[11], words[12], words[19]) = (32, 8, 1);

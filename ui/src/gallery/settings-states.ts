@@ -116,19 +116,19 @@ export const settingsStates: GalleryState[] = [
     show: pane("model", speaking("ja")),
   },
   {
-    name: "settings-behaviour",
+    name: "settings-behavior",
     shows: "Automatic limits",
-    show: pane("behaviour"),
+    show: pane("behavior"),
   },
   {
-    name: "settings-behaviour-lit",
+    name: "settings-behavior-lit",
     shows: "Now:",
-    show: pane("behaviour", (fake) => fake.setStatus(hot), scrolled("section:nth-of-type(3)")),
+    show: pane("behavior", (fake) => fake.setStatus(hot), scrolled("section:nth-of-type(3)")),
   },
   {
-    name: "settings-behaviour-german",
+    name: "settings-behavior-german",
     shows: "Strom",
-    show: pane("behaviour", speaking("de", (fake) => fake.setStatus(hot)),
+    show: pane("behavior", speaking("de", (fake) => fake.setStatus(hot)),
       scrolled("section:nth-of-type(3)")),
   },
   {

@@ -112,7 +112,7 @@ export const states: ChatState[] = [
     set: (ipc) => answered(ipc, "Count the words of a text in Rust.", codeAnswer),
   },
   {
-    name: "chat-table-maths",
+    name: "chat-table-math",
     shows: "Mercury",
     set: (ipc) => answered(ipc, "Compare Mercury, Earth and Mars.", tableAnswer),
   },

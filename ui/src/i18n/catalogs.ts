@@ -1,6 +1,7 @@
 /**
  * All user-visible texts, in every language, by area. All are bundled: together they are smaller
- * than one icon font, and changing the language needs no waiting.
+ * than one icon font, and changing the language needs no waiting. Only the descriptions of models are
+ * loaded when needed (`descriptions.svelte.ts`).
  *
  * A catalog is flat: key to text, or to one text per plural category. The keys are typed by the
  * English catalog; `catalogs.test.ts` compares the others with it.
@@ -47,7 +48,9 @@ export const LANGUAGES = {
 /** A language tag. */
 export type Language = keyof typeof LANGUAGES;
 
-const files = import.meta.glob<Catalog>("./*/*.json", { eager: true, import: "default" });
+const files = import.meta.glob<Catalog>(["./*/*.json", "!./*/descriptions.json"], {
+  eager: true, import: "default",
+});
 
 /** Returns the texts of one area in one language; empty if the file does not exist. */
 export function catalog(language: Language, area: Area): Catalog {

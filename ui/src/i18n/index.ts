@@ -11,6 +11,7 @@ import { number } from "./format";
 import { language } from "./language.svelte";
 
 export { LANGUAGES, type Key, type Language } from "./catalogs";
+export { modelDescription, type Description } from "./descriptions.svelte";
 export { bytes, duration, fixed, list, number, parameters, percent } from "./format";
 export { bestLanguage, chooseLanguage, language } from "./language.svelte";
 

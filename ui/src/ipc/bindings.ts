@@ -117,7 +117,7 @@ window: Window,
  */
 conversation: ConversationId | null,
 /**
- * The settings pane: `models`, `model`, `behaviour`, `general` or `about`.
+ * The settings pane: `models`, `model`, `behavior`, `general` or `about`.
  */
 pane: string | null, } | { "event": "compose",
 /**
@@ -451,6 +451,11 @@ seconds_left: number | null, };
 export type DropKind = "model" | "text" | "other";
 
 /**
+ * Why a dropped file can't be used.
+ */
+export type DropProblem = "not_usable" | "bad_model" | "not_text" | "too_large" | "unreadable";
+
+/**
  * Files that are dragged or dropped on a window.
  */
 export type DropView = { "state": "over",
@@ -483,7 +488,11 @@ text: string, } | { "state": "refused",
  */
 name: string,
 /**
- * The reason in English; empty if the file is neither a model nor text.
+ * Why it can't be used.
+ */
+problem: DropProblem,
+/**
+ * The error of the model or the system, in English; may be empty.
  */
 reason: string, };
 
@@ -799,9 +808,9 @@ has_token: boolean,
  */
 is_token_from_environment: boolean,
 /**
- * Why the keychain cannot store a token, in English.
+ * Why the keychain cannot store a token.
  */
-keychain_problem: string | null,
+keychain_problem: HubErrorView | null,
 /**
  * The hub's address.
  */
@@ -1119,9 +1128,13 @@ sampling: SamplingView | null,
  */
 facts: FactsView | null,
 /**
- * Why its files cannot be used.
+ * Why its files cannot be used, in English.
  */
-problem: string | null, };
+problem: string | null,
+/**
+ * It is selected, but no longer installed.
+ */
+is_missing: boolean, };
 
 /**
  * A conversation that was opened.

@@ -1,4 +1,8 @@
-/** Filters the catalog by text, by purpose, and by whether a model fits. */
+/**
+ * Filters the catalog by text, by purpose, and by whether a model fits. Finds descriptions by their
+ * English text and by their translation.
+ */
+import { modelDescription } from "../i18n";
 import type { EntryView, TagView } from "../ipc";
 import { bestFit, canFit } from "./labels";
 
@@ -16,7 +20,8 @@ export interface Filtered {
 }
 
 function has(entry: EntryView, words: string[]): boolean {
-  const text = [entry.id, entry.name, entry.family, entry.description, entry.license, ...entry.tags,
+  const text = [entry.id, entry.name, entry.family, entry.description,
+    modelDescription(entry.description).text, entry.license, ...entry.tags,
     ...entry.variants.map((variant) => variant.repository)].join(" ").toLowerCase();
   return words.every((word) => text.includes(word));
 }

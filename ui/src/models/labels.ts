@@ -5,6 +5,7 @@ import type {
   CatalogView, DownloadView, EntryView, SpeedView, HubErrorView, VariantView, FitSummary,
 } from "../ipc";
 import type { IconName } from "../parts/icons";
+import type { Notice } from "../state/app.svelte";
 
 /** How a fit is drawn. */
 export type Tone = "good" | "soft" | "warn" | "bad";
@@ -95,6 +96,11 @@ export function hubErrorText(hubError: HubErrorView): string {
     needed: typeof needed_bytes === "number" ? bytes(needed_bytes) : "",
     free: typeof free_bytes === "number" ? bytes(free_bytes) : "",
   });
+}
+
+/** The text of a notice about an error of the hub. */
+export function hubNoticeText({ detail, values }: Notice): string {
+  return values.error ? hubErrorText(values.error as HubErrorView) : detail;
 }
 
 export function isRunning(download: DownloadView): boolean {

@@ -1,14 +1,16 @@
 /** Tests models against the fake app: search, fit, download, use and removal. */
 import { fireEvent, render, screen, waitFor, within } from "@testing-library/svelte";
 import { beforeEach, describe, expect, it } from "vitest";
+import { noticeView } from "../chat/notices";
 import { chooseLanguage } from "../i18n";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
 import { onDisk, hubError } from "../ipc/fake/catalog";
+import { models } from "../ipc/fake/defaults";
 import { Live } from "../settings/live.svelte";
 import Settings from "../settings/Settings.svelte";
 import { currentPane } from "../settings/current-pane.svelte";
-import { app, startApp } from "../state/app.svelte";
+import { app, attempt, startApp } from "../state/app.svelte";
 import { modelSource } from "../state/model-source.svelte";
 
 let fake: FakeIpc;
@@ -77,6 +79,15 @@ describe("installed models", () => {
     await fireEvent.click(screen.getByRole("button", { name: "Mistral Small 24B settings" }));
     await screen.findByRole("heading", { name: "Model settings" });
     expect((screen.getByLabelText("Model") as HTMLSelectElement).value).toContain("Mistral");
+  });
+});
+
+describe("the selected model", () => {
+  it("says if it is no longer installed", async () => {
+    await open((fake) => fake.setModels(models().map((model) => model.is_chosen
+      ? { ...model, facts: null, problem: "no model is called x", is_missing: true } : model)));
+    within(group("Installed")).getByText("No longer installed");
+    expect(screen.queryByText(/no model is called/)).toBeNull();
   });
 });
 
@@ -231,6 +242,24 @@ describe("the catalog", () => {
     expect(within(more).getAllByRole("listitem").length).toBe(1);
   });
 
+  it("is shown and searched in the user's language, and found in English too", async () => {
+    const english = "The smallest Qwen3. Fast on any Mac and the usual draft model for its larger siblings; on its own good for short texts and simple questions, weak on facts and long reasoning.";
+    await open((fake) => {
+      const { catalog } = fake.downloadQueue;
+      fake.downloadQueue.catalog = { ...catalog, entries: catalog.entries.map((entry) =>
+        entry.id === "qwen3-0.6b" ? { ...entry, description: english } : entry) };
+    });
+    chooseLanguage("de");
+    const translated = await screen.findByText(/^Das kleinste Qwen3\./);
+    expect(translated.lang).toBe("de");
+    expect(within(group("Weitere Modelle")).getByText(/^Friendly and good in many/).lang).toBe("en");
+    for (const words of ["Gedankengängen", "smallest qwen3"]) {
+      await fireEvent.input(screen.getByLabelText("Modelle suchen"), { target: { value: words } });
+      expect(within(group("Weitere Modelle")).getAllByRole("listitem").length).toBe(1);
+      within(group("Weitere Modelle")).getByText(/^Das kleinste Qwen3\./);
+    }
+  });
+
   it("downloads the selected variant", async () => {
     await open();
     const first = row("Qwen3 8B", "Recommended models");
@@ -344,6 +373,16 @@ describe("a download", () => {
       .getByRole("button", { name: /^Download Qwen3 8B/ }));
     await screen.findByText("Can’t reach huggingface.co. Check your internet connection.");
   });
+
+  it("that is refused in another window is translated in its notice", async () => {
+    await open();
+    chooseLanguage("de");
+    attempt(Promise.reject({ code: "hub", error: hubError("unreachable", "no route", { host: "huggingface.co" }) }));
+    const sentence = "huggingface.co ist nicht erreichbar. Prüfe deine Internetverbindung.";
+    await screen.findByText(sentence);
+    expect(noticeView(app.notices.at(-1)!)?.text).toBe(sentence);
+    app.dismiss();
+  });
 });
 
 describe("access to the hub", () => {
@@ -358,6 +397,15 @@ describe("access to the hub", () => {
     await fireEvent.click(screen.getByRole("button", { name: "Remove Token" }));
     await screen.findByLabelText("New token");
     expect(called("setHubToken")).toEqual([["hf_secret"], [null]]);
+  });
+
+  it("says in the user's language why the keychain can't be used", async () => {
+    await open((fake) => (fake.downloadQueue.access = { ...fake.downloadQueue.access,
+      keychain_problem: hubError("no_keychain", "no keychain") }));
+    chooseLanguage("de");
+    await fireEvent.click(await screen.findByRole("button", { name: "Erweitert" }));
+    await screen.findByText(/^Es gibt keinen Schlüsselbund/);
+    expect(screen.queryByLabelText("Neues Token")).toBeNull();
   });
 
   it("shows the path of the user's catalog, and opens its folder", async () => {
@@ -391,8 +439,12 @@ describe("files dragged over the window", () => {
     await screen.findByText("Drop to add a.gguf");
     drop({ state: "left" });
     await waitFor(() => expect(screen.queryByText(/^Drop to add/)).toBeNull());
-    drop({ state: "refused", name: "a.mov", reason: "" });
+    drop({ state: "refused", name: "a.mov", problem: "not_usable", reason: "" });
     await screen.findByText(/^a\.mov can’t be used here\. A model is a GGUF file/);
+    drop({ state: "refused", name: "a.gguf", problem: "bad_model", reason: "no tensors" });
+    await screen.findByText("Can’t use a.gguf: no tensors");
+    drop({ state: "refused", name: "a.pdf", problem: "not_text", reason: "" });
+    await screen.findByText("Can’t attach a.pdf. Only text files can be attached.");
     drop({ state: "added", id: "/a.gguf", name: "A" });
     await screen.findByText("Added A.");
   });

@@ -130,7 +130,7 @@ describe("the model pane", () => {
 
 describe("the behavior pane", () => {
   it("sends the idle unload in seconds, the budget in bytes, and keep loaded", async () => {
-    await open("behaviour");
+    await open("behavior");
     await slide(/^Unload after/, "5");
     await waitFor(() => expect(patches()).toEqual([{ behavior: { idle_unload_seconds: 300 } }]));
     await slide(/^Memory limit/, String(8 * 2 ** 30));
@@ -141,7 +141,7 @@ describe("the behavior pane", () => {
   });
 
   it("highlights active rows when the status changes", async () => {
-    await open("behaviour");
+    await open("behavior");
     await screen.findByText("No limits are active.");
     fake.setStatus({
       machine: { memory: "normal", heat: "serious", is_low_power: false, is_on_battery: false, is_thrashing: false },
@@ -153,7 +153,7 @@ describe("the behavior pane", () => {
   });
 
   it("ejects and pauses", async () => {
-    await open("behaviour");
+    await open("behavior");
     await fireEvent.click(screen.getByRole("button", { name: "Eject" }));
     await fireEvent.click(screen.getByRole("switch", { name: "Pause Transom" }));
     const done = fake.calls.filter((call) => ["eject", "pause"].includes(call.name));
@@ -216,7 +216,7 @@ describe("the general pane", () => {
 describe("the settings window", () => {
   it("opens the pane that the app requests, and moves between panes with arrow keys", async () => {
     await open("model");
-    currentPane.open("behaviour");
+    currentPane.open("behavior");
     const tab = await screen.findByRole("tab", { name: "Performance", selected: true });
     await fireEvent.keyDown(tab, { key: "ArrowDown" });
     expect(document.activeElement?.textContent).toContain("General");

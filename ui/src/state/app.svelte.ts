@@ -81,13 +81,18 @@ function handleEvent(event: AppEvent): void {
 export function attempt(call: Promise<unknown>): void {
   call.catch((error: unknown) => {
     const rejection = commandError(error);
-    app.notify({ code: rejection.code, detail: reasonOf(rejection), values: {} });
+    app.notify({ code: rejection.code, detail: reasonOf(rejection), values: valuesOf(rejection) });
   });
 }
 
 function reasonOf(rejection: CommandError): string {
   if (rejection.code === "hub") return rejection.error.reason;
   return "reason" in rejection ? rejection.reason : "";
+}
+
+/** An error of the hub has its own code and values, so that it can be translated. */
+function valuesOf(rejection: CommandError): Notice["values"] {
+  return rejection.code === "hub" ? { error: rejection.error } : {};
 }
 
 export async function refreshModels(): Promise<void> {

@@ -33,7 +33,7 @@ export function models(): ModelView[] {
   };
   const common = {
     is_starter: false, is_added: false, can_be_removed: false, is_chosen: false, entry: null,
-    sampling: null, problem: null,
+    sampling: null, problem: null, is_missing: false,
   };
   return [
     { ...common, id: "/models/Qwen3-4B-4bit", name: "Qwen3 4B · 4-bit", origin: { origin: "ours" },
