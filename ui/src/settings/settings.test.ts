@@ -1,7 +1,7 @@
 /** Checks that each pane sends the right patches, and shows errors next to their settings. */
 import { cleanup, fireEvent, render, screen, waitFor, within } from "@testing-library/svelte";
 import { beforeEach, describe, expect, it } from "vitest";
-import { chooseLanguage } from "../i18n";
+import { chooseLanguage, t } from "../i18n";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
 import { app, startApp } from "../state/app.svelte";
@@ -246,5 +246,20 @@ describe("the settings window", () => {
     const { container } = await open(pane);
     await new Promise((drawn) => setTimeout(drawn, 60));
     expect(await violations(container)).toEqual([]);
+  });
+});
+
+describe("errors of commands without a setting", () => {
+  it("are shown at the top of the pane", async () => {
+    await open("general");
+    for (const [code, shown] of [
+      ["storage", "the disk is full"], ["not_found", ""], ["invalid", "no such file"],
+    ] as const) {
+      app.dismiss();
+      app.notify({ code, detail: shown, values: {} });
+      await waitFor(() => expect(document.querySelector("[role=alert]")?.textContent).toContain(
+        code === "not_found" ? t("settings.refused.not_found") : shown,
+      ));
+    }
   });
 });
