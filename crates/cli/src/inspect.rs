@@ -162,9 +162,11 @@ impl Description {
         })
     }
 
-    fn text(&self, layout: Layout) -> String {
+    /// Returns the description for people. Files show the memory that they need unless an estimate
+    /// follows.
+    fn text(&self, layout: Layout, has_fit: bool) -> String {
         match self {
-            Self::Files(files) => files.text(layout),
+            Self::Files(files) => files.text(layout, !has_fit),
             Self::Entry(entry) => entry.text(layout),
         }
     }
@@ -178,6 +180,9 @@ struct InspectJson<'a> {
     /// Whether the model fits, if that can be estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
     fit: Option<&'a Report>,
+    /// Why it cannot be estimated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fit_problem: Option<String>,
 }
 
 /// Runs the command.
@@ -195,7 +200,8 @@ pub(crate) fn run_as_fit(args: &InspectArgs, client: &Client, console: &mut Cons
         return run(args, client, console);
     };
     let library = library::open_to_find(model, client, console)?;
-    let report = estimate(args, model, &library, client, console)?;
+    let (library, name) = on_machine(args, &library, client, console);
+    let report = estimate(args, model, &library, name, console)?;
     console.print_json(&report)
 }
 
@@ -215,7 +221,7 @@ fn recommend(args: &InspectArgs, library: &Library, console: &mut Console) -> Re
     })
 }
 
-/// Shows what a model is and whether it fits. A model that cannot be estimated is described only.
+/// Shows what a model is and whether it fits. Files that cannot be estimated are described only.
 fn inspect(
     args: &InspectArgs,
     model: &str,
@@ -223,21 +229,29 @@ fn inspect(
     client: &Client,
     console: &mut Console,
 ) -> Result {
-    let description = Description::of(model, library)?;
-    let report = estimate(args, model, library, client, console);
+    let (library, name) = on_machine(args, library, client, console);
+    let description = Description::of(model, &library)?;
+    let report = match estimate(args, model, &library, name, console) {
+        // What the catalog lists can be estimated, so the request is wrong.
+        Err(failure) if args.draft.is_some() || matches!(description, Description::Entry(_)) => {
+            return Err(failure);
+        }
+        report => report,
+    };
     let json = InspectJson {
         description: &description,
         fit: report.as_ref().ok(),
+        fit_problem: report.as_ref().err().map(ToString::to_string),
     };
-    console.print_result(args.json, &json, |json, layout| {
-        let fit = json.fit.map(|fit| format!("\n{}", fit.text(layout)));
-        json.description.text(layout) + &fit.unwrap_or_default()
+    console.print_result(args.json, &json, |json, layout| match json.fit {
+        Some(fit) => json.description.text(layout, true) + "\n" + &fit.text(layout),
+        None => json.description.text(layout, false),
     })?;
     if args.json {
         return Ok(());
     }
-    if let Err(failure) = report {
-        console.note(&failure.to_string());
+    if let Some(problem) = &json.fit_problem {
+        console.note(problem);
     }
     if let Description::Entry(entry) = &description {
         console.note(&entry.advice());
@@ -245,22 +259,30 @@ fn inspect(
     Ok(())
 }
 
-/// Estimates the memory and the speed of `model`, and of the draft model beside it.
-fn estimate(
+/// Returns the library on the machine in question, and the machine's name for people.
+fn on_machine(
     args: &InspectArgs,
-    model: &str,
     library: &Library,
     client: &Client,
-    console: &mut Console,
-) -> Result<Report> {
+    console: &Console,
+) -> (Library, String) {
     let (mut machine, name) = machine(args, library, console);
     if args.memory.is_none() {
         machine = with_current_budget(machine, client);
     }
-    let query = Query {
-        args,
-        library: &library.with_machine(machine),
-    };
+    (library.with_machine(machine), name)
+}
+
+/// Estimates the memory and the speed of `model`, and of the draft model beside it, on the machine
+/// called `name`.
+fn estimate(
+    args: &InspectArgs,
+    model: &str,
+    library: &Library,
+    name: String,
+    console: &mut Console,
+) -> Result<Report> {
+    let query = Query { args, library };
     let subject = Subject::find(model, &query)?;
     let draft = args.draft.as_ref();
     let draft = draft.map(|draft| subject.draft_model(draft, &query));

@@ -39,12 +39,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use indicatif::ProgressDrawTarget;
 use tracing_subscriber::EnvFilter;
 
 use arguments::{Arguments, Command};
 use client::Client;
-use console::{Console, Stream, Terminals, allows_color, columns_of_terminal};
+use console::{Console, Terminals, allows_color, columns_of_terminal};
 use failure::{Failure, Result};
 use interrupt::Interrupt;
 
@@ -69,10 +68,7 @@ pub fn main() -> ExitCode {
         terminals,
         color: allows_color(std::env::var_os("NO_COLOR"), std::env::var_os("TERM")),
         columns: columns_of_terminal,
-        draw_target: &|stream| match stream {
-            Stream::Out => ProgressDrawTarget::stdout(),
-            Stream::Err => ProgressDrawTarget::stderr(),
-        },
+        draw_target: &output::terminal::draw_target,
     };
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let run = AssertUnwindSafe(|| {

@@ -10,4 +10,5 @@ pub(crate) mod progress;
 pub(crate) mod rows;
 pub(crate) mod status_text;
 pub(crate) mod table;
+pub(crate) mod terminal;
 pub(crate) mod text;

@@ -132,12 +132,13 @@ impl<'a, 'c> Display<'a, 'c> {
             })
     }
 
-    /// Ends the display and leaves the last status on the screen.
+    /// Ends the display and leaves the last status on the screen, whole even if the screen is too low
+    /// for it.
     fn leave(&mut self) -> Result {
         match self.live.take() {
             Some(live) => {
-                live.abandon();
-                self.console.print("\n")
+                live.finish_and_clear();
+                self.console.print(&(live.message() + "\n"))
             }
             None => Ok(()),
         }

@@ -224,7 +224,7 @@ fn install_and_remove(columns: usize) {
     assert!(n_progress > 0, "{seen:?}");
     for line in &drawn[..drawn.len() - 1] {
         assert!(
-            line.chars().count() <= columns && !line.contains('\n'),
+            line.chars().count() < columns && !line.contains('\n'),
             "{line:?}"
         );
     }

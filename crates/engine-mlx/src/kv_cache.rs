@@ -3,7 +3,7 @@
 //!
 //! A conversation rewinds to an earlier position if a message was edited, a response is generated
 //! again, or the chat template leaves out the reasoning. A cache with the keys of all tokens can
-//! rewind to every position. Sliding windows and recurrent states overwrite what they need for
+//! rewind to every position. Sliding windows and recurrent states drop what they need for
 //! that, so they save checkpoints at the start and the end of each prompt.
 //!
 //! Rule: a cache rewinds only to positions where it is exact, which [`LayerCache::rewind_target`]

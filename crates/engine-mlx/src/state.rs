@@ -24,7 +24,7 @@ use crate::nn::{Positions, Rope, Transformer};
 use crate::ops::copied_array;
 use crate::session::Session;
 
-/// Names of tensors in the file.
+/// Names of tensors in the file. They are part of its format, so they stay.
 const TOKENS: &str = "tokens";
 const CHECKPOINT_TOKENS: &str = "pinned_tokens";
 const CHECKSUM: &str = "checksum";

@@ -129,7 +129,7 @@ fn the_error_of_a_tensor_with_the_wrong_shape_has_both_shapes() {
     let folder = with_tensors(MODEL, |tensors| {
         let norm = tensors
             .get_mut("model.norm.weight")
-            .expect("the file exists");
+            .expect("the tensor exists");
         norm.shape = vec![2, 32];
     });
     assert_refused(
@@ -139,7 +139,7 @@ fn the_error_of_a_tensor_with_the_wrong_shape_has_both_shapes() {
     let folder = with_tensors(MODEL, |tensors| {
         let scales = tensors
             .get_mut("model.layers.1.mlp.up_proj.scales")
-            .expect("the file exists");
+            .expect("the tensor exists");
         scales.shape.reverse();
     });
     assert_refused(
@@ -176,7 +176,7 @@ fn the_error_names_a_missing_tensor() {
         "model.layers.0.mlp.down_proj.biases",
     ] {
         let folder = with_tensors(MODEL, |tensors| {
-            tensors.remove(name).expect("the file exists");
+            tensors.remove(name).expect("the tensor exists");
         });
         let path = folder.path().display().to_string();
         assert_refused(folder.path(), &[&path, name, "missing"]);
@@ -218,7 +218,7 @@ fn a_needed_tensor_of_integers_is_refused() {
     let folder = with_tensors(MODEL, |tensors| {
         let norm = tensors
             .get_mut("model.norm.weight")
-            .expect("the file exists");
+            .expect("the tensor exists");
         norm.dtype = Dtype::I16;
     });
     assert_refused(folder.path(), &[WEIGHTS, "model.norm.weight", "I16"]);
@@ -229,7 +229,7 @@ fn packed_weights_of_the_wrong_type_are_refused() {
     let folder = with_tensors(MODEL, |tensors| {
         let packed = tensors
             .get_mut("model.layers.0.self_attn.q_proj.weight")
-            .expect("the file exists");
+            .expect("the tensor exists");
         packed.dtype = Dtype::F32;
     });
     assert_refused(folder.path(), &[WEIGHTS, "q_proj.weight"]);

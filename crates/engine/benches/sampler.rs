@@ -1,8 +1,9 @@
 //! Measures sampling on the CPU: `cargo bench -p transom-engine --bench sampler`.
 //!
-//! Compares the sampler with the reference, alternating on the same logits. Two kinds of logits: `text`,
-//! as from trained models (a few candidates far above a broad tail), and `flat`, as from models with
-//! random weights, where nearly every token is possible.
+//! Compares the sampler with the reference, alternating on the same logits. Three kinds of logits:
+//! `text`, as from trained models (a few candidates far above a broad tail), `sure`, the same with one
+//! token far above all others, and `flat`, as from models with random weights, where nearly every token
+//! is possible.
 
 #![expect(
     clippy::unwrap_used,
@@ -28,9 +29,13 @@ fn main() {
         "us a token, median", "tokens", "shape", "sampler", "(worst)", "reference", "ratio"
     );
     for n_tokens in [32_000, 152_000] {
-        for (shape, spread, n_likely) in [("text", 3.0, 30), ("flat", 1.0, 0)] {
+        for (shape, spread, n_likely, lead) in [
+            ("text", 3.0, 30, 12.0),
+            ("sure", 3.0, 30, 25.0),
+            ("flat", 1.0, 0, 0.0),
+        ] {
             let logits: Vec<Vec<f32>> = (0..N_LOGITS)
-                .map(|seed| logits(seed as u64, n_tokens, spread, n_likely))
+                .map(|seed| logits(seed as u64, n_tokens, spread, n_likely, lead))
                 .collect();
             for (name, params) in cases() {
                 print_row(name, shape, &params, &logits);
@@ -117,8 +122,9 @@ fn print_row(name: &str, shape: &str, params: &SamplingParams, logits: &[Vec<f32
     );
 }
 
-/// Returns normally distributed logits, and some that stand out by up to 12.
-fn logits(seed: u64, n_tokens: usize, spread: f32, n_likely: usize) -> Vec<f32> {
+/// Returns normally distributed logits, and some that stand out, the first by `lead` and the others by
+/// less than 12.
+fn logits(seed: u64, n_tokens: usize, spread: f32, n_likely: usize, lead: f32) -> Vec<f32> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut logits: Vec<f32> = (0..n_tokens)
         .map(|_| {
@@ -131,7 +137,12 @@ fn logits(seed: u64, n_tokens: usize, spread: f32, n_likely: usize) -> Vec<f32> 
         .collect();
     for i in 0..n_likely {
         let id = rng.next_u32() as usize % n_tokens;
-        logits[id] = 4.0 * spread + 12.0 / (1.0 + i as f32 * 0.3);
+        let above = if i == 0 {
+            lead
+        } else {
+            12.0 / (1.0 + i as f32 * 0.3)
+        };
+        logits[id] = 4.0 * spread + above;
     }
     logits
 }

@@ -59,8 +59,8 @@ impl ModelFiles {
         })
     }
 
-    /// Returns the facts for people.
-    pub(super) fn text(&self, layout: Layout) -> String {
+    /// Returns the facts for people, `with_memory` that the model needs.
+    pub(super) fn text(&self, layout: Layout, with_memory: bool) -> String {
         let facts = &self.facts;
         let mut rows = Rows::new(15, layout);
         let name = facts.name.as_deref().unwrap_or("without a name");
@@ -93,7 +93,9 @@ impl ModelFiles {
             None => "none; it only continues text",
         };
         rows.row("chat template", template);
-        rows.row("memory", &self.memory_text());
+        if with_memory {
+            rows.row("memory", &self.memory_text());
+        }
         rows.finish()
     }
 
@@ -169,7 +171,7 @@ mod tests {
     #[test]
     fn a_model_is_described_for_people_and_for_programs() {
         let files = ModelFiles::read(&starter()).unwrap();
-        let text = files.text(Layout::default());
+        let text = files.text(Layout::default(), true);
         for line in [
             "model          starter (qwen3), safetensors",
             "parameters     62.1M in 33 MB",

@@ -121,19 +121,46 @@ fn a_context_is_parsed_as_a_count_of_tokens() {
     }
 }
 
-/// Runs the command for a Mac with 16 GB, with a library that contains only `other-F16`.
+/// Runs the command for a Mac with 16 GB, with a library that contains only `other-F16`. Returns both
+/// streams.
 fn inspected(model: &str, json: bool) -> (String, String) {
+    run_inspect(model, None, json).unwrap()
+}
+
+fn run_inspect(model: &str, draft: Option<&str>, json: bool) -> Result<(String, String)> {
     let data = tempfile::tempdir().unwrap();
     install(data.path(), "owner/other-GGUF", "other-F16.gguf");
     let library = library(data.path(), computer());
     let client = TestEngine::answering(&[]).client();
     let args = InspectArgs {
         json,
-        ..args(model, None, 16)
+        ..args(model, draft, 16)
     };
     let mut streams = TestConsole::default();
-    inspect(&args, model, &library, &client, &mut streams.console()).unwrap();
-    (streams.out_text(), streams.err_text())
+    inspect(&args, model, &library, &client, &mut streams.console())?;
+    Ok((streams.out_text(), streams.err_text()))
+}
+
+#[test]
+fn a_draft_or_a_variant_that_does_not_exist_is_an_error() {
+    for (model, draft) in [
+        ("huge", Some("nope")),
+        ("huge@nope", None),
+        ("other-F16", Some("nope")),
+    ] {
+        for json in [false, true] {
+            let failure = run_inspect(model, draft, json).unwrap_err();
+            assert_eq!(failure.exit_code(), 3, "{failure}");
+            assert!(failure.to_string().contains("nope"), "{failure}");
+        }
+    }
+}
+
+#[test]
+fn the_variants_of_a_model_are_judged_on_the_machine_in_question() {
+    let (json, _) = inspected("huge", true);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["here"][0]["verdict"], json["fit"]["verdict"], "{json}");
 }
 
 #[test]

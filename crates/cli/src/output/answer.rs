@@ -105,7 +105,10 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
     }
 
     fn on_text(&mut self, section: Section, text: &str) -> Result {
-        self.progress.clear();
+        let is_hidden = section == Section::Reasoning && self.reasoning == Reasoning::Hidden;
+        if !is_hidden {
+            self.progress.clear();
+        }
         let mut text = text;
         if self.section != Some(section) {
             if self.section.is_some() || section == Section::Reasoning {
@@ -117,11 +120,12 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
             }
             self.begin(section)?;
         }
-        if section == Section::Answer {
-            self.answer.push_str(text);
-        } else if self.reasoning == Reasoning::Hidden {
+        if is_hidden {
             self.progress.show("Thinking …");
             return Ok(());
+        }
+        if section == Section::Answer {
+            self.answer.push_str(text);
         }
         match self.console.terminals.stdout {
             true => self.write(&without_controls(text)),

@@ -24,10 +24,15 @@ impl Progress {
 
     /// Replaces the line.
     pub(crate) fn show(&self, text: &str) {
-        self.bar.set_message(visible(text).into_owned());
+        let text = visible(text).into_owned();
         if self.bar.is_finished() {
             self.bar.reset();
+        } else if self.bar.message() == text {
+            return;
         }
+        self.bar.set_message(text);
+        // Drawn even if indicatif's rate limit would skip it: no other change may follow.
+        self.bar.force_draw();
     }
 
     /// Shows why the response of the model called `name` has not started. Other events change nothing.

@@ -60,6 +60,7 @@ impl<'a> Step<'a> {
     /// Returns the mask of layers with this window; `None` if tokens attend to all keys.
     pub(crate) fn mask(&self, window: Option<i32>) -> Option<&AttentionMask> {
         let found = self.masks.iter().find(|(own, _)| *own == window);
+        debug_assert!(found.is_some(), "no cache has the window {window:?}");
         found.and_then(|(_, mask)| mask.as_ref())
     }
 }

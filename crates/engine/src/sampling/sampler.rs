@@ -17,10 +17,11 @@ use crate::sampling::SamplingParams;
 use crate::sampling::distribution::{Candidate, highest, keep_min_p, keep_top_p, weight};
 use adjusted::AdjustedTokens;
 
-/// How far below the highest logit tokens are gathered, in turn: the more confident the model, the fewer
-/// are sorted. At the last depth a token weighs a millionth of the most likely one; if that is not deep
-/// enough, all tokens are gathered.
-const DEPTHS: [f64; 3] = [2.0, 8.0, 14.0];
+/// How far below the highest logit tokens are gathered, in turn, until the filters have enough. Top-p is
+/// content with the first depths, where a token weighs a millionth of the most likely one. Top-k wants
+/// its number of tokens even from a model that is certain of one, and goes deeper. At last, all tokens
+/// are gathered.
+const DEPTHS: [f64; 6] = [2.0, 8.0, 14.0, 20.0, 28.0, 40.0];
 
 /// Draws the tokens of one response. The generator is ChaCha8, whose numbers are the same on every
 /// platform and in every version, so a seed keeps its meaning.

@@ -29,7 +29,7 @@ impl<'a, 'c> Display<'a, 'c> {
     /// Returns a display that shows nothing yet.
     pub(super) fn new(console: &'a mut Console<'c>, json: bool) -> Self {
         Self {
-            bar: bar(TEMPLATE, console.progress_target()),
+            bar: bar(template((console.columns)()), console.progress_target()),
             console,
             json,
             place: None,
@@ -68,15 +68,23 @@ impl<'a, 'c> Display<'a, 'c> {
 
     fn draw(&self, plan: &Plan, download: &Download, total_bytes: Option<u64>) {
         let done_bytes = download.done_bytes;
-        let (percent, sizes) = match total_bytes.filter(|&total| total > 0) {
-            Some(total) => (percent_of(done_bytes, total), of_disk(done_bytes, total)),
-            None => (0, disk_text(done_bytes)),
+        let total_bytes = total_bytes.filter(|&total| total > 0);
+        let percent = total_bytes.map(|total| percent_of(done_bytes, total));
+        let sizes = match total_bytes {
+            Some(total) => of_disk(done_bytes.min(total), total),
+            None => disk_text(done_bytes),
         };
         let name = match self.place {
             Some((number, of)) => format!("{} ({number} of {of})", plan.name),
             None => plan.name.clone(),
         };
-        let parts = [format!("{percent:>3} %"), sizes, state_text(download), name];
+        let percentage = percent.map(|percent| format!("{percent:>3} %"));
+        let parts = [
+            percentage.unwrap_or_default(),
+            sizes,
+            state_text(download),
+            name,
+        ];
         let parts = parts.iter().filter(|part| !part.is_empty());
         let message = parts.map(String::as_str).collect::<Vec<_>>().join("  ");
         self.bar.set_message(visible(&message).into_owned());
@@ -85,7 +93,7 @@ impl<'a, 'c> Display<'a, 'c> {
         }
         self.bar.update(|state| {
             state.set_len(100);
-            state.set_pos(percent);
+            state.set_pos(percent.unwrap_or(0));
         });
     }
 
@@ -96,12 +104,9 @@ impl<'a, 'c> Display<'a, 'c> {
         let (state, line) = match &download.state {
             State::Downloading => ("downloading", None),
             State::Verifying { .. } => ("verifying", Some(format!("{name}: verifying"))),
-            State::Retrying {
-                seconds,
-                error: because,
-            } => {
+            State::Retrying { seconds, error } => {
                 let wait = rough_time(Duration::from_secs(*seconds));
-                let line = format!("{name}: {}; again in {wait}", short_reason(because));
+                let line = format!("{name}: {}; again in {wait}", short_reason(error));
                 ("retrying", Some(line))
             }
             _ => ("waiting", None),
@@ -169,8 +174,13 @@ impl<'a, 'c> Display<'a, 'c> {
     }
 }
 
-/// The line of a download. On a narrow terminal its end is cut off.
-const TEMPLATE: &str = "{bar:16}  {wide_msg}";
+/// Returns the line of a download. On a narrow terminal it has no bar, and its end is cut off.
+fn template(columns: usize) -> &'static str {
+    match columns < 40 {
+        true => "{wide_msg}",
+        false => "{bar:16}  {wide_msg}",
+    }
+}
 
 /// Returns how much is done, rounded down.
 fn percent_of(done_bytes: u64, total_bytes: u64) -> u64 {
@@ -190,12 +200,9 @@ fn state_text(download: &Download) -> String {
             parts.join("  ")
         }
         State::Verifying { .. } => "verifying".to_owned(),
-        State::Retrying {
-            seconds,
-            error: because,
-        } => {
+        State::Retrying { seconds, error } => {
             let wait = rough_time(Duration::from_secs(*seconds));
-            format!("again in {wait} ({})", short_reason(because))
+            format!("again in {wait} ({})", short_reason(error))
         }
         State::Queued | State::Paused | State::Done | State::Failed(_) => "waiting".to_owned(),
     }
