@@ -215,3 +215,19 @@ fn stop_stops_all_downloads() {
     assert!(!queue.has_running());
     assert_eq!(queue.saved().len(), 3, "they continue after the next start");
 }
+
+/// Queues on the disks of users have these names.
+#[test]
+fn a_download_saved_by_an_earlier_version_is_read() {
+    let text = r#"{"id": 7, "wanted": {"key": "k", "name": "n", "repository": "o/n", "revision": "main",
+        "files": [{"name": "a.gguf", "size_bytes": 5, "sha256": null}], "folder": "/m"},
+        "is_paused": true, "failed": null}"#;
+    let saved: SavedDownload = serde_json::from_str(text).unwrap();
+    assert_eq!(saved.id, DownloadId(7));
+    assert_eq!(saved.request.files[0].size_bytes, Some(5));
+    let again: serde_json::Value = serde_json::to_value(&saved).unwrap();
+    assert_eq!(
+        again,
+        serde_json::from_str::<serde_json::Value>(text).unwrap()
+    );
+}
