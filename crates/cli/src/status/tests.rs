@@ -198,35 +198,40 @@ fn each_phase_has_its_text() {
     check(PhaseStatus::Unloading { why }, "unloading: as requested");
 }
 
-/// Shows two statuses of a watch.
-fn shown(streams: &mut TestConsole) {
+/// Shows two statuses of a watch, and returns what the terminal shows before the watch ends.
+fn shown(streams: &mut TestConsole) -> String {
     let args = StatusArgs {
         watch: true,
         json: false,
     };
+    let screen = streams.screen.clone();
     let mut console = streams.console();
     let mut display = Display::new(&args, &mut console);
     display.show(&snapshot(), Duration::ZERO).unwrap();
     display.show(&snapshot(), Duration::from_secs(100)).unwrap();
+    let shown = screen.contents();
     display.leave().unwrap();
+    shown
 }
 
 #[test]
 fn on_a_terminal_a_status_replaces_the_one_before() {
     let mut streams = TestConsole::default().on_terminal(80);
-    shown(&mut streams);
-    let screen = streams.screen.contents();
-    let expect = view::text(&snapshot(), Duration::from_secs(100), Layout::default());
-    assert_eq!(screen, expect.trim_end());
-    assert_eq!(streams.out_text(), "\n", "the prompt of the shell is below");
+    let shown = shown(&mut streams);
+    let age = Duration::from_secs(100);
+    let expect = view::text(&snapshot(), age, Layout::default());
+    assert_eq!(shown, expect.trim_end());
+    let layout = streams.console().layout();
+    assert_eq!(streams.screen.contents(), "");
+    let left = streams.out_text();
+    assert_eq!(left, view::text(&snapshot(), age, layout), "stays in whole");
 }
 
 #[test]
 fn a_status_fits_a_narrow_terminal() {
     let mut streams = TestConsole::default().on_terminal(40);
     streams.columns = || 40;
-    shown(&mut streams);
-    let screen = streams.screen.contents();
+    let screen = shown(&mut streams);
     assert_eq!(screen.matches("budget").count(), 1, "{screen}");
     assert!(screen.contains("70 s, unless it is"), "{screen}");
 }

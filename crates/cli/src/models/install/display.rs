@@ -29,7 +29,7 @@ impl<'a, 'c> Display<'a, 'c> {
     /// Returns a display that shows nothing yet.
     pub(super) fn new(console: &'a mut Console<'c>, json: bool) -> Self {
         Self {
-            bar: bar(template((console.columns)()), console.progress_target()),
+            bar: bar(TEMPLATE, console.progress_target()),
             console,
             json,
             place: None,
@@ -174,13 +174,8 @@ impl<'a, 'c> Display<'a, 'c> {
     }
 }
 
-/// Returns the line of a download. On a narrow terminal it has no bar, and its end is cut off.
-fn template(columns: usize) -> &'static str {
-    match columns < 40 {
-        true => "{wide_msg}",
-        false => "{bar:16}  {wide_msg}",
-    }
-}
+/// The line of a download. On a narrow terminal its end is cut off.
+const TEMPLATE: &str = "{bar:16}  {wide_msg}";
 
 /// Returns how much is done, rounded down.
 fn percent_of(done_bytes: u64, total_bytes: u64) -> u64 {
