@@ -27,8 +27,8 @@ pub(crate) struct Console<'a> {
     pub(crate) color: bool,
     /// Returns the columns of the terminal at this moment.
     pub(crate) columns: fn() -> usize,
-    /// Opens a stream that is a terminal for drawing.
-    pub(crate) draw_target: &'a dyn Fn(Stream) -> ProgressDrawTarget,
+    /// Opens standard error, which is a terminal, for drawing.
+    pub(crate) draw_target: &'a dyn Fn() -> ProgressDrawTarget,
 }
 
 /// Which streams are terminals.
@@ -40,15 +40,6 @@ pub(crate) struct Terminals {
     pub(crate) stdout: bool,
     /// Standard error.
     pub(crate) stderr: bool,
-}
-
-/// A stream to draw on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stream {
-    /// Standard output.
-    Out,
-    /// Standard error.
-    Err,
 }
 
 /// How results are laid out.
@@ -135,7 +126,7 @@ impl Console<'_> {
     /// Returns where progress is drawn: nowhere unless [`Self::draws_progress`].
     pub(crate) fn progress_target(&self) -> ProgressDrawTarget {
         match self.draws_progress() {
-            true => (self.draw_target)(Stream::Err),
+            true => (self.draw_target)(),
             false => ProgressDrawTarget::hidden(),
         }
     }

@@ -8,14 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use indicatif::ProgressBar;
 use serde::Serialize;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use transom_supervisor::Status;
 
-use crate::console::Stream;
-use crate::output::progress::bar;
 use crate::{Client, Console, Result};
 
 /// Show what is loaded, what it uses and what is limited
@@ -86,21 +83,30 @@ struct StatusJson<'a> {
     status: Option<&'a Status>,
 }
 
+/// Switches to the alternate screen, whose contents are gone when it is left.
+const ENTER: &str = "\x1b[?1049h";
+const LEAVE: &str = "\x1b[?1049l";
+const TOP: &str = "\x1b[H";
+const CLEAR_LINE: &str = "\x1b[K";
+const CLEAR_BELOW: &str = "\x1b[J";
+
 /// Shows one status after the other: on a terminal in place of the one before, elsewhere below it.
 struct Display<'a, 'c> {
     console: &'a mut Console<'c>,
     json: bool,
-    /// Redraws the status on a terminal.
-    live: Option<ProgressBar>,
+    /// Whether a status is drawn over the one before, on the alternate screen.
+    is_live: bool,
+    /// What the alternate screen shows, once it is entered.
+    drawn: Option<String>,
     n_shown: usize,
 }
 
 impl<'a, 'c> Display<'a, 'c> {
     fn new(args: &StatusArgs, console: &'a mut Console<'c>) -> Self {
-        let is_live = args.watch && !args.json && console.layout().is_dimmed;
         Self {
             json: args.json,
-            live: is_live.then(|| bar("{msg}", (console.draw_target)(Stream::Out))),
+            is_live: args.watch && !args.json && console.layout().is_dimmed,
+            drawn: None,
             n_shown: 0,
             console,
         }
@@ -109,10 +115,13 @@ impl<'a, 'c> Display<'a, 'c> {
     /// Shows `status`, which was received `age` ago.
     fn show(&mut self, status: &Status, age: Duration) -> Result {
         let text = |layout| view::text(status, age, layout);
-        if let Some(live) = &self.live {
-            live.set_message(text(self.console.layout()).trim_end().to_owned());
-            // Drawn even if indicatif's rate limit would skip it: no other change may follow.
-            live.force_draw();
+        if self.is_live {
+            let text = text(self.console.layout());
+            let enter = if self.drawn.is_none() { ENTER } else { "" };
+            let lines = text.replace('\n', &format!("{CLEAR_LINE}\n"));
+            self.console
+                .print(&format!("{enter}{TOP}{lines}{CLEAR_BELOW}"))?;
+            self.drawn = Some(text);
             return Ok(());
         }
         // A countdown alone is no change for a program or a file.
@@ -132,14 +141,10 @@ impl<'a, 'c> Display<'a, 'c> {
             })
     }
 
-    /// Ends the display and leaves the last status on the screen, whole even if the screen is too low
-    /// for it.
+    /// Ends the display and leaves the last status on the screen.
     fn leave(&mut self) -> Result {
-        match self.live.take() {
-            Some(live) => {
-                live.finish_and_clear();
-                self.console.print(&(live.message() + "\n"))
-            }
+        match self.drawn.take() {
+            Some(text) => self.console.print(&format!("{LEAVE}{text}")),
             None => Ok(()),
         }
     }

@@ -5,7 +5,7 @@ use std::io::Cursor;
 use indicatif::{InMemoryTerm, ProgressDrawTarget};
 
 use crate::Console;
-use crate::console::{DEFAULT_COLUMNS, Stream, Terminals};
+use crate::console::{DEFAULT_COLUMNS, Terminals};
 
 /// The input of a test and what its command writes.
 pub(crate) struct TestConsole {
@@ -15,9 +15,9 @@ pub(crate) struct TestConsole {
     pub(crate) terminals: Terminals,
     pub(crate) color: bool,
     pub(crate) columns: fn() -> usize,
-    /// Shows what is drawn, on either stream.
+    /// Shows what is drawn on standard error.
     pub(crate) screen: InMemoryTerm,
-    draw_target: Box<dyn Fn(Stream) -> ProgressDrawTarget>,
+    draw_target: Box<dyn Fn() -> ProgressDrawTarget>,
 }
 
 impl Default for TestConsole {
@@ -37,7 +37,7 @@ impl TestConsole {
             color: false,
             columns: || DEFAULT_COLUMNS,
             screen: InMemoryTerm::new(1, 1),
-            draw_target: Box::new(|_| ProgressDrawTarget::hidden()),
+            draw_target: Box::new(ProgressDrawTarget::hidden),
         }
     }
 
@@ -46,7 +46,7 @@ impl TestConsole {
         let screen = InMemoryTerm::new(50, width);
         self.screen = screen.clone();
         self.draw_target =
-            Box::new(move |_| ProgressDrawTarget::term_like(Box::new(screen.clone())));
+            Box::new(move || ProgressDrawTarget::term_like(Box::new(screen.clone())));
         self.terminals = Terminals {
             stdin: true,
             stdout: true,

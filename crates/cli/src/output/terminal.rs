@@ -5,22 +5,17 @@ use std::io;
 use ::console::Term;
 use indicatif::{ProgressDrawTarget, TermLike};
 
-use crate::console::Stream;
-
 /// Redraws per second, indicatif's own default.
 const MAX_HZ: u8 = 20;
 
 /// The columns of the `^C` that a terminal writes at the cursor when a command is interrupted. indicatif
-/// fills its last line, so the `^C` would start a new one, and the drawn lines could not be removed.
+/// fills its line, so the `^C` would start a new one, and the drawn line could not be removed.
 const INTERRUPT_COLUMNS: u16 = 2;
 
-/// Returns where to draw on a stream that is a terminal.
-pub(crate) fn draw_target(stream: Stream) -> ProgressDrawTarget {
-    let term = match stream {
-        Stream::Out => Term::buffered_stdout(),
-        Stream::Err => Term::buffered_stderr(),
-    };
-    ProgressDrawTarget::term_like_with_hz(Box::new(Narrowed(term)), MAX_HZ)
+/// Returns the terminal of standard error, to draw one line on it.
+pub(crate) fn draw_target() -> ProgressDrawTarget {
+    let term = Narrowed(Term::buffered_stderr());
+    ProgressDrawTarget::term_like_with_hz(Box::new(term), MAX_HZ)
 }
 
 /// A terminal whose last columns stay free.

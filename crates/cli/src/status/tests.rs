@@ -198,40 +198,46 @@ fn each_phase_has_its_text() {
     check(PhaseStatus::Unloading { why }, "unloading: as requested");
 }
 
-/// Shows two statuses of a watch, and returns what the terminal shows before the watch ends.
-fn shown(streams: &mut TestConsole) -> String {
+/// Shows two statuses of a watch, and ends it.
+fn shown(streams: &mut TestConsole) {
     let args = StatusArgs {
         watch: true,
         json: false,
     };
-    let screen = streams.screen.clone();
     let mut console = streams.console();
     let mut display = Display::new(&args, &mut console);
     display.show(&snapshot(), Duration::ZERO).unwrap();
     display.show(&snapshot(), Duration::from_secs(100)).unwrap();
-    let shown = screen.contents();
     display.leave().unwrap();
-    shown
+}
+
+/// Returns both statuses as a terminal gets them, and what stays.
+fn drawn(streams: &mut TestConsole) -> [String; 3] {
+    shown(streams);
+    let written = streams.out_text();
+    let (drawn, left) = written.split_once(LEAVE).unwrap();
+    let drawn = drawn.strip_prefix(ENTER).unwrap();
+    let drawn: Vec<_> = drawn.split(TOP).skip(1).collect();
+    [drawn[0].to_owned(), drawn[1].to_owned(), left.to_owned()]
 }
 
 #[test]
 fn on_a_terminal_a_status_replaces_the_one_before() {
     let mut streams = TestConsole::default().on_terminal(80);
-    let shown = shown(&mut streams);
-    let age = Duration::from_secs(100);
-    let expect = view::text(&snapshot(), age, Layout::default());
-    assert_eq!(shown, expect.trim_end());
+    let [first, second, left] = drawn(&mut streams);
     let layout = streams.console().layout();
-    assert_eq!(streams.screen.contents(), "");
-    let left = streams.out_text();
-    assert_eq!(left, view::text(&snapshot(), age, layout), "stays in whole");
+    let expect = |seconds| view::text(&snapshot(), Duration::from_secs(seconds), layout);
+    let frame = |text: String| text.replace('\n', &format!("{CLEAR_LINE}\n")) + CLEAR_BELOW;
+    assert_eq!(first, frame(expect(0)));
+    assert_eq!(second, frame(expect(100)));
+    assert_eq!(left, expect(100));
 }
 
 #[test]
 fn a_status_fits_a_narrow_terminal() {
     let mut streams = TestConsole::default().on_terminal(40);
     streams.columns = || 40;
-    let screen = shown(&mut streams);
+    let [_, screen, _] = drawn(&mut streams);
     assert_eq!(screen.matches("budget").count(), 1, "{screen}");
     assert!(screen.contains("70 s, unless it is"), "{screen}");
 }
