@@ -10,6 +10,8 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -21,6 +23,9 @@ use crate::programs;
 pub const WIDTH: u32 = 1280;
 /// The screen's height in pixels.
 pub const HEIGHT: u32 = 800;
+
+/// How long killed processes may take to end.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A running desktop.
 #[derive(Debug)]
@@ -355,11 +360,18 @@ impl Desktop {
 
 impl Drop for Desktop {
     fn drop(&mut self) {
-        // Twice, in case a process was just being started.
-        for _ in 0..2 {
-            for process in self.processes() {
+        // Until none is left: a process may just be starting another, and one with much memory needs
+        // time to end.
+        let deadline = Instant::now() + KILL_TIMEOUT;
+        loop {
+            let left = self.processes();
+            if left.is_empty() || Instant::now() > deadline {
+                break;
+            }
+            for process in left {
                 processes::kill(process.pid);
             }
+            thread::yield_now();
         }
         for child in &mut self.children {
             let _ = child.kill();
