@@ -7,8 +7,9 @@
 //! Clippy compiles the tests: its driver is a compiler that also lints, and it replaces rustc for
 //! the crates of the workspace, as in `cargo clippy`. So dependencies are compiled only once.
 //!
-//! Tests of pages and windows run in parallel to all others, because they mostly wait. Tests that put
-//! the machine under memory pressure run alone: the app of another test would obey the signal.
+//! Tests of pages and windows run in parallel to all others, because they mostly wait; then those of
+//! conformance do, so that both cores have work to the end. Tests that put the machine under memory
+//! pressure run alone: the app of another test would obey the signal.
 
 use std::collections::BTreeSet;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
@@ -38,6 +39,9 @@ pub(crate) const FEATURES: &[&str] = &["--features", "xtask/bindings", "--featur
 
 /// The test that drives windows.
 const WINDOWS: &str = "window";
+
+/// The test that runs the same cases with each engine.
+const CONFORMANCE: &str = "conformance";
 
 /// The tests that put the machine under memory pressure.
 const PRESSURE: [&str; 2] = ["pressure", "real_pressure"];
@@ -70,6 +74,7 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
     let pages = Check::new("npm run test".to_owned(), ui.script("test")?);
     let windows = cargo(&["test", "--workspace", "--test", WINDOWS]);
     let examples = cargo(&["test", "--workspace", "--doc"]);
+    let conformance = cargo(&["test", "--workspace", "--test", CONFORMANCE]);
     let all = ["test", "--workspace", "--no-fail-fast"];
     let names = test_names()?;
     let others = names.iter().flat_map(|name| ["--test", name]);
@@ -83,7 +88,9 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
         let parallel = scope.spawn(|| {
             let windows = windows.run_in_parallel("windows");
             let pages = pages.run_in_parallel("ui test");
-            windows.and(pages).and(examples.run_in_parallel("examples"))
+            let examples = examples.run_in_parallel("examples");
+            let conformance = conformance.run_in_parallel(CONFORMANCE);
+            windows.and(pages).and(examples).and(conformance)
         });
         let tests = tests.run("tests");
         let parallel = parallel
@@ -104,7 +111,7 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the names of all integration tests but [`WINDOWS`] and [`PRESSURE`]. Cargo cannot exclude a
+/// Returns the names of all integration tests that have no turn of their own. Cargo cannot exclude a
 /// test, and excluding its package would change the features of other packages.
 fn test_names() -> Result<BTreeSet<String>, Problem> {
     let metadata = process::output_of(
@@ -120,8 +127,9 @@ fn test_names() -> Result<BTreeSet<String>, Problem> {
         .flat_map(|package| list(&package["targets"]));
     let tests = targets.filter(|target| list(&target["kind"]).contains(&"test".into()));
     let names = tests.filter_map(|test| Some(test["name"].as_str()?.to_owned()));
-    let runs_with_others = |name: &String| name != WINDOWS && !PRESSURE.contains(&name.as_str());
-    Ok(names.filter(runs_with_others).collect())
+    let has_own_turn =
+        |name: &str| [WINDOWS, CONFORMANCE].contains(&name) || PRESSURE.contains(&name);
+    Ok(names.filter(|name| !has_own_turn(name)).collect())
 }
 
 /// Checks the model catalog against its sources and for consistency. The script needs the TOML
