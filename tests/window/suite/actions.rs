@@ -1,5 +1,9 @@
 //! Actions of a user in the chat. Only this file knows the selectors of its parts.
 
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::timeout;
 use transom_window_tests::page::keys;
 use transom_window_tests::{Failure, Outcome, Page, check, until};
 
@@ -101,5 +105,22 @@ pub(crate) async fn until_listed(chat: &Page, title: &str, is_listed: bool) -> O
         let seen = Failure::Wrong(format!("{rows:?}"));
         (is_there == is_listed).then_some(Some(())).ok_or(seen)
     })
+    .await
+}
+
+/// Opens the menu of a button and chooses an item. The list of chats is reloaded when a response has
+/// ended, so a click may hit a row that is replaced; then the menu is opened again.
+pub(crate) async fn choose(page: &Page, button: &str, item: &str) -> Outcome {
+    let is_open = "return document.querySelector('[role=menu]') !== null;";
+    until(
+        &format!("{item} is chosen in the menu {button}"),
+        async || {
+            if page.run(is_open, vec![]).await? != json!(true) {
+                page.click("button", button).await?;
+            }
+            let chosen = timeout(Duration::from_secs(3), page.click("menuitem", item)).await;
+            chosen.ok().transpose()
+        },
+    )
     .await
 }
