@@ -5,10 +5,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Command;
 
 use serde_json::Value;
-use transom_tests::{SourceFile, files_with, root};
+use transom_tests::{SourceFile, cargo_metadata, files_with, root};
 
 /// The leaf below all others, on which every package may depend.
 const LEAF: &str = "transom-files";
@@ -330,15 +329,9 @@ fn assert_nothing_wrong(wrong: &[String]) {
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }
 
-/// The workspace's packages, as cargo sees them. Needs no network.
+/// The workspace's packages, as cargo sees them.
 fn packages() -> Vec<Package> {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--no-deps", "--format-version", "1"])
-        .current_dir(root())
-        .output()
-        .expect("cargo runs, since it runs this test");
-    let metadata: Value =
-        serde_json::from_slice(&output.stdout).expect("cargo metadata writes JSON");
+    let metadata = cargo_metadata(&["--no-deps"]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let root = format!("{}/", text(&metadata["workspace_root"]));
     let packages = metadata["packages"].as_array();

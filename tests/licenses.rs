@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::process::Command;
 
 use serde_json::Value;
-use transom_tests::root;
+use transom_tests::{cargo_metadata, root};
 
 /// The app and the program that runs models.
 const PROGRAMS: [&str; 2] = ["transom-app", "transom-cli"];
@@ -32,18 +31,9 @@ fn every_package_in_the_programs_is_in_the_list_of_licenses() {
 }
 
 /// Returns name and version of every package from a registry that the programs contain, as cargo
-/// resolves them for this system. Needs no network, because the programs are built.
+/// resolves them for this system.
 fn packages_in_programs() -> BTreeSet<String> {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--all-features"])
-        .args(["--filter-platform", TARGET])
-        .current_dir(root())
-        .output()
-        .expect("cargo runs, since it runs this test");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    let metadata: Value =
-        serde_json::from_slice(&output.stdout).expect("cargo metadata writes JSON");
+    let metadata = cargo_metadata(&["--all-features", "--filter-platform", TARGET]);
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let by_id = |values: &Value| -> BTreeMap<String, Value> {

@@ -5,12 +5,31 @@
 //! outside.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::{fs, io};
+
+use serde_json::Value;
 
 /// Returns the root of the checkout.
 pub fn root() -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     tests.parent().unwrap_or(tests).to_owned()
+}
+
+/// Returns what `cargo metadata` with these arguments says of the workspace. Needs no network.
+///
+/// # Panics
+/// If cargo fails.
+pub fn cargo_metadata(args: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1"])
+        .args(args)
+        .current_dir(root())
+        .output()
+        .expect("cargo runs, since it runs this test");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    serde_json::from_slice(&output.stdout).expect("cargo metadata writes JSON")
 }
 
 /// A text file of the checkout.

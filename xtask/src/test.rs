@@ -72,18 +72,20 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
     let cargo = |args: &[&str]| Check::cargo(args, &skipped);
     cargo(&["build", "--workspace", "--all-targets"]).run("clippy")?;
     let pages = Check::new("npm run test".to_owned(), ui.script("test")?);
-    let windows = cargo(&["test", "--workspace", "--test", WINDOWS]);
+    let test =
+        |targets: &[&str]| cargo(&[&["test", "--workspace", "--no-fail-fast"], targets].concat());
+    let windows = test(&["--test", WINDOWS]);
     let examples = cargo(&["test", "--workspace", "--doc"]);
-    let conformance = cargo(&["test", "--workspace", "--test", CONFORMANCE]);
-    let all = ["test", "--workspace", "--no-fail-fast"];
+    let conformance = test(&["--test", CONFORMANCE]);
+    let pressure = test(&PRESSURE.map(|name| ["--test", name]).concat());
     let names = test_names()?;
-    let others = names.iter().flat_map(|name| ["--test", name]);
-    let others = all.into_iter().chain(["--lib", "--bins"]).chain(others);
-    let tests = cargo(&others.collect::<Vec<_>>());
-    let pressure = all
-        .into_iter()
-        .chain(PRESSURE.iter().flat_map(|name| ["--test", name]));
-    let pressure = cargo(&pressure.collect::<Vec<_>>());
+    let names = names.iter().flat_map(|name| ["--test", name]);
+    let tests = test(
+        &["--lib", "--bins"]
+            .into_iter()
+            .chain(names)
+            .collect::<Vec<_>>(),
+    );
     let parallel = thread::scope(|scope| {
         let parallel = scope.spawn(|| {
             let windows = windows.run_in_parallel("windows");

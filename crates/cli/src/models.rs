@@ -66,16 +66,15 @@ enum ModelsCommand {
 
 /// Runs the command.
 pub(crate) fn run(args: &ModelsArgs, client: &Client, console: &mut Console) -> Result {
-    let library = match &args.command {
-        ModelsCommand::Inspect(args) => return inspect::run(args, client, console),
-        ModelsCommand::Token(args) => return token::run(args, client, console),
-        _ => library::open(client, console)?,
-    };
+    let open = library::open;
     match &args.command {
-        ModelsCommand::List(args) => list::run(args, &library, console),
-        ModelsCommand::Search(args) => search::run(args, &library, client, console),
-        ModelsCommand::Install(args) => install::run(args, &library, client, console),
-        ModelsCommand::Remove(args) => remove::run(args, &library, client, console),
-        ModelsCommand::Inspect(_) | ModelsCommand::Token(_) => Ok(()),
+        ModelsCommand::List(args) => list::run(args, &open(client, console)?, console),
+        ModelsCommand::Search(args) => search::run(args, &open(client, console)?, client, console),
+        ModelsCommand::Install(args) => {
+            install::run(args, &open(client, console)?, client, console)
+        }
+        ModelsCommand::Remove(args) => remove::run(args, &open(client, console)?, client, console),
+        ModelsCommand::Inspect(args) => inspect::run(args, client, console),
+        ModelsCommand::Token(args) => token::run(args, client, console),
     }
 }

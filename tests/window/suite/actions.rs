@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::time::timeout;
 use transom_window_tests::page::keys;
 use transom_window_tests::{Failure, Outcome, Page, check, until};
@@ -108,19 +107,25 @@ pub(crate) async fn until_listed(chat: &Page, title: &str, is_listed: bool) -> O
     .await
 }
 
-/// Opens the menu of a button and chooses an item. The list of chats is reloaded when a response has
-/// ended, so a click may hit a row that is replaced; then the menu is opened again.
-pub(crate) async fn choose(page: &Page, button: &str, item: &str) -> Outcome {
-    let is_open = "return document.querySelector('[role=menu]') !== null;";
-    until(
-        &format!("{item} is chosen in the menu {button}"),
-        async || {
-            if page.run(is_open, vec![]).await? != json!(true) {
-                page.click("button", button).await?;
-            }
-            let chosen = timeout(Duration::from_secs(3), page.click("menuitem", item)).await;
-            chosen.ok().transpose()
-        },
-    )
+/// Opens the menu with an item of the chat whose title starts with `title`. The list is reloaded when a
+/// response has ended, so a click may hit a row that is replaced; then the menu is opened again.
+pub(crate) async fn open_menu(chat: &Page, title: &str, item: &str) -> Outcome {
+    until("the chat's menu is open", async || {
+        show_history(chat).await?;
+        chat.click("button", &format!("^Actions for .*{title}"))
+            .await?;
+        Ok(chat.find("menuitem", item).await?.map(drop))
+    })
+    .await
+}
+
+/// Chooses an item in the menu of a chat.
+pub(crate) async fn choose(chat: &Page, title: &str, item: &str) -> Outcome {
+    until(&format!("{item} is chosen for {title}"), async || {
+        open_menu(chat, title, item).await?;
+        // The row may also be replaced after the menu has opened.
+        let chosen = timeout(Duration::from_secs(3), chat.click("menuitem", item)).await;
+        chosen.ok().transpose()
+    })
     .await
 }

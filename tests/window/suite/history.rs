@@ -78,14 +78,14 @@ async fn clearing_the_history_deletes_drafts() {
 async fn a_chat_is_renamed_pinned_and_deleted() {
     run_test("renamed_pinned_deleted", async |setup| {
         let chat = two_chats(setup).await?;
-        actions::choose(&chat, "^Actions for .*France", "^Rename").await?;
+        actions::choose(&chat, "France", "^Rename").await?;
         let title = chat.by("textbox", "^Chat title").await?;
         // The whole old title is selected.
         title.send_keys("Cities").await?;
         title.send_keys(keys::ENTER).await?;
         actions::until_listed(&chat, "Cities", true).await?;
 
-        actions::choose(&chat, "^Actions for .*Cities", "^Pin").await?;
+        actions::choose(&chat, "Cities", "^Pin").await?;
         chat.until_says("Pinned").await?;
 
         // Everything is kept after a restart.
@@ -93,7 +93,7 @@ async fn a_chat_is_renamed_pinned_and_deleted() {
         show_history(&chat).await?;
         chat.until_says("Pinned\\s+Cities").await?;
 
-        actions::choose(&chat, "^Actions for .*Cities", "^Delete").await?;
+        actions::choose(&chat, "Cities", "^Delete").await?;
         chat.by("alertdialog", "^Delete “Cities”").await?;
         chat.click("button", "^Delete$").await?;
         actions::until_listed(&chat, "Cities", false).await?;

@@ -124,14 +124,7 @@ async fn a_chat_is_exported_to_the_file_of_the_dialog() {
     run_test("a_chat_is_saved", async |setup| {
         let chat = setup.open().await?;
         actions::ask_to_the_end(&chat, "What is the capital of France?").await?;
-        // The list is reloaded when a response has ended, so a click may hit a row that is
-        // replaced.
-        until("the chat's menu is open", async || {
-            actions::show_history(&chat).await?;
-            chat.click("button", "^Actions for .*France").await?;
-            chat.find("menuitem", "^Export as Markdown").await
-        })
-        .await?;
+        actions::open_menu(&chat, "France", "^Export as Markdown").await?;
         // Read before the click, because the dialog may have the focus when the click returns.
         let window = setup.desktop.active_window()?;
         chat.click("menuitem", "^Export as Markdown").await?;

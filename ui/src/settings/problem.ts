@@ -1,7 +1,8 @@
-/** Error texts for refused changes, shown next to their setting. */
+/** Error texts for refused changes and commands. */
 import { t } from "../i18n";
 import type { CommandError } from "../ipc";
-import { hubErrorText } from "../models/labels";
+import { hubErrorText, hubNoticeText } from "../models/labels";
+import type { Notice } from "../state/app.svelte";
 
 /** The field's own name: errors may contain `models.<id>.top_p`, and ids contain dots too. */
 function isFor(field: string, name: string): boolean {
@@ -14,14 +15,32 @@ export function problemOf(refused: CommandError | null, name: string): string | 
   return t("settings.refused.invalid", { reason: refused.reason });
 }
 
-/** The text at the top of the pane. */
+/** The text at the top of the pane for a refused change. */
 export function commandErrorText(refused: CommandError): string {
   switch (refused.code) {
-    case "invalid": return t("settings.refused.invalid", { reason: refused.reason });
-    case "not_found": return t("settings.refused.not_found");
-    case "storage": return t("settings.refused.storage", { reason: refused.reason });
-    case "turn": return t("settings.refused.other", { reason: refused.failure.code });
     case "hub": return hubErrorText(refused.error);
-    case "other": return t("settings.refused.other", { reason: refused.reason });
+    case "not_found": return refusedText(refused.code, "");
+    case "turn": return refusedText(refused.code, refused.failure.code);
+    default: return refusedText(refused.code, refused.reason);
+  }
+}
+
+/** Notices about commands of the settings window. */
+const codes = ["hub", "login_item", "not_found", "storage", "invalid", "other"];
+
+/** The text at the top of the pane for the last notice about a command; empty without one. */
+export function noticeText(notices: readonly Notice[]): string {
+  const notice = notices.findLast((one) => codes.includes(one.code));
+  if (!notice) return "";
+  return notice.code === "hub" ? hubNoticeText(notice) : refusedText(notice.code, notice.detail);
+}
+
+function refusedText(code: string, reason: string): string {
+  switch (code) {
+    case "invalid": return t("settings.refused.invalid", { reason });
+    case "login_item": return t("settings.refused.login_item", { detail: reason });
+    case "not_found": return t("settings.refused.not_found");
+    case "storage": return t("settings.refused.storage", { reason });
+    default: return t("settings.refused.other", { reason });
   }
 }

@@ -4,6 +4,8 @@
 //! Rule: only files in the models folder are removed, only after a yes, and never a model that is
 //! loaded.
 
+use std::path::Path;
+
 use clap::Args;
 use transom_files::visible;
 use transom_library::{InstalledModel, Library, Origin};
@@ -44,8 +46,8 @@ pub(super) fn run(
 ) -> Result {
     for text in &args.models {
         let model = find_removable(text, library)?;
-        if matches!(model.origin, Origin::Added { .. }) {
-            take_off_list(model, library, console)?;
+        if let Origin::Added { path } = &model.origin {
+            take_off_list(model, path, library, console)?;
             continue;
         }
         check_unloaded(model, text, library, client)?;
@@ -101,12 +103,13 @@ fn check_unloaded(
     }
 }
 
-/// Takes a model that was added by path off the list. Nothing is deleted, so no yes is needed.
-fn take_off_list(model: &InstalledModel, library: &Library, console: &mut Console) -> Result {
-    let place = match &model.origin {
-        Origin::Added { path } => tilde(path),
-        _ => tilde(&model.id),
-    };
+/// Takes a model that was added by `path` off the list. Nothing is deleted, so no yes is needed.
+fn take_off_list(
+    model: &InstalledModel,
+    path: &Path,
+    library: &Library,
+    console: &mut Console,
+) -> Result {
     let n_others = library.forget(model).map_err(Failure::failed)?;
     let others = match n_others.unwrap_or(0) {
         0 => String::new(),
@@ -116,7 +119,7 @@ fn take_off_list(model: &InstalledModel, library: &Library, console: &mut Consol
     console.print(&format!(
         "{}: taken off the list{others}; its files stay in {}.\n",
         visible(&library.short_name(model)),
-        visible(&place)
+        visible(&tilde(path))
     ))
 }
 
