@@ -6,6 +6,24 @@ use transom_catalog::gguf::{Fault, GgufError, GgufModel};
 use transom_catalog::{LayerKind, ModelFacts};
 use transom_engine::{EngineError, SamplingParams};
 
+/// Architectures whose layers rotate keys differently or not at all, which llama.cpp respects in its
+/// forward pass but not in a shift.
+const MIXED_ROTATION: [&str; 13] = [
+    "afmoe",
+    "cohere2",
+    "cohere2moe",
+    "dots3note",
+    "exaone-moe",
+    "exaone4",
+    "llama4",
+    "maple",
+    "mellum",
+    "muse-glimmer",
+    "olmo2",
+    "smallthinker",
+    "smollm3",
+];
+
 /// A model's files and metadata.
 #[derive(Debug)]
 pub(crate) struct ModelFiles {
@@ -72,17 +90,21 @@ impl ModelFiles {
     /// uses; 0 if there is none.
     ///
     /// A shift rotates keys. llama.cpp has one cache for the layers with a sliding window and one
-    /// for the others, and aborts the process if a cache has no layer whose keys rotate.
+    /// for the others, and aborts the process if a cache has no layer whose keys rotate. In the
+    /// architectures of [`MIXED_ROTATION`], it would rotate keys that must not be.
     pub(crate) fn can_shift(&self, sliding_window: usize) -> bool {
         let has = |kind| self.facts.n_layers_of(kind) > 0;
         let fills_both_caches = has(LayerKind::Full) && has(LayerKind::Sliding);
         (sliding_window == 0 || fills_both_caches) && !self.has_layers_without_rotation()
     }
 
-    /// Returns true if the file says that the keys of some or all layers do not rotate, which only
-    /// the Granite models do.
+    /// Returns true if the keys of some or all layers do not rotate. Only the files of Granite models
+    /// say so.
     fn has_layers_without_rotation(&self) -> bool {
         let architecture = &self.facts.architecture;
+        if MIXED_ROTATION.contains(&architecture.as_str()) {
+            return true;
+        }
         let Ok(view) = self.files.first().view() else {
             return false;
         };
@@ -193,6 +215,7 @@ mod tests {
     #[test]
     fn a_model_shifts_if_keys_of_both_kinds_of_layers_rotate() {
         assert!(can_shift("llama", 0, |_| ()));
+        assert!(!can_shift("smollm3", 0, |_| ()), "every fourth layer");
         assert!(can_shift("gpt-oss", 128, |_| ()), "every second layer");
         assert!(!can_shift("gemma3", 512, |_| ()), "the first five layers");
         let pattern = |each| {
