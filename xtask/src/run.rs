@@ -3,6 +3,9 @@
 //! With a display this is the app, which runs models with the `transom` in the same folder. Without
 //! a display, or with arguments, it is the command line, and nothing is installed or built for
 //! windows.
+//!
+//! It builds the profile of the tests, in which all code that a response waits for is optimized: the
+//! first response comes sooner, and tests and program share what is compiled.
 
 use std::io::{self, IsTerminal};
 use std::process::{Command, ExitCode};
@@ -26,8 +29,8 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Problem> {
         return run_app();
     }
     let workspace = setup::set_up(Purpose::CommandLine)?;
-    build(Profile::Release, &["transom-cli"])?;
-    let mut transom = Command::new(workspace.target.join("release/transom"));
+    build(Profile::Dev, &["transom-cli"])?;
+    let mut transom = Command::new(workspace.target.join("debug/transom"));
     transom.args(arguments(args, io::stdin().is_terminal()));
     exec(&mut transom)
 }
@@ -35,8 +38,8 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Problem> {
 fn run_app() -> Result<ExitCode, Problem> {
     let workspace = setup::set_up(Purpose::App)?;
     Ui::new(&workspace)?.build(Pages::App)?;
-    build(Profile::Release, &["transom-cli", "transom-app"])?;
-    let mut app = Command::new(workspace.target.join("release/transom-app"));
+    build(Profile::Dev, &["transom-cli", "transom-app"])?;
+    let mut app = Command::new(workspace.target.join("debug/transom-app"));
     exec(app.arg(OPEN_CHAT))
 }
 
