@@ -24,7 +24,7 @@ pub(crate) fn save(model: &dyn LoadedModel, path: &Path) -> Result<usize, Engine
     if n_tokens > 0 {
         fs::rename(&unfinished, path).map_err(|error| {
             remove(&unfinished);
-            bad_file(path, &error)
+            EngineError::bad_file(path, error)
         })?;
     }
     Ok(n_tokens)
@@ -43,7 +43,7 @@ pub(crate) fn restore(model: &mut dyn LoadedModel, path: &Path) -> Result<usize,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
         Err(error) => {
             remove(path);
-            return Err(bad_file(path, &error));
+            return Err(EngineError::bad_file(path, error));
         }
     }
     let result = model.restore_state(&taken);
@@ -78,12 +78,5 @@ fn remove(path: &Path) {
         Err(error) => {
             tracing::warn!(path = %path.display(), %error, "a saved KV cache could not be removed");
         }
-    }
-}
-
-fn bad_file(path: &Path, error: &std::io::Error) -> EngineError {
-    EngineError::BadFile {
-        path: path.to_owned(),
-        reason: error.to_string(),
     }
 }

@@ -135,9 +135,8 @@ impl<'a> Decoder<'a> {
     /// Samples the token that follows the `index`-th token of the last step.
     fn draw(&mut self, index: usize) -> Result<u32, EngineError> {
         let drawn = self.sampler.draw(self.session.logits(index)?);
-        let token = drawn.ok_or_else(|| EngineError::Backend {
-            during: "choosing a token".to_owned(),
-            message: "the model has an empty vocabulary".to_owned(),
+        let token = drawn.ok_or_else(|| {
+            EngineError::backend("choosing a token", "the model has an empty vocabulary")
         })?;
         self.sampler.accept(token);
         if let Some(speculation) = &mut self.speculation {

@@ -6,7 +6,7 @@ use transom_catalog::fit::llama;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed, ModelInfo,
-    ModelSource,
+    ModelSource, UnsupportedFeature,
 };
 
 use crate::device::Device;
@@ -57,9 +57,9 @@ impl LlamaEngine {
         let model = Rc::new(load_weights(&files, device, control, on_progress)?);
         check_use(&files, &model)?;
         let template = Template::new(&files, model.vocab())?;
-        let threads = ThreadPool::new(self.n_threads).ok_or_else(|| EngineError::Backend {
-            during: format!("starting {} threads", self.n_threads),
-            message: "the system refused".to_owned(),
+        let threads = ThreadPool::new(self.n_threads).ok_or_else(|| {
+            let during = format!("starting {} threads", self.n_threads);
+            EngineError::backend(during, "the system refused")
         })?;
         let cache_type = device.cache_type(limits, &files.facts);
         let info = ModelInfo {
@@ -173,7 +173,7 @@ fn load_weights(
 
 /// llama.cpp reports only in its log why a load failed.
 fn load_error(files: &ModelFiles, logged: Option<String>) -> EngineError {
-    let path = files.first_path().to_owned();
+    let path = files.first_path();
     let reason =
         logged.unwrap_or_else(|| "llama.cpp could not load it and gave no reason".to_owned());
     // `llama_model_load: error loading model: REASON`
@@ -181,27 +181,30 @@ fn load_error(files: &ModelFiles, logged: Option<String>) -> EngineError {
         .rsplit("error loading model: ")
         .next()
         .unwrap_or(&reason);
-    let reason = reason.to_owned();
-    if reason.contains("unknown model architecture") || reason.contains("unknown pre-tokenizer") {
-        EngineError::Unsupported { path, reason }
+    let feature = if reason.contains("unknown model architecture") {
+        UnsupportedFeature::Architecture {
+            name: files.facts.architecture.clone(),
+        }
+    } else if reason.contains("unknown pre-tokenizer") {
+        UnsupportedFeature::Tokenizer
     } else {
-        EngineError::BadFile { path, reason }
-    }
+        return EngineError::bad_file(path, reason);
+    };
+    EngineError::unsupported(path, feature, reason)
 }
 
 /// Refuses models that load but cannot generate text.
 fn check_use(files: &ModelFiles, model: &Model) -> Result<(), EngineError> {
-    let refuse = |reason: &str| {
-        Err(EngineError::Unsupported {
-            path: files.first_path().to_owned(),
-            reason: reason.to_owned(),
-        })
+    let refuse = |feature, reason| {
+        let path = files.first_path();
+        Err(EngineError::unsupported(path, feature, reason))
     };
     if !model.is_decoder_only() {
-        return refuse("this model encodes text; only models that generate text can chat");
+        let reason = "this model encodes text; only models that generate text can chat";
+        return refuse(UnsupportedFeature::Purpose, reason);
     }
     if !model.vocab().has_tokenizer() || model.vocab().len() == 0 {
-        return refuse("the file has no tokenizer");
+        return refuse(UnsupportedFeature::Tokenizer, "the file has no tokenizer");
     }
     Ok(())
 }

@@ -113,11 +113,8 @@ impl LlamaModel {
 }
 
 fn too_long(text: &str) -> EngineError {
-    EngineError::InvalidParameter {
-        name: "prompt".into(),
-        value: format!("{} bytes", text.len()),
-        expected: "less than 2 GB".into(),
-    }
+    let value = format!("{} bytes", text.len());
+    EngineError::invalid_parameter("prompt", value, "less than 2 GB")
 }
 
 /// A shifted context has no end, so a response without a limit ends after the length of the

@@ -379,9 +379,8 @@ impl Session {
     /// [`EngineError::Backend`] if they were not requested.
     pub(crate) fn logits(&self, index: usize) -> Result<&[f32], EngineError> {
         let logits = self.context.as_ref().and_then(|all| all.logits(index));
-        logits.ok_or_else(|| EngineError::Backend {
-            during: "decode".to_owned(),
-            message: "llama.cpp has no logits for the last token".to_owned(),
+        logits.ok_or_else(|| {
+            EngineError::backend("decode", "llama.cpp has no logits for the last token")
         })
     }
 
@@ -467,10 +466,8 @@ pub(crate) fn common_prefix_len(a: &[u32], b: &[u32]) -> usize {
 
 /// Returns an error with llama.cpp's own reason, if it logged one.
 fn failed(during: &str, otherwise: &str) -> EngineError {
-    EngineError::Backend {
-        during: during.to_owned(),
-        message: native::take_first_error().unwrap_or_else(|| otherwise.to_owned()),
-    }
+    let logged = native::take_first_error();
+    EngineError::backend(during, logged.as_deref().unwrap_or(otherwise))
 }
 
 mod cache_contents;

@@ -86,13 +86,15 @@ pub(crate) fn save(session: &Session, info: &ModelInfo, path: &Path) -> Result<u
     // Never overwrites a file, and is never readable for others.
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
-    options.open(path).map_err(|error| bad_file(path, error))?;
+    options
+        .open(path)
+        .map_err(|error| EngineError::bad_file(path, error))?;
     let written = encode_words(&header(conversation, info, session.config()), conversation)
         .and_then(|words| write(session, &words, path));
     written.map_err(|error| {
         // An incomplete file is useless.
         let _ = fs::remove_file(path);
-        bad_file(path, error)
+        EngineError::bad_file(path, error)
     })?;
     Ok(n_tokens)
 }
@@ -155,7 +157,10 @@ pub(crate) fn restore(
     if session.load_file(conversation, path, n_words)? {
         Ok(n_tokens)
     } else {
-        Err(bad_file(path, "llama.cpp does not take its contents"))
+        Err(EngineError::bad_file(
+            path,
+            "llama.cpp does not take its contents",
+        ))
     }
 }
 
@@ -166,8 +171,8 @@ fn read(
     path: &Path,
 ) -> Result<(usize, CachedConversation), EngineError> {
     let too_short = "it is not as long as it says";
-    let bad = |reason: &str| bad_file(path, reason);
-    let failed = |error| bad_file(path, error);
+    let bad = |reason: &str| EngineError::bad_file(path, reason);
+    let failed = |error| EngineError::bad_file(path, error);
     let file = File::open(path).map_err(failed)?;
     let n_bytes = file.metadata().map_err(failed)?.len();
     let mut file = BufReader::new(file);
@@ -273,12 +278,5 @@ fn hash_rest(file: &mut impl Read, hasher: &mut Hasher) -> io::Result<()> {
             0 => return Ok(()),
             n => hasher.update(&buffer[..n]),
         }
-    }
-}
-
-fn bad_file(path: &Path, reason: impl ToString) -> EngineError {
-    EngineError::BadFile {
-        path: path.to_owned(),
-        reason: reason.to_string(),
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use transom_engine::{EngineError, SamplingParams};
+use transom_engine::{EngineError, SamplingParams, UnsupportedFeature};
 
 /// Configuration files have a few kilobytes, or up to 300 if they list each layer. Parsed, they
 /// take up to sixty times as much memory.
@@ -130,19 +130,13 @@ impl ModelConfig {
     pub(crate) fn from_folder(folder: &Path, context_limit: usize) -> Result<Self, EngineError> {
         let path = folder.join("config.json");
         let Some(json) = read_json::<Value>(&path, MAX_CONFIG_BYTES)? else {
-            return Err(EngineError::NotFound {
-                path,
-                what: "model configuration".to_owned(),
-                hint: "choose a folder that holds config.json, tokenizer.json and \
-                       *.safetensors files"
-                    .to_owned(),
-            });
+            let hint =
+                "choose a folder that holds config.json, tokenizer.json and *.safetensors files";
+            return Err(EngineError::not_found(path, "model configuration", hint));
         };
         let Some(model_type) = json.get("model_type").and_then(Value::as_str) else {
-            return Err(bad_file(
-                &path,
-                "it names no model_type, so the architecture is unknown",
-            ));
+            let reason = "it names no model_type, so the architecture is unknown";
+            return Err(EngineError::bad_file(path, reason));
         };
         let generation = GenerationConfig::from_folder(folder);
         Ok(Self {
@@ -163,7 +157,10 @@ impl ModelConfig {
         let mut config = self.clone();
         if let Some(text) = config.json.get("text_config").cloned() {
             let (Some(outer), Value::Object(inner)) = (config.json.as_object_mut(), text) else {
-                return Err(bad_file(&self.path, "text_config is not an object"));
+                return Err(EngineError::bad_file(
+                    &self.path,
+                    "text_config is not an object",
+                ));
             };
             outer.remove("text_config");
             outer.extend(inner);
@@ -173,15 +170,16 @@ impl ModelConfig {
 
     /// Deserializes the values that an architecture needs.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, EngineError> {
-        T::deserialize(&self.json).map_err(|error| bad_file(&self.path, error.to_string()))
+        T::deserialize(&self.json).map_err(|error| EngineError::bad_file(&self.path, error))
     }
 
     /// Deserializes the values of `text_config`, the text part of a multimodal model.
     pub(crate) fn parse_text_config<T: DeserializeOwned>(&self) -> Result<T, EngineError> {
         let Some(text) = self.json.get("text_config") else {
-            return Err(bad_file(&self.path, "it has no text_config"));
+            return Err(EngineError::bad_file(&self.path, "it has no text_config"));
         };
-        T::deserialize(text).map_err(|error| bad_file(&self.path, format!("text_config: {error}")))
+        T::deserialize(text)
+            .map_err(|error| EngineError::bad_file(&self.path, format!("text_config: {error}")))
     }
 }
 
@@ -287,13 +285,12 @@ fn quantization(path: &Path, config: &Value) -> Result<Option<QuantizationConfig
             .get("quantization_config")
             .and_then(|entry| entry.get("quant_method"))
         {
-            return Err(EngineError::Unsupported {
-                path: path.to_owned(),
-                reason: format!(
-                    "weights quantized with {method} are not supported; use an MLX conversion \
-                     (affine, 2 to 8 bits) or plain weights"
-                ),
-            });
+            let reason = format!(
+                "weights quantized with {method} are not supported; use an MLX conversion \
+                 (affine, 2 to 8 bits) or plain weights"
+            );
+            let feature = unsupported_quantization(method);
+            return Err(EngineError::unsupported(path, feature, reason));
         }
         return Ok(None);
     };
@@ -324,23 +321,21 @@ fn parse_quantization(path: &Path, name: &str, entry: &Value) -> Result<Quantiza
     if let Some(mode) = entry.get("mode")
         && QuantizationMode::deserialize(mode).is_err()
     {
-        return Err(EngineError::Unsupported {
-            path: path.to_owned(),
-            reason: format!(
-                "{name}: quantization mode {mode} is not supported; affine, mxfp4, mxfp8 and \
-                 nvfp4 are"
-            ),
-        });
+        let reason = format!(
+            "{name}: quantization mode {mode} is not supported; affine, mxfp4, mxfp8 and nvfp4 are"
+        );
+        let feature = unsupported_quantization(mode);
+        return Err(EngineError::unsupported(path, feature, reason));
     }
     let quantization = Quantization::deserialize(entry)
-        .map_err(|error| bad_file(path, format!("{name}: {error}")))?;
+        .map_err(|error| EngineError::bad_file(path, format!("{name}: {error}")))?;
     let (group_sizes, bits) = quantization.mode.allowed();
     for (field, value, allowed) in [
         ("group_size", quantization.group_size, group_sizes),
         ("bits", quantization.bits, bits),
     ] {
         if !allowed.contains(&value) {
-            return Err(bad_file(
+            return Err(EngineError::bad_file(
                 path,
                 format!(
                     "{name}: {field} is {value}, but must be {}",
@@ -350,6 +345,13 @@ fn parse_quantization(path: &Path, name: &str, entry: &Value) -> Result<Quantiza
         }
     }
     Ok(quantization)
+}
+
+fn unsupported_quantization(name: &Value) -> UnsupportedFeature {
+    let name = name
+        .as_str()
+        .map_or_else(|| name.to_string(), str::to_owned);
+    UnsupportedFeature::Quantization { name }
 }
 
 /// Returns a text such as `2, 3 or 4`.
@@ -370,17 +372,9 @@ pub(crate) fn read_json<T: DeserializeOwned>(
     match transom_files::read(path, limit) {
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map(Some)
-            .map_err(|error| bad_file(path, format!("not valid JSON: {error}"))),
+            .map_err(|error| EngineError::bad_file(path, format!("not valid JSON: {error}"))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(bad_file(path, error.to_string())),
-    }
-}
-
-/// Returns the error for a file that cannot be used.
-pub(crate) fn bad_file(path: &Path, reason: impl Into<String>) -> EngineError {
-    EngineError::BadFile {
-        path: path.to_owned(),
-        reason: reason.into(),
+        Err(error) => Err(EngineError::bad_file(path, error)),
     }
 }
 

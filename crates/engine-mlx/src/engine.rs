@@ -5,7 +5,7 @@ use std::path::Path;
 use transom_catalog::fit::mlx::ALLOCATOR_CACHE_BYTES;
 use transom_engine::{
     ChatTemplate, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed,
-    ModelInfo, ModelSource, Tokenizer,
+    ModelInfo, ModelSource, Tokenizer, UnsupportedFeature,
 };
 
 use crate::config::ModelConfig;
@@ -143,18 +143,17 @@ fn check_folder(folder: &Path) -> Result<(), EngineError> {
         return Ok(());
     }
     if folder.exists() {
-        return Err(EngineError::Unsupported {
-            path: folder.to_owned(),
-            reason: "not a model folder; this engine runs folders with config.json and \
-                     *.safetensors files"
-                .to_owned(),
-        });
+        return Err(EngineError::unsupported(
+            folder,
+            UnsupportedFeature::Format,
+            "not a model folder; this engine runs folders with config.json and *.safetensors files",
+        ));
     }
-    Err(EngineError::NotFound {
-        path: folder.to_owned(),
-        what: "model folder".to_owned(),
-        hint: "check the path".to_owned(),
-    })
+    Err(EngineError::not_found(
+        folder,
+        "model folder",
+        "check the path",
+    ))
 }
 
 fn prepare_allocator() -> crate::error::MlxResult<()> {

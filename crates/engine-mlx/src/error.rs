@@ -14,9 +14,6 @@ pub(crate) trait Context<T> {
 
 impl<T> Context<T> for MlxResult<T> {
     fn during(self, operation: &str) -> Result<T, EngineError> {
-        self.map_err(|exception| EngineError::Backend {
-            during: operation.to_owned(),
-            message: exception.what().to_owned(),
-        })
+        self.map_err(|exception| EngineError::backend(operation, exception.what()))
     }
 }

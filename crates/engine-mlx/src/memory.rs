@@ -9,13 +9,13 @@ use transom_catalog::ModelFacts;
 use transom_catalog::fit::mlx;
 use transom_engine::{EngineError, Limits, MemoryNeed};
 
-use crate::config::bad_file;
 use crate::device::Compute;
 use crate::models::ModelSize;
 
 /// Reads the facts about the model in `folder` from the headers of its files.
 pub(crate) fn facts(folder: &Path) -> Result<ModelFacts, EngineError> {
-    transom_catalog::safetensors::facts(folder).map_err(|error| bad_file(&error.path, error.reason))
+    transom_catalog::safetensors::facts(folder)
+        .map_err(|error| EngineError::bad_file(error.path, error.reason))
 }
 
 /// Returns the memory need of the model with these facts.

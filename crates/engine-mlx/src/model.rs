@@ -71,10 +71,7 @@ impl MlxModel {
             .during("logits")?;
         let values = logits
             .try_as_slice::<f32>()
-            .map_err(|error| EngineError::Backend {
-                during: "logits".to_owned(),
-                message: error.to_string(),
-            })?;
+            .map_err(|error| EngineError::backend("logits", error))?;
         let rows = values.chunks(info.vocab_size);
         Ok(rows.map(<[f32]>::to_vec).collect())
     }

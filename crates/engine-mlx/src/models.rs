@@ -89,11 +89,9 @@ pub(crate) fn parse(config: &ModelConfig) -> Parsed {
         Some((_, parse)) => parse(config),
         None => {
             let supported: Vec<_> = ARCHITECTURES.iter().map(|(name, _)| *name).collect();
-            Err(config.unsupported(format!(
-                "model_type {:?} is not supported; supported are {}",
-                config.model_type,
-                supported.join(", ")
-            )))
+            let (name, supported) = (&config.model_type, supported.join(", "));
+            let reason = format!("model_type {name:?} is not supported; supported are {supported}");
+            Err(config.unsupported_architecture(name, reason))
         }
     }
 }

@@ -359,11 +359,11 @@ impl ModelInfo {
         let is_unknown = |token: &&u32| **token as usize >= self.vocab_size;
         match tokens.iter().find(is_unknown) {
             None => Ok(()),
-            Some(token) => Err(EngineError::InvalidParameter {
-                name: "token".into(),
-                value: token.to_string(),
-                expected: "below the model's vocabulary size".into(),
-            }),
+            Some(token) => Err(EngineError::invalid_parameter(
+                "token",
+                token,
+                "below the model's vocabulary size",
+            )),
         }
     }
 

@@ -273,6 +273,7 @@ impl<E: AsyncRead + Unpin + Send> WorkerTask<E> {
         if let Command::Generate { job, request } = command {
             // Values that JSON cannot represent, such as NaN, are out of range too.
             let checked = request.params.validate(usize::MAX);
+            let too_long = |error| EngineError::backend("sending the prompt", error);
             let result = checked.and_then(|()| frame::encode(command).map_err(too_long));
             match result {
                 Ok(frame) => {
@@ -428,13 +429,6 @@ fn not_our_program(program: &Path, end: WorkerEnd) -> WorkerEnd {
 fn protocol_error(reason: &str) -> WorkerEnd {
     WorkerEnd::Protocol {
         reason: reason.to_owned(),
-    }
-}
-
-fn too_long(error: FrameError) -> EngineError {
-    EngineError::Backend {
-        during: "sending the prompt".to_owned(),
-        message: error.to_string(),
     }
 }
 

@@ -59,11 +59,14 @@ pub(super) fn multimodal(config: &ModelConfig) -> Parsed {
     match text.json.get("model_type").and_then(Value::as_str) {
         Some("ministral3") => ministral3(&text),
         Some("mistral" | "llama") => mistral(&text),
-        other => Err(config.unsupported(format!(
-            "text_config names the model_type {:?}, which is not supported; ministral3 and mistral \
-             are",
-            other.unwrap_or_default()
-        ))),
+        other => {
+            let name = other.unwrap_or_default();
+            let reason = format!(
+                "text_config names the model_type {name:?}, which is not supported; ministral3 and \
+                 mistral are"
+            );
+            Err(config.unsupported_architecture(name, reason))
+        }
     }
 }
 

@@ -14,9 +14,9 @@ use mlx_rs::{Array, Dtype};
 use safetensors::SafeTensors;
 use serde::Deserialize;
 use transom_catalog::safetensors::is_for_text;
-use transom_engine::EngineError;
+use transom_engine::{EngineError, UnsupportedFeature};
 
-use crate::config::{bad_file, read_json};
+use crate::config::read_json;
 use crate::error::Context;
 use crate::ops::{array_over_mapping, copied_array, element_size};
 
@@ -84,7 +84,7 @@ impl WeightFiles {
             return Err(error.clone());
         }
         self.tensors.get(name).ok_or_else(|| {
-            bad_file(
+            EngineError::bad_file(
                 &self.folder,
                 format!("tensor {name} is missing; download the model again"),
             )
@@ -129,7 +129,7 @@ impl Tensor {
     /// copy.
     pub(crate) fn to_array(&self, in_place: bool) -> Result<Array, EngineError> {
         let size = element_size(self.dtype).ok_or_else(|| {
-            bad_file(
+            EngineError::bad_file(
                 self.path(),
                 format!("{:?} weights are not supported", self.dtype),
             )
@@ -168,7 +168,7 @@ fn weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
                     .components()
                     .all(|part| matches!(part, Component::Normal(_)));
             if !is_inside {
-                return Err(bad_file(
+                return Err(EngineError::bad_file(
                     &index_path,
                     format!("it names {name:?}, which is not a file inside the model's folder"),
                 ));
@@ -177,18 +177,19 @@ fn weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
             if path.is_file() {
                 Ok(path)
             } else {
-                Err(EngineError::NotFound {
+                let what = "a weight file that the index names";
+                Err(EngineError::not_found(
                     path,
-                    what: "a weight file that the index names".to_owned(),
-                    hint: "download the model again".to_owned(),
-                })
+                    what,
+                    "download the model again",
+                ))
             }
         })
         .collect()
 }
 
 fn unlisted_weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
-    let entries = fs::read_dir(folder).map_err(|error| bad_file(folder, error.to_string()))?;
+    let entries = fs::read_dir(folder).map_err(|error| EngineError::bad_file(folder, error))?;
     let paths: BTreeSet<PathBuf> = entries
         .flatten()
         .map(|entry| entry.path())
@@ -198,28 +199,30 @@ fn unlisted_weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError
         })
         .collect();
     if paths.is_empty() {
-        return Err(EngineError::NotFound {
-            path: folder.to_owned(),
-            what: "weights (model*.safetensors)".to_owned(),
-            hint: "download the model again".to_owned(),
-        });
+        let what = "weights (model*.safetensors)";
+        return Err(EngineError::not_found(
+            folder,
+            what,
+            "download the model again",
+        ));
     }
     Ok(paths)
 }
 
 #[expect(unsafe_code, reason = "memory-mapping")]
 fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
-    let file = transom_files::open(path).map_err(|error| bad_file(path, error.to_string()))?;
+    let file = transom_files::open(path).map_err(|error| EngineError::bad_file(path, error))?;
     // SAFETY: the mapping is only read. If another program truncates the file, SIGBUS ends the
     // process, as with every memory-mapped model; programs do not write weights in place.
-    let mapping = unsafe { Mmap::map(&file) }.map_err(|error| bad_file(path, error.to_string()))?;
+    let mapping =
+        unsafe { Mmap::map(&file) }.map_err(|error| EngineError::bad_file(path, error))?;
     let mapped = Arc::new(MappedFile {
         path: path.to_owned(),
         mapping: Arc::new(mapping),
     });
     let bytes: &[u8] = &mapped.mapping;
     let parsed = SafeTensors::deserialize(bytes).map_err(|error| {
-        bad_file(
+        EngineError::bad_file(
             path,
             format!("not a valid safetensors file ({error}); download the model again"),
         )
@@ -227,10 +230,10 @@ fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
     for (name, view) in parsed.iter().filter(|(name, _)| is_for_text(name)) {
         let start = view.data().as_ptr() as usize - bytes.as_ptr() as usize;
         let Some(dtype) = mlx_dtype(view.dtype()) else {
-            let error = EngineError::Unsupported {
-                path: path.to_owned(),
-                reason: format!("tensor {name} has the element type {:?}", view.dtype()),
-            };
+            let dtype = format!("{:?}", view.dtype());
+            let reason = format!("tensor {name} has the element type {dtype}");
+            let feature = UnsupportedFeature::Quantization { name: dtype };
+            let error = EngineError::unsupported(path, feature, reason);
             files.unsupported.insert(name.to_owned(), error);
             continue;
         };
@@ -240,7 +243,7 @@ fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
             .map(|&size| i32::try_from(size))
             .collect::<Result<_, _>>()
             .map_err(|_| {
-                bad_file(
+                EngineError::bad_file(
                     path,
                     format!("tensor {name} has the shape {:?}", view.shape()),
                 )
@@ -252,7 +255,7 @@ fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
             bytes: start..start + view.data().len(),
         };
         if files.tensors.insert(name.to_owned(), tensor).is_some() {
-            return Err(bad_file(
+            return Err(EngineError::bad_file(
                 path,
                 format!("tensor {name} is in more than one file"),
             ));

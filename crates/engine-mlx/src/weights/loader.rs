@@ -7,7 +7,7 @@ use mlx_rs::{Array, Dtype, ops};
 use transom_engine::{EngineError, JobControl, LoadProgress};
 
 use super::files::{Tensor, WeightFiles};
-use crate::config::{Quantization, QuantizationConfig, bad_file};
+use crate::config::{Quantization, QuantizationConfig};
 use crate::device::Compute;
 use crate::error::{Context, MlxResult};
 use crate::nn::{Embedding, Linear, LinearGroup, Matrix};
@@ -112,7 +112,7 @@ impl<'a> Loader<'a> {
     }
 
     fn bad(&self, reason: String) -> EngineError {
-        bad_file(self.files.folder(), reason)
+        EngineError::bad_file(self.files.folder(), reason)
     }
 
     /// Returns the shape of a tensor in its file.
@@ -247,7 +247,7 @@ impl<'a> Loader<'a> {
             ElementKind::Bytes => dtype == Dtype::Uint8,
         };
         if !is_right {
-            return Err(bad_file(
+            return Err(EngineError::bad_file(
                 tensor.path(),
                 format!(
                     "tensor {name} holds {dtype:?}, but must hold {}",
@@ -278,7 +278,7 @@ impl<'a> Loader<'a> {
         if tensor.shape() == shape {
             return Ok(tensor);
         }
-        Err(bad_file(
+        Err(EngineError::bad_file(
             tensor.path(),
             format!(
                 "tensor {name} has the shape {:?}, but config.json asks for {shape:?}",

@@ -58,10 +58,7 @@ impl Sampler {
         let seed = match params.seed {
             Some(seed) => seed,
             None => ChaCha8Rng::try_from_os_rng()
-                .map_err(|error| EngineError::Backend {
-                    during: "drawing a seed".to_owned(),
-                    message: error.to_string(),
-                })?
+                .map_err(|error| EngineError::backend("drawing a seed", error))?
                 .next_u64(),
         };
         let mut rng = ChaCha8Rng::seed_from_u64(seed);

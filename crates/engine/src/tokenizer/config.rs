@@ -9,7 +9,6 @@ use std::path::Path;
 
 use serde::{Deserialize, Deserializer};
 
-use super::bad_file;
 use crate::error::EngineError;
 
 /// The largest known file, with a description of every special token, has 1.2 MB.
@@ -111,9 +110,9 @@ pub(crate) fn read_json<T: serde::de::DeserializeOwned>(
         // serde_json's message ends in "at line 3 column 7".
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map(Some)
-            .map_err(|error| bad_file(path.to_owned(), error)),
+            .map_err(|error| EngineError::bad_file(path, error)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(bad_file(path.to_owned(), error)),
+        Err(error) => Err(EngineError::bad_file(path, error)),
     }
 }
 

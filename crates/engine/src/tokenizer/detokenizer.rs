@@ -12,7 +12,7 @@ use tokenizers::decoders::wordpiece::cleanup;
 use tokenizers::normalizers::replace::Replace;
 use tokenizers::pre_tokenizers::metaspace::PrependScheme;
 
-use crate::error::EngineError;
+use crate::error::{EngineError, UnsupportedFeature};
 use crate::text::REASONING_MARKERS;
 
 /// A decoding step of one token.
@@ -66,10 +66,7 @@ impl DecodePlan {
                 Ok(())
             }
         }
-        .map_err(|reason| EngineError::Unsupported {
-            path: path.to_owned(),
-            reason,
-        })?;
+        .map_err(|reason| EngineError::unsupported(path, UnsupportedFeature::Tokenizer, reason))?;
         Ok(plan)
     }
 
