@@ -124,7 +124,6 @@ pub fn serve(
     })
 }
 
-/// State that the three threads share.
 struct Shared {
     inbox: Inbox,
     outbox: Arc<Outbox>,

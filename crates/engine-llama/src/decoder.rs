@@ -21,7 +21,6 @@ use crate::session::{Session, SessionPrompt};
 /// repeated.
 const GENERATION_PROMPT_TOKENS: usize = 8;
 
-/// A response in progress.
 pub(crate) struct Decoder<'a> {
     session: &'a mut Session,
     sampler: Sampler,
@@ -40,7 +39,6 @@ pub(crate) struct Decoder<'a> {
 /// What to do when the context is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overflow {
-    /// Ends the response.
     End,
     /// Drops the older half of the tokens after the first `n_kept`.
     Shift {

@@ -19,17 +19,14 @@ use transom_engine::Limits;
 
 use crate::native::{self, ContextParams};
 
-/// The device that computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Device {
     /// A GPU that llama.cpp was built for, such as Metal.
     Gpu,
-    /// The CPU.
     Cpu,
 }
 
 impl Device {
-    /// Returns the device that llama.cpp uses here.
     pub(crate) fn detect() -> Self {
         if native::supports_gpu() {
             Self::Gpu
@@ -38,18 +35,15 @@ impl Device {
         }
     }
 
-    /// Returns the data type of keys and values under `limits`.
     pub(crate) fn cache_type(self, limits: &Limits, facts: &ModelFacts) -> KvType {
         llama::kv_type(facts, self == Self::Gpu, limits.kv_cache)
     }
 
-    /// Returns the maximum number of tokens per prefill step.
     pub(crate) fn prefill_chunk(self, limits: &Limits, facts: &ModelFacts) -> usize {
         let max = llama::max_prefill(facts, self == Self::Gpu) as usize;
         limits.prefill_chunk.clamp(1, max)
     }
 
-    /// Returns the parameters of a context for `n_tokens`.
     pub(crate) fn context_params(
         self,
         n_tokens: usize,
@@ -83,7 +77,6 @@ impl Device {
         repacked_bytes < facts.weight_bytes / 20
     }
 
-    /// Returns a description for users.
     pub(crate) fn describe(self, n_threads: usize, cache_type: KvType) -> String {
         let cache = describe_type(cache_type);
         match self {

@@ -6,7 +6,6 @@ use transom_catalog::ModelFacts;
 use transom_catalog::gguf::{Fault, GgufError, GgufModel};
 use transom_engine::{EngineError, SamplingParams, UnsupportedFeature};
 
-/// A model's files and metadata.
 #[derive(Debug)]
 pub(crate) struct ModelFiles {
     pub(crate) files: GgufModel,

@@ -9,7 +9,6 @@ use transom_engine::{Limits, MemoryNeed};
 
 use crate::device::Device;
 
-/// Returns the memory need of the model with these facts.
 pub(crate) fn memory_need(facts: &ModelFacts, device: Device, limits: &Limits) -> MemoryNeed {
     llama::need(
         facts,
@@ -20,7 +19,6 @@ pub(crate) fn memory_need(facts: &ModelFacts, device: Device, limits: &Limits) -
     )
 }
 
-/// Returns the context length of a model under `limits`.
 pub(crate) fn context_length(facts: &ModelFacts, limits: &Limits) -> usize {
     let own = facts.context_length.and_then(|n| usize::try_from(n).ok());
     let own = own.filter(|&n| n > 0).unwrap_or(usize::MAX);

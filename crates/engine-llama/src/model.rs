@@ -26,7 +26,6 @@ pub struct LlamaModel {
     _trim_heap: TrimHeapOnDrop,
 }
 
-/// Returns freed memory to the system when it is dropped.
 #[derive(Debug)]
 struct TrimHeapOnDrop;
 
@@ -36,7 +35,6 @@ impl Drop for TrimHeapOnDrop {
     }
 }
 
-/// The result of a load.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) info: ModelInfo,

@@ -27,7 +27,6 @@ use crate::thread_tuner::ThreadTuner;
 /// Minimum number of tokens that are worth moving.
 const MIN_MOVED: usize = 32;
 
-/// How the cache is created.
 #[derive(Debug, Clone)]
 pub(crate) struct CacheConfig {
     pub(crate) device: Device,
@@ -76,7 +75,6 @@ pub(crate) struct CachedConversation {
     pub(crate) checkpoints: Vec<Checkpoint>,
 }
 
-/// The KV cache of a model; see the top of this file.
 #[derive(Debug)]
 pub(crate) struct Session {
     model: Rc<Model>,
@@ -92,7 +90,6 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Creates an empty session.
     pub(crate) fn new(model: Rc<Model>, threads: Rc<ThreadPool>, config: CacheConfig) -> Self {
         Self {
             thread_tuner: ThreadTuner::new(threads.len()),
@@ -110,12 +107,10 @@ impl Session {
         &self.config
     }
 
-    /// Returns the tokens in the cache.
     pub(crate) fn tokens(&self) -> &[u32] {
         &self.conversation.tokens
     }
 
-    /// Returns the description of the cache's contents.
     pub(crate) fn conversation(&self) -> &CachedConversation {
         &self.conversation
     }
@@ -168,7 +163,6 @@ impl Session {
         Err(failed("growing the KV cache", "its contents were lost"))
     }
 
-    /// Creates an empty context for `n_tokens`.
     fn make_context(&mut self, n_tokens: usize) -> Result<(), EngineError> {
         let capacity = capacity(n_tokens, self.config.context_length);
         let CacheConfig {
@@ -453,13 +447,11 @@ impl CachedConversation {
     }
 }
 
-/// Returns the capacity to allocate for `n_tokens`.
 fn capacity(n_tokens: usize, context_length: usize) -> usize {
     let capacity = context_capacity(n_tokens as u64);
     usize::try_from(capacity).map_or(context_length, |capacity| capacity.min(context_length))
 }
 
-/// Returns the length of the common prefix.
 pub(crate) fn common_prefix_len(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

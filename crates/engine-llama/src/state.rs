@@ -26,7 +26,6 @@ use transom_engine::{ConversationId, EngineError, ModelInfo};
 use crate::native::WORDS_OFFSET;
 use crate::session::{CacheConfig, CachedConversation, Checkpoint, Session};
 
-/// Version of the header.
 const VERSION: u32 = 2;
 
 /// Maximum length of the header, in bytes.
@@ -230,7 +229,6 @@ fn problem(conversation: &CachedConversation, info: &ModelInfo) -> Option<String
     (last > n_tokens).then(|| format!("it names token {last} of {n_tokens}"))
 }
 
-/// Bytes that are not read yet.
 struct ByteReader<'a>(&'a [u8]);
 
 impl<'a> ByteReader<'a> {

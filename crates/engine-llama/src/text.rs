@@ -18,7 +18,6 @@ use crate::session::common_prefix_len;
 /// with Attention Sinks).
 const SINK_TOKENS: usize = 4;
 
-/// The chat template of a file.
 #[derive(Debug)]
 pub(crate) struct Template {
     template: Option<ChatTemplate>,
@@ -40,12 +39,10 @@ impl Template {
         })
     }
 
-    /// Returns true if the file has a template.
     pub(crate) fn exists(&self) -> bool {
         self.template.is_some()
     }
 
-    /// Renders a conversation for the model of `info`.
     pub(crate) fn render(
         &self,
         info: &ModelInfo,
@@ -91,7 +88,6 @@ impl Template {
     }
 }
 
-/// Converts the token ids of a response to bytes.
 #[derive(Debug)]
 pub(crate) struct Detokenizer<'a> {
     vocab: Vocab<'a>,

@@ -16,12 +16,10 @@ use transom_engine::{EngineError, SamplingParams, UnsupportedFeature};
 /// take up to sixty times as much memory.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
-/// The values of `config.json` and `generation_config.json`.
 #[derive(Debug, Clone)]
 pub(crate) struct ModelConfig {
     /// Path of `config.json`, for messages.
     pub(crate) path: PathBuf,
-    /// The whole file.
     pub(crate) json: Value,
     /// `model_type`, which selects the architecture.
     pub(crate) model_type: String,
@@ -42,7 +40,6 @@ pub(crate) struct Quantization {
     pub(crate) group_size: i32,
     /// Bits per weight.
     pub(crate) bits: i32,
-    /// The meaning of the bits.
     #[serde(default)]
     pub(crate) mode: QuantizationMode,
 }
@@ -63,7 +60,6 @@ pub(crate) enum QuantizationMode {
 }
 
 impl QuantizationMode {
-    /// Returns MLX's name of the mode.
     pub(crate) fn name(self) -> &'static CStr {
         match self {
             Self::Affine => c"affine",
@@ -168,7 +164,6 @@ impl ModelConfig {
         Ok(config)
     }
 
-    /// Deserializes the values that an architecture needs.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, EngineError> {
         T::deserialize(&self.json).map_err(|error| EngineError::bad_file(&self.path, error))
     }

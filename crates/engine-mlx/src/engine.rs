@@ -183,7 +183,6 @@ fn folder_name(folder: &Path) -> String {
         .unwrap_or_default()
 }
 
-/// Returns the end tokens of the configuration and the tokenizer's own.
 fn end_tokens(config: &ModelConfig, tokenizer: &Tokenizer) -> Vec<u32> {
     let mut tokens = config.end_tokens.clone();
     let own = tokenizer.config().eos_token.as_deref();

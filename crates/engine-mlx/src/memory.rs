@@ -18,7 +18,6 @@ pub(crate) fn facts(folder: &Path) -> Result<ModelFacts, EngineError> {
         .map_err(|error| EngineError::bad_file(error.path, error.reason))
 }
 
-/// Returns the memory need of the model with these facts.
 pub(crate) fn memory_need(
     facts: &ModelFacts,
     size: &ModelSize,
@@ -35,7 +34,6 @@ pub(crate) fn memory_need(
     )
 }
 
-/// Returns the context length of a model under `limits`.
 pub(crate) fn context_length(size: &ModelSize, limits: &Limits) -> usize {
     size.context_length.min(limits.context_length).max(1)
 }

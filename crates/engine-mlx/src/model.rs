@@ -24,7 +24,6 @@ pub struct MlxModel {
     _release: ReleaseMemoryOnDrop,
 }
 
-/// Returns free memory to the system when it is dropped.
 struct ReleaseMemoryOnDrop;
 
 impl Drop for ReleaseMemoryOnDrop {
@@ -33,7 +32,6 @@ impl Drop for ReleaseMemoryOnDrop {
     }
 }
 
-/// The result of a load.
 pub(crate) struct Parts {
     pub(crate) info: ModelInfo,
     pub(crate) tokenizer: Tokenizer,

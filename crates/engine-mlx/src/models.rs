@@ -27,10 +27,8 @@ use crate::weights::Loader;
 
 /// The checked configuration of a model, which can load the model.
 pub(crate) trait Architecture {
-    /// Returns the sizes that matter outside the model.
     fn size(&self) -> ModelSize;
 
-    /// Builds the model from its weights.
     fn load(&self, loader: &mut Loader<'_>) -> Result<Transformer, EngineError>;
 }
 
@@ -39,7 +37,6 @@ pub(crate) trait Architecture {
 pub(crate) struct ModelSize {
     /// Tokens that the model was trained to attend to.
     pub(crate) context_length: usize,
-    /// Tokens in the vocabulary.
     pub(crate) vocab_size: usize,
 }
 
@@ -52,10 +49,8 @@ impl ModelSize {
     }
 }
 
-/// What parsing a configuration returns.
 type Parsed = Result<Box<dyn Architecture>, EngineError>;
 
-/// Parses and checks a configuration.
 type Parse = fn(&ModelConfig) -> Parsed;
 
 /// Each supported `model_type`, and the function that parses and checks its configuration.

@@ -181,7 +181,6 @@ impl ChatTemplate {
     }
 }
 
-/// The output of a template, up to a limit.
 #[derive(Debug)]
 struct Output {
     bytes: Vec<u8>,

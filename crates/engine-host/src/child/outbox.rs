@@ -49,7 +49,6 @@ impl Outbox {
         state.queue.pop()
     }
 
-    /// Ends the queue after the reports that are in it.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_one();

@@ -165,7 +165,6 @@ fn socket_pair() -> io::Result<(UnixStream, OwnedFd)> {
     Ok((UnixStream::from_std(parent_end)?, child_end.into()))
 }
 
-/// A handle of a child process.
 struct Process {
     child: Child,
     /// The path of the program if it may not be one of ours.

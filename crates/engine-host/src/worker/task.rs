@@ -48,14 +48,11 @@ pub(super) trait ChildHandle: Send {
         None
     }
 
-    /// Returns the process id.
     fn process_id(&self) -> u32;
 
-    /// Kills the child.
     fn kill(&mut self);
 }
 
-/// An event that wakes the task.
 enum Wake {
     Killed,
     Command(Option<Command>),
@@ -69,7 +66,6 @@ enum Wake {
 
 /// Why the loop of the task ended.
 enum RunEnd {
-    /// The child exited by itself.
     Exited(Result<(), String>),
     /// The child must be killed, for this reason.
     Kill(WorkerEnd),

@@ -36,7 +36,6 @@ pub(super) fn prepare(parts: &Parts, prompt: &Prompt) -> Result<PreparedPrompt, 
     })
 }
 
-/// Converts the tokens of a response to bytes.
 struct ResponseText<'a> {
     detokenizer: Detokenizer<'a>,
     end_tokens: &'a [u32],

@@ -33,7 +33,6 @@ impl ModelConfig {
         EngineError::unsupported(&self.path, feature, reason)
     }
 
-    /// Fails if `value` is not in `range`.
     pub(super) fn check_range(
         &self,
         name: &str,
@@ -48,7 +47,6 @@ impl ModelConfig {
         Err(self.bad(reason))
     }
 
-    /// Fails if `value` is not a number above 0.
     pub(super) fn check_above_zero(&self, name: &str, value: f32) -> Result<(), EngineError> {
         if value.is_finite() && value > 0.0 {
             return Ok(());

@@ -99,7 +99,6 @@ struct Gemma3 {
     prefix: &'static str,
 }
 
-/// Parses a text model.
 pub(super) fn text(config: &ModelConfig) -> Parsed {
     parse(config, config.parse()?, "")
 }

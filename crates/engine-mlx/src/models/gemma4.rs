@@ -39,7 +39,6 @@ struct Gemma4 {
     norms: Norms,
 }
 
-/// Parses a text model.
 pub(super) fn text(config: &ModelConfig) -> Parsed {
     parse(config, config.parse()?)
 }

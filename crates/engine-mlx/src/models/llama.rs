@@ -20,7 +20,6 @@ use crate::nn::{
 };
 use crate::weights::Loader;
 
-/// An architecture of Llama's form.
 pub(super) struct Llama {
     args: DecoderArgs,
     layers: Vec<LayerOptions>,

@@ -12,14 +12,12 @@ use super::windows::Pattern;
 use crate::config::ModelConfig;
 use crate::nn::{AttentionOptions, QueryScale};
 
-/// Parses a Mistral.
 pub(super) fn mistral(config: &ModelConfig) -> Parsed {
     let args = DecoderArgs::from_config(config)?;
     let window = args.sliding_window;
     with_windows(config, args, window, None)
 }
 
-/// Parses a Ministral 3 or Devstral 2.
 pub(super) fn ministral3(config: &ModelConfig) -> Parsed {
     let query_scale = query_scale(config)?;
     let mut args = DecoderArgs::from_config(config)?;

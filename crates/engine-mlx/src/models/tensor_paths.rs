@@ -7,7 +7,6 @@ use crate::weights::Loader;
 pub(super) struct TensorPaths {
     /// Embedding, layers and last norm.
     pub(super) model: &'static str,
-    /// Output head.
     pub(super) lm_head: &'static str,
 }
 

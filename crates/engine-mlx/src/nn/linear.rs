@@ -9,7 +9,6 @@ use crate::ops::{QuantizedMatrix, slice_axis};
 /// A matrix `[n_out, n_in]` as stored in memory, or a stack `[n_experts, n_out, n_in]` of them.
 #[derive(Debug)]
 pub(crate) enum Matrix {
-    /// One number per element.
     Dense(Array),
     /// `bits` bits per element, packed into 32-bit words, with a scale and in the affine mode a
     /// bias for each group of a row.
@@ -84,7 +83,6 @@ impl Matrix {
         })))
     }
 
-    /// Returns the arrays of the matrix.
     pub(crate) fn arrays(&self) -> Vec<&Array> {
         match self {
             Self::Dense(weight) => vec![weight],

@@ -35,7 +35,6 @@ pub(crate) trait CachedLayer {
     /// [`CachedLayer::new_cache`], what later tokens need.
     fn forward(&self, x: &Array, step: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array>;
 
-    /// Returns an empty cache.
     fn new_cache(&self) -> LayerCache;
 }
 
@@ -59,7 +58,6 @@ impl<L: CachedLayer> Layers for Vec<L> {
     }
 }
 
-/// A decoder-only model.
 pub(crate) struct Transformer {
     pub(crate) embedding: Embedding,
     /// Factor of the embeddings (Gemma).
@@ -78,14 +76,11 @@ pub(crate) struct Transformer {
 /// The tokens of a step whose hidden states or logits are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Positions {
-    /// The last token.
     Last,
-    /// Every token.
     All,
 }
 
 impl Transformer {
-    /// Returns an empty cache for each layer.
     pub(crate) fn new_caches(&self) -> Vec<LayerCache> {
         self.layers.new_caches()
     }

@@ -28,7 +28,6 @@ impl<'a> ChecksummedFile<'a> {
         Self::new(path, options.open(path))
     }
 
-    /// Opens a file to read it.
     pub(super) fn open(path: &'a Path) -> Result<Self, EngineError> {
         Self::new(path, File::open(path))
     }
@@ -41,7 +40,6 @@ impl<'a> ChecksummedFile<'a> {
         })
     }
 
-    /// Returns an error about this file.
     pub(super) fn bad(&self, reason: impl ToString) -> EngineError {
         EngineError::bad_file(self.path, reason)
     }

@@ -15,12 +15,10 @@ use super::Loader;
 use super::loader::{ElementKind, TensorSource};
 use crate::nn::ExpertLinear;
 
-/// The mixture of experts of a layer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExpertPath<'a> {
     /// Path of the layer, such as `model.layers.0.mlp`.
     pub(crate) layer: &'a str,
-    /// Experts of the layer.
     pub(crate) n_experts: i32,
 }
 

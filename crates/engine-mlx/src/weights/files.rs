@@ -30,7 +30,6 @@ pub(crate) struct WeightFiles {
     unsupported: HashMap<String, EngineError>,
 }
 
-/// A tensor in a mapped file.
 #[derive(Debug, Clone)]
 pub(crate) struct Tensor {
     file: Arc<MappedFile>,
@@ -68,17 +67,14 @@ impl WeightFiles {
         Ok(files)
     }
 
-    /// Returns the folder, for messages.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Returns true if there is a tensor with this name.
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.tensors.contains_key(name) || self.unsupported.contains_key(name)
     }
 
-    /// Returns the tensor with this name.
     pub(crate) fn get(&self, name: &str) -> Result<&Tensor, EngineError> {
         if let Some(error) = self.unsupported.get(name) {
             return Err(error.clone());
@@ -91,12 +87,10 @@ impl WeightFiles {
         })
     }
 
-    /// Returns the size of all tensors in bytes.
     pub(crate) fn total_bytes(&self) -> u64 {
         self.tensors.values().map(Tensor::n_bytes).sum()
     }
 
-    /// Returns all names with their tensors.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         self.tensors
             .iter()
@@ -105,22 +99,18 @@ impl WeightFiles {
 }
 
 impl Tensor {
-    /// Returns the sizes of the axes.
     pub(crate) fn shape(&self) -> &[i32] {
         &self.shape
     }
 
-    /// Returns the element type.
     pub(crate) fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// Returns the size in bytes.
     pub(crate) fn n_bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// Returns the path of the file, for messages.
     pub(crate) fn path(&self) -> &Path {
         &self.file.path
     }

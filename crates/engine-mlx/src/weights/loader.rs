@@ -19,7 +19,6 @@ pub(crate) struct LoadContext<'a> {
     pub(crate) on_progress: &'a mut dyn FnMut(LoadProgress),
 }
 
-/// Builds layers from weight files.
 pub(crate) struct Loader<'a> {
     files: &'a WeightFiles,
     quantization: Option<&'a QuantizationConfig>,
@@ -50,12 +49,10 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Returns how the layers will be computed.
     pub(crate) fn compute(&self) -> Compute {
         self.compute
     }
 
-    /// Returns true if the files contain a tensor with this name.
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.files.contains(name)
     }
@@ -115,12 +112,10 @@ impl<'a> Loader<'a> {
         EngineError::bad_file(self.files.folder(), reason)
     }
 
-    /// Returns the shape of a tensor in its file.
     pub(crate) fn shape(&self, name: &str) -> Result<&'a [i32], EngineError> {
         Ok(self.files.get(name)?.shape())
     }
 
-    /// Loads floats of this shape.
     pub(crate) fn floats(&mut self, name: &str, shape: &[i32]) -> Result<Array, EngineError> {
         self.array(name, shape, ElementKind::Floats)
     }
@@ -302,7 +297,6 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// The tensors of a matrix.
 #[derive(Debug)]
 pub(super) enum TensorSource {
     /// `path.weight`, `path.scales` and so on.
@@ -329,9 +323,7 @@ impl TensorSource {
 pub(super) enum ElementKind {
     /// Floats of 16 or 32 bits.
     Floats,
-    /// Packed weights.
     Words,
-    /// 8-bit scales.
     Bytes,
 }
 

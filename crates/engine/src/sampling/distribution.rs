@@ -167,7 +167,6 @@ pub(super) fn keep_min_p(kept: &mut Vec<Candidate>, min_p: f64) {
     kept.retain(|candidate| weight(candidate.logit, top, 1.0) >= min_p);
 }
 
-/// Returns the highest logit.
 pub(super) fn highest(kept: &[Candidate]) -> f32 {
     kept.iter()
         .map(|candidate| candidate.logit)

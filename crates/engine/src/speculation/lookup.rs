@@ -19,7 +19,6 @@ const MAX_MATCH_LENGTH: usize = 32;
 /// Maximum number of positions to compare, latest first.
 const MAX_CANDIDATES: usize = 32;
 
-/// Initial number of slots.
 const MIN_SLOTS: usize = 1024;
 
 /// No earlier occurrence. No pair ends at position 0.

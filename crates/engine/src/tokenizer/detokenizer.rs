@@ -15,14 +15,12 @@ use tokenizers::pre_tokenizers::metaspace::PrependScheme;
 use crate::error::{EngineError, UnsupportedFeature};
 use crate::text::REASONING_MARKERS;
 
-/// A decoding step of one token.
 #[derive(Debug, Clone)]
 enum Step {
     /// Decodes GPT-2's alphabet, whose characters stand for bytes.
     ByteLevel,
     /// Decodes `<0xNN>` to a byte.
     ByteFallback,
-    /// Replaces a pattern.
     Replace(Replace),
     /// Removes a character from both ends, up to the given numbers of times.
     Strip {
@@ -36,9 +34,14 @@ enum Step {
         drop_in_first: bool,
     },
     /// Puts a space before tokens without the prefix.
-    WordPiece { prefix: String, cleanup: bool },
+    WordPiece {
+        prefix: String,
+        cleanup: bool,
+    },
     /// Removes a suffix that ends a word; a space follows unless the text ends.
-    WordSuffix { suffix: String },
+    WordSuffix {
+        suffix: String,
+    },
     /// Puts a space before every token but the first.
     SpaceBefore,
 }
@@ -139,7 +142,6 @@ fn token_step(decoder: &DecoderWrapper) -> Result<Step, String> {
     })
 }
 
-/// The intermediate value of a token.
 enum Piece {
     Text(String),
     Bytes(Vec<u8>),

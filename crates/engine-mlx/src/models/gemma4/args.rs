@@ -203,7 +203,6 @@ impl Args {
         }
     }
 
-    /// Returns the mixture of experts, if there is one.
     pub(super) fn experts(&self) -> Option<ExpertOptions> {
         self.enable_moe_block.then_some(ExpertOptions {
             router: "router.proj",
