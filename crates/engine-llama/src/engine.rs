@@ -99,7 +99,7 @@ impl LlamaEngine {
             model,
             template,
             session,
-            speculation: Speculation::new(),
+            speculation: Speculation::default(),
         }))
     }
 }

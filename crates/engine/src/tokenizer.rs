@@ -34,7 +34,6 @@ pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     config: TokenizerConfig,
     decode_plan: DecodePlan,
-    vocab_size: usize,
 }
 
 impl Tokenizer {
@@ -82,17 +81,15 @@ impl Tokenizer {
         if let Err(error) = inner.with_truncation(None) {
             return Err(EngineError::bad_file(path, error));
         }
-        let highest = inner.get_vocab(true).into_values().max();
-        let Some(highest) = highest else {
+        if inner.get_vocab_size(true) == 0 {
             return Err(EngineError::bad_file(path, "the vocabulary is empty"));
-        };
+        }
         let decode_plan = DecodePlan::new(&path, inner.get_decoder())?;
         Ok(Self {
             path,
             inner,
             config,
             decode_plan,
-            vocab_size: highest as usize + 1,
         })
     }
 
@@ -180,16 +177,6 @@ impl Tokenizer {
     /// Returns the id of exactly this token, including special and added tokens.
     pub fn token_to_id(&self, token: &str) -> Option<u32> {
         self.inner.token_to_id(token)
-    }
-
-    /// Returns the token with this id in the vocabulary's own spelling, which is not its text.
-    pub fn id_to_token(&self, id: u32) -> Option<String> {
-        self.inner.id_to_token(id)
-    }
-
-    /// Returns the highest id plus one, including added tokens. The model may have more logits.
-    pub fn vocab_size(&self) -> usize {
-        self.vocab_size
     }
 
     /// Returns the contents of `tokenizer_config.json`.

@@ -32,7 +32,6 @@ const DEPTHS: [f64; 6] = [2.0, 8.0, 14.0, 20.0, 28.0, 40.0];
 #[derive(Debug, Clone)]
 pub struct Sampler {
     params: SamplingParams,
-    seed: u64,
     rng: ChaCha8Rng,
     /// The random number of the next token, in [0, 1).
     random: f64,
@@ -66,17 +65,11 @@ impl Sampler {
         let adjusted = AdjustedTokens::new(&params, prompt);
         Ok(Self {
             params,
-            seed,
             rng,
             random,
             adjusted,
             buffers: Buffers::default(),
         })
-    }
-
-    /// Returns the seed in use, with which the response can be reproduced.
-    pub fn seed(&self) -> u64 {
-        self.seed
     }
 
     /// Draws the next token's id from `logits`, one for each token of the vocabulary; see

@@ -105,11 +105,6 @@ struct AcceptanceRate {
 }
 
 impl DraftPolicy {
-    /// Creates a policy without measurements.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Starts a response.
     pub fn start(&mut self) {
         self.budget = INITIAL_BUDGET;

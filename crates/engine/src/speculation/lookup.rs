@@ -44,11 +44,6 @@ pub struct PromptLookup {
 }
 
 impl PromptLookup {
-    /// Creates an empty lookup.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Returns the tokens, in order.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens

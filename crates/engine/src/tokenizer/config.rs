@@ -30,11 +30,6 @@ pub struct TokenizerConfig {
     /// The padding token.
     #[serde(deserialize_with = "token_text")]
     pub pad_token: Option<String>,
-    /// True if every text starts with the begin-of-text token. [`Tokenizer::encode`] leaves that to
-    /// the post-processor of `tokenizer.json`, as `transformers` does since version 5.
-    ///
-    /// [`Tokenizer::encode`]: crate::Tokenizer::encode
-    pub add_bos_token: Option<bool>,
     /// The chat template, or several named ones.
     pub chat_template: Option<ChatTemplateSource>,
 }
