@@ -12,7 +12,7 @@ use transom_engine::{
 use crate::device::Device;
 use crate::files::ModelFiles;
 use crate::memory;
-use crate::model::{LlamaModel, Parts};
+use crate::model::{LlamaModel, TrimHeapOnDrop};
 use crate::native::{self, Model, ThreadPool};
 use crate::session::{CacheConfig, Session};
 use crate::text::Template;
@@ -94,13 +94,14 @@ impl LlamaEngine {
             context_length = info.context_length,
             "model loaded"
         );
-        Ok(LlamaModel::new(Parts {
+        Ok(LlamaModel {
             info,
             model,
             template,
             session,
             speculation: Speculation::default(),
-        }))
+            _trim_heap: TrimHeapOnDrop,
+        })
     }
 }
 

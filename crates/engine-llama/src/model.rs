@@ -21,13 +21,17 @@ use crate::text::{Detokenizer, Template};
 /// A model in memory. Created, used and dropped on one thread.
 #[derive(Debug)]
 pub struct LlamaModel {
-    parts: Parts,
+    pub(crate) info: ModelInfo,
+    pub(crate) model: Rc<Model>,
+    pub(crate) template: Template,
+    pub(crate) session: Session,
+    pub(crate) speculation: Speculation,
     /// The last field, so that it is dropped after everything else is freed.
-    _trim_heap: TrimHeapOnDrop,
+    pub(crate) _trim_heap: TrimHeapOnDrop,
 }
 
 #[derive(Debug)]
-struct TrimHeapOnDrop;
+pub(crate) struct TrimHeapOnDrop;
 
 impl Drop for TrimHeapOnDrop {
     fn drop(&mut self) {
@@ -35,23 +39,7 @@ impl Drop for TrimHeapOnDrop {
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct Parts {
-    pub(crate) info: ModelInfo,
-    pub(crate) model: Rc<Model>,
-    pub(crate) template: Template,
-    pub(crate) session: Session,
-    pub(crate) speculation: Speculation,
-}
-
 impl LlamaModel {
-    pub(crate) fn new(parts: Parts) -> Self {
-        Self {
-            parts,
-            _trim_heap: TrimHeapOnDrop,
-        }
-    }
-
     /// Like [`LoadedModel::generate`]. Also gives every generated token, including end-of-text
     /// tokens, to `on_token` before its text goes to `sink`.
     ///
@@ -65,11 +53,10 @@ impl LlamaModel {
         sink: &mut dyn TokenSink,
         on_token: &mut dyn FnMut(u32),
     ) -> Result<(FinishReason, Stats), EngineError> {
-        let parts = &mut self.parts;
-        params.validate(parts.info.vocab_size)?;
+        params.validate(self.info.vocab_size)?;
         let start = Instant::now();
         let n_prompt = prompt.tokens.len();
-        let max_tokens = max_tokens(&parts.info, n_prompt, params);
+        let max_tokens = max_tokens(&self.info, n_prompt, params);
         let overflow = if params.shift_context {
             Overflow::Shift {
                 n_kept: prompt.system_tokens,
@@ -81,10 +68,10 @@ impl LlamaModel {
         // The draft length depends on the duration of steps, and steps over several tokens round
         // differently. A response with a seed must be reproducible.
         let may_speculate = params.speculate && params.sampling.seed.is_none();
-        let speculation = may_speculate.then_some(&mut parts.speculation);
-        let max_chunk = parts.session.config().prefill_chunk;
+        let speculation = may_speculate.then_some(&mut self.speculation);
+        let max_chunk = self.session.config().prefill_chunk;
         let prefill_chunk = params.prefill_chunk.map_or(max_chunk, |n| n.min(max_chunk));
-        let session = &mut parts.session;
+        let session = &mut self.session;
         let session_prompt = SessionPrompt {
             tokens: &prompt.tokens,
             conversation: params.conversation,
@@ -92,7 +79,7 @@ impl LlamaModel {
             may_shift: params.shift_context,
         };
         let decoder = Decoder::new(session, speculation, sampler, session_prompt, overflow)?;
-        let detokenizer = Detokenizer::new(parts.model.vocab());
+        let detokenizer = Detokenizer::new(self.model.vocab());
         let job = generation::Job {
             prompt,
             params,
@@ -128,16 +115,16 @@ fn max_tokens(info: &ModelInfo, n_prompt: usize, params: &GenerationParams) -> u
 
 impl LoadedModel for LlamaModel {
     fn info(&self) -> &ModelInfo {
-        &self.parts.info
+        &self.info
     }
 
     fn prepare(&self, prompt: &Prompt) -> Result<PreparedPrompt, EngineError> {
-        let Parts {
+        let Self {
             info,
             model,
             template,
             ..
-        } = &self.parts;
+        } = self;
         let (tokens, starts_in_reasoning) = match prompt {
             Prompt::Chat(chat) => {
                 let rendered = template.render(info, chat)?;
@@ -181,16 +168,16 @@ impl LoadedModel for LlamaModel {
                 0
             }
             Trim::Everything => {
-                let n_bytes = self.parts.session.cache_bytes();
-                self.parts.session.release();
+                let n_bytes = self.session.cache_bytes();
+                self.session.release();
                 n_bytes
             }
         }
     }
 
     fn memory(&self) -> MemoryUse {
-        let weight_bytes = self.parts.model.n_bytes();
-        let kv_cache_bytes = self.parts.session.cache_bytes();
+        let weight_bytes = self.model.n_bytes();
+        let kv_cache_bytes = self.session.cache_bytes();
         MemoryUse {
             weight_bytes,
             kv_cache_bytes,
@@ -201,10 +188,10 @@ impl LoadedModel for LlamaModel {
     }
 
     fn save_state(&self, path: &Path) -> Result<usize, EngineError> {
-        state::save(&self.parts.session, &self.parts.info, path)
+        state::save(&self.session, &self.info, path)
     }
 
     fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
-        state::restore(&mut self.parts.session, &self.parts.info, path)
+        state::restore(&mut self.session, &self.info, path)
     }
 }

@@ -12,8 +12,9 @@ use crate::config::ModelConfig;
 use crate::device::{Compute, dense_limit_bytes};
 use crate::error::Context;
 use crate::memory::{context_length, facts, memory_need};
-use crate::model::{MlxModel, Parts};
+use crate::model::{MlxModel, ReleaseMemoryOnDrop};
 use crate::models;
+use crate::session::Session;
 use crate::weights::{LoadContext, Loader, WeightFiles};
 
 /// Loads safetensors folders and runs them with MLX.
@@ -87,7 +88,8 @@ impl MlxEngine {
             context_length = info.context_length,
             "model loaded"
         );
-        Ok(MlxModel::new(Parts {
+        Ok(MlxModel {
+            session: Session::new(&transformer),
             end_tokens: end_tokens(&config, &tokenizer),
             tokenizer,
             template,
@@ -95,7 +97,8 @@ impl MlxEngine {
             prefill_chunk: limits.prefill_chunk.min(compute.prefill_chunk()),
             weight_bytes: mlx_rs::memory::active_memory().during("memory")? as u64,
             info,
-        }))
+            _release: ReleaseMemoryOnDrop,
+        })
     }
 }
 

@@ -86,14 +86,14 @@ fn a_failed_step_leaves_a_usable_session() {
             if cached > 0 {
                 respond(&mut model, &long[..cached]).unwrap();
             }
-            let embedding = &mut model.parts.transformer.embedding;
+            let embedding = &mut model.transformer.embedding;
             let sound = std::mem::replace(embedding, failing_embedding());
             let error = respond(&mut model, &long).unwrap_err();
             assert!(
                 matches!(error, EngineError::Backend { .. }),
                 "{name}: {error}"
             );
-            model.parts.transformer.embedding = sound;
+            model.transformer.embedding = sound;
             assert_eq!(
                 respond(&mut model, &long).unwrap(),
                 expected,
