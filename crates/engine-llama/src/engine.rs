@@ -15,7 +15,7 @@ use crate::memory;
 use crate::model::{LlamaModel, TrimHeapOnDrop};
 use crate::native::{self, Model, ThreadPool};
 use crate::session::{CacheConfig, Session};
-use crate::text::Template;
+use crate::text;
 
 /// Loads GGUF files and runs them with llama.cpp.
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ impl LlamaEngine {
         let device = Device::detect();
         let model = Rc::new(load_weights(&files, device, control, on_progress)?);
         check_use(&files, &model)?;
-        let template = Template::new(&files, model.vocab())?;
+        let template = text::chat_template(&files, model.vocab())?;
         let threads = ThreadPool::new(self.n_threads).ok_or_else(|| {
             let during = format!("starting {} threads", self.n_threads);
             EngineError::backend(during, "the system refused")
@@ -71,7 +71,7 @@ impl LlamaEngine {
             computed_as: device.describe(threads.len(), cache_type),
             context_length: memory::context_length(&files.facts, limits),
             vocab_size: model.vocab().len(),
-            has_chat_template: template.exists(),
+            has_chat_template: template.is_some(),
             recommended_sampling: files.recommended_sampling(model.vocab().len()),
         };
         let kv_bytes = |n_tokens| llama::kv_cache_bytes(&files.facts, n_tokens, cache_type);

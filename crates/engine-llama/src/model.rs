@@ -2,28 +2,34 @@
 
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use transom_engine::generation;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
-    EngineError, FinishReason, GenerationParams, JobControl, LoadedModel, MemoryUse, ModelInfo,
-    OpenReasoning, PreparedPrompt, Prompt, Sampler, Stats, TokenEvent, TokenSink, Trim,
+    ChatPrompt, ChatTemplate, EngineError, FinishReason, GenerationParams, JobControl, LoadedModel,
+    MemoryUse, Message, ModelInfo, OpenReasoning, PreparedPrompt, Prompt, RenderedPrompt, Role,
+    Sampler, Stats, TokenEvent, TokenSink, Trim,
 };
 
 use crate::decoder::{Decoder, Overflow};
 use crate::memory;
 use crate::native::Model;
-use crate::session::{Session, SessionPrompt};
+use crate::session::{Session, SessionPrompt, common_prefix_len};
 use crate::state;
-use crate::text::{Detokenizer, Template};
+use crate::text::Detokenizer;
+
+/// Tokens at the start that a context shift always keeps. Models put unneeded attention on the
+/// first tokens, and degrade without them (Xiao et al. 2023, Efficient Streaming Language Models
+/// with Attention Sinks).
+const SINK_TOKENS: usize = 4;
 
 /// A model in memory. Created, used and dropped on one thread.
 #[derive(Debug)]
 pub struct LlamaModel {
     pub(crate) info: ModelInfo,
     pub(crate) model: Rc<Model>,
-    pub(crate) template: Template,
+    pub(crate) template: Option<ChatTemplate>,
     pub(crate) session: Session,
     pub(crate) speculation: Speculation,
     /// The last field, so that it is dropped after everything else is freed.
@@ -95,6 +101,41 @@ impl LlamaModel {
         sink.on_event(TokenEvent::Finished { reason, stats });
         Ok((reason, stats))
     }
+
+    /// Renders and tokenizes a conversation.
+    fn tokenize_chat(&self, chat: &ChatPrompt) -> Result<(Vec<u32>, RenderedPrompt), EngineError> {
+        let template = self.template.as_ref();
+        let rendered = self.info.render(template, chat, SystemTime::now())?;
+        let tokens = template.and_then(|template| {
+            let vocab = self.model.vocab();
+            vocab.tokenize_prompt(&rendered, template.control_tokens())
+        });
+        let tokens = tokens.ok_or_else(|| too_long(rendered.text()))?;
+        Ok((tokens, rendered))
+    }
+
+    /// Returns how many of `tokens`, those of `chat`, hold its system prompt: those that do not
+    /// depend on the user's message.
+    fn system_tokens(&self, chat: &ChatPrompt, tokens: &[u32]) -> usize {
+        let system = chat.messages.iter();
+        let system = system.take_while(|message| message.role == Role::System);
+        let mut probe = ChatPrompt {
+            messages: system.cloned().collect(),
+            ..chat.clone()
+        };
+        if probe.messages.is_empty() {
+            return SINK_TOKENS.min(tokens.len());
+        }
+        let mut shared = tokens.len();
+        for content in ["0", "x"] {
+            probe.messages.push(Message::new(Role::User, content));
+            let probed = self.tokenize_chat(&probe);
+            let probed = probed.map_or_else(|_| Vec::new(), |(tokens, _)| tokens);
+            shared = shared.min(common_prefix_len(tokens, &probed));
+            probe.messages.pop();
+        }
+        shared.max(SINK_TOKENS.min(tokens.len()))
+    }
 }
 
 fn too_long(text: &str) -> EngineError {
@@ -119,28 +160,20 @@ impl LoadedModel for LlamaModel {
     }
 
     fn prepare(&self, prompt: &Prompt) -> Result<PreparedPrompt, EngineError> {
-        let Self {
-            info,
-            model,
-            template,
-            ..
-        } = self;
         let (tokens, starts_in_reasoning) = match prompt {
             Prompt::Chat(chat) => {
-                let rendered = template.render(info, chat)?;
-                let tokens = template.tokenize(&rendered, model.vocab());
-                let tokens = tokens.ok_or_else(|| too_long(rendered.text()))?;
+                let (tokens, rendered) = self.tokenize_chat(chat)?;
                 (tokens, OpenReasoning::at_end_of(rendered.text()))
             }
             Prompt::Text(text) => {
-                let tokens = model.vocab().tokenize(text, true);
+                let tokens = self.model.vocab().tokenize(text, true);
                 (tokens.ok_or_else(|| too_long(text))?, None)
             }
             Prompt::Tokens(tokens) => (tokens.clone(), None),
         };
-        info.check_prompt(&tokens)?;
+        self.info.check_prompt(&tokens)?;
         let system_tokens = match prompt {
-            Prompt::Chat(chat) => template.system_tokens(info, chat, &tokens, model.vocab()),
+            Prompt::Chat(chat) => self.system_tokens(chat, &tokens),
             Prompt::Text(_) | Prompt::Tokens(_) => 0,
         };
         Ok(PreparedPrompt {
