@@ -103,10 +103,8 @@ impl QuantizationConfig {
 
     /// Returns a text such as `4-bit, group 64`.
     pub(crate) fn describe(&self) -> String {
-        let mixed = self
-            .by_layer
-            .values()
-            .any(|layer| *layer != Some(self.default));
+        let is_other = |layer: &Option<Quantization>| *layer != Some(self.default);
+        let mixed = self.by_layer.values().any(is_other);
         let Quantization {
             group_size,
             bits,
@@ -153,10 +151,8 @@ impl ModelConfig {
         let mut config = self.clone();
         if let Some(text) = config.json.get("text_config").cloned() {
             let (Some(outer), Value::Object(inner)) = (config.json.as_object_mut(), text) else {
-                return Err(EngineError::bad_file(
-                    &self.path,
-                    "text_config is not an object",
-                ));
+                let reason = "text_config is not an object";
+                return Err(EngineError::bad_file(&self.path, reason));
             };
             outer.remove("text_config");
             outer.extend(inner);
@@ -295,19 +291,12 @@ fn quantization(path: &Path, config: &Value) -> Result<Option<QuantizationConfig
     let default = parse_quantization(path, "quantization", entry)?;
     let mut by_layer = BTreeMap::new();
     for (layer, value) in entry.as_object().into_iter().flatten() {
-        match value {
-            Value::Bool(false) => {
-                by_layer.insert(layer.clone(), None);
-            }
-            Value::Bool(true) => {
-                by_layer.insert(layer.clone(), Some(default));
-            }
-            Value::Object(_) => {
-                let own = parse_quantization(path, layer, value)?;
-                by_layer.insert(layer.clone(), Some(own));
-            }
-            _ => {}
-        }
+        let own = match value {
+            Value::Bool(is_quantized) => is_quantized.then_some(default),
+            Value::Object(_) => Some(parse_quantization(path, layer, value)?),
+            _ => continue,
+        };
+        by_layer.insert(layer.clone(), own);
     }
     Ok(Some(QuantizationConfig { default, by_layer }))
 }
@@ -330,13 +319,9 @@ fn parse_quantization(path: &Path, name: &str, entry: &Value) -> Result<Quantiza
         ("bits", quantization.bits, bits),
     ] {
         if !allowed.contains(&value) {
-            return Err(EngineError::bad_file(
-                path,
-                format!(
-                    "{name}: {field} is {value}, but must be {}",
-                    one_of(allowed)
-                ),
-            ));
+            let allowed = one_of(allowed);
+            let reason = format!("{name}: {field} is {value}, but must be {allowed}");
+            return Err(EngineError::bad_file(path, reason));
         }
     }
     Ok(quantization)

@@ -170,7 +170,7 @@ fn stored_as(files: &WeightFiles, config: &ModelConfig) -> String {
         None => files
             .iter()
             .max_by_key(|(_, tensor)| tensor.n_bytes())
-            .map(|(_, tensor)| format!("{:?}", tensor.dtype()).to_lowercase())
+            .map(|(_, tensor)| format!("{:?}", tensor.dtype).to_lowercase())
             .unwrap_or_default(),
     }
 }

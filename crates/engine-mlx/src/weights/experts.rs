@@ -8,7 +8,6 @@
 //! Rule: tensors are stacked one projection at a time, so that never more than one projection is in
 //! memory twice.
 
-use mlx_rs::Array;
 use transom_engine::EngineError;
 
 use super::Loader;
@@ -56,11 +55,8 @@ impl Loader<'_> {
     ) -> Result<ExpertLinear, EngineError> {
         let source = path.source(self, name);
         let matrix = self.matrix_from(&source, n_in, n_out)?;
-        let bias: Option<Array> = if self.contains(&format!("{}.bias", source.first())) {
-            Some(self.part(&source, ".bias", &[n_out], ElementKind::Floats)?)
-        } else {
-            None
-        };
-        Ok(ExpertLinear::new(matrix, bias))
+        let has_bias = self.contains(&format!("{}.bias", source.first()));
+        let bias = has_bias.then(|| self.part(&source, ".bias", &[n_out], ElementKind::Floats));
+        Ok(ExpertLinear::new(matrix, bias.transpose()?))
     }
 }

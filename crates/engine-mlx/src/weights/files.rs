@@ -33,8 +33,8 @@ pub(crate) struct WeightFiles {
 #[derive(Debug, Clone)]
 pub(crate) struct Tensor {
     file: Arc<MappedFile>,
-    dtype: Dtype,
-    shape: Vec<i32>,
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<i32>,
     bytes: Range<usize>,
 }
 
@@ -46,6 +46,8 @@ struct MappedFile {
 
 /// An index has about a hundred bytes per tensor.
 const MAX_INDEX_BYTES: u64 = 16 << 20;
+
+const DOWNLOAD_AGAIN: &str = "download the model again";
 
 /// `model.safetensors.index.json`.
 #[derive(Deserialize)]
@@ -80,10 +82,8 @@ impl WeightFiles {
             return Err(error.clone());
         }
         self.tensors.get(name).ok_or_else(|| {
-            EngineError::bad_file(
-                &self.folder,
-                format!("tensor {name} is missing; download the model again"),
-            )
+            let reason = format!("tensor {name} is missing; download the model again");
+            EngineError::bad_file(&self.folder, reason)
         })
     }
 
@@ -99,14 +99,6 @@ impl WeightFiles {
 }
 
 impl Tensor {
-    pub(crate) fn shape(&self) -> &[i32] {
-        &self.shape
-    }
-
-    pub(crate) fn dtype(&self) -> Dtype {
-        self.dtype
-    }
-
     pub(crate) fn n_bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -119,26 +111,20 @@ impl Tensor {
     /// copy.
     pub(crate) fn to_array(&self, in_place: bool) -> Result<Array, EngineError> {
         let size = element_size(self.dtype).ok_or_else(|| {
-            EngineError::bad_file(
-                self.path(),
-                format!("{:?} weights are not supported", self.dtype),
-            )
+            let reason = format!("{:?} weights are not supported", self.dtype);
+            EngineError::bad_file(self.path(), reason)
         })?;
         let operation = format!("reading weights of {}", self.path().display());
         // Some tools write tensors that are not aligned to their elements.
-        if in_place && self.bytes.start.is_multiple_of(size) {
+        let mapping = &self.file.mapping;
+        let array = if in_place && self.bytes.start.is_multiple_of(size) {
             let n_elements = self.bytes.len() / size;
-            array_over_mapping(&self.file.mapping, self.bytes.start, n_elements, self.dtype)
+            array_over_mapping(mapping, self.bytes.start, n_elements, self.dtype)
                 .and_then(|flat| flat.reshape(&self.shape))
-                .during(&operation)
         } else {
-            copied_array(
-                &self.file.mapping[self.bytes.clone()],
-                &self.shape,
-                self.dtype,
-            )
-            .during(&operation)
-        }
+            copied_array(&mapping[self.bytes.clone()], &self.shape, self.dtype)
+        };
+        array.during(&operation)
     }
 }
 
@@ -158,21 +144,16 @@ fn weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
                     .components()
                     .all(|part| matches!(part, Component::Normal(_)));
             if !is_inside {
-                return Err(EngineError::bad_file(
-                    &index_path,
-                    format!("it names {name:?}, which is not a file inside the model's folder"),
-                ));
+                let reason =
+                    format!("it names {name:?}, which is not a file inside the model's folder");
+                return Err(EngineError::bad_file(&index_path, reason));
             }
             let path = folder.join(name);
             if path.is_file() {
                 Ok(path)
             } else {
                 let what = "a weight file that the index names";
-                Err(EngineError::not_found(
-                    path,
-                    what,
-                    "download the model again",
-                ))
+                Err(EngineError::not_found(path, what, DOWNLOAD_AGAIN))
             }
         })
         .collect()
@@ -190,11 +171,7 @@ fn unlisted_weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError
         .collect();
     if paths.is_empty() {
         let what = "weights (model*.safetensors)";
-        return Err(EngineError::not_found(
-            folder,
-            what,
-            "download the model again",
-        ));
+        return Err(EngineError::not_found(folder, what, DOWNLOAD_AGAIN));
     }
     Ok(paths)
 }
@@ -212,10 +189,8 @@ fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
     });
     let bytes: &[u8] = &mapped.mapping;
     let parsed = SafeTensors::deserialize(bytes).map_err(|error| {
-        EngineError::bad_file(
-            path,
-            format!("not a valid safetensors file ({error}); download the model again"),
-        )
+        let reason = format!("not a valid safetensors file ({error}); download the model again");
+        EngineError::bad_file(path, reason)
     })?;
     for (name, view) in parsed.iter().filter(|(name, _)| is_for_text(name)) {
         let start = view.data().as_ptr() as usize - bytes.as_ptr() as usize;
@@ -233,10 +208,8 @@ fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
             .map(|&size| i32::try_from(size))
             .collect::<Result<_, _>>()
             .map_err(|_| {
-                EngineError::bad_file(
-                    path,
-                    format!("tensor {name} has the shape {:?}", view.shape()),
-                )
+                let reason = format!("tensor {name} has the shape {:?}", view.shape());
+                EngineError::bad_file(path, reason)
             })?;
         let tensor = Tensor {
             file: Arc::clone(&mapped),
@@ -245,10 +218,8 @@ fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
             bytes: start..start + view.data().len(),
         };
         if files.tensors.insert(name.to_owned(), tensor).is_some() {
-            return Err(EngineError::bad_file(
-                path,
-                format!("tensor {name} is in more than one file"),
-            ));
+            let reason = format!("tensor {name} is in more than one file");
+            return Err(EngineError::bad_file(path, reason));
         }
     }
     Ok(())

@@ -66,12 +66,9 @@ impl<'a> Loader<'a> {
     ) -> Result<Linear, EngineError> {
         let matrix = self.matrix(path, n_in, n_out)?;
         let bias_name = format!("{path}.bias");
-        let bias = if self.contains(&bias_name) {
-            Some(self.vector(&bias_name, n_out)?)
-        } else {
-            None
-        };
-        Ok(Linear::new(matrix, bias))
+        let has_bias = self.contains(&bias_name);
+        let bias = has_bias.then(|| self.vector(&bias_name, n_out));
+        Ok(Linear::new(matrix, bias.transpose()?))
     }
 
     /// Loads matrices for the same input, fused if that needs no more memory: on devices that copy
@@ -87,9 +84,8 @@ impl<'a> Loader<'a> {
             .zip(n_outs)
             .map(|(path, &n_out)| self.linear(path, n_in, n_out))
             .collect::<Result<Vec<_>, _>>()?;
-        let group = LinearGroup::new(linears, n_outs, self.compute.copies_weights())
-            .during(&format!("fusing {}", paths.join(", ")))?;
-        Ok(group)
+        LinearGroup::new(linears, n_outs, self.compute.copies_weights())
+            .during(&format!("fusing {}", paths.join(", ")))
     }
 
     /// Loads a table `[vocab_size, hidden_size]`.
@@ -99,8 +95,8 @@ impl<'a> Loader<'a> {
         vocab_size: i32,
         hidden_size: i32,
     ) -> Result<Embedding, EngineError> {
-        let matrix = self.matrix(path, hidden_size, vocab_size)?;
-        Ok(Embedding::new(matrix))
+        self.matrix(path, hidden_size, vocab_size)
+            .map(Embedding::new)
     }
 
     /// Loads a vector of `size` floats, such as the weight of a norm or a bias.
@@ -113,7 +109,7 @@ impl<'a> Loader<'a> {
     }
 
     pub(crate) fn shape(&self, name: &str) -> Result<&'a [i32], EngineError> {
-        Ok(self.files.get(name)?.shape())
+        Ok(&self.files.get(name)?.shape)
     }
 
     pub(crate) fn floats(&mut self, name: &str, shape: &[i32]) -> Result<Array, EngineError> {
@@ -172,21 +168,17 @@ impl<'a> Loader<'a> {
         let words = [n_out, n_in / 32 * quantization.bits];
         let groups = [n_out, n_in / group_size];
         let packed = self.part(source, ".weight", &words, ElementKind::Words)?;
-        let (scales, biases) = if quantization.mode.is_affine() {
-            (
-                self.part(source, ".scales", &groups, ElementKind::Floats)?,
-                Some(self.part(source, ".biases", &groups, ElementKind::Floats)?),
-            )
-        } else {
-            (
-                self.part(source, ".scales", &groups, ElementKind::Bytes)?,
-                None,
-            )
+        let is_affine = quantization.mode.is_affine();
+        let kind = match is_affine {
+            true => ElementKind::Floats,
+            false => ElementKind::Bytes,
         };
+        let scales = self.part(source, ".scales", &groups, kind)?;
+        let biases = is_affine.then(|| self.part(source, ".biases", &groups, kind));
         let stored = QuantizedMatrix {
             words: packed,
             scales,
-            biases,
+            biases: biases.transpose()?,
             quantization,
         };
         if self.compute != Compute::CpuDense {
@@ -235,20 +227,16 @@ impl<'a> Loader<'a> {
         kind: ElementKind,
     ) -> Result<Array, EngineError> {
         let tensor = self.tensor(name, shape)?;
-        let dtype = tensor.dtype();
+        let dtype = tensor.dtype;
         let is_right = match kind {
             ElementKind::Floats => is_float(dtype),
             ElementKind::Words => dtype == Dtype::Uint32,
             ElementKind::Bytes => dtype == Dtype::Uint8,
         };
         if !is_right {
-            return Err(EngineError::bad_file(
-                tensor.path(),
-                format!(
-                    "tensor {name} holds {dtype:?}, but must hold {}",
-                    kind.describe()
-                ),
-            ));
+            let expected = kind.describe();
+            let reason = format!("tensor {name} holds {dtype:?}, but must hold {expected}");
+            return Err(EngineError::bad_file(tensor.path(), reason));
         }
         let array = tensor.to_array(!self.compute.copies_weights())?;
         let array = match kind {
@@ -270,16 +258,13 @@ impl<'a> Loader<'a> {
 
     fn tensor(&self, name: &str, shape: &[i32]) -> Result<&'a Tensor, EngineError> {
         let tensor = self.files.get(name)?;
-        if tensor.shape() == shape {
+        let found = &tensor.shape;
+        if found == shape {
             return Ok(tensor);
         }
-        Err(EngineError::bad_file(
-            tensor.path(),
-            format!(
-                "tensor {name} has the shape {:?}, but config.json asks for {shape:?}",
-                tensor.shape()
-            ),
-        ))
+        let reason =
+            format!("tensor {name} has the shape {found:?}, but config.json asks for {shape:?}");
+        Err(EngineError::bad_file(tensor.path(), reason))
     }
 
     /// Evaluates `array` if it was converted, and reports its source as done. An array that is used
