@@ -138,16 +138,14 @@ impl LayerCache {
 
     /// Returns the size in bytes, checkpoints included.
     pub(crate) fn bytes(&self) -> u64 {
-        let own: u64 = self
-            .arrays()
-            .iter()
-            .map(|array| array.nbytes() as u64)
-            .sum();
-        match self {
-            Self::Shared { .. } => own,
-            Self::Attention(cache) => own + cache.bytes_of_checkpoints(),
-            Self::State(cache) => own + cache.bytes_of_checkpoints(),
-        }
+        let arrays = self.arrays().into_iter();
+        let own: u64 = arrays.map(|array| array.nbytes() as u64).sum();
+        let checkpoints = match self {
+            Self::Shared { .. } => 0,
+            Self::Attention(cache) => cache.bytes_of_checkpoints(),
+            Self::State(cache) => cache.bytes_of_checkpoints(),
+        };
+        own + checkpoints
     }
 
     /// Returns the arrays to save in a file for position `n_tokens`, which is the current position

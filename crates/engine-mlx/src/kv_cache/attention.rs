@@ -49,10 +49,8 @@ impl Buffer {
     }
 
     fn bytes(&self) -> u64 {
-        self.arrays()
-            .iter()
-            .map(|array| array.nbytes() as u64)
-            .sum()
+        let arrays = self.arrays().into_iter();
+        arrays.map(|array| array.nbytes() as u64).sum()
     }
 
     /// Returns true if the buffer has all keys that the token at position `n_tokens` attends to.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use transom_engine::EngineError;
 
 use super::check::check_ranges;
-use super::rope::RopeSource;
+use super::rope::{RopeParameters, RopeSource};
 use super::windows::{Pattern, SlidingWindows};
 use super::{Architecture, ModelSize, Parsed};
 use crate::config::ModelConfig;
@@ -53,12 +53,6 @@ struct Args {
     hidden_activation: Option<String>,
     attn_logit_softcapping: Option<f32>,
     final_logit_softcapping: Option<f32>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct RopeParameters {
-    full_attention: Option<Value>,
-    sliding_attention: Option<Value>,
 }
 
 impl Default for Args {
@@ -213,11 +207,8 @@ impl Architecture for Gemma3 {
             .map(|layer| self.load_layer(loader, layer))
             .collect::<Result<Vec<_>, _>>()?;
         let lm_head = format!("{prefix}lm_head");
-        let lm_head = if loader.contains(&format!("{lm_head}.weight")) {
-            Some(loader.linear(&lm_head, args.hidden_size, args.vocab_size)?)
-        } else {
-            None
-        };
+        let has_head = loader.contains(&format!("{lm_head}.weight"));
+        let lm_head = has_head.then(|| loader.linear(&lm_head, args.hidden_size, args.vocab_size));
         Ok(Transformer {
             embedding,
             embedding_scale: Some(bf16((args.hidden_size as f32).sqrt()).during("loading")?),
@@ -225,7 +216,7 @@ impl Architecture for Gemma3 {
             norm: self
                 .norms
                 .load(loader, &format!("{prefix}model.norm"), args.hidden_size)?,
-            lm_head,
+            lm_head: lm_head.transpose()?,
             logit_softcap: args.final_logit_softcapping,
             ropes: ropes.iter().map(|rope| Rope::new(rope, on_cpu)).collect(),
             on_cpu,

@@ -80,11 +80,8 @@ impl Architecture for Gemma4 {
         for layer in 0..args.num_hidden_layers {
             layers.push(self.load_layer(loader, &format!("{model}.layers.{layer}"), layer)?);
         }
-        let lm_head = if args.tie_word_embeddings {
-            None
-        } else {
-            Some(loader.linear(lm_head, args.hidden_size, args.vocab_size)?)
-        };
+        let has_head = !args.tie_word_embeddings;
+        let lm_head = has_head.then(|| loader.linear(lm_head, args.hidden_size, args.vocab_size));
         Ok(Transformer {
             embedding,
             embedding_scale: Some((args.hidden_size as f32).sqrt()),
@@ -92,13 +89,13 @@ impl Architecture for Gemma4 {
             norm: self
                 .norms
                 .load(loader, &format!("{model}.norm"), args.hidden_size)?,
-            lm_head,
+            lm_head: lm_head.transpose()?,
             logit_softcap: args.final_logit_softcapping,
             ropes: self
                 .ropes
-                .iter()
+                .each_ref()
                 .map(|rope| Rope::new(rope, on_cpu))
-                .collect(),
+                .into(),
             on_cpu,
         })
     }
@@ -165,11 +162,8 @@ impl Gemma4 {
         let output_norm = norm(loader, "post_feedforward_layernorm")?;
         let per_layer_gate = self.load_per_layer_gate(loader, path)?;
         let scale = format!("{path}.layer_scalar");
-        let output_scale = if loader.contains(&scale) {
-            Some(loader.vector(&scale, 1)?)
-        } else {
-            None
-        };
+        let has_scale = loader.contains(&scale);
+        let output_scale = has_scale.then(|| loader.vector(&scale, 1)).transpose()?;
         Ok(Gemma4Layer {
             attention_norm,
             attention,

@@ -151,18 +151,14 @@ impl Architecture for Llama {
         }
         let has_head = || loader.contains(&format!("{lm_head}.weight"));
         let is_tied = args.tie_word_embeddings.unwrap_or_else(|| !has_head());
-        let lm_head = if is_tied {
-            None
-        } else {
-            Some(loader.linear(lm_head, args.hidden_size, args.vocab_size)?)
-        };
+        let lm_head = (!is_tied).then(|| loader.linear(lm_head, args.hidden_size, args.vocab_size));
         let on_cpu = loader.compute().is_cpu();
         Ok(Transformer {
             embedding,
             embedding_scale: None,
             layers: Box::new(layers),
             norm: norms.load(loader, &format!("{model}.norm"), args.hidden_size)?,
-            lm_head,
+            lm_head: lm_head.transpose()?,
             logit_softcap: None,
             ropes: vec![Rope::new(&args.rope, on_cpu)],
             on_cpu,

@@ -8,6 +8,14 @@ use transom_engine::EngineError;
 use crate::config::ModelConfig;
 use crate::nn::{Llama3Scaling, LongScaling, RopeConfig, RopeScaling, YarnScaling};
 
+/// The newer form of `config.json`: a rotary embedding for each type of layer.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RopeParameters {
+    pub(super) full_attention: Option<Value>,
+    pub(super) sliding_attention: Option<Value>,
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RopeSource<'a> {
     /// `rope_scaling`, or the newer `rope_parameters`, which may contain all other values.
