@@ -49,9 +49,6 @@ pub(crate) enum Overflow {
 
 impl<'a> Decoder<'a> {
     /// Prepares a response, reusing the cached prefix of the prompt.
-    ///
-    /// # Errors
-    /// Those of [`Session::reuse`].
     pub(crate) fn new(
         session: &'a mut Session,
         speculation: Option<&'a mut Speculation>,

@@ -123,7 +123,15 @@ impl Engine for LlamaEngine {
     ) -> Result<MemoryNeed, EngineError> {
         let files = ModelFiles::open(&source.path)?;
         native::init();
-        Ok(memory::memory_need(&files.facts, Device::detect(), limits))
+        // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
+        // memory of a process.
+        Ok(llama::need(
+            &files.facts,
+            Device::detect() == Device::Gpu,
+            limits.kv_cache,
+            limits.prefill_chunk as u64,
+            memory::context_length(&files.facts, limits) as u64,
+        ))
     }
 
     fn load(

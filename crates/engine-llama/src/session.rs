@@ -188,9 +188,6 @@ impl Session {
     ///
     /// If messages of the same conversation were dropped since its last prompt, the tokens after
     /// them are moved down to their position in the prompt.
-    ///
-    /// # Errors
-    /// Those of [`Session::reserve`].
     pub(crate) fn reuse(&mut self, prompt: SessionPrompt<'_>) -> Result<usize, EngineError> {
         let n_prompt = prompt.tokens.len();
         let wanted = &prompt.tokens[..n_prompt.saturating_sub(1)];
@@ -395,9 +392,6 @@ impl Session {
     }
 
     /// Writes `words` and the cache to a file.
-    ///
-    /// # Errors
-    /// Those of [`Context::save_file`].
     pub(crate) fn save_file(&self, path: &Path, words: &[u32]) -> io::Result<()> {
         let context = self.context.as_ref();
         context.map_or(Ok(()), |context| context.save_file(path, words))
@@ -405,9 +399,6 @@ impl Session {
 
     /// Restores `conversation`, whose cache is in a file that [`Session::save_file`] wrote with
     /// `n_words` words. Returns false if that failed; then the session is empty.
-    ///
-    /// # Errors
-    /// Those of [`Session::reserve`].
     pub(crate) fn load_file(
         &mut self,
         conversation: CachedConversation,

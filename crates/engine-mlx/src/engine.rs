@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use transom_catalog::fit::mlx::ALLOCATOR_CACHE_BYTES;
+use transom_catalog::fit::mlx;
 use transom_engine::{
     ChatTemplate, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed,
     ModelInfo, ModelSource, Tokenizer, UnsupportedFeature,
@@ -11,7 +11,7 @@ use transom_engine::{
 use crate::config::ModelConfig;
 use crate::device::{Compute, dense_limit_bytes};
 use crate::error::Context;
-use crate::memory::{context_length, facts, memory_need};
+use crate::memory::{context_length, facts};
 use crate::model::{MlxModel, ReleaseMemoryOnDrop};
 use crate::models;
 use crate::session::Session;
@@ -126,7 +126,14 @@ impl Engine for MlxEngine {
         WeightFiles::open(folder)?;
         let facts = facts(folder)?;
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
-        Ok(memory_need(&facts, &size, compute, limits))
+        // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
+        // memory that MLX uses.
+        Ok(mlx::need(
+            &facts,
+            compute.weights(),
+            limits.prefill_chunk.min(compute.prefill_chunk()) as u64,
+            context_length(&size, limits) as u64,
+        ))
     }
 
     fn load(
@@ -160,7 +167,7 @@ fn check_folder(folder: &Path) -> Result<(), EngineError> {
 }
 
 fn prepare_allocator() -> crate::error::MlxResult<()> {
-    mlx_rs::memory::set_cache_limit(ALLOCATOR_CACHE_BYTES as usize)?;
+    mlx_rs::memory::set_cache_limit(mlx::ALLOCATOR_CACHE_BYTES as usize)?;
     mlx_rs::memory::reset_peak_memory()
 }
 

@@ -16,7 +16,6 @@ mod qwen3_moe;
 mod qwen3_next;
 mod rope;
 mod smollm3;
-mod tensor_paths;
 mod windows;
 
 use transom_engine::EngineError;
@@ -89,4 +88,17 @@ pub(crate) fn parse(config: &ModelConfig) -> Parsed {
             Err(config.unsupported_architecture(name, reason))
         }
     }
+}
+
+/// Returns the prefix of the text part's tensors and the path of its output head: those of a
+/// multimodal checkpoint, as mlx-lm or as its authors write it, or those of a text model.
+fn tensor_paths(loader: &Loader<'_>) -> (&'static str, &'static str) {
+    let multimodal = [
+        ("language_model.model", "language_model.lm_head"),
+        ("model.language_model", "lm_head"),
+    ];
+    multimodal
+        .into_iter()
+        .find(|(model, _)| loader.contains(&format!("{model}.embed_tokens.weight")))
+        .unwrap_or(("model", "lm_head"))
 }

@@ -19,9 +19,6 @@ pub trait Decode {
 
     /// Processes the rest of `prompt` in steps of at most `prefill_chunk` tokens. Calls `on_progress` with
     /// the number of processed tokens after each step. Returns early if the job is stopped.
-    ///
-    /// # Errors
-    /// Any error of the engine.
     fn prefill(
         &mut self,
         prompt: &[u32],
@@ -32,9 +29,6 @@ pub trait Decode {
 
     /// Returns the next token. The caller needs at most `n_left` more tokens, including this one;
     /// at least one.
-    ///
-    /// # Errors
-    /// Any error of the engine.
     fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError>;
 
     /// Returns the counts so far.
@@ -93,9 +87,6 @@ pub struct Job<'a> {
 /// Generates a response. Sends all events but the last to `sink`, and gives each token, including
 /// end-of-text tokens, to `on_token` before its text is sent. Returns the finish reason and all
 /// statistics but the peak memory; the engine completes them and sends [`TokenEvent::Finished`].
-///
-/// # Errors
-/// Any error of the decoder.
 pub fn run<D: Decode>(
     job: Job<'_>,
     mut decoder: D,

@@ -202,7 +202,7 @@ impl Architecture for Gemma3 {
         } = self;
         let on_cpu = loader.compute().is_cpu();
         let table = format!("{prefix}model.embed_tokens");
-        let embedding = loader.embedding(&table, args.vocab_size, args.hidden_size)?;
+        let embedding = loader.matrix(&table, args.hidden_size, args.vocab_size)?;
         let layers = (0..args.num_hidden_layers)
             .map(|layer| self.load_layer(loader, layer))
             .collect::<Result<Vec<_>, _>>()?;

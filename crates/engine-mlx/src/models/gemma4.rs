@@ -15,7 +15,6 @@ use self::args::Args;
 use self::attention::{AttentionArgs, Gemma4Attention, KeySource, SharedKeys};
 use self::per_layer::{PerLayerEmbedding, PerLayerGate};
 use super::gemma3::add_clipped;
-use super::tensor_paths::TensorPaths;
 use super::windows::SlidingWindows;
 use super::{Architecture, ModelSize, Parsed};
 use crate::config::ModelConfig;
@@ -72,9 +71,9 @@ impl Architecture for Gemma4 {
     fn load(&self, loader: &mut Loader<'_>) -> Result<Transformer, EngineError> {
         let args = &self.args;
         let on_cpu = loader.compute().is_cpu();
-        let TensorPaths { model, lm_head } = TensorPaths::find(loader);
+        let (model, lm_head) = super::tensor_paths(loader);
         let table = format!("{model}.embed_tokens");
-        let embedding = loader.embedding(&table, args.vocab_size, args.hidden_size)?;
+        let embedding = loader.matrix(&table, args.hidden_size, args.vocab_size)?;
         let per_layer = self.load_per_layer_embedding(loader, model)?;
         let mut layers = Vec::new();
         for layer in 0..args.num_hidden_layers {
@@ -117,7 +116,7 @@ impl Gemma4 {
         let projection = format!("{model}.per_layer_model_projection");
         let norm = format!("{model}.per_layer_projection_norm");
         Ok(Some(PerLayerEmbedding {
-            embedding: loader.embedding(&table, args.vocab_size_per_layer_input, n_out)?,
+            embedding: loader.matrix(&table, n_out, args.vocab_size_per_layer_input)?,
             embedding_scale: (width as f32).sqrt(),
             projection: loader.linear(&projection, args.hidden_size, n_out)?,
             projection_scale: (args.hidden_size as f32).sqrt().recip(),

@@ -9,7 +9,6 @@ use mlx_rs::Array;
 use transom_engine::EngineError;
 
 use super::args::DecoderArgs;
-use super::tensor_paths::TensorPaths;
 use super::{Architecture, ModelSize, Parsed};
 use crate::config::ModelConfig;
 use crate::error::MlxResult;
@@ -140,10 +139,10 @@ impl Architecture for Llama {
 
     fn load(&self, loader: &mut Loader<'_>) -> Result<Transformer, EngineError> {
         let args = &self.args;
-        let TensorPaths { model, lm_head } = TensorPaths::find(loader);
+        let (model, lm_head) = super::tensor_paths(loader);
         let norms = self.norms(loader, model)?;
         let table = format!("{model}.embed_tokens");
-        let embedding = loader.embedding(&table, args.vocab_size, args.hidden_size)?;
+        let embedding = loader.matrix(&table, args.hidden_size, args.vocab_size)?;
         let mut layers = Vec::new();
         for (layer, options) in self.layers.iter().enumerate() {
             let path = format!("{model}.layers.{layer}");

@@ -5,7 +5,7 @@
 
 use mlx_rs::{Array, ops};
 
-use super::{Embedding, Linear, RmsNorm, Rope, Step};
+use super::{Linear, Matrix, RmsNorm, Rope, Step};
 use crate::error::MlxResult;
 use crate::kv_cache::LayerCache;
 use crate::ops::slice_axis;
@@ -59,7 +59,8 @@ impl<L: CachedLayer> Layers for Vec<L> {
 }
 
 pub(crate) struct Transformer {
-    pub(crate) embedding: Embedding,
+    /// The table `[vocab_size, hidden_size]`.
+    pub(crate) embedding: Matrix,
     /// Factor of the embeddings (Gemma).
     pub(crate) embedding_scale: Option<f32>,
     pub(crate) layers: Box<dyn Layers>,
@@ -100,7 +101,7 @@ impl Transformer {
 
     /// Returns the scaled embeddings of `tokens` `[tokens]`, `[1, tokens, hidden_size]`.
     fn embed(&self, tokens: &Array) -> MlxResult<Array> {
-        let x = self.embedding.forward(tokens)?;
+        let x = self.embedding.embed(tokens)?;
         match self.embedding_scale {
             Some(scale) => x.multiply(Array::from_f32(scale).as_dtype(x.dtype())?),
             None => Ok(x),
@@ -133,7 +134,7 @@ impl Transformer {
     fn unembed(&self, hidden: &Array) -> MlxResult<Array> {
         let mut logits = match &self.lm_head {
             Some(lm_head) => lm_head.forward(hidden)?,
-            None => self.embedding.logits(hidden)?,
+            None => self.embedding.product(hidden)?,
         };
         if let Some(softcap) = self.logit_softcap {
             let softcap = Array::from_f32(softcap).as_dtype(logits.dtype())?;

@@ -10,7 +10,7 @@ use super::files::{Tensor, WeightFiles};
 use crate::config::{Quantization, QuantizationConfig};
 use crate::device::Compute;
 use crate::error::{Context, MlxResult};
-use crate::nn::{Embedding, Linear, LinearGroup, Matrix};
+use crate::nn::{Linear, LinearGroup, Matrix};
 use crate::ops::QuantizedMatrix;
 
 /// How the caller follows and cancels a load.
@@ -88,17 +88,6 @@ impl<'a> Loader<'a> {
             .during(&format!("fusing {}", paths.join(", ")))
     }
 
-    /// Loads a table `[vocab_size, hidden_size]`.
-    pub(crate) fn embedding(
-        &mut self,
-        path: &str,
-        vocab_size: i32,
-        hidden_size: i32,
-    ) -> Result<Embedding, EngineError> {
-        self.matrix(path, hidden_size, vocab_size)
-            .map(Embedding::new)
-    }
-
     /// Loads a vector of `size` floats, such as the weight of a norm or a bias.
     pub(crate) fn vector(&mut self, name: &str, size: i32) -> Result<Array, EngineError> {
         self.array(name, &[size], ElementKind::Floats)
@@ -116,7 +105,13 @@ impl<'a> Loader<'a> {
         self.array(name, shape, ElementKind::Floats)
     }
 
-    fn matrix(&mut self, path: &str, n_in: i32, n_out: i32) -> Result<Matrix, EngineError> {
+    /// Loads a matrix `[n_out, n_in]`, such as an embedding table.
+    pub(crate) fn matrix(
+        &mut self,
+        path: &str,
+        n_in: i32,
+        n_out: i32,
+    ) -> Result<Matrix, EngineError> {
         self.matrix_from(&TensorSource::One(path.to_owned()), n_in, n_out)
     }
 
