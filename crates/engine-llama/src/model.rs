@@ -12,7 +12,7 @@ use transom_engine::{
     Sampler, Stats, TokenEvent, TokenSink, Trim,
 };
 
-use crate::decoder::{Decoder, Overflow};
+use crate::decoder::Decoder;
 use crate::memory;
 use crate::native::Model;
 use crate::session::{Session, SessionPrompt, common_prefix_len};
@@ -63,13 +63,7 @@ impl LlamaModel {
         let start = Instant::now();
         let n_prompt = prompt.tokens.len();
         let max_tokens = max_tokens(&self.info, n_prompt, params);
-        let overflow = if params.shift_context {
-            Overflow::Shift {
-                n_kept: prompt.system_tokens,
-            }
-        } else {
-            Overflow::End
-        };
+        let n_kept = params.shift_context.then_some(prompt.system_tokens);
         let sampler = Sampler::new(params.sampling.clone(), &prompt.tokens)?;
         // The draft length depends on the duration of steps, and steps over several tokens round
         // differently. A response with a seed must be reproducible.
@@ -84,7 +78,7 @@ impl LlamaModel {
             dropped_messages: prompt.dropped_messages,
             may_shift: params.shift_context,
         };
-        let decoder = Decoder::new(session, speculation, sampler, session_prompt, overflow)?;
+        let decoder = Decoder::new(session, speculation, sampler, session_prompt, n_kept)?;
         let detokenizer = Detokenizer::new(self.model.vocab());
         let job = generation::Job {
             prompt,

@@ -9,7 +9,7 @@ use transom_catalog::test_support::{Quantization, TinyModel};
 use transom_engine::generation::{Decode, NextToken};
 use transom_engine::{ConversationId, JobControl, ModelInfo, Sampler, SamplingParams};
 
-use crate::decoder::{Decoder, Overflow};
+use crate::decoder::Decoder;
 use crate::device::Device;
 use crate::native::{self, Model, ThreadPool};
 use crate::session::{CacheConfig, Session, SessionPrompt};
@@ -213,11 +213,8 @@ pub(crate) fn decoder<'a>(session: &'a mut Session, prompt: SessionPrompt<'_>) -
         ..SamplingParams::default()
     };
     let sampler = Sampler::new(params, prompt.tokens).expect("the parameters are valid");
-    let overflow = match prompt.may_shift {
-        true => Overflow::Shift { n_kept: 20 },
-        false => Overflow::End,
-    };
-    Decoder::new(session, None, sampler, prompt, overflow).expect("there is memory")
+    let n_kept = prompt.may_shift.then_some(20);
+    Decoder::new(session, None, sampler, prompt, n_kept).expect("there is memory")
 }
 
 /// Returns the logits after `tokens`, computed from the start.

@@ -31,8 +31,9 @@ pub trait Decode {
     /// at least one.
     fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError>;
 
-    /// Returns the counts so far.
-    fn counts(&self) -> TokenCounts;
+    /// Adds what only the decoder knows: draft tokens, those that were accepted and returned to the
+    /// caller, and tokens that context shifts dropped.
+    fn add_counts(&self, _: &mut Stats) {}
 
     /// Returns unused buffers to the system.
     fn release_spare_memory();
@@ -56,17 +57,6 @@ pub enum NextToken {
     ContextFull,
     /// The job was stopped.
     Stopped,
-}
-
-/// Counts that only the decoder knows.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct TokenCounts {
-    /// Draft tokens of speculative decoding.
-    pub drafted: usize,
-    /// Accepted draft tokens that were returned to the caller.
-    pub accepted: usize,
-    /// Tokens that context shifts dropped.
-    pub shifted: usize,
 }
 
 /// A generation to run.
@@ -142,13 +132,10 @@ pub fn run<D: Decode>(
             break FinishReason::Stop;
         }
     };
-    let counts = decoder.counts();
+    decoder.add_counts(&mut stats);
     // Waits until the device is idle, before the caller learns of the end.
     drop(decoder);
     text.finish(&mut text_events(sink, stats.generated_tokens));
-    stats.drafted_tokens = counts.drafted;
-    stats.accepted_tokens = counts.accepted;
-    stats.shifted_tokens = counts.shifted;
     stats.decode_time = last_token.saturating_sub(stats.time_to_first_token);
     Ok((reason, stats))
 }
