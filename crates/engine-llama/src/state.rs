@@ -21,6 +21,7 @@ use std::path::Path;
 
 use crc32fast::Hasher;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use transom_engine::{ConversationId, EngineError, ModelInfo};
 
 use crate::native::WORDS_OFFSET;
@@ -37,7 +38,7 @@ const FIXED_BYTES: usize = WORDS_OFFSET as usize + 4;
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Header {
     transom_conversation: u32,
-    model: Identity,
+    model: Value,
     n_tokens: usize,
     n_exact: usize,
     conversation: Option<ConversationId>,
@@ -51,28 +52,17 @@ struct CheckpointHeader {
     n_bytes: usize,
 }
 
-/// The properties of the model that the cache depends on. The number of threads is not one of them.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Identity {
-    engine: String,
-    name: String,
-    architecture: String,
-    n_parameters: u64,
-    stored_as: String,
-    cache: String,
-}
-
-impl Identity {
-    fn of(info: &ModelInfo, config: &CacheConfig) -> Self {
-        Self {
-            engine: info.engine.clone(),
-            name: info.name.clone(),
-            architecture: info.architecture.clone(),
-            n_parameters: info.n_parameters,
-            stored_as: info.stored_as.clone(),
-            cache: config.device.describe_cache(config.cache_type),
-        }
-    }
+/// Returns the properties of the model that the cache depends on. The number of threads is not one
+/// of them.
+fn identity(info: &ModelInfo, config: &CacheConfig) -> Value {
+    json!({
+        "engine": info.engine,
+        "name": info.name,
+        "architecture": info.architecture,
+        "n_parameters": info.n_parameters,
+        "stored_as": info.stored_as,
+        "cache": config.device.describe_cache(config.cache_type),
+    })
 }
 
 /// Writes the conversation; see [`transom_engine::LoadedModel::save_state`].
@@ -102,7 +92,7 @@ fn header(conversation: &CachedConversation, info: &ModelInfo, config: &CacheCon
     let checkpoints = conversation.checkpoints.iter();
     Header {
         transom_conversation: VERSION,
-        model: Identity::of(info, config),
+        model: identity(info, config),
         n_tokens: conversation.tokens.len(),
         n_exact: conversation.n_exact,
         conversation: conversation.id,
@@ -192,8 +182,8 @@ fn read(
     let Some(header) = header else {
         return Err(bad("its header cannot be read"));
     };
-    let identity = Identity::of(info, session.config());
-    if header.transom_conversation != VERSION || header.model != identity {
+    let expected = identity(info, session.config());
+    if header.transom_conversation != VERSION || header.model != expected {
         return Err(bad("it belongs to another model or version"));
     }
     let mut hasher = Hasher::new();

@@ -32,16 +32,17 @@ impl Vocab<'_> {
     }
 
     pub(crate) fn has_tokenizer(self) -> bool {
-        // SAFETY: see `len`.
-        let kind = unsafe { sys::llama_vocab_type(self.vocab) };
-        kind != sys::LLAMA_VOCAB_TYPE_NONE
+        self.kind() != sys::LLAMA_VOCAB_TYPE_NONE
     }
 
     /// Returns true if the tokenizer is SentencePiece, where a word contains its leading space.
     pub(crate) fn is_sentencepiece(self) -> bool {
+        self.kind() == sys::LLAMA_VOCAB_TYPE_SPM
+    }
+
+    fn kind(self) -> sys::llama_vocab_type {
         // SAFETY: see `len`.
-        let kind = unsafe { sys::llama_vocab_type(self.vocab) };
-        kind == sys::LLAMA_VOCAB_TYPE_SPM
+        unsafe { sys::llama_vocab_type(self.vocab) }
     }
 
     pub(crate) fn is_end(self, token: u32) -> bool {
