@@ -64,13 +64,6 @@ enum Wake {
     Deadline,
 }
 
-/// Why the loop of the task ended.
-enum RunEnd {
-    Exited(Result<(), String>),
-    /// The child must be killed, for this reason.
-    Kill(WorkerEnd),
-}
-
 /// Drives a worker until it has exited, and reports that.
 pub(super) async fn run<V: ChildHandle>(
     mut child: V,
@@ -138,17 +131,23 @@ impl<E: AsyncRead + Unpin + Send> WorkerTask<E> {
         }
     }
 
-    async fn run(&mut self, child: &mut impl ChildHandle<Stderr = E>) -> RunEnd {
+    /// Waits until the child exits by itself. Returns an error that describes the exit unless the
+    /// child exited with success.
+    ///
+    /// # Errors
+    /// The reason why the child must be killed.
+    async fn run(
+        &mut self,
+        child: &mut impl ChildHandle<Stderr = E>,
+    ) -> Result<Result<(), String>, WorkerEnd> {
         let mut stderr_chunk = [0; STDERR_CHUNK_BYTES];
         loop {
             let is_drained = self.is_drained();
             if let Some(exit) = self.exit.take_if(|_| is_drained) {
-                return RunEnd::Exited(exit);
+                return Ok(exit);
             }
             let wake = self.next_wake(child, &mut stderr_chunk).await;
-            if let Err(end) = self.handle(wake, &stderr_chunk) {
-                return RunEnd::Kill(end);
-            }
+            self.handle(wake, &stderr_chunk)?;
         }
     }
 
@@ -360,20 +359,20 @@ impl<E: AsyncRead + Unpin + Send> WorkerTask<E> {
     async fn reap(
         &mut self,
         mut child: impl ChildHandle<Stderr = E>,
-        run_end: RunEnd,
+        run_end: Result<Result<(), String>, WorkerEnd>,
     ) -> WorkerEnd {
         // Closed first, because a thread has no other way to notice the end.
         self.frames = None;
         self.writer = None;
         let end = match run_end {
-            RunEnd::Kill(end) => {
+            Err(end) => {
                 if self.exit.is_none() {
                     self.kill(&mut child, &end).await;
                 }
                 end
             }
-            RunEnd::Exited(Ok(())) if self.is_exit_requested => WorkerEnd::Requested,
-            RunEnd::Exited(exit) => WorkerEnd::Died {
+            Ok(Ok(())) if self.is_exit_requested => WorkerEnd::Requested,
+            Ok(exit) => WorkerEnd::Died {
                 how: exit.err().unwrap_or_else(|| "exit code 0".to_owned()),
                 stderr_tail: std::mem::take(&mut self.stderr_tail).finish(),
             },
