@@ -78,15 +78,13 @@ impl Gemma4Attention {
             None
         } else {
             let keys = loader.linear(&format!("{path}.k_proj"), hidden_size, n_keys)?;
-            let values = if args.source == KeySource::TwoProjections {
-                Some(loader.linear(&format!("{path}.v_proj"), hidden_size, n_keys)?)
-            } else {
-                None
-            };
+            let has_values = args.source == KeySource::TwoProjections;
+            let values = format!("{path}.v_proj");
+            let values = has_values.then(|| loader.linear(&values, hidden_size, n_keys));
             Some(KeyProjections {
                 keys,
+                values: values.transpose()?,
                 key_norm: norm(loader, "k_norm")?,
-                values,
             })
         };
         let mut sdpa = Sdpa::new(args.shape, loader.compute().is_cpu());
