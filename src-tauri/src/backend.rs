@@ -211,7 +211,9 @@ impl Backend {
             tracing::warn!("a response was not saved in time");
         }
         self.model_source.close().await;
-        let Some(connection) = self.link.connection.lock().await.take() else {
+        // Locked while a reconnect reads files.
+        let locked = tokio::time::timeout(CLEANUP_TIMEOUT, self.link.connection.lock()).await;
+        let Some(connection) = locked.ok().and_then(|mut connection| connection.take()) else {
             return;
         };
         let has_remote_requests = connection.n_remote_requests() > 0;

@@ -140,10 +140,14 @@ impl ModelSource {
 
     /// Stops the queue. Received data is kept for the next start.
     pub(crate) async fn close(&self) {
-        let Some(session) = self.session.write().await.take() else {
-            return;
+        let stop = async {
+            // Another task may be opening the session.
+            let session = self.session.write().await.take();
+            if let Some(session) = session {
+                session.queue.stop().await;
+            }
         };
-        if timeout(STOP_TIMEOUT, session.queue.stop()).await.is_err() {
+        if timeout(STOP_TIMEOUT, stop).await.is_err() {
             tracing::warn!(
                 "a download is slow to stop; the next start fetches a little of it again"
             );

@@ -175,17 +175,22 @@ impl Shell {
     /// Quits: saves responses and unloads models, within a time limit.
     pub(crate) fn quit(&self) {
         let app = self.app.clone();
-        // Quits even if something hangs.
-        std::thread::spawn(|| {
-            let (_sender, receiver) = std::sync::mpsc::channel::<()>();
-            let _ = receiver.recv_timeout(QUIT_TIMEOUT);
-            std::process::exit(0);
-        });
+        exit_in_time();
         tauri::async_runtime::spawn(async move {
             close(&app).await;
             app.exit(0);
         });
     }
+}
+
+/// Ends the process after [`QUIT_TIMEOUT`], even if something hangs. Logs nothing, because the disk
+/// of the log may hang too.
+pub(crate) fn exit_in_time() {
+    std::thread::spawn(|| {
+        let (_sender, receiver) = std::sync::mpsc::channel::<()>();
+        let _ = receiver.recv_timeout(QUIT_TIMEOUT);
+        std::process::exit(0);
+    });
 }
 
 /// Closes the backend once. Later callers wait for the first call, so a second request to quit does

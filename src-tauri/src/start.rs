@@ -320,7 +320,10 @@ fn on_run_event(app: &AppHandle, event: RunEvent) {
             code: None, api, ..
         } => api.prevent_exit(),
         // The system ends the app, for example at logout.
-        RunEvent::Exit => tauri::async_runtime::block_on(shell::close(app)),
+        RunEvent::Exit => {
+            shell::exit_in_time();
+            tauri::async_runtime::block_on(shell::close(app));
+        }
         #[cfg(target_os = "macos")]
         RunEvent::Reopen { .. } => {
             windows::show(app, Window::Chat, windows::shown_event(Window::Chat));

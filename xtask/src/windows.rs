@@ -14,15 +14,30 @@ use crate::ui::{Pages, Ui};
 
 /// Writes a screenshot of every state to `docs/screenshots`.
 pub(crate) fn screenshots(args: &[String]) -> Result<ExitCode, Problem> {
-    start("screenshots", Profile::Dev, args)
+    start("screenshots", Profile::Dev, &[], args)
 }
 
 /// Measures the speed and the memory of the app.
 pub(crate) fn measure(args: &[String]) -> Result<ExitCode, Problem> {
-    start("measure", Profile::Release, args)
+    start("measure", Profile::Release, &MEASURE, args)
 }
 
-fn start(program: &str, profile: Profile, args: &[String]) -> Result<ExitCode, Problem> {
+/// The variables of `measure`, for which the screen without a GPU would change the results.
+const MEASURE: [(&str, &str); 2] = [
+    // Otherwise, WebKitGTK would composite the whole window on the CPU for each token, unlike on a
+    // real machine. Not for screenshots: without compositing, WebKitGTK may never send the picture of
+    // a page that does not change.
+    ("WEBKIT_DISABLE_COMPOSITING_MODE", "1"),
+    // The engine has no GPU either. On all cores, it would compete with the app for them.
+    ("OPENBLAS_NUM_THREADS", "1"),
+];
+
+fn start(
+    program: &str,
+    profile: Profile,
+    variables: &[(&str, &str)],
+    args: &[String],
+) -> Result<ExitCode, Problem> {
     if !cfg!(target_os = "linux") {
         return Err(Problem::new(format!(
             "`{program}` runs only on Linux, where windows can be shown on a virtual screen"
@@ -41,11 +56,7 @@ fn start(program: &str, profile: Profile, args: &[String]) -> Result<ExitCode, P
         std::process::Command::new(workspace.target.join(profile.folder()).join(program));
     let status = command
         .args(args)
-        // The virtual screen has no GPU. Without this variable, WebKitGTK would composite the whole
-        // window on the CPU for each token, unlike on a real machine.
-        .env("WEBKIT_DISABLE_COMPOSITING_MODE", "1")
-        // The engine has no GPU either. On all cores, it would compete with the app for them.
-        .env("OPENBLAS_NUM_THREADS", "1")
+        .envs(variables.iter().copied())
         .status()
         .map_err(|error| process::not_started(&command, &action, &error))?;
     if status.success() {

@@ -82,6 +82,7 @@ impl LlamaEngine {
             context_length: info.context_length,
             bytes_per_token: kv_bytes(1) - kv_bytes(0),
             state_bytes: kv_bytes(0),
+            can_shift: files.can_shift(model.sliding_window()),
         };
         let mut session = Session::new(model.clone(), Rc::new(threads), config);
         // Fails before the load is reported as complete if no context can be created.

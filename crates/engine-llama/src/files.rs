@@ -2,9 +2,27 @@
 
 use std::path::Path;
 
-use transom_catalog::ModelFacts;
 use transom_catalog::gguf::{Fault, GgufError, GgufModel};
+use transom_catalog::{LayerKind, ModelFacts};
 use transom_engine::{EngineError, SamplingParams, UnsupportedFeature};
+
+/// Architectures whose layers rotate keys differently or not at all, which llama.cpp respects in its
+/// forward pass but not in a shift.
+const MIXED_ROTATION: [&str; 13] = [
+    "afmoe",
+    "cohere2",
+    "cohere2moe",
+    "dots3note",
+    "exaone-moe",
+    "exaone4",
+    "llama4",
+    "maple",
+    "mellum",
+    "muse-glimmer",
+    "olmo2",
+    "smallthinker",
+    "smollm3",
+];
 
 #[derive(Debug)]
 pub(crate) struct ModelFiles {
@@ -67,6 +85,34 @@ impl ModelFiles {
         known.into_iter().filter_map(id).collect()
     }
 
+    /// Returns true if the KV cache can be shifted. `sliding_window` is the window that llama.cpp
+    /// uses; 0 if there is none.
+    ///
+    /// A shift rotates keys. llama.cpp has one cache for the layers with a sliding window and one
+    /// for the others, and aborts the process if a cache has no layer whose keys rotate. In the
+    /// architectures of [`MIXED_ROTATION`], it would rotate keys that must not be.
+    pub(crate) fn can_shift(&self, sliding_window: usize) -> bool {
+        let has = |kind| self.facts.n_layers_of(kind) > 0;
+        let fills_both_caches = has(LayerKind::Full) && has(LayerKind::Sliding);
+        (sliding_window == 0 || fills_both_caches) && !self.has_layers_without_rotation()
+    }
+
+    /// Returns true if the keys of some or all layers do not rotate. Only the files of Granite models
+    /// say so.
+    fn has_layers_without_rotation(&self) -> bool {
+        let architecture = &self.facts.architecture;
+        if MIXED_ROTATION.contains(&architecture.as_str()) {
+            return true;
+        }
+        let Ok(view) = self.files.first().view() else {
+            return false;
+        };
+        let value = |name: &str| view.get(&format!("{architecture}.{name}"));
+        let rotates = value("rope.scaling.finetuned").and_then(|value| value.as_bool());
+        architecture.starts_with("granite")
+            && (rotates == Some(false) || value("attention.rope_pattern").is_some())
+    }
+
     /// Returns the sampling parameters that the file recommends, with defaults for the others. If a
     /// value is out of range, all are ignored.
     pub(crate) fn recommended_sampling(&self, vocab_size: usize) -> SamplingParams {
@@ -126,8 +172,64 @@ mod tests {
     use std::fs;
 
     use transom_catalog::convert::{Quantization, convert};
+    use transom_catalog::gguf::{GgufWriter, TensorType};
 
     use super::*;
+
+    /// Returns whether a model of four layers with these further entries can shift.
+    fn can_shift(
+        architecture: &str,
+        sliding_window: u32,
+        change: impl FnOnce(&mut GgufWriter),
+    ) -> bool {
+        let mut writer = GgufWriter::new();
+        writer
+            .string("general.architecture", architecture)
+            .u32(&format!("{architecture}.block_count"), 4);
+        if sliding_window > 0 {
+            let key = format!("{architecture}.attention.sliding_window");
+            writer.u32(&key, sliding_window);
+        }
+        change(&mut writer);
+        let kind = TensorType::from_number(0).unwrap();
+        writer.tensor("output_norm.weight", &[256], kind, vec![0; 1024]);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.gguf");
+        writer.write(&mut fs::File::create(&path).unwrap()).unwrap();
+        let files = ModelFiles::open(&path).unwrap();
+        files.can_shift(sliding_window as usize)
+    }
+
+    #[test]
+    fn a_model_shifts_if_keys_of_both_kinds_of_layers_rotate() {
+        assert!(can_shift("llama", 0, |_| ()));
+        assert!(!can_shift("smollm3", 0, |_| ()), "every fourth layer");
+        assert!(can_shift("gpt-oss", 128, |_| ()), "every second layer");
+        assert!(!can_shift("gemma3", 512, |_| ()), "the first five layers");
+        let pattern = |each| {
+            move |writer: &mut GgufWriter| {
+                writer.u32("gemma3.attention.sliding_window_pattern", each);
+            }
+        };
+        assert!(can_shift("gemma3", 512, pattern(2)));
+        assert!(!can_shift("gemma3", 512, pattern(1)), "no layer has it");
+    }
+
+    #[test]
+    fn a_model_whose_keys_do_not_rotate_does_not_shift() {
+        let rotates = |rotates| {
+            move |writer: &mut GgufWriter| {
+                writer.bool("granitehybrid.rope.scaling.finetuned", rotates);
+            }
+        };
+        assert!(can_shift("granitehybrid", 0, |_| ()));
+        assert!(can_shift("granitehybrid", 0, rotates(true)));
+        assert!(!can_shift("granitehybrid", 0, rotates(false)));
+        let of_another = |writer: &mut GgufWriter| {
+            writer.bool("llama.rope.scaling.finetuned", false);
+        };
+        assert!(can_shift("llama", 0, of_another));
+    }
 
     /// Converts a model with this `generation_config.json` and returns its recommended sampling.
     fn recommended(generation: &str) -> SamplingParams {

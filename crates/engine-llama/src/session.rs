@@ -38,6 +38,8 @@ pub(crate) struct CacheConfig {
     pub(crate) bytes_per_token: u64,
     /// Bytes of recurrent states, which do not depend on the number of tokens.
     pub(crate) state_bytes: u64,
+    /// See [`crate::files::ModelFiles::can_shift`].
+    pub(crate) can_shift: bool,
 }
 
 /// A prompt to process, and how it may reuse the cache.
@@ -217,8 +219,9 @@ impl Session {
     /// Returns the tokens after `start` that equal the beginning of `wanted`; `None` if they are
     /// too few or cannot be moved.
     fn find_movable(&self, start: usize, wanted: &[u32]) -> Option<Range<usize>> {
-        let can_move = |context: &Context| context.can_shift() && !self.has_recurrent_state();
-        self.context.as_ref().filter(|context| can_move(context))?;
+        if !self.can_shift() || self.has_recurrent_state() {
+            return None;
+        }
         let first = start + 1;
         let found = last_longest_prefix(wanted, self.tokens().get(first..)?);
         (found.len() >= MIN_MOVED).then(|| found.start + first..found.end + first)
@@ -227,7 +230,7 @@ impl Session {
     /// Removes the older half of the tokens after the first `n_kept`, and moves the others down.
     /// Returns the positions of the removed tokens; `None` if this cache cannot be shifted.
     pub(crate) fn shift(&mut self, n_kept: usize) -> Option<Range<usize>> {
-        if !self.context.as_ref().is_some_and(Context::can_shift) {
+        if !self.can_shift() {
             return None;
         }
         let n_tokens = self.tokens().len();
@@ -235,6 +238,10 @@ impl Session {
         let n_kept = n_kept.min(n_tokens / 2);
         let removed = n_kept..n_kept + (n_tokens - n_kept) / 2;
         self.remove_and_shift(removed.clone()).then_some(removed)
+    }
+
+    fn can_shift(&self) -> bool {
+        self.config.can_shift && self.context.as_ref().is_some_and(Context::can_shift)
     }
 
     /// Removes tokens and moves the later ones down. Returns false if the model cannot do that.

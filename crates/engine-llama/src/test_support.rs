@@ -79,6 +79,7 @@ fn session_of(model: Rc<Model>, context_length: usize) -> Session {
         context_length,
         bytes_per_token: 0,
         state_bytes: 0,
+        can_shift: true,
     };
     Session::new(model, Rc::new(threads), config)
 }

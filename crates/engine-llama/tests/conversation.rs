@@ -122,6 +122,43 @@ fn a_full_context_is_shifted_if_allowed_and_otherwise_ends_the_response() {
     assert_eq!((stats.generated_tokens, stats.shifted_tokens), (156, 0));
 }
 
+/// llama.cpp aborts the process if it shifts such a model.
+#[test]
+fn a_model_with_a_window_in_every_layer_ends_the_response_at_a_full_context() {
+    let tiny = TinyModel {
+        architecture: "gemma3",
+        n_layers: 1,
+        ..TinyModel::default()
+    };
+    let file = tiny.write_temporary();
+    let limits = Limits {
+        context_length: 256,
+        ..Limits::default()
+    };
+    let mut model = load(&LlamaEngine::new(), &file.path, &limits).expect("it loads");
+    let whole = words(200, 4);
+    let (reason, stats) = generate_with_shift(&mut model, &prepared(whole.clone(), 30), 400);
+    assert_eq!(reason, FinishReason::Length);
+    // The last token needs no place in the context.
+    let n_generated = 256 - whole.len() + 1;
+    assert_eq!(
+        (stats.generated_tokens, stats.shifted_tokens),
+        (n_generated, 0)
+    );
+
+    let saved = file.folder.path().join("conversation");
+    let n_saved = model.save_state(&saved).expect("it is saved");
+    assert_eq!(model.restore_state(&saved), Ok(n_saved));
+
+    // Tokens after messages that were left out are not moved either.
+    let shortened = PreparedPrompt {
+        dropped_messages: 2,
+        ..prepared([&whole[..30], &whole[100..]].concat(), 30)
+    };
+    let (_, stats) = generate_with_shift(&mut model, &shortened, 5);
+    assert_eq!((stats.cached_tokens, stats.generated_tokens), (30, 5));
+}
+
 #[test]
 fn a_response_without_a_limit_ends_even_if_the_context_is_shifted() {
     let mut model = model(128);

@@ -30,7 +30,7 @@ pub struct SamplingParams {
     /// Keeps tokens at least `min_p` times as likely as the most likely one; 0 keeps all.
     pub min_p: f32,
     /// Divides positive and multiplies negative logits of tokens in the prompt or the response
-    /// (Keskar et al. 2019, CTRL; as in transformers); 1 changes nothing.
+    /// (Keskar et al. 2019, CTRL; as in transformers); 1 changes nothing. From 0.01 to 1,000,000.
     pub repetition_penalty: f32,
     /// Subtracted from the logit of every generated token (OpenAI); the prompt does not count. 0
     /// changes nothing.

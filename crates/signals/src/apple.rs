@@ -25,13 +25,6 @@ pub(crate) fn thermal_state(raw: isize) -> ThermalState {
     }
 }
 
-/// Returns the bytes of swap in use from a `struct xsw_usage`, which begins with the total,
-/// available and used bytes, of 8 bytes each.
-pub(crate) fn swap_used_bytes(usage: &[u8]) -> Option<u64> {
-    let used: [u8; 8] = usage.get(16..24)?.try_into().ok()?;
-    Some(u64::from_ne_bytes(used))
-}
-
 /// The bytes that the GPU can keep in use without slowing down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WorkingSet {
@@ -95,13 +88,6 @@ mod tests {
             levels,
             [Nominal, Nominal, Fair, Serious, Critical, Critical]
         );
-    }
-
-    #[test]
-    fn swap_in_use_is_the_third_field() {
-        let fields = [4096u64, 3072, 1024, 0].map(u64::to_ne_bytes).concat();
-        assert_eq!(swap_used_bytes(&fields), Some(1024));
-        assert_eq!(swap_used_bytes(&fields[..20]), None);
     }
 
     /// D017: the wired limit, and how it is overridden.

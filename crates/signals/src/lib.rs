@@ -30,7 +30,7 @@ mod scripted;
 mod shared_signals;
 mod signal;
 mod swap_growth;
-#[cfg(all(target_os = "linux", feature = "test-support"))]
+#[cfg(all(target_os = "linux", any(test, feature = "test-support")))]
 pub mod test_support;
 mod thread_qos;
 

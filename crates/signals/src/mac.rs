@@ -6,6 +6,7 @@ mod disk;
 pub(crate) mod keep_awake;
 mod memory;
 mod process_info;
+mod swap;
 mod sysctl;
 
 use std::sync::Arc;
@@ -78,7 +79,7 @@ impl SignalSource for MacSignals {
             memory: memory_from(
                 "system notifications; the level is also read every 4 s while a model is loaded",
             ),
-            swap: memory_from("vm.swapusage, read under pressure"),
+            swap: memory_from("pages swapped out, read while there is pressure"),
             heat: from("NSProcessInfo thermal state"),
             power_mode: from("NSProcessInfo Low Power Mode"),
             power_source: battery

@@ -38,12 +38,13 @@ impl PressurePoll {
         }
     }
 
-    /// Records the level, and the bytes of swap in use, which are read only under pressure. `at`
-    /// counts from any fixed moment. Returns true if the machine is thrashing.
+    /// Records the level, and the bytes swapped out since the start of the machine, which are read
+    /// only under pressure. `at` counts from any fixed moment. Returns true if the machine is
+    /// thrashing.
     pub(crate) fn update(
         &mut self,
         level: MemoryPressure,
-        swap_used_bytes: impl FnOnce() -> Option<u64>,
+        swapped_out_bytes: impl FnOnce() -> Option<u64>,
         at: Duration,
     ) -> bool {
         self.level = level;
@@ -51,7 +52,7 @@ impl PressurePoll {
             self.swap.clear();
             return false;
         }
-        swap_used_bytes().is_some_and(|bytes| self.swap.is_thrashing(bytes, at))
+        swapped_out_bytes().is_some_and(|bytes| self.swap.is_thrashing(bytes, at))
     }
 }
 
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn swap_that_grows_under_pressure_is_thrashing_until_pressure_is_normal() {
+    fn swapping_out_under_pressure_is_thrashing_until_pressure_is_normal() {
         const GROWTH: u64 = 400 << 20;
         let mut poll = PressurePoll::default();
         let mut update =

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct SystemSignals {
     /// Memory pressure: the system asks programs to free memory.
     pub memory: MemoryPressure,
-    /// Swap in use grows by more than [`SystemSignals::THRASHING_BYTES_PER_SECOND`], so the machine
-    /// is too slow to work with.
+    /// The system swaps out more than [`SystemSignals::THRASHING_BYTES_PER_SECOND`], so the machine
+    /// is too slow to work with. Swap in use can stay the same meanwhile.
     pub is_thrashing: bool,
     /// The thermal state.
     pub thermal: ThermalState,
@@ -21,7 +21,7 @@ pub struct SystemSignals {
 }
 
 impl SystemSignals {
-    /// Growth of swap that counts as thrashing, in bytes per second over some seconds. An SSD can
+    /// Swapping out that counts as thrashing, in bytes per second over some seconds. An SSD can
     /// write several times as much, but a machine that swaps this fast no longer responds well.
     pub const THRASHING_BYTES_PER_SECOND: u64 = 100 << 20;
 }

@@ -1,10 +1,10 @@
-//! Detects thrashing from the growth of swap. Pure, and shared by both systems.
+//! Detects thrashing from the bytes that are swapped out. Pure, and shared by both systems.
 
 use std::time::Duration;
 
 use crate::signal::SystemSignals;
 
-/// The growth of swap over the last seconds.
+/// The bytes swapped out over the last seconds.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SwapGrowth {
     samples: Vec<(Duration, u64)>,
@@ -14,9 +14,9 @@ impl SwapGrowth {
     /// Time over which growth is averaged, so that a single burst does not count.
     const WINDOW: Duration = Duration::from_secs(5);
 
-    /// Adds a sample, and returns true if swap grows by more than
-    /// [`SystemSignals::THRASHING_BYTES_PER_SECOND`]. The samples must cover at least half the
-    /// window.
+    /// Adds a sample, the `bytes` swapped out since the start of the machine. Returns true if they
+    /// grow by more than [`SystemSignals::THRASHING_BYTES_PER_SECOND`]. The samples must cover at
+    /// least half the window.
     pub(crate) fn is_thrashing(&mut self, bytes: u64, now: Duration) -> bool {
         self.samples.push((now, bytes));
         self.samples.retain(|(at, _)| *at + Self::WINDOW >= now);

@@ -116,7 +116,7 @@ fn an_invalid_value_is_refused_with_its_path_and_the_allowed_values() {
         ),
         (model("top_p", json!(0)), "above 0, to 1"),
         (model("min_p", json!("0.1")), "min_p cannot be \"0.1\""),
-        (model("repetition_penalty", json!(0)), "above 0, to 10"),
+        (model("repetition_penalty", json!(1e-40)), "from 0.01 to 10"),
         (model("context_length", json!(0)), "from 1"),
         (model("kv_cache", json!("Small")), "automatic, full, small"),
         (

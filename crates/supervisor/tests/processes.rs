@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use transom_engine_host::{ProcessWorkers, Worker, WorkerEnd, Workers};
 use transom_signals::ScriptedSignals;
-use transom_supervisor::status::UnloadReason;
+use transom_supervisor::instance;
+use transom_supervisor::status::{PhaseStatus, UnloadReason};
 use transom_supervisor::test_support::{
     finish, first_text, generate_request, status_where, supervisor,
 };
@@ -103,6 +104,30 @@ async fn an_unload_kills_an_engine_that_ignores_its_stop() {
     assert!(records[0].by_force, "{records:?}");
     assert_eq!(records[0].why, UnloadReason::Requested);
     supervisor.quit().await;
+}
+
+/// As on a disk that hangs.
+#[tokio::test]
+async fn a_quit_does_not_wait_for_a_kv_cache_that_is_being_saved() {
+    let data = tempfile::tempdir().unwrap();
+    let workers = Processes::first("hang-in-save");
+    let start = || supervisor(workers, ScriptedSignals::default(), hurried());
+    let connection = instance::open(data.path(), start).await.unwrap();
+    let handle = connection.handle();
+    finish(&mut handle.submit(generate_request("chat"))).await;
+    // A pause saves the KV cache.
+    handle.set_paused(true);
+    status_where(&handle, |status| {
+        let mut phases = status.models.iter().map(|model| &model.phase);
+        phases.any(|phase| matches!(phase, PhaseStatus::Unloading { .. }))
+    })
+    .await;
+    let closed = tokio::time::timeout(Duration::from_secs(20), connection.close()).await;
+    closed.expect("a quit ends in time");
+    let status = handle.status();
+    let unload = status.borrow().last_unload.clone().unwrap();
+    assert_eq!(unload.why, UnloadReason::Paused);
+    assert!(unload.by_force, "{unload:?}");
 }
 
 /// The footprint is measured after each response.

@@ -1,4 +1,4 @@
-//! The error type, and the only way to wait.
+//! The error type, and the only ways to wait.
 //!
 //! A probe that fails counts as a state that is not reached yet, because pages change while they
 //! are read. After the timeout, the error contains the last failure.
@@ -73,6 +73,25 @@ pub fn check(is_so: bool, sentence: impl FnOnce() -> String) -> Outcome {
 
 /// The timeout for any state, even on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(45);
+
+/// Runs an action that must end in time, such as a call of the driver; `what` completes "waited in
+/// vain until".
+///
+/// # Errors
+/// The error of the action, or [`Failure::TooLate`].
+pub async fn in_time<T, E: Into<Failure>>(
+    what: &str,
+    action: impl Future<Output = Result<T, E>>,
+) -> Outcome<T> {
+    match tokio::time::timeout(TIMEOUT, action).await {
+        Ok(result) => result.map_err(Into::into),
+        Err(_) => Err(Failure::TooLate {
+            seconds: TIMEOUT.as_secs(),
+            what: what.to_owned(),
+            last: "no answer".to_owned(),
+        }),
+    }
+}
 
 /// Repeats the probe until it returns a value; `what` completes "waited in vain until".
 ///

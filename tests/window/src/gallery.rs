@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::desktop::Desktop;
 use crate::driver::Driver;
-use crate::failure::{Failure, Outcome, check, until};
+use crate::failure::{Failure, Outcome, check, in_time, until};
 use crate::programs;
 
 /// The open gallery.
@@ -105,7 +105,8 @@ impl Gallery {
 
     async fn goto(&self, query: &str) -> Outcome {
         let address = format!("{}/gallery.html?{query}", self.address);
-        Ok(self.client.goto(&address).await?)
+        let loading = self.client.goto(&address);
+        in_time(&format!("the page {query} is loaded"), loading).await
     }
 
     /// Sets the size of the page inside the browser window.
@@ -144,12 +145,13 @@ impl Gallery {
         Ok(self.client.execute(body, args).await?)
     }
 
-    /// Returns a screenshot of the page as PNG.
+    /// Returns a screenshot of the page as PNG; `name` names it in an error.
     ///
     /// # Errors
     /// If the driver fails.
-    pub async fn picture(&self) -> Outcome<Vec<u8>> {
-        Ok(self.client.screenshot().await?)
+    pub async fn picture(&self, name: &str) -> Outcome<Vec<u8>> {
+        let taking = self.client.screenshot();
+        in_time(&format!("the picture {name} is taken"), taking).await
     }
 
     /// The process name of the browser's pages.

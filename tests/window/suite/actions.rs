@@ -1,8 +1,5 @@
 //! Actions of a user in the chat. Only this file knows the selectors of its parts.
 
-use std::time::Duration;
-
-use tokio::time::timeout;
 use transom_window_tests::page::keys;
 use transom_window_tests::{Failure, Outcome, Page, check, until};
 
@@ -107,25 +104,16 @@ pub(crate) async fn until_listed(chat: &Page, title: &str, is_listed: bool) -> O
     .await
 }
 
-/// Opens the menu with an item of the chat whose title starts with `title`. The list is reloaded when a
-/// response has ended, so a click may hit a row that is replaced; then the menu is opened again.
+/// Opens the menu of the chat whose title contains `title`, and waits for an item of the menu.
 pub(crate) async fn open_menu(chat: &Page, title: &str, item: &str) -> Outcome {
-    until("the chat's menu is open", async || {
-        show_history(chat).await?;
-        chat.click("button", &format!("^Actions for .*{title}"))
-            .await?;
-        Ok(chat.find("menuitem", item).await?.map(drop))
-    })
-    .await
+    show_history(chat).await?;
+    chat.click("button", &format!("^Actions for .*{title}"))
+        .await?;
+    chat.by("menuitem", item).await.map(drop)
 }
 
 /// Chooses an item in the menu of a chat.
 pub(crate) async fn choose(chat: &Page, title: &str, item: &str) -> Outcome {
-    until(&format!("{item} is chosen for {title}"), async || {
-        open_menu(chat, title, item).await?;
-        // The row may also be replaced after the menu has opened.
-        let chosen = timeout(Duration::from_secs(3), chat.click("menuitem", item)).await;
-        chosen.ok().transpose()
-    })
-    .await
+    open_menu(chat, title, item).await?;
+    chat.click("menuitem", item).await
 }

@@ -12,6 +12,7 @@ async fn two_chats(setup: &mut TestSetup) -> Outcome<Page> {
     chat.click("button", "^New chat").await?;
     actions::ask_to_the_end(&chat, "How does a bicycle stay upright?").await?;
     show_history(&chat).await?;
+    actions::until_listed(&chat, "How does", true).await?;
     Ok(chat)
 }
 

@@ -5,7 +5,7 @@ export type Group = "pinned" | "today" | "yesterday" | "week" | "month" | "found
 
 const DAY = 86_400_000;
 
-/** Groups in list order. Older ones are named by year and month, as `2026-03`. */
+/** Groups in list order, each name once. Older ones are named by year and month, as `2026-03`. */
 export function groups(
   found: readonly FoundConversation[], now: number, isSearch: boolean,
 ): { name: Group; found: FoundConversation[] }[] {
@@ -13,8 +13,8 @@ export function groups(
   for (const one of found) {
     const { is_pinned, updated_at } = one.conversation;
     const name = isSearch ? "found" : is_pinned ? "pinned" : group(updated_at, now);
-    const last = all.at(-1);
-    if (last?.name === name) last.found.push(one);
+    const known = all.find((each) => each.name === name);
+    if (known) known.found.push(one);
     else all.push({ name, found: [one] });
   }
   return all;

@@ -64,5 +64,8 @@ describe("days of the history", () => {
     expect(groups(found, now, false).map((each) => [each.name, each.found.length]))
       .toEqual([["pinned", 1], ["today", 2], ["yesterday", 1]]);
     expect(groups(found, now, true).map((each) => each.name)).toEqual(["found"]);
+    const pinnedMeanwhile = [one(1, 900, true), one(2, 0.1), one(3, 900, true)];
+    expect(groups(pinnedMeanwhile, now, false).map((each) => [each.name, each.found.length]))
+      .toEqual([["pinned", 2], ["today", 1]]);
   });
 });

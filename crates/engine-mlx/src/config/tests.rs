@@ -46,6 +46,7 @@ fn invalid_recommendations_are_ignored_and_valid_ones_used() {
         ("top_p", json!(20)),
         ("min_p", json!(2)),
         ("repetition_penalty", json!(0)),
+        ("repetition_penalty", json!(1e-40)),
         ("do_sample", json!("yes")),
         ("top_k", json!(null)),
     ] {

@@ -23,8 +23,9 @@ impl SamplingParams {
         check(
             "repetition-penalty",
             self.repetition_penalty,
-            "above 0",
-            |value| value.is_finite() && value > 0.0,
+            "from 0.01 to 1000000",
+            // Outside it, a penalty can make logits of different tokens infinite, and so equal.
+            |value| (0.01..=1e6).contains(&value),
         )?;
         check(
             "presence-penalty",

@@ -12,7 +12,7 @@ use dispatch2::{
     DispatchSource, dispatch_source_memorypressure_flags_t as Flags,
 };
 
-use super::sysctl;
+use super::{swap, sysctl};
 use crate::apple::memory_pressure;
 use crate::pressure_poll::PressurePoll;
 use crate::shared_signals::SharedSignals;
@@ -140,7 +140,7 @@ fn run_thread(wakes: &Receiver<Wake>, shared: &SharedSignals) {
         shared.update(|signals| {
             let level = level().or(notified_level).unwrap_or(signals.memory);
             signals.memory = level;
-            signals.is_thrashing = poll.update(level, sysctl::swap_used_bytes, began.elapsed());
+            signals.is_thrashing = poll.update(level, swap::swapped_out_bytes, began.elapsed());
         });
     }
 }

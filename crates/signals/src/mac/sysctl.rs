@@ -3,8 +3,6 @@
 use std::ffi::CString;
 use std::ptr;
 
-use crate::apple;
-
 /// Reads a number of 4 or 8 bytes; `None` if the name does not exist.
 pub(super) fn number(name: &str) -> Option<u64> {
     let mut bytes = [0; 8];
@@ -13,13 +11,6 @@ pub(super) fn number(name: &str) -> Option<u64> {
         8 => Some(u64::from_ne_bytes(bytes)),
         _ => None,
     }
-}
-
-/// Reads the bytes of swap in use.
-pub(super) fn swap_used_bytes() -> Option<u64> {
-    let mut bytes = [0; 32];
-    let length = read("vm.swapusage", &mut bytes)?;
-    apple::swap_used_bytes(bytes.get(..length)?)
 }
 
 /// Fills `bytes` and returns the length of the value.

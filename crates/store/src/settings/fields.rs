@@ -84,7 +84,7 @@ const MODEL: Kind = Group(&[
     ("top_p", NumberAbove(0.0, 1.0)),
     ("top_k", Integer(0, MAX_U32)),
     ("min_p", Number(0.0, 1.0)),
-    ("repetition_penalty", NumberAbove(0.0, 10.0)),
+    ("repetition_penalty", Number(0.01, 10.0)),
     ("seed", Integer(0, MAX_U32)),
     ("system_prompt", PROSE),
     ("thinking", Bool),

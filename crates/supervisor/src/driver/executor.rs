@@ -77,7 +77,7 @@ impl Executor {
         self.saved_states.run_in_order(work);
     }
 
-    /// Returns when all saved states are deleted.
+    /// Returns when all saved states are deleted, or cannot be deleted in time.
     pub(super) async fn close(self) {
         self.saved_states.close().await;
     }

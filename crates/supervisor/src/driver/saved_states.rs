@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use transom_engine::{KvCacheChoice, Limits, ModelSource};
 use transom_engine_host::remove_leftovers;
 
@@ -37,6 +37,9 @@ const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 /// Maximum time between two checks of the ages, because timers stop while the machine sleeps but
 /// files get older.
 const AGE_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// How long the end of the supervisor waits for a disk that hangs.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Saving requires more free space than this number of bytes and than this multiple of the state's
 /// size.
@@ -167,12 +170,15 @@ impl SavedStates {
         });
     }
 
-    /// Empties the folder; returns when all work is done.
+    /// Empties the folder; returns when all work is done, or after [`CLOSE_TIMEOUT`]. The next
+    /// start removes the states that are left.
     pub(super) async fn close(self) {
         let Self { changes, task, .. } = self;
         drop(changes);
-        if let Err(error) = task.await {
-            tracing::error!(%error, "saved states could not be removed");
+        match timeout(CLOSE_TIMEOUT, task).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "saved states could not be removed"),
+            Err(_) => tracing::warn!("the disk hangs, so saved states were not removed"),
         }
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
 use super::InstanceError;
@@ -29,7 +29,8 @@ const MAX_CLIENTS: usize = 32;
 /// Maximum number of connections before the handshake; further ones wait until one has completed.
 const MAX_HANDSHAKES: usize = 64;
 
-/// How long clients may take to read their last messages after the supervisor has quit.
+/// How long the disk may take to remove the socket after the supervisor has quit, and clients to
+/// read their last messages.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Delay before the next attempt if a connection could not be accepted, for example because no file
@@ -135,8 +136,8 @@ impl Server {
         }
     }
 
-    /// Stops accepting clients, and waits for a limited time until they have read their last
-    /// messages.
+    /// Stops accepting clients, and waits for a limited time until the socket is removed and the
+    /// clients have read their last messages.
     pub(super) async fn end(self) {
         let Self {
             connections,
@@ -144,7 +145,10 @@ impl Server {
             socket,
         } = self;
         accepting.shutdown().await;
-        drop(socket);
+        let removed = spawn_blocking(move || drop(socket));
+        if timeout(DISCONNECT_TIMEOUT, removed).await.is_err() {
+            tracing::warn!("the disk hangs, so the socket was not removed");
+        }
         let tasks = connections.0.take_tasks();
         if timeout(DISCONNECT_TIMEOUT, tasks.join_all()).await.is_err() {
             tracing::info!("a client did not read its last messages");

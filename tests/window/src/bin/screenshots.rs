@@ -59,14 +59,15 @@ mod linux {
         check(!states.is_empty(), || "the gallery has no state".into())?;
         states.retain(|state| state.contains(only));
         for state in &states {
+            let _ = writeln!(stderr(), "  {state}");
             let (width, height) = size(state);
             gallery.resize(width, height).await?;
             for look in [Look::Light, Look::Dark] {
                 gallery.show(state, look).await?;
-                let picture = Picture::from_png(&gallery.picture().await?)?;
-                save(&folder, &format!("{state}-{}", look.name()), &picture)?;
+                let name = format!("{state}-{}", look.name());
+                let picture = Picture::from_png(&gallery.picture(&name).await?)?;
+                save(&folder, &name, &picture)?;
             }
-            let _ = writeln!(stderr(), "  {state}");
         }
         drop(gallery);
         if only.is_empty() {

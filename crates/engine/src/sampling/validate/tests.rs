@@ -57,7 +57,7 @@ fn parameters_outside_their_range_are_named_with_value_and_range() {
             repetition_penalty: 0.0,
             ..plain()
         },
-        "repetition-penalty is 0, but must be above 0",
+        "repetition-penalty is 0, but must be from 0.01 to 1000000",
     );
     reject(
         SamplingParams {
@@ -87,6 +87,29 @@ fn parameters_outside_their_range_are_named_with_value_and_range() {
         },
         "logit-bias is for token 10, but must be for a token id of the model's vocabulary",
     );
+}
+
+#[test]
+fn no_valid_repetition_penalty_makes_logits_infinite() {
+    let with_penalty = |repetition_penalty| SamplingParams {
+        temperature: 0.0,
+        repetition_penalty,
+        ..plain()
+    };
+    // A low penalty divides high logits, a high penalty multiplies low ones.
+    for (penalty, logits) in [(0.01, [1e4, 2e4]), (1e6, [-2e4, -1e4])] {
+        let params = with_penalty(penalty);
+        params.validate(2).unwrap();
+        let distribution = params.distribution(&logits, &[0, 1], &[]);
+        assert_eq!(distribution, [0.0, 1.0], "{penalty}");
+    }
+    for penalty in [1e-40, 0.009, 1.1e6, 1e38, f32::INFINITY, f32::NAN] {
+        let error = with_penalty(penalty).validate(2).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("repetition-penalty is {penalty}, but must be from 0.01 to 1000000")
+        );
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use crate::test_support::skipped;
+
 /// Stops the daemon when it is dropped.
 pub(crate) struct PrivateBus {
     process: Child,
@@ -12,8 +14,8 @@ pub(crate) struct PrivateBus {
 }
 
 impl PrivateBus {
-    /// Starts a daemon; `None` if it is not installed.
-    pub(crate) fn start() -> Option<Self> {
+    /// Starts a daemon, or records that the calling test is skipped because it is not installed.
+    pub(crate) fn start_or_skip() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let address = format!("unix:path={}", folder.path().join("bus").display());
         let spawned = Command::new("dbus-daemon")
@@ -23,7 +25,7 @@ impl PrivateBus {
             .stderr(Stdio::null())
             .spawn();
         let Ok(mut process) = spawned else {
-            println!("skipped: dbus-daemon is not installed");
+            skipped("dbus-daemon is not installed");
             return None;
         };
         // It prints its address once it listens.

@@ -203,6 +203,17 @@ async fn the_folder_is_empty_after_a_start_and_an_end() {
 }
 
 #[tokio::test]
+async fn an_end_does_not_wait_for_a_disk_that_hangs() {
+    let (_folder, states) = saved_states();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    states.run_in_order(move || _ = released.recv());
+    let closed = timeout(2 * CLOSE_TIMEOUT, states.close()).await;
+    // Before anything can fail, because the runtime waits for the thread when it ends.
+    drop(release);
+    closed.unwrap();
+}
+
+#[tokio::test]
 async fn deleting_states_includes_those_being_saved() {
     let (folder, mut states) = saved_states();
     let other = save(&mut states, "other", 1, HOUR).await;
