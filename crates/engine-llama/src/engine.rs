@@ -9,7 +9,7 @@ use transom_engine::{
     ModelSource, UnsupportedFeature,
 };
 
-use crate::device::Device;
+use crate::device;
 use crate::files::ModelFiles;
 use crate::memory;
 use crate::model::{LlamaModel, TrimHeapOnDrop};
@@ -53,32 +53,33 @@ impl LlamaEngine {
         let files = ModelFiles::open(&source.path)?;
         native::init();
         memory::return_large_blocks();
-        let device = Device::detect();
-        let model = Rc::new(load_weights(&files, device, control, on_progress)?);
+        let has_gpu = native::supports_gpu();
+        let model = Rc::new(load_weights(&files, has_gpu, control, on_progress)?);
         check_use(&files, &model)?;
         let template = text::chat_template(&files, model.vocab())?;
         let threads = ThreadPool::new(self.n_threads).ok_or_else(|| {
             let during = format!("starting {} threads", self.n_threads);
             EngineError::backend(during, "the system refused")
         })?;
-        let cache_type = device.cache_type(limits, &files.facts);
+        let cache_type = llama::kv_type(&files.facts, has_gpu, limits.kv_cache);
         let info = ModelInfo {
             name: files.name(),
             architecture: files.facts.architecture.clone(),
             engine: self.name().to_owned(),
             n_parameters: files.facts.n_parameters,
             stored_as: files.stored_as(),
-            computed_as: device.describe(threads.len(), cache_type),
+            computed_as: device::describe(has_gpu, threads.len(), cache_type),
             context_length: memory::context_length(&files.facts, limits),
             vocab_size: model.vocab().len(),
             has_chat_template: template.is_some(),
             recommended_sampling: files.recommended_sampling(model.vocab().len()),
         };
         let kv_bytes = |n_tokens| llama::kv_cache_bytes(&files.facts, n_tokens, cache_type);
+        let max_chunk = llama::max_prefill(&files.facts, has_gpu) as usize;
         let config = CacheConfig {
-            device,
             cache_type,
-            prefill_chunk: device.prefill_chunk(limits, &files.facts),
+            flash_attention: llama::uses_flash_attention(has_gpu, cache_type),
+            prefill_chunk: limits.prefill_chunk.clamp(1, max_chunk),
             context_length: info.context_length,
             bytes_per_token: kv_bytes(1) - kv_bytes(0),
             state_bytes: kv_bytes(0),
@@ -128,7 +129,7 @@ impl Engine for LlamaEngine {
         // memory of a process.
         Ok(llama::need(
             &files.facts,
-            Device::detect() == Device::Gpu,
+            native::supports_gpu(),
             limits.kv_cache,
             limits.prefill_chunk as u64,
             memory::context_length(&files.facts, limits) as u64,
@@ -149,7 +150,7 @@ impl Engine for LlamaEngine {
 
 fn load_weights(
     files: &ModelFiles,
-    device: Device,
+    has_gpu: bool,
     control: &JobControl,
     on_progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<Model, EngineError> {
@@ -164,7 +165,7 @@ fn load_weights(
     // Clears older errors, so that this load does not report them.
     let _ = native::take_first_error();
     let mut reported = 0;
-    let is_mapped = device.maps_weights(&files.facts);
+    let is_mapped = device::maps_weights(has_gpu, &files.facts);
     let model = Model::load(files.first_path(), is_mapped, &mut |part| {
         let done_bytes = (f64::from(part) * total_bytes as f64) as u64;
         if done_bytes > reported {

@@ -19,9 +19,8 @@ use transom_engine::{ConversationId, EngineError, JobControl};
 
 use self::cache_contents::CacheContents;
 use self::search::last_longest_prefix;
-use crate::device::Device;
 use crate::memory;
-use crate::native::{self, Batch, Context, Model, StepError, ThreadPool};
+use crate::native::{self, Batch, Context, ContextParams, Model, StepError, ThreadPool};
 use crate::thread_tuner::ThreadTuner;
 
 /// Minimum number of tokens that are worth moving.
@@ -29,8 +28,9 @@ const MIN_MOVED: usize = 32;
 
 #[derive(Debug, Clone)]
 pub(crate) struct CacheConfig {
-    pub(crate) device: Device,
     pub(crate) cache_type: KvType,
+    /// Computes attention without storing the matrix of scores.
+    pub(crate) flash_attention: bool,
     pub(crate) prefill_chunk: usize,
     /// Maximum number of tokens.
     pub(crate) context_length: usize,
@@ -167,13 +167,13 @@ impl Session {
 
     fn make_context(&mut self, n_tokens: usize) -> Result<(), EngineError> {
         let capacity = capacity(n_tokens, self.config.context_length);
-        let CacheConfig {
-            device,
-            prefill_chunk,
-            cache_type,
-            ..
-        } = self.config;
-        let params = device.context_params(capacity, prefill_chunk, cache_type);
+        let params = ContextParams {
+            n_tokens: capacity,
+            n_batch: self.config.prefill_chunk.max(MAX_DRAFT + 1),
+            n_logits: MAX_DRAFT + 1,
+            cache_type: self.config.cache_type,
+            flash_attention: self.config.flash_attention,
+        };
         self.context = Context::new(self.model.clone(), self.threads.clone(), params);
         if self.context.is_none() {
             self.release();

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use transom_engine::{ConversationId, EngineError, ModelInfo};
 
+use crate::device::describe_cache;
 use crate::native::WORDS_OFFSET;
 use crate::session::{CacheConfig, CachedConversation, Checkpoint, Session};
 
@@ -61,7 +62,7 @@ fn identity(info: &ModelInfo, config: &CacheConfig) -> Value {
         "architecture": info.architecture,
         "n_parameters": info.n_parameters,
         "stored_as": info.stored_as,
-        "cache": config.device.describe_cache(config.cache_type),
+        "cache": describe_cache(config.cache_type, config.flash_attention),
     })
 }
 

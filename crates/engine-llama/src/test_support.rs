@@ -10,7 +10,6 @@ use transom_engine::generation::{Decode, NextToken};
 use transom_engine::{ConversationId, JobControl, ModelInfo, Sampler, SamplingParams};
 
 use crate::decoder::Decoder;
-use crate::device::Device;
 use crate::native::{self, Model, ThreadPool};
 use crate::session::{CacheConfig, Session, SessionPrompt};
 use crate::state;
@@ -73,8 +72,8 @@ pub(crate) fn session(test_model: TestModel, context_length: usize) -> Session {
 fn session_of(model: Rc<Model>, context_length: usize) -> Session {
     let threads = ThreadPool::new(1).expect("a thread");
     let config = CacheConfig {
-        device: Device::Cpu,
         cache_type: KvType::F16,
+        flash_attention: false,
         prefill_chunk: 512,
         context_length,
         bytes_per_token: 0,
