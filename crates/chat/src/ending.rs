@@ -3,13 +3,14 @@
 //! Pure functions. Rule: every outcome of the supervisor maps to one ending, chosen by what the
 //! user can do about it. The text written until then is kept in every case.
 
+use std::path::Path;
 use std::time::Duration;
 
-use transom_engine::{EngineError, FinishReason, Stats};
+use transom_engine::{EngineError, FinishReason, Stats, UnsupportedFeature};
 use transom_store::{Ending, Message};
 use transom_supervisor::RequestError;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, ModelProblem};
 use crate::update::{AnswerStats, EndingView};
 
 /// Returns the ending of a response that the engine finished.
@@ -43,7 +44,10 @@ pub fn failure(error: &RequestError) -> Failure {
     let reason = error.to_string();
     match error {
         RequestError::Engine { source } => engine_failure(source),
-        RequestError::NoVariantRuns { .. } => Failure::ModelUnusable { reason },
+        RequestError::NoVariantRuns { .. } => Failure::ModelUnusable {
+            problem: Some(ModelProblem::Variants),
+            reason,
+        },
         RequestError::Busy { .. } => Failure::Busy,
         RequestError::TooLarge {
             need,
@@ -64,19 +68,34 @@ pub fn failure(error: &RequestError) -> Failure {
             Failure::EngineCrashed
         }
         RequestError::Unloaded => Failure::Unloaded,
-        RequestError::Shed { .. } | RequestError::Stuck { .. } | RequestError::Quitting => {
-            Failure::Other { reason }
-        }
+        RequestError::Shed { .. } => Failure::Shed,
+        RequestError::Stuck {
+            process_id,
+            held_bytes,
+            ..
+        } => Failure::Stuck {
+            process_id: *process_id,
+            held_bytes: *held_bytes,
+        },
+        RequestError::Quitting => Failure::Other { reason },
     }
 }
 
 fn engine_failure(error: &EngineError) -> Failure {
     let reason = error.to_string();
+    let unusable = |problem| Failure::ModelUnusable {
+        problem: Some(problem),
+        reason: reason.clone(),
+    };
     match error {
-        EngineError::NotFound { .. }
-        | EngineError::BadFile { .. }
-        | EngineError::Unsupported { .. }
-        | EngineError::Template { .. } => Failure::ModelUnusable { reason },
+        EngineError::NotFound { path, .. } => unusable(ModelProblem::Missing {
+            file: file_name(path),
+        }),
+        EngineError::BadFile { path, .. } => unusable(ModelProblem::Damaged {
+            file: file_name(path),
+        }),
+        EngineError::Unsupported { feature, .. } => unusable(problem(feature)),
+        EngineError::Template { .. } => unusable(ModelProblem::Template),
         EngineError::PromptTooLong {
             prompt_tokens,
             context_length,
@@ -93,11 +112,32 @@ fn engine_failure(error: &EngineError) -> Failure {
             budget_bytes: *available_bytes,
             context_that_fits: None,
         },
-        EngineError::EmptyPrompt
-        | EngineError::InvalidParameter { .. }
-        | EngineError::Canceled
-        | EngineError::Backend { .. } => Failure::Other { reason },
+        EngineError::InvalidParameter { name, value, .. } => Failure::InvalidParameter {
+            name: name.to_string(),
+            value: value.clone(),
+            reason,
+        },
+        EngineError::Backend { .. } => Failure::Backend { reason },
+        EngineError::EmptyPrompt | EngineError::Canceled => Failure::Other { reason },
     }
+}
+
+fn problem(feature: &UnsupportedFeature) -> ModelProblem {
+    match feature.clone() {
+        UnsupportedFeature::Architecture { name } => ModelProblem::Architecture { name },
+        UnsupportedFeature::Quantization { name } => ModelProblem::Quantization { name },
+        UnsupportedFeature::Format => ModelProblem::Format,
+        UnsupportedFeature::Tokenizer => ModelProblem::Tokenizer,
+        UnsupportedFeature::SpecialTokens => ModelProblem::SpecialTokens,
+        UnsupportedFeature::Purpose => ModelProblem::Purpose,
+        UnsupportedFeature::Other => ModelProblem::Feature,
+    }
+}
+
+/// Returns the last part of a path; the whole path if it has none.
+fn file_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    name.to_string_lossy().into_owned()
 }
 
 /// Returns the statistics of a response. `first_text` is the time until the first text,

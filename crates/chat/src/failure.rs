@@ -35,8 +35,35 @@ pub enum Failure {
     },
     /// The model's files are missing or damaged, or no engine runs them. Choose another model.
     ModelUnusable {
-        /// The engine's error message.
+        /// What is wrong with it; missing in failures that earlier versions stored.
+        problem: Option<ModelProblem>,
+        /// The engine's error message in English.
         reason: String,
+    },
+    /// The engine refused a parameter of the request. Change the setting.
+    InvalidParameter {
+        /// The parameter as the command line names it, such as `top-p`.
+        name: String,
+        /// The value.
+        value: String,
+        /// The engine's error message in English.
+        reason: String,
+    },
+    /// The engine's library failed, and the model was unloaded. Try again.
+    Backend {
+        /// The library's own message, in English.
+        reason: String,
+    },
+    /// Memory became critically short twice while the model was loading. Close other apps or choose
+    /// a smaller model.
+    Shed,
+    /// A process that the system cannot end uses the memory. Choose a smaller model or restart the
+    /// computer.
+    Stuck {
+        /// Id of the process.
+        process_id: u32,
+        /// Bytes that it uses.
+        held_bytes: u64,
     },
     /// The model was unloaded before the turn started. Try again.
     Unloaded,
@@ -50,4 +77,45 @@ pub enum Failure {
         /// The reason in English.
         reason: String,
     },
+}
+
+/// What is wrong with a model. Windows translate it by its code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
+#[serde(tag = "problem", rename_all = "snake_case")]
+pub enum ModelProblem {
+    /// No engine runs its architecture.
+    Architecture {
+        /// The architecture's name in the files.
+        name: String,
+    },
+    /// No engine runs its quantization.
+    Quantization {
+        /// The quantization's name in the files.
+        name: String,
+    },
+    /// No engine runs files of this format.
+    Format,
+    /// Its tokenizer is not supported.
+    Tokenizer,
+    /// The conversation contains special tokens, which its tokenizer cannot read as text.
+    SpecialTokens,
+    /// It does not generate text.
+    Purpose,
+    /// It uses another feature that no engine supports.
+    Feature,
+    /// It has several variants, and none of them runs on this machine.
+    Variants,
+    /// A file or folder does not exist.
+    Missing {
+        /// The name of the file or folder.
+        file: String,
+    },
+    /// A file is damaged.
+    Damaged {
+        /// The name of the file or folder.
+        file: String,
+    },
+    /// Its chat template failed or refused the conversation.
+    Template,
 }

@@ -18,6 +18,6 @@ pub mod update;
 mod view;
 
 pub use block::{Block, Change};
-pub use failure::Failure;
+pub use failure::{Failure, ModelProblem};
 pub use turns::{StartedTurn, TurnEvent, TurnOptions, Turns, Updates};
 pub use update::{AnswerStats, MessageView, Section, Snapshot, Update};

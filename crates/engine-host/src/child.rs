@@ -21,7 +21,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use transom_engine::Engine;
+use transom_engine::{Engine, JobControl};
 use transom_signals::{MemoryPressureListener, ThreadQos, set_thread_qos};
 
 use crate::frame::{self, FrameError, FrameReader};
@@ -124,7 +124,6 @@ pub fn serve(
     })
 }
 
-/// State that the three threads share.
 struct Shared {
     inbox: Inbox,
     outbox: Arc<Outbox>,
@@ -162,12 +161,12 @@ impl Shared {
                 limits,
                 state,
             } => {
-                let control = transom_engine::JobControl::new();
+                let control = JobControl::new();
                 self.inbox.push(Task::Load(source, limits, state, control));
             }
             Command::Generate { job, request } => {
-                let control = transom_engine::JobControl::new();
-                self.inbox.push(Task::Generate(job, request, control));
+                self.inbox
+                    .push(Task::Generate(job, request, JobControl::new()));
             }
             Command::Stop { job, reason } => self.inbox.stop(job, reason),
             Command::Trim { trim } => self.inbox.push(Task::Trim(trim)),

@@ -12,19 +12,23 @@ use std::path::{Path, PathBuf};
 
 use transom_engine::{EngineError, LoadedModel};
 
+/// Suffixes of a file that is being written or read.
+const UNFINISHED: &str = ".unfinished";
+const TAKEN: &str = ".taken";
+
 /// Saves the KV cache of `model` to `path` and returns its number of tokens. If that is 0, there is
 /// no file.
 ///
 /// # Errors
 /// The errors of [`LoadedModel::save_state`]. No file is left then.
 pub(crate) fn save(model: &dyn LoadedModel, path: &Path) -> Result<usize, EngineError> {
-    let unfinished = unfinished(path);
+    let unfinished = with_suffix(path, UNFINISHED);
     remove(&unfinished);
     let n_tokens = model.save_state(&unfinished)?;
     if n_tokens > 0 {
         fs::rename(&unfinished, path).map_err(|error| {
             remove(&unfinished);
-            bad_file(path, &error)
+            EngineError::bad_file(path, error)
         })?;
     }
     Ok(n_tokens)
@@ -37,13 +41,13 @@ pub(crate) fn save(model: &dyn LoadedModel, path: &Path) -> Result<usize, Engine
 /// The errors of [`LoadedModel::restore_state`], and [`EngineError::BadFile`] if the file cannot be
 /// renamed.
 pub(crate) fn restore(model: &mut dyn LoadedModel, path: &Path) -> Result<usize, EngineError> {
-    let taken = taken(path);
+    let taken = with_suffix(path, TAKEN);
     match fs::rename(path, &taken) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
         Err(error) => {
             remove(path);
-            return Err(bad_file(path, &error));
+            return Err(EngineError::bad_file(path, error));
         }
     }
     let result = model.restore_state(&taken);
@@ -53,16 +57,8 @@ pub(crate) fn restore(model: &mut dyn LoadedModel, path: &Path) -> Result<usize,
 
 /// Removes the files of a process that ended while it wrote or read the saved KV cache at `path`.
 pub fn remove_leftovers(path: &Path) {
-    remove(&unfinished(path));
-    remove(&taken(path));
-}
-
-fn unfinished(path: &Path) -> PathBuf {
-    with_suffix(path, ".unfinished")
-}
-
-fn taken(path: &Path) -> PathBuf {
-    with_suffix(path, ".taken")
+    remove(&with_suffix(path, UNFINISHED));
+    remove(&with_suffix(path, TAKEN));
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -78,12 +74,5 @@ fn remove(path: &Path) {
         Err(error) => {
             tracing::warn!(path = %path.display(), %error, "a saved KV cache could not be removed");
         }
-    }
-}
-
-fn bad_file(path: &Path, error: &std::io::Error) -> EngineError {
-    EngineError::BadFile {
-        path: path.to_owned(),
-        reason: error.to_string(),
     }
 }

@@ -5,11 +5,14 @@ mod protocol;
 mod stderr_tail;
 mod task;
 #[cfg(feature = "test-support")]
-mod thread;
+mod test_support;
 mod watchdog;
 
+use std::io;
+use std::os::unix::net;
 use std::sync::Arc;
 
+use tokio::net::UnixStream;
 use tokio::sync::{Notify, mpsc};
 
 use crate::error::WorkerEnd;
@@ -17,7 +20,7 @@ use crate::wire::{Command, Report};
 
 pub use process::ProcessWorkers;
 #[cfg(feature = "test-support")]
-pub use thread::ThreadWorkers;
+pub use test_support::ThreadWorkers;
 pub use watchdog::Timeouts;
 
 /// Reports that are buffered for a reader. When the buffer is full, the child has to wait and joins
@@ -86,6 +89,29 @@ struct WorkerChannels {
     commands: mpsc::UnboundedReceiver<Command>,
     reports: mpsc::Sender<WorkerReport>,
     kill: Arc<Notify>,
+}
+
+/// Returns the ends of a socket for the parent and the child.
+fn socket_pair() -> io::Result<(UnixStream, net::UnixStream)> {
+    let (parent_end, child_end) = net::UnixStream::pair()?;
+    parent_end.set_nonblocking(true)?;
+    Ok((UnixStream::from_std(parent_end)?, child_end))
+}
+
+/// Drives a child until it has exited, or reports why it could not be started.
+async fn run<V: task::ChildHandle>(
+    started: Result<(V, UnixStream), String>,
+    timeouts: Timeouts,
+    channels: WorkerChannels,
+) {
+    match started {
+        Ok((child, stream)) => task::run(child, stream, timeouts, channels).await,
+        Err(reason) => {
+            let end = WorkerEnd::NotStarted { reason };
+            // Fails only if the owner is gone.
+            let _ = channels.reports.send(WorkerReport::Exited(end)).await;
+        }
+    }
 }
 
 impl Worker {

@@ -8,7 +8,7 @@ use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
     ChatPrompt, EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed,
     MemoryUse, Message, ModelInfo, ModelSource, Prompt, Role, SamplingParams, Section, Stats,
-    TokenEvent, Trim, Truncation,
+    TokenEvent, Trim, Truncation, UnsupportedFeature,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,
@@ -97,8 +97,32 @@ fn commands() -> Vec<Command> {
     all
 }
 
+fn features() -> Vec<UnsupportedFeature> {
+    let all = vec![
+        UnsupportedFeature::Architecture { name: text() },
+        UnsupportedFeature::Quantization { name: text() },
+        UnsupportedFeature::Format,
+        UnsupportedFeature::Tokenizer,
+        UnsupportedFeature::SpecialTokens,
+        UnsupportedFeature::Purpose,
+        UnsupportedFeature::Other,
+    ];
+    for feature in &all {
+        match feature {
+            UnsupportedFeature::Architecture { .. }
+            | UnsupportedFeature::Quantization { .. }
+            | UnsupportedFeature::Format
+            | UnsupportedFeature::Tokenizer
+            | UnsupportedFeature::SpecialTokens
+            | UnsupportedFeature::Purpose
+            | UnsupportedFeature::Other => {}
+        }
+    }
+    all
+}
+
 fn errors() -> Vec<EngineError> {
-    vec![
+    let mut all = vec![
         EngineError::NotFound {
             path: "path".into(),
             what: text(),
@@ -108,10 +132,10 @@ fn errors() -> Vec<EngineError> {
             path: "path".into(),
             reason: text(),
         },
-        EngineError::Unsupported {
-            path: "path".into(),
-            reason: text(),
-        },
+    ];
+    let unsupported = |feature| EngineError::unsupported("path", feature, text());
+    all.extend(features().into_iter().map(unsupported));
+    all.extend([
         EngineError::Template { reason: text() },
         EngineError::EmptyPrompt,
         EngineError::PromptTooLong {
@@ -133,7 +157,8 @@ fn errors() -> Vec<EngineError> {
             during: text(),
             message: text(),
         },
-    ]
+    ]);
+    all
 }
 
 fn reports() -> Vec<Report> {

@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use transom_catalog::fit::llama::MAX_DRAFT;
-use transom_engine::generation::{Decode, NextToken, TokenCounts};
+use transom_engine::generation::{Decode, NextToken};
 use transom_engine::speculation::{Speculation, verify};
-use transom_engine::{EngineError, JobControl, Sampler};
+use transom_engine::{EngineError, JobControl, Sampler, Stats};
 
 use crate::memory;
 use crate::session::{Session, SessionPrompt};
@@ -21,45 +21,33 @@ use crate::session::{Session, SessionPrompt};
 /// repeated.
 const GENERATION_PROMPT_TOKENS: usize = 8;
 
-/// A response in progress.
 pub(crate) struct Decoder<'a> {
     session: &'a mut Session,
     sampler: Sampler,
     /// `None` if speculative decoding is not allowed, or the model cannot remove wrong draft
     /// tokens.
     speculation: Option<&'a mut Speculation>,
-    overflow: Overflow,
+    /// Tokens that stay when a full context is shifted: those of the system prompt. `None` ends the
+    /// response instead.
+    n_kept: Option<usize>,
     n_cached: usize,
     /// Sampled tokens that were not returned yet.
     pending: VecDeque<u32>,
     /// The last sampled token; it is not in the cache yet.
     last: Option<u32>,
-    counts: TokenCounts,
-}
-
-/// What to do when the context is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Overflow {
-    /// Ends the response.
-    End,
-    /// Drops the older half of the tokens after the first `n_kept`.
-    Shift {
-        /// Tokens of the system prompt.
-        n_kept: usize,
-    },
+    n_drafted: usize,
+    n_accepted: usize,
+    n_shifted: usize,
 }
 
 impl<'a> Decoder<'a> {
     /// Prepares a response, reusing the cached prefix of the prompt.
-    ///
-    /// # Errors
-    /// Those of [`Session::reuse`].
     pub(crate) fn new(
         session: &'a mut Session,
         speculation: Option<&'a mut Speculation>,
         sampler: Sampler,
         prompt: SessionPrompt<'_>,
-        overflow: Overflow,
+        n_kept: Option<usize>,
     ) -> Result<Self, EngineError> {
         let n_cached = session.reuse(prompt)?;
         // If the user edits this message, prefill starts here. A regenerated response adds no
@@ -77,10 +65,12 @@ impl<'a> Decoder<'a> {
             session,
             sampler,
             speculation,
-            overflow,
+            n_kept,
             pending: VecDeque::new(),
             last: None,
-            counts: TokenCounts::default(),
+            n_drafted: 0,
+            n_accepted: 0,
+            n_shifted: 0,
         })
     }
 
@@ -89,13 +79,10 @@ impl<'a> Decoder<'a> {
         if self.session.tokens().len() < self.session.config().context_length {
             return true;
         }
-        let Overflow::Shift { n_kept } = self.overflow else {
+        let Some(removed) = self.n_kept.and_then(|n| self.session.shift(n)) else {
             return false;
         };
-        let Some(removed) = self.session.shift(n_kept) else {
-            return false;
-        };
-        self.counts.shifted += removed.len();
+        self.n_shifted += removed.len();
         if let Some(speculation) = &mut self.speculation {
             speculation.remove(removed);
         }
@@ -124,8 +111,8 @@ impl<'a> Decoder<'a> {
         let drafted = &tokens[1..];
         let n_accepted = verify(drafted, |index| self.draw(index).map(Some))?;
         self.session.truncate(n_before + 1 + n_accepted);
-        self.counts.drafted += drafted.len();
-        self.counts.accepted += n_accepted;
+        self.n_drafted += drafted.len();
+        self.n_accepted += n_accepted;
         if let Some(speculation) = &mut self.speculation {
             speculation.record_step(began.elapsed());
         }
@@ -135,9 +122,8 @@ impl<'a> Decoder<'a> {
     /// Samples the token that follows the `index`-th token of the last step.
     fn draw(&mut self, index: usize) -> Result<u32, EngineError> {
         let drawn = self.sampler.draw(self.session.logits(index)?);
-        let token = drawn.ok_or_else(|| EngineError::Backend {
-            during: "choosing a token".to_owned(),
-            message: "the model has an empty vocabulary".to_owned(),
+        let token = drawn.ok_or_else(|| {
+            EngineError::backend("choosing a token", "the model has an empty vocabulary")
         })?;
         self.sampler.accept(token);
         if let Some(speculation) = &mut self.speculation {
@@ -156,13 +142,12 @@ impl Decode for Decoder<'_> {
 
     /// Accepted draft tokens that are still pending do not count: after a stop string the response
     /// has no more tokens.
-    fn counts(&self) -> TokenCounts {
+    fn add_counts(&self, stats: &mut Stats) {
         // The last pending token was sampled after the draft.
         let n_unused = self.pending.len().saturating_sub(1);
-        TokenCounts {
-            accepted: self.counts.accepted.saturating_sub(n_unused),
-            ..self.counts
-        }
+        stats.drafted_tokens = self.n_drafted;
+        stats.accepted_tokens = self.n_accepted.saturating_sub(n_unused);
+        stats.shifted_tokens = self.n_shifted;
     }
 
     fn prefill(

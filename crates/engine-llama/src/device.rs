@@ -13,96 +13,43 @@
 //! Rule: the same model on the same machine always takes the same steps, so that the same prompt
 //! rounds the same way.
 
-use transom_catalog::fit::llama::{self, MAX_DRAFT};
 use transom_catalog::{KvType, ModelFacts};
-use transom_engine::Limits;
 
-use crate::native::{self, ContextParams};
-
-/// The device that computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Device {
-    /// A GPU that llama.cpp was built for, such as Metal.
-    Gpu,
-    /// The CPU.
-    Cpu,
+/// Returns true if the weights are mapped from the file, so the system can drop their pages and
+/// read them again at any time.
+///
+/// llama.cpp repacks some weights for this CPU and keeps the copy in addition to the mapped pages:
+/// a third more memory for a mix such as Q4_K_M. So such files are read instead, and their weights
+/// are in memory once.
+pub(crate) fn maps_weights(has_gpu: bool, facts: &ModelFacts) -> bool {
+    if has_gpu {
+        return true;
+    }
+    let types = repacked_types();
+    let mix = facts.mix.iter();
+    let repacked = mix.filter(|packed| types.contains(&packed.kind.as_str()));
+    let repacked_bytes: u64 = repacked.map(|packed| packed.bytes).sum();
+    // A few repacked tensors are less important than clean pages for all others.
+    repacked_bytes < facts.weight_bytes / 20
 }
 
-impl Device {
-    /// Returns the device that llama.cpp uses here.
-    pub(crate) fn detect() -> Self {
-        if native::supports_gpu() {
-            Self::Gpu
-        } else {
-            Self::Cpu
-        }
-    }
+pub(crate) fn describe(has_gpu: bool, n_threads: usize, cache_type: KvType) -> String {
+    let device = match (has_gpu, n_threads) {
+        (true, _) => "the GPU".to_owned(),
+        (false, 1) => "the CPU with 1 thread".to_owned(),
+        (false, n) => format!("the CPU with {n} threads"),
+    };
+    let cache = describe_type(cache_type);
+    format!("packed weights on {device}, {cache} KV cache")
+}
 
-    /// Returns the data type of keys and values under `limits`.
-    pub(crate) fn cache_type(self, limits: &Limits, facts: &ModelFacts) -> KvType {
-        llama::kv_type(facts, self == Self::Gpu, limits.kv_cache)
-    }
-
-    /// Returns the maximum number of tokens per prefill step.
-    pub(crate) fn prefill_chunk(self, limits: &Limits, facts: &ModelFacts) -> usize {
-        let max = llama::max_prefill(facts, self == Self::Gpu) as usize;
-        limits.prefill_chunk.clamp(1, max)
-    }
-
-    /// Returns the parameters of a context for `n_tokens`.
-    pub(crate) fn context_params(
-        self,
-        n_tokens: usize,
-        prefill_chunk: usize,
-        cache_type: KvType,
-    ) -> ContextParams {
-        ContextParams {
-            n_tokens,
-            n_batch: prefill_chunk.max(MAX_DRAFT + 1),
-            n_logits: MAX_DRAFT + 1,
-            cache_type,
-            flash_attention: llama::uses_flash_attention(self == Self::Gpu, cache_type),
-        }
-    }
-
-    /// Returns true if the weights are mapped from the file, so the system can drop their pages and
-    /// read them again at any time.
-    ///
-    /// llama.cpp repacks some weights for this CPU and keeps the copy in addition to the mapped
-    /// pages: a third more memory for a mix such as Q4_K_M. So such files are read instead, and
-    /// their weights are in memory once.
-    pub(crate) fn maps_weights(self, facts: &ModelFacts) -> bool {
-        if self == Self::Gpu {
-            return true;
-        }
-        let types = repacked_types();
-        let mix = facts.mix.iter();
-        let repacked = mix.filter(|packed| types.contains(&packed.kind.as_str()));
-        let repacked_bytes: u64 = repacked.map(|packed| packed.bytes).sum();
-        // A few repacked tensors are less important than clean pages for all others.
-        repacked_bytes < facts.weight_bytes / 20
-    }
-
-    /// Returns a description for users.
-    pub(crate) fn describe(self, n_threads: usize, cache_type: KvType) -> String {
-        let cache = describe_type(cache_type);
-        match self {
-            Self::Gpu => format!("packed weights on the GPU, {cache} KV cache"),
-            Self::Cpu => {
-                let threads = if n_threads == 1 { "thread" } else { "threads" };
-                format!("packed weights on the CPU with {n_threads} {threads}, {cache} KV cache")
-            }
-        }
-    }
-
-    /// Returns the memory layout of the cache. A saved cache with another layout cannot be loaded.
-    pub(crate) fn describe_cache(self, cache_type: KvType) -> String {
-        let values = match llama::uses_flash_attention(self == Self::Gpu, cache_type) {
-            true => "by token",
-            false => "transposed",
-        };
-        format!("{}, values {values}", describe_type(cache_type))
-    }
+/// Returns the memory layout of the cache. A saved cache with another layout cannot be loaded.
+pub(crate) fn describe_cache(cache_type: KvType, flash_attention: bool) -> String {
+    let values = match flash_attention {
+        true => "by token",
+        false => "transposed",
+    };
+    format!("{}, values {values}", describe_type(cache_type))
 }
 
 fn describe_type(cache_type: KvType) -> &'static str {

@@ -6,16 +6,16 @@ use transom_catalog::fit::llama;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed, ModelInfo,
-    ModelSource,
+    ModelSource, UnsupportedFeature,
 };
 
-use crate::device::Device;
+use crate::device;
 use crate::files::ModelFiles;
 use crate::memory;
-use crate::model::{LlamaModel, Parts};
+use crate::model::{LlamaModel, TrimHeapOnDrop};
 use crate::native::{self, Model, ThreadPool};
 use crate::session::{CacheConfig, Session};
-use crate::text::Template;
+use crate::text;
 
 /// Loads GGUF files and runs them with llama.cpp.
 #[derive(Debug, Clone)]
@@ -53,32 +53,33 @@ impl LlamaEngine {
         let files = ModelFiles::open(&source.path)?;
         native::init();
         memory::return_large_blocks();
-        let device = Device::detect();
-        let model = Rc::new(load_weights(&files, device, control, on_progress)?);
+        let has_gpu = native::supports_gpu();
+        let model = Rc::new(load_weights(&files, has_gpu, control, on_progress)?);
         check_use(&files, &model)?;
-        let template = Template::new(&files, model.vocab())?;
-        let threads = ThreadPool::new(self.n_threads).ok_or_else(|| EngineError::Backend {
-            during: format!("starting {} threads", self.n_threads),
-            message: "the system refused".to_owned(),
+        let template = text::chat_template(&files, model.vocab())?;
+        let threads = ThreadPool::new(self.n_threads).ok_or_else(|| {
+            let during = format!("starting {} threads", self.n_threads);
+            EngineError::backend(during, "the system refused")
         })?;
-        let cache_type = device.cache_type(limits, &files.facts);
+        let cache_type = llama::kv_type(&files.facts, has_gpu, limits.kv_cache);
         let info = ModelInfo {
             name: files.name(),
             architecture: files.facts.architecture.clone(),
             engine: self.name().to_owned(),
             n_parameters: files.facts.n_parameters,
             stored_as: files.stored_as(),
-            computed_as: device.describe(threads.len(), cache_type),
+            computed_as: device::describe(has_gpu, threads.len(), cache_type),
             context_length: memory::context_length(&files.facts, limits),
             vocab_size: model.vocab().len(),
-            has_chat_template: template.exists(),
+            has_chat_template: template.is_some(),
             recommended_sampling: files.recommended_sampling(model.vocab().len()),
         };
         let kv_bytes = |n_tokens| llama::kv_cache_bytes(&files.facts, n_tokens, cache_type);
+        let max_chunk = llama::max_prefill(&files.facts, has_gpu) as usize;
         let config = CacheConfig {
-            device,
             cache_type,
-            prefill_chunk: device.prefill_chunk(limits, &files.facts),
+            flash_attention: llama::uses_flash_attention(has_gpu, cache_type),
+            prefill_chunk: limits.prefill_chunk.clamp(1, max_chunk),
             context_length: info.context_length,
             bytes_per_token: kv_bytes(1) - kv_bytes(0),
             state_bytes: kv_bytes(0),
@@ -95,13 +96,14 @@ impl LlamaEngine {
             context_length = info.context_length,
             "model loaded"
         );
-        Ok(LlamaModel::new(Parts {
+        Ok(LlamaModel {
             info,
             model,
             template,
             session,
-            speculation: Speculation::new(),
-        }))
+            speculation: Speculation::default(),
+            _trim_heap: TrimHeapOnDrop,
+        })
     }
 }
 
@@ -123,7 +125,15 @@ impl Engine for LlamaEngine {
     ) -> Result<MemoryNeed, EngineError> {
         let files = ModelFiles::open(&source.path)?;
         native::init();
-        Ok(memory::memory_need(&files.facts, Device::detect(), limits))
+        // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
+        // memory of a process.
+        Ok(llama::need(
+            &files.facts,
+            native::supports_gpu(),
+            limits.kv_cache,
+            limits.prefill_chunk as u64,
+            memory::context_length(&files.facts, limits) as u64,
+        ))
     }
 
     fn load(
@@ -140,7 +150,7 @@ impl Engine for LlamaEngine {
 
 fn load_weights(
     files: &ModelFiles,
-    device: Device,
+    has_gpu: bool,
     control: &JobControl,
     on_progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<Model, EngineError> {
@@ -155,7 +165,7 @@ fn load_weights(
     // Clears older errors, so that this load does not report them.
     let _ = native::take_first_error();
     let mut reported = 0;
-    let is_mapped = device.maps_weights(&files.facts);
+    let is_mapped = device::maps_weights(has_gpu, &files.facts);
     let model = Model::load(files.first_path(), is_mapped, &mut |part| {
         let done_bytes = (f64::from(part) * total_bytes as f64) as u64;
         if done_bytes > reported {
@@ -174,7 +184,7 @@ fn load_weights(
 
 /// llama.cpp reports only in its log why a load failed.
 fn load_error(files: &ModelFiles, logged: Option<String>) -> EngineError {
-    let path = files.first_path().to_owned();
+    let path = files.first_path();
     let reason =
         logged.unwrap_or_else(|| "llama.cpp could not load it and gave no reason".to_owned());
     // `llama_model_load: error loading model: REASON`
@@ -182,27 +192,30 @@ fn load_error(files: &ModelFiles, logged: Option<String>) -> EngineError {
         .rsplit("error loading model: ")
         .next()
         .unwrap_or(&reason);
-    let reason = reason.to_owned();
-    if reason.contains("unknown model architecture") || reason.contains("unknown pre-tokenizer") {
-        EngineError::Unsupported { path, reason }
+    let feature = if reason.contains("unknown model architecture") {
+        UnsupportedFeature::Architecture {
+            name: files.facts.architecture.clone(),
+        }
+    } else if reason.contains("unknown pre-tokenizer") {
+        UnsupportedFeature::Tokenizer
     } else {
-        EngineError::BadFile { path, reason }
-    }
+        return EngineError::bad_file(path, reason);
+    };
+    EngineError::unsupported(path, feature, reason)
 }
 
 /// Refuses models that load but cannot generate text.
 fn check_use(files: &ModelFiles, model: &Model) -> Result<(), EngineError> {
-    let refuse = |reason: &str| {
-        Err(EngineError::Unsupported {
-            path: files.first_path().to_owned(),
-            reason: reason.to_owned(),
-        })
+    let refuse = |feature, reason| {
+        let path = files.first_path();
+        Err(EngineError::unsupported(path, feature, reason))
     };
     if !model.is_decoder_only() {
-        return refuse("this model encodes text; only models that generate text can chat");
+        let reason = "this model encodes text; only models that generate text can chat";
+        return refuse(UnsupportedFeature::Purpose, reason);
     }
     if !model.vocab().has_tokenizer() || model.vocab().len() == 0 {
-        return refuse("the file has no tokenizer");
+        return refuse(UnsupportedFeature::Tokenizer, "the file has no tokenizer");
     }
     Ok(())
 }

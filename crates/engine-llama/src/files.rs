@@ -4,7 +4,7 @@ use std::path::Path;
 
 use transom_catalog::gguf::{Fault, GgufError, GgufModel};
 use transom_catalog::{LayerKind, ModelFacts};
-use transom_engine::{EngineError, SamplingParams};
+use transom_engine::{EngineError, SamplingParams, UnsupportedFeature};
 
 /// Architectures whose layers rotate keys differently or not at all, which llama.cpp respects in its
 /// forward pass but not in a shift.
@@ -24,7 +24,6 @@ const MIXED_ROTATION: [&str; 13] = [
     "smollm3",
 ];
 
-/// A model's files and metadata.
 #[derive(Debug)]
 pub(crate) struct ModelFiles {
     pub(crate) files: GgufModel,
@@ -147,19 +146,14 @@ impl ModelFiles {
 
 fn check_file(path: &Path) -> Result<(), EngineError> {
     if path.is_dir() {
-        return Err(EngineError::Unsupported {
-            path: path.to_owned(),
-            reason: "a folder; this engine runs single GGUF files".to_owned(),
-        });
+        let reason = "a folder; this engine runs single GGUF files";
+        let feature = UnsupportedFeature::Format;
+        return Err(EngineError::unsupported(path, feature, reason));
     }
     if path.exists() {
         return Ok(());
     }
-    Err(EngineError::NotFound {
-        path: path.to_owned(),
-        what: "model file".to_owned(),
-        hint: "check the path".to_owned(),
-    })
+    Err(EngineError::not_found(path, "model file", "check the path"))
 }
 
 fn engine_error(error: GgufError) -> EngineError {
@@ -167,15 +161,9 @@ fn engine_error(error: GgufError) -> EngineError {
         GgufError::Bad {
             path,
             fault: fault @ Fault::Magic { .. },
-        } => EngineError::Unsupported {
-            path,
-            reason: fault.to_string(),
-        },
-        GgufError::Bad { path, fault } => EngineError::BadFile {
-            path,
-            reason: fault.to_string(),
-        },
-        GgufError::Io { path, reason } => EngineError::BadFile { path, reason },
+        } => EngineError::unsupported(path, UnsupportedFeature::Format, fault.to_string()),
+        GgufError::Bad { path, fault } => EngineError::bad_file(path, fault),
+        GgufError::Io { path, reason } => EngineError::bad_file(path, reason),
     }
 }
 

@@ -1,26 +1,8 @@
-//! Estimates the memory need of a model, and returns free memory to the system.
-//!
-//! The catalog (`transom_catalog::fit::llama`) computes the estimate, which users see before a
-//! load. `tests/memory_need.rs` compares it with the memory of a process.
+//! The context length, on which the memory need depends, and the release of free memory.
 
 use transom_catalog::ModelFacts;
-use transom_catalog::fit::llama;
-use transom_engine::{Limits, MemoryNeed};
+use transom_engine::Limits;
 
-use crate::device::Device;
-
-/// Returns the memory need of the model with these facts.
-pub(crate) fn memory_need(facts: &ModelFacts, device: Device, limits: &Limits) -> MemoryNeed {
-    llama::need(
-        facts,
-        device == Device::Gpu,
-        limits.kv_cache,
-        limits.prefill_chunk as u64,
-        context_length(facts, limits) as u64,
-    )
-}
-
-/// Returns the context length of a model under `limits`.
 pub(crate) fn context_length(facts: &ModelFacts, limits: &Limits) -> usize {
     let own = facts.context_length.and_then(|n| usize::try_from(n).ok());
     let own = own.filter(|&n| n > 0).unwrap_or(usize::MAX);

@@ -2,33 +2,42 @@
 
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use transom_engine::generation;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
-    EngineError, FinishReason, GenerationParams, JobControl, LoadedModel, MemoryUse, ModelInfo,
-    OpenReasoning, PreparedPrompt, Prompt, Sampler, Stats, TokenEvent, TokenSink, Trim,
+    ChatPrompt, ChatTemplate, EngineError, FinishReason, GenerationParams, JobControl, LoadedModel,
+    MemoryUse, Message, ModelInfo, OpenReasoning, PreparedPrompt, Prompt, RenderedPrompt, Role,
+    Sampler, Stats, TokenEvent, TokenSink, Trim,
 };
 
-use crate::decoder::{Decoder, Overflow};
+use crate::decoder::Decoder;
 use crate::memory;
 use crate::native::Model;
-use crate::session::{Session, SessionPrompt};
+use crate::session::{Session, SessionPrompt, common_prefix_len};
 use crate::state;
-use crate::text::{Detokenizer, Template};
+use crate::text::Detokenizer;
+
+/// Tokens at the start that a context shift always keeps. Models put unneeded attention on the
+/// first tokens, and degrade without them (Xiao et al. 2023, Efficient Streaming Language Models
+/// with Attention Sinks).
+const SINK_TOKENS: usize = 4;
 
 /// A model in memory. Created, used and dropped on one thread.
 #[derive(Debug)]
 pub struct LlamaModel {
-    parts: Parts,
+    pub(crate) info: ModelInfo,
+    pub(crate) model: Rc<Model>,
+    pub(crate) template: Option<ChatTemplate>,
+    pub(crate) session: Session,
+    pub(crate) speculation: Speculation,
     /// The last field, so that it is dropped after everything else is freed.
-    _trim_heap: TrimHeapOnDrop,
+    pub(crate) _trim_heap: TrimHeapOnDrop,
 }
 
-/// Returns freed memory to the system when it is dropped.
 #[derive(Debug)]
-struct TrimHeapOnDrop;
+pub(crate) struct TrimHeapOnDrop;
 
 impl Drop for TrimHeapOnDrop {
     fn drop(&mut self) {
@@ -36,24 +45,7 @@ impl Drop for TrimHeapOnDrop {
     }
 }
 
-/// The result of a load.
-#[derive(Debug)]
-pub(crate) struct Parts {
-    pub(crate) info: ModelInfo,
-    pub(crate) model: Rc<Model>,
-    pub(crate) template: Template,
-    pub(crate) session: Session,
-    pub(crate) speculation: Speculation,
-}
-
 impl LlamaModel {
-    pub(crate) fn new(parts: Parts) -> Self {
-        Self {
-            parts,
-            _trim_heap: TrimHeapOnDrop,
-        }
-    }
-
     /// Like [`LoadedModel::generate`]. Also gives every generated token, including end-of-text
     /// tokens, to `on_token` before its text goes to `sink`.
     ///
@@ -67,34 +59,27 @@ impl LlamaModel {
         sink: &mut dyn TokenSink,
         on_token: &mut dyn FnMut(u32),
     ) -> Result<(FinishReason, Stats), EngineError> {
-        let parts = &mut self.parts;
-        params.validate(parts.info.vocab_size)?;
+        params.validate(self.info.vocab_size)?;
         let start = Instant::now();
         let n_prompt = prompt.tokens.len();
-        let max_tokens = max_tokens(&parts.info, n_prompt, params);
-        let overflow = if params.shift_context {
-            Overflow::Shift {
-                n_kept: prompt.system_tokens,
-            }
-        } else {
-            Overflow::End
-        };
+        let max_tokens = max_tokens(&self.info, n_prompt, params);
+        let n_kept = params.shift_context.then_some(prompt.system_tokens);
         let sampler = Sampler::new(params.sampling.clone(), &prompt.tokens)?;
         // The draft length depends on the duration of steps, and steps over several tokens round
         // differently. A response with a seed must be reproducible.
         let may_speculate = params.speculate && params.sampling.seed.is_none();
-        let speculation = may_speculate.then_some(&mut parts.speculation);
-        let max_chunk = parts.session.config().prefill_chunk;
+        let speculation = may_speculate.then_some(&mut self.speculation);
+        let max_chunk = self.session.config().prefill_chunk;
         let prefill_chunk = params.prefill_chunk.map_or(max_chunk, |n| n.min(max_chunk));
-        let session = &mut parts.session;
+        let session = &mut self.session;
         let session_prompt = SessionPrompt {
             tokens: &prompt.tokens,
             conversation: params.conversation,
             dropped_messages: prompt.dropped_messages,
             may_shift: params.shift_context,
         };
-        let decoder = Decoder::new(session, speculation, sampler, session_prompt, overflow)?;
-        let detokenizer = Detokenizer::new(parts.model.vocab());
+        let decoder = Decoder::new(session, speculation, sampler, session_prompt, n_kept)?;
+        let detokenizer = Detokenizer::new(self.model.vocab());
         let job = generation::Job {
             prompt,
             params,
@@ -110,14 +95,46 @@ impl LlamaModel {
         sink.on_event(TokenEvent::Finished { reason, stats });
         Ok((reason, stats))
     }
+
+    /// Renders and tokenizes a conversation.
+    fn tokenize_chat(&self, chat: &ChatPrompt) -> Result<(Vec<u32>, RenderedPrompt), EngineError> {
+        let template = self.template.as_ref();
+        let rendered = self.info.render(template, chat, SystemTime::now())?;
+        let tokens = template.and_then(|template| {
+            let vocab = self.model.vocab();
+            vocab.tokenize_prompt(&rendered, template.control_tokens())
+        });
+        let tokens = tokens.ok_or_else(|| too_long(rendered.text()))?;
+        Ok((tokens, rendered))
+    }
+
+    /// Returns how many of `tokens`, those of `chat`, hold its system prompt: those that do not
+    /// depend on the user's message.
+    fn system_tokens(&self, chat: &ChatPrompt, tokens: &[u32]) -> usize {
+        let system = chat.messages.iter();
+        let system = system.take_while(|message| message.role == Role::System);
+        let mut probe = ChatPrompt {
+            messages: system.cloned().collect(),
+            ..chat.clone()
+        };
+        if probe.messages.is_empty() {
+            return SINK_TOKENS.min(tokens.len());
+        }
+        let mut shared = tokens.len();
+        for content in ["0", "x"] {
+            probe.messages.push(Message::new(Role::User, content));
+            let probed = self.tokenize_chat(&probe);
+            let probed = probed.map_or_else(|_| Vec::new(), |(tokens, _)| tokens);
+            shared = shared.min(common_prefix_len(tokens, &probed));
+            probe.messages.pop();
+        }
+        shared.max(SINK_TOKENS.min(tokens.len()))
+    }
 }
 
 fn too_long(text: &str) -> EngineError {
-    EngineError::InvalidParameter {
-        name: "prompt".into(),
-        value: format!("{} bytes", text.len()),
-        expected: "less than 2 GB".into(),
-    }
+    let value = format!("{} bytes", text.len());
+    EngineError::invalid_parameter("prompt", value, "less than 2 GB")
 }
 
 /// A shifted context has no end, so a response without a limit ends after the length of the
@@ -133,32 +150,24 @@ fn max_tokens(info: &ModelInfo, n_prompt: usize, params: &GenerationParams) -> u
 
 impl LoadedModel for LlamaModel {
     fn info(&self) -> &ModelInfo {
-        &self.parts.info
+        &self.info
     }
 
     fn prepare(&self, prompt: &Prompt) -> Result<PreparedPrompt, EngineError> {
-        let Parts {
-            info,
-            model,
-            template,
-            ..
-        } = &self.parts;
         let (tokens, starts_in_reasoning) = match prompt {
             Prompt::Chat(chat) => {
-                let rendered = template.render(info, chat)?;
-                let tokens = template.tokenize(&rendered, model.vocab());
-                let tokens = tokens.ok_or_else(|| too_long(rendered.text()))?;
+                let (tokens, rendered) = self.tokenize_chat(chat)?;
                 (tokens, OpenReasoning::at_end_of(rendered.text()))
             }
             Prompt::Text(text) => {
-                let tokens = model.vocab().tokenize(text, true);
+                let tokens = self.model.vocab().tokenize(text, true);
                 (tokens.ok_or_else(|| too_long(text))?, None)
             }
             Prompt::Tokens(tokens) => (tokens.clone(), None),
         };
-        info.check_prompt(&tokens)?;
+        self.info.check_prompt(&tokens)?;
         let system_tokens = match prompt {
-            Prompt::Chat(chat) => template.system_tokens(info, chat, &tokens, model.vocab()),
+            Prompt::Chat(chat) => self.system_tokens(chat, &tokens),
             Prompt::Text(_) | Prompt::Tokens(_) => 0,
         };
         Ok(PreparedPrompt {
@@ -186,16 +195,16 @@ impl LoadedModel for LlamaModel {
                 0
             }
             Trim::Everything => {
-                let n_bytes = self.parts.session.cache_bytes();
-                self.parts.session.release();
+                let n_bytes = self.session.cache_bytes();
+                self.session.release();
                 n_bytes
             }
         }
     }
 
     fn memory(&self) -> MemoryUse {
-        let weight_bytes = self.parts.model.n_bytes();
-        let kv_cache_bytes = self.parts.session.cache_bytes();
+        let weight_bytes = self.model.n_bytes();
+        let kv_cache_bytes = self.session.cache_bytes();
         MemoryUse {
             weight_bytes,
             kv_cache_bytes,
@@ -206,10 +215,10 @@ impl LoadedModel for LlamaModel {
     }
 
     fn save_state(&self, path: &Path) -> Result<usize, EngineError> {
-        state::save(&self.parts.session, &self.parts.info, path)
+        state::save(&self.session, &self.info, path)
     }
 
     fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
-        state::restore(&mut self.parts.session, &self.parts.info, path)
+        state::restore(&mut self.session, &self.info, path)
     }
 }

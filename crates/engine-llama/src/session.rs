@@ -19,19 +19,18 @@ use transom_engine::{ConversationId, EngineError, JobControl};
 
 use self::cache_contents::CacheContents;
 use self::search::last_longest_prefix;
-use crate::device::Device;
 use crate::memory;
-use crate::native::{self, Batch, Context, Model, StepError, ThreadPool};
+use crate::native::{self, Batch, Context, ContextParams, Model, StepError, ThreadPool};
 use crate::thread_tuner::ThreadTuner;
 
 /// Minimum number of tokens that are worth moving.
 const MIN_MOVED: usize = 32;
 
-/// How the cache is created.
 #[derive(Debug, Clone)]
 pub(crate) struct CacheConfig {
-    pub(crate) device: Device,
     pub(crate) cache_type: KvType,
+    /// Computes attention without storing the matrix of scores.
+    pub(crate) flash_attention: bool,
     pub(crate) prefill_chunk: usize,
     /// Maximum number of tokens.
     pub(crate) context_length: usize,
@@ -78,7 +77,6 @@ pub(crate) struct CachedConversation {
     pub(crate) checkpoints: Vec<Checkpoint>,
 }
 
-/// The KV cache of a model; see the top of this file.
 #[derive(Debug)]
 pub(crate) struct Session {
     model: Rc<Model>,
@@ -94,7 +92,6 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Creates an empty session.
     pub(crate) fn new(model: Rc<Model>, threads: Rc<ThreadPool>, config: CacheConfig) -> Self {
         Self {
             thread_tuner: ThreadTuner::new(threads.len()),
@@ -112,12 +109,10 @@ impl Session {
         &self.config
     }
 
-    /// Returns the tokens in the cache.
     pub(crate) fn tokens(&self) -> &[u32] {
         &self.conversation.tokens
     }
 
-    /// Returns the description of the cache's contents.
     pub(crate) fn conversation(&self) -> &CachedConversation {
         &self.conversation
     }
@@ -170,16 +165,15 @@ impl Session {
         Err(failed("growing the KV cache", "its contents were lost"))
     }
 
-    /// Creates an empty context for `n_tokens`.
     fn make_context(&mut self, n_tokens: usize) -> Result<(), EngineError> {
         let capacity = capacity(n_tokens, self.config.context_length);
-        let CacheConfig {
-            device,
-            prefill_chunk,
-            cache_type,
-            ..
-        } = self.config;
-        let params = device.context_params(capacity, prefill_chunk, cache_type);
+        let params = ContextParams {
+            n_tokens: capacity,
+            n_batch: self.config.prefill_chunk.max(MAX_DRAFT + 1),
+            n_logits: MAX_DRAFT + 1,
+            cache_type: self.config.cache_type,
+            flash_attention: self.config.flash_attention,
+        };
         self.context = Context::new(self.model.clone(), self.threads.clone(), params);
         if self.context.is_none() {
             self.release();
@@ -196,9 +190,6 @@ impl Session {
     ///
     /// If messages of the same conversation were dropped since its last prompt, the tokens after
     /// them are moved down to their position in the prompt.
-    ///
-    /// # Errors
-    /// Those of [`Session::reserve`].
     pub(crate) fn reuse(&mut self, prompt: SessionPrompt<'_>) -> Result<usize, EngineError> {
         let n_prompt = prompt.tokens.len();
         let wanted = &prompt.tokens[..n_prompt.saturating_sub(1)];
@@ -386,9 +377,8 @@ impl Session {
     /// [`EngineError::Backend`] if they were not requested.
     pub(crate) fn logits(&self, index: usize) -> Result<&[f32], EngineError> {
         let logits = self.context.as_ref().and_then(|all| all.logits(index));
-        logits.ok_or_else(|| EngineError::Backend {
-            during: "decode".to_owned(),
-            message: "llama.cpp has no logits for the last token".to_owned(),
+        logits.ok_or_else(|| {
+            EngineError::backend("decode", "llama.cpp has no logits for the last token")
         })
     }
 
@@ -409,9 +399,6 @@ impl Session {
     }
 
     /// Writes `words` and the cache to a file.
-    ///
-    /// # Errors
-    /// Those of [`Context::save_file`].
     pub(crate) fn save_file(&self, path: &Path, words: &[u32]) -> io::Result<()> {
         let context = self.context.as_ref();
         context.map_or(Ok(()), |context| context.save_file(path, words))
@@ -419,9 +406,6 @@ impl Session {
 
     /// Restores `conversation`, whose cache is in a file that [`Session::save_file`] wrote with
     /// `n_words` words. Returns false if that failed; then the session is empty.
-    ///
-    /// # Errors
-    /// Those of [`Session::reserve`].
     pub(crate) fn load_file(
         &mut self,
         conversation: CachedConversation,
@@ -461,23 +445,19 @@ impl CachedConversation {
     }
 }
 
-/// Returns the capacity to allocate for `n_tokens`.
 fn capacity(n_tokens: usize, context_length: usize) -> usize {
     let capacity = context_capacity(n_tokens as u64);
     usize::try_from(capacity).map_or(context_length, |capacity| capacity.min(context_length))
 }
 
-/// Returns the length of the common prefix.
 pub(crate) fn common_prefix_len(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 /// Returns an error with llama.cpp's own reason, if it logged one.
 fn failed(during: &str, otherwise: &str) -> EngineError {
-    EngineError::Backend {
-        during: during.to_owned(),
-        message: native::take_first_error().unwrap_or_else(|| otherwise.to_owned()),
-    }
+    let logged = native::take_first_error();
+    EngineError::backend(during, logged.as_deref().unwrap_or(otherwise))
 }
 
 mod cache_contents;

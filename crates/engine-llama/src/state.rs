@@ -21,12 +21,13 @@ use std::path::Path;
 
 use crc32fast::Hasher;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use transom_engine::{ConversationId, EngineError, ModelInfo};
 
+use crate::device::describe_cache;
 use crate::native::WORDS_OFFSET;
 use crate::session::{CacheConfig, CachedConversation, Checkpoint, Session};
 
-/// Version of the header.
 const VERSION: u32 = 2;
 
 /// Maximum length of the header, in bytes.
@@ -38,7 +39,7 @@ const FIXED_BYTES: usize = WORDS_OFFSET as usize + 4;
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Header {
     transom_conversation: u32,
-    model: Identity,
+    model: Value,
     n_tokens: usize,
     n_exact: usize,
     conversation: Option<ConversationId>,
@@ -52,28 +53,17 @@ struct CheckpointHeader {
     n_bytes: usize,
 }
 
-/// The properties of the model that the cache depends on. The number of threads is not one of them.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Identity {
-    engine: String,
-    name: String,
-    architecture: String,
-    n_parameters: u64,
-    stored_as: String,
-    cache: String,
-}
-
-impl Identity {
-    fn of(info: &ModelInfo, config: &CacheConfig) -> Self {
-        Self {
-            engine: info.engine.clone(),
-            name: info.name.clone(),
-            architecture: info.architecture.clone(),
-            n_parameters: info.n_parameters,
-            stored_as: info.stored_as.clone(),
-            cache: config.device.describe_cache(config.cache_type),
-        }
-    }
+/// Returns the properties of the model that the cache depends on. The number of threads is not one
+/// of them.
+fn identity(info: &ModelInfo, config: &CacheConfig) -> Value {
+    json!({
+        "engine": info.engine,
+        "name": info.name,
+        "architecture": info.architecture,
+        "n_parameters": info.n_parameters,
+        "stored_as": info.stored_as,
+        "cache": describe_cache(config.cache_type, config.flash_attention),
+    })
 }
 
 /// Writes the conversation; see [`transom_engine::LoadedModel::save_state`].
@@ -86,13 +76,15 @@ pub(crate) fn save(session: &Session, info: &ModelInfo, path: &Path) -> Result<u
     // Never overwrites a file, and is never readable for others.
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
-    options.open(path).map_err(|error| bad_file(path, error))?;
+    options
+        .open(path)
+        .map_err(|error| EngineError::bad_file(path, error))?;
     let written = encode_words(&header(conversation, info, session.config()), conversation)
         .and_then(|words| write(session, &words, path));
     written.map_err(|error| {
         // An incomplete file is useless.
         let _ = fs::remove_file(path);
-        bad_file(path, error)
+        EngineError::bad_file(path, error)
     })?;
     Ok(n_tokens)
 }
@@ -101,7 +93,7 @@ fn header(conversation: &CachedConversation, info: &ModelInfo, config: &CacheCon
     let checkpoints = conversation.checkpoints.iter();
     Header {
         transom_conversation: VERSION,
-        model: Identity::of(info, config),
+        model: identity(info, config),
         n_tokens: conversation.tokens.len(),
         n_exact: conversation.n_exact,
         conversation: conversation.id,
@@ -155,7 +147,10 @@ pub(crate) fn restore(
     if session.load_file(conversation, path, n_words)? {
         Ok(n_tokens)
     } else {
-        Err(bad_file(path, "llama.cpp does not take its contents"))
+        Err(EngineError::bad_file(
+            path,
+            "llama.cpp does not take its contents",
+        ))
     }
 }
 
@@ -166,8 +161,8 @@ fn read(
     path: &Path,
 ) -> Result<(usize, CachedConversation), EngineError> {
     let too_short = "it is not as long as it says";
-    let bad = |reason: &str| bad_file(path, reason);
-    let failed = |error| bad_file(path, error);
+    let bad = |reason: &str| EngineError::bad_file(path, reason);
+    let failed = |error| EngineError::bad_file(path, error);
     let file = File::open(path).map_err(failed)?;
     let n_bytes = file.metadata().map_err(failed)?.len();
     let mut file = BufReader::new(file);
@@ -188,8 +183,8 @@ fn read(
     let Some(header) = header else {
         return Err(bad("its header cannot be read"));
     };
-    let identity = Identity::of(info, session.config());
-    if header.transom_conversation != VERSION || header.model != identity {
+    let expected = identity(info, session.config());
+    if header.transom_conversation != VERSION || header.model != expected {
         return Err(bad("it belongs to another model or version"));
     }
     let mut hasher = Hasher::new();
@@ -225,7 +220,6 @@ fn problem(conversation: &CachedConversation, info: &ModelInfo) -> Option<String
     (last > n_tokens).then(|| format!("it names token {last} of {n_tokens}"))
 }
 
-/// Bytes that are not read yet.
 struct ByteReader<'a>(&'a [u8]);
 
 impl<'a> ByteReader<'a> {
@@ -273,12 +267,5 @@ fn hash_rest(file: &mut impl Read, hasher: &mut Hasher) -> io::Result<()> {
             0 => return Ok(()),
             n => hasher.update(&buffer[..n]),
         }
-    }
-}
-
-fn bad_file(path: &Path, reason: impl ToString) -> EngineError {
-    EngineError::BadFile {
-        path: path.to_owned(),
-        reason: reason.to_string(),
     }
 }

@@ -9,8 +9,7 @@ use transom_catalog::test_support::{Quantization, TinyModel};
 use transom_engine::generation::{Decode, NextToken};
 use transom_engine::{ConversationId, JobControl, ModelInfo, Sampler, SamplingParams};
 
-use crate::decoder::{Decoder, Overflow};
-use crate::device::Device;
+use crate::decoder::Decoder;
 use crate::native::{self, Model, ThreadPool};
 use crate::session::{CacheConfig, Session, SessionPrompt};
 use crate::state;
@@ -73,8 +72,8 @@ pub(crate) fn session(test_model: TestModel, context_length: usize) -> Session {
 fn session_of(model: Rc<Model>, context_length: usize) -> Session {
     let threads = ThreadPool::new(1).expect("a thread");
     let config = CacheConfig {
-        device: Device::Cpu,
         cache_type: KvType::F16,
+        flash_attention: false,
         prefill_chunk: 512,
         context_length,
         bytes_per_token: 0,
@@ -214,11 +213,8 @@ pub(crate) fn decoder<'a>(session: &'a mut Session, prompt: SessionPrompt<'_>) -
         ..SamplingParams::default()
     };
     let sampler = Sampler::new(params, prompt.tokens).expect("the parameters are valid");
-    let overflow = match prompt.may_shift {
-        true => Overflow::Shift { n_kept: 20 },
-        false => Overflow::End,
-    };
-    Decoder::new(session, None, sampler, prompt, overflow).expect("there is memory")
+    let n_kept = prompt.may_shift.then_some(20);
+    Decoder::new(session, None, sampler, prompt, n_kept).expect("there is memory")
 }
 
 /// Returns the logits after `tokens`, computed from the start.

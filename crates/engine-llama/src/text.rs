@@ -1,97 +1,30 @@
-//! Tokenizes and detokenizes with the tokenizer and the chat template of the file.
+//! Reads the chat template of a file, and detokenizes with its tokenizer.
 
 use std::borrow::Cow;
-use std::time::SystemTime;
 
 use transom_engine::generation::Detokenize;
 use transom_engine::text::REASONING_MARKERS;
-use transom_engine::{
-    ChatPrompt, ChatTemplate, EngineError, Message, ModelInfo, RenderedPrompt, Role,
-};
+use transom_engine::{ChatTemplate, EngineError};
 
 use crate::files::ModelFiles;
 use crate::native::Vocab;
-use crate::session::common_prefix_len;
 
-/// Tokens at the start that a context shift always keeps. Models put unneeded attention on the
-/// first tokens, and degrade without them (Xiao et al. 2023, Efficient Streaming Language Models
-/// with Attention Sinks).
-const SINK_TOKENS: usize = 4;
-
-/// The chat template of a file.
-#[derive(Debug)]
-pub(crate) struct Template {
-    template: Option<ChatTemplate>,
+/// Compiles the chat template of a file; `None` if it has none.
+///
+/// # Errors
+/// [`EngineError::Template`] for a syntax error.
+pub(crate) fn chat_template(
+    files: &ModelFiles,
+    vocab: Vocab<'_>,
+) -> Result<Option<ChatTemplate>, EngineError> {
+    let tokens = files.special_tokens().into_iter();
+    let tokens = tokens.filter_map(|(name, id)| Some((name, vocab.spelling(id)?)));
+    let source = files.facts.chat_template.as_deref();
+    source
+        .map(|source| ChatTemplate::new(source, tokens, vocab.control_tokens()))
+        .transpose()
 }
 
-impl Template {
-    /// Compiles the template, if the file has one.
-    ///
-    /// # Errors
-    /// [`EngineError::Template`] for a syntax error.
-    pub(crate) fn new(files: &ModelFiles, vocab: Vocab<'_>) -> Result<Self, EngineError> {
-        let tokens = files.special_tokens().into_iter();
-        let tokens = tokens.filter_map(|(name, id)| Some((name, vocab.spelling(id)?)));
-        let source = files.facts.chat_template.as_deref();
-        Ok(Self {
-            template: source
-                .map(|source| ChatTemplate::new(source, tokens, vocab.control_tokens()))
-                .transpose()?,
-        })
-    }
-
-    /// Returns true if the file has a template.
-    pub(crate) fn exists(&self) -> bool {
-        self.template.is_some()
-    }
-
-    /// Renders a conversation for the model of `info`.
-    pub(crate) fn render(
-        &self,
-        info: &ModelInfo,
-        chat: &ChatPrompt,
-    ) -> Result<RenderedPrompt, EngineError> {
-        info.render(self.template.as_ref(), chat, SystemTime::now())
-    }
-
-    /// Returns the tokens of a rendered prompt; `None` for texts of 2 GB and more.
-    pub(crate) fn tokenize(&self, prompt: &RenderedPrompt, vocab: Vocab<'_>) -> Option<Vec<u32>> {
-        let template = self.template.as_ref()?;
-        vocab.tokenize_prompt(prompt, template.control_tokens())
-    }
-
-    /// Returns how many of `tokens`, a rendered `chat`, hold its system prompt: those that do not
-    /// depend on the user's message.
-    pub(crate) fn system_tokens(
-        &self,
-        info: &ModelInfo,
-        chat: &ChatPrompt,
-        tokens: &[u32],
-        vocab: Vocab<'_>,
-    ) -> usize {
-        let system = chat.messages.iter();
-        let system = system.take_while(|message| message.role == Role::System);
-        let mut probe = ChatPrompt {
-            messages: system.cloned().collect(),
-            ..chat.clone()
-        };
-        if probe.messages.is_empty() {
-            return SINK_TOKENS.min(tokens.len());
-        }
-        let mut shared = tokens.len();
-        for content in ["0", "x"] {
-            probe.messages.push(Message::new(Role::User, content));
-            let rendered = self.render(info, &probe).ok();
-            let probed = rendered.and_then(|prompt| self.tokenize(&prompt, vocab));
-            let probed = probed.unwrap_or_default();
-            shared = shared.min(common_prefix_len(tokens, &probed));
-            probe.messages.pop();
-        }
-        shared.max(SINK_TOKENS.min(tokens.len()))
-    }
-}
-
-/// Converts the token ids of a response to bytes.
 #[derive(Debug)]
 pub(crate) struct Detokenizer<'a> {
     vocab: Vocab<'a>,

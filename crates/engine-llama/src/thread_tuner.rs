@@ -15,7 +15,6 @@ const SLOW: f64 = 3.0;
 /// Excess of slow steps that starts a trial.
 const SLOW_LIMIT: f64 = 2.0;
 
-/// Steps per trial.
 const TRIAL_STEPS: u32 = 6;
 
 /// Steps with fewer threads before more are tried; doubled each time that more were not faster.
@@ -28,7 +27,6 @@ const FASTEST_GROWTH: f64 = 1.01;
 /// Weight of the newest step in the mean.
 const NEWEST_WEIGHT: f64 = 0.2;
 
-/// Chooses the number of threads; see the top of this file.
 #[derive(Debug)]
 pub(crate) struct ThreadTuner {
     max_threads: usize,
@@ -50,7 +48,6 @@ struct StepTimes {
     slowness: f64,
 }
 
-/// A trial of another number of threads.
 #[derive(Debug)]
 struct Trial {
     before: usize,
@@ -74,7 +71,6 @@ impl StepTimes {
 }
 
 impl ThreadTuner {
-    /// Starts with `max_threads` threads.
     pub(crate) fn new(max_threads: usize) -> Self {
         Self {
             max_threads,
@@ -87,7 +83,6 @@ impl ThreadTuner {
         }
     }
 
-    /// Returns the number of threads of the next step.
     pub(crate) fn n_threads(&self) -> usize {
         self.n_threads
     }

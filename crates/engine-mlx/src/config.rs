@@ -10,18 +10,16 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use transom_engine::{EngineError, SamplingParams};
+use transom_engine::{EngineError, SamplingParams, UnsupportedFeature};
 
 /// Configuration files have a few kilobytes, or up to 300 if they list each layer. Parsed, they
 /// take up to sixty times as much memory.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
-/// The values of `config.json` and `generation_config.json`.
 #[derive(Debug, Clone)]
 pub(crate) struct ModelConfig {
     /// Path of `config.json`, for messages.
     pub(crate) path: PathBuf,
-    /// The whole file.
     pub(crate) json: Value,
     /// `model_type`, which selects the architecture.
     pub(crate) model_type: String,
@@ -42,7 +40,6 @@ pub(crate) struct Quantization {
     pub(crate) group_size: i32,
     /// Bits per weight.
     pub(crate) bits: i32,
-    /// The meaning of the bits.
     #[serde(default)]
     pub(crate) mode: QuantizationMode,
 }
@@ -63,7 +60,6 @@ pub(crate) enum QuantizationMode {
 }
 
 impl QuantizationMode {
-    /// Returns MLX's name of the mode.
     pub(crate) fn name(self) -> &'static CStr {
         match self {
             Self::Affine => c"affine",
@@ -107,10 +103,8 @@ impl QuantizationConfig {
 
     /// Returns a text such as `4-bit, group 64`.
     pub(crate) fn describe(&self) -> String {
-        let mixed = self
-            .by_layer
-            .values()
-            .any(|layer| *layer != Some(self.default));
+        let is_other = |layer: &Option<Quantization>| *layer != Some(self.default);
+        let mixed = self.by_layer.values().any(is_other);
         let Quantization {
             group_size,
             bits,
@@ -130,19 +124,13 @@ impl ModelConfig {
     pub(crate) fn from_folder(folder: &Path, context_limit: usize) -> Result<Self, EngineError> {
         let path = folder.join("config.json");
         let Some(json) = read_json::<Value>(&path, MAX_CONFIG_BYTES)? else {
-            return Err(EngineError::NotFound {
-                path,
-                what: "model configuration".to_owned(),
-                hint: "choose a folder that holds config.json, tokenizer.json and \
-                       *.safetensors files"
-                    .to_owned(),
-            });
+            let hint =
+                "choose a folder that holds config.json, tokenizer.json and *.safetensors files";
+            return Err(EngineError::not_found(path, "model configuration", hint));
         };
         let Some(model_type) = json.get("model_type").and_then(Value::as_str) else {
-            return Err(bad_file(
-                &path,
-                "it names no model_type, so the architecture is unknown",
-            ));
+            let reason = "it names no model_type, so the architecture is unknown";
+            return Err(EngineError::bad_file(path, reason));
         };
         let generation = GenerationConfig::from_folder(folder);
         Ok(Self {
@@ -163,7 +151,8 @@ impl ModelConfig {
         let mut config = self.clone();
         if let Some(text) = config.json.get("text_config").cloned() {
             let (Some(outer), Value::Object(inner)) = (config.json.as_object_mut(), text) else {
-                return Err(bad_file(&self.path, "text_config is not an object"));
+                let reason = "text_config is not an object";
+                return Err(EngineError::bad_file(&self.path, reason));
             };
             outer.remove("text_config");
             outer.extend(inner);
@@ -171,17 +160,17 @@ impl ModelConfig {
         Ok(config)
     }
 
-    /// Deserializes the values that an architecture needs.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, EngineError> {
-        T::deserialize(&self.json).map_err(|error| bad_file(&self.path, error.to_string()))
+        T::deserialize(&self.json).map_err(|error| EngineError::bad_file(&self.path, error))
     }
 
     /// Deserializes the values of `text_config`, the text part of a multimodal model.
     pub(crate) fn parse_text_config<T: DeserializeOwned>(&self) -> Result<T, EngineError> {
         let Some(text) = self.json.get("text_config") else {
-            return Err(bad_file(&self.path, "it has no text_config"));
+            return Err(EngineError::bad_file(&self.path, "it has no text_config"));
         };
-        T::deserialize(text).map_err(|error| bad_file(&self.path, format!("text_config: {error}")))
+        T::deserialize(text)
+            .map_err(|error| EngineError::bad_file(&self.path, format!("text_config: {error}")))
     }
 }
 
@@ -287,13 +276,12 @@ fn quantization(path: &Path, config: &Value) -> Result<Option<QuantizationConfig
             .get("quantization_config")
             .and_then(|entry| entry.get("quant_method"))
         {
-            return Err(EngineError::Unsupported {
-                path: path.to_owned(),
-                reason: format!(
-                    "weights quantized with {method} are not supported; use an MLX conversion \
-                     (affine, 2 to 8 bits) or plain weights"
-                ),
-            });
+            let reason = format!(
+                "weights quantized with {method} are not supported; use an MLX conversion \
+                 (affine, 2 to 8 bits) or plain weights"
+            );
+            let feature = unsupported_quantization(method);
+            return Err(EngineError::unsupported(path, feature, reason));
         }
         return Ok(None);
     };
@@ -303,19 +291,12 @@ fn quantization(path: &Path, config: &Value) -> Result<Option<QuantizationConfig
     let default = parse_quantization(path, "quantization", entry)?;
     let mut by_layer = BTreeMap::new();
     for (layer, value) in entry.as_object().into_iter().flatten() {
-        match value {
-            Value::Bool(false) => {
-                by_layer.insert(layer.clone(), None);
-            }
-            Value::Bool(true) => {
-                by_layer.insert(layer.clone(), Some(default));
-            }
-            Value::Object(_) => {
-                let own = parse_quantization(path, layer, value)?;
-                by_layer.insert(layer.clone(), Some(own));
-            }
-            _ => {}
-        }
+        let own = match value {
+            Value::Bool(is_quantized) => is_quantized.then_some(default),
+            Value::Object(_) => Some(parse_quantization(path, layer, value)?),
+            _ => continue,
+        };
+        by_layer.insert(layer.clone(), own);
     }
     Ok(Some(QuantizationConfig { default, by_layer }))
 }
@@ -324,32 +305,33 @@ fn parse_quantization(path: &Path, name: &str, entry: &Value) -> Result<Quantiza
     if let Some(mode) = entry.get("mode")
         && QuantizationMode::deserialize(mode).is_err()
     {
-        return Err(EngineError::Unsupported {
-            path: path.to_owned(),
-            reason: format!(
-                "{name}: quantization mode {mode} is not supported; affine, mxfp4, mxfp8 and \
-                 nvfp4 are"
-            ),
-        });
+        let reason = format!(
+            "{name}: quantization mode {mode} is not supported; affine, mxfp4, mxfp8 and nvfp4 are"
+        );
+        let feature = unsupported_quantization(mode);
+        return Err(EngineError::unsupported(path, feature, reason));
     }
     let quantization = Quantization::deserialize(entry)
-        .map_err(|error| bad_file(path, format!("{name}: {error}")))?;
+        .map_err(|error| EngineError::bad_file(path, format!("{name}: {error}")))?;
     let (group_sizes, bits) = quantization.mode.allowed();
     for (field, value, allowed) in [
         ("group_size", quantization.group_size, group_sizes),
         ("bits", quantization.bits, bits),
     ] {
         if !allowed.contains(&value) {
-            return Err(bad_file(
-                path,
-                format!(
-                    "{name}: {field} is {value}, but must be {}",
-                    one_of(allowed)
-                ),
-            ));
+            let allowed = one_of(allowed);
+            let reason = format!("{name}: {field} is {value}, but must be {allowed}");
+            return Err(EngineError::bad_file(path, reason));
         }
     }
     Ok(quantization)
+}
+
+fn unsupported_quantization(name: &Value) -> UnsupportedFeature {
+    let name = name
+        .as_str()
+        .map_or_else(|| name.to_string(), str::to_owned);
+    UnsupportedFeature::Quantization { name }
 }
 
 /// Returns a text such as `2, 3 or 4`.
@@ -370,17 +352,9 @@ pub(crate) fn read_json<T: DeserializeOwned>(
     match transom_files::read(path, limit) {
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map(Some)
-            .map_err(|error| bad_file(path, format!("not valid JSON: {error}"))),
+            .map_err(|error| EngineError::bad_file(path, format!("not valid JSON: {error}"))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(bad_file(path, error.to_string())),
-    }
-}
-
-/// Returns the error for a file that cannot be used.
-pub(crate) fn bad_file(path: &Path, reason: impl Into<String>) -> EngineError {
-    EngineError::BadFile {
-        path: path.to_owned(),
-        reason: reason.into(),
+        Err(error) => Err(EngineError::bad_file(path, error)),
     }
 }
 

@@ -8,7 +8,7 @@
 use mlx_rs::Array;
 use mlx_rs::error::Exception;
 use mlx_rs::transforms::{async_eval, eval};
-use transom_engine::generation::{Decode, NextToken, TokenCounts};
+use transom_engine::generation::{Decode, NextToken};
 use transom_engine::{EngineError, JobControl};
 
 use crate::error::{Context, MlxResult};
@@ -166,10 +166,6 @@ impl Decode for Decoder<'_> {
             .step(n_wanted > 1)
             .inspect_err(|_| self.reset_session());
         token.map(NextToken::Token).during("decode")
-    }
-
-    fn counts(&self) -> TokenCounts {
-        TokenCounts::default()
     }
 
     fn release_spare_memory() {

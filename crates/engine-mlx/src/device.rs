@@ -44,7 +44,6 @@ impl Compute {
         }
     }
 
-    /// Returns true on a CPU.
     pub(crate) fn is_cpu(self) -> bool {
         matches!(self, Self::CpuDense | Self::CpuQuantized)
     }
@@ -65,7 +64,6 @@ impl Compute {
         }
     }
 
-    /// Returns a text for logs and status.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::Metal => "as stored, on the Apple GPU (Metal)",

@@ -2,18 +2,19 @@
 
 use std::path::Path;
 
-use transom_catalog::fit::mlx::ALLOCATOR_CACHE_BYTES;
+use transom_catalog::fit::mlx;
 use transom_engine::{
     ChatTemplate, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed,
-    ModelInfo, ModelSource, Tokenizer,
+    ModelInfo, ModelSource, Tokenizer, UnsupportedFeature,
 };
 
 use crate::config::ModelConfig;
 use crate::device::{Compute, dense_limit_bytes};
 use crate::error::Context;
-use crate::memory::{context_length, facts, memory_need};
-use crate::model::{MlxModel, Parts};
+use crate::memory::{context_length, facts};
+use crate::model::{MlxModel, ReleaseMemoryOnDrop};
 use crate::models;
+use crate::session::Session;
 use crate::weights::{LoadContext, Loader, WeightFiles};
 
 /// Loads safetensors folders and runs them with MLX.
@@ -87,7 +88,8 @@ impl MlxEngine {
             context_length = info.context_length,
             "model loaded"
         );
-        Ok(MlxModel::new(Parts {
+        Ok(MlxModel {
+            session: Session::new(&transformer),
             end_tokens: end_tokens(&config, &tokenizer),
             tokenizer,
             template,
@@ -95,7 +97,8 @@ impl MlxEngine {
             prefill_chunk: limits.prefill_chunk.min(compute.prefill_chunk()),
             weight_bytes: mlx_rs::memory::active_memory().during("memory")? as u64,
             info,
-        }))
+            _release: ReleaseMemoryOnDrop,
+        })
     }
 }
 
@@ -123,7 +126,14 @@ impl Engine for MlxEngine {
         WeightFiles::open(folder)?;
         let facts = facts(folder)?;
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
-        Ok(memory_need(&facts, &size, compute, limits))
+        // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
+        // memory that MLX uses.
+        Ok(mlx::need(
+            &facts,
+            compute.weights(),
+            limits.prefill_chunk.min(compute.prefill_chunk()) as u64,
+            context_length(&size, limits) as u64,
+        ))
     }
 
     fn load(
@@ -143,22 +153,21 @@ fn check_folder(folder: &Path) -> Result<(), EngineError> {
         return Ok(());
     }
     if folder.exists() {
-        return Err(EngineError::Unsupported {
-            path: folder.to_owned(),
-            reason: "not a model folder; this engine runs folders with config.json and \
-                     *.safetensors files"
-                .to_owned(),
-        });
+        return Err(EngineError::unsupported(
+            folder,
+            UnsupportedFeature::Format,
+            "not a model folder; this engine runs folders with config.json and *.safetensors files",
+        ));
     }
-    Err(EngineError::NotFound {
-        path: folder.to_owned(),
-        what: "model folder".to_owned(),
-        hint: "check the path".to_owned(),
-    })
+    Err(EngineError::not_found(
+        folder,
+        "model folder",
+        "check the path",
+    ))
 }
 
 fn prepare_allocator() -> crate::error::MlxResult<()> {
-    mlx_rs::memory::set_cache_limit(ALLOCATOR_CACHE_BYTES as usize)?;
+    mlx_rs::memory::set_cache_limit(mlx::ALLOCATOR_CACHE_BYTES as usize)?;
     mlx_rs::memory::reset_peak_memory()
 }
 
@@ -168,7 +177,7 @@ fn stored_as(files: &WeightFiles, config: &ModelConfig) -> String {
         None => files
             .iter()
             .max_by_key(|(_, tensor)| tensor.n_bytes())
-            .map(|(_, tensor)| format!("{:?}", tensor.dtype()).to_lowercase())
+            .map(|(_, tensor)| format!("{:?}", tensor.dtype).to_lowercase())
             .unwrap_or_default(),
     }
 }
@@ -184,7 +193,6 @@ fn folder_name(folder: &Path) -> String {
         .unwrap_or_default()
 }
 
-/// Returns the end tokens of the configuration and the tokenizer's own.
 fn end_tokens(config: &ModelConfig, tokenizer: &Tokenizer) -> Vec<u32> {
     let mut tokens = config.end_tokens.clone();
     let own = tokenizer.config().eos_token.as_deref();

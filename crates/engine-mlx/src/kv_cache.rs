@@ -27,7 +27,6 @@ use crate::ops::{slice_axis, slice_update};
 /// Tokens by which the buffers grow.
 const STEP: i32 = mlx::GROWTH_STEP as i32;
 
-/// The cache of a layer.
 #[derive(Debug)]
 pub(crate) enum LayerCache {
     /// Keys and values of all tokens, or of as many as the layer's window needs.
@@ -44,7 +43,6 @@ impl LayerCache {
         Self::Attention(AttentionCache::new(window))
     }
 
-    /// Returns the sliding window, or `None` if there is none.
     pub(crate) fn window(&self) -> Option<i32> {
         match self {
             Self::Attention(cache) => cache.window,
@@ -52,7 +50,6 @@ impl LayerCache {
         }
     }
 
-    /// Returns the number of tokens processed so far.
     pub(crate) fn n_tokens(&self) -> i32 {
         match self {
             Self::Attention(cache) => cache.n_tokens,
@@ -72,7 +69,6 @@ impl LayerCache {
         }
     }
 
-    /// Returns the state of a recurrent layer.
     pub(crate) fn state_mut(&mut self) -> MlxResult<&mut StateCache> {
         match self {
             Self::State(cache) => Ok(cache),
@@ -142,16 +138,14 @@ impl LayerCache {
 
     /// Returns the size in bytes, checkpoints included.
     pub(crate) fn bytes(&self) -> u64 {
-        let own: u64 = self
-            .arrays()
-            .iter()
-            .map(|array| array.nbytes() as u64)
-            .sum();
-        match self {
-            Self::Shared { .. } => own,
-            Self::Attention(cache) => own + cache.bytes_of_checkpoints(),
-            Self::State(cache) => own + cache.bytes_of_checkpoints(),
-        }
+        let arrays = self.arrays().into_iter();
+        let own: u64 = arrays.map(|array| array.nbytes() as u64).sum();
+        let checkpoints = match self {
+            Self::Shared { .. } => 0,
+            Self::Attention(cache) => cache.bytes_of_checkpoints(),
+            Self::State(cache) => cache.bytes_of_checkpoints(),
+        };
+        own + checkpoints
     }
 
     /// Returns the arrays to save in a file for position `n_tokens`, which is the current position

@@ -1,41 +1,18 @@
-//! The memory that a model needs, and the release of unused memory.
-//!
-//! The estimate comes from `transom_catalog::fit::mlx`, so it equals the one that users see before
-//! a load. `tests/memory_need.rs` compares it with the memory that MLX uses.
+//! What the memory need of a model depends on, and the release of unused memory.
 
 use std::path::Path;
 
 use transom_catalog::ModelFacts;
-use transom_catalog::fit::mlx;
-use transom_engine::{EngineError, Limits, MemoryNeed};
+use transom_engine::{EngineError, Limits};
 
-use crate::config::bad_file;
-use crate::device::Compute;
 use crate::models::ModelSize;
 
 /// Reads the facts about the model in `folder` from the headers of its files.
 pub(crate) fn facts(folder: &Path) -> Result<ModelFacts, EngineError> {
-    transom_catalog::safetensors::facts(folder).map_err(|error| bad_file(&error.path, error.reason))
+    transom_catalog::safetensors::facts(folder)
+        .map_err(|error| EngineError::bad_file(error.path, error.reason))
 }
 
-/// Returns the memory need of the model with these facts.
-pub(crate) fn memory_need(
-    facts: &ModelFacts,
-    size: &ModelSize,
-    compute: Compute,
-    limits: &Limits,
-) -> MemoryNeed {
-    let chunk = limits.prefill_chunk.min(compute.prefill_chunk());
-    let context_length = context_length(size, limits);
-    mlx::need(
-        facts,
-        compute.weights(),
-        chunk as u64,
-        context_length as u64,
-    )
-}
-
-/// Returns the context length of a model under `limits`.
 pub(crate) fn context_length(size: &ModelSize, limits: &Limits) -> usize {
     size.context_length.min(limits.context_length).max(1)
 }

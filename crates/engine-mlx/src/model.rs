@@ -1,40 +1,26 @@
-//! A loaded model. This file has its memory and the trait implementation, `model/generate.rs` the
-//! generation of responses, `state.rs` saving and restoring.
+//! A loaded model: generates responses with the engine crate's generation loop around the decoder.
 
-mod generate;
-
+use std::borrow::Cow;
 use std::path::Path;
+use std::time::{Instant, SystemTime};
 
+use transom_engine::generation::{self, Detokenize};
 use transom_engine::{
-    ChatTemplate, EngineError, FinishReason, GenerationParams, JobControl, LoadedModel, MemoryUse,
-    ModelInfo, PreparedPrompt, Prompt, Stats, TokenSink, Tokenizer, Trim,
+    ChatTemplate, Detokenizer, EngineError, FinishReason, GenerationParams, JobControl,
+    LoadedModel, MemoryUse, ModelInfo, OpenReasoning, PreparedPrompt, Prompt, Stats, TokenEvent,
+    TokenSink, Tokenizer, Trim,
 };
 
+use crate::decoder::Decoder;
 use crate::error::Context;
 use crate::memory::release_unused_memory;
 use crate::nn::{Positions, Transformer};
+use crate::sampler::Sampler;
 use crate::session::Session;
 use crate::state;
 
 /// A model in memory. It must be created, used and dropped on one thread.
 pub struct MlxModel {
-    parts: Parts,
-    session: Session,
-    /// The last field, so that it is dropped after the arrays.
-    _release: ReleaseMemoryOnDrop,
-}
-
-/// Returns free memory to the system when it is dropped.
-struct ReleaseMemoryOnDrop;
-
-impl Drop for ReleaseMemoryOnDrop {
-    fn drop(&mut self) {
-        release_unused_memory();
-    }
-}
-
-/// The result of a load.
-pub(crate) struct Parts {
     pub(crate) info: ModelInfo,
     pub(crate) tokenizer: Tokenizer,
     pub(crate) template: Option<ChatTemplate>,
@@ -42,17 +28,35 @@ pub(crate) struct Parts {
     pub(crate) transformer: Transformer,
     pub(crate) prefill_chunk: usize,
     pub(crate) weight_bytes: u64,
+    pub(crate) session: Session,
+    /// The last field, so that it is dropped after the arrays.
+    pub(crate) _release: ReleaseMemoryOnDrop,
+}
+
+pub(crate) struct ReleaseMemoryOnDrop;
+
+impl Drop for ReleaseMemoryOnDrop {
+    fn drop(&mut self) {
+        release_unused_memory();
+    }
+}
+
+struct ResponseText<'a> {
+    detokenizer: Detokenizer<'a>,
+    end_tokens: &'a [u32],
+}
+
+impl Detokenize for ResponseText<'_> {
+    fn is_end(&self, token: u32) -> bool {
+        self.end_tokens.contains(&token)
+    }
+
+    fn push(&mut self, token: u32) -> Cow<'_, [u8]> {
+        self.detokenizer.push(token).into()
+    }
 }
 
 impl MlxModel {
-    pub(crate) fn new(parts: Parts) -> Self {
-        Self {
-            session: Session::new(&parts.transformer),
-            parts,
-            _release: ReleaseMemoryOnDrop,
-        }
-    }
-
     /// Returns the logits that follow each of `tokens`, one row of `vocab_size` per token. They are
     /// computed with an empty KV cache, to compare numerics.
     ///
@@ -60,33 +64,86 @@ impl MlxModel {
     /// [`EngineError::EmptyPrompt`], [`EngineError::InvalidParameter`] for ids outside the
     /// vocabulary, [`EngineError::Backend`].
     pub fn logits(&self, tokens: &[u32]) -> Result<Vec<Vec<f32>>, EngineError> {
-        let Parts {
-            info, transformer, ..
-        } = &self.parts;
-        info.check_tokens(tokens)?;
+        self.info.check_tokens(tokens)?;
         let ids = mlx_rs::Array::from_slice(tokens, &[tokens.len() as i32]);
-        let logits = transformer
-            .logits(&ids, &mut transformer.new_caches(), Positions::All)
+        let mut caches = self.transformer.new_caches();
+        let logits = self
+            .transformer
+            .logits(&ids, &mut caches, Positions::All)
             .and_then(|logits| logits.as_dtype(mlx_rs::Dtype::Float32)?.contiguous())
             .during("logits")?;
         let values = logits
             .try_as_slice::<f32>()
-            .map_err(|error| EngineError::Backend {
-                during: "logits".to_owned(),
-                message: error.to_string(),
-            })?;
-        let rows = values.chunks(info.vocab_size);
+            .map_err(|error| EngineError::backend("logits", error))?;
+        let rows = values.chunks(self.info.vocab_size);
         Ok(rows.map(<[f32]>::to_vec).collect())
+    }
+
+    /// Generates a response like [`LoadedModel::generate`], and calls `on_token` with every
+    /// generated token before its text goes to `sink`, end-of-text tokens included.
+    ///
+    /// # Errors
+    /// Those of [`LoadedModel::generate`].
+    pub fn generate_tokens(
+        &mut self,
+        prompt: &PreparedPrompt,
+        params: &GenerationParams,
+        control: &JobControl,
+        sink: &mut dyn TokenSink,
+        on_token: &mut dyn FnMut(u32),
+    ) -> Result<(FinishReason, Stats), EngineError> {
+        let info = &self.info;
+        params.validate(info.vocab_size)?;
+        let start = Instant::now();
+        let n_free = info.context_length.saturating_sub(prompt.tokens.len());
+        let chunk = self.prefill_chunk;
+        let sampler = Sampler::new(&params.sampling, &prompt.tokens, info.vocab_size);
+        let session = &mut self.session;
+        let decoder = Decoder::new(&self.transformer, session, sampler, &prompt.tokens);
+        let text = ResponseText {
+            detokenizer: self.tokenizer.detokenizer(),
+            end_tokens: &self.end_tokens,
+        };
+        let job = generation::Job {
+            prompt,
+            params,
+            max_tokens: params.max_tokens.unwrap_or(n_free).min(n_free),
+            prefill_chunk: params.prefill_chunk.map_or(chunk, |n| n.min(chunk)),
+            start,
+        };
+        let (reason, stats) = generation::run(job, decoder, text, control, sink, on_token)?;
+        let stats = Stats {
+            peak_memory_bytes: mlx_rs::memory::peak_memory().during("memory")? as u64,
+            ..stats
+        };
+        sink.on_event(TokenEvent::Finished { reason, stats });
+        Ok((reason, stats))
     }
 }
 
 impl LoadedModel for MlxModel {
     fn info(&self) -> &ModelInfo {
-        &self.parts.info
+        &self.info
     }
 
     fn prepare(&self, prompt: &Prompt) -> Result<PreparedPrompt, EngineError> {
-        generate::prepare(&self.parts, prompt)
+        let (tokens, starts_in_reasoning) = match prompt {
+            Prompt::Chat(chat) => {
+                let template = self.template.as_ref();
+                let rendered = self.info.render(template, chat, SystemTime::now())?;
+                let tokens = self.tokenizer.encode_prompt(&rendered)?;
+                (tokens, OpenReasoning::at_end_of(rendered.text()))
+            }
+            Prompt::Text(text) => (self.tokenizer.encode(text, true)?, None),
+            Prompt::Tokens(tokens) => (tokens.clone(), None),
+        };
+        self.info.check_prompt(&tokens)?;
+        Ok(PreparedPrompt {
+            tokens,
+            starts_in_reasoning,
+            dropped_messages: 0,
+            system_tokens: 0,
+        })
     }
 
     fn generate(
@@ -112,7 +169,7 @@ impl LoadedModel for MlxModel {
 
     fn memory(&self) -> MemoryUse {
         MemoryUse {
-            weight_bytes: self.parts.weight_bytes,
+            weight_bytes: self.weight_bytes,
             kv_cache_bytes: self.session.bytes(),
             allocator_cache_bytes: mlx_rs::memory::cache_memory().unwrap_or(0) as u64,
             peak_bytes: mlx_rs::memory::peak_memory().unwrap_or(0) as u64,
@@ -120,14 +177,11 @@ impl LoadedModel for MlxModel {
     }
 
     fn save_state(&self, path: &Path) -> Result<usize, EngineError> {
-        let Parts {
-            info, transformer, ..
-        } = &self.parts;
-        state::save(&self.session, transformer, info, path)
+        state::save(&self.session, &self.transformer, &self.info, path)
     }
 
     fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
-        self.session = state::restore(&self.parts.transformer, &self.parts.info, path)?;
+        self.session = state::restore(&self.transformer, &self.info, path)?;
         Ok(self.session.tokens().len())
     }
 }

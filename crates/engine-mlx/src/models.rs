@@ -16,7 +16,6 @@ mod qwen3_moe;
 mod qwen3_next;
 mod rope;
 mod smollm3;
-mod tensor_paths;
 mod windows;
 
 use transom_engine::EngineError;
@@ -27,10 +26,8 @@ use crate::weights::Loader;
 
 /// The checked configuration of a model, which can load the model.
 pub(crate) trait Architecture {
-    /// Returns the sizes that matter outside the model.
     fn size(&self) -> ModelSize;
 
-    /// Builds the model from its weights.
     fn load(&self, loader: &mut Loader<'_>) -> Result<Transformer, EngineError>;
 }
 
@@ -39,7 +36,6 @@ pub(crate) trait Architecture {
 pub(crate) struct ModelSize {
     /// Tokens that the model was trained to attend to.
     pub(crate) context_length: usize,
-    /// Tokens in the vocabulary.
     pub(crate) vocab_size: usize,
 }
 
@@ -52,10 +48,8 @@ impl ModelSize {
     }
 }
 
-/// What parsing a configuration returns.
 type Parsed = Result<Box<dyn Architecture>, EngineError>;
 
-/// Parses and checks a configuration.
 type Parse = fn(&ModelConfig) -> Parsed;
 
 /// Each supported `model_type`, and the function that parses and checks its configuration.
@@ -89,11 +83,22 @@ pub(crate) fn parse(config: &ModelConfig) -> Parsed {
         Some((_, parse)) => parse(config),
         None => {
             let supported: Vec<_> = ARCHITECTURES.iter().map(|(name, _)| *name).collect();
-            Err(config.unsupported(format!(
-                "model_type {:?} is not supported; supported are {}",
-                config.model_type,
-                supported.join(", ")
-            )))
+            let (name, supported) = (&config.model_type, supported.join(", "));
+            let reason = format!("model_type {name:?} is not supported; supported are {supported}");
+            Err(config.unsupported_architecture(name, reason))
         }
     }
+}
+
+/// Returns the prefix of the text part's tensors and the path of its output head: those of a
+/// multimodal checkpoint, as mlx-lm or as its authors write it, or those of a text model.
+fn tensor_paths(loader: &Loader<'_>) -> (&'static str, &'static str) {
+    let multimodal = [
+        ("language_model.model", "language_model.lm_head"),
+        ("model.language_model", "lm_head"),
+    ];
+    multimodal
+        .into_iter()
+        .find(|(model, _)| loader.contains(&format!("{model}.embed_tokens.weight")))
+        .unwrap_or(("model", "lm_head"))
 }

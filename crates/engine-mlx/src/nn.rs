@@ -18,7 +18,7 @@ mod transformer;
 pub(crate) use attention::{Attention, AttentionOptions, AttentionShape};
 pub(crate) use experts::{ExpertLinear, ExpertOptions, ExpertShape, Experts, Mlp, Routing};
 pub(crate) use gated_delta::{GatedDeltaNet, GatedDeltaShape};
-pub(crate) use linear::{Embedding, Linear, LinearGroup, Matrix};
+pub(crate) use linear::{Linear, LinearGroup, Matrix};
 pub(crate) use mlp::{Activation, Gate, GatedMlp};
 pub(crate) use norm::{Norms, RmsNorm};
 pub(crate) use query_scale::QueryScale;

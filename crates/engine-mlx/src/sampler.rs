@@ -11,7 +11,6 @@ use transom_engine::SamplingParams;
 use crate::error::MlxResult;
 use crate::ops::slice_axis;
 
-/// The sampler of one response.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     params: SamplingParams,

@@ -23,22 +23,18 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Returns an empty session of `transformer`.
     pub(crate) fn new(transformer: &Transformer) -> Self {
         Self::from_saved(Vec::new(), transformer.new_caches())
     }
 
-    /// Returns a session of `tokens`, which are in all `caches`.
     pub(crate) fn from_saved(tokens: Vec<u32>, caches: Vec<LayerCache>) -> Self {
         Self { tokens, caches }
     }
 
-    /// Returns the cached tokens.
     pub(crate) fn tokens(&self) -> &[u32] {
         &self.tokens
     }
 
-    /// Returns the caches of all layers.
     pub(crate) fn caches(&self) -> &[LayerCache] {
         &self.caches
     }
@@ -48,7 +44,6 @@ impl Session {
         &mut self.caches
     }
 
-    /// Records tokens that were appended to the caches.
     pub(crate) fn processed(&mut self, tokens: &[u32]) {
         self.tokens.extend_from_slice(tokens);
     }
@@ -116,12 +111,10 @@ impl Session {
         }
     }
 
-    /// Drops all tokens.
     pub(crate) fn clear(&mut self) {
         self.rewind(0);
     }
 
-    /// Returns the size of the caches in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.caches.iter().map(LayerCache::bytes).sum()
     }

@@ -81,10 +81,8 @@ fn write(
     file.write_checksum()
 }
 
-/// The positions of a session in a file.
 #[derive(Debug, Clone, Copy)]
 struct SavedPositions {
-    /// The number of all tokens.
     end: i32,
     /// The position of the last checkpoint; 0 if there is none.
     checkpoint: i32,
@@ -180,7 +178,6 @@ fn read_tokens(
     }
 }
 
-/// An array of a cache in the file.
 #[derive(Debug, Clone)]
 struct SavedArray {
     name: String,

@@ -6,8 +6,8 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
@@ -68,13 +68,11 @@ pub struct JobControl {
 
 #[derive(Debug, Default)]
 struct JobState {
-    stop: AtomicU8,
+    /// Why the job was stopped. The first reason stands.
+    stop: OnceLock<FinishReason>,
     trim: AtomicBool,
     was_polled: AtomicBool,
 }
-
-const CANCELED: u8 = 1;
-const SHED: u8 = 2;
 
 impl JobControl {
     /// Returns a control of a job that was not stopped.
@@ -85,25 +83,19 @@ impl JobControl {
     /// Stops the job because its caller no longer needs it. The job ends after the running step
     /// (one token or one prefill chunk). The first reason for stopping stands.
     pub fn cancel(&self) {
-        self.stop(CANCELED);
+        let _ = self.state.stop.set(FinishReason::Canceled);
     }
 
     /// Like [`JobControl::cancel`], but because the machine is short of memory or too hot.
     pub fn shed(&self) {
-        self.stop(SHED);
-    }
-
-    fn stop(&self, reason: u8) {
-        let state = &self.state.stop;
-        // An error means that the job already has another reason.
-        let _ = state.compare_exchange(0, reason, Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.state.stop.set(FinishReason::Shed);
     }
 
     /// Returns true if the job has to stop. Engines call this as often as they can, also within a
     /// step: each call shows the watchdog that the job is alive.
     pub fn is_stopped(&self) -> bool {
         self.state.was_polled.store(true, Ordering::Relaxed);
-        self.state.stop.load(Ordering::Acquire) != 0
+        self.stop_reason().is_some()
     }
 
     /// Returns true if the engine has called [`JobControl::is_stopped`] since the last call of this
@@ -115,11 +107,7 @@ impl JobControl {
     /// Returns the finish reason of a job that was stopped: [`FinishReason::Canceled`] or
     /// [`FinishReason::Shed`].
     pub fn stop_reason(&self) -> Option<FinishReason> {
-        match self.state.stop.load(Ordering::Acquire) {
-            CANCELED => Some(FinishReason::Canceled),
-            SHED => Some(FinishReason::Shed),
-            _ => None,
-        }
+        self.state.stop.get().copied()
     }
 
     /// Makes the running job release the allocator's unused buffers between two steps.
@@ -359,11 +347,11 @@ impl ModelInfo {
         let is_unknown = |token: &&u32| **token as usize >= self.vocab_size;
         match tokens.iter().find(is_unknown) {
             None => Ok(()),
-            Some(token) => Err(EngineError::InvalidParameter {
-                name: "token".into(),
-                value: token.to_string(),
-                expected: "below the model's vocabulary size".into(),
-            }),
+            Some(token) => Err(EngineError::invalid_parameter(
+                "token",
+                token,
+                "below the model's vocabulary size",
+            )),
         }
     }
 

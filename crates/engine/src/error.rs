@@ -35,6 +35,9 @@ pub enum EngineError {
     Unsupported {
         /// The file that requires the feature.
         path: PathBuf,
+        /// The kind of feature, for windows, which translate it.
+        #[serde(default)]
+        feature: UnsupportedFeature,
         /// What is not supported, and what is.
         reason: String,
     },
@@ -102,6 +105,86 @@ pub enum EngineError {
         /// The library's own message.
         message: String,
     },
+}
+
+/// A kind of feature that an engine does not support.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum UnsupportedFeature {
+    /// The architecture.
+    Architecture {
+        /// Its name in the model's files.
+        name: String,
+    },
+    /// The quantization of the weights.
+    Quantization {
+        /// Its name in the model's files.
+        name: String,
+    },
+    /// The format of the files, which another engine may run.
+    Format,
+    /// The tokenizer.
+    Tokenizer,
+    /// Special tokens in a message, which this tokenizer cannot read as text.
+    SpecialTokens,
+    /// The purpose: the model does not generate text.
+    Purpose,
+    /// Anything else, such as a value of the configuration.
+    #[default]
+    Other,
+}
+
+impl EngineError {
+    /// Returns [`EngineError::NotFound`].
+    pub fn not_found(path: impl Into<PathBuf>, what: &str, hint: &str) -> Self {
+        Self::NotFound {
+            path: path.into(),
+            what: what.to_owned(),
+            hint: hint.to_owned(),
+        }
+    }
+
+    /// Returns [`EngineError::BadFile`].
+    pub fn bad_file(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
+        Self::BadFile {
+            path: path.into(),
+            reason: reason.to_string(),
+        }
+    }
+
+    /// Returns [`EngineError::Unsupported`].
+    pub fn unsupported(
+        path: impl Into<PathBuf>,
+        feature: UnsupportedFeature,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self::Unsupported {
+            path: path.into(),
+            feature,
+            reason: reason.into(),
+        }
+    }
+
+    /// Returns [`EngineError::InvalidParameter`].
+    pub fn invalid_parameter(
+        name: &'static str,
+        value: impl ToString,
+        expected: &'static str,
+    ) -> Self {
+        Self::InvalidParameter {
+            name: name.into(),
+            value: value.to_string(),
+            expected: expected.into(),
+        }
+    }
+
+    /// Returns [`EngineError::Backend`].
+    pub fn backend(during: impl Into<String>, message: impl ToString) -> Self {
+        Self::Backend {
+            during: during.into(),
+            message: message.to_string(),
+        }
+    }
 }
 
 /// Memory is sold in powers of two.

@@ -19,9 +19,6 @@ pub trait Decode {
 
     /// Processes the rest of `prompt` in steps of at most `prefill_chunk` tokens. Calls `on_progress` with
     /// the number of processed tokens after each step. Returns early if the job is stopped.
-    ///
-    /// # Errors
-    /// Any error of the engine.
     fn prefill(
         &mut self,
         prompt: &[u32],
@@ -32,13 +29,11 @@ pub trait Decode {
 
     /// Returns the next token. The caller needs at most `n_left` more tokens, including this one;
     /// at least one.
-    ///
-    /// # Errors
-    /// Any error of the engine.
     fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError>;
 
-    /// Returns the counts so far.
-    fn counts(&self) -> TokenCounts;
+    /// Adds what only the decoder knows: draft tokens, those that were accepted and returned to the
+    /// caller, and tokens that context shifts dropped.
+    fn add_counts(&self, _: &mut Stats) {}
 
     /// Returns unused buffers to the system.
     fn release_spare_memory();
@@ -64,17 +59,6 @@ pub enum NextToken {
     Stopped,
 }
 
-/// Counts that only the decoder knows.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct TokenCounts {
-    /// Draft tokens of speculative decoding.
-    pub drafted: usize,
-    /// Accepted draft tokens that were returned to the caller.
-    pub accepted: usize,
-    /// Tokens that context shifts dropped.
-    pub shifted: usize,
-}
-
 /// A generation to run.
 #[derive(Debug, Clone, Copy)]
 pub struct Job<'a> {
@@ -93,9 +77,6 @@ pub struct Job<'a> {
 /// Generates a response. Sends all events but the last to `sink`, and gives each token, including
 /// end-of-text tokens, to `on_token` before its text is sent. Returns the finish reason and all
 /// statistics but the peak memory; the engine completes them and sends [`TokenEvent::Finished`].
-///
-/// # Errors
-/// Any error of the decoder.
 pub fn run<D: Decode>(
     job: Job<'_>,
     mut decoder: D,
@@ -151,13 +132,10 @@ pub fn run<D: Decode>(
             break FinishReason::Stop;
         }
     };
-    let counts = decoder.counts();
+    decoder.add_counts(&mut stats);
     // Waits until the device is idle, before the caller learns of the end.
     drop(decoder);
     text.finish(&mut text_events(sink, stats.generated_tokens));
-    stats.drafted_tokens = counts.drafted;
-    stats.accepted_tokens = counts.accepted;
-    stats.shifted_tokens = counts.shifted;
     stats.decode_time = last_token.saturating_sub(stats.time_to_first_token);
     Ok((reason, stats))
 }

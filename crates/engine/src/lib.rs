@@ -25,7 +25,7 @@ pub use contract::{
     ConversationId, Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel,
     MemoryUse, ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
 };
-pub use error::EngineError;
+pub use error::{EngineError, UnsupportedFeature};
 pub use event::{FinishReason, Section, Stats, TokenEvent};
 pub use sampling::{Sampler, SamplingParams};
 pub use speculation::Speculation;

@@ -37,11 +37,6 @@ pub struct Speculation {
 }
 
 impl Speculation {
-    /// Creates a state without tokens and measurements.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Starts a response to `prompt`. The part that `prompt` shares with the current tokens costs
     /// almost nothing.
     pub fn start(&mut self, prompt: &[u32]) {

@@ -26,7 +26,7 @@ pub use self::control_tokens::{ControlTokens, Piece, RenderedPrompt};
 use self::control_tokens::Marker;
 use crate::chat::ChatPrompt;
 use crate::error::EngineError;
-use crate::tokenizer::{ChatTemplateSource, TokenizerConfig, bad_file, read_json};
+use crate::tokenizer::{ChatTemplateSource, TokenizerConfig, read_json};
 
 const NAME: &str = "chat_template";
 
@@ -181,7 +181,6 @@ impl ChatTemplate {
     }
 }
 
-/// The output of a template, up to a limit.
 #[derive(Debug)]
 struct Output {
     bytes: Vec<u8>,
@@ -220,7 +219,7 @@ fn read_text(path: &Path) -> Result<Option<String>, EngineError> {
     match transom_files::read_to_string(path, MAX_FILE_BYTES) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(bad_file(path.to_owned(), error)),
+        Err(error) => Err(EngineError::bad_file(path, error)),
     }
 }
 

@@ -228,22 +228,18 @@ impl LoadedModel for ScriptedModel {
     /// Writes the number of tokens.
     fn save_state(&self, path: &Path) -> Result<usize, EngineError> {
         if self.kv_cache_bytes > 0 {
-            fs::write(path, self.kv_cache_bytes.to_string()).map_err(|e| bad_file(path, &e))?;
+            fs::write(path, self.kv_cache_bytes.to_string())
+                .map_err(|e| EngineError::bad_file(path, e))?;
         }
         Ok(self.kv_cache_bytes as usize)
     }
 
     fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
-        let text = fs::read_to_string(path).map_err(|error| bad_file(path, &error))?;
-        self.kv_cache_bytes = text.parse().map_err(|error| bad_file(path, &error))?;
+        let text = fs::read_to_string(path).map_err(|error| EngineError::bad_file(path, error))?;
+        self.kv_cache_bytes = text
+            .parse()
+            .map_err(|error| EngineError::bad_file(path, error))?;
         Ok(self.kv_cache_bytes as usize)
-    }
-}
-
-fn bad_file(path: &Path, reason: &dyn std::fmt::Display) -> EngineError {
-    EngineError::BadFile {
-        path: path.to_owned(),
-        reason: reason.to_string(),
     }
 }
 

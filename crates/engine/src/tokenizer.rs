@@ -20,7 +20,7 @@ use serde::de::IgnoredAny;
 
 use tokenizers::{Model, OffsetType, PreTokenizer};
 
-use crate::error::EngineError;
+use crate::error::{EngineError, UnsupportedFeature};
 use crate::template::{ControlTokens, Piece, RenderedPrompt};
 use detokenizer::DecodePlan;
 
@@ -34,7 +34,6 @@ pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     config: TokenizerConfig,
     decode_plan: DecodePlan,
-    vocab_size: usize,
 }
 
 impl Tokenizer {
@@ -51,13 +50,10 @@ impl Tokenizer {
         let bytes = match transom_files::read(&path, MAX_FILE_BYTES) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(EngineError::NotFound {
-                    path,
-                    what: "the tokenizer".to_owned(),
-                    hint: "copy tokenizer.json from where the model came from".to_owned(),
-                });
+                let hint = "copy tokenizer.json from where the model came from";
+                return Err(EngineError::not_found(path, "the tokenizer", hint));
             }
-            Err(error) => return Err(bad_file(path, error)),
+            Err(error) => return Err(EngineError::bad_file(path, error)),
         };
         let config = TokenizerConfig::from_folder(folder)?;
         Self::from_parts(path, &bytes, config)
@@ -74,7 +70,7 @@ impl Tokenizer {
             Err(error) => Err(error.to_string()),
         };
         if let Err(reason) = json {
-            return Err(bad_file(path, reason));
+            return Err(EngineError::bad_file(path, reason));
         }
         let mut inner = catch_panic(&path, || tokenizers::Tokenizer::from_bytes(bytes))?;
         expansion::check(&path, inner.get_normalizer())?;
@@ -83,19 +79,17 @@ impl Tokenizer {
         // padded.
         inner.with_padding(None);
         if let Err(error) = inner.with_truncation(None) {
-            return Err(bad_file(path, error));
+            return Err(EngineError::bad_file(path, error));
         }
-        let highest = inner.get_vocab(true).into_values().max();
-        let Some(highest) = highest else {
-            return Err(bad_file(path, "the vocabulary is empty"));
-        };
+        if inner.get_vocab_size(true) == 0 {
+            return Err(EngineError::bad_file(path, "the vocabulary is empty"));
+        }
         let decode_plan = DecodePlan::new(&path, inner.get_decoder())?;
         Ok(Self {
             path,
             inner,
             config,
             decode_plan,
-            vocab_size: highest as usize + 1,
         })
     }
 
@@ -158,13 +152,12 @@ impl Tokenizer {
             .filter(|piece| matches!(piece, Piece::Control(_)))
             .count();
         if n_found != prompt.literal_tokens().len() || n_special != n_expected {
-            return Err(EngineError::Unsupported {
-                path: self.path.clone(),
-                reason:
-                    "its rules don't allow reading special tokens in a message as text; remove \
-                         them from the conversation"
-                        .to_owned(),
-            });
+            return Err(EngineError::unsupported(
+                &self.path,
+                UnsupportedFeature::SpecialTokens,
+                "its rules don't allow reading special tokens in a message as text; remove them \
+                 from the conversation",
+            ));
         }
         Ok(ids)
     }
@@ -186,16 +179,6 @@ impl Tokenizer {
         self.inner.token_to_id(token)
     }
 
-    /// Returns the token with this id in the vocabulary's own spelling, which is not its text.
-    pub fn id_to_token(&self, id: u32) -> Option<String> {
-        self.inner.id_to_token(id)
-    }
-
-    /// Returns the highest id plus one, including added tokens. The model may have more logits.
-    pub fn vocab_size(&self) -> usize {
-        self.vocab_size
-    }
-
     /// Returns the contents of `tokenizer_config.json`.
     pub fn config(&self) -> &TokenizerConfig {
         &self.config
@@ -210,18 +193,11 @@ fn catch_panic<T>(
 ) -> Result<T, EngineError> {
     // Unwind safe: after a panic, neither the unfinished value nor its error is used.
     match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(result) => result.map_err(|error| bad_file(path.to_owned(), error)),
-        Err(_) => Err(bad_file(
-            path.to_owned(),
+        Ok(result) => result.map_err(|error| EngineError::bad_file(path, error)),
+        Err(_) => Err(EngineError::bad_file(
+            path,
             "the file contradicts itself; copy it again from where the model came from",
         )),
-    }
-}
-
-pub(crate) fn bad_file(path: PathBuf, reason: impl ToString) -> EngineError {
-    EngineError::BadFile {
-        path,
-        reason: reason.to_string(),
     }
 }
 

@@ -1,6 +1,6 @@
 /** Translates codes of the app. */
 import { bytes, duration, number, t, type Key } from "../i18n";
-import type { LimitReason, Failure, Limit } from "../ipc";
+import type { LimitReason, Failure, Limit, ModelProblem } from "../ipc";
 
 export function because(reason: LimitReason): string {
   return t(`chat.because.${reason}`);
@@ -10,6 +10,14 @@ export function limit(one: Limit): string {
   const n = "tokens" in one ? one.tokens : 0;
   const time = "seconds" in one ? duration(one.seconds) : "";
   return t(`chat.limit.${one.limit}`, { n, time });
+}
+
+/** Why a model can't be used. */
+function modelProblem(one: ModelProblem): string {
+  const params: Record<string, string> = {};
+  if ("name" in one) params.name = one.name;
+  else if ("file" in one) params.file = one.file;
+  return t(`chat.problem.${one.problem}`, params);
 }
 
 /** The text of a failed turn: one line, and a second one with advice. */
@@ -22,8 +30,15 @@ export function failure(one: Failure): { title: string; detail: string; reason: 
   else if (one.code === "prompt_too_long") {
     params.prompt = number(one.prompt_tokens);
     params.context = number(one.context_length);
+  } else if (one.code === "invalid_parameter") {
+    params.name = one.name;
+    params.value = one.value;
+  } else if (one.code === "stuck") {
+    params.process = String(one.process_id);
+    params.size = bytes(one.held_bytes);
   }
   const reason = "reason" in one ? one.reason : "";
-  const detail = one.code === "other" ? "" : t(`chat.failure.${one.code}_detail` as Key, params);
+  const problem = one.code === "model_unusable" && one.problem ? modelProblem(one.problem) : "";
+  const detail = one.code === "other" ? "" : problem || t(`chat.failure.${one.code}_detail` as Key, params);
   return { title: t(`chat.failure.${one.code}`), detail, reason };
 }

@@ -179,11 +179,12 @@ export const states: ChatState[] = [
   },
   {
     name: "chat-unusable",
-    shows: "Can’t load this model.",
+    shows: "Can’t use “model.safetensors”.",
     set: (ipc) => {
       ipc.setStatus({ model: null, in_use_bytes: 0 });
       answered(ipc, question, [], { ending: { ending: "failed", failure: {
-        code: "model_unusable", reason: "model.safetensors: the file ends after 1.2 GB of 2.3 GB" } } });
+        code: "model_unusable", problem: { problem: "damaged", file: "model.safetensors" },
+        reason: "model.safetensors: the file ends after 1.2 GB of 2.3 GB" } } });
     },
   },
   {

@@ -632,9 +632,37 @@ prompt_tokens: number,
  */
 context_length: number, } | { "code": "model_unusable",
 /**
- * The engine's error message.
+ * What is wrong with it; missing in failures that earlier versions stored.
  */
-reason: string, } | { "code": "unloaded" } | { "code": "storage",
+problem: ModelProblem | null,
+/**
+ * The engine's error message in English.
+ */
+reason: string, } | { "code": "invalid_parameter",
+/**
+ * The parameter as the command line names it, such as `top-p`.
+ */
+name: string,
+/**
+ * The value.
+ */
+value: string,
+/**
+ * The engine's error message in English.
+ */
+reason: string, } | { "code": "backend",
+/**
+ * The library's own message, in English.
+ */
+reason: string, } | { "code": "shed" } | { "code": "stuck",
+/**
+ * Id of the process.
+ */
+process_id: number,
+/**
+ * Bytes that it uses.
+ */
+held_bytes: number, } | { "code": "unloaded" } | { "code": "storage",
 /**
  * The reason, which names the file.
  */
@@ -1029,6 +1057,27 @@ created_at: Timestamp,
  * Versions of this message (edited or regenerated), including itself, oldest first.
  */
 siblings: Array<MessageId>, };
+
+/**
+ * What is wrong with a model. Windows translate it by its code.
+ */
+export type ModelProblem = { "problem": "architecture",
+/**
+ * The architecture's name in the files.
+ */
+name: string, } | { "problem": "quantization",
+/**
+ * The quantization's name in the files.
+ */
+name: string, } | { "problem": "format" } | { "problem": "tokenizer" } | { "problem": "special_tokens" } | { "problem": "purpose" } | { "problem": "feature" } | { "problem": "variants" } | { "problem": "missing",
+/**
+ * The name of the file or folder.
+ */
+file: string, } | { "problem": "damaged",
+/**
+ * The name of the file or folder.
+ */
+file: string, } | { "problem": "template" };
 
 /**
  * Settings of one model. `None` means what the model's authors recommend, or what fits.

@@ -11,34 +11,55 @@ fn engine_failure_of(source: EngineError) -> Failure {
 
 #[test]
 fn unusable_model_files_are_reported_as_model_unusable() {
-    let path = || "model.gguf".into();
+    let path = || "models/model.gguf";
+    let file = || "model.gguf".to_owned();
+    let name = || "new".to_owned();
+    let unsupported = |feature| EngineError::unsupported(path(), feature, "no such kind");
     let errors = [
-        EngineError::NotFound {
-            path: path(),
-            what: "the file".to_owned(),
-            hint: "download it again".to_owned(),
-        },
-        EngineError::BadFile {
-            path: path(),
-            reason: "too short".to_owned(),
-        },
-        EngineError::Unsupported {
-            path: path(),
-            reason: "no such kind".to_owned(),
-        },
-        EngineError::Template {
-            reason: "no system prompt".to_owned(),
-        },
+        (
+            EngineError::not_found(path(), "the file", "download it again"),
+            ModelProblem::Missing { file: file() },
+        ),
+        (
+            EngineError::bad_file(path(), "too short"),
+            ModelProblem::Damaged { file: file() },
+        ),
+        (
+            EngineError::Template {
+                reason: "no system prompt".to_owned(),
+            },
+            ModelProblem::Template,
+        ),
+        (
+            unsupported(UnsupportedFeature::Architecture { name: name() }),
+            ModelProblem::Architecture { name: name() },
+        ),
+        (
+            unsupported(UnsupportedFeature::Quantization { name: name() }),
+            ModelProblem::Quantization { name: name() },
+        ),
+        (
+            unsupported(UnsupportedFeature::Other),
+            ModelProblem::Feature,
+        ),
     ];
-    for error in errors {
+    for (error, problem) in errors {
         let reason = error.to_string();
-        assert_eq!(engine_failure_of(error), Failure::ModelUnusable { reason });
+        let problem = Some(problem);
+        let expected = Failure::ModelUnusable { problem, reason };
+        assert_eq!(engine_failure_of(error), expected);
     }
     let none_runs = RequestError::NoVariantRuns {
         name: "model".to_owned(),
         variants: Vec::new(),
     };
-    assert!(matches!(failure(&none_runs), Failure::ModelUnusable { .. }));
+    assert!(matches!(
+        failure(&none_runs),
+        Failure::ModelUnusable {
+            problem: Some(ModelProblem::Variants),
+            ..
+        }
+    ));
 }
 
 #[test]
@@ -123,16 +144,36 @@ fn other_engine_errors_keep_their_message() {
         message: "out of blocks".to_owned(),
     };
     let reason = "prefill: out of blocks".to_owned();
-    assert_eq!(engine_failure_of(backend), Failure::Other { reason });
+    assert_eq!(engine_failure_of(backend), Failure::Backend { reason });
     let parameter = EngineError::InvalidParameter {
         name: "top-p".into(),
         value: "2".to_owned(),
         expected: "at most 1".into(),
     };
-    assert!(matches!(
+    assert_eq!(
         engine_failure_of(parameter),
-        Failure::Other { .. }
-    ));
+        Failure::InvalidParameter {
+            name: "top-p".to_owned(),
+            value: "2".to_owned(),
+            reason: "top-p is 2, but must be at most 1".to_owned(),
+        }
+    );
+    let stuck = RequestError::Stuck {
+        name: "model".to_owned(),
+        process_id: 7,
+        held_bytes: 5,
+    };
+    assert_eq!(
+        failure(&stuck),
+        Failure::Stuck {
+            process_id: 7,
+            held_bytes: 5,
+        }
+    );
+    let shed = RequestError::Shed {
+        name: "model".to_owned(),
+    };
+    assert_eq!(failure(&shed), Failure::Shed);
 }
 
 #[test]
@@ -146,6 +187,12 @@ fn every_ending_survives_the_store() {
         },
         Failure::Storage {
             reason: "\"quoted\"\n".to_owned(),
+        },
+        Failure::ModelUnusable {
+            problem: Some(ModelProblem::Architecture {
+                name: "new".to_owned(),
+            }),
+            reason: "model_type".to_owned(),
         },
     ];
     let failed = failures.map(|failure| EndingView::Failed { failure });
@@ -171,6 +218,14 @@ fn a_failure_of_another_version_is_shown_as_text() {
         panic!("a failure stays one");
     };
     assert!(matches!(failure, Failure::Other { .. }), "{failure:?}");
+    let ending = Ending::Failed {
+        failure: r#"{"code":"model_unusable","reason":"too short"}"#.to_owned(),
+    };
+    let failure = Failure::ModelUnusable {
+        problem: None,
+        reason: "too short".to_owned(),
+    };
+    assert_eq!(from_store(&ending), EndingView::Failed { failure });
 }
 
 #[test]

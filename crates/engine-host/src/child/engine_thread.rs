@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use transom_engine::{
     Engine, EngineError, FinishReason, JobControl, Limits, LoadedModel, MemoryNeed, MemoryUse,
-    ModelSource, Stats, TokenEvent, Trim,
+    ModelSource, Stats, TokenEvent, Trim, UnsupportedFeature,
 };
 use transom_signals::own_footprint_bytes;
 
@@ -121,11 +121,9 @@ impl<'a> EngineThread<'a> {
             };
         }
         if self.was_loaded {
+            let reason = "this process has already loaded a model; start another process";
             return Report::LoadFailed {
-                error: backend(
-                    "loading",
-                    "this process has already loaded a model; start another process",
-                ),
+                error: EngineError::backend("loading", reason),
             };
         }
         let before_bytes = own_footprint_bytes();
@@ -176,7 +174,7 @@ impl<'a> EngineThread<'a> {
         }
         let shared = self.shared;
         let Some(model) = &mut self.model else {
-            return Err(backend("generating", "no model is loaded"));
+            return Err(EngineError::backend("generating", "no model is loaded"));
         };
         let mut sink = |event| {
             if !matches!(event, TokenEvent::Finished { .. }) {
@@ -276,8 +274,8 @@ impl<'a> EngineThread<'a> {
     /// Marks the model as broken after a panic, and returns the error for the response. The report
     /// of the broken model does not contain the message, which may quote a prompt.
     fn panicked(&mut self, during: &str, message: &str) -> EngineError {
-        self.mark_broken(backend(during, "the engine failed"));
-        backend(during, &format!("the engine failed: {message}"))
+        self.mark_broken(EngineError::backend(during, "the engine failed"));
+        EngineError::backend(during, format!("the engine failed: {message}"))
     }
 
     /// Marks the model as broken; all later jobs fail with `error`.
@@ -303,18 +301,27 @@ fn restore(model: &mut dyn LoadedModel, path: &Path) -> Result<usize, EngineErro
     }
 }
 
-/// Returns the result of the first engine that supports the files, or the reasons of all engines.
+/// Returns the result of the first engine that supports the files, or the reasons of all engines. If
+/// one of them runs this format, the error has the feature that this one lacks.
 fn first_supporting<T>(
     engines: &[Box<dyn Engine>],
     source: &ModelSource,
     mut run: impl FnMut(&dyn Engine) -> Result<T, EngineError>,
 ) -> Result<T, EngineError> {
     let mut refused_at = source.path.clone();
+    let mut lacking = UnsupportedFeature::Format;
     let mut refusals: Vec<(&str, String)> = Vec::new();
     for engine in engines {
         match run(&**engine) {
-            Err(EngineError::Unsupported { path, reason }) => {
+            Err(EngineError::Unsupported {
+                path,
+                feature,
+                reason,
+            }) => {
                 refused_at = path;
+                if lacking == UnsupportedFeature::Format {
+                    lacking = feature;
+                }
                 refusals.push((engine.name(), reason));
             }
             result => return result,
@@ -328,10 +335,7 @@ fn first_supporting<T>(
             each.collect::<Vec<_>>().join("; ")
         }
     };
-    Err(EngineError::Unsupported {
-        path: refused_at,
-        reason,
-    })
+    Err(EngineError::unsupported(refused_at, lacking, reason))
 }
 
 /// Runs `run` and turns a panic into an error.
@@ -339,8 +343,10 @@ fn catch_as_error<T>(
     during: &str,
     run: impl FnOnce() -> Result<T, EngineError>,
 ) -> Result<T, EngineError> {
-    catch_panic(run)
-        .unwrap_or_else(|message| Err(backend(during, &format!("the engine failed: {message}"))))
+    catch_panic(run).unwrap_or_else(|message| {
+        let message = format!("the engine failed: {message}");
+        Err(EngineError::backend(during, message))
+    })
 }
 
 /// Runs `run` and returns the message of a panic. After one, nothing that `run` used may be used
@@ -351,13 +357,6 @@ fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, String> {
         text.or_else(|| panic.downcast_ref::<String>().cloned())
             .unwrap_or_else(|| "no reason given".to_owned())
     })
-}
-
-fn backend(during: &str, message: &str) -> EngineError {
-    EngineError::Backend {
-        during: during.to_owned(),
-        message: message.to_owned(),
-    }
 }
 
 #[cfg(test)]

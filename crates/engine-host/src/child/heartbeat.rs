@@ -23,7 +23,6 @@ impl Heartbeat {
         self.last.store(self.now() + 1, Ordering::Relaxed);
     }
 
-    /// Records that the engine thread has nothing to do.
     pub(super) fn idle(&self) {
         self.last.store(0, Ordering::Relaxed);
     }

@@ -12,7 +12,6 @@ use transom_engine::{FinishReason, JobControl, Limits, ModelSource, Trim};
 
 use crate::wire::{JobId, Request};
 
-/// A task for the engine thread.
 pub(super) enum Task {
     Measure(ModelSource, Limits),
     Load(ModelSource, Limits, Option<PathBuf>, JobControl),
@@ -33,7 +32,6 @@ impl Task {
     }
 }
 
-/// What the engine thread does next.
 pub(super) enum Next {
     Task(Task),
     /// No task came until the given time.

@@ -49,7 +49,6 @@ impl Outbox {
         state.queue.pop()
     }
 
-    /// Ends the queue after the reports that are in it.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_one();
@@ -88,28 +87,22 @@ impl Queue {
             self.pong = Some(report);
             return;
         }
-        if let Report::Event {
-            job,
-            event:
-                TokenEvent::Text {
-                    section,
-                    text,
-                    generated_tokens,
-                },
-        } = &mut report
+        while let Report::Event { job, event } = &mut report
+            && let TokenEvent::Text {
+                section,
+                text,
+                generated_tokens,
+            } = event
             && text.len() > MAX_TEXT_BYTES
         {
-            let (heads, rest) = split(text);
-            self.reports
-                .extend(heads.into_iter().map(|text| Report::Event {
-                    job: *job,
-                    event: TokenEvent::Text {
-                        section: *section,
-                        text,
-                        generated_tokens: *generated_tokens,
-                    },
-                }));
-            *text = rest;
+            let rest = text.split_off(text.floor_char_boundary(MAX_TEXT_BYTES));
+            let head = TokenEvent::Text {
+                section: *section,
+                text: std::mem::replace(text, rest),
+                generated_tokens: *generated_tokens,
+            };
+            let job = *job;
+            self.reports.push_back(Report::Event { job, event: head });
         }
         let last = self.reports.back_mut();
         if let Some(report) = join(last, report) {
@@ -118,71 +111,44 @@ impl Queue {
     }
 }
 
-/// Splits a text that is too long for one report. Returns the full parts and the rest.
-fn split(mut text: &str) -> (Vec<String>, String) {
-    let mut heads = Vec::new();
-    while text.len() > MAX_TEXT_BYTES {
-        let (head, rest) = text.split_at(text.floor_char_boundary(MAX_TEXT_BYTES));
-        heads.push(head.to_owned());
-        text = rest;
-    }
-    (heads, text.to_owned())
-}
-
 /// Merges `report` into `last`, or returns `report` if they cannot be merged without loss.
 fn join(last: Option<&mut Report>, report: Report) -> Option<Report> {
-    use Report::{Event, LoadProgress};
     use TokenEvent::{Prefill, Text};
     let Some(last) = last else {
         return Some(report);
     };
     match (&mut *last, &report) {
+        (Report::LoadProgress { .. }, Report::LoadProgress { .. }) => {}
         (
-            Event {
+            Report::Event {
                 job: last_job,
-                event:
-                    Text {
-                        section: last_section,
-                        text: joined,
-                        generated_tokens: latest,
-                    },
+                event,
             },
-            Event {
-                job,
-                event:
-                    Text {
-                        section,
-                        text,
-                        generated_tokens,
-                    },
-            },
-        ) if last_job == job
-            && last_section == section
-            && joined.len() + text.len() <= MAX_TEXT_BYTES =>
-        {
-            joined.push_str(text);
-            *latest = *generated_tokens;
-            None
-        }
-        (
-            Event {
-                job: last_job,
-                event: Prefill { .. },
-            },
-            Event {
-                job,
-                event: Prefill { .. },
-            },
-        ) if last_job == job => {
-            *last = report;
-            None
-        }
-        (LoadProgress { .. }, LoadProgress { .. }) => {
-            *last = report;
-            None
-        }
-        _ => Some(report),
+            Report::Event { job, event: next },
+        ) if last_job == job => match (event, next) {
+            (Prefill { .. }, Prefill { .. }) => {}
+            (
+                Text {
+                    section: last_section,
+                    text: joined,
+                    generated_tokens: latest,
+                },
+                Text {
+                    section,
+                    text,
+                    generated_tokens,
+                },
+            ) if last_section == section && joined.len() + text.len() <= MAX_TEXT_BYTES => {
+                joined.push_str(text);
+                *latest = *generated_tokens;
+                return None;
+            }
+            _ => return Some(report),
+        },
+        _ => return Some(report),
     }
+    *last = report;
+    None
 }
 
 #[cfg(test)]

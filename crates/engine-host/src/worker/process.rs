@@ -4,7 +4,6 @@
 //! lets the child finish.
 
 use std::ffi::OsString;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -16,9 +15,8 @@ use tracing::level_filters::LevelFilter;
 use transom_signals::Hardware;
 
 use crate::child::{FILTER_VARIABLE, SUBCOMMAND};
-use crate::error::WorkerEnd;
-use crate::worker::task::{self, ChildHandle};
-use crate::worker::{Timeouts, Worker, WorkerReport, Workers};
+use crate::worker::task::ChildHandle;
+use crate::worker::{self, Timeouts, Worker, Workers};
 
 /// Variables that limit the threads of libraries, which otherwise start one for each core, slow
 /// ones included.
@@ -75,7 +73,7 @@ impl ProcessWorkers {
 
     /// Creates workers that run another program of ours, at `path`, with [`SUBCOMMAND`], so a shell
     /// need not link an engine. If there is no program, or it ends before its hello, each start
-    /// fails with [`WorkerEnd::NotStarted`], which names the path.
+    /// fails with [`crate::WorkerEnd::NotStarted`], which names the path.
     pub fn program(path: &Path) -> Self {
         Self {
             is_unverified: true,
@@ -91,8 +89,8 @@ impl ProcessWorkers {
 
     fn spawn(&self) -> Result<(Process, UnixStream), String> {
         let program = self.program.as_ref().map_err(Clone::clone)?;
-        let (parent_end, child_end) =
-            socket_pair().map_err(|error| format!("can't create a socket pair: {error}"))?;
+        let (parent_end, child_end) = worker::socket_pair()
+            .map_err(|error| format!("can't create a socket pair: {error}"))?;
         let mut command = Command::new(program);
         for name in REMOVED_VARIABLES {
             command.env_remove(name);
@@ -100,7 +98,7 @@ impl ProcessWorkers {
         let child = command
             .args(&self.arguments)
             .envs(self.environment.iter().cloned())
-            .stdin(Stdio::from(child_end))
+            .stdin(OwnedFd::from(child_end))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .process_group(0)
@@ -117,16 +115,7 @@ impl Workers for ProcessWorkers {
         let (worker, channels) = Worker::new();
         let workers = self.clone();
         tokio::spawn(async move {
-            match workers.spawn() {
-                Ok((process, stream)) => {
-                    task::run(process, stream, workers.timeouts, channels).await
-                }
-                Err(reason) => {
-                    let end = WorkerEnd::NotStarted { reason };
-                    // Fails only if the owner is gone.
-                    let _ = channels.reports.send(WorkerReport::Exited(end)).await;
-                }
-            }
+            worker::run(workers.spawn(), workers.timeouts, channels).await;
         });
         worker
     }
@@ -159,13 +148,6 @@ fn log_filter(level: LevelFilter) -> String {
     }
 }
 
-fn socket_pair() -> io::Result<(UnixStream, OwnedFd)> {
-    let (parent_end, child_end) = std::os::unix::net::UnixStream::pair()?;
-    parent_end.set_nonblocking(true)?;
-    Ok((UnixStream::from_std(parent_end)?, child_end.into()))
-}
-
-/// A handle of a child process.
 struct Process {
     child: Child,
     /// The path of the program if it may not be one of ours.

@@ -28,11 +28,9 @@ pub(super) enum Received {
     Report(Report),
     /// For the watchdog: seconds since the last heartbeat of the engine thread.
     Pong(f64),
-    /// The child has started.
     Hello,
 }
 
-/// The state of the protocol with one child.
 #[derive(Debug, Default)]
 pub(super) struct ProtocolState {
     has_hello: bool,
@@ -40,7 +38,6 @@ pub(super) struct ProtocolState {
 }
 
 impl ProtocolState {
-    /// Records a command that was sent.
     pub(super) fn sent(&mut self, command: &Command) {
         self.pending.extend(match command {
             Command::Measure { .. } => Some(Pending::Measure),

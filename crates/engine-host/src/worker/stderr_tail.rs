@@ -22,7 +22,6 @@ pub(super) struct StderrTail {
 }
 
 impl StderrTail {
-    /// Adds bytes that the child printed.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (text, is_whole) = match piece.strip_suffix(b"\n") {

@@ -48,14 +48,11 @@ pub(super) trait ChildHandle: Send {
         None
     }
 
-    /// Returns the process id.
     fn process_id(&self) -> u32;
 
-    /// Kills the child.
     fn kill(&mut self);
 }
 
-/// An event that wakes the task.
 enum Wake {
     Killed,
     Command(Option<Command>),
@@ -65,14 +62,6 @@ enum Wake {
     Stderr(usize),
     Exited(Result<(), String>),
     Deadline,
-}
-
-/// Why the loop of the task ended.
-enum RunEnd {
-    /// The child exited by itself.
-    Exited(Result<(), String>),
-    /// The child must be killed, for this reason.
-    Kill(WorkerEnd),
 }
 
 /// Drives a worker until it has exited, and reports that.
@@ -142,17 +131,23 @@ impl<E: AsyncRead + Unpin + Send> WorkerTask<E> {
         }
     }
 
-    async fn run(&mut self, child: &mut impl ChildHandle<Stderr = E>) -> RunEnd {
+    /// Waits until the child exits by itself. Returns an error that describes the exit unless the
+    /// child exited with success.
+    ///
+    /// # Errors
+    /// The reason why the child must be killed.
+    async fn run(
+        &mut self,
+        child: &mut impl ChildHandle<Stderr = E>,
+    ) -> Result<Result<(), String>, WorkerEnd> {
         let mut stderr_chunk = [0; STDERR_CHUNK_BYTES];
         loop {
             let is_drained = self.is_drained();
             if let Some(exit) = self.exit.take_if(|_| is_drained) {
-                return RunEnd::Exited(exit);
+                return Ok(exit);
             }
             let wake = self.next_wake(child, &mut stderr_chunk).await;
-            if let Err(end) = self.handle(wake, &stderr_chunk) {
-                return RunEnd::Kill(end);
-            }
+            self.handle(wake, &stderr_chunk)?;
         }
     }
 
@@ -273,6 +268,7 @@ impl<E: AsyncRead + Unpin + Send> WorkerTask<E> {
         if let Command::Generate { job, request } = command {
             // Values that JSON cannot represent, such as NaN, are out of range too.
             let checked = request.params.validate(usize::MAX);
+            let too_long = |error| EngineError::backend("sending the prompt", error);
             let result = checked.and_then(|()| frame::encode(command).map_err(too_long));
             match result {
                 Ok(frame) => {
@@ -363,20 +359,20 @@ impl<E: AsyncRead + Unpin + Send> WorkerTask<E> {
     async fn reap(
         &mut self,
         mut child: impl ChildHandle<Stderr = E>,
-        run_end: RunEnd,
+        run_end: Result<Result<(), String>, WorkerEnd>,
     ) -> WorkerEnd {
         // Closed first, because a thread has no other way to notice the end.
         self.frames = None;
         self.writer = None;
         let end = match run_end {
-            RunEnd::Kill(end) => {
+            Err(end) => {
                 if self.exit.is_none() {
                     self.kill(&mut child, &end).await;
                 }
                 end
             }
-            RunEnd::Exited(Ok(())) if self.is_exit_requested => WorkerEnd::Requested,
-            RunEnd::Exited(exit) => WorkerEnd::Died {
+            Ok(Ok(())) if self.is_exit_requested => WorkerEnd::Requested,
+            Ok(exit) => WorkerEnd::Died {
                 how: exit.err().unwrap_or_else(|| "exit code 0".to_owned()),
                 stderr_tail: std::mem::take(&mut self.stderr_tail).finish(),
             },
@@ -428,13 +424,6 @@ fn not_our_program(program: &Path, end: WorkerEnd) -> WorkerEnd {
 fn protocol_error(reason: &str) -> WorkerEnd {
     WorkerEnd::Protocol {
         reason: reason.to_owned(),
-    }
-}
-
-fn too_long(error: FrameError) -> EngineError {
-    EngineError::Backend {
-        during: "sending the prompt".to_owned(),
-        message: error.to_string(),
     }
 }
 

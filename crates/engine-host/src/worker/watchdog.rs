@@ -58,7 +58,6 @@ pub(super) enum WatchdogAction {
     GiveUp { silence: Duration },
 }
 
-/// See the head of this file.
 pub(super) struct Watchdog {
     timeouts: Timeouts,
     watch: Option<Watch>,
@@ -97,7 +96,6 @@ impl Watchdog {
         }
     }
 
-    /// Records that the child sent a message.
     pub(super) fn message_received(&mut self, now: Instant) {
         if let Some(watch) = &mut self.watch {
             watch.last_message = now;

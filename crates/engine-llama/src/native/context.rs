@@ -22,7 +22,6 @@ const PARTIAL: sys::llama_state_seq_flags = 1;
 /// Bytes of a session file before its words: magic, version, and the number of words.
 pub(crate) const WORDS_OFFSET: u64 = 12;
 
-/// Parameters of a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ContextParams {
     /// Capacity of the cache in tokens.
@@ -31,16 +30,13 @@ pub(crate) struct ContextParams {
     pub(crate) n_batch: usize,
     /// Maximum number of tokens per step that return logits.
     pub(crate) n_logits: usize,
-    /// Data type of keys and values.
     pub(crate) cache_type: KvType,
     /// Computes attention without storing the matrix of scores.
     pub(crate) flash_attention: bool,
 }
 
-/// Why a step failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StepError {
-    /// The job was stopped.
     Stopped,
     /// llama.cpp failed with this code.
     Failed(i32),
@@ -107,7 +103,6 @@ impl Context {
         })
     }
 
-    /// Returns the capacity of the cache in tokens.
     pub(crate) fn capacity(&self) -> usize {
         self.n_tokens
     }
@@ -154,7 +149,6 @@ impl Context {
         unsafe { sys::llama_synchronize(self.context.as_ptr()) }
     }
 
-    /// Removes all tokens.
     pub(crate) fn clear(&mut self) {
         // SAFETY: see `set_n_threads`.
         unsafe { sys::llama_memory_clear(self.memory(), false) }
@@ -185,7 +179,6 @@ impl Context {
         (0..=position((n + 1).saturating_sub(window))).contains(&first)
     }
 
-    /// Returns true if tokens can be moved to other positions.
     pub(crate) fn can_shift(&self) -> bool {
         // SAFETY: see `set_n_threads`.
         unsafe { sys::llama_memory_can_shift(self.memory()) }

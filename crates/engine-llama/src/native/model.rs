@@ -13,7 +13,6 @@ pub(crate) fn supports_gpu() -> bool {
     unsafe { sys::llama_supports_gpu_offload() }
 }
 
-/// A loaded model: weights and vocabulary.
 #[derive(Debug)]
 pub(crate) struct Model {
     model: NonNull<sys::llama_model>,
@@ -57,7 +56,6 @@ impl Model {
         })
     }
 
-    /// Returns the size of all weights in bytes.
     pub(crate) fn n_bytes(&self) -> u64 {
         // SAFETY: the model is alive.
         unsafe { sys::llama_model_size(self.as_ptr()) }

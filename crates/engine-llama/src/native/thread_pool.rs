@@ -31,7 +31,6 @@ impl ThreadPool {
         })
     }
 
-    /// Returns the number of threads.
     pub(crate) fn len(&self) -> usize {
         self.n_threads
     }

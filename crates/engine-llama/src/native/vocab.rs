@@ -8,7 +8,6 @@ use transom_engine::template::{ControlTokens, Piece, RenderedPrompt};
 
 use super::{Model, signed};
 
-/// A model's vocabulary and tokenizer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vocab<'a> {
     vocab: *const sys::llama_vocab,
@@ -16,7 +15,6 @@ pub(crate) struct Vocab<'a> {
 }
 
 impl Model {
-    /// Returns the vocabulary.
     pub(crate) fn vocab(&self) -> Vocab<'_> {
         Vocab {
             // SAFETY: the model is alive, and the vocabulary is part of it.
@@ -27,28 +25,26 @@ impl Model {
 }
 
 impl Vocab<'_> {
-    /// Returns the number of tokens.
     pub(crate) fn len(self) -> usize {
         // SAFETY: the model that owns the vocabulary is borrowed; so in all functions here.
         let n = unsafe { sys::llama_vocab_n_tokens(self.vocab) };
         usize::try_from(n).unwrap_or(0)
     }
 
-    /// Returns true if the file has a tokenizer.
     pub(crate) fn has_tokenizer(self) -> bool {
-        // SAFETY: see `len`.
-        let kind = unsafe { sys::llama_vocab_type(self.vocab) };
-        kind != sys::LLAMA_VOCAB_TYPE_NONE
+        self.kind() != sys::LLAMA_VOCAB_TYPE_NONE
     }
 
     /// Returns true if the tokenizer is SentencePiece, where a word contains its leading space.
     pub(crate) fn is_sentencepiece(self) -> bool {
-        // SAFETY: see `len`.
-        let kind = unsafe { sys::llama_vocab_type(self.vocab) };
-        kind == sys::LLAMA_VOCAB_TYPE_SPM
+        self.kind() == sys::LLAMA_VOCAB_TYPE_SPM
     }
 
-    /// Returns true if `token` ends a response.
+    fn kind(self) -> sys::llama_vocab_type {
+        // SAFETY: see `len`.
+        unsafe { sys::llama_vocab_type(self.vocab) }
+    }
+
     pub(crate) fn is_end(self, token: u32) -> bool {
         // SAFETY: see `len`; the id is below `len`.
         unsafe { sys::llama_vocab_is_eog(self.vocab, signed(token)) }

@@ -19,7 +19,6 @@ pub(super) enum CacheContents {
 }
 
 impl CacheContents {
-    /// Copies the contents of the cache of `context`.
     pub(super) fn take(context: &Context) -> Self {
         on_disk(context).map_or_else(
             |error| {

@@ -1,8 +1,9 @@
 //! Special tokens in messages are text, and ordinary text has llama.cpp's own tokens.
 
 use std::path::Path;
+use std::time::SystemTime;
 
-use transom_engine::ControlTokens;
+use transom_engine::{ChatPrompt, ControlTokens, Message, RenderedPrompt, Role};
 
 use super::*;
 use crate::native::Model;

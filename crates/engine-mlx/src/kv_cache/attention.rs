@@ -20,7 +20,6 @@ use crate::ops::slice_axis;
 /// Tokens kept in addition to the window.
 const SLACK: i32 = mlx::WINDOW_SLACK as i32;
 
-/// Returns the largest capacity of a buffer in tokens.
 fn max_capacity(window: i32) -> i32 {
     n_moved(window) + STEP
 }
@@ -39,7 +38,6 @@ fn n_needed(window: i32) -> i32 {
 /// Keys and values, `[1, n_kv_heads, capacity, head_dim]`, of consecutive tokens.
 #[derive(Debug, Clone)]
 struct Buffer {
-    /// Position of the first token.
     start: i32,
     keys: Array,
     values: Array,
@@ -51,10 +49,8 @@ impl Buffer {
     }
 
     fn bytes(&self) -> u64 {
-        self.arrays()
-            .iter()
-            .map(|array| array.nbytes() as u64)
-            .sum()
+        let arrays = self.arrays().into_iter();
+        arrays.map(|array| array.nbytes() as u64).sum()
     }
 
     /// Returns true if the buffer has all keys that the token at position `n_tokens` attends to.
@@ -72,12 +68,10 @@ struct Checkpoint {
     old_buffer: Option<Buffer>,
 }
 
-/// The keys and values of a layer.
 #[derive(Debug)]
 pub(crate) struct AttentionCache {
     /// Tokens that a token attends to, itself included; `None` for all.
     pub(super) window: Option<i32>,
-    /// Tokens processed so far.
     pub(super) n_tokens: i32,
     buffer: Option<Buffer>,
     checkpoints: Vec<Checkpoint>,
@@ -175,7 +169,6 @@ impl AttentionCache {
         Ok((seen_keys, seen_values))
     }
 
-    /// See [`super::LayerCache::rewind_target`].
     pub(crate) fn rewind_target(&self, n_tokens: i32) -> i32 {
         let covers = |buffer: &Buffer, n| buffer.covers(n, self.window);
         if self.buffer.as_ref().is_some_and(|b| covers(b, n_tokens)) {
@@ -189,7 +182,6 @@ impl AttentionCache {
         targets.max().unwrap_or(0)
     }
 
-    /// See [`super::LayerCache::rewind`].
     pub(crate) fn rewind(&mut self, n_tokens: i32) {
         let window = self.window;
         let covers = |buffer: &Buffer| buffer.covers(n_tokens, window);
@@ -212,7 +204,6 @@ impl AttentionCache {
         self.n_tokens = n_tokens;
     }
 
-    /// See [`super::LayerCache::add_checkpoint`].
     pub(crate) fn add_checkpoint(&mut self, n_checkpoints: usize) {
         if self.window.is_none() {
             // The cache can rewind to every position.
@@ -230,7 +221,6 @@ impl AttentionCache {
         self.checkpoints.drain(..n_old);
     }
 
-    /// See [`super::LayerCache::checkpoints`].
     pub(crate) fn checkpoints(&self) -> Vec<i32> {
         let checkpoints = self.checkpoints.iter();
         checkpoints.map(|checkpoint| checkpoint.n_tokens).collect()
@@ -246,7 +236,6 @@ impl AttentionCache {
         per_token * max_capacity(window) as u64
     }
 
-    /// Returns the keys and values of the buffer in use.
     pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
         self.buffer.iter().flat_map(Buffer::arrays)
     }
@@ -276,7 +265,6 @@ impl AttentionCache {
         n_tokens.min(n_needed)
     }
 
-    /// See [`super::LayerCache::saved`].
     pub(crate) fn saved(&self, n_tokens: i32) -> MlxResult<Vec<Array>> {
         let covers =
             |buffer: &&Buffer| buffer.covers(n_tokens, self.window) && n_tokens > buffer.start;
@@ -289,7 +277,6 @@ impl AttentionCache {
         buffer.arrays().into_iter().map(saved).collect()
     }
 
-    /// See [`super::LayerCache::restore`].
     pub(crate) fn restore(&self, n_tokens: i32, [keys, values]: [Array; 2]) -> Self {
         let buffer = Some(Buffer {
             start: n_tokens - keys.dim(2),
@@ -303,7 +290,6 @@ impl AttentionCache {
         }
     }
 
-    /// See [`super::LayerCache::add_restored_checkpoint`].
     pub(crate) fn add_restored_checkpoint(&mut self, other: Self) {
         self.checkpoints.push(Checkpoint {
             n_tokens: other.n_tokens,

@@ -8,7 +8,6 @@ use mlx_rs::Array;
 
 use crate::error::MlxResult;
 
-/// The state after a number of tokens.
 #[derive(Debug, Clone)]
 struct Snapshot {
     n_tokens: i32,
@@ -21,7 +20,6 @@ impl Snapshot {
     }
 }
 
-/// The current state and the checkpoints.
 #[derive(Debug, Default)]
 pub(crate) struct StateCache {
     current: Option<Snapshot>,
@@ -29,7 +27,6 @@ pub(crate) struct StateCache {
 }
 
 impl StateCache {
-    /// Returns a cache with the state `arrays` after `n_tokens`.
     pub(crate) fn from_saved(n_tokens: i32, arrays: Vec<Array>) -> Self {
         Self {
             current: Some(Snapshot { n_tokens, arrays }),
@@ -37,7 +34,6 @@ impl StateCache {
         }
     }
 
-    /// Returns the number of tokens processed so far.
     pub(crate) fn n_tokens(&self) -> i32 {
         self.current.as_ref().map_or(0, |state| state.n_tokens)
     }
@@ -55,7 +51,6 @@ impl StateCache {
         self.current = Some(Snapshot { n_tokens, arrays });
     }
 
-    /// See [`super::LayerCache::rewind_target`].
     pub(crate) fn rewind_target(&self, n_tokens: i32) -> i32 {
         let states = self.checkpoints.iter().chain(&self.current);
         let targets = states.map(|state| state.n_tokens);
@@ -65,7 +60,6 @@ impl StateCache {
             .unwrap_or(0)
     }
 
-    /// See [`super::LayerCache::rewind`].
     pub(crate) fn rewind(&mut self, n_tokens: i32) {
         self.checkpoints.retain(|state| state.n_tokens <= n_tokens);
         if self.n_tokens() != n_tokens {
@@ -79,7 +73,6 @@ impl StateCache {
         }
     }
 
-    /// See [`super::LayerCache::add_checkpoint`].
     pub(crate) fn add_checkpoint(&mut self, n_checkpoints: usize) {
         let n_tokens = self.n_tokens();
         let last = self.checkpoints.last();
@@ -90,13 +83,11 @@ impl StateCache {
         self.checkpoints.drain(..n_old);
     }
 
-    /// See [`super::LayerCache::checkpoints`].
     pub(crate) fn checkpoints(&self) -> Vec<i32> {
         let checkpoints = self.checkpoints.iter();
         checkpoints.map(|state| state.n_tokens).collect()
     }
 
-    /// Returns the arrays of the current state.
     pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
         self.current.iter().flat_map(|state| &state.arrays)
     }
@@ -114,14 +105,12 @@ impl StateCache {
         older.map(Snapshot::bytes).sum()
     }
 
-    /// See [`super::LayerCache::saved`].
     pub(crate) fn saved(&self, n_tokens: i32) -> MlxResult<Vec<Array>> {
         let mut states = self.current.iter().chain(&self.checkpoints);
         let found = states.find(|state| state.n_tokens == n_tokens);
         Ok(found.map_or_else(Vec::new, |state| state.arrays.clone()))
     }
 
-    /// See [`super::LayerCache::saved_shapes`].
     pub(crate) fn saved_shapes(&self) -> Vec<(String, Vec<i32>)> {
         self.arrays()
             .enumerate()
@@ -129,7 +118,6 @@ impl StateCache {
             .collect()
     }
 
-    /// See [`super::LayerCache::add_restored_checkpoint`].
     pub(crate) fn add_restored_checkpoint(&mut self, other: Self) {
         self.checkpoints.extend(other.current);
     }

@@ -8,7 +8,7 @@ use transom_engine::{Limits, ModelSource, SamplingParams};
 
 use super::*;
 use crate::MlxEngine;
-use crate::nn::{Embedding, Matrix};
+use crate::nn::Matrix;
 
 /// Returns a folder with a model of the fixtures and its tokenizer.
 fn assemble(name: &str) -> TempDir {
@@ -63,14 +63,14 @@ fn respond(model: &mut MlxModel, prompt: &[u32]) -> Result<Vec<u32>, EngineError
 }
 
 /// Returns an embedding that MLX accepts into its graph but cannot compute on a CPU.
-fn failing_embedding() -> Embedding {
+fn failing_embedding() -> Matrix {
     let half = ops::ones::<f32>(&[32, 32]).unwrap();
     let half = half.as_dtype(Dtype::Float16).unwrap();
     let mask = ops::ones::<bool>(&[1, 1]).unwrap();
     let product = ops::block_masked_mm(&half, &half, 32, &mask, None, None).unwrap();
     let table = ops::ones::<f32>(&[272, 64]).unwrap();
     let table = table.add(product.sum(None).unwrap()).unwrap();
-    Embedding::new(Matrix::Dense(table))
+    Matrix::Dense(table)
 }
 
 #[test]
@@ -86,14 +86,14 @@ fn a_failed_step_leaves_a_usable_session() {
             if cached > 0 {
                 respond(&mut model, &long[..cached]).unwrap();
             }
-            let embedding = &mut model.parts.transformer.embedding;
+            let embedding = &mut model.transformer.embedding;
             let sound = std::mem::replace(embedding, failing_embedding());
             let error = respond(&mut model, &long).unwrap_err();
             assert!(
                 matches!(error, EngineError::Backend { .. }),
                 "{name}: {error}"
             );
-            model.parts.transformer.embedding = sound;
+            model.transformer.embedding = sound;
             assert_eq!(
                 respond(&mut model, &long).unwrap(),
                 expected,

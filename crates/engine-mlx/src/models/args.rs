@@ -49,7 +49,6 @@ fn default_max_position_embeddings() -> i32 {
 }
 
 impl DecoderArgs {
-    /// Reads and checks the configuration.
     pub(super) fn from_config(config: &ModelConfig) -> Result<Self, EngineError> {
         let mut args: Self = config.parse()?;
         args.check(config)?;
@@ -93,12 +92,10 @@ impl DecoderArgs {
         }
     }
 
-    /// Returns the sizes that matter outside the model.
     pub(super) fn size(&self) -> ModelSize {
         ModelSize::new(self.max_position_embeddings, self.vocab_size)
     }
 
-    /// Returns the sizes of the attention layers.
     pub(super) fn attention_shape(&self) -> AttentionShape {
         AttentionShape {
             hidden_size: self.hidden_size,

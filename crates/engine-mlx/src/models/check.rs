@@ -2,9 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use transom_engine::EngineError;
+use transom_engine::{EngineError, UnsupportedFeature};
 
-use crate::config::{ModelConfig, bad_file};
+use crate::config::ModelConfig;
 
 /// Checks fields of `$args` against the ranges that are given for them.
 macro_rules! check_ranges {
@@ -17,19 +17,22 @@ pub(super) use check_ranges;
 
 impl ModelConfig {
     /// Returns the error for a value in `config.json` that makes no sense.
-    pub(super) fn bad(&self, reason: impl Into<String>) -> EngineError {
-        bad_file(&self.path, reason)
+    pub(super) fn bad(&self, reason: impl ToString) -> EngineError {
+        EngineError::bad_file(&self.path, reason)
     }
 
     /// Returns the error for a value in `config.json` that this engine does not support.
     pub(super) fn unsupported(&self, reason: String) -> EngineError {
-        EngineError::Unsupported {
-            path: self.path.clone(),
-            reason,
-        }
+        EngineError::unsupported(&self.path, UnsupportedFeature::Other, reason)
     }
 
-    /// Fails if `value` is not in `range`.
+    /// Returns the error for an architecture that this engine does not support.
+    pub(super) fn unsupported_architecture(&self, name: &str, reason: String) -> EngineError {
+        let name = name.to_owned();
+        let feature = UnsupportedFeature::Architecture { name };
+        EngineError::unsupported(&self.path, feature, reason)
+    }
+
     pub(super) fn check_range(
         &self,
         name: &str,
@@ -44,7 +47,6 @@ impl ModelConfig {
         Err(self.bad(reason))
     }
 
-    /// Fails if `value` is not a number above 0.
     pub(super) fn check_above_zero(&self, name: &str, value: f32) -> Result<(), EngineError> {
         if value.is_finite() && value > 0.0 {
             return Ok(());

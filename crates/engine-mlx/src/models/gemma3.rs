@@ -8,7 +8,7 @@ use serde_json::Value;
 use transom_engine::EngineError;
 
 use super::check::check_ranges;
-use super::rope::RopeSource;
+use super::rope::{RopeParameters, RopeSource};
 use super::windows::{Pattern, SlidingWindows};
 use super::{Architecture, ModelSize, Parsed};
 use crate::config::ModelConfig;
@@ -55,12 +55,6 @@ struct Args {
     final_logit_softcapping: Option<f32>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-struct RopeParameters {
-    full_attention: Option<Value>,
-    sliding_attention: Option<Value>,
-}
-
 impl Default for Args {
     fn default() -> Self {
         Self {
@@ -99,7 +93,6 @@ struct Gemma3 {
     prefix: &'static str,
 }
 
-/// Parses a text model.
 pub(super) fn text(config: &ModelConfig) -> Parsed {
     parse(config, config.parse()?, "")
 }
@@ -209,16 +202,13 @@ impl Architecture for Gemma3 {
         } = self;
         let on_cpu = loader.compute().is_cpu();
         let table = format!("{prefix}model.embed_tokens");
-        let embedding = loader.embedding(&table, args.vocab_size, args.hidden_size)?;
+        let embedding = loader.matrix(&table, args.hidden_size, args.vocab_size)?;
         let layers = (0..args.num_hidden_layers)
             .map(|layer| self.load_layer(loader, layer))
             .collect::<Result<Vec<_>, _>>()?;
         let lm_head = format!("{prefix}lm_head");
-        let lm_head = if loader.contains(&format!("{lm_head}.weight")) {
-            Some(loader.linear(&lm_head, args.hidden_size, args.vocab_size)?)
-        } else {
-            None
-        };
+        let has_head = loader.contains(&format!("{lm_head}.weight"));
+        let lm_head = has_head.then(|| loader.linear(&lm_head, args.hidden_size, args.vocab_size));
         Ok(Transformer {
             embedding,
             embedding_scale: Some(bf16((args.hidden_size as f32).sqrt()).during("loading")?),
@@ -226,7 +216,7 @@ impl Architecture for Gemma3 {
             norm: self
                 .norms
                 .load(loader, &format!("{prefix}model.norm"), args.hidden_size)?,
-            lm_head,
+            lm_head: lm_head.transpose()?,
             logit_softcap: args.final_logit_softcapping,
             ropes: ropes.iter().map(|rope| Rope::new(rope, on_cpu)).collect(),
             on_cpu,

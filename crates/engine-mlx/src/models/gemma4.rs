@@ -15,7 +15,6 @@ use self::args::Args;
 use self::attention::{AttentionArgs, Gemma4Attention, KeySource, SharedKeys};
 use self::per_layer::{PerLayerEmbedding, PerLayerGate};
 use super::gemma3::add_clipped;
-use super::tensor_paths::TensorPaths;
 use super::windows::SlidingWindows;
 use super::{Architecture, ModelSize, Parsed};
 use crate::config::ModelConfig;
@@ -39,7 +38,6 @@ struct Gemma4 {
     norms: Norms,
 }
 
-/// Parses a text model.
 pub(super) fn text(config: &ModelConfig) -> Parsed {
     parse(config, config.parse()?)
 }
@@ -73,19 +71,16 @@ impl Architecture for Gemma4 {
     fn load(&self, loader: &mut Loader<'_>) -> Result<Transformer, EngineError> {
         let args = &self.args;
         let on_cpu = loader.compute().is_cpu();
-        let TensorPaths { model, lm_head } = TensorPaths::find(loader);
+        let (model, lm_head) = super::tensor_paths(loader);
         let table = format!("{model}.embed_tokens");
-        let embedding = loader.embedding(&table, args.vocab_size, args.hidden_size)?;
+        let embedding = loader.matrix(&table, args.hidden_size, args.vocab_size)?;
         let per_layer = self.load_per_layer_embedding(loader, model)?;
         let mut layers = Vec::new();
         for layer in 0..args.num_hidden_layers {
             layers.push(self.load_layer(loader, &format!("{model}.layers.{layer}"), layer)?);
         }
-        let lm_head = if args.tie_word_embeddings {
-            None
-        } else {
-            Some(loader.linear(lm_head, args.hidden_size, args.vocab_size)?)
-        };
+        let has_head = !args.tie_word_embeddings;
+        let lm_head = has_head.then(|| loader.linear(lm_head, args.hidden_size, args.vocab_size));
         Ok(Transformer {
             embedding,
             embedding_scale: Some((args.hidden_size as f32).sqrt()),
@@ -93,13 +88,13 @@ impl Architecture for Gemma4 {
             norm: self
                 .norms
                 .load(loader, &format!("{model}.norm"), args.hidden_size)?,
-            lm_head,
+            lm_head: lm_head.transpose()?,
             logit_softcap: args.final_logit_softcapping,
             ropes: self
                 .ropes
-                .iter()
+                .each_ref()
                 .map(|rope| Rope::new(rope, on_cpu))
-                .collect(),
+                .into(),
             on_cpu,
         })
     }
@@ -121,7 +116,7 @@ impl Gemma4 {
         let projection = format!("{model}.per_layer_model_projection");
         let norm = format!("{model}.per_layer_projection_norm");
         Ok(Some(PerLayerEmbedding {
-            embedding: loader.embedding(&table, args.vocab_size_per_layer_input, n_out)?,
+            embedding: loader.matrix(&table, n_out, args.vocab_size_per_layer_input)?,
             embedding_scale: (width as f32).sqrt(),
             projection: loader.linear(&projection, args.hidden_size, n_out)?,
             projection_scale: (args.hidden_size as f32).sqrt().recip(),
@@ -166,11 +161,8 @@ impl Gemma4 {
         let output_norm = norm(loader, "post_feedforward_layernorm")?;
         let per_layer_gate = self.load_per_layer_gate(loader, path)?;
         let scale = format!("{path}.layer_scalar");
-        let output_scale = if loader.contains(&scale) {
-            Some(loader.vector(&scale, 1)?)
-        } else {
-            None
-        };
+        let has_scale = loader.contains(&scale);
+        let output_scale = has_scale.then(|| loader.vector(&scale, 1)).transpose()?;
         Ok(Gemma4Layer {
             attention_norm,
             attention,

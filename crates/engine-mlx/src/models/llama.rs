@@ -9,7 +9,6 @@ use mlx_rs::Array;
 use transom_engine::EngineError;
 
 use super::args::DecoderArgs;
-use super::tensor_paths::TensorPaths;
 use super::{Architecture, ModelSize, Parsed};
 use crate::config::ModelConfig;
 use crate::error::MlxResult;
@@ -20,7 +19,6 @@ use crate::nn::{
 };
 use crate::weights::Loader;
 
-/// An architecture of Llama's form.
 pub(super) struct Llama {
     args: DecoderArgs,
     layers: Vec<LayerOptions>,
@@ -141,10 +139,10 @@ impl Architecture for Llama {
 
     fn load(&self, loader: &mut Loader<'_>) -> Result<Transformer, EngineError> {
         let args = &self.args;
-        let TensorPaths { model, lm_head } = TensorPaths::find(loader);
+        let (model, lm_head) = super::tensor_paths(loader);
         let norms = self.norms(loader, model)?;
         let table = format!("{model}.embed_tokens");
-        let embedding = loader.embedding(&table, args.vocab_size, args.hidden_size)?;
+        let embedding = loader.matrix(&table, args.hidden_size, args.vocab_size)?;
         let mut layers = Vec::new();
         for (layer, options) in self.layers.iter().enumerate() {
             let path = format!("{model}.layers.{layer}");
@@ -152,18 +150,14 @@ impl Architecture for Llama {
         }
         let has_head = || loader.contains(&format!("{lm_head}.weight"));
         let is_tied = args.tie_word_embeddings.unwrap_or_else(|| !has_head());
-        let lm_head = if is_tied {
-            None
-        } else {
-            Some(loader.linear(lm_head, args.hidden_size, args.vocab_size)?)
-        };
+        let lm_head = (!is_tied).then(|| loader.linear(lm_head, args.hidden_size, args.vocab_size));
         let on_cpu = loader.compute().is_cpu();
         Ok(Transformer {
             embedding,
             embedding_scale: None,
             layers: Box::new(layers),
             norm: norms.load(loader, &format!("{model}.norm"), args.hidden_size)?,
-            lm_head,
+            lm_head: lm_head.transpose()?,
             logit_softcap: None,
             ropes: vec![Rope::new(&args.rope, on_cpu)],
             on_cpu,

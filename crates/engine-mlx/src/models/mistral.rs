@@ -12,14 +12,12 @@ use super::windows::Pattern;
 use crate::config::ModelConfig;
 use crate::nn::{AttentionOptions, QueryScale};
 
-/// Parses a Mistral.
 pub(super) fn mistral(config: &ModelConfig) -> Parsed {
     let args = DecoderArgs::from_config(config)?;
     let window = args.sliding_window;
     with_windows(config, args, window, None)
 }
 
-/// Parses a Ministral 3 or Devstral 2.
 pub(super) fn ministral3(config: &ModelConfig) -> Parsed {
     let query_scale = query_scale(config)?;
     let mut args = DecoderArgs::from_config(config)?;
@@ -59,11 +57,14 @@ pub(super) fn multimodal(config: &ModelConfig) -> Parsed {
     match text.json.get("model_type").and_then(Value::as_str) {
         Some("ministral3") => ministral3(&text),
         Some("mistral" | "llama") => mistral(&text),
-        other => Err(config.unsupported(format!(
-            "text_config names the model_type {:?}, which is not supported; ministral3 and mistral \
-             are",
-            other.unwrap_or_default()
-        ))),
+        other => {
+            let name = other.unwrap_or_default();
+            let reason = format!(
+                "text_config names the model_type {name:?}, which is not supported; ministral3 and \
+                 mistral are"
+            );
+            Err(config.unsupported_architecture(name, reason))
+        }
     }
 }
 

@@ -14,7 +14,6 @@ use super::qwen3_moe::MoeArgs;
 use crate::config::ModelConfig;
 use crate::nn::{AttentionOptions, GatedDeltaShape};
 
-/// The values of the recurrent layers.
 #[derive(Debug, Clone, Deserialize)]
 struct RecurrentArgs {
     linear_num_key_heads: i32,
@@ -81,7 +80,6 @@ impl RecurrentArgs {
     }
 }
 
-/// Parses a Qwen3-Next.
 pub(super) fn plain(config: &ModelConfig) -> Parsed {
     parse(config, false)
 }

@@ -8,14 +8,20 @@ use transom_engine::EngineError;
 use crate::config::ModelConfig;
 use crate::nn::{Llama3Scaling, LongScaling, RopeConfig, RopeScaling, YarnScaling};
 
-/// The values of `config.json` that describe a rotary embedding.
+/// The newer form of `config.json`: a rotary embedding for each type of layer.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RopeParameters {
+    pub(super) full_attention: Option<Value>,
+    pub(super) sliding_attention: Option<Value>,
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RopeSource<'a> {
     /// `rope_scaling`, or the newer `rope_parameters`, which may contain all other values.
     pub(super) entry: Option<&'a Value>,
     /// The base, if it is outside the entry.
     pub(super) theta: Option<f32>,
-    /// Features per head.
     pub(super) head_dim: i32,
     /// Fraction of the features that is rotated, if it is outside the entry.
     pub(super) partial_rotary_factor: Option<f32>,
@@ -32,7 +38,6 @@ impl RopeSource<'_> {
         Self { theta, ..self }
     }
 
-    /// Parses and checks the values.
     pub(super) fn parse(&self, config: &ModelConfig) -> Result<RopeConfig, EngineError> {
         let base = self.theta.or(self.number("rope_theta")).unwrap_or(10_000.0);
         config.check_above_zero("rope_theta", base)?;

@@ -4,10 +4,8 @@ use transom_engine::EngineError;
 
 use crate::config::ModelConfig;
 
-/// Largest accepted window.
 const MAX_WINDOW: i32 = 1 << 24;
 
-/// The attention of each layer.
 #[derive(Debug, Clone)]
 pub(super) struct SlidingWindows(Vec<LayerWindow>);
 
@@ -21,7 +19,6 @@ struct LayerWindow {
 /// Which layers have a window if `layer_types` is missing.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pattern {
-    /// All layers.
     All,
     /// All but every n-th layer.
     AllButEvery(i32),

@@ -10,12 +10,10 @@ use crate::kv_cache::LayerCache;
 use crate::ops::slice_axis;
 use crate::weights::Loader;
 
-/// Sizes of an attention layer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AttentionShape {
     /// Features of the hidden state.
     pub(crate) hidden_size: i32,
-    /// Query heads.
     pub(crate) n_heads: i32,
     /// Key and value heads; divides `n_heads`.
     pub(crate) n_kv_heads: i32,
@@ -58,7 +56,6 @@ impl Default for AttentionOptions {
     }
 }
 
-/// The norms of all heads.
 #[derive(Debug)]
 struct HeadNorm {
     /// `[n_heads + n_kv_heads, 1, head_dim]`: queries first.
@@ -66,7 +63,6 @@ struct HeadNorm {
     epsilon: f32,
 }
 
-/// An attention layer.
 #[derive(Debug)]
 pub(crate) struct Attention {
     options: AttentionOptions,

@@ -15,14 +15,12 @@ use crate::weights::{ExpertPath, Loader};
 /// With this many rows, sorting is faster (mlx-lm's threshold).
 const MIN_SORTED_ROWS: i32 = 64;
 
-/// Sizes of a mixture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ExpertShape {
     /// Features of the hidden state.
     pub(crate) hidden_size: i32,
     /// Width inside one expert.
     pub(crate) intermediate_size: i32,
-    /// Experts per layer.
     pub(crate) n_experts: i32,
     /// Experts per token, at most `n_experts`.
     pub(crate) n_used: i32,
@@ -38,20 +36,16 @@ pub(crate) enum Routing {
     TopThenSoftmax,
 }
 
-/// How a mixture is loaded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExpertOptions {
-    /// Name of the router.
     pub(crate) router: &'static str,
     pub(crate) shape: ExpertShape,
     pub(crate) routing: Routing,
-    /// The gate function of the experts.
     pub(crate) gate: Gate,
     /// Width of the shared expert, if there is one.
     pub(crate) shared_width: Option<i32>,
 }
 
-/// One matrix per expert.
 #[derive(Debug)]
 pub(crate) struct ExpertLinear {
     /// `[n_experts, n_out, n_in]`.
@@ -127,7 +121,6 @@ struct SharedExpert {
     gate: Linear,
 }
 
-/// A mixture of experts.
 pub(crate) struct Experts {
     router: Linear,
     routing: Routing,
@@ -141,7 +134,6 @@ pub(crate) struct Experts {
 }
 
 impl Experts {
-    /// Loads the mixture at `path`.
     pub(crate) fn load(
         loader: &mut Loader<'_>,
         path: &str,

@@ -17,12 +17,10 @@ use crate::weights::Loader;
 /// Added to the squared length of queries and keys, so that it is never zero.
 const LENGTH_EPSILON: f32 = 1e-6;
 
-/// Sizes of the layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GatedDeltaShape {
     /// Features of the hidden state.
     pub(crate) hidden_size: i32,
-    /// Heads of queries and keys.
     pub(crate) n_key_heads: i32,
     /// Heads of values, a multiple of `n_key_heads`.
     pub(crate) n_value_heads: i32,
@@ -59,7 +57,6 @@ enum Projections {
     ByKind(LinearGroup),
 }
 
-/// A gated delta net.
 pub(crate) struct GatedDeltaNet {
     shape: GatedDeltaShape,
     projections: Projections,

@@ -9,7 +9,6 @@ use crate::ops::{QuantizedMatrix, slice_axis};
 /// A matrix `[n_out, n_in]` as stored in memory, or a stack `[n_experts, n_out, n_in]` of them.
 #[derive(Debug)]
 pub(crate) enum Matrix {
-    /// One number per element.
     Dense(Array),
     /// `bits` bits per element, packed into 32-bit words, with a scale and in the affine mode a
     /// bias for each group of a row.
@@ -17,8 +16,8 @@ pub(crate) enum Matrix {
 }
 
 impl Matrix {
-    /// Returns `x @ self.T`.
-    fn product(&self, x: &Array) -> MlxResult<Array> {
+    /// Returns `x @ self.T`: `[…, n_in]` to `[…, n_out]`.
+    pub(crate) fn product(&self, x: &Array) -> MlxResult<Array> {
         match self {
             Self::Dense(weight) => x.matmul(weight.transpose()?),
             Self::Quantized(matrix) => matrix.product(x),
@@ -41,12 +40,13 @@ impl Matrix {
         }
     }
 
-    /// Returns the rows with these indices: `[tokens]` to `[tokens, n_in]`.
-    fn rows(&self, indices: &Array) -> MlxResult<Array> {
-        match self {
-            Self::Dense(weight) => weight.take_axis(indices, 0),
-            Self::Quantized(matrix) => matrix.rows(indices)?.dequantized(),
-        }
+    /// Returns the rows with these indices: `[tokens]` to `[1, tokens, n_in]`.
+    pub(crate) fn embed(&self, tokens: &Array) -> MlxResult<Array> {
+        let rows = match self {
+            Self::Dense(weight) => weight.take_axis(tokens, 0)?,
+            Self::Quantized(matrix) => matrix.rows(tokens)?.dequantized()?,
+        };
+        rows.expand_dims(0)
     }
 
     /// Concatenates the outputs of the matrices; `None` if they are stored in different ways.
@@ -84,7 +84,6 @@ impl Matrix {
         })))
     }
 
-    /// Returns the arrays of the matrix.
     pub(crate) fn arrays(&self) -> Vec<&Array> {
         match self {
             Self::Dense(weight) => vec![weight],
@@ -193,28 +192,5 @@ impl LinearGroup {
         parts
             .try_into()
             .map_err(|_| Exception::custom("a group must have as many outputs as matrices"))
-    }
-}
-
-/// The embedding table, which is also the output head of models with tied weights.
-#[derive(Debug)]
-pub(crate) struct Embedding {
-    matrix: Matrix,
-}
-
-impl Embedding {
-    /// Returns an embedding with the table `[vocab_size, hidden_size]`.
-    pub(crate) fn new(matrix: Matrix) -> Self {
-        Self { matrix }
-    }
-
-    /// Maps token ids `[tokens]` to `[1, tokens, hidden_size]`.
-    pub(crate) fn forward(&self, tokens: &Array) -> MlxResult<Array> {
-        self.matrix.rows(tokens)?.expand_dims(0)
-    }
-
-    /// Maps hidden states `[…, hidden_size]` to logits `[…, vocab_size]`.
-    pub(crate) fn logits(&self, x: &Array) -> MlxResult<Array> {
-        self.matrix.product(x)
     }
 }

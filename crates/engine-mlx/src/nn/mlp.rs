@@ -13,7 +13,6 @@ use super::{Linear, LinearGroup};
 use crate::error::MlxResult;
 use crate::weights::Loader;
 
-/// The function of the gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gate {
     /// `x * sigmoid(x)` (SwiGLU): Llama and most others.
@@ -35,7 +34,6 @@ pub(crate) struct Activation {
 type CompiledKernel = RefCell<Box<dyn for<'a> FnMut((&'a Array, &'a Array)) -> MlxResult<Array>>>;
 
 impl Activation {
-    /// Returns the activation for a device.
     pub(crate) fn new(gate: Gate, on_cpu: bool) -> Self {
         // mlx-rs identifies compiled functions by their types, so each has a call of its own.
         let kernel = (!on_cpu).then(|| {
@@ -59,7 +57,6 @@ impl Activation {
     }
 }
 
-/// A gated feed-forward layer.
 pub(crate) struct GatedMlp {
     gate_up: LinearGroup,
     down: Linear,

@@ -9,7 +9,6 @@ use crate::error::MlxResult;
 /// The scale `1 + beta * ln(1 + floor(position / original_max_positions))`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct QueryScale {
-    /// `llama_4_scaling_beta`.
     pub(crate) beta: f32,
     /// Tokens whose queries are not scaled; above 0.
     pub(crate) original_max_positions: i32,

@@ -20,13 +20,11 @@ pub(crate) struct RopeConfig {
     pub(crate) head_dim: i32,
     /// Features that are rotated, from the first on; even.
     pub(crate) n_rotated: i32,
-    /// Base of the frequencies (`rope_theta`).
     pub(crate) base: f32,
     /// How frequencies are scaled for long contexts.
     pub(crate) scaling: RopeScaling,
 }
 
-/// A rotary embedding.
 #[derive(Debug)]
 pub(crate) struct Rope {
     head_dim: i32,
@@ -53,7 +51,6 @@ pub(crate) enum Rotation {
 }
 
 impl Rope {
-    /// Returns the rotary embedding that `config` describes.
     pub(crate) fn new(config: &RopeConfig, on_cpu: bool) -> Self {
         let (head_dim, n_rotated) = (config.head_dim, config.n_rotated);
         let scaling = &config.scaling;

@@ -7,7 +7,6 @@ use super::{AttentionMask, AttentionShape};
 use crate::error::MlxResult;
 use crate::ops::slice_axis;
 
-/// The scaled dot-product attention of one layer.
 #[derive(Debug)]
 pub(crate) struct Sdpa {
     pub(crate) shape: AttentionShape,

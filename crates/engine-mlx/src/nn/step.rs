@@ -18,15 +18,12 @@ pub(crate) enum AttentionMask {
     Boolean(Array),
 }
 
-/// One step.
 #[derive(Debug)]
 pub(crate) struct Step<'a> {
     ropes: &'a [Rope],
     rotations: Vec<Rotation>,
     masks: Vec<(Option<i32>, Option<AttentionMask>)>,
-    /// Tokens before this step.
     pub(crate) offset: i32,
-    /// Tokens of this step.
     pub(crate) n_tokens: i32,
 }
 

@@ -5,7 +5,7 @@
 
 use mlx_rs::{Array, ops};
 
-use super::{Embedding, Linear, RmsNorm, Rope, Step};
+use super::{Linear, Matrix, RmsNorm, Rope, Step};
 use crate::error::MlxResult;
 use crate::kv_cache::LayerCache;
 use crate::ops::slice_axis;
@@ -35,7 +35,6 @@ pub(crate) trait CachedLayer {
     /// [`CachedLayer::new_cache`], what later tokens need.
     fn forward(&self, x: &Array, step: &Step<'_>, cache: &mut LayerCache) -> MlxResult<Array>;
 
-    /// Returns an empty cache.
     fn new_cache(&self) -> LayerCache;
 }
 
@@ -59,9 +58,9 @@ impl<L: CachedLayer> Layers for Vec<L> {
     }
 }
 
-/// A decoder-only model.
 pub(crate) struct Transformer {
-    pub(crate) embedding: Embedding,
+    /// The table `[vocab_size, hidden_size]`.
+    pub(crate) embedding: Matrix,
     /// Factor of the embeddings (Gemma).
     pub(crate) embedding_scale: Option<f32>,
     pub(crate) layers: Box<dyn Layers>,
@@ -78,14 +77,11 @@ pub(crate) struct Transformer {
 /// The tokens of a step whose hidden states or logits are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Positions {
-    /// The last token.
     Last,
-    /// Every token.
     All,
 }
 
 impl Transformer {
-    /// Returns an empty cache for each layer.
     pub(crate) fn new_caches(&self) -> Vec<LayerCache> {
         self.layers.new_caches()
     }
@@ -105,7 +101,7 @@ impl Transformer {
 
     /// Returns the scaled embeddings of `tokens` `[tokens]`, `[1, tokens, hidden_size]`.
     fn embed(&self, tokens: &Array) -> MlxResult<Array> {
-        let x = self.embedding.forward(tokens)?;
+        let x = self.embedding.embed(tokens)?;
         match self.embedding_scale {
             Some(scale) => x.multiply(Array::from_f32(scale).as_dtype(x.dtype())?),
             None => Ok(x),
@@ -138,7 +134,7 @@ impl Transformer {
     fn unembed(&self, hidden: &Array) -> MlxResult<Array> {
         let mut logits = match &self.lm_head {
             Some(lm_head) => lm_head.forward(hidden)?,
-            None => self.embedding.logits(hidden)?,
+            None => self.embedding.product(hidden)?,
         };
         if let Some(softcap) = self.logit_softcap {
             let softcap = Array::from_f32(softcap).as_dtype(logits.dtype())?;

@@ -10,7 +10,6 @@ use super::operation;
 use crate::config::Quantization;
 use crate::error::MlxResult;
 
-/// A quantized matrix, or a stack of them.
 #[derive(Debug)]
 pub(crate) struct QuantizedMatrix {
     /// `[…, n_out, n_in / 32 * bits]` of 32-bit words.
@@ -19,7 +18,6 @@ pub(crate) struct QuantizedMatrix {
     pub(crate) scales: Array,
     /// As `scales`; only in the affine mode.
     pub(crate) biases: Option<Array>,
-    /// How the matrix is stored.
     pub(crate) quantization: Quantization,
 }
 
@@ -107,7 +105,6 @@ impl QuantizedMatrix {
         })
     }
 
-    /// Returns words, scales and biases.
     pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
         [&self.words, &self.scales].into_iter().chain(&self.biases)
     }

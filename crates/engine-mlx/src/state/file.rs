@@ -10,8 +10,6 @@ use crc32fast::Hasher;
 use safetensors::tensor::Metadata;
 use transom_engine::EngineError;
 
-use crate::config::bad_file;
-
 /// Longest header in bytes; that of a thousand layers is shorter.
 const MAX_HEADER: usize = 1 << 20;
 
@@ -30,7 +28,6 @@ impl<'a> ChecksummedFile<'a> {
         Self::new(path, options.open(path))
     }
 
-    /// Opens a file to read it.
     pub(super) fn open(path: &'a Path) -> Result<Self, EngineError> {
         Self::new(path, File::open(path))
     }
@@ -38,14 +35,13 @@ impl<'a> ChecksummedFile<'a> {
     fn new(path: &'a Path, file: io::Result<File>) -> Result<Self, EngineError> {
         Ok(Self {
             path,
-            file: file.map_err(|error| bad_file(path, error.to_string()))?,
+            file: file.map_err(|error| EngineError::bad_file(path, error))?,
             checksum: Hasher::new(),
         })
     }
 
-    /// Returns an error about this file.
     pub(super) fn bad(&self, reason: impl ToString) -> EngineError {
-        bad_file(self.path, reason.to_string())
+        EngineError::bad_file(self.path, reason)
     }
 
     pub(super) fn write_header(&mut self, metadata: &Metadata) -> Result<(), EngineError> {

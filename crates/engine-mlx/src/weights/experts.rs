@@ -8,19 +8,16 @@
 //! Rule: tensors are stacked one projection at a time, so that never more than one projection is in
 //! memory twice.
 
-use mlx_rs::Array;
 use transom_engine::EngineError;
 
 use super::Loader;
 use super::loader::{ElementKind, TensorSource};
 use crate::nn::ExpertLinear;
 
-/// The mixture of experts of a layer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExpertPath<'a> {
     /// Path of the layer, such as `model.layers.0.mlp`.
     pub(crate) layer: &'a str,
-    /// Experts of the layer.
     pub(crate) n_experts: i32,
 }
 
@@ -58,11 +55,8 @@ impl Loader<'_> {
     ) -> Result<ExpertLinear, EngineError> {
         let source = path.source(self, name);
         let matrix = self.matrix_from(&source, n_in, n_out)?;
-        let bias: Option<Array> = if self.contains(&format!("{}.bias", source.first())) {
-            Some(self.part(&source, ".bias", &[n_out], ElementKind::Floats)?)
-        } else {
-            None
-        };
-        Ok(ExpertLinear::new(matrix, bias))
+        let has_bias = self.contains(&format!("{}.bias", source.first()));
+        let bias = has_bias.then(|| self.part(&source, ".bias", &[n_out], ElementKind::Floats));
+        Ok(ExpertLinear::new(matrix, bias.transpose()?))
     }
 }

@@ -14,9 +14,9 @@ use mlx_rs::{Array, Dtype};
 use safetensors::SafeTensors;
 use serde::Deserialize;
 use transom_catalog::safetensors::is_for_text;
-use transom_engine::EngineError;
+use transom_engine::{EngineError, UnsupportedFeature};
 
-use crate::config::{bad_file, read_json};
+use crate::config::read_json;
 use crate::error::Context;
 use crate::ops::{array_over_mapping, copied_array, element_size};
 
@@ -30,12 +30,11 @@ pub(crate) struct WeightFiles {
     unsupported: HashMap<String, EngineError>,
 }
 
-/// A tensor in a mapped file.
 #[derive(Debug, Clone)]
 pub(crate) struct Tensor {
     file: Arc<MappedFile>,
-    dtype: Dtype,
-    shape: Vec<i32>,
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<i32>,
     bytes: Range<usize>,
 }
 
@@ -47,6 +46,8 @@ struct MappedFile {
 
 /// An index has about a hundred bytes per tensor.
 const MAX_INDEX_BYTES: u64 = 16 << 20;
+
+const DOWNLOAD_AGAIN: &str = "download the model again";
 
 /// `model.safetensors.index.json`.
 #[derive(Deserialize)]
@@ -68,35 +69,28 @@ impl WeightFiles {
         Ok(files)
     }
 
-    /// Returns the folder, for messages.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Returns true if there is a tensor with this name.
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.tensors.contains_key(name) || self.unsupported.contains_key(name)
     }
 
-    /// Returns the tensor with this name.
     pub(crate) fn get(&self, name: &str) -> Result<&Tensor, EngineError> {
         if let Some(error) = self.unsupported.get(name) {
             return Err(error.clone());
         }
         self.tensors.get(name).ok_or_else(|| {
-            bad_file(
-                &self.folder,
-                format!("tensor {name} is missing; download the model again"),
-            )
+            let reason = format!("tensor {name} is missing; download the model again");
+            EngineError::bad_file(&self.folder, reason)
         })
     }
 
-    /// Returns the size of all tensors in bytes.
     pub(crate) fn total_bytes(&self) -> u64 {
         self.tensors.values().map(Tensor::n_bytes).sum()
     }
 
-    /// Returns all names with their tensors.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         self.tensors
             .iter()
@@ -105,22 +99,10 @@ impl WeightFiles {
 }
 
 impl Tensor {
-    /// Returns the sizes of the axes.
-    pub(crate) fn shape(&self) -> &[i32] {
-        &self.shape
-    }
-
-    /// Returns the element type.
-    pub(crate) fn dtype(&self) -> Dtype {
-        self.dtype
-    }
-
-    /// Returns the size in bytes.
     pub(crate) fn n_bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// Returns the path of the file, for messages.
     pub(crate) fn path(&self) -> &Path {
         &self.file.path
     }
@@ -129,26 +111,20 @@ impl Tensor {
     /// copy.
     pub(crate) fn to_array(&self, in_place: bool) -> Result<Array, EngineError> {
         let size = element_size(self.dtype).ok_or_else(|| {
-            bad_file(
-                self.path(),
-                format!("{:?} weights are not supported", self.dtype),
-            )
+            let reason = format!("{:?} weights are not supported", self.dtype);
+            EngineError::bad_file(self.path(), reason)
         })?;
         let operation = format!("reading weights of {}", self.path().display());
         // Some tools write tensors that are not aligned to their elements.
-        if in_place && self.bytes.start.is_multiple_of(size) {
+        let mapping = &self.file.mapping;
+        let array = if in_place && self.bytes.start.is_multiple_of(size) {
             let n_elements = self.bytes.len() / size;
-            array_over_mapping(&self.file.mapping, self.bytes.start, n_elements, self.dtype)
+            array_over_mapping(mapping, self.bytes.start, n_elements, self.dtype)
                 .and_then(|flat| flat.reshape(&self.shape))
-                .during(&operation)
         } else {
-            copied_array(
-                &self.file.mapping[self.bytes.clone()],
-                &self.shape,
-                self.dtype,
-            )
-            .during(&operation)
-        }
+            copied_array(&mapping[self.bytes.clone()], &self.shape, self.dtype)
+        };
+        array.during(&operation)
     }
 }
 
@@ -168,27 +144,23 @@ fn weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
                     .components()
                     .all(|part| matches!(part, Component::Normal(_)));
             if !is_inside {
-                return Err(bad_file(
-                    &index_path,
-                    format!("it names {name:?}, which is not a file inside the model's folder"),
-                ));
+                let reason =
+                    format!("it names {name:?}, which is not a file inside the model's folder");
+                return Err(EngineError::bad_file(&index_path, reason));
             }
             let path = folder.join(name);
             if path.is_file() {
                 Ok(path)
             } else {
-                Err(EngineError::NotFound {
-                    path,
-                    what: "a weight file that the index names".to_owned(),
-                    hint: "download the model again".to_owned(),
-                })
+                let what = "a weight file that the index names";
+                Err(EngineError::not_found(path, what, DOWNLOAD_AGAIN))
             }
         })
         .collect()
 }
 
 fn unlisted_weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError> {
-    let entries = fs::read_dir(folder).map_err(|error| bad_file(folder, error.to_string()))?;
+    let entries = fs::read_dir(folder).map_err(|error| EngineError::bad_file(folder, error))?;
     let paths: BTreeSet<PathBuf> = entries
         .flatten()
         .map(|entry| entry.path())
@@ -198,39 +170,35 @@ fn unlisted_weight_paths(folder: &Path) -> Result<BTreeSet<PathBuf>, EngineError
         })
         .collect();
     if paths.is_empty() {
-        return Err(EngineError::NotFound {
-            path: folder.to_owned(),
-            what: "weights (model*.safetensors)".to_owned(),
-            hint: "download the model again".to_owned(),
-        });
+        let what = "weights (model*.safetensors)";
+        return Err(EngineError::not_found(folder, what, DOWNLOAD_AGAIN));
     }
     Ok(paths)
 }
 
 #[expect(unsafe_code, reason = "memory-mapping")]
 fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
-    let file = transom_files::open(path).map_err(|error| bad_file(path, error.to_string()))?;
+    let file = transom_files::open(path).map_err(|error| EngineError::bad_file(path, error))?;
     // SAFETY: the mapping is only read. If another program truncates the file, SIGBUS ends the
     // process, as with every memory-mapped model; programs do not write weights in place.
-    let mapping = unsafe { Mmap::map(&file) }.map_err(|error| bad_file(path, error.to_string()))?;
+    let mapping =
+        unsafe { Mmap::map(&file) }.map_err(|error| EngineError::bad_file(path, error))?;
     let mapped = Arc::new(MappedFile {
         path: path.to_owned(),
         mapping: Arc::new(mapping),
     });
     let bytes: &[u8] = &mapped.mapping;
     let parsed = SafeTensors::deserialize(bytes).map_err(|error| {
-        bad_file(
-            path,
-            format!("not a valid safetensors file ({error}); download the model again"),
-        )
+        let reason = format!("not a valid safetensors file ({error}); download the model again");
+        EngineError::bad_file(path, reason)
     })?;
     for (name, view) in parsed.iter().filter(|(name, _)| is_for_text(name)) {
         let start = view.data().as_ptr() as usize - bytes.as_ptr() as usize;
         let Some(dtype) = mlx_dtype(view.dtype()) else {
-            let error = EngineError::Unsupported {
-                path: path.to_owned(),
-                reason: format!("tensor {name} has the element type {:?}", view.dtype()),
-            };
+            let dtype = format!("{:?}", view.dtype());
+            let reason = format!("tensor {name} has the element type {dtype}");
+            let feature = UnsupportedFeature::Quantization { name: dtype };
+            let error = EngineError::unsupported(path, feature, reason);
             files.unsupported.insert(name.to_owned(), error);
             continue;
         };
@@ -240,10 +208,8 @@ fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
             .map(|&size| i32::try_from(size))
             .collect::<Result<_, _>>()
             .map_err(|_| {
-                bad_file(
-                    path,
-                    format!("tensor {name} has the shape {:?}", view.shape()),
-                )
+                let reason = format!("tensor {name} has the shape {:?}", view.shape());
+                EngineError::bad_file(path, reason)
             })?;
         let tensor = Tensor {
             file: Arc::clone(&mapped),
@@ -252,10 +218,8 @@ fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
             bytes: start..start + view.data().len(),
         };
         if files.tensors.insert(name.to_owned(), tensor).is_some() {
-            return Err(bad_file(
-                path,
-                format!("tensor {name} is in more than one file"),
-            ));
+            let reason = format!("tensor {name} is in more than one file");
+            return Err(EngineError::bad_file(path, reason));
         }
     }
     Ok(())

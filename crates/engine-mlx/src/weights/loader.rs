@@ -7,10 +7,10 @@ use mlx_rs::{Array, Dtype, ops};
 use transom_engine::{EngineError, JobControl, LoadProgress};
 
 use super::files::{Tensor, WeightFiles};
-use crate::config::{Quantization, QuantizationConfig, bad_file};
+use crate::config::{Quantization, QuantizationConfig};
 use crate::device::Compute;
 use crate::error::{Context, MlxResult};
-use crate::nn::{Embedding, Linear, LinearGroup, Matrix};
+use crate::nn::{Linear, LinearGroup, Matrix};
 use crate::ops::QuantizedMatrix;
 
 /// How the caller follows and cancels a load.
@@ -19,7 +19,6 @@ pub(crate) struct LoadContext<'a> {
     pub(crate) on_progress: &'a mut dyn FnMut(LoadProgress),
 }
 
-/// Builds layers from weight files.
 pub(crate) struct Loader<'a> {
     files: &'a WeightFiles,
     quantization: Option<&'a QuantizationConfig>,
@@ -50,12 +49,10 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Returns how the layers will be computed.
     pub(crate) fn compute(&self) -> Compute {
         self.compute
     }
 
-    /// Returns true if the files contain a tensor with this name.
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.files.contains(name)
     }
@@ -69,12 +66,9 @@ impl<'a> Loader<'a> {
     ) -> Result<Linear, EngineError> {
         let matrix = self.matrix(path, n_in, n_out)?;
         let bias_name = format!("{path}.bias");
-        let bias = if self.contains(&bias_name) {
-            Some(self.vector(&bias_name, n_out)?)
-        } else {
-            None
-        };
-        Ok(Linear::new(matrix, bias))
+        let has_bias = self.contains(&bias_name);
+        let bias = has_bias.then(|| self.vector(&bias_name, n_out));
+        Ok(Linear::new(matrix, bias.transpose()?))
     }
 
     /// Loads matrices for the same input, fused if that needs no more memory: on devices that copy
@@ -90,20 +84,8 @@ impl<'a> Loader<'a> {
             .zip(n_outs)
             .map(|(path, &n_out)| self.linear(path, n_in, n_out))
             .collect::<Result<Vec<_>, _>>()?;
-        let group = LinearGroup::new(linears, n_outs, self.compute.copies_weights())
-            .during(&format!("fusing {}", paths.join(", ")))?;
-        Ok(group)
-    }
-
-    /// Loads a table `[vocab_size, hidden_size]`.
-    pub(crate) fn embedding(
-        &mut self,
-        path: &str,
-        vocab_size: i32,
-        hidden_size: i32,
-    ) -> Result<Embedding, EngineError> {
-        let matrix = self.matrix(path, hidden_size, vocab_size)?;
-        Ok(Embedding::new(matrix))
+        LinearGroup::new(linears, n_outs, self.compute.copies_weights())
+            .during(&format!("fusing {}", paths.join(", ")))
     }
 
     /// Loads a vector of `size` floats, such as the weight of a norm or a bias.
@@ -112,20 +94,24 @@ impl<'a> Loader<'a> {
     }
 
     fn bad(&self, reason: String) -> EngineError {
-        bad_file(self.files.folder(), reason)
+        EngineError::bad_file(self.files.folder(), reason)
     }
 
-    /// Returns the shape of a tensor in its file.
     pub(crate) fn shape(&self, name: &str) -> Result<&'a [i32], EngineError> {
-        Ok(self.files.get(name)?.shape())
+        Ok(&self.files.get(name)?.shape)
     }
 
-    /// Loads floats of this shape.
     pub(crate) fn floats(&mut self, name: &str, shape: &[i32]) -> Result<Array, EngineError> {
         self.array(name, shape, ElementKind::Floats)
     }
 
-    fn matrix(&mut self, path: &str, n_in: i32, n_out: i32) -> Result<Matrix, EngineError> {
+    /// Loads a matrix `[n_out, n_in]`, such as an embedding table.
+    pub(crate) fn matrix(
+        &mut self,
+        path: &str,
+        n_in: i32,
+        n_out: i32,
+    ) -> Result<Matrix, EngineError> {
         self.matrix_from(&TensorSource::One(path.to_owned()), n_in, n_out)
     }
 
@@ -177,21 +163,17 @@ impl<'a> Loader<'a> {
         let words = [n_out, n_in / 32 * quantization.bits];
         let groups = [n_out, n_in / group_size];
         let packed = self.part(source, ".weight", &words, ElementKind::Words)?;
-        let (scales, biases) = if quantization.mode.is_affine() {
-            (
-                self.part(source, ".scales", &groups, ElementKind::Floats)?,
-                Some(self.part(source, ".biases", &groups, ElementKind::Floats)?),
-            )
-        } else {
-            (
-                self.part(source, ".scales", &groups, ElementKind::Bytes)?,
-                None,
-            )
+        let is_affine = quantization.mode.is_affine();
+        let kind = match is_affine {
+            true => ElementKind::Floats,
+            false => ElementKind::Bytes,
         };
+        let scales = self.part(source, ".scales", &groups, kind)?;
+        let biases = is_affine.then(|| self.part(source, ".biases", &groups, kind));
         let stored = QuantizedMatrix {
             words: packed,
             scales,
-            biases,
+            biases: biases.transpose()?,
             quantization,
         };
         if self.compute != Compute::CpuDense {
@@ -240,20 +222,16 @@ impl<'a> Loader<'a> {
         kind: ElementKind,
     ) -> Result<Array, EngineError> {
         let tensor = self.tensor(name, shape)?;
-        let dtype = tensor.dtype();
+        let dtype = tensor.dtype;
         let is_right = match kind {
             ElementKind::Floats => is_float(dtype),
             ElementKind::Words => dtype == Dtype::Uint32,
             ElementKind::Bytes => dtype == Dtype::Uint8,
         };
         if !is_right {
-            return Err(bad_file(
-                tensor.path(),
-                format!(
-                    "tensor {name} holds {dtype:?}, but must hold {}",
-                    kind.describe()
-                ),
-            ));
+            let expected = kind.describe();
+            let reason = format!("tensor {name} holds {dtype:?}, but must hold {expected}");
+            return Err(EngineError::bad_file(tensor.path(), reason));
         }
         let array = tensor.to_array(!self.compute.copies_weights())?;
         let array = match kind {
@@ -275,16 +253,13 @@ impl<'a> Loader<'a> {
 
     fn tensor(&self, name: &str, shape: &[i32]) -> Result<&'a Tensor, EngineError> {
         let tensor = self.files.get(name)?;
-        if tensor.shape() == shape {
+        let found = &tensor.shape;
+        if found == shape {
             return Ok(tensor);
         }
-        Err(bad_file(
-            tensor.path(),
-            format!(
-                "tensor {name} has the shape {:?}, but config.json asks for {shape:?}",
-                tensor.shape()
-            ),
-        ))
+        let reason =
+            format!("tensor {name} has the shape {found:?}, but config.json asks for {shape:?}");
+        Err(EngineError::bad_file(tensor.path(), reason))
     }
 
     /// Evaluates `array` if it was converted, and reports its source as done. An array that is used
@@ -302,7 +277,6 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// The tensors of a matrix.
 #[derive(Debug)]
 pub(super) enum TensorSource {
     /// `path.weight`, `path.scales` and so on.
@@ -329,9 +303,7 @@ impl TensorSource {
 pub(super) enum ElementKind {
     /// Floats of 16 or 32 bits.
     Floats,
-    /// Packed weights.
     Words,
-    /// 8-bit scales.
     Bytes,
 }
 

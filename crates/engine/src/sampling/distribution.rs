@@ -47,7 +47,9 @@ impl SamplingParams {
             .map(|(id, logit)| Candidate::new(id, logit))
             .collect();
         self.filter(&mut kept, &mut Vec::new());
-        let weights = weights(&kept, self.final_temperature());
+        let (top, temperature) = (highest(&kept), self.final_temperature());
+        let weights = kept.iter().map(|c| weight(c.logit, top, temperature));
+        let weights: Vec<f64> = weights.collect();
         let sum: f64 = weights.iter().sum();
         for (candidate, weight) in kept.iter().zip(weights) {
             probabilities[candidate.id as usize] = weight / sum;
@@ -167,19 +169,10 @@ pub(super) fn keep_min_p(kept: &mut Vec<Candidate>, min_p: f64) {
     kept.retain(|candidate| weight(candidate.logit, top, 1.0) >= min_p);
 }
 
-/// Returns the highest logit.
 pub(super) fn highest(kept: &[Candidate]) -> f32 {
     kept.iter()
         .map(|candidate| candidate.logit)
         .fold(f32::NEG_INFINITY, f32::max)
-}
-
-/// Returns probabilities relative to the most likely token.
-fn weights(kept: &[Candidate], temperature: f64) -> Vec<f64> {
-    let top = highest(kept);
-    kept.iter()
-        .map(|candidate| weight(candidate.logit, top, temperature))
-        .collect()
 }
 
 /// Returns the probability relative to a token whose logit is `top`.

@@ -32,7 +32,6 @@ const DEPTHS: [f64; 6] = [2.0, 8.0, 14.0, 20.0, 28.0, 40.0];
 #[derive(Debug, Clone)]
 pub struct Sampler {
     params: SamplingParams,
-    seed: u64,
     rng: ChaCha8Rng,
     /// The random number of the next token, in [0, 1).
     random: f64,
@@ -58,10 +57,7 @@ impl Sampler {
         let seed = match params.seed {
             Some(seed) => seed,
             None => ChaCha8Rng::try_from_os_rng()
-                .map_err(|error| EngineError::Backend {
-                    during: "drawing a seed".to_owned(),
-                    message: error.to_string(),
-                })?
+                .map_err(|error| EngineError::backend("drawing a seed", error))?
                 .next_u64(),
         };
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -69,17 +65,11 @@ impl Sampler {
         let adjusted = AdjustedTokens::new(&params, prompt);
         Ok(Self {
             params,
-            seed,
             rng,
             random,
             adjusted,
             buffers: Buffers::default(),
         })
-    }
-
-    /// Returns the seed in use, with which the response can be reproduced.
-    pub fn seed(&self) -> u64 {
-        self.seed
     }
 
     /// Draws the next token's id from `logits`, one for each token of the vocabulary; see

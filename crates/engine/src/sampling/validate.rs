@@ -66,25 +66,25 @@ impl GenerationParams {
     pub fn validate(&self, vocab_size: usize) -> Result<(), EngineError> {
         self.sampling.validate(vocab_size)?;
         if self.max_tokens == Some(0) {
-            return Err(EngineError::InvalidParameter {
-                name: "max-tokens".into(),
-                value: "0".to_owned(),
-                expected: "at least 1".into(),
-            });
+            return Err(EngineError::invalid_parameter(
+                "max-tokens",
+                0,
+                "at least 1",
+            ));
         }
         if self.prefill_chunk == Some(0) {
-            return Err(EngineError::InvalidParameter {
-                name: "prefill-chunk".into(),
-                value: "0".to_owned(),
-                expected: "at least 1".into(),
-            });
+            return Err(EngineError::invalid_parameter(
+                "prefill-chunk",
+                0,
+                "at least 1",
+            ));
         }
         if self.stop.iter().any(String::is_empty) {
-            return Err(EngineError::InvalidParameter {
-                name: "stop".into(),
-                value: "\"\"".to_owned(),
-                expected: "a text that is not empty".into(),
-            });
+            return Err(EngineError::invalid_parameter(
+                "stop",
+                "\"\"",
+                "a text that is not empty",
+            ));
         }
         Ok(())
     }

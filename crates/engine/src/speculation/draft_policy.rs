@@ -77,11 +77,9 @@ pub struct DraftPolicy {
     acceptance: [AcceptanceRate; PRIORS.len()],
     /// Time that this response may still lose, in plain steps.
     budget: f64,
-    /// Tokens of this response.
     n_tokens: usize,
 }
 
-/// The time of a step without a draft.
 #[derive(Debug, Clone, Copy, Default)]
 struct PlainStepTime {
     seconds: f64,
@@ -107,11 +105,6 @@ struct AcceptanceRate {
 }
 
 impl DraftPolicy {
-    /// Creates a policy without measurements.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Starts a response.
     pub fn start(&mut self) {
         self.budget = INITIAL_BUDGET;
@@ -187,7 +180,6 @@ impl DraftPolicy {
         self.budget = self.budget.min(MAX_BUDGET);
     }
 
-    /// Returns the expected cost of a step with draft length `i`.
     fn expected_cost(&self, i: usize) -> f64 {
         let cost = self.costs[i];
         let n = DRAFT_LENGTHS[i] as f64;

@@ -19,7 +19,6 @@ const MAX_MATCH_LENGTH: usize = 32;
 /// Maximum number of positions to compare, latest first.
 const MAX_CANDIDATES: usize = 32;
 
-/// Initial number of slots.
 const MIN_SLOTS: usize = 1024;
 
 /// No earlier occurrence. No pair ends at position 0.
@@ -45,11 +44,6 @@ pub struct PromptLookup {
 }
 
 impl PromptLookup {
-    /// Creates an empty lookup.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Returns the tokens, in order.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens

@@ -89,7 +89,6 @@ impl ControlTokens {
     }
 }
 
-/// Puts marks into the texts of a conversation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Marker<'a> {
     tokens: &'a ControlTokens,

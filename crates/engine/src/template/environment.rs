@@ -15,7 +15,6 @@ use crate::template::{json, methods};
 /// Maximum steps of a template per conversation. A message takes about a hundred.
 pub(crate) const MAX_STEPS: u64 = 5_000_000;
 
-/// Creates an environment without templates.
 pub(crate) fn new() -> Environment<'static> {
     let mut environment = Environment::new();
     let syntax = environment

@@ -10,7 +10,6 @@ use minijinja_contrib::pycompat;
 /// Maximum width of `zfill` and of an indent.
 pub(super) const MAX_FILL: usize = 1000;
 
-/// Calls `method` of `value`.
 pub(crate) fn call(
     state: &mut State,
     value: &Value,

@@ -9,7 +9,6 @@ use std::path::Path;
 
 use serde::{Deserialize, Deserializer};
 
-use super::bad_file;
 use crate::error::EngineError;
 
 /// The largest known file, with a description of every special token, has 1.2 MB.
@@ -31,11 +30,6 @@ pub struct TokenizerConfig {
     /// The padding token.
     #[serde(deserialize_with = "token_text")]
     pub pad_token: Option<String>,
-    /// True if every text starts with the begin-of-text token. [`Tokenizer::encode`] leaves that to
-    /// the post-processor of `tokenizer.json`, as `transformers` does since version 5.
-    ///
-    /// [`Tokenizer::encode`]: crate::Tokenizer::encode
-    pub add_bos_token: Option<bool>,
     /// The chat template, or several named ones.
     pub chat_template: Option<ChatTemplateSource>,
 }
@@ -111,9 +105,9 @@ pub(crate) fn read_json<T: serde::de::DeserializeOwned>(
         // serde_json's message ends in "at line 3 column 7".
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map(Some)
-            .map_err(|error| bad_file(path.to_owned(), error)),
+            .map_err(|error| EngineError::bad_file(path, error)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(bad_file(path.to_owned(), error)),
+        Err(error) => Err(EngineError::bad_file(path, error)),
     }
 }
 

@@ -9,44 +9,17 @@ use std::path::Path;
 use tokenizers::Decoder;
 use tokenizers::decoders::DecoderWrapper;
 use tokenizers::decoders::wordpiece::cleanup;
-use tokenizers::normalizers::replace::Replace;
 use tokenizers::pre_tokenizers::metaspace::PrependScheme;
 
-use crate::error::EngineError;
+use crate::error::{EngineError, UnsupportedFeature};
 use crate::text::REASONING_MARKERS;
-
-/// A decoding step of one token.
-#[derive(Debug, Clone)]
-enum Step {
-    /// Decodes GPT-2's alphabet, whose characters stand for bytes.
-    ByteLevel,
-    /// Decodes `<0xNN>` to a byte.
-    ByteFallback,
-    /// Replaces a pattern.
-    Replace(Replace),
-    /// Removes a character from both ends, up to the given numbers of times.
-    Strip {
-        content: char,
-        start: usize,
-        stop: usize,
-    },
-    /// Replaces a character with a space; in the first token with nothing, if `drop_in_first`.
-    Metaspace {
-        replacement: char,
-        drop_in_first: bool,
-    },
-    /// Puts a space before tokens without the prefix.
-    WordPiece { prefix: String, cleanup: bool },
-    /// Removes a suffix that ends a word; a space follows unless the text ends.
-    WordSuffix { suffix: String },
-    /// Puts a space before every token but the first.
-    SpaceBefore,
-}
 
 /// The decoder of a `tokenizer.json`, as steps that run token by token.
 #[derive(Debug, Clone)]
 pub(crate) struct DecodePlan {
-    steps: Vec<Step>,
+    steps: Vec<DecoderWrapper>,
+    /// Without a decoder, a space is put before every token but the first.
+    has_decoder: bool,
     /// Removed from the start of the joined text: the character, and how often at most.
     text_start: Option<(char, usize)>,
 }
@@ -56,93 +29,49 @@ impl DecodePlan {
     pub(crate) fn new(path: &Path, decoder: Option<&DecoderWrapper>) -> Result<Self, EngineError> {
         let mut plan = Self {
             steps: Vec::new(),
+            has_decoder: decoder.is_some(),
             text_start: None,
         };
-        let mut is_joined = false;
-        match decoder {
-            Some(decoder) => plan.add(decoder, &mut is_joined),
-            None => {
-                plan.steps.push(Step::SpaceBefore);
-                Ok(())
-            }
+        if let Some(decoder) = decoder {
+            plan.add(decoder, &mut false).map_err(|reason| {
+                EngineError::unsupported(path, UnsupportedFeature::Tokenizer, reason)
+            })?;
         }
-        .map_err(|reason| EngineError::Unsupported {
-            path: path.to_owned(),
-            reason,
-        })?;
         Ok(plan)
     }
 
-    fn add(&mut self, decoder: &DecoderWrapper, is_joined: &mut bool) -> Result<(), String> {
-        if let DecoderWrapper::Sequence(sequence) = decoder {
-            return sequence
-                .get_decoders()
-                .iter()
-                .try_for_each(|decoder| self.add(decoder, is_joined));
-        }
-        if *is_joined {
-            return self.add_after_join(decoder);
-        }
+    /// Adds a step. After the tokens are joined, only one at the start of the text can run token by
+    /// token.
+    fn add(&mut self, decoder: &DecoderWrapper, is_joined: &mut bool) -> Result<(), &'static str> {
         match decoder {
-            DecoderWrapper::ByteLevel(_) => {
-                self.steps.push(Step::ByteLevel);
-                *is_joined = true;
+            DecoderWrapper::Sequence(sequence) => {
+                let mut decoders = sequence.get_decoders().iter();
+                return decoders.try_for_each(|decoder| self.add(decoder, is_joined));
             }
             DecoderWrapper::Fuse(_) => *is_joined = true,
-            other => self.steps.push(token_step(other)?),
+            DecoderWrapper::Strip(strip)
+                if *is_joined && strip.stop == 0 && self.text_start.is_none() =>
+            {
+                self.text_start = Some((strip.content, strip.start));
+            }
+            _ if *is_joined => {
+                return Err(
+                    "decoder: after joining the tokens only a Strip at the start of the text is \
+                     supported",
+                );
+            }
+            DecoderWrapper::CTC(_) => {
+                return Err("decoder: CTC is for speech recognition, not for text");
+            }
+            _ => {
+                *is_joined = matches!(decoder, DecoderWrapper::ByteLevel(_));
+                self.steps.push(decoder.clone());
+            }
         }
         Ok(())
     }
-
-    /// Adds a step after the tokens are joined. Only a step at the start of the text can run token
-    /// by token.
-    fn add_after_join(&mut self, decoder: &DecoderWrapper) -> Result<(), String> {
-        match decoder {
-            DecoderWrapper::Fuse(_) => Ok(()),
-            DecoderWrapper::Strip(strip) if strip.stop == 0 && self.text_start.is_none() => {
-                self.text_start = Some((strip.content, strip.start));
-                Ok(())
-            }
-            _ => Err(
-                "decoder: after joining the tokens only a Strip at the start of the text is \
-                 supported"
-                    .to_owned(),
-            ),
-        }
-    }
 }
 
-fn token_step(decoder: &DecoderWrapper) -> Result<Step, String> {
-    Ok(match decoder {
-        DecoderWrapper::ByteFallback(_) => Step::ByteFallback,
-        DecoderWrapper::Replace(replace) => Step::Replace(replace.clone()),
-        DecoderWrapper::Strip(strip) => Step::Strip {
-            content: strip.content,
-            start: strip.start,
-            stop: strip.stop,
-        },
-        DecoderWrapper::Metaspace(metaspace) => Step::Metaspace {
-            replacement: metaspace.get_replacement(),
-            drop_in_first: metaspace.prepend_scheme != PrependScheme::Never,
-        },
-        DecoderWrapper::WordPiece(word_piece) => Step::WordPiece {
-            prefix: word_piece.prefix.clone(),
-            cleanup: word_piece.cleanup,
-        },
-        DecoderWrapper::BPE(bpe) => Step::WordSuffix {
-            suffix: bpe.suffix.clone(),
-        },
-        DecoderWrapper::CTC(_) => {
-            return Err("decoder: CTC is for speech recognition, not for text".to_owned());
-        }
-        // The caller handles these.
-        DecoderWrapper::ByteLevel(_) | DecoderWrapper::Fuse(_) | DecoderWrapper::Sequence(_) => {
-            return Err("decoder: nested too oddly to run token by token".to_owned());
-        }
-    })
-}
-
-/// The intermediate value of a token.
 enum Piece {
     Text(String),
     Bytes(Vec<u8>),
@@ -182,15 +111,16 @@ impl<'t> Detokenizer<'t> {
         if is_special && !REASONING_MARKERS.contains(&token.as_str()) {
             return Vec::new();
         }
-        let piece = self
-            .plan
-            .steps
-            .iter()
-            .fold(Piece::Text(token), |piece, step| match piece {
-                Piece::Text(text) => run(step, text, self.is_first, &mut self.word_ended),
-                // Bytes are final: the other steps are about text.
-                bytes @ Piece::Bytes(_) => bytes,
-            });
+        let text = match self.plan.has_decoder || self.is_first {
+            true => token,
+            false => format!(" {token}"),
+        };
+        let steps = self.plan.steps.iter();
+        let piece = steps.fold(Piece::Text(text), |piece, step| match piece {
+            Piece::Text(text) => run(step, text, self.is_first, &mut self.word_ended),
+            // Bytes are final: the other steps are about text.
+            bytes @ Piece::Bytes(_) => bytes,
+        });
         self.is_first = false;
         let mut bytes = match piece {
             Piece::Text(text) => text.into_bytes(),
@@ -218,44 +148,35 @@ impl<'t> Detokenizer<'t> {
     }
 }
 
-fn run(step: &Step, text: String, is_first: bool, word_ended: &mut bool) -> Piece {
-    match step {
-        Step::ByteLevel => Piece::Bytes(byte_level(&text).unwrap_or_else(|| text.into_bytes())),
-        Step::ByteFallback => match fallback_byte(&text) {
-            Some(byte) => Piece::Bytes(vec![byte]),
-            None => Piece::Text(text),
+fn run(step: &DecoderWrapper, text: String, is_first: bool, word_ended: &mut bool) -> Piece {
+    Piece::Text(match step {
+        DecoderWrapper::ByteLevel(_) => {
+            return Piece::Bytes(byte_level(&text).unwrap_or_else(|| text.into_bytes()));
+        }
+        DecoderWrapper::ByteFallback(_) => match fallback_byte(&text) {
+            Some(byte) => return Piece::Bytes(vec![byte]),
+            None => text,
         },
-        Step::Replace(replace) => Piece::Text(
-            // Fails only if its regular expression gives up; then the token stays as it is.
-            replace
-                .decode_chain(vec![text.clone()])
-                .map_or(text, |pieces| pieces.concat()),
-        ),
-        Step::Strip {
-            content,
-            start,
-            stop,
-        } => Piece::Text(strip(&text, *content, *start, *stop).to_owned()),
-        Step::Metaspace {
-            replacement,
-            drop_in_first,
-        } => {
-            let space = if is_first && *drop_in_first { "" } else { " " };
-            Piece::Text(text.replace(*replacement, space))
+        // Fails only if its regular expression gives up; then the token stays as it is.
+        DecoderWrapper::Replace(replace) => replace
+            .decode_chain(vec![text.clone()])
+            .map_or(text, |pieces| pieces.concat()),
+        DecoderWrapper::Strip(step) => strip(&text, step.content, step.start, step.stop).to_owned(),
+        DecoderWrapper::Metaspace(metaspace) => {
+            let is_dropped = is_first && metaspace.prepend_scheme != PrependScheme::Never;
+            let space = if is_dropped { "" } else { " " };
+            text.replace(metaspace.get_replacement(), space)
         }
-        Step::WordPiece {
-            prefix,
-            cleanup: is_cleaned,
-        } => Piece::Text(word_piece(text, prefix, *is_cleaned, is_first)),
-        Step::WordSuffix { suffix } => {
+        DecoderWrapper::WordPiece(step) => word_piece(text, &step.prefix, step.cleanup, is_first),
+        DecoderWrapper::BPE(bpe) => {
             let space = if *word_ended { " " } else { "" };
-            let word = text.strip_suffix(suffix.as_str());
+            let word = text.strip_suffix(bpe.suffix.as_str());
             *word_ended = word.is_some();
-            Piece::Text(format!("{space}{}", word.unwrap_or(&text)))
+            format!("{space}{}", word.unwrap_or(&text))
         }
-        Step::SpaceBefore if is_first => Piece::Text(text),
-        Step::SpaceBefore => Piece::Text(format!(" {text}")),
-    }
+        // A plan has none of these.
+        DecoderWrapper::CTC(_) | DecoderWrapper::Fuse(_) | DecoderWrapper::Sequence(_) => text,
+    })
 }
 
 fn strip(text: &str, content: char, start: usize, stop: usize) -> &str {

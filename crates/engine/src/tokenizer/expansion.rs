@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::error::EngineError;
+use crate::error::{EngineError, UnsupportedFeature};
 
 /// Maximum factor by which the rules of a tokenizer may lengthen a text. Those of known models
 /// replace a space by one character of three bytes.
@@ -28,14 +28,13 @@ pub(super) fn check(path: &Path, rules: Option<&impl Serialize>) -> Result<(), E
     if expansion.factor <= MAX_FACTOR && expansion.prepended <= MAX_PREPENDED_BYTES {
         return Ok(());
     }
-    Err(EngineError::Unsupported {
-        path: path.to_owned(),
-        reason: format!(
-            "its rules could make a text {} times as long and put {} bytes before it; at most \
-             {MAX_FACTOR} times and {MAX_PREPENDED_BYTES} bytes are supported",
-            expansion.factor, expansion.prepended
-        ),
-    })
+    let reason = format!(
+        "its rules could make a text {} times as long and put {} bytes before it; at most \
+         {MAX_FACTOR} times and {MAX_PREPENDED_BYTES} bytes are supported",
+        expansion.factor, expansion.prepended
+    );
+    let feature = UnsupportedFeature::Tokenizer;
+    Err(EngineError::unsupported(path, feature, reason))
 }
 
 struct Expansion {

@@ -6,6 +6,7 @@ use transom_supervisor::ModelSelector;
 use transom_supervisor::test_support::Fault;
 
 use super::*;
+use crate::failure::ModelProblem;
 
 /// Returns the end of a response as a page and the store have it. Both must agree.
 async fn end_of(setup: &TestSetup, started: StartedTurn) -> (EndingView, String) {
@@ -208,7 +209,10 @@ async fn damaged_files_make_the_model_unusable() {
     let started = setup.ask("Hello").await;
     let (ending, _) = end_of(&setup, started).await;
     let reason = "model.gguf: it ends in mid-tensor".to_owned();
-    assert_eq!(ending, failed(Failure::ModelUnusable { reason }));
+    let problem = Some(ModelProblem::Damaged {
+        file: "model.gguf".to_owned(),
+    });
+    assert_eq!(ending, failed(Failure::ModelUnusable { problem, reason }));
 }
 
 #[tokio::test(start_paused = true)]

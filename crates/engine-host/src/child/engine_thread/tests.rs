@@ -16,10 +16,16 @@ impl Engine for UnsupportingEngine {
     }
 
     fn memory_need(&self, _: &ModelSource, _: &Limits) -> Result<MemoryNeed, EngineError> {
-        Err(EngineError::Unsupported {
-            path: "model/config.json".into(),
-            reason: format!("not for {}", self.0),
-        })
+        let feature = match self.0 {
+            "one" => UnsupportedFeature::Format,
+            _ => UnsupportedFeature::Tokenizer,
+        };
+        let reason = format!("not for {}", self.0);
+        Err(EngineError::unsupported(
+            "model/config.json",
+            feature,
+            reason,
+        ))
     }
 
     fn load(
@@ -61,6 +67,16 @@ fn if_no_engine_supports_the_files_the_error_has_all_reasons() {
         error.to_string(),
         "model/config.json: one: not for one; two: not for two"
     );
+    let is_of_two = |error: &EngineError| {
+        matches!(
+            error,
+            EngineError::Unsupported {
+                feature: UnsupportedFeature::Tokenizer,
+                ..
+            }
+        )
+    };
+    assert!(is_of_two(&error), "{error:?}");
     let error = need(&engines[..1]).unwrap_err();
     assert_eq!(error.to_string(), "model/config.json: not for one");
     assert!(need(&[]).unwrap_err().to_string().contains("no engine"));

@@ -8,7 +8,7 @@ use transom_engine::EngineError;
 
 use crate::config::ModelConfig;
 use crate::models::check::check_ranges;
-use crate::models::rope::RopeSource;
+use crate::models::rope::{RopeParameters, RopeSource};
 use crate::models::windows::{Pattern, SlidingWindows};
 use crate::nn::{AttentionShape, ExpertOptions, ExpertShape, Gate, RopeConfig, Routing};
 
@@ -45,13 +45,6 @@ pub(super) struct Args {
     pub(super) hidden_activation: Option<String>,
     pub(super) final_logit_softcapping: Option<f32>,
     pub(super) tie_word_embeddings: bool,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct RopeParameters {
-    full_attention: Option<Value>,
-    sliding_attention: Option<Value>,
 }
 
 impl Default for Args {
@@ -203,7 +196,6 @@ impl Args {
         }
     }
 
-    /// Returns the mixture of experts, if there is one.
     pub(super) fn experts(&self) -> Option<ExpertOptions> {
         self.enable_moe_block.then_some(ExpertOptions {
             router: "router.proj",

@@ -13,7 +13,6 @@ use crate::weights::Loader;
 /// Where a layer's keys and values come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeySource {
-    /// A projection for each.
     TwoProjections,
     /// One projection for both: keys are normalized and rotated, values only normalized.
     OneProjection,
@@ -24,7 +23,6 @@ pub(super) enum KeySource {
 /// The last keys and values that layers computed in this step, by type of attention.
 pub(super) type SharedKeys = [Option<(Array, Array)>; 2];
 
-/// The configuration of a layer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AttentionArgs {
     pub(super) shape: AttentionShape,
@@ -44,7 +42,6 @@ struct KeyProjections {
     values: Option<Linear>,
 }
 
-/// An attention layer.
 #[derive(Debug)]
 pub(super) struct Gemma4Attention {
     args: AttentionArgs,
@@ -81,15 +78,13 @@ impl Gemma4Attention {
             None
         } else {
             let keys = loader.linear(&format!("{path}.k_proj"), hidden_size, n_keys)?;
-            let values = if args.source == KeySource::TwoProjections {
-                Some(loader.linear(&format!("{path}.v_proj"), hidden_size, n_keys)?)
-            } else {
-                None
-            };
+            let has_values = args.source == KeySource::TwoProjections;
+            let values = format!("{path}.v_proj");
+            let values = has_values.then(|| loader.linear(&values, hidden_size, n_keys));
             Some(KeyProjections {
                 keys,
+                values: values.transpose()?,
                 key_norm: norm(loader, "k_norm")?,
-                values,
             })
         };
         let mut sdpa = Sdpa::new(args.shape, loader.compute().is_cpu());
@@ -155,7 +150,6 @@ impl Gemma4Attention {
         self.output.forward(&attended)
     }
 
-    /// Returns an empty cache.
     pub(super) fn new_cache(&self) -> LayerCache {
         match &self.own {
             Some(_) => LayerCache::for_attention(self.args.window),

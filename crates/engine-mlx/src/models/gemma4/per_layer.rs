@@ -5,13 +5,13 @@
 use mlx_rs::Array;
 
 use crate::error::MlxResult;
-use crate::nn::{Activation, Embedding, Linear, RmsNorm};
+use crate::nn::{Activation, Linear, Matrix, RmsNorm};
 use crate::ops::slice_axis;
 
 /// The embeddings of all layers side by side.
 pub(super) struct PerLayerEmbedding {
     /// `[vocab_size, n_layers * width]`.
-    pub(super) embedding: Embedding,
+    pub(super) embedding: Matrix,
     pub(super) embedding_scale: f32,
     /// From the model's own embedding: `hidden_size` to `n_layers * width`.
     pub(super) projection: Linear,
@@ -30,7 +30,7 @@ impl PerLayerEmbedding {
         let scaled = |array: Array, factor: f32| -> MlxResult<Array> {
             array.multiply(Array::from_f32(factor).as_dtype(array.dtype())?)
         };
-        let embedded = scaled(self.embedding.forward(tokens)?, self.embedding_scale)?;
+        let embedded = scaled(self.embedding.embed(tokens)?, self.embedding_scale)?;
         let projected = scaled(self.projection.forward(x)?, self.projection_scale)?;
         let projected = self.norm.forward(&projected.reshape(&shape)?)?;
         let sum = projected.add(embedded.reshape(&shape)?)?;

@@ -3,10 +3,8 @@
 
 use serde::Deserialize;
 
-/// The methods of scaling.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum RopeScaling {
-    /// No scaling.
     #[default]
     None,
     /// All positions divided by a factor (Chen et al. 2023).
@@ -22,7 +20,6 @@ pub(crate) enum RopeScaling {
     Proportional { fraction: f32, factor: f32 },
 }
 
-/// Parameters of [`RopeScaling::Llama3`].
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub(crate) struct Llama3Scaling {
     pub(crate) factor: f32,
@@ -56,7 +53,6 @@ pub(crate) struct YarnScaling {
     pub(crate) truncate: bool,
 }
 
-/// Parameters of [`RopeScaling::Long`].
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LongScaling {
     /// Name of the factors in `config.json`, for messages.

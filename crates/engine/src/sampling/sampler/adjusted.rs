@@ -36,7 +36,6 @@ impl AdjustedTokens {
         Self { tokens }
     }
 
-    /// Counts a generated token.
     pub(super) fn accept(&mut self, params: &SamplingParams, token: u32) {
         let penalties = [
             params.repetition_penalty - 1.0,

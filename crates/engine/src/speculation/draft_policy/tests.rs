@@ -124,7 +124,7 @@ proptest! {
         n_responses in 1..4_usize,
         n_tokens in 128..1500_usize,
     ) {
-        let mut policy = DraftPolicy::new();
+        let mut policy = DraftPolicy::default();
         for i in 0..n_responses as u64 {
             let at = |n: usize| texts[n / n_section % texts.len()];
             let seconds = |n: usize, n_drafted| {
@@ -154,7 +154,7 @@ proptest! {
         text in text(),
         seed in 0..1000_u64,
     ) {
-        let mut policy = DraftPolicy::new();
+        let mut policy = DraftPolicy::default();
         let seconds = |n: usize, n_drafted: usize| {
             let noise = noise(seed + (n * 16 + n_drafted) as u64) as f64;
             0.02 * machine.cost(n_drafted) * (0.95 + noise / 1000.0)
@@ -182,7 +182,7 @@ proptest! {
         } else {
             Machine::Linear((of_eight - 1.0) / 7.0)
         };
-        let mut policy = DraftPolicy::new();
+        let mut policy = DraftPolicy::default();
         let seconds = |_, n_drafted| 0.04 * machine.cost(n_drafted);
         // After a wrong draft token it takes three tokens to match again.
         let matches = |n: usize| (n % wrong_every >= 3).then(|| n % wrong_every);
@@ -196,7 +196,7 @@ proptest! {
 
 #[test]
 fn drafting_stops_if_each_row_costs_a_step() {
-    let mut policy = DraftPolicy::new();
+    let mut policy = DraftPolicy::default();
     let seconds = |_, n_drafted| 0.01 * Machine::Linear(1.0).cost(n_drafted);
     for _ in 0..3 {
         run(&mut policy, 200, seconds, |_| Some(20), |n, _| n % 30 != 0);
@@ -207,7 +207,7 @@ fn drafting_stops_if_each_row_costs_a_step() {
 
 #[test]
 fn accidental_matches_are_not_drafted() {
-    let mut policy = DraftPolicy::new();
+    let mut policy = DraftPolicy::default();
     let seconds = |_, n_drafted| 0.01 * Machine::Linear(0.1).cost(n_drafted);
     let is_correct = |n: usize, _| noise(n as u64) < 5;
     run(&mut policy, 200, seconds, |_| Some(3), is_correct);
@@ -217,7 +217,7 @@ fn accidental_matches_are_not_drafted() {
 
 #[test]
 fn a_slow_first_step_of_a_length_is_forgiven() {
-    let mut policy = DraftPolicy::new();
+    let mut policy = DraftPolicy::default();
     let mut seen = [false; 16];
     let seconds = |_, n_drafted: usize| {
         let is_first = !std::mem::replace(&mut seen[n_drafted], true);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn lookup(tokens: &[u32]) -> PromptLookup {
-    let mut lookup = PromptLookup::new();
+    let mut lookup = PromptLookup::default();
     lookup.extend(tokens);
     lookup
 }
@@ -126,7 +126,7 @@ fn change() -> impl Strategy<Value = Change> {
 proptest! {
     #[test]
     fn the_index_finds_the_same_match_as_a_linear_search(changes in prop::collection::vec(change(), 1..12)) {
-        let mut lookup = PromptLookup::new();
+        let mut lookup = PromptLookup::default();
         let mut tokens: Vec<u32> = Vec::new();
         for change in changes {
             match change {

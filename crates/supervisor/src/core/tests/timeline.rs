@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use transom_engine::{
     EngineError, FinishReason, GenerationParams, KvCacheChoice, Limits, Prompt, Stats, Truncation,
+    UnsupportedFeature,
 };
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{JobSummary, LoadFootprint, Request, UnloadFootprint};
@@ -175,10 +176,8 @@ fn signals(levels: &[&str]) -> SystemSignals {
 
 fn worker_event(worker: WorkerId, words: &[&str], models: &TestModels) -> WorkerEvent {
     let path = || "model".into();
-    let unsupported = || EngineError::Unsupported {
-        path: path(),
-        reason: "a new architecture".to_owned(),
-    };
+    let unsupported =
+        || EngineError::unsupported("model", UnsupportedFeature::Other, "a new architecture");
     let broken = || EngineError::BadFile {
         path: path(),
         reason: "cut off".to_owned(),

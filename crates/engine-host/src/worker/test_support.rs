@@ -14,9 +14,8 @@ use tokio::sync::oneshot;
 use transom_engine::Engine;
 
 use crate::child;
-use crate::error::WorkerEnd;
-use crate::worker::task::{self, ChildHandle};
-use crate::worker::{Timeouts, Worker, WorkerReport, Workers};
+use crate::worker::task::ChildHandle;
+use crate::worker::{self, Timeouts, Worker, Workers};
 
 type MakeEngines = Arc<dyn Fn() -> Vec<Box<dyn Engine>> + Send + Sync>;
 
@@ -36,9 +35,7 @@ impl ThreadWorkers {
     }
 
     fn spawn(&self) -> std::io::Result<(Thread, UnixStream)> {
-        let (parent_end, child_end) = std::os::unix::net::UnixStream::pair()?;
-        parent_end.set_nonblocking(true)?;
-        let parent_end = UnixStream::from_std(parent_end)?;
+        let (parent_end, child_end) = worker::socket_pair()?;
         let engines = self.engines.clone();
         let (send_end, end) = oneshot::channel();
         std::thread::Builder::new()
@@ -55,19 +52,8 @@ impl ThreadWorkers {
 impl Workers for ThreadWorkers {
     fn start(&self) -> Worker {
         let (worker, channels) = Worker::new();
-        let spawned = self.spawn();
-        tokio::spawn(async move {
-            match spawned {
-                Ok((thread, stream)) => task::run(thread, stream, UNLIMITED, channels).await,
-                Err(error) => {
-                    let end = WorkerEnd::NotStarted {
-                        reason: error.to_string(),
-                    };
-                    // Fails only if the owner is gone.
-                    let _ = channels.reports.send(WorkerReport::Exited(end)).await;
-                }
-            }
-        });
+        let started = self.spawn().map_err(|error| error.to_string());
+        tokio::spawn(worker::run(started, UNLIMITED, channels));
         worker
     }
 }

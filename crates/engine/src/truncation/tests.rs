@@ -1,0 +1,168 @@
+use std::cell::Cell;
+use std::path::Path;
+
+use super::*;
+use crate::contract::{
+    Engine, GenerationParams, JobControl, Limits, MemoryUse, ModelInfo, ModelSource, TokenSink,
+    Trim,
+};
+use crate::event::{FinishReason, Stats};
+use crate::test_support::ScriptedEngine;
+
+/// Counts how often a prompt is rendered and tokenized.
+struct CountingModel {
+    model: Box<dyn LoadedModel>,
+    n_prepared: Cell<usize>,
+}
+
+impl LoadedModel for CountingModel {
+    fn info(&self) -> &ModelInfo {
+        self.model.info()
+    }
+
+    fn prepare(&self, prompt: &Prompt) -> Result<PreparedPrompt, EngineError> {
+        self.n_prepared.update(|n| n + 1);
+        self.model.prepare(prompt)
+    }
+
+    fn generate(
+        &mut self,
+        prompt: &PreparedPrompt,
+        params: &GenerationParams,
+        control: &JobControl,
+        sink: &mut dyn TokenSink,
+    ) -> Result<(FinishReason, Stats), EngineError> {
+        self.model.generate(prompt, params, control, sink)
+    }
+
+    fn trim(&mut self, trim: Trim) -> u64 {
+        self.model.trim(trim)
+    }
+
+    fn memory(&self) -> MemoryUse {
+        self.model.memory()
+    }
+
+    fn save_state(&self, path: &Path) -> Result<usize, EngineError> {
+        self.model.save_state(path)
+    }
+
+    fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
+        self.model.restore_state(path)
+    }
+}
+
+/// A model with one token per byte, and one more between messages.
+fn model(context_length: usize) -> Box<dyn LoadedModel> {
+    let source = ModelSource {
+        path: "scripted".into(),
+    };
+    let limits = Limits {
+        context_length,
+        ..Limits::default()
+    };
+    let engine = ScriptedEngine::default();
+    let loaded = engine.load(&source, &limits, &JobControl::new(), &mut |_| {});
+    loaded.expect("the script loads")
+}
+
+fn conversation(lines: &[(Role, &str)]) -> Prompt {
+    let messages = lines.iter().map(|(role, text)| Message::new(*role, *text));
+    Prompt::Chat(ChatPrompt {
+        messages: messages.collect(),
+        ..ChatPrompt::default()
+    })
+}
+
+fn long_conversation() -> Prompt {
+    conversation(&[
+        (Role::System, "sys"),
+        (Role::User, "first question"),
+        (Role::Assistant, "first answer"),
+        (Role::User, "second question"),
+        (Role::Assistant, "second answer"),
+        (Role::User, "third"),
+    ])
+}
+
+const RESPONSE_TOKENS: usize = 4;
+const DROP: Truncation = Truncation::DropOldest {
+    response_tokens: RESPONSE_TOKENS,
+    context_limit: None,
+};
+
+fn text(prepared: &PreparedPrompt) -> String {
+    let bytes = prepared.tokens.iter().map(|&token| token as u8).collect();
+    String::from_utf8(bytes).expect("one byte a token")
+}
+
+#[test]
+fn a_conversation_that_fits_is_not_shortened() {
+    let prepared = prepare(&*model(100), &long_conversation(), DROP).unwrap();
+    assert_eq!(prepared.dropped_messages, 0);
+    assert!(text(&prepared).contains("first question"));
+}
+
+#[test]
+fn the_oldest_exchanges_are_dropped_and_the_system_prompt_is_kept() {
+    let prepared = prepare(&*model(50), &long_conversation(), DROP).unwrap();
+    assert_eq!(prepared.dropped_messages, 2);
+    assert_eq!(
+        text(&prepared),
+        "sys\nsecond question\nsecond answer\nthird"
+    );
+    let prepared = prepare(&*model(20), &long_conversation(), DROP).unwrap();
+    assert_eq!(prepared.dropped_messages, 4);
+    assert_eq!(text(&prepared), "sys\nthird");
+}
+
+#[test]
+fn a_very_long_conversation_is_tokenized_only_a_few_times() {
+    let mut lines = vec![(Role::System, "sys".to_owned())];
+    for n in 0..300 {
+        lines.push((Role::User, format!("question {n:03}")));
+        lines.push((Role::Assistant, format!("answer {n:03}")));
+    }
+    lines.push((Role::User, "last".to_owned()));
+    let lines: Vec<(Role, &str)> = lines.iter().map(|(role, text)| (*role, &**text)).collect();
+    let prompt = conversation(&lines);
+    for context_length in [40, 100, 1000, 5000, 100_000] {
+        let model = CountingModel {
+            model: model(context_length),
+            n_prepared: Cell::new(0),
+        };
+        let prepared = prepare(&model, &prompt, DROP).unwrap();
+        // An exchange takes 24 bytes, with its line breaks.
+        let left = context_length - RESPONSE_TOKENS - "sys\nlast".len();
+        let n_kept = (left / 24).min(300);
+        assert_eq!(prepared.dropped_messages, 2 * (300 - n_kept));
+        let n_prepared = model.n_prepared.get();
+        assert!(n_prepared <= 11, "{context_length}: {n_prepared} times");
+    }
+}
+
+#[test]
+fn a_long_conversation_is_refused_if_truncation_is_disabled() {
+    let result = prepare(&*model(50), &long_conversation(), Truncation::Disabled);
+    assert!(matches!(result, Err(EngineError::PromptTooLong { .. })));
+}
+
+#[test]
+fn a_newest_message_that_alone_is_too_long_is_refused() {
+    let prompt = conversation(&[(Role::System, "sys"), (Role::User, "a long question")]);
+    let result = prepare(&*model(10), &prompt, DROP);
+    assert!(matches!(result, Err(EngineError::PromptTooLong { .. })));
+}
+
+#[test]
+fn the_context_limit_shortens_a_conversation_but_never_refuses_it() {
+    let truncation = |context_limit| Truncation::DropOldest {
+        response_tokens: 4,
+        context_limit: Some(context_limit),
+    };
+    let prepared = prepare(&*model(100), &long_conversation(), truncation(50)).unwrap();
+    assert_eq!(prepared.dropped_messages, 2);
+    let prepared = prepare(&*model(100), &long_conversation(), truncation(5)).unwrap();
+    assert_eq!(prepared.dropped_messages, 4);
+    assert_eq!(text(&prepared), "sys\nthird");
+}
