@@ -22,7 +22,7 @@ use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use transom_store::{
     ConversationId, Ending, MessageId, MessageRole, ModelSettings, NewMessage, Store, StoreError,
-    Timestamp,
+    StoreErrorKind, Timestamp,
 };
 use transom_supervisor::{Handle, ModelSpec};
 
@@ -83,6 +83,8 @@ pub enum TurnEvent {
     SaveFailed {
         /// The response.
         answer: MessageId,
+        /// The kind of the error, which windows translate.
+        kind: Option<StoreErrorKind>,
         /// The reason in English, which names the file.
         reason: String,
     },
@@ -435,10 +437,10 @@ impl fmt::Debug for Turns {
 }
 
 fn storage(error: &StoreError) -> Failure {
-    let reason = error.to_string();
+    let (kind, reason) = (error.kind(), error.to_string());
     match error {
         StoreError::NoConversation(_) | StoreError::NoMessage(_) => Failure::Other { reason },
-        _ => Failure::Storage { reason },
+        _ => Failure::Storage { kind, reason },
     }
 }
 

@@ -6,6 +6,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::conversation::{ConversationId, MessageId};
 use crate::settings::SettingIssue;
 
@@ -133,6 +135,27 @@ pub enum StoreError {
     },
 }
 
+/// The kind of an error of the store's file, for windows that say it in the user's language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum StoreErrorKind {
+    /// [`StoreError::Folder`].
+    Folder,
+    /// [`StoreError::ReadOnly`].
+    ReadOnly,
+    /// [`StoreError::Full`].
+    Full,
+    /// [`StoreError::Damaged`].
+    Damaged,
+    /// [`StoreError::Newer`].
+    Newer,
+    /// [`StoreError::Busy`].
+    Busy,
+    /// [`StoreError::Disk`].
+    Disk,
+}
+
 impl From<rusqlite::Error> for StoreError {
     /// [`StoreError::at`] fills in the file.
     fn from(source: rusqlite::Error) -> Self {
@@ -144,6 +167,21 @@ impl From<rusqlite::Error> for StoreError {
 }
 
 impl StoreError {
+    /// Returns the kind of an error of the file; `None` if the call was wrong, or only SQLite knows
+    /// the reason.
+    pub fn kind(&self) -> Option<StoreErrorKind> {
+        Some(match self {
+            Self::Folder { .. } => StoreErrorKind::Folder,
+            Self::ReadOnly { .. } => StoreErrorKind::ReadOnly,
+            Self::Full { .. } => StoreErrorKind::Full,
+            Self::Damaged { .. } => StoreErrorKind::Damaged,
+            Self::Newer { .. } => StoreErrorKind::Newer,
+            Self::Busy { .. } => StoreErrorKind::Busy,
+            Self::Disk { .. } => StoreErrorKind::Disk,
+            _ => return None,
+        })
+    }
+
     /// Adds the file to an error of SQLite, and converts it to the case that it means.
     pub(crate) fn at(self, path: &Path) -> Self {
         let Self::Database { source, .. } = self else {

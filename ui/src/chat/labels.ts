@@ -1,5 +1,6 @@
 /** Translates codes of the app. */
 import { bytes, duration, number, t, type Key } from "../i18n";
+import { catalog } from "../i18n/catalogs";
 import type { LimitReason, Failure, Limit } from "../ipc";
 
 export function because(reason: LimitReason): string {
@@ -10,6 +11,12 @@ export function limit(one: Limit): string {
   const n = "tokens" in one ? one.tokens : 0;
   const time = "seconds" in one ? duration(one.seconds) : "";
   return t(`chat.limit.${one.limit}`, { n, time });
+}
+
+/** What is wrong with the app's own files; undefined without a kind that this page knows. */
+export function storageText(kind: unknown): string | undefined {
+  const key = `storage.${String(kind)}`;
+  return key in catalog("en", "chat") ? t(`chat.${key}` as Key) : undefined;
 }
 
 /** The text of a failed turn: one line, and a second one with advice. */
@@ -24,6 +31,7 @@ export function failure(one: Failure): { title: string; detail: string; reason: 
     params.context = number(one.context_length);
   }
   const reason = "reason" in one ? one.reason : "";
-  const detail = one.code === "other" ? "" : t(`chat.failure.${one.code}_detail` as Key, params);
+  const stored = one.code === "storage" ? storageText(one.kind) : undefined;
+  const detail = one.code === "other" ? "" : stored ?? t(`chat.failure.${one.code}_detail` as Key, params);
   return { title: t(`chat.failure.${one.code}`), detail, reason };
 }

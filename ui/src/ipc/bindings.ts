@@ -307,7 +307,11 @@ field: string,
  */
 reason: string, } | { "code": "not_found" } | { "code": "storage",
 /**
- * The reason, which names the file.
+ * The kind of the error; `None` if the file is not the app's own.
+ */
+kind?: StoreErrorKind,
+/**
+ * The reason in English, which names the file.
  */
 reason: string, } | { "code": "turn",
 /**
@@ -636,7 +640,11 @@ context_length: number, } | { "code": "model_unusable",
  */
 reason: string, } | { "code": "unloaded" } | { "code": "storage",
 /**
- * The reason, which names the file.
+ * The kind of the error, which windows translate.
+ */
+kind?: StoreErrorKind,
+/**
+ * The reason in English, which names the file.
  */
 reason: string, } | { "code": "other",
 /**
@@ -1459,6 +1467,11 @@ n_queued: number,
  * The supervisor belongs to another program, such as `transom chat` in a terminal.
  */
 is_client: boolean, };
+
+/**
+ * The kind of an error of the store's file, for windows that say it in the user's language.
+ */
+export type StoreErrorKind = "folder" | "read_only" | "full" | "damaged" | "newer" | "busy" | "disk";
 
 /**
  * A purpose of a model.

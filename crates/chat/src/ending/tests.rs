@@ -1,6 +1,6 @@
 use transom_engine::MemoryNeed;
 use transom_engine_host::WorkerEnd;
-use transom_store::{ConversationId, MessageId, MessageRole, Timestamp};
+use transom_store::{ConversationId, MessageId, MessageRole, StoreErrorKind, Timestamp};
 use transom_supervisor::LimitReason;
 
 use super::*;
@@ -145,6 +145,7 @@ fn every_ending_survives_the_store() {
             context_that_fits: None,
         },
         Failure::Storage {
+            kind: Some(StoreErrorKind::Full),
             reason: "\"quoted\"\n".to_owned(),
         },
     ];

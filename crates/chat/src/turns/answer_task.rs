@@ -306,11 +306,16 @@ impl AnswerTask {
                 after_failure: true,
             } => (self.listener)(TurnEvent::SaveRecovered { answer }),
             SaveResult::Failed {
+                kind,
                 reason,
                 is_first: true,
             } => {
                 tracing::error!(%reason, "a response cannot be saved; retrying");
-                (self.listener)(TurnEvent::SaveFailed { answer, reason });
+                (self.listener)(TurnEvent::SaveFailed {
+                    answer,
+                    kind,
+                    reason,
+                });
             }
             SaveResult::Saved { .. } | SaveResult::Failed { .. } => {}
             // The message was deleted, so nobody can read it anymore.

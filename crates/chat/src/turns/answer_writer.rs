@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use transom_engine::Section;
-use transom_store::{Ending, MessageId, Store, StoreError};
+use transom_store::{Ending, MessageId, Store, StoreError, StoreErrorKind};
 
 /// Together with the time of a write, less than the one second that may be lost.
 pub(super) const SAVE_INTERVAL: Duration = Duration::from_millis(750);
@@ -78,6 +78,7 @@ pub(super) enum SaveResult {
     },
     /// The write failed and will be retried.
     Failed {
+        kind: Option<StoreErrorKind>,
         /// The reason, which names the file.
         reason: String,
         /// The previous write succeeded, so the user has not been told yet.
@@ -140,7 +141,7 @@ impl AnswerWriter {
         let now = Instant::now();
         let Ok((mut saved, result)) = joined else {
             // The store panicked with the text. The only other writer is in the live state.
-            return self.failed("the write failed unexpectedly".to_owned(), now);
+            return self.failed(None, "the write failed unexpectedly".to_owned(), now);
         };
         if !matches!(result, Ok(())) {
             saved.reasoning.push_str(&self.unsaved.reasoning);
@@ -172,7 +173,7 @@ impl AnswerWriter {
         });
         let now = Instant::now();
         let Ok((unsaved, result)) = finished.await else {
-            return self.failed("the write failed unexpectedly".to_owned(), now);
+            return self.failed(None, "the write failed unexpectedly".to_owned(), now);
         };
         self.unsaved = unsaved;
         self.record(result, now)
@@ -199,14 +200,15 @@ impl AnswerWriter {
                 self.due = None;
                 SaveResult::Deleted
             }
-            Err(error) => self.failed(error.to_string(), now),
+            Err(error) => self.failed(error.kind(), error.to_string(), now),
         }
     }
 
-    fn failed(&mut self, reason: String, now: Instant) -> SaveResult {
+    fn failed(&mut self, kind: Option<StoreErrorKind>, reason: String, now: Instant) -> SaveResult {
         self.n_failures += 1;
         self.due = Some(self.retry_at(now));
         SaveResult::Failed {
+            kind,
             reason,
             is_first: self.n_failures == 1,
         }
