@@ -203,10 +203,10 @@ impl StoreError {
         }
     }
 
-    /// Converts an I/O error of a file.
-    pub(crate) fn io(path: &Path, source: &io::Error) -> Self {
+    /// Returns a function that converts an I/O error of a file.
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
-        match source.kind() {
+        move |source| match source.kind() {
             io::ErrorKind::StorageFull => Self::Full { path },
             io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
                 Self::ReadOnly { path }
@@ -215,6 +215,14 @@ impl StoreError {
                 path,
                 reason: source.to_string(),
             },
+        }
+    }
+
+    /// The error for a file that cannot be imported.
+    pub(crate) fn import(place: &str, problem: impl Into<String>) -> Self {
+        Self::Import {
+            place: place.to_string(),
+            problem: problem.into(),
         }
     }
 

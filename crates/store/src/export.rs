@@ -14,10 +14,6 @@ use crate::{conversations, markdown, messages};
 impl Store {
     /// Exports one conversation, or all of them, with all branches, as JSON that [`Store::import`]
     /// reads.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn export_json(&self, id: Option<ConversationId>) -> Result<String, StoreError> {
         let conversations = self.read(|tx| match id {
             Some(id) => Ok(vec![exported_conversation(tx, id)?]),
@@ -41,10 +37,6 @@ impl Store {
     }
 
     /// Exports the path that is shown as readable Markdown, which [`Store::import`] reads too.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn export_markdown(&self, id: ConversationId) -> Result<String, StoreError> {
         let mut exported = self.read(|tx| exported_conversation(tx, id))?;
         // If another branch is shown at a fork, this message and all that follow it are not on the

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conversation::{Ending, MessageRole};
 use crate::error::StoreError;
-use crate::export_format::{ExportedConversation, ExportedMessage, VERSION};
+use crate::export_format::{ExportedConversation, ExportedMessage, VERSION, check_version};
 
 const MARKER: &str = "<!-- transom ";
 const MARKER_END: &str = " -->";
@@ -88,10 +88,9 @@ fn write_message(out: &mut String, exported_message: &ExportedMessage) {
         MessageRole::User => "You",
         MessageRole::Assistant => "Assistant",
     };
-    match &exported_message.model {
-        Some(model) => *out += &format!("\n## {name} ({})\n\n", model.replace('\n', " ")),
-        None => *out += &format!("\n## {name}\n\n"),
-    }
+    let model = exported_message.model.as_ref();
+    let model = model.map_or_else(String::new, |it| format!(" ({})", it.replace('\n', " ")));
+    *out += &format!("\n## {name}{model}\n\n");
     if !exported_message.attachment.is_empty() {
         *out += &format!(
             "{MARKER}attachment{MARKER_END}\n{}\n\n{MARKER}end{MARKER_END}\n\n",
@@ -152,10 +151,8 @@ pub(crate) fn read(text: &str) -> Result<ExportedConversation, StoreError> {
             ("text", "") => section = Section::Text,
             ("end", "") => {}
             (kind, _) => {
-                return Err(StoreError::Import {
-                    place,
-                    problem: format!("the comment “{kind}” does not belong here"),
-                });
+                let problem = format!("the comment “{kind}” does not belong here");
+                return Err(StoreError::import(&place, problem));
             }
         }
     }
@@ -168,15 +165,7 @@ pub(crate) fn read(text: &str) -> Result<ExportedConversation, StoreError> {
 
 fn parse_conversation(json: &str, place: &str) -> Result<ExportedConversation, StoreError> {
     let header: ConversationHeader = parse(json, place)?;
-    if header.version > VERSION {
-        return Err(StoreError::Import {
-            place: place.to_string(),
-            problem: format!(
-                "it has format {}, and this version of Transom reads up to {VERSION}",
-                header.version
-            ),
-        });
-    }
+    check_version(header.version, place)?;
     Ok(ExportedConversation {
         key: header.key,
         title: header.title,
@@ -205,17 +194,11 @@ fn parse_message(json: &str, id: u64, place: &str) -> Result<ExportedMessage, St
 }
 
 fn parse<'a, T: Deserialize<'a>>(json: &'a str, place: &str) -> Result<T, StoreError> {
-    serde_json::from_str(json).map_err(|error| StoreError::Import {
-        place: place.to_string(),
-        problem: error.to_string(),
-    })
+    serde_json::from_str(json).map_err(|error| StoreError::import(place, error.to_string()))
 }
 
 fn not_an_export(place: &str) -> StoreError {
-    StoreError::Import {
-        place: place.to_string(),
-        problem: "it is not a conversation that Transom exported".to_string(),
-    }
+    StoreError::import(place, "it is not a conversation that Transom exported")
 }
 
 /// Returns the content of one of our comments.

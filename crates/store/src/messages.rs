@@ -20,8 +20,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoConversation`], [`StoreError::NoMessage`] for its parent, and
-    /// [`StoreError::ParentInOtherConversation`].
+    /// [`StoreError::NoMessage`] for its parent, and [`StoreError::ParentInOtherConversation`].
     pub fn add_message(&self, message: NewMessage) -> Result<MessageId, StoreError> {
         self.write(Flush::Now, |tx| {
             let conversation = conversations::find(tx, message.conversation)?;
@@ -38,11 +37,7 @@ impl Store {
 
     /// Appends to a response that is being written. Cheap however long the response is. When the
     /// call returns, the text survives a crash of this program; a power cut may lose the last few
-    /// calls.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoMessage`], and [`StoreError::NotWriting`] if it has ended.
+    /// calls. Fails with [`StoreError::NotWriting`] if the response has ended.
     pub fn append(&self, id: MessageId, reasoning: &str, text: &str) -> Result<(), StoreError> {
         self.write(Flush::Later, |tx| append(tx, id, reasoning, text))
     }
@@ -52,8 +47,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoMessage`], [`StoreError::NotWriting`] if it has ended before, and
-    /// [`StoreError::InvalidEnding`] for [`Ending::Writing`].
+    /// [`StoreError::NotWriting`] if it has ended before, and [`StoreError::InvalidEnding`] for
+    /// [`Ending::Writing`].
     pub fn finish(
         &self,
         id: MessageId,
@@ -70,19 +65,11 @@ impl Store {
     }
 
     /// Returns a message; of a growing response, the text so far.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoMessage`] if no message has this id.
     pub fn message(&self, id: MessageId) -> Result<Message, StoreError> {
         self.read(|tx| find(tx, id)?.ok_or(StoreError::NoMessage(id)))
     }
 
     /// Returns messages in the order of `ids`, without those that do not exist.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read.
     pub fn messages(&self, ids: &[MessageId]) -> Result<Vec<Message>, StoreError> {
         self.read(|tx| {
             let found = ids.iter().map(|id| find(tx, *id));
@@ -135,7 +122,7 @@ pub(crate) fn insert(
     if is_writing {
         append(tx, id, reasoning, &message.text)?;
     } else {
-        search::index_message(tx, id, &message.text, &message.attachment)?;
+        search::add_message(tx, id, &message.text, &message.attachment)?;
     }
     Ok(id)
 }
@@ -247,7 +234,7 @@ fn finish(
         .execute([id.0])?;
     tx.prepare_cached("UPDATE message SET ending = ?2 WHERE id = ?1")?
         .execute((id.0, ending_name(ending)))?;
-    search::index_message(tx, id, &message.text, &message.attachment)
+    search::add_message(tx, id, &message.text, &message.attachment)
 }
 
 fn check_writing(tx: &Transaction<'_>, id: MessageId) -> Result<(), StoreError> {

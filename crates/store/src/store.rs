@@ -16,6 +16,9 @@ use crate::notice::Opened;
 use crate::{open, schema};
 
 /// Conversations and settings. Clones share the connections. Calls block.
+///
+/// A method that takes an id fails with [`StoreError::NoConversation`] or [`StoreError::NoMessage`]
+/// if nothing has this id. Every method fails if the file cannot be read or written.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
@@ -78,10 +81,6 @@ impl Store {
     }
 
     /// Creates a store in memory, for tests.
-    ///
-    /// # Errors
-    ///
-    /// If there is not enough memory.
     pub fn in_memory() -> Result<Self, StoreError> {
         open::in_memory()
     }

@@ -31,10 +31,6 @@ SELECT id FROM down ORDER BY depth DESC LIMIT 1";
 
 impl Store {
     /// Returns the path that is shown, first message first.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn path(&self, id: ConversationId) -> Result<Vec<MessageHead>, StoreError> {
         self.read(|tx| {
             let Some(leaf) = leaf(tx, id)? else {
@@ -57,10 +53,6 @@ impl Store {
 
     /// Returns the messages from the first one up to and including `leaf`: the context of a
     /// response below `leaf`.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoMessage`] if no message has this id.
     pub fn history(&self, leaf: MessageId) -> Result<Vec<Message>, StoreError> {
         self.read(|tx| {
             let ids = ids_to(tx, leaf)?;
@@ -73,10 +65,6 @@ impl Store {
     }
 
     /// Shows the branch of `message`, down to the leaf that was last shown on it.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoMessage`] if no message has this id.
     pub fn show_branch(&self, message: MessageId) -> Result<(), StoreError> {
         self.write(Flush::Later, |tx| {
             let conversation = tx

@@ -14,10 +14,6 @@ use crate::store::{Flush, Store, text};
 
 impl Store {
     /// Returns the settings, with defaults for everything that is not set.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read.
     pub fn settings(&self) -> Result<Settings, StoreError> {
         self.read(|tx| Ok(read(&document(tx)?.value).0))
     }
