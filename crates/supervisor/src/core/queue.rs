@@ -92,7 +92,7 @@ impl Core {
         })
     }
 
-    pub(super) fn cancel(&mut self, id: RequestId, now: Timestamp) {
+    pub(super) fn cancel(&mut self, id: RequestId) {
         if let Some(index) = self.queue.iter().position(|pending| pending.id == id) {
             self.queue.remove(index);
             let (reason, stats) = (FinishReason::Canceled, Stats::default());
@@ -100,7 +100,7 @@ impl Core {
         }
         let runs = |model: &super::Model| model.job().is_some_and(|job| job.request_id == id);
         if let Some(index) = self.models.iter().position(runs) {
-            self.stop_job(index, FinishReason::Canceled, now);
+            self.stop_job(index, FinishReason::Canceled);
         }
     }
 
@@ -119,7 +119,7 @@ impl Core {
     }
 
     /// Tracks how long requests have been blocked, and fails those that were blocked too long.
-    pub(super) fn expire_blocked_requests(&mut self, now: Timestamp) {
+    pub(super) fn expire_blocked_requests(&mut self) {
         let Some(reason) = self.blocked_by() else {
             for pending in &mut self.queue {
                 pending.blocked_since = None;
@@ -129,7 +129,7 @@ impl Core {
         // How long signals last is unknown; a pause is ended by the user.
         let has_limit = reason != LimitReason::Paused;
         for pending in &mut self.queue {
-            let since = pending.blocked_since.unwrap_or(now);
+            let since = pending.blocked_since.unwrap_or(self.now);
             pending.blocked_since = has_limit.then_some(since);
         }
         let retry_after = self.tuning.max_blocked_time.max(Duration::from_secs(1));
@@ -137,7 +137,7 @@ impl Core {
             reason,
             retry_after,
         };
-        let longest = self.tuning.max_blocked_time;
+        let (longest, now) = (self.tuning.max_blocked_time, self.now);
         self.fail_queued(|pending| pending.has_waited_enough(longest, now), &error);
     }
 
@@ -151,7 +151,7 @@ impl Core {
     }
 
     /// Ends load requests whose model is loaded.
-    pub(super) fn finish_load_requests(&mut self, now: Timestamp) {
+    pub(super) fn finish_load_requests(&mut self) {
         let mut index = 0;
         while let Some(pending) = self.queue.get(index) {
             let loaded = self
@@ -163,7 +163,7 @@ impl Core {
             };
             let id = pending.id;
             self.queue.remove(index);
-            self.models[model].last_used = now;
+            self.models[model].last_used = self.now;
             self.models[model].has_completed_work = true;
             self.crashes.clear(&self.models[model].spec);
             if let Some(info) = self.models[model].info.clone() {
@@ -188,11 +188,7 @@ impl Core {
                 Some(model) if is_served && model.serves(&pending.spec) => {
                     ReportedState::Loading(match model.phase {
                         Phase::Loading { progress } => progress,
-                        Phase::Measuring
-                        | Phase::WaitingForRoom { .. }
-                        | Phase::Ready
-                        | Phase::Generating(_)
-                        | Phase::Unloading(_) => None,
+                        _ => None,
                     })
                 }
                 Some(_) | None => ReportedState::Queued(index + n_before, blocked_by),
