@@ -101,7 +101,6 @@ impl Core {
         }
     }
 
-    /// Handles that the job of `index` has settled.
     pub(super) fn job_ended(
         &mut self,
         index: usize,
@@ -171,7 +170,6 @@ fn without_prompt(error: &EngineError) -> String {
     }
 }
 
-/// Applies the limits in force to the request.
 fn apply_limits(allowance: &Allowance, mut request: Box<Request>) -> Box<Request> {
     let params = &mut request.params;
     params.max_tokens = min_limit(params.max_tokens, allowance.max_tokens);

@@ -233,7 +233,6 @@ impl Model {
         need.map_or(0, |need| need.total_bytes())
     }
 
-    /// Sets the current footprint of its process.
     pub(super) fn set_process_bytes(&mut self, bytes: u64) {
         if let Some(footprint) = &mut self.footprint {
             footprint.loaded_bytes = bytes;
@@ -276,12 +275,10 @@ impl Model {
         Some(self.footprint_growth()?.max(by_engine))
     }
 
-    /// Returns true if its process may hold the memory of a model.
     pub(super) fn may_hold_memory(&self) -> bool {
         self.load_started.is_some() || self.failed_load_bytes > 0
     }
 
-    /// Returns what the model is doing, for messages.
     pub(super) fn activity(&self) -> &'static str {
         match self.phase {
             Phase::Measuring => "reading the model's files",

@@ -14,7 +14,6 @@ use crate::request::{ModelRequest, ModelSpec, RequestError, RequestId, WhenBlock
 use crate::response::{Outcome, ResponseEvent};
 use crate::variants;
 
-/// A queued request. The model of the first one may be loading.
 #[derive(Debug, Clone)]
 pub(super) struct PendingRequest {
     pub(super) id: RequestId,
@@ -150,7 +149,6 @@ impl Core {
         self.governor.allowance().blocked_by
     }
 
-    /// Ends load requests whose model is loaded.
     pub(super) fn finish_load_requests(&mut self) {
         let mut index = 0;
         while let Some(pending) = self.queue.get(index) {

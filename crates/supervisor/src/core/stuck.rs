@@ -31,7 +31,6 @@ impl Core {
         models.filter_map(|model| Some((model.worker, model.stuck()?)))
     }
 
-    /// Returns the bytes of the budget held by processes that do not end.
     pub(super) fn stuck_bytes(&self) -> u64 {
         let stuck = self.models.iter().filter(|model| model.is_stuck());
         stuck.map(Model::stuck_bytes).fold(0, u64::saturating_add)

@@ -150,7 +150,6 @@ impl Core {
         }
     }
 
-    /// Unloads a model whose load succeeded although it was told to stop.
     pub(super) fn unload_after_load(&mut self, index: usize) {
         let worker = self.models[index].worker;
         self.effects
@@ -214,12 +213,10 @@ impl Core {
         Some(model.last_used + wait?)
     }
 
-    /// Returns true if the model has been idle for long enough to be unloaded.
     pub(super) fn is_idle(&self, model: &Model) -> bool {
         self.idle_at(model).is_some_and(|at| at <= self.now)
     }
 
-    /// Returns true if a queued request needs the model.
     pub(super) fn is_needed(&self, model: &Model) -> bool {
         self.queue.iter().any(|pending| model.serves(&pending.spec))
     }

@@ -31,7 +31,6 @@ use crate::request::ModelSelector;
 /// Maximum number of states: enough for the models that a user switches between.
 const MAX_FILES: usize = 4;
 
-/// Maximum age of a state.
 const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// Maximum time between two checks of the ages, because timers stop while the machine sleeps but
@@ -43,7 +42,6 @@ const AGE_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 const MIN_FREE_BYTES: u64 = 5_000_000_000;
 const MIN_FREE_RATIO: u64 = 4;
 
-/// Manages the folder of saved states. See the module documentation.
 pub(super) struct SavedStates {
     /// `None` disables saving.
     folder: Option<PathBuf>,
@@ -74,7 +72,6 @@ pub(super) struct StateFile {
     path: Arc<OnceLock<PathBuf>>,
 }
 
-/// A file in the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SavedFile {
     path: PathBuf,
@@ -125,7 +122,6 @@ impl SavedStates {
         Some(file)
     }
 
-    /// Returns the state file of `worker`, which is told to save its state.
     pub(super) fn begin_saving(&mut self, worker: WorkerId) -> Option<StateFile> {
         let active = self.active_files.get_mut(&worker)?;
         active.is_being_saved = true;
@@ -270,7 +266,6 @@ fn split_surplus(mut files: Vec<SavedFile>, now: SystemTime) -> (Vec<SavedFile>,
     })
 }
 
-/// Returns true if a disk with `free_bytes` has room for a state of `bytes`.
 fn has_room(free_bytes: u64, bytes: u64) -> bool {
     free_bytes > MIN_FREE_BYTES.max(bytes.saturating_mul(MIN_FREE_RATIO))
 }
@@ -318,7 +313,6 @@ fn remove(path: &Path) {
     }
 }
 
-/// Returns the model's part of a file name.
 fn model_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.split_once('-')
