@@ -188,9 +188,8 @@ impl Turns {
             (MessageRole::User, _) => message.id,
             (MessageRole::Assistant, Some(parent)) => parent,
             (MessageRole::Assistant, None) => {
-                return Err(other(
-                    "this response has no question, so it cannot be regenerated",
-                ));
+                let reason = "this response has no question, so it cannot be regenerated";
+                return Err(other(reason));
             }
         };
         let lock = self.lock(message.conversation)?;
@@ -313,14 +312,8 @@ impl Turns {
             let Question { text, attachment } = question;
             let name = title(&text, &attachment);
             let id = store.add_message(NewMessage {
-                conversation,
-                parent,
-                role: MessageRole::User,
-                text,
                 attachment,
-                ending: Ending::Stop,
-                model: None,
-                created_at: now,
+                ..NewMessage::from_user(conversation, parent, text, now)
             })?;
             if parent.is_none() && !name.is_empty() {
                 store.set_title_if_empty(conversation, &name)?;

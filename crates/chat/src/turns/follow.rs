@@ -18,7 +18,6 @@ use crate::update::{EndingView, MessageView, Snapshot, Stage, Update};
 /// response gives both at once. A missing response gives no updates.
 ///
 /// Dropping it only stops following; the response continues.
-#[derive(Debug)]
 pub struct Updates {
     source: Source,
 }
@@ -34,16 +33,6 @@ enum Source {
     Stored { turns: Turns, id: MessageId },
     /// A finished response.
     Finished(VecDeque<Update>),
-}
-
-impl std::fmt::Debug for Source {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Live { cursor, .. } => f.debug_struct("Live").field("cursor", cursor).finish(),
-            Self::Stored { id, .. } => f.debug_tuple("Stored").field(id).finish(),
-            Self::Finished(updates) => f.debug_tuple("Finished").field(&updates.len()).finish(),
-        }
-    }
 }
 
 impl Updates {
@@ -79,7 +68,7 @@ impl Updates {
                 if let Some(update) = live.state().next(cursor) {
                     return Some(update);
                 }
-                if cursor.has_end() || changes.changed().await.is_err() {
+                if cursor.has_end || changes.changed().await.is_err() {
                     return None;
                 }
             },

@@ -31,10 +31,10 @@ pub(super) struct AnswerState {
 }
 
 /// How far a follower has read.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Cursor {
     has_snapshot: bool,
-    has_end: bool,
+    pub(super) has_end: bool,
     reasoning_version: u64,
     answer_version: u64,
     stage_version: u64,
@@ -135,7 +135,7 @@ impl AnswerState {
     /// Returns how often rendering changed anything.
     #[cfg(test)]
     pub(super) fn version(&self) -> u64 {
-        self.reasoning.version() + self.answer.version()
+        self.reasoning.document.version() + self.answer.document.version()
     }
 
     fn render(&mut self) {
@@ -146,17 +146,10 @@ impl AnswerState {
 
     fn message(&self) -> MessageView {
         MessageView {
-            reasoning: self.reasoning.blocks().to_vec(),
-            blocks: self.answer.blocks().to_vec(),
+            reasoning: self.reasoning.document.blocks().to_vec(),
+            blocks: self.answer.document.blocks().to_vec(),
             text: self.answer.source().to_owned(),
             ..self.message.clone()
-        }
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            message: self.message(),
-            stage: self.stage.clone(),
         }
     }
 
@@ -164,7 +157,10 @@ impl AnswerState {
     pub(super) fn next(&self, cursor: &mut Cursor) -> Option<Update> {
         if !cursor.has_snapshot {
             *cursor = self.cursor_at_end();
-            let snapshot = Box::new(self.snapshot());
+            let snapshot = Box::new(Snapshot {
+                message: self.message(),
+                stage: self.stage.clone(),
+            });
             return Some(Update::Snapshot { snapshot });
         }
         if cursor.has_end {
@@ -185,22 +181,18 @@ impl AnswerState {
     }
 
     fn next_text(&self, cursor: &mut Cursor) -> Option<Update> {
+        let (reasoning, answer) = (&self.reasoning.document, &self.answer.document);
         let sections = [
-            (
-                Section::Reasoning,
-                &self.reasoning,
-                &mut cursor.reasoning_version,
-            ),
-            (Section::Answer, &self.answer, &mut cursor.answer_version),
+            (Section::Reasoning, reasoning, &mut cursor.reasoning_version),
+            (Section::Answer, answer, &mut cursor.answer_version),
         ];
-        sections
-            .into_iter()
-            .find_map(|(section, rendered, version)| {
-                let is_new = *version < rendered.version();
-                let change = is_new.then(|| rendered.change_since(*version))?;
-                *version = rendered.version();
-                Some(self.text(section, change))
-            })
+        let mut sections = sections.into_iter();
+        sections.find_map(|(section, document, version)| {
+            let is_new = *version < document.version();
+            let change = is_new.then(|| document.change_since(*version))?;
+            *version = document.version();
+            Some(self.text(section, change))
+        })
     }
 
     fn text(&self, section: Section, change: Change) -> Update {
@@ -228,16 +220,9 @@ impl AnswerState {
         Cursor {
             has_snapshot: true,
             has_end: false,
-            reasoning_version: self.reasoning.version(),
-            answer_version: self.answer.version(),
+            reasoning_version: self.reasoning.document.version(),
+            answer_version: self.answer.document.version(),
             stage_version: self.stage_version,
         }
-    }
-}
-
-impl Cursor {
-    /// Returns true if the follower has received the end.
-    pub(super) fn has_end(&self) -> bool {
-        self.has_end
     }
 }
