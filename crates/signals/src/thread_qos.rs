@@ -9,8 +9,7 @@ pub enum ThreadQos {
     Utility,
 }
 
-/// Sets the quality of service of the calling thread. Never fails; on other systems it has no
-/// effect.
+/// Sets the quality of service of the calling thread. Never fails.
 pub fn set_thread_qos(qos: ThreadQos) {
     platform(qos);
 }
@@ -40,9 +39,6 @@ fn platform(qos: ThreadQos) {
         }
     }
 }
-
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
-fn platform(_: ThreadQos) {}
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {

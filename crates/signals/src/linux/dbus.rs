@@ -5,9 +5,7 @@
 //! reverse.
 
 #[cfg(test)]
-pub(crate) mod private_bus;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
