@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, Row, Transaction};
 use transom_files::visible;
 
 use crate::conversation::{Conversation, ConversationId, Timestamp};
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::search::{self, Change};
 use crate::store::{Flush, Store, count, lock, text};
 use crate::{backup, recovery};
@@ -159,7 +159,7 @@ impl Store {
             .connection
             .query_row(checkpoint, [], |row| row.get::<_, bool>(0));
         match self.with_path(is_busy.map_err(StoreError::from))? {
-            true => Err(StoreError::Busy { path: path.clone() }),
+            true => Err(StoreError::file(StoreErrorKind::Busy, path, "")),
             false => Ok(()),
         }
     }

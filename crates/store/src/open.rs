@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use crate::conversation::Timestamp;
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::notice::{Notice, Opened};
 use crate::store::{Flush, Inner, Store, Writer, lock};
 use crate::{backup, check, messages, recovery, schema, search, settings};
@@ -35,10 +35,8 @@ pub(crate) fn open(
     migrations: &[&str],
 ) -> Result<Opened, StoreError> {
     let found = make_private_folder(folder).and_then(|()| fs::canonicalize(folder));
-    let folder = found.map_err(|source| StoreError::Folder {
-        folder: folder.to_path_buf(),
-        source,
-    })?;
+    let folder =
+        found.map_err(|source| StoreError::file(StoreErrorKind::Folder, folder, source))?;
     let path = folder.join(FILE);
     let mut open = lock(&OPEN);
     open.retain(|(_, inner)| inner.strong_count() > 0);

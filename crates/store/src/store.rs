@@ -11,7 +11,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 
 use crate::conversation::Timestamp;
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::notice::Opened;
 use crate::{open, schema};
 
@@ -85,11 +85,6 @@ impl Store {
         open::in_memory()
     }
 
-    /// Returns the database file; `None` in memory.
-    pub fn file(&self) -> Option<&Path> {
-        self.inner.path.as_deref()
-    }
-
     /// Runs a change in a transaction.
     pub(crate) fn write<T>(
         &self,
@@ -127,7 +122,7 @@ impl Store {
         };
         result.map_err(|error| {
             let error = error.at(path);
-            if matches!(error, StoreError::Damaged { .. }) {
+            if error.kind() == Some(StoreErrorKind::Damaged) {
                 open::request_check(path);
             }
             error
