@@ -3,13 +3,13 @@
 //! Rule: deleted text is in no file of the folder when the call returns. SQLite overwrites freed
 //! bytes, the search index drops the words, the log is truncated, and the backups are changed too.
 
-use rusqlite::{OptionalExtension, Row, Transaction};
+use rusqlite::{Row, Transaction};
 use transom_files::visible;
 
 use crate::conversation::{Conversation, ConversationId, Timestamp};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::search::{self, Change};
-use crate::store::{Flush, Store, count, lock, text};
+use crate::store::{Flush, Store, count, execute, lock, query_all, query_one, text};
 use crate::{backup, recovery};
 
 /// The columns that [`read`] expects.
@@ -30,10 +30,8 @@ pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Conversation> {
 }
 
 pub(crate) fn find(tx: &Transaction<'_>, id: ConversationId) -> Result<Conversation, StoreError> {
-    tx.prepare_cached(&format!("SELECT {COLUMNS} FROM {TABLES} WHERE c.id = ?1"))?
-        .query_row([id.0], read)
-        .optional()?
-        .ok_or(StoreError::NoConversation(id))
+    let sql = format!("SELECT {COLUMNS} FROM {TABLES} WHERE c.id = ?1");
+    query_one(tx, &sql, [id.0], read)?.ok_or(StoreError::NoConversation(id))
 }
 
 /// Returns the conversation with a globally unique key.
@@ -41,19 +39,16 @@ pub(crate) fn find_by_key(
     tx: &Transaction<'_>,
     key: &str,
 ) -> Result<Option<ConversationId>, StoreError> {
-    let id = tx
-        .prepare_cached("SELECT id FROM conversation WHERE key = ?1")?
-        .query_row([key], |row| row.get(0).map(ConversationId))
-        .optional()?;
-    Ok(id)
+    let sql = "SELECT id FROM conversation WHERE key = ?1";
+    query_one(tx, sql, [key], |row| row.get(0).map(ConversationId))
 }
 
 impl Store {
     /// Creates an empty conversation without a title.
     pub fn create_conversation(&self, now: Timestamp) -> Result<ConversationId, StoreError> {
         self.write(Flush::Later, |tx| {
-            tx.prepare_cached("INSERT INTO conversation (created_at, updated_at) VALUES (?1, ?1)")?
-                .execute([now.0])?;
+            let sql = "INSERT INTO conversation (created_at, updated_at) VALUES (?1, ?1)";
+            execute(tx, sql, [now.0])?;
             Ok(ConversationId(tx.last_insert_rowid()))
         })
     }
@@ -67,12 +62,11 @@ impl Store {
     /// first.
     pub fn conversations(&self, offset: u32, limit: u32) -> Result<Vec<Conversation>, StoreError> {
         self.read(|tx| {
-            let mut statement = tx.prepare_cached(&format!(
+            let sql = format!(
                 "SELECT {COLUMNS} FROM {TABLES}
                  ORDER BY c.is_pinned DESC, c.updated_at DESC, c.id DESC LIMIT ?1 OFFSET ?2"
-            ))?;
-            let rows = statement.query_map([limit, offset], read)?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            );
+            query_all(tx, &sql, [limit, offset], read)
         })
     }
 
@@ -95,9 +89,8 @@ impl Store {
     /// Pins a conversation to the top of the list, or unpins it.
     pub fn pin(&self, id: ConversationId, is_pinned: bool) -> Result<(), StoreError> {
         self.write(Flush::Later, |tx| {
-            let n = tx
-                .prepare_cached("UPDATE conversation SET is_pinned = ?2 WHERE id = ?1")?
-                .execute((id.0, is_pinned))?;
+            let sql = "UPDATE conversation SET is_pinned = ?2 WHERE id = ?1";
+            let n = execute(tx, sql, (id.0, is_pinned))?;
             (n > 0).then_some(()).ok_or(StoreError::NoConversation(id))
         })
     }
@@ -109,8 +102,8 @@ impl Store {
         // A backup that is being made now would still contain it.
         let _backups = self.inner.backups();
         let key = self.write(Flush::Now, |tx| {
-            let find = "SELECT key FROM conversation WHERE id = ?1";
-            let key = tx.query_row(find, [id.0], |row| text(row, 0)).optional()?;
+            let sql = "SELECT key FROM conversation WHERE id = ?1";
+            let key = query_one(tx, sql, [id.0], |row| text(row, 0))?;
             let key = key.ok_or(StoreError::NoConversation(id))?;
             delete_rows(tx, id)?;
             Ok(key)
@@ -192,7 +185,6 @@ fn set_title(tx: &Transaction<'_>, id: ConversationId, title: &str) -> Result<()
     }
     search::change_title(tx, Change::Remove, id, &old)?;
     search::change_title(tx, Change::Add, id, title)?;
-    tx.prepare_cached("UPDATE conversation SET title = ?2 WHERE id = ?1")?
-        .execute((id.0, title))?;
-    Ok(())
+    let sql = "UPDATE conversation SET title = ?2 WHERE id = ?1";
+    execute(tx, sql, (id.0, title)).map(drop)
 }

@@ -8,7 +8,7 @@ use rusqlite::Transaction;
 use crate::conversation::{ConversationId, Ending, MessageId};
 use crate::error::StoreError;
 use crate::export_format::{Export, ExportedConversation, ExportedMessage, FORMAT, VERSION};
-use crate::store::Store;
+use crate::store::{Store, query_all};
 use crate::{conversations, markdown, messages};
 
 impl Store {
@@ -18,12 +18,10 @@ impl Store {
         let conversations = self.read(|tx| match id {
             Some(id) => Ok(vec![exported_conversation(tx, id)?]),
             None => {
-                let ids: Vec<i64> = tx
-                    .prepare("SELECT id FROM conversation ORDER BY id")?
-                    .query_map([], |row| row.get(0))?
-                    .collect::<Result<_, _>>()?;
+                let sql = "SELECT id FROM conversation ORDER BY id";
+                let ids = query_all(tx, sql, [], |row| row.get(0).map(ConversationId))?;
                 ids.into_iter()
-                    .map(|id| exported_conversation(tx, ConversationId(id)))
+                    .map(|id| exported_conversation(tx, id))
                     .collect()
             }
         })?;
@@ -61,10 +59,9 @@ fn exported_conversation(
     let (key, leaf): (String, Option<i64>) = tx
         .prepare_cached("SELECT key, leaf FROM conversation WHERE id = ?1")?
         .query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let rows: Vec<(i64, Option<i64>)> = tx
-        .prepare_cached("SELECT id, shown_child FROM message WHERE conversation = ?1 ORDER BY id")?
-        .query_map([id.0], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<Result<_, _>>()?;
+    let sql = "SELECT id, shown_child FROM message WHERE conversation = ?1 ORDER BY id";
+    let rows: Vec<(i64, Option<i64>)> =
+        query_all(tx, sql, [id.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let numbers: std::collections::HashMap<i64, u64> =
         rows.iter().map(|(id, _)| *id).zip(1..).collect();
     let mut shown: std::collections::HashSet<i64> =

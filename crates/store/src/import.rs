@@ -14,7 +14,7 @@ use crate::conversation::{ConversationId, Ending, MessageId, NewMessage, Timesta
 use crate::error::StoreError;
 use crate::export_format::{Export, ExportedConversation, ExportedMessage, FORMAT, check_version};
 use crate::search::{self, Change};
-use crate::store::{Flush, Store};
+use crate::store::{Flush, Store, execute};
 use crate::{conversations, markdown, messages, other_formats, tree};
 
 impl Store {
@@ -136,17 +136,16 @@ fn create_conversation(
     exported: &ExportedConversation,
 ) -> Result<ConversationId, StoreError> {
     let title = transom_files::visible(&exported.title);
-    tx.prepare_cached(
-        "INSERT INTO conversation (key, title, is_pinned, created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?
-    .execute((
+    let values = (
         &exported.key,
         &title,
         exported.is_pinned,
         exported.created_at,
         exported.updated_at,
-    ))?;
+    );
+    let sql = "INSERT INTO conversation (key, title, is_pinned, created_at, updated_at)
+               VALUES (?1, ?2, ?3, ?4, ?5)";
+    execute(tx, sql, values)?;
     let id = ConversationId(tx.last_insert_rowid());
     search::change_title(tx, Change::Add, id, &title)?;
     Ok(id)
@@ -224,8 +223,8 @@ fn show(
                 first = Some(ids[&exported_message.id])
             }
             Some(parent) if exported_message.is_shown => {
-                tx.prepare_cached("UPDATE message SET shown_child = ?2 WHERE id = ?1")?
-                    .execute((ids[&parent].0, ids[&exported_message.id].0))?;
+                let shown = (ids[&parent].0, ids[&exported_message.id].0);
+                execute(tx, tree::SET_SHOWN_CHILD, shown)?;
             }
             _ => {}
         }

@@ -12,7 +12,7 @@ use rusqlite::{Connection, Transaction, params_from_iter};
 
 use crate::conversation::{ConversationId, FoundConversation, MessageId};
 use crate::error::StoreError;
-use crate::store::{Store, text};
+use crate::store::{Store, execute, text};
 use crate::{conversations, messages, normalize, schema, snippet};
 
 /// The maximum number of phrases and their words, so that searching for a pasted page does not take
@@ -268,7 +268,5 @@ fn change_row(
              VALUES ('delete', ?1, ?2, ?3, ?4)"
         }
     };
-    tx.prepare_cached(sql)?
-        .execute((row, title, text, attachment))?;
-    Ok(())
+    execute(tx, sql, (row, title, text, attachment)).map(drop)
 }

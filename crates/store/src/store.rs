@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, TransactionBehavior};
 
 use crate::conversation::Timestamp;
 use crate::error::{StoreError, StoreErrorKind};
@@ -177,6 +177,38 @@ fn read<T>(
     let value = work(&tx)?;
     tx.finish()?;
     Ok(value)
+}
+
+/// Runs a statement, and returns the number of changed rows.
+pub(crate) fn execute(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> Result<usize, StoreError> {
+    Ok(connection.prepare_cached(sql)?.execute(params)?)
+}
+
+/// Reads the row of a query; `None` if there is none.
+pub(crate) fn query_one<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Option<T>, StoreError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row(params, read).optional()?)
+}
+
+/// Reads all rows of a query.
+pub(crate) fn query_all<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>, StoreError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params, read)?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Reads a text column. Invalid characters are replaced, and cost no others.
