@@ -329,7 +329,6 @@ impl Turns {
         })
     }
 
-    /// Starts a response to `question`.
     async fn start_answer(
         &self,
         lock: ConversationLock,
@@ -374,7 +373,6 @@ impl Turns {
         Ok(answer)
     }
 
-    /// Locks a conversation for a turn.
     fn lock(&self, conversation: ConversationId) -> Result<ConversationLock, Failure> {
         self.check_open()?;
         if !self.shared.active().locked.insert(conversation) {
@@ -407,7 +405,6 @@ impl Turns {
     }
 }
 
-/// The text and the attachment of a user message.
 struct Question {
     text: String,
     attachment: String,

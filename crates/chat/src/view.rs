@@ -16,7 +16,6 @@ use crate::update::MessageView;
 /// Bytes of HTML in the cache: some hundred long messages, more than a window shows at once.
 const MAX_CACHE_BYTES: usize = 4 << 20;
 
-/// The blocks of one message.
 #[derive(Debug, Default)]
 pub(crate) struct Rendered {
     reasoning: Vec<Block>,

@@ -33,7 +33,6 @@ pub(crate) struct MacSignals {
 }
 
 impl MacSignals {
-    /// Starts the sources of this Mac.
     pub(crate) fn start() -> Self {
         let shared = Arc::new(SharedSignals::default());
         Self {

@@ -24,7 +24,6 @@ fn platform(qos: ThreadQos) {
 
     /// Added to the current nice value, because the whole process may have one already.
     const STEP: i32 = 5;
-    /// The highest nice value.
     const MOST: i32 = 19;
     match qos {
         // Unchanged, because raising the priority needs privileges.

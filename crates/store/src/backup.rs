@@ -112,7 +112,6 @@ pub(crate) fn made_at(backup: &Path) -> Option<Timestamp> {
     Some(Timestamp(time.timestamp().as_millisecond()))
 }
 
-/// Deletes all backups.
 pub(crate) fn remove_all(path: &Path) {
     all(path).iter().for_each(|backup| remove(backup));
 }
@@ -142,7 +141,6 @@ pub(crate) fn free_name(folder: &Path, stem: &str) -> PathBuf {
 const DATE: &str = "%Y-%m-%d-%H%M%S";
 const DATE_LENGTH: usize = 17;
 
-/// Formats a date for a file name.
 pub(crate) fn date(now: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(now.0).map_or_else(
         |_| now.0.to_string(),

@@ -21,7 +21,6 @@ use crate::{schema, search};
 /// Files up to this size are checked at every start.
 const SMALL_BYTES: u64 = 8 << 20;
 
-/// How often larger files are checked.
 const CHECK_EVERY_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 
 /// Opens a file that is empty, or intact and no newer than the `migrations`.

@@ -34,7 +34,6 @@ pub(crate) fn find(tx: &Transaction<'_>, id: ConversationId) -> Result<Conversat
     query_one(tx, &sql, [id.0], read)?.ok_or(StoreError::NoConversation(id))
 }
 
-/// Returns the conversation with a globally unique key.
 pub(crate) fn find_by_key(
     tx: &Transaction<'_>,
     key: &str,

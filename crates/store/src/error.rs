@@ -195,7 +195,6 @@ impl StoreError {
         }
     }
 
-    /// Returns true if the error means that the file is damaged.
     pub(crate) fn is_damage(&self) -> bool {
         use rusqlite::ErrorCode as Code;
         match self {

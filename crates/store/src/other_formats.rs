@@ -14,7 +14,6 @@ use crate::conversation::{Ending, MessageRole, Timestamp};
 use crate::error::StoreError;
 use crate::export_format::{ExportedConversation, ExportedMessage};
 
-/// A conversation of a ChatGPT export.
 #[derive(Deserialize)]
 struct ChatGptConversation {
     title: Option<String>,

@@ -26,7 +26,6 @@ use crate::{backup, check, open, schema, search};
 
 const SET_ASIDE: &str = "transom-damaged-";
 
-/// Replaces the damaged file with an intact one.
 pub(crate) fn recover(
     path: &Path,
     reason: &str,
@@ -162,7 +161,6 @@ pub(crate) fn finish_interrupted(path: &Path) -> Result<(), StoreError> {
     replace_with_new(path).map_err(StoreError::io(path))
 }
 
-/// Deletes the damaged files that were set aside.
 pub(crate) fn remove_set_aside(path: &Path) {
     let Some(Ok(entries)) = path.parent().map(fs::read_dir) else {
         return;

@@ -133,7 +133,6 @@ pub(crate) fn tables(connection: &Connection) -> Result<BTreeMap<String, String>
 /// A column: table, name, type, whether it is `NOT NULL`, position in the primary key.
 type Column = (String, String, String, bool, u32);
 
-/// Returns all columns of all tables.
 fn columns(connection: &Connection) -> Result<BTreeSet<Column>, StoreError> {
     let sql = "SELECT t.name, c.name, c.type, c.\"notnull\", c.pk
                FROM sqlite_schema t JOIN pragma_table_info(t.name) c
@@ -146,13 +145,11 @@ fn columns(connection: &Connection) -> Result<BTreeSet<Column>, StoreError> {
     Ok(columns.into_iter().collect())
 }
 
-/// Returns a value of the table `meta`.
 pub(crate) fn meta(connection: &Connection, key: &str) -> Result<Option<String>, StoreError> {
     let sql = "SELECT value FROM meta WHERE key = ?1";
     query_one(connection, sql, [key], |row| text(row, 0))
 }
 
-/// Sets a value of the table `meta`.
 pub(crate) fn set_meta(connection: &Connection, key: &str, value: &str) -> Result<(), StoreError> {
     let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
     execute(connection, sql, [key, value]).map(drop)

@@ -85,7 +85,6 @@ impl Store {
         open::in_memory()
     }
 
-    /// Runs a change in a transaction.
     pub(crate) fn write<T>(
         &self,
         flush: Flush,
@@ -216,7 +215,6 @@ pub(crate) fn text(row: &Row<'_>, index: usize) -> rusqlite::Result<String> {
     Ok(optional_text(row, index)?.unwrap_or_default())
 }
 
-/// Reads an optional text column.
 pub(crate) fn optional_text(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<String>> {
     Ok(match row.get_ref(index)? {
         ValueRef::Null => None,

@@ -41,7 +41,6 @@ impl Fences {
     }
 }
 
-/// Returns true if `line` opens fenced code.
 pub(super) fn opens(line: &str) -> bool {
     opened(line).is_some()
 }

@@ -37,7 +37,6 @@ pub(super) struct RunningAnswer {
     pub(super) stop: Notify,
 }
 
-/// See the top of this file.
 pub(super) struct AnswerTask {
     entry: Arc<RunningAnswer>,
     options: TurnOptions,
@@ -60,7 +59,6 @@ struct PublishSchedule {
     due: Option<Instant>,
 }
 
-/// What woke the task.
 enum Wakeup {
     Stop,
     WriteFinished(SaveResult),

@@ -50,7 +50,6 @@ impl AnswerStorage for Store {
     }
 }
 
-/// See the top of this file.
 pub(super) struct AnswerWriter {
     storage: Arc<dyn AnswerStorage>,
     id: MessageId,
@@ -89,7 +88,6 @@ pub(super) enum SaveResult {
 }
 
 impl AnswerWriter {
-    /// Creates a writer for the empty response `id`.
     pub(super) fn new(storage: Arc<dyn AnswerStorage>, id: MessageId) -> Self {
         Self {
             storage,

@@ -12,14 +12,12 @@ use super::section::RenderedSection;
 use crate::block::Change;
 use crate::update::{AnswerStats, EndingView, MessageView, Section, Snapshot, Stage, Update};
 
-/// See the top of this file.
 pub(super) struct LiveAnswer {
     state: Mutex<AnswerState>,
     /// Notified after each change that followers should see.
     changes: watch::Sender<()>,
 }
 
-/// The response so far, protected by the lock.
 pub(super) struct AnswerState {
     /// Everything that does not grow, and the ending.
     message: MessageView,
@@ -41,7 +39,6 @@ pub(super) struct Cursor {
 }
 
 impl LiveAnswer {
-    /// Creates the state of the response that starts with `message` and is queued.
     pub(super) fn new(message: MessageView) -> Self {
         Self {
             state: Mutex::new(AnswerState {
@@ -55,7 +52,6 @@ impl LiveAnswer {
         }
     }
 
-    /// Locks the state. Do not hold the lock across an await.
     pub(super) fn state(&self) -> MutexGuard<'_, AnswerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,7 +64,6 @@ impl LiveAnswer {
         changes
     }
 
-    /// Returns the message so far.
     pub(super) fn message(&self) -> MessageView {
         let mut state = self.state();
         state.render();
@@ -92,7 +87,6 @@ impl LiveAnswer {
 }
 
 impl AnswerState {
-    /// Appends text of the model.
     pub(super) fn push(&mut self, section: EngineSection, text: &str) {
         match section {
             EngineSection::Reasoning => self.reasoning.push(text),
@@ -117,17 +111,14 @@ impl AnswerState {
         self.message.stats = stats;
     }
 
-    /// Returns true if the response has ended.
     pub(super) fn is_over(&self) -> bool {
         self.message.ending != EndingView::Writing
     }
 
-    /// Returns true if the model has written any text.
     pub(super) fn has_text(&self) -> bool {
         !self.reasoning.source().is_empty() || !self.answer.source().is_empty()
     }
 
-    /// Returns the source text of the reasoning and of the answer.
     pub(super) fn sources(&self) -> (&str, &str) {
         (self.reasoning.source(), self.answer.source())
     }

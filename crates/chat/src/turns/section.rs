@@ -2,7 +2,6 @@
 
 use crate::markdown::Document;
 
-/// See the top of this file.
 #[derive(Default)]
 pub(super) struct RenderedSection {
     source: String,
@@ -13,7 +12,6 @@ pub(super) struct RenderedSection {
 }
 
 impl RenderedSection {
-    /// Appends to the source without rendering.
     pub(super) fn push(&mut self, text: &str) {
         self.source.push_str(text);
     }
@@ -29,7 +27,6 @@ impl RenderedSection {
         self.is_finished = is_over;
     }
 
-    /// Returns the whole source text, rendered or not.
     pub(super) fn source(&self) -> &str {
         &self.source
     }

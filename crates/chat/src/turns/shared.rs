@@ -19,7 +19,6 @@ use crate::failure::Failure;
 use crate::update::{EndingView, MessageView};
 use crate::view::{RenderCache, Rendered, view};
 
-/// State that all clones of the turns share.
 pub(super) struct Shared {
     pub(super) handles: watch::Receiver<Handle>,
     pub(super) store: Store,
@@ -48,7 +47,6 @@ pub(super) struct ConversationLock {
     pub(super) conversation: ConversationId,
 }
 
-/// Where a response is.
 pub(super) enum AnswerLocation {
     Running(Arc<LiveAnswer>),
     Starting,
@@ -113,7 +111,6 @@ impl Shared {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds a response: running, about to start, or finished.
     pub(super) fn locate(&self, answer: MessageId, conversation: ConversationId) -> AnswerLocation {
         let active = self.active();
         match active.entries.get(&answer) {

@@ -142,7 +142,6 @@ impl BusWatch {
         Self { bus }
     }
 
-    /// Returns the state of the connection.
     pub(super) fn bus(&self) -> &Bus {
         &self.bus
     }

@@ -53,7 +53,6 @@ impl HeatAndPowerWatch {
     }
 }
 
-/// The state of the thread.
 struct Poller {
     zones: Vec<Zone>,
     supplies: Vec<Supply>,

@@ -89,7 +89,6 @@ impl PressureWatch {
         })
     }
 
-    /// Returns the names of the files, for people.
     pub(super) fn describe(&self) -> &str {
         &self.description
     }
@@ -196,7 +195,6 @@ impl PressureThread {
 #[derive(Default)]
 struct OpenFiles {
     triggers: Vec<Trigger>,
-    /// Files without triggers.
     polled_files: Vec<PathBuf>,
     /// Names of all files, for people.
     names: Vec<String>,
@@ -248,7 +246,6 @@ fn is_worth_polling(path: &Path) -> bool {
     !path.ends_with("memory.pressure") || path.ancestors().skip(1).any(is_limited)
 }
 
-/// Opens both triggers of a file.
 fn triggers(path: &Path) -> std::io::Result<[Trigger; 2]> {
     Ok([
         trigger(path, MemoryPressure::Warning, WARNING)?,

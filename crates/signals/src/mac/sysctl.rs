@@ -15,7 +15,6 @@ pub(super) fn number(name: &str) -> Option<u64> {
     }
 }
 
-/// Reads the bytes of swap in use.
 pub(super) fn swap_used_bytes() -> Option<u64> {
     let mut bytes = [0; 32];
     let length = read("vm.swapusage", &mut bytes)?;

@@ -53,7 +53,6 @@ impl Store {
     }
 }
 
-/// Returns what is wrong with the stored settings.
 pub(crate) fn issues(connection: &Connection) -> Result<Vec<SettingIssue>, StoreError> {
     let document = document(connection)?;
     Ok(match document.unreadable {
