@@ -254,15 +254,7 @@ fn try_next_variant(variant: &ModelSource, error: &EngineError) -> Option<Passed
         EngineError::NotFound { path, what, .. } if *path == variant.path => {
             format!("{what} not found")
         }
-        EngineError::NotFound { .. }
-        | EngineError::BadFile { .. }
-        | EngineError::Template { .. }
-        | EngineError::EmptyPrompt
-        | EngineError::PromptTooLong { .. }
-        | EngineError::InvalidParameter { .. }
-        | EngineError::OutOfMemory { .. }
-        | EngineError::Canceled
-        | EngineError::Backend { .. } => return None,
+        _ => return None,
     };
     let path = variant.path.clone();
     Some(PassedOver { path, reason })

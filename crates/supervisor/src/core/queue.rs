@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use transom_engine::{EngineError, FinishReason, LoadProgress, Stats};
+use transom_engine::{EngineError, FinishReason, Stats};
 
 use super::{Core, Effect, Phase, Timestamp};
 use crate::governor::LimitReason;
@@ -24,15 +24,8 @@ pub(super) struct PendingRequest {
     pub(super) n_shed_loads: u8,
     when_blocked: WhenBlocked,
     blocked_since: Option<Timestamp>,
-    reported: ReportedState,
-}
-
-/// The last progress sent for a request, so that none is sent twice.
-#[derive(Debug, Clone, PartialEq)]
-enum ReportedState {
-    None,
-    Queued(usize, Option<LimitReason>),
-    Loading(Option<LoadProgress>),
+    /// The last progress event, so that none is sent twice.
+    reported: Option<ResponseEvent>,
 }
 
 impl Core {
@@ -49,7 +42,7 @@ impl Core {
             n_shed_loads: 0,
             when_blocked: request.when_blocked,
             blocked_since: None,
-            reported: ReportedState::None,
+            reported: None,
         });
     }
 
@@ -182,19 +175,23 @@ impl Core {
         for index in 0..self.queue.len() {
             let pending = &self.queue[index];
             let is_served = index + n_before == 0 && blocked_by.is_none();
-            let state = match self.models.iter().find(|model| model.is_incoming()) {
+            let event = match self.models.iter().find(|model| model.is_incoming()) {
                 Some(model) if is_served && model.serves(&pending.spec) => {
-                    ReportedState::Loading(match model.phase {
+                    let progress = match model.phase {
                         Phase::Loading { progress } => progress,
                         _ => None,
-                    })
+                    };
+                    ResponseEvent::Loading { progress }
                 }
-                Some(_) | None => ReportedState::Queued(index + n_before, blocked_by),
+                Some(_) | None => ResponseEvent::Queued {
+                    position: index + n_before,
+                    blocked_by,
+                },
             };
-            if state != pending.reported {
-                let event = state.event();
-                self.effects.push(Effect::Respond(pending.id, event));
-                self.queue[index].reported = state;
+            if pending.reported.as_ref() != Some(&event) {
+                self.effects
+                    .push(Effect::Respond(pending.id, event.clone()));
+                self.queue[index].reported = Some(event);
             }
         }
     }
@@ -212,21 +209,6 @@ impl PendingRequest {
             WhenBlocked::Wait => self
                 .blocked_since
                 .is_some_and(|since| since + longest <= now),
-        }
-    }
-}
-
-impl ReportedState {
-    fn event(&self) -> ResponseEvent {
-        match self {
-            Self::None => ResponseEvent::Loading { progress: None },
-            Self::Queued(position, blocked_by) => ResponseEvent::Queued {
-                position: *position,
-                blocked_by: *blocked_by,
-            },
-            Self::Loading(progress) => ResponseEvent::Loading {
-                progress: *progress,
-            },
         }
     }
 }

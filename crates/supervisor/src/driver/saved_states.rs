@@ -277,14 +277,6 @@ fn free_bytes(folder: &Path) -> Option<u64> {
 }
 
 impl SavedFile {
-    fn of(path: PathBuf, metadata: &Metadata) -> Option<Self> {
-        Some(Self {
-            path,
-            modified: metadata.modified().ok()?,
-            bytes: metadata.len(),
-        })
-    }
-
     /// Returns the age; zero if the file is from the future, as after the clock was set back.
     fn age(&self, now: SystemTime) -> Duration {
         now.duration_since(self.modified).unwrap_or_default()
@@ -293,7 +285,14 @@ impl SavedFile {
 
 fn saved_files(folder: &Path) -> Vec<SavedFile> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let saved = entries.filter_map(|entry| SavedFile::of(entry.path(), &entry.metadata().ok()?));
+    let saved = entries.filter_map(|entry| {
+        let metadata = entry.metadata().ok()?;
+        Some(SavedFile {
+            path: entry.path(),
+            modified: metadata.modified().ok()?,
+            bytes: metadata.len(),
+        })
+    });
     saved.collect()
 }
 
