@@ -11,7 +11,6 @@ use transom_store::MessageId;
 
 use super::Turns;
 use super::live_answer::{Cursor, LiveAnswer};
-use super::shared::AnswerLocation;
 use crate::update::{EndingView, MessageView, Snapshot, Stage, Update};
 
 /// The updates of one response: [`Update::Snapshot`] first, [`Update::Ended`] last. A finished
@@ -105,20 +104,25 @@ async fn find_source(turns: &Turns, id: MessageId) -> Source {
         let Some(mut message) = message else {
             return Source::Finished(VecDeque::new());
         };
-        match turns.shared.locate(id, message.conversation) {
-            AnswerLocation::Running(live) => return Source::live(live),
-            AnswerLocation::Starting if message.ending == EndingView::Writing => {
+        let (live, is_starting) = {
+            let active = turns.shared.active();
+            let entry = active.entries.get(&id);
+            let is_locked = active.locked.contains(&message.conversation);
+            (entry.map(|entry| entry.live.clone()), is_locked)
+        };
+        if let Some(live) = live {
+            return Source::live(live);
+        }
+        if message.ending == EndingView::Writing {
+            if is_starting {
                 // The sender lives in `turns`, so waiting cannot fail.
                 let _ = changes.changed().await;
+                continue;
             }
-            AnswerLocation::Starting | AnswerLocation::Finished => {
-                if message.ending == EndingView::Writing {
-                    // No task writes it.
-                    message.ending = EndingView::Interrupted;
-                }
-                return Source::Finished(finished_updates(message));
-            }
+            // No task writes it.
+            message.ending = EndingView::Interrupted;
         }
+        return Source::Finished(finished_updates(message));
     }
 }
 

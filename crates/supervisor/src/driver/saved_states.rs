@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
-use transom_engine::{KvCacheChoice, Limits, ModelSource};
+use transom_engine::{Limits, ModelSource};
 use transom_engine_host::remove_leftovers;
 
 use crate::core::{MAX_SAVED_STATE_BYTES, WorkerId};
@@ -325,17 +325,10 @@ fn hash_hex<T: Hash + ?Sized>(of: &T) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// Everything that must be equal for a KV cache to be valid. The context length may differ, so a
-/// conversation can continue in a longer context. The engine checks more precisely.
-#[derive(Hash)]
-struct Identity<'a> {
-    path: &'a Path,
-    kv_cache: KvCacheChoice,
-    /// Names, sizes and modification times of the model's files.
-    files: Vec<(OsString, u64, Option<SystemTime>)>,
-}
-
-fn identity<'a>(source: &'a ModelSource, limits: &Limits) -> Identity<'a> {
+/// Returns everything that must be equal for a KV cache to be valid, with the names, sizes and
+/// modification times of the model's files. The context length may differ, so a conversation can
+/// continue in a longer context. The engine checks more precisely.
+fn identity(source: &ModelSource, limits: &Limits) -> impl Hash {
     let path = &*source.path;
     let described =
         |name: OsString, metadata: &Metadata| (name, metadata.len(), metadata.modified().ok());
@@ -350,11 +343,7 @@ fn identity<'a>(source: &'a ModelSource, limits: &Limits) -> Identity<'a> {
             .collect(),
     };
     files.sort();
-    Identity {
-        path,
-        kv_cache: limits.kv_cache,
-        files,
-    }
+    (path, limits.kv_cache, files)
 }
 
 #[cfg(test)]
