@@ -3,6 +3,8 @@
 //! Rule: every export can be imported again. JSON has all branches; Markdown has the path that is
 //! shown.
 
+use std::collections::{HashMap, HashSet};
+
 use rusqlite::Transaction;
 
 use crate::conversation::{ConversationId, Ending, MessageId};
@@ -39,7 +41,7 @@ impl Store {
         let mut exported = self.read(|tx| exported_conversation(tx, id))?;
         // If another branch is shown at a fork, this message and all that follow it are not on the
         // path.
-        let mut on_path = std::collections::HashSet::new();
+        let mut on_path = HashSet::new();
         exported.messages.retain(|message| {
             let is_on_path = message.is_shown
                 && message
@@ -62,10 +64,8 @@ fn exported_conversation(
     let sql = "SELECT id, shown_child FROM message WHERE conversation = ?1 ORDER BY id";
     let rows: Vec<(i64, Option<i64>)> =
         query_all(tx, sql, [id.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let numbers: std::collections::HashMap<i64, u64> =
-        rows.iter().map(|(id, _)| *id).zip(1..).collect();
-    let mut shown: std::collections::HashSet<i64> =
-        rows.iter().filter_map(|(_, child)| *child).collect();
+    let numbers: HashMap<i64, u64> = rows.iter().map(|(id, _)| *id).zip(1..).collect();
+    let mut shown: HashSet<i64> = rows.iter().filter_map(|(_, child)| *child).collect();
     shown.extend(first_on_path(tx, leaf)?);
     let mut exported_messages = Vec::with_capacity(rows.len());
     for (id, _) in rows {

@@ -22,30 +22,22 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The longest delay between retries, so that free space is noticed soon.
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
+type Written = Result<(), StoreError>;
+
 /// The store functions that a growing response needs. They block.
 pub(crate) trait AnswerStorage: Send + Sync + 'static {
     /// As [`Store::append`].
-    fn append(&self, id: MessageId, reasoning: &str, text: &str) -> Result<(), StoreError>;
+    fn append(&self, id: MessageId, reasoning: &str, text: &str) -> Written;
     /// As [`Store::finish`].
-    fn finish(
-        &self,
-        id: MessageId,
-        ending: Ending,
-        stats: Option<String>,
-    ) -> Result<(), StoreError>;
+    fn finish(&self, id: MessageId, ending: Ending, stats: Option<String>) -> Written;
 }
 
 impl AnswerStorage for Store {
-    fn append(&self, id: MessageId, reasoning: &str, text: &str) -> Result<(), StoreError> {
+    fn append(&self, id: MessageId, reasoning: &str, text: &str) -> Written {
         Self::append(self, id, reasoning, text)
     }
 
-    fn finish(
-        &self,
-        id: MessageId,
-        ending: Ending,
-        stats: Option<String>,
-    ) -> Result<(), StoreError> {
+    fn finish(&self, id: MessageId, ending: Ending, stats: Option<String>) -> Written {
         Self::finish(self, id, ending, stats)
     }
 }
@@ -56,7 +48,7 @@ pub(super) struct AnswerWriter {
     unsaved: Unsaved,
     /// When `unsaved` must be written; `None` if it is empty or a write is running.
     due: Option<Instant>,
-    running: Option<JoinHandle<(Unsaved, Result<(), StoreError>)>>,
+    running: Option<JoinHandle<(Unsaved, Written)>>,
     n_failures: u32,
 }
 
@@ -183,7 +175,7 @@ impl AnswerWriter {
         now + doubled.min(LONGEST_RETRY)
     }
 
-    fn record(&mut self, result: Result<(), StoreError>, now: Instant) -> SaveResult {
+    fn record(&mut self, result: Written, now: Instant) -> SaveResult {
         match result {
             Ok(()) => {
                 let after_failure = std::mem::take(&mut self.n_failures) > 0;
