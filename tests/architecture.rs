@@ -1,7 +1,7 @@
-//! The arrows between the rooms, as `crates/README.md` draws them.
+//! The dependencies between the crates, as `crates/README.md` draws them.
 //!
-//! A rule takes the workspace's packages and returns what is wrong. A new room must be added to
-//! [`ARROWS`] and to the map; a new arrow is a decision, so it must be made here as well.
+//! A rule takes the workspace's packages and returns its violations. A new crate must be added to
+//! [`ARROWS`] and to that page. A new dependency is a decision, so it must be added here as well.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use std::fs;
 use serde_json::Value;
 use transom_tests::{SourceFile, cargo_metadata, files_with, root};
 
-/// The leaf below all others, on which every package may depend.
+/// The lowest crate, on which every package may depend.
 const LEAF: &str = "transom-files";
 
 /// Each package, and the packages of the workspace that it may depend on besides [`LEAF`].
@@ -24,7 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("transom-signals", &[]),
     ("transom-catalog", &["transom-fit"]),
-    // Room on the disk, and a machine that stays awake.
+    // Free disk space, and a machine that stays awake.
     ("transom-hub", &["transom-signals"]),
     (
         "transom-engine-host",
@@ -98,7 +98,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transom-engine-mlx",
         ],
     ),
-    // Sees the programs from outside only.
+    // Uses the programs only from outside.
     ("transom-window-tests", &[]),
     ("xtask", &["transom-catalog"]),
 ];
@@ -119,11 +119,11 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("notify*", &["transom-catalog"]),
     ("ammonia", &["transom-chat"]),
     ("math-core", &["transom-chat"]),
-    // The store shows plain text of what was found.
+    // Search results show text without Markdown.
     ("pulldown-cmark*", &["transom-chat", "transom-store"]),
     ("syntect", &["transom-chat"]),
     ("two-face", &["transom-chat"]),
-    // Engines block: async has no place below the rooms that talk to processes and sockets.
+    // Engines block. Only crates that talk to processes, sockets or the network are async.
     (
         "tokio",
         &[
@@ -137,28 +137,28 @@ const KEPT_IN: &[(&str, &[&str])] = &[
             "transom-window-tests",
         ],
     ),
-    // The machine's own interfaces.
+    // The interfaces of macOS.
     ("objc2*", &["transom-signals"]),
     ("dispatch2", &["transom-signals"]),
-    // The shell asks the session's bus for the app that runs.
+    // The app asks the session bus whether it runs already.
     ("zbus", &["transom-signals", "transom-app"]),
     ("tauri*", &["transom-app"]),
     ("arboard", &["transom-app"]),
     ("x11rb", &["transom-app", "transom-window-tests"]),
-    // One error enum a room; only a desktop shell may give up on kinds.
+    // Every crate has its own error enum. Only the desktop app may use untyped errors.
     ("anyhow", &["transom-app"]),
 ];
 
-/// What only one place of the pages may say, and that place (a path, or a folder ending in `/`).
+/// Texts that only one file or folder of the pages may contain, and that path.
 const SAID_IN: &[(&str, &str)] = &[
-    // Tests and the gallery have no app below them.
+    // Tests and the gallery run without the app.
     ("@tauri-apps", "ui/src/ipc/"),
-    // Sanitised blocks, and nothing else, become elements.
+    // Only sanitized blocks become elements.
     ("innerHTML", "ui/src/state/elements.ts"),
     ("{@html", "ui/src/state/elements.ts"),
 ];
 
-/// What no shell may name, because the library decides it, and the files that may, with reasons.
+/// Names that no shell may use, because the library decides, and the files that may, with reasons.
 const LIBRARY_DECIDES: &[(&str, &[&str])] = &[
     (
         "transom_catalog",
@@ -187,7 +187,7 @@ fn the_arrows_are_those_of_the_map() {
 }
 
 #[test]
-fn native_libraries_stay_in_their_rooms() {
+fn native_libraries_stay_in_their_crates() {
     assert_nothing_wrong(&kept(&packages(), KEPT_IN));
 }
 
@@ -197,7 +197,7 @@ fn the_default_members_build_anywhere() {
 }
 
 #[test]
-fn the_map_names_every_room() {
+fn the_map_names_every_crate() {
     let map = fs::read_to_string(root().join("crates/README.md")).unwrap();
     assert_nothing_wrong(&unmapped(&packages(), &map));
 }
@@ -216,7 +216,7 @@ fn shells_leave_decisions_about_models_to_the_library() {
     assert_nothing_wrong(&decided(&sources, LIBRARY_DECIDES));
 }
 
-/// Product code of a shell: a test may make up what the library would decide.
+/// Returns true for product code of a shell. Tests may use what the library decides.
 fn is_of_shell(path: &str) -> bool {
     let shells = ["crates/cli/src/", "src-tauri/src/"];
     shells.iter().any(|shell| path.starts_with(shell)) && !path.ends_with("tests.rs")
@@ -238,7 +238,7 @@ fn decided(sources: &[SourceFile], rules: &[(&str, &[&str])]) -> Vec<String> {
     wrong
 }
 
-/// Product code only: a test may look at what a place made.
+/// Checks product code only. Tests may look at the result.
 fn said(pages: &[SourceFile], rules: &[(&str, &str)]) -> Vec<String> {
     let mut wrong = Vec::new();
     for page in pages {
@@ -289,10 +289,10 @@ fn kept(packages: &[Package], rules: &[(&str, &[&str])]) -> Vec<String> {
     wrong
 }
 
-/// Native libraries whose build needs a set-up.
+/// Native libraries that can be built only after setup.
 const NATIVE: [&str; 4] = ["mlx-sys", "mlx-rs", "llama-cpp-sys-2", "llama-cpp-2"];
 
-/// Plain `cargo test` must pass before any set-up, so no default member may reach a native library.
+/// Plain `cargo test` must pass before setup, so no default member may depend on a native library.
 fn builds_anywhere(packages: &[Package]) -> Vec<String> {
     let mut wrong = Vec::new();
     for package in packages.iter().filter(|package| package.is_default) {
@@ -315,12 +315,12 @@ fn builds_anywhere(packages: &[Package]) -> Vec<String> {
 }
 
 fn unmapped(packages: &[Package], map: &str) -> Vec<String> {
-    let rooms = packages.iter().filter(|package| {
+    let missing = packages.iter().filter(|package| {
         let is_named = map.contains(&format!("`{}`", package.folder));
         package.folder.starts_with("crates/") && !is_named
     });
-    rooms
-        .map(|room| format!("crates/README.md does not name `{}`", room.folder))
+    missing
+        .map(|package| format!("crates/README.md does not name `{}`", package.folder))
         .collect()
 }
 
@@ -329,7 +329,7 @@ fn assert_nothing_wrong(wrong: &[String]) {
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }
 
-/// The workspace's packages, as cargo sees them.
+/// Returns the workspace's packages, from `cargo metadata`.
 fn packages() -> Vec<Package> {
     let metadata = cargo_metadata(&["--no-deps"]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -380,7 +380,7 @@ mod rules_can_fail {
     }
 
     #[test]
-    fn a_room_without_an_entry() {
+    fn a_crate_without_an_entry() {
         let wrong = arrows(&[package("a", &[])], &[]);
         assert_eq!(wrong, ["a has no entry in ARROWS"]);
         assert_eq!(
@@ -390,7 +390,7 @@ mod rules_can_fail {
     }
 
     #[test]
-    fn a_native_library_outside_its_room() {
+    fn a_native_library_outside_its_crate() {
         let packages = [package("cli", &["mlx-sys"]), package("mlx", &["mlx-rs"])];
         let wrong = kept(&packages, &[("mlx-*", &["mlx"]), ("tokio", &[])]);
         assert_eq!(wrong, ["cli must not name mlx-sys"]);

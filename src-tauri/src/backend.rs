@@ -279,7 +279,7 @@ pub(crate) fn worker_program() -> PathBuf {
 
 async fn open_store(data_folder: PathBuf, notices: &mut Vec<AppEvent>) -> Store {
     let opened = tokio::task::spawn_blocking(move || Store::open(&data_folder, now())).await;
-    let reason = match opened {
+    let (kind, reason) = match opened {
         Ok(Ok(opened)) => {
             for notice in &opened.notices {
                 tracing::info!(code = notice.code(), "the store was repaired");
@@ -291,11 +291,11 @@ async fn open_store(data_folder: PathBuf, notices: &mut Vec<AppEvent>) -> Store 
             }
             return opened.store;
         }
-        Ok(Err(error)) => error.to_string(),
-        Err(error) => error.to_string(),
+        Ok(Err(error)) => (error.kind(), error.to_string()),
+        Err(error) => (None, error.to_string()),
     };
     tracing::error!(reason, "the store cannot be opened");
-    notices.push(AppEvent::notice("store_unavailable", reason));
+    notices.push(AppEvent::store_notice("store_unavailable", kind, reason));
     Store::in_memory().unwrap_or_else(|error| {
         // Without memory for an empty database nothing else would work either.
         panic!("no store in memory: {error}")
@@ -319,7 +319,8 @@ async fn load_settings(store: &Store, data_folder: &Path, notices: &mut Vec<AppE
             settings
         }
         Ok(Err(error)) => {
-            notices.push(AppEvent::notice("settings_unreadable", error.to_string()));
+            let (kind, reason) = (error.kind(), error.to_string());
+            notices.push(AppEvent::store_notice("settings_unreadable", kind, reason));
             Settings::default()
         }
         Err(_) => Settings::default(),

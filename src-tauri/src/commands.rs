@@ -20,7 +20,7 @@ use crate::wire::{AppEvent, CommandError};
 
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
-        let reason = error.to_string();
+        let (kind, reason) = (error.kind(), error.to_string());
         match error {
             StoreError::NoConversation(_) | StoreError::NoMessage(_) => Self::NotFound,
             StoreError::Setting(issue) => Self::Invalid {
@@ -31,7 +31,7 @@ impl From<StoreError> for CommandError {
                 field: "file".to_owned(),
                 reason,
             },
-            _ => Self::Storage { reason },
+            _ => Self::Storage { kind, reason },
         }
     }
 }

@@ -112,7 +112,7 @@ async fn added(app: &AppHandle, path: PathBuf) -> DropView {
                 (
                     true,
                     CommandError::Invalid { reason, .. }
-                    | CommandError::Storage { reason }
+                    | CommandError::Storage { reason, .. }
                     | CommandError::Other { reason },
                 ) => (DropProblem::BadModel, reason),
                 _ => (DropProblem::NotUsable, String::new()),

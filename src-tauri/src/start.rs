@@ -261,10 +261,10 @@ async fn publish_downloads(app: AppHandle, backend: Arc<Backend>) {
 fn on_turn_event(app: &AppHandle, event: TurnEvent) {
     match event {
         TurnEvent::ConversationChanged { .. } => conversations_changed(app),
-        TurnEvent::SaveFailed { reason, .. } => {
+        TurnEvent::SaveFailed { kind, reason, .. } => {
             tracing::error!(reason, "a response cannot be saved");
             app.state::<Shell>()
-                .notice(AppEvent::notice("unsaved", reason));
+                .notice(AppEvent::store_notice("unsaved", kind, reason));
         }
         TurnEvent::SaveRecovered { .. } => {
             tracing::info!("the response could be saved after an earlier failure")

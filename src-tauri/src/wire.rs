@@ -5,13 +5,15 @@
 //! codes.
 
 use serde::{Deserialize, Serialize};
-use transom_store::{Conversation, ConversationId, MessageHead};
+use transom_store::{Conversation, ConversationId, MessageHead, StoreErrorKind};
 use ts_rs::TS;
 
+mod command_error;
 mod downloads;
 mod models;
 mod tiers;
 
+pub use command_error::CommandError;
 pub use downloads::{DownloadChange, DownloadState, DownloadView, HubAccessView, HubErrorView};
 pub use models::{
     CatalogErrorView, CatalogView, EntryView, FactsView, FitSummary, FitView, ModelView,
@@ -327,41 +329,6 @@ pub enum Window {
     Settings,
 }
 
-/// An error of a command.
-#[derive(Debug, Clone, PartialEq, Serialize, TS)]
-#[serde(tag = "code", rename_all = "snake_case")]
-pub enum CommandError {
-    /// A value is not allowed.
-    Invalid {
-        /// The field.
-        field: String,
-        /// The reason in English.
-        reason: String,
-    },
-    /// The object does not exist anymore.
-    NotFound,
-    /// The disk refused.
-    Storage {
-        /// The reason, which names the file.
-        reason: String,
-    },
-    /// A turn could not start.
-    Turn {
-        /// The reason.
-        failure: transom_chat::Failure,
-    },
-    /// The hub, the network or the keychain refused.
-    Hub {
-        /// The reason.
-        error: HubErrorView,
-    },
-    /// Any other error.
-    Other {
-        /// The reason in English.
-        reason: String,
-    },
-}
-
 /// What a dropped file can be used as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
@@ -489,6 +456,20 @@ pub enum AppEvent {
 }
 
 impl AppEvent {
+    /// Creates a notice about an error of the store, which pages translate by its kind.
+    pub(crate) fn store_notice(
+        code: &str,
+        kind: Option<StoreErrorKind>,
+        detail: impl Into<String>,
+    ) -> Self {
+        let kind = kind.map(|kind| ("kind".to_owned(), serde_json::json!(kind)));
+        Self::Notice {
+            code: code.to_owned(),
+            detail: detail.into(),
+            values: kind.into_iter().collect(),
+        }
+    }
+
     /// Creates a notice without values.
     pub(crate) fn notice(code: &str, detail: impl Into<String>) -> Self {
         Self::Notice {

@@ -201,16 +201,12 @@ pub fn stats_of(message: &Message) -> Option<AnswerStats> {
     serde_json::from_str(message.stats.as_deref()?).ok()
 }
 
-/// Serializes statistics for the store.
-pub fn stats_to_store(stats: &AnswerStats) -> String {
-    json(stats)
-}
-
-fn json(value: &impl serde::Serialize) -> String {
+/// Serializes statistics or a failure for the store.
+pub fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("names, numbers and texts are JSON")
 }
 
-fn to_u32(n: usize) -> u32 {
+pub(crate) fn to_u32(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 

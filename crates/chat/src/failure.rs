@@ -1,6 +1,7 @@
 //! Reasons why a turn failed, as a window can act on them.
 
 use serde::{Deserialize, Serialize};
+use transom_store::StoreErrorKind;
 
 /// A failed turn. Windows translate it by its code.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,9 +68,13 @@ pub enum Failure {
     },
     /// The model was unloaded before the turn started. Try again.
     Unloaded,
-    /// The conversation could not be written to disk.
+    /// The conversation could not be read or written.
     Storage {
-        /// The reason, which names the file.
+        /// The kind of the error, which windows translate.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "bindings", ts(optional))]
+        kind: Option<StoreErrorKind>,
+        /// The reason in English, which names the file.
         reason: String,
     },
     /// Anything else.

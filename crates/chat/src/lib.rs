@@ -12,6 +12,8 @@ pub mod ending;
 pub mod failure;
 pub mod markdown;
 pub mod request;
+#[cfg(test)]
+mod tests;
 pub mod title;
 pub mod turns;
 pub mod update;

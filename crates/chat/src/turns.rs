@@ -22,7 +22,7 @@ use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use transom_store::{
     ConversationId, Ending, MessageId, MessageRole, ModelSettings, NewMessage, Store, StoreError,
-    Timestamp,
+    StoreErrorKind, Timestamp,
 };
 use transom_supervisor::{Handle, ModelSpec};
 
@@ -83,6 +83,8 @@ pub enum TurnEvent {
     SaveFailed {
         /// The response.
         answer: MessageId,
+        /// The kind of the error, which windows translate.
+        kind: Option<StoreErrorKind>,
         /// The reason in English, which names the file.
         reason: String,
     },
@@ -186,9 +188,8 @@ impl Turns {
             (MessageRole::User, _) => message.id,
             (MessageRole::Assistant, Some(parent)) => parent,
             (MessageRole::Assistant, None) => {
-                return Err(other(
-                    "this response has no question, so it cannot be regenerated",
-                ));
+                let reason = "this response has no question, so it cannot be regenerated";
+                return Err(other(reason));
             }
         };
         let lock = self.lock(message.conversation)?;
@@ -311,14 +312,8 @@ impl Turns {
             let Question { text, attachment } = question;
             let name = title(&text, &attachment);
             let id = store.add_message(NewMessage {
-                conversation,
-                parent,
-                role: MessageRole::User,
-                text,
                 attachment,
-                ending: Ending::Stop,
-                model: None,
-                created_at: now,
+                ..NewMessage::from_user(conversation, parent, text, now)
             })?;
             if parent.is_none() && !name.is_empty() {
                 store.set_title_if_empty(conversation, &name)?;
@@ -334,7 +329,6 @@ impl Turns {
         })
     }
 
-    /// Starts a response to `question`.
     async fn start_answer(
         &self,
         lock: ConversationLock,
@@ -379,7 +373,6 @@ impl Turns {
         Ok(answer)
     }
 
-    /// Locks a conversation for a turn.
     fn lock(&self, conversation: ConversationId) -> Result<ConversationLock, Failure> {
         self.check_open()?;
         if !self.shared.active().locked.insert(conversation) {
@@ -412,7 +405,6 @@ impl Turns {
     }
 }
 
-/// The text and the attachment of a user message.
 struct Question {
     text: String,
     attachment: String,
@@ -435,10 +427,10 @@ impl fmt::Debug for Turns {
 }
 
 fn storage(error: &StoreError) -> Failure {
-    let reason = error.to_string();
+    let (kind, reason) = (error.kind(), error.to_string());
     match error {
         StoreError::NoConversation(_) | StoreError::NoMessage(_) => Failure::Other { reason },
-        _ => Failure::Storage { reason },
+        _ => Failure::Storage { kind, reason },
     }
 }
 

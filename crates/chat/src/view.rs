@@ -3,7 +3,7 @@
 //! Rule: an ended message never changes, so its blocks can be cached. Data that may change, such as
 //! its siblings, is read each time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use transom_store::{Ending, Message, MessageId};
@@ -16,7 +16,6 @@ use crate::update::MessageView;
 /// Bytes of HTML in the cache: some hundred long messages, more than a window shows at once.
 const MAX_CACHE_BYTES: usize = 4 << 20;
 
-/// The blocks of one message.
 #[derive(Debug, Default)]
 pub(crate) struct Rendered {
     reasoning: Vec<Block>,
@@ -60,61 +59,49 @@ pub(crate) fn view(message: Message, rendered: &Rendered) -> MessageView {
 /// An LRU cache of rendered messages, up to [`MAX_CACHE_BYTES`].
 #[derive(Debug, Default)]
 pub(crate) struct RenderCache {
-    by_id: HashMap<MessageId, (Arc<Rendered>, u64)>,
-    by_use: BTreeMap<u64, MessageId>,
-    n_uses: u64,
+    /// The least recently used one first.
+    entries: VecDeque<(MessageId, Arc<Rendered>)>,
     n_bytes: usize,
 }
 
 impl RenderCache {
     /// Returns the blocks of the message `id` if they are cached.
     pub(crate) fn get(&mut self, id: MessageId) -> Option<Arc<Rendered>> {
-        let (rendered, used) = self.by_id.get_mut(&id)?;
-        self.by_use.remove(used);
-        self.n_uses += 1;
-        *used = self.n_uses;
-        self.by_use.insert(self.n_uses, id);
-        Some(rendered.clone())
+        let at = self.position(id)?;
+        let entry = self.entries.remove(at)?;
+        let rendered = entry.1.clone();
+        self.entries.push_back(entry);
+        Some(rendered)
     }
 
     /// Caches the blocks of `message` if it has ended, and evicts the least recently used ones.
     pub(crate) fn put(&mut self, message: &Message, rendered: &Arc<Rendered>) {
-        if message.ending == Ending::Writing || self.by_id.contains_key(&message.id) {
+        if message.ending == Ending::Writing || self.position(message.id).is_some() {
             return;
         }
-        self.n_uses += 1;
         self.n_bytes += rendered.n_bytes();
-        self.by_use.insert(self.n_uses, message.id);
-        self.by_id
-            .insert(message.id, (rendered.clone(), self.n_uses));
+        self.entries.push_back((message.id, rendered.clone()));
         while self.n_bytes > MAX_CACHE_BYTES
-            && let Some((_, oldest)) = self.by_use.pop_first()
+            && let Some((_, gone)) = self.entries.pop_front()
         {
-            let gone = self.by_id.remove(&oldest);
-            self.n_bytes -= gone.map_or(0, |(rendered, _)| rendered.n_bytes());
+            self.n_bytes -= gone.n_bytes();
         }
+    }
+
+    fn position(&self, id: MessageId) -> Option<usize> {
+        self.entries.iter().position(|(known, _)| *known == id)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use transom_store::{ConversationId, MessageRole, Timestamp};
+    use transom_store::MessageRole;
 
-    fn message(id: i64, text: String) -> Message {
+    fn message(id: i64, text: &str) -> Message {
         Message {
             id: MessageId(id),
-            conversation: ConversationId(1),
-            parent: None,
-            role: MessageRole::Assistant,
-            reasoning: String::new(),
-            text,
-            attachment: String::new(),
-            ending: Ending::Stop,
-            model: None,
-            stats: None,
-            created_at: Timestamp(0),
-            siblings: Vec::new(),
+            ..crate::tests::message(MessageRole::Assistant, text)
         }
     }
 
@@ -123,7 +110,7 @@ mod tests {
         let mut cache = RenderCache::default();
         let long = "word ".repeat(100_000);
         for id in 0..20 {
-            let message = message(id, long.clone());
+            let message = message(id, &long);
             let rendered = Arc::new(Rendered::new(&message));
             cache.put(&message, &rendered);
             assert!(cache.get(MessageId(0)).is_some(), "{id}: used every time");
@@ -131,7 +118,8 @@ mod tests {
         assert!(cache.get(MessageId(1)).is_none());
         assert!(cache.get(MessageId(19)).is_some());
         assert!(cache.n_bytes <= MAX_CACHE_BYTES, "{}", cache.n_bytes);
-        assert_eq!(cache.by_id.len(), cache.by_use.len());
+        let n_bytes = cache.entries.iter().map(|(_, entry)| entry.n_bytes());
+        assert_eq!(n_bytes.sum::<usize>(), cache.n_bytes);
     }
 
     #[test]
@@ -139,7 +127,7 @@ mod tests {
         let mut cache = RenderCache::default();
         let growing = Message {
             ending: Ending::Writing,
-            ..message(1, "half".to_owned())
+            ..message(1, "half")
         };
         cache.put(&growing, &Arc::new(Rendered::new(&growing)));
         assert!(cache.get(MessageId(1)).is_none());

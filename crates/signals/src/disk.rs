@@ -3,9 +3,6 @@
 use std::io;
 use std::path::Path;
 
-#[cfg(target_os = "macos")]
-use crate::mac as platform;
-
 /// Returns the bytes that this user can still write into `folder`, which must exist.
 ///
 /// On a Mac, space that the system can clear for the user counts as free, as it does in the Finder
@@ -16,14 +13,9 @@ use crate::mac as platform;
 pub fn free_disk_bytes(folder: &Path) -> io::Result<u64> {
     let free = rustix::fs::statvfs(folder)?;
     let free_bytes = free.f_bavail.saturating_mul(free.f_frsize);
-    Ok(platform::clearable_disk_bytes(folder).map_or(free_bytes, |bytes| bytes.max(free_bytes)))
-}
-
-#[cfg(not(target_os = "macos"))]
-mod platform {
-    pub(super) fn clearable_disk_bytes(_: &std::path::Path) -> Option<u64> {
-        None
-    }
+    #[cfg(target_os = "macos")]
+    let free_bytes = free_bytes.max(crate::mac::clearable_disk_bytes(folder).unwrap_or(0));
+    Ok(free_bytes)
 }
 
 #[cfg(test)]

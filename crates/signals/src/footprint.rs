@@ -11,23 +11,14 @@ pub fn own_footprint_bytes() -> Option<u64> {
 
 /// Returns the footprint of a process of the same user in bytes; `None` if the process is gone or
 /// the system does not report it.
-pub fn footprint_bytes(process: u32) -> Option<u64> {
-    platform(process)
-}
-
 #[cfg(target_os = "linux")]
-fn platform(process: u32) -> Option<u64> {
+pub fn footprint_bytes(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     bytes_of_status(&status)
 }
 
 #[cfg(target_os = "macos")]
-use crate::mac::footprint_bytes as platform;
-
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
-fn platform(_: u32) -> Option<u64> {
-    None
-}
+pub use crate::mac::footprint_bytes;
 
 /// Parses the text of `/proc/PID/status`. A zombie has no values.
 #[cfg(target_os = "linux")]

@@ -40,7 +40,10 @@ impl Hardware {
         let n_cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let n_physical = sysinfo::System::physical_core_count().unwrap_or(n_cores);
         let (chip_name, memory_bytes) = chip_and_memory();
-        let platform = platform::hardware();
+        #[cfg(target_os = "macos")]
+        let platform = crate::mac::hardware();
+        #[cfg(not(target_os = "macos"))]
+        let platform = PlatformHardware::default();
         Self {
             chip_name,
             memory_bytes,
@@ -81,16 +84,6 @@ fn chip_and_memory() -> (String, u64) {
 pub(crate) struct PlatformHardware {
     pub(crate) n_performance_cores: Option<usize>,
     pub(crate) working_set: Option<WorkingSet>,
-}
-
-#[cfg(target_os = "macos")]
-use crate::mac as platform;
-
-#[cfg(not(target_os = "macos"))]
-mod platform {
-    pub(super) fn hardware() -> super::PlatformHardware {
-        super::PlatformHardware::default()
-    }
 }
 
 #[cfg(test)]

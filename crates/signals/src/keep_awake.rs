@@ -7,8 +7,7 @@ use crate::mac::keep_awake as platform;
 
 /// Prevents the machine from sleeping until it is dropped. The screen may turn off.
 ///
-/// Uses an activity of `NSProcessInfo` on a Mac and an inhibitor lock of logind on Linux. Elsewhere
-/// it does nothing.
+/// Uses an activity of `NSProcessInfo` on a Mac and an inhibitor lock of logind on Linux.
 #[must_use = "the machine may sleep again when this is dropped"]
 pub struct KeepAwake {
     #[expect(dead_code, reason = "its drop ends the lock")]
@@ -20,17 +19,6 @@ impl KeepAwake {
     pub fn begin(reason: &str) -> Self {
         Self {
             lock: platform::Lock::begin(reason),
-        }
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
-mod platform {
-    pub(super) struct Lock;
-
-    impl Lock {
-        pub(super) fn begin(_: &str) -> Self {
-            Self
         }
     }
 }

@@ -53,6 +53,4 @@ pub fn system_signals() -> Box<dyn SignalSource> {
     return Box::new(mac::MacSignals::start());
     #[cfg(target_os = "linux")]
     return Box::new(LinuxSignals::start());
-    #[cfg(not(any(target_os = "macos", target_os = "linux")))]
-    return Box::new(ScriptedSignals::default());
 }

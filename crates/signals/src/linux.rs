@@ -14,8 +14,9 @@ mod power;
 mod pressure;
 mod thermal;
 
+use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::thread::{self, JoinHandle};
 
 pub use paths::Paths;
 
@@ -131,17 +132,28 @@ impl LinuxSignals {
     }
 }
 
-/// Measures the time since its start, for [`levels`].
-#[derive(Debug, Clone, Copy)]
-struct Clock(Instant);
+/// A thread that ends when `stop` is dropped, and that this joins when it is dropped.
+struct StoppableThread<S> {
+    stop: Option<S>,
+    thread: Option<JoinHandle<()>>,
+}
 
-impl Clock {
-    fn start() -> Self {
-        Self(Instant::now())
+impl<S> StoppableThread<S> {
+    fn spawn(name: &str, stop: S, work: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(work)?;
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
     }
+}
 
-    fn now(self) -> std::time::Duration {
-        self.0.elapsed()
+impl<S> Drop for StoppableThread<S> {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 

@@ -34,7 +34,6 @@ pub(crate) struct MacSignals {
 }
 
 impl MacSignals {
-    /// Starts the sources of this Mac.
     pub(crate) fn start() -> Self {
         let shared = Arc::new(SharedSignals::default());
         Self {
@@ -129,9 +128,9 @@ pub(crate) fn set_thread_qos(qos: ThreadQos) {
     }
 }
 
-/// Returns `phys_footprint` of a process of the same user.
+/// Returns `phys_footprint` of a process of the same user in bytes; `None` if the process is gone.
 #[expect(unsafe_code, reason = "libc has no safe form of it")]
-pub(crate) fn footprint_bytes(process: u32) -> Option<u64> {
+pub fn footprint_bytes(process: u32) -> Option<u64> {
     let process = i32::try_from(process).ok()?;
     let mut usage = std::mem::MaybeUninit::<libc::rusage_info_v4>::zeroed();
     // SAFETY: the buffer has the structure that the flavor names, and all zeroes are a valid value

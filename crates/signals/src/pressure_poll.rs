@@ -16,7 +16,6 @@ const WHILE_LOADED: Duration = Duration::from_secs(4);
 /// Time between two reads under pressure.
 const UNDER_PRESSURE: Duration = Duration::from_secs(2);
 
-/// The state of polling.
 #[derive(Debug, Default)]
 pub(crate) struct PressurePoll {
     is_polling: bool,

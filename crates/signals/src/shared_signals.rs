@@ -19,12 +19,10 @@ struct State {
 }
 
 impl SharedSignals {
-    /// Returns the current signals.
     pub(crate) fn current(&self) -> SystemSignals {
         self.state().signals
     }
 
-    /// Replaces the watcher.
     pub(crate) fn watch(&self, on_change: OnChange) {
         self.state().on_change = Some(on_change);
     }

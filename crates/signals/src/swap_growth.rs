@@ -28,7 +28,6 @@ impl SwapGrowth {
         time >= Self::WINDOW / 2 && bytes.saturating_sub(first) as f64 > limit
     }
 
-    /// Removes all samples.
     pub(crate) fn clear(&mut self) {
         self.samples.clear();
     }

@@ -9,8 +9,7 @@ pub enum ThreadQos {
     Utility,
 }
 
-/// Sets the quality of service of the calling thread. Never fails; on other systems it has no
-/// effect.
+/// Sets the quality of service of the calling thread. Never fails.
 pub fn set_thread_qos(qos: ThreadQos) {
     platform(qos);
 }
@@ -25,7 +24,6 @@ fn platform(qos: ThreadQos) {
 
     /// Added to the current nice value, because the whole process may have one already.
     const STEP: i32 = 5;
-    /// The highest nice value.
     const MOST: i32 = 19;
     match qos {
         // Unchanged, because raising the priority needs privileges.
@@ -40,9 +38,6 @@ fn platform(qos: ThreadQos) {
         }
     }
 }
-
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
-fn platform(_: ThreadQos) {}
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {

@@ -6,11 +6,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rusqlite::OptionalExtension;
-
-use crate::conversation::{ConversationId, Timestamp};
+use crate::conversation::Timestamp;
 use crate::error::StoreError;
-use crate::open::{connect, make_private_folder};
+use crate::open::{connect, create_private, make_private_folder};
 use crate::store::Store;
 use crate::{check, conversations, schema};
 
@@ -20,11 +18,8 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 impl Store {
     /// Makes a backup unless there is one from the last 24 hours, and returns its path. Reads the
-    /// database on a separate connection, so other calls continue.
-    ///
-    /// # Errors
-    ///
-    /// If the backup cannot be written. Earlier backups stay.
+    /// database on a separate connection, so other calls continue. If it fails, earlier backups
+    /// stay.
     pub fn back_up_if_due(&self, now: Timestamp) -> Result<Option<PathBuf>, StoreError> {
         let Some(path) = &self.inner.path else {
             return Ok(None);
@@ -42,11 +37,11 @@ impl Store {
 /// Copies the entire database, log included, while it is open.
 pub(crate) fn make(path: &Path, stem: &str, now: Timestamp) -> Result<PathBuf, StoreError> {
     let folder = folder(path);
-    make_private_folder(&folder).map_err(|source| StoreError::io(&folder, &source))?;
+    make_private_folder(&folder).map_err(StoreError::io(&folder))?;
     let backup = free_name(&folder, &format!("{stem}-{}", date(now)));
     let part = backup.with_extension("part");
     copy(path, &part)?;
-    fs::rename(&part, &backup).map_err(|source| StoreError::io(&backup, &source))?;
+    fs::rename(&part, &backup).map_err(StoreError::io(&backup))?;
     for old in all(path).into_iter().rev().skip(MAX_BACKUPS) {
         let _ = fs::remove_file(old);
     }
@@ -57,10 +52,10 @@ pub(crate) fn make(path: &Path, stem: &str, now: Timestamp) -> Result<PathBuf, S
 /// cannot be read, it fails and leaves no file.
 fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
     let copy = || -> Result<(), StoreError> {
-        create_private(to).map_err(|source| StoreError::io(to, &source))?;
+        create_private(to)?;
         connect(from)?.execute("VACUUM INTO ?1", [to.to_string_lossy()])?;
         let to_disk = fs::File::open(to).and_then(|file| file.sync_all());
-        to_disk.map_err(|source| StoreError::io(to, &source))
+        to_disk.map_err(StoreError::io(to))
     };
     copy().map_err(|error| {
         let _ = fs::remove_file(to);
@@ -86,10 +81,8 @@ fn delete_conversation_in(backup: &Path, key: &str) -> Result<(), StoreError> {
         return Err(check::damaged(backup, "it has an older format"));
     }
     let tx = connection.transaction()?;
-    let find = "SELECT id FROM conversation WHERE key = ?1";
-    let found = tx.query_row(find, [key], |row| row.get(0)).optional()?;
-    if let Some(id) = found {
-        conversations::delete_rows(&tx, ConversationId(id))?;
+    if let Some(id) = conversations::find_by_key(&tx, key)? {
+        conversations::delete_rows(&tx, id)?;
     }
     tx.commit()?;
     Ok(())
@@ -119,7 +112,6 @@ pub(crate) fn made_at(backup: &Path) -> Option<Timestamp> {
     Some(Timestamp(time.timestamp().as_millisecond()))
 }
 
-/// Deletes all backups.
 pub(crate) fn remove_all(path: &Path) {
     all(path).iter().for_each(|backup| remove(backup));
 }
@@ -132,18 +124,6 @@ fn remove(backup: &Path) {
 
 fn folder(path: &Path) -> PathBuf {
     path.with_file_name("backups")
-}
-
-/// Creates an empty file that only this user can read.
-pub(crate) fn create_private(path: &Path) -> std::io::Result<fs::File> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
-    }
-    options.open(path)
 }
 
 /// Returns an unused path with the extension `.db`.
@@ -161,7 +141,6 @@ pub(crate) fn free_name(folder: &Path, stem: &str) -> PathBuf {
 const DATE: &str = "%Y-%m-%d-%H%M%S";
 const DATE_LENGTH: usize = 17;
 
-/// Formats a date for a file name.
 pub(crate) fn date(now: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(now.0).map_or_else(
         |_| now.0.to_string(),

@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use crate::conversation::Timestamp;
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::open::{check_marker, connect};
 use crate::store::text;
 use crate::{schema, search};
@@ -21,7 +21,6 @@ use crate::{schema, search};
 /// Files up to this size are checked at every start.
 const SMALL_BYTES: u64 = 8 << 20;
 
-/// How often larger files are checked.
 const CHECK_EVERY_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 
 /// Opens a file that is empty, or intact and no newer than the `migrations`.
@@ -38,9 +37,7 @@ pub(crate) fn open_checked(
     // Closing must not checkpoint the log of a newer version, or a damaged one, into the file.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     if connection.is_readonly("main")? {
-        return Err(StoreError::ReadOnly {
-            path: path.to_path_buf(),
-        });
+        return Err(StoreError::file(StoreErrorKind::ReadOnly, path, ""));
     }
     let n_tables: u32 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
@@ -75,7 +72,7 @@ pub(crate) fn open_checked(
 /// Returns what is wrong with the file, without the advice for users.
 pub(crate) fn reason(error: &StoreError) -> String {
     match error {
-        StoreError::Damaged { reason, .. } => reason.clone(),
+        StoreError::File { reason, .. } if error.is_damage() => reason.clone(),
         StoreError::Database { source, .. } => source.to_string(),
         other => other.to_string(),
     }
@@ -90,12 +87,11 @@ fn check_version(connection: &Connection, path: &Path, known: usize) -> Result<u
         return Err(unknown_version(path));
     }
     if found as usize > known {
-        return Err(StoreError::Newer {
-            path: path.to_path_buf(),
-            found,
-            known: u32::try_from(known).unwrap_or(u32::MAX),
-            written_by: schema::meta(connection, "app")?.unwrap_or_else(|| "?".to_string()),
-        });
+        let written_by = schema::meta(connection, "app")?.unwrap_or_else(|| "?".to_string());
+        let versions = format!(
+            "Transom {written_by} (format {found}); this version reads up to format {known}"
+        );
+        return Err(StoreError::file(StoreErrorKind::Newer, path, versions));
     }
     Ok(found as usize)
 }
@@ -107,10 +103,7 @@ pub(crate) fn unknown_version(path: &Path) -> StoreError {
 
 /// The error for a file that must be set aside.
 pub(crate) fn damaged(path: &Path, reason: &str) -> StoreError {
-    StoreError::Damaged {
-        path: path.to_path_buf(),
-        reason: reason.to_string(),
-    }
+    StoreError::file(StoreErrorKind::Damaged, path, reason)
 }
 
 fn is_check_due(connection: &Connection, path: &Path, now: Timestamp) -> Result<bool, StoreError> {

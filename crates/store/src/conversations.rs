@@ -3,13 +3,14 @@
 //! Rule: deleted text is in no file of the folder when the call returns. SQLite overwrites freed
 //! bytes, the search index drops the words, the log is truncated, and the backups are changed too.
 
-use rusqlite::{OptionalExtension, Row, Transaction, named_params};
+use rusqlite::{Row, Transaction};
 use transom_files::visible;
 
 use crate::conversation::{Conversation, ConversationId, Timestamp};
-use crate::error::StoreError;
-use crate::store::{Flush, Store, count, lock, text};
-use crate::{backup, recovery, search};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::search::{self, Change};
+use crate::store::{Flush, Store, count, execute, lock, query_all, query_one, text};
+use crate::{backup, recovery};
 
 /// The columns that [`read`] expects.
 pub(crate) const COLUMNS: &str =
@@ -29,66 +30,51 @@ pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Conversation> {
 }
 
 pub(crate) fn find(tx: &Transaction<'_>, id: ConversationId) -> Result<Conversation, StoreError> {
-    tx.prepare_cached(&format!("SELECT {COLUMNS} FROM {TABLES} WHERE c.id = ?1"))?
-        .query_row([id.0], read)
-        .optional()?
-        .ok_or(StoreError::NoConversation(id))
+    let sql = format!("SELECT {COLUMNS} FROM {TABLES} WHERE c.id = ?1");
+    query_one(tx, &sql, [id.0], read)?.ok_or(StoreError::NoConversation(id))
+}
+
+pub(crate) fn find_by_key(
+    tx: &Transaction<'_>,
+    key: &str,
+) -> Result<Option<ConversationId>, StoreError> {
+    let sql = "SELECT id FROM conversation WHERE key = ?1";
+    query_one(tx, sql, [key], |row| row.get(0).map(ConversationId))
 }
 
 impl Store {
     /// Creates an empty conversation without a title.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be written.
     pub fn create_conversation(&self, now: Timestamp) -> Result<ConversationId, StoreError> {
         self.write(Flush::Later, |tx| {
-            tx.prepare_cached("INSERT INTO conversation (created_at, updated_at) VALUES (?1, ?1)")?
-                .execute([now.0])?;
+            let sql = "INSERT INTO conversation (created_at, updated_at) VALUES (?1, ?1)";
+            execute(tx, sql, [now.0])?;
             Ok(ConversationId(tx.last_insert_rowid()))
         })
     }
 
     /// Returns a conversation.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn conversation(&self, id: ConversationId) -> Result<Conversation, StoreError> {
         self.read(|tx| find(tx, id))
     }
 
     /// Returns conversations: pinned ones first, then by the time of the last message, newest
     /// first.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read.
     pub fn conversations(&self, offset: u32, limit: u32) -> Result<Vec<Conversation>, StoreError> {
         self.read(|tx| {
-            let mut statement = tx.prepare_cached(&format!(
+            let sql = format!(
                 "SELECT {COLUMNS} FROM {TABLES}
                  ORDER BY c.is_pinned DESC, c.updated_at DESC, c.id DESC LIMIT ?1 OFFSET ?2"
-            ))?;
-            let rows = statement.query_map([limit, offset], read)?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            );
+            query_all(tx, &sql, [limit, offset], read)
         })
     }
 
     /// Sets the title. Spaces at the ends are removed, and control characters become visible.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn rename(&self, id: ConversationId, title: &str) -> Result<(), StoreError> {
         self.write(Flush::Now, |tx| set_title(tx, id, title))
     }
 
     /// Sets the title if there is none. Returns true if it did.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn set_title_if_empty(&self, id: ConversationId, title: &str) -> Result<bool, StoreError> {
         self.write(Flush::Later, |tx| {
             let is_empty = find(tx, id)?.title.is_empty();
@@ -100,15 +86,10 @@ impl Store {
     }
 
     /// Pins a conversation to the top of the list, or unpins it.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn pin(&self, id: ConversationId, is_pinned: bool) -> Result<(), StoreError> {
         self.write(Flush::Later, |tx| {
-            let n = tx
-                .prepare_cached("UPDATE conversation SET is_pinned = ?2 WHERE id = ?1")?
-                .execute((id.0, is_pinned))?;
+            let sql = "UPDATE conversation SET is_pinned = ?2 WHERE id = ?1";
+            let n = execute(tx, sql, (id.0, is_pinned))?;
             (n > 0).then_some(()).ok_or(StoreError::NoConversation(id))
         })
     }
@@ -116,22 +97,13 @@ impl Store {
     /// Deletes a conversation with all its branches, also from the backups. Its text is then in no
     /// file of the folder, except damaged files that were set aside. If a response of it is being
     /// written, further calls for that fail with [`StoreError::NoMessage`].
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn delete(&self, id: ConversationId) -> Result<(), StoreError> {
         // A backup that is being made now would still contain it.
         let _backups = self.inner.backups();
         let key = self.write(Flush::Now, |tx| {
-            let key = tx
-                .query_row(
-                    "SELECT key FROM conversation WHERE id = ?1",
-                    [id.0],
-                    |row| text(row, 0),
-                )
-                .optional()?
-                .ok_or(StoreError::NoConversation(id))?;
+            let sql = "SELECT key FROM conversation WHERE id = ?1";
+            let key = query_one(tx, sql, [id.0], |row| text(row, 0))?;
+            let key = key.ok_or(StoreError::NoConversation(id))?;
             delete_rows(tx, id)?;
             Ok(key)
         })?;
@@ -142,10 +114,6 @@ impl Store {
     }
 
     /// Deletes all conversations and all damaged files that were set aside. Settings stay.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be written.
     pub fn clear_history(&self) -> Result<(), StoreError> {
         let _backups = self.inner.backups();
         if let Some(path) = &self.inner.path {
@@ -174,29 +142,26 @@ impl Store {
         let writer = lock(&self.inner.writer);
         // A reader in a transaction would prevent truncating the log.
         let _reader = self.inner.reader.as_ref().map(lock);
-        let cut = || -> Result<bool, StoreError> {
-            // Deleted bytes are overwritten already; this frees the space.
-            if is_everything && let Err(error) = writer.connection.execute_batch("VACUUM") {
-                tracing::warn!(%error, "cannot shrink the database file");
-            }
-            let is_busy =
-                writer
-                    .connection
-                    .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-            Ok(is_busy)
-        };
-        if self.with_path(cut())? {
-            return Err(StoreError::Busy { path: path.clone() });
+        // Deleted bytes are overwritten already; this frees the space.
+        if is_everything && let Err(error) = writer.connection.execute_batch("VACUUM") {
+            tracing::warn!(%error, "cannot shrink the database file");
         }
-        Ok(())
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let is_busy = writer
+            .connection
+            .query_row(checkpoint, [], |row| row.get::<_, bool>(0));
+        match self.with_path(is_busy.map_err(StoreError::from))? {
+            true => Err(StoreError::file(StoreErrorKind::Busy, path, "")),
+            false => Ok(()),
+        }
     }
 }
 
 /// Deletes the rows of a conversation, and its words from the search index.
 pub(crate) fn delete_rows(tx: &Transaction<'_>, id: ConversationId) -> Result<(), StoreError> {
     let title = find(tx, id)?.title;
-    search::unindex_title(tx, id, &title)?;
-    search::unindex_messages(tx, id)?;
+    search::change_title(tx, Change::Remove, id, &title)?;
+    search::change_messages(tx, Change::Remove, Some(id))?;
     for table in ["piece", "body"] {
         tx.execute(
             &format!(
@@ -217,9 +182,8 @@ fn set_title(tx: &Transaction<'_>, id: ConversationId, title: &str) -> Result<()
     if old == title {
         return Ok(());
     }
-    search::unindex_title(tx, id, &old)?;
-    search::index_title(tx, id, title)?;
-    tx.prepare_cached("UPDATE conversation SET title = :title WHERE id = :id")?
-        .execute(named_params! { ":title": title, ":id": id.0 })?;
-    Ok(())
+    search::change_title(tx, Change::Remove, id, &old)?;
+    search::change_title(tx, Change::Add, id, title)?;
+    let sql = "UPDATE conversation SET title = ?2 WHERE id = ?1";
+    execute(tx, sql, (id.0, title)).map(drop)
 }

@@ -6,6 +6,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::conversation::{ConversationId, MessageId};
 use crate::settings::SettingIssue;
 
@@ -13,79 +15,14 @@ use crate::settings::SettingIssue;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The data folder cannot be created, opened or made private.
-    #[error(
-        "the data folder {} cannot be used ({source}). Check that it belongs to you and that its disk is connected.",
-        folder.display()
-    )]
-    Folder {
-        /// The folder.
-        folder: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The file or its folder can be read, but not written.
-    #[error(
-        "{} cannot be written to. Give yourself write permission for the file and its folder, or move them to a writable disk.",
-        path.display()
-    )]
-    ReadOnly {
-        /// The file.
+    /// The file or its folder cannot be used.
+    #[error("{}", kind.sentence(path, reason))]
+    File {
+        /// The kind of the error.
+        kind: StoreErrorKind,
+        /// The file or folder.
         path: PathBuf,
-    },
-    /// The disk is full. Everything saved before is intact.
-    #[error(
-        "the disk is full, so {} cannot grow. Free some space and try again; everything saved before is safe.",
-        path.display()
-    )]
-    Full {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Part of the file can no longer be read. Opening the store again saves the rest.
-    #[error(
-        "{} is damaged ({reason}). Start the app again: it sets the file aside and recovers what can be read.",
-        path.display()
-    )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What SQLite found.
-        reason: String,
-    },
-    /// A newer version of the app wrote the file. It was not changed.
-    #[error(
-        "{} was written by Transom {written_by} (format {found}); this version reads up to format {known}. Update the app. The file was not changed.",
-        path.display()
-    )]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its format version.
-        found: u32,
-        /// The newest format version that this version reads.
-        known: u32,
-        /// The version of the app that wrote it.
-        written_by: String,
-    },
-    /// Another program has locked the file for too long.
-    #[error(
-        "another program is using {}. Close it and try again.",
-        path.display()
-    )]
-    Busy {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The disk reports an error.
-    #[error(
-        "{} cannot be read or written ({reason}). Check the disk, then try again.",
-        path.display()
-    )]
-    Disk {
-        /// The file.
-        path: PathBuf,
-        /// The error of the system or SQLite.
+        /// The error of the system or of SQLite, or the versions of the file and of the app.
         reason: String,
     },
     /// Any other error of SQLite.
@@ -133,6 +70,60 @@ pub enum StoreError {
     },
 }
 
+/// The kind of an error of the store's file, for windows that say it in the user's language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum StoreErrorKind {
+    /// The data folder cannot be created, opened or made private.
+    Folder,
+    /// The file or its folder can be read, but not written.
+    ReadOnly,
+    /// The disk is full. Everything saved before is intact.
+    Full,
+    /// Part of the file can no longer be read. Opening the store again saves the rest.
+    Damaged,
+    /// A newer version of the app wrote the file. It was not changed.
+    Newer,
+    /// Another program has locked the file for too long.
+    Busy,
+    /// The disk reports an error.
+    Disk,
+}
+
+impl StoreErrorKind {
+    fn sentence(self, path: &Path, reason: &str) -> String {
+        let path = path.display();
+        match self {
+            Self::Folder => format!(
+                "the data folder {path} cannot be used ({reason}). Check that it belongs to you \
+                 and that its disk is connected."
+            ),
+            Self::ReadOnly => format!(
+                "{path} cannot be written to. Give yourself write permission for the file and its \
+                 folder, or move them to a writable disk."
+            ),
+            Self::Full => format!(
+                "the disk is full, so {path} cannot grow. Free some space and try again; \
+                 everything saved before is safe."
+            ),
+            Self::Damaged => format!(
+                "{path} is damaged ({reason}). Start the app again: it sets the file aside and \
+                 recovers what can be read."
+            ),
+            Self::Newer => {
+                format!("{path} was written by {reason}. Update the app. The file was not changed.")
+            }
+            Self::Busy => {
+                format!("another program is using {path}. Close it and try again.")
+            }
+            Self::Disk => format!(
+                "{path} cannot be read or written ({reason}). Check the disk, then try again."
+            ),
+        }
+    }
+}
+
 impl From<rusqlite::Error> for StoreError {
     /// [`StoreError::at`] fills in the file.
     fn from(source: rusqlite::Error) -> Self {
@@ -144,47 +135,70 @@ impl From<rusqlite::Error> for StoreError {
 }
 
 impl StoreError {
-    /// Adds the file to an error of SQLite, and converts it to the case that it means.
+    /// Returns the kind of an error of the file; `None` if the call was wrong, or only SQLite knows
+    /// the reason.
+    pub fn kind(&self) -> Option<StoreErrorKind> {
+        match self {
+            Self::File { kind, .. } => Some(*kind),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn file(kind: StoreErrorKind, path: &Path, reason: impl ToString) -> Self {
+        Self::File {
+            kind,
+            path: path.to_path_buf(),
+            reason: reason.to_string(),
+        }
+    }
+
+    /// Adds the file to an error of SQLite, and converts it to the kind that it means.
     pub(crate) fn at(self, path: &Path) -> Self {
         let Self::Database { source, .. } = self else {
             return self;
         };
-        let path = path.to_path_buf();
-        let reason = source.to_string();
         use rusqlite::ErrorCode as Code;
-        if has_wrong_type(&source) {
-            return Self::Damaged { path, reason };
-        }
-        match source.sqlite_error_code() {
-            Some(Code::DiskFull) => Self::Full { path },
-            Some(Code::ReadOnly | Code::PermissionDenied) => Self::ReadOnly { path },
-            Some(Code::DatabaseCorrupt | Code::NotADatabase) => Self::Damaged { path, reason },
-            Some(Code::DatabaseBusy | Code::DatabaseLocked) => Self::Busy { path },
-            Some(Code::SystemIoFailure | Code::CannotOpen) => Self::Disk { path, reason },
-            _ => Self::Database { path, source },
-        }
-    }
-
-    /// Converts an I/O error of a file.
-    pub(crate) fn io(path: &Path, source: &io::Error) -> Self {
-        let path = path.to_path_buf();
-        match source.kind() {
-            io::ErrorKind::StorageFull => Self::Full { path },
-            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
-                Self::ReadOnly { path }
+        let kind = match source.sqlite_error_code() {
+            _ if has_wrong_type(&source) => StoreErrorKind::Damaged,
+            Some(Code::DiskFull) => StoreErrorKind::Full,
+            Some(Code::ReadOnly | Code::PermissionDenied) => StoreErrorKind::ReadOnly,
+            Some(Code::DatabaseCorrupt | Code::NotADatabase) => StoreErrorKind::Damaged,
+            Some(Code::DatabaseBusy | Code::DatabaseLocked) => StoreErrorKind::Busy,
+            Some(Code::SystemIoFailure | Code::CannotOpen) => StoreErrorKind::Disk,
+            _ => {
+                let path = path.to_path_buf();
+                return Self::Database { path, source };
             }
-            _ => Self::Disk {
-                path,
-                reason: source.to_string(),
-            },
+        };
+        Self::file(kind, path, source)
+    }
+
+    /// Returns a function that converts an I/O error of a file.
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| {
+            let kind = match source.kind() {
+                io::ErrorKind::StorageFull => StoreErrorKind::Full,
+                io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+                    StoreErrorKind::ReadOnly
+                }
+                _ => StoreErrorKind::Disk,
+            };
+            Self::file(kind, path, source)
         }
     }
 
-    /// Returns true if the error means that the file is damaged.
+    /// The error for a file that cannot be imported.
+    pub(crate) fn import(place: &str, problem: impl Into<String>) -> Self {
+        Self::Import {
+            place: place.to_string(),
+            problem: problem.into(),
+        }
+    }
+
     pub(crate) fn is_damage(&self) -> bool {
         use rusqlite::ErrorCode as Code;
         match self {
-            Self::Damaged { .. } => true,
+            Self::File { kind, .. } => *kind == StoreErrorKind::Damaged,
             Self::Database { source, .. } => {
                 let is_corrupt = matches!(
                     source.sqlite_error_code(),

@@ -3,31 +3,27 @@
 //! Rule: every export can be imported again. JSON has all branches; Markdown has the path that is
 //! shown.
 
+use std::collections::{HashMap, HashSet};
+
 use rusqlite::Transaction;
 
 use crate::conversation::{ConversationId, Ending, MessageId};
 use crate::error::StoreError;
 use crate::export_format::{Export, ExportedConversation, ExportedMessage, FORMAT, VERSION};
-use crate::store::Store;
+use crate::store::{Store, query_all};
 use crate::{conversations, markdown, messages};
 
 impl Store {
     /// Exports one conversation, or all of them, with all branches, as JSON that [`Store::import`]
     /// reads.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn export_json(&self, id: Option<ConversationId>) -> Result<String, StoreError> {
         let conversations = self.read(|tx| match id {
             Some(id) => Ok(vec![exported_conversation(tx, id)?]),
             None => {
-                let ids: Vec<i64> = tx
-                    .prepare("SELECT id FROM conversation ORDER BY id")?
-                    .query_map([], |row| row.get(0))?
-                    .collect::<Result<_, _>>()?;
+                let sql = "SELECT id FROM conversation ORDER BY id";
+                let ids = query_all(tx, sql, [], |row| row.get(0).map(ConversationId))?;
                 ids.into_iter()
-                    .map(|id| exported_conversation(tx, ConversationId(id)))
+                    .map(|id| exported_conversation(tx, id))
                     .collect()
             }
         })?;
@@ -41,15 +37,11 @@ impl Store {
     }
 
     /// Exports the path that is shown as readable Markdown, which [`Store::import`] reads too.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn export_markdown(&self, id: ConversationId) -> Result<String, StoreError> {
         let mut exported = self.read(|tx| exported_conversation(tx, id))?;
         // If another branch is shown at a fork, this message and all that follow it are not on the
         // path.
-        let mut on_path = std::collections::HashSet::new();
+        let mut on_path = HashSet::new();
         exported.messages.retain(|message| {
             let is_on_path = message.is_shown
                 && message
@@ -69,14 +61,11 @@ fn exported_conversation(
     let (key, leaf): (String, Option<i64>) = tx
         .prepare_cached("SELECT key, leaf FROM conversation WHERE id = ?1")?
         .query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let rows: Vec<(i64, Option<i64>)> = tx
-        .prepare_cached("SELECT id, shown_child FROM message WHERE conversation = ?1 ORDER BY id")?
-        .query_map([id.0], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<Result<_, _>>()?;
-    let numbers: std::collections::HashMap<i64, u64> =
-        rows.iter().map(|(id, _)| *id).zip(1..).collect();
-    let mut shown: std::collections::HashSet<i64> =
-        rows.iter().filter_map(|(_, child)| *child).collect();
+    let sql = "SELECT id, shown_child FROM message WHERE conversation = ?1 ORDER BY id";
+    let rows: Vec<(i64, Option<i64>)> =
+        query_all(tx, sql, [id.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let numbers: HashMap<i64, u64> = rows.iter().map(|(id, _)| *id).zip(1..).collect();
+    let mut shown: HashSet<i64> = rows.iter().filter_map(|(_, child)| *child).collect();
     shown.extend(first_on_path(tx, leaf)?);
     let mut exported_messages = Vec::with_capacity(rows.len());
     for (id, _) in rows {

@@ -6,11 +6,22 @@
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::{Ending, MessageRole};
+use crate::error::StoreError;
 
 /// Identifies our files.
 pub(crate) const FORMAT: &str = "transom-conversations";
 /// The version that is written, and the newest one that is read.
 pub(crate) const VERSION: u32 = 1;
+
+/// Refuses a newer format.
+pub(crate) fn check_version(version: u32, place: &str) -> Result<(), StoreError> {
+    if version <= VERSION {
+        return Ok(());
+    }
+    let problem =
+        format!("it has format {version}, and this version of Transom reads up to {VERSION}");
+    Err(StoreError::import(place, problem))
+}
 
 /// An exported file.
 #[derive(Debug, Serialize, Deserialize)]

@@ -7,71 +7,49 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rusqlite::{OptionalExtension, Transaction};
+use rusqlite::Transaction;
 use serde_json::Value;
 
 use crate::conversation::{ConversationId, Ending, MessageId, NewMessage, Timestamp};
 use crate::error::StoreError;
-use crate::export_format::{Export, ExportedConversation, ExportedMessage, FORMAT, VERSION};
-use crate::store::{Flush, Store};
-use crate::{markdown, messages, other_formats, search, tree};
+use crate::export_format::{Export, ExportedConversation, ExportedMessage, FORMAT, check_version};
+use crate::search::{self, Change};
+use crate::store::{Flush, Store, execute};
+use crate::{conversations, markdown, messages, other_formats, tree};
 
 impl Store {
-    /// Imports a file in any known format: our JSON or Markdown, or JSON as described at
-    /// [`Store::import_json`]. Returns how many conversations are new or have grown; 0 means that
-    /// everything existed already.
+    /// Imports the output of [`Store::export_json`] or [`Store::export_markdown`],
+    /// `conversations.json` of a ChatGPT export, or a JSON list of messages with `role` and
+    /// `content`. `now` is the date of everything without a date. Returns how many conversations
+    /// are new or have grown; 0 means that everything existed already.
     ///
     /// # Errors
     ///
     /// [`StoreError::Import`] with the place. Nothing was imported.
     pub fn import(&self, text: &str, now: Timestamp) -> Result<usize, StoreError> {
         let text = text.trim_start_matches('\u{feff}');
-        if text.trim_start().starts_with(['{', '[']) {
-            self.import_json(text, now)
-        } else {
-            self.import_markdown(text)
-        }
-    }
-
-    /// Imports JSON: the output of [`Store::export_json`], `conversations.json` of a ChatGPT
-    /// export, or a list of messages with `role` and `content`. `now` is the date of everything
-    /// without a date. Returns how many conversations are new or have grown.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Import`] with the place. Nothing was imported.
-    pub fn import_json(&self, json: &str, now: Timestamp) -> Result<usize, StoreError> {
-        let value: Value = parse(json)?;
-        let exports = if value.get("format").is_some() {
-            drop(value);
-            parse_own_export(json)?
-        } else {
-            other_formats::conversations(value, json, now)?
+        let exports = match text.trim_start().starts_with(['{', '[']) {
+            true => parse_json(text, now)?,
+            false => vec![markdown::read(text)?],
         };
-        self.import_all(&exports)
-    }
-
-    /// Imports Markdown that [`Store::export_markdown`] wrote. Returns how many conversations are
-    /// new or have grown.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Import`] with the place. Nothing was imported.
-    pub fn import_markdown(&self, text: &str) -> Result<usize, StoreError> {
-        self.import_all(&[markdown::read(text)?])
-    }
-
-    fn import_all(&self, exports: &[ExportedConversation]) -> Result<usize, StoreError> {
         self.write(Flush::Now, |tx| {
             let mut n_changed = 0;
             for (index, exported) in exports.iter().enumerate() {
-                if import_conversation(tx, exported, &format!("conversations[{index}]"))? {
-                    n_changed += 1;
-                }
+                let place = format!("conversations[{index}]");
+                n_changed += usize::from(import_conversation(tx, exported, &place)?);
             }
             Ok(n_changed)
         })
     }
+}
+
+fn parse_json(json: &str, now: Timestamp) -> Result<Vec<ExportedConversation>, StoreError> {
+    let value: Value = parse(json)?;
+    if value.get("format").is_none() {
+        return other_formats::conversations(value, json, now);
+    }
+    drop(value);
+    parse_own_export(json)
 }
 
 fn parse_own_export(json: &str) -> Result<Vec<ExportedConversation>, StoreError> {
@@ -82,20 +60,12 @@ fn parse_own_export(json: &str) -> Result<Vec<ExportedConversation>, StoreError>
     }
     let head: Head = parse(json)?;
     if head.format != FORMAT {
-        return Err(import_error(
+        return Err(StoreError::import(
             "format",
             format!("“{}” is not a format that Transom knows", head.format),
         ));
     }
-    if head.version > VERSION {
-        return Err(import_error(
-            "version",
-            format!(
-                "it has format {}, and this version of Transom reads up to {VERSION}",
-                head.version
-            ),
-        ));
-    }
+    check_version(head.version, "version")?;
     Ok(parse::<Export>(json)?.conversations)
 }
 
@@ -106,15 +76,8 @@ fn parse<T: serde::de::DeserializeOwned>(json: &str) -> Result<T, StoreError> {
         let place = format!("line {}, column {}", error.line(), error.column());
         let reason = error.to_string();
         let end = reason.rfind(" at line ").unwrap_or(reason.len());
-        import_error(&place, reason[..end].to_string())
+        StoreError::import(&place, &reason[..end])
     })
-}
-
-pub(crate) fn import_error(place: &str, problem: String) -> StoreError {
-    StoreError::Import {
-        place: place.to_string(),
-        problem,
-    }
 }
 
 /// Imports a conversation. Returns true if anything was new.
@@ -123,12 +86,9 @@ fn import_conversation(
     exported: &ExportedConversation,
     place: &str,
 ) -> Result<bool, StoreError> {
-    let existing: Option<i64> = tx
-        .prepare_cached("SELECT id FROM conversation WHERE key = ?1")?
-        .query_row([&exported.key], |row| row.get(0))
-        .optional()?;
+    let existing = conversations::find_by_key(tx, &exported.key)?;
     let id = match existing {
-        Some(id) => ConversationId(id),
+        Some(id) => id,
         None => create_conversation(tx, exported)?,
     };
     let mut ids: HashMap<u64, MessageId> = HashMap::new();
@@ -140,7 +100,7 @@ fn import_conversation(
             None => None,
             Some(parent) => Some(*ids.get(&parent).ok_or_else(|| {
                 let problem = format!("no message before it has the id {parent}");
-                import_error(&format!("{place}.parent"), problem)
+                StoreError::import(&format!("{place}.parent"), problem)
             })?),
         };
         let same = match existing {
@@ -157,7 +117,7 @@ fn import_conversation(
         matched.insert(message);
         if ids.insert(exported_message.id, message).is_some() {
             let problem = format!("another message has the id {}", exported_message.id);
-            return Err(import_error(&format!("{place}.id"), problem));
+            return Err(StoreError::import(&format!("{place}.id"), problem));
         }
     }
     if existing.is_none() {
@@ -176,19 +136,18 @@ fn create_conversation(
     exported: &ExportedConversation,
 ) -> Result<ConversationId, StoreError> {
     let title = transom_files::visible(&exported.title);
-    tx.prepare_cached(
-        "INSERT INTO conversation (key, title, is_pinned, created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?
-    .execute((
+    let values = (
         &exported.key,
         &title,
         exported.is_pinned,
         exported.created_at,
         exported.updated_at,
-    ))?;
+    );
+    let sql = "INSERT INTO conversation (key, title, is_pinned, created_at, updated_at)
+               VALUES (?1, ?2, ?3, ?4, ?5)";
+    execute(tx, sql, values)?;
     let id = ConversationId(tx.last_insert_rowid());
-    search::index_title(tx, id, &title)?;
+    search::change_title(tx, Change::Add, id, &title)?;
     Ok(id)
 }
 
@@ -264,8 +223,8 @@ fn show(
                 first = Some(ids[&exported_message.id])
             }
             Some(parent) if exported_message.is_shown => {
-                tx.prepare_cached("UPDATE message SET shown_child = ?2 WHERE id = ?1")?
-                    .execute((ids[&parent].0, ids[&exported_message.id].0))?;
+                let shown = (ids[&parent].0, ids[&exported_message.id].0);
+                execute(tx, tree::SET_SHOWN_CHILD, shown)?;
             }
             _ => {}
         }

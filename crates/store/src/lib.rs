@@ -33,7 +33,7 @@ pub use conversation::{
     Conversation, ConversationId, Ending, FoundConversation, Message, MessageHead, MessageId,
     MessageRole, NewMessage, Snippet, Timestamp,
 };
-pub use error::StoreError;
+pub use error::{StoreError, StoreErrorKind};
 pub use notice::{Notice, Opened};
 pub use settings::{
     Appearance, Behavior, General, KvCache, ModelSettings, SavedPrompt, SettingIssue, Settings,

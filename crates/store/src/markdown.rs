@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conversation::{Ending, MessageRole};
 use crate::error::StoreError;
-use crate::export_format::{ExportedConversation, ExportedMessage, VERSION};
+use crate::export_format::{ExportedConversation, ExportedMessage, VERSION, check_version};
 
 const MARKER: &str = "<!-- transom ";
 const MARKER_END: &str = " -->";
@@ -67,47 +67,44 @@ pub(crate) fn write(exported: &ExportedConversation) -> String {
         },
     );
     out += "\n";
-    for exported_message in &exported.messages {
-        write_message(&mut out, exported_message);
+    for message in &exported.messages {
+        write_message(&mut out, message);
     }
     out
 }
 
-fn write_message(out: &mut String, exported_message: &ExportedMessage) {
+fn write_message(out: &mut String, message: &ExportedMessage) {
     *out += &marker(
         "message",
         &MessageHeader {
-            role: exported_message.role,
-            created_at: exported_message.created_at,
-            ending: exported_message.ending.clone(),
-            model: exported_message.model.clone(),
-            stats: exported_message.stats.clone(),
+            role: message.role,
+            created_at: message.created_at,
+            ending: message.ending.clone(),
+            model: message.model.clone(),
+            stats: message.stats.clone(),
         },
     );
-    let name = match exported_message.role {
+    let name = match message.role {
         MessageRole::User => "You",
         MessageRole::Assistant => "Assistant",
     };
-    match &exported_message.model {
-        Some(model) => *out += &format!("\n## {name} ({})\n\n", model.replace('\n', " ")),
-        None => *out += &format!("\n## {name}\n\n"),
-    }
-    if !exported_message.attachment.is_empty() {
+    let model = message.model.as_ref();
+    let model = model.map_or_else(String::new, |it| format!(" ({})", it.replace('\n', " ")));
+    *out += &format!("\n## {name}{model}\n\n");
+    if !message.attachment.is_empty() {
         *out += &format!(
             "{MARKER}attachment{MARKER_END}\n{}\n\n{MARKER}end{MARKER_END}\n\n",
-            quoted(&exported_message.attachment)
+            quoted(&message.attachment)
         );
     }
-    if !exported_message.reasoning.is_empty() {
+    if !message.reasoning.is_empty() {
         *out += &format!(
             "<details><summary>Reasoning</summary>\n\n{MARKER}reasoning{MARKER_END}\n{}\n\n{MARKER}end{MARKER_END}\n</details>\n\n",
-            escaped(&exported_message.reasoning)
+            escaped(&message.reasoning)
         );
     }
-    *out += &format!(
-        "{MARKER}text{MARKER_END}\n{}\n\n",
-        escaped(&exported_message.text)
-    );
+    let text = escaped(&message.text);
+    *out += &format!("{MARKER}text{MARKER_END}\n{text}\n\n");
 }
 
 /// Returns a comment with JSON that cannot contain the end of the comment.
@@ -130,11 +127,9 @@ pub(crate) fn read(text: &str) -> Result<ExportedConversation, StoreError> {
             continue;
         };
         let place = format!("line {}", index + 1);
-        if let Some(exported_message) = exported
-            .as_mut()
-            .and_then(|exported| exported.messages.last_mut())
-        {
-            finish_section(exported_message, section, &lines, 1);
+        let last = exported.as_mut().and_then(|it| it.messages.last_mut());
+        if let Some(message) = last {
+            finish_section(message, section, &lines, 1);
         }
         lines.clear();
         section = Section::Outside;
@@ -152,31 +147,21 @@ pub(crate) fn read(text: &str) -> Result<ExportedConversation, StoreError> {
             ("text", "") => section = Section::Text,
             ("end", "") => {}
             (kind, _) => {
-                return Err(StoreError::Import {
-                    place,
-                    problem: format!("the comment “{kind}” does not belong here"),
-                });
+                let problem = format!("the comment “{kind}” does not belong here");
+                return Err(StoreError::import(&place, problem));
             }
         }
     }
     let mut exported = exported.ok_or_else(|| not_an_export("no line says so"))?;
-    if let Some(exported_message) = exported.messages.last_mut() {
-        finish_section(exported_message, section, &lines, 2);
+    if let Some(message) = exported.messages.last_mut() {
+        finish_section(message, section, &lines, 2);
     }
     Ok(exported)
 }
 
 fn parse_conversation(json: &str, place: &str) -> Result<ExportedConversation, StoreError> {
     let header: ConversationHeader = parse(json, place)?;
-    if header.version > VERSION {
-        return Err(StoreError::Import {
-            place: place.to_string(),
-            problem: format!(
-                "it has format {}, and this version of Transom reads up to {VERSION}",
-                header.version
-            ),
-        });
-    }
+    check_version(header.version, place)?;
     Ok(ExportedConversation {
         key: header.key,
         title: header.title,
@@ -205,17 +190,11 @@ fn parse_message(json: &str, id: u64, place: &str) -> Result<ExportedMessage, St
 }
 
 fn parse<'a, T: Deserialize<'a>>(json: &'a str, place: &str) -> Result<T, StoreError> {
-    serde_json::from_str(json).map_err(|error| StoreError::Import {
-        place: place.to_string(),
-        problem: error.to_string(),
-    })
+    serde_json::from_str(json).map_err(|error| StoreError::import(place, error.to_string()))
 }
 
 fn not_an_export(place: &str) -> StoreError {
-    StoreError::Import {
-        place: place.to_string(),
-        problem: "it is not a conversation that Transom exported".to_string(),
-    }
+    StoreError::import(place, "it is not a conversation that Transom exported")
 }
 
 /// Returns the content of one of our comments.
@@ -229,43 +208,40 @@ fn marker_content(line: &str) -> Option<&str> {
 /// Ends a section. Each is followed by `n_padding` empty lines, but an editor may have removed
 /// those at the end of the file.
 fn finish_section(
-    exported_message: &mut ExportedMessage,
+    message: &mut ExportedMessage,
     section: Section,
     lines: &[&str],
     n_padding: usize,
 ) {
-    let n_empty = lines
-        .iter()
-        .rev()
-        .take_while(|line| line.is_empty())
-        .count();
+    let n_empty = lines.iter().rev().take_while(|it| it.is_empty()).count();
     let kept = &lines[..lines.len() - n_empty.min(n_padding)];
     match section {
         Section::Outside => {}
-        Section::Attachment => exported_message.attachment = unquoted(kept),
-        Section::Reasoning => exported_message.reasoning = unescaped(kept),
-        Section::Text => exported_message.text = unescaped(kept),
+        Section::Attachment => message.attachment = unquoted(kept),
+        Section::Reasoning => message.reasoning = unescaped(kept),
+        Section::Text => message.text = unescaped(kept),
     }
 }
 
 fn escaped(text: &str) -> String {
     let escaped = text.split('\n').map(|line| {
-        let is_like_a_marker = line.trim_start_matches('\\').starts_with(MARKER);
-        let backslash = if is_like_a_marker { "\\" } else { "" };
+        let backslash = if is_like_a_marker(line) { "\\" } else { "" };
         format!("{backslash}{line}")
     });
     escaped.collect::<Vec<_>>().join("\n")
 }
 
 fn unescaped(lines: &[&str]) -> String {
-    let plain = lines.iter().map(|line| {
-        let is_like_a_marker = line.trim_start_matches('\\').starts_with(MARKER);
-        match line.strip_prefix('\\') {
-            Some(rest) if is_like_a_marker => rest,
-            _ => line,
-        }
+    let plain = lines.iter().map(|line| match line.strip_prefix('\\') {
+        Some(rest) if is_like_a_marker(line) => rest,
+        _ => line,
     });
     plain.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns true for our comments, with or without backslashes.
+fn is_like_a_marker(line: &str) -> bool {
+    line.trim_start_matches('\\').starts_with(MARKER)
 }
 
 fn quoted(text: &str) -> String {

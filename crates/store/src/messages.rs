@@ -5,13 +5,13 @@
 //!
 //! Rule: a message is in the search index if and only if it has ended.
 
-use rusqlite::{OptionalExtension, Row, Transaction};
+use rusqlite::{Row, Transaction};
 
 use crate::conversation::{
     ConversationId, Ending, Message, MessageId, MessageRole, NewMessage, Timestamp,
 };
 use crate::error::StoreError;
-use crate::store::{Flush, Store, optional_text, text};
+use crate::store::{Flush, Store, execute, optional_text, query_one, text};
 use crate::{conversations, search, tree};
 
 impl Store {
@@ -20,29 +20,22 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoConversation`], [`StoreError::NoMessage`] for its parent, and
-    /// [`StoreError::ParentInOtherConversation`].
+    /// [`StoreError::NoMessage`] for its parent, and [`StoreError::ParentInOtherConversation`].
     pub fn add_message(&self, message: NewMessage) -> Result<MessageId, StoreError> {
         self.write(Flush::Now, |tx| {
             let conversation = conversations::find(tx, message.conversation)?;
             let id = insert(tx, &message, "", None)?;
             tree::show(tx, message.conversation, id)?;
-            tx.prepare_cached("UPDATE conversation SET updated_at = ?2 WHERE id = ?1")?
-                .execute((
-                    message.conversation.0,
-                    message.created_at.0.max(conversation.updated_at.0),
-                ))?;
+            let updated_at = message.created_at.max(conversation.updated_at);
+            let sql = "UPDATE conversation SET updated_at = ?2 WHERE id = ?1";
+            execute(tx, sql, (message.conversation.0, updated_at.0))?;
             Ok(id)
         })
     }
 
     /// Appends to a response that is being written. Cheap however long the response is. When the
     /// call returns, the text survives a crash of this program; a power cut may lose the last few
-    /// calls.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoMessage`], and [`StoreError::NotWriting`] if it has ended.
+    /// calls. Fails with [`StoreError::NotWriting`] if the response has ended.
     pub fn append(&self, id: MessageId, reasoning: &str, text: &str) -> Result<(), StoreError> {
         self.write(Flush::Later, |tx| append(tx, id, reasoning, text))
     }
@@ -52,8 +45,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoMessage`], [`StoreError::NotWriting`] if it has ended before, and
-    /// [`StoreError::InvalidEnding`] for [`Ending::Writing`].
+    /// [`StoreError::NotWriting`] if it has ended before, and [`StoreError::InvalidEnding`] for
+    /// [`Ending::Writing`].
     pub fn finish(
         &self,
         id: MessageId,
@@ -70,19 +63,11 @@ impl Store {
     }
 
     /// Returns a message; of a growing response, the text so far.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoMessage`] if no message has this id.
     pub fn message(&self, id: MessageId) -> Result<Message, StoreError> {
         self.read(|tx| find(tx, id)?.ok_or(StoreError::NoMessage(id)))
     }
 
     /// Returns messages in the order of `ids`, without those that do not exist.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read.
     pub fn messages(&self, ids: &[MessageId]) -> Result<Vec<Message>, StoreError> {
         self.read(|tx| {
             let found = ids.iter().map(|id| find(tx, *id));
@@ -104,12 +89,7 @@ pub(crate) fn insert(
     };
     let n_chars = message.text.chars().count() + reasoning.chars().count();
     let is_writing = message.ending == Ending::Writing;
-    tx.prepare_cached(
-        "INSERT INTO message
-         (conversation, parent, depth, speaker, ending, n_chars, created_at, model)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-    )?
-    .execute((
+    let values = (
         message.conversation.0,
         message.parent.map(|parent| parent.0),
         depth,
@@ -118,50 +98,45 @@ pub(crate) fn insert(
         if is_writing { 0 } else { chars_column(n_chars) },
         message.created_at.0,
         message.model.as_deref(),
-    ))?;
+    );
+    let sql = "INSERT INTO message
+               (conversation, parent, depth, speaker, ending, n_chars, created_at, model)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    execute(tx, sql, values)?;
     let id = MessageId(tx.last_insert_rowid());
-    tx.prepare_cached(
-        "INSERT INTO body (message, text, reasoning, attachment, failure, stats)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    )?
-    .execute((
+    let values = (
         id.0,
         if is_writing { "" } else { &message.text },
         if is_writing { "" } else { reasoning },
         &message.attachment,
         failure(&message.ending),
         stats,
-    ))?;
+    );
+    let sql = "INSERT INTO body (message, text, reasoning, attachment, failure, stats)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    execute(tx, sql, values)?;
     if is_writing {
         append(tx, id, reasoning, &message.text)?;
     } else {
-        search::index_message(tx, id, &message.text, &message.attachment)?;
+        search::add_message(tx, id, &message.text, &message.attachment)?;
     }
     Ok(id)
 }
 
 /// Ends the responses that the last run of the program left open. Returns their number.
 pub(crate) fn interrupt(tx: &Transaction<'_>) -> Result<u32, StoreError> {
-    let ids: Vec<i64> = tx
-        .prepare("SELECT id FROM message WHERE ending = 'writing'")?
-        .query_map([], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
+    let ids = tree::ids(tx, "SELECT id FROM message WHERE ending = 'writing'", [])?;
     for id in &ids {
-        finish(tx, MessageId(*id), &Ending::Interrupted, None)?;
+        finish(tx, *id, &Ending::Interrupted, None)?;
     }
     Ok(u32::try_from(ids.len()).unwrap_or(u32::MAX))
 }
 
 pub(crate) fn find(tx: &Transaction<'_>, id: MessageId) -> Result<Option<Message>, StoreError> {
-    let found = tx
-        .prepare_cached(
-            "SELECT m.id, m.conversation, m.parent, m.speaker, b.reasoning, b.text, b.attachment,
-                    m.ending, b.failure, m.model, b.stats, m.created_at
-             FROM message m JOIN body b ON b.message = m.id WHERE m.id = ?1",
-        )?
-        .query_row([id.0], read)
-        .optional()?;
-    let Some(mut message) = found else {
+    let sql = "SELECT m.id, m.conversation, m.parent, m.speaker, b.reasoning, b.text, b.attachment,
+                      m.ending, b.failure, m.model, b.stats, m.created_at
+               FROM message m JOIN body b ON b.message = m.id WHERE m.id = ?1";
+    let Some(mut message) = query_one(tx, sql, [id.0], read)? else {
         return Ok(None);
     };
     if message.ending == Ending::Writing {
@@ -205,23 +180,17 @@ fn append(
     text: &str,
 ) -> Result<(), StoreError> {
     check_writing(tx, id)?;
-    let mut seq: u32 = tx
-        .prepare_cached("SELECT coalesce(max(seq), 0) FROM piece WHERE message = ?1")?
-        .query_row([id.0], |row| row.get(0))?;
     for (is_reasoning, piece) in [(true, reasoning), (false, text)] {
         if piece.is_empty() {
             continue;
         }
-        seq += 1;
-        tx.prepare_cached(
-            "INSERT INTO piece (message, seq, is_reasoning, text) VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute((id.0, seq, is_reasoning, piece))?;
+        let sql = "INSERT INTO piece (message, seq, is_reasoning, text)
+                   SELECT ?1, coalesce(max(seq), 0) + 1, ?2, ?3 FROM piece WHERE message = ?1";
+        execute(tx, sql, (id.0, is_reasoning, piece))?;
     }
-    let n_chars = reasoning.chars().count() + text.chars().count();
-    tx.prepare_cached("UPDATE message SET n_chars = n_chars + ?2 WHERE id = ?1")?
-        .execute((id.0, chars_column(n_chars)))?;
-    Ok(())
+    let n_chars = chars_column(reasoning.chars().count() + text.chars().count());
+    let sql = "UPDATE message SET n_chars = n_chars + ?2 WHERE id = ?1";
+    execute(tx, sql, (id.0, n_chars)).map(drop)
 }
 
 fn finish(
@@ -233,29 +202,20 @@ fn finish(
     let Some(message) = find(tx, id)? else {
         return Err(StoreError::NoMessage(id));
     };
-    tx.prepare_cached(
-        "UPDATE body SET text = ?2, reasoning = ?3, failure = ?4, stats = ?5 WHERE message = ?1",
-    )?
-    .execute((
-        id.0,
-        &message.text,
-        &message.reasoning,
-        failure(ending),
-        stats,
-    ))?;
-    tx.prepare_cached("DELETE FROM piece WHERE message = ?1")?
-        .execute([id.0])?;
-    tx.prepare_cached("UPDATE message SET ending = ?2 WHERE id = ?1")?
-        .execute((id.0, ending_name(ending)))?;
-    search::index_message(tx, id, &message.text, &message.attachment)
+    let (text, reasoning) = (&message.text, &message.reasoning);
+    let values = (id.0, text, reasoning, failure(ending), stats);
+    let sql =
+        "UPDATE body SET text = ?2, reasoning = ?3, failure = ?4, stats = ?5 WHERE message = ?1";
+    execute(tx, sql, values)?;
+    execute(tx, "DELETE FROM piece WHERE message = ?1", [id.0])?;
+    let sql = "UPDATE message SET ending = ?2 WHERE id = ?1";
+    execute(tx, sql, (id.0, ending_name(ending)))?;
+    search::add_message(tx, id, &message.text, &message.attachment)
 }
 
 fn check_writing(tx: &Transaction<'_>, id: MessageId) -> Result<(), StoreError> {
-    let is_writing = tx
-        .prepare_cached("SELECT ending = 'writing' FROM message WHERE id = ?1")?
-        .query_row([id.0], |row| row.get(0))
-        .optional()?;
-    match is_writing {
+    let sql = "SELECT ending = 'writing' FROM message WHERE id = ?1";
+    match query_one(tx, sql, [id.0], |row| row.get::<_, bool>(0))? {
         None => Err(StoreError::NoMessage(id)),
         Some(false) => Err(StoreError::NotWriting(id)),
         Some(true) => Ok(()),
@@ -267,10 +227,9 @@ fn depth_below(
     parent: MessageId,
     conversation: ConversationId,
 ) -> Result<i64, StoreError> {
-    let found: Option<(i64, i64)> = tx
-        .prepare_cached("SELECT conversation, depth FROM message WHERE id = ?1")?
-        .query_row([parent.0], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
+    let sql = "SELECT conversation, depth FROM message WHERE id = ?1";
+    let found: Option<(i64, i64)> =
+        query_one(tx, sql, [parent.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
     match found {
         None => Err(StoreError::NoMessage(parent)),
         Some((other, _)) if other != conversation.0 => Err(StoreError::ParentInOtherConversation {

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use crate::conversation::Timestamp;
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::notice::{Notice, Opened};
 use crate::store::{Flush, Inner, Store, Writer, lock};
 use crate::{backup, check, messages, recovery, schema, search, settings};
@@ -33,14 +34,9 @@ pub(crate) fn open(
     now: Timestamp,
     migrations: &[&str],
 ) -> Result<Opened, StoreError> {
-    make_private_folder(folder).map_err(|source| StoreError::Folder {
-        folder: folder.to_path_buf(),
-        source,
-    })?;
-    let folder = fs::canonicalize(folder).map_err(|source| StoreError::Folder {
-        folder: folder.to_path_buf(),
-        source,
-    })?;
+    let found = make_private_folder(folder).and_then(|()| fs::canonicalize(folder));
+    let folder =
+        found.map_err(|source| StoreError::file(StoreErrorKind::Folder, folder, source))?;
     let path = folder.join(FILE);
     let mut open = lock(&OPEN);
     open.retain(|(_, inner)| inner.strong_count() > 0);
@@ -59,7 +55,7 @@ pub(crate) fn open(
 fn open_file(path: &Path, now: Timestamp, migrations: &[&str]) -> Result<Opened, StoreError> {
     let mut notices = Vec::new();
     recovery::finish_interrupted(path)?;
-    make_private_file(path).map_err(|source| StoreError::io(path, &source))?;
+    make_private_file(path).map_err(StoreError::io(path))?;
     check_folder(path)?;
     let mut connection = match check::open_checked(path, now, migrations) {
         Ok(connection) => connection,
@@ -89,12 +85,8 @@ fn open_file(path: &Path, now: Timestamp, migrations: &[&str]) -> Result<Opened,
     if responses > 0 {
         notices.push(Notice::Interrupted { responses });
     }
-    let issues = settings::issues(&writer.connection)?;
-    notices.extend(
-        issues
-            .into_iter()
-            .map(|issue| Notice::SettingIgnored { issue }),
-    );
+    let issues = settings::issues(&writer.connection)?.into_iter();
+    notices.extend(issues.map(|issue| Notice::SettingIgnored { issue }));
     let reader = connect(path)?;
     let inner = Inner {
         path: Some(path.to_path_buf()),
@@ -133,8 +125,8 @@ pub(crate) fn in_memory() -> Result<Store, StoreError> {
 /// helpful.
 fn check_folder(path: &Path) -> Result<(), StoreError> {
     let trial = path.with_extension("db-trial");
-    fs::write(&trial, "").map_err(|source| StoreError::io(&trial, &source))?;
-    fs::remove_file(&trial).map_err(|source| StoreError::io(&trial, &source))
+    let tried = fs::write(&trial, "").and_then(|()| fs::remove_file(&trial));
+    tried.map_err(StoreError::io(&trial))
 }
 
 /// Opens a connection with the settings that all connections need.
@@ -178,7 +170,7 @@ pub(crate) fn check_marker(path: &Path) -> PathBuf {
 
 /// Creates the folder if it does not exist. Only this user can read it.
 pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
+    transom_files::create_private_folder(folder)?;
     narrow(folder, 0o700)
 }
 
@@ -186,31 +178,24 @@ pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
 /// same mode.
 fn make_private_file(path: &Path) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
-    options.append(true).create(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
-    }
-    options.open(path)?;
+    options.append(true).create(true).mode(0o600).open(path)?;
     narrow(path, 0o600)
 }
 
+/// Creates an empty file that only this user can read.
+pub(crate) fn create_private(path: &Path) -> Result<(), StoreError> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path).map(drop).map_err(StoreError::io(path))
+}
+
 /// Removes all permissions that are not in `mode`.
-#[cfg(unix)]
 pub(crate) fn narrow(path: &Path, mode: u32) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
     let found = fs::metadata(path)?.permissions().mode() & 0o777;
     if found & !mode == 0 {
         return Ok(());
     }
     fs::set_permissions(path, fs::Permissions::from_mode(found & mode))
-}
-
-/// Other systems keep the user's folders private.
-#[cfg(not(unix))]
-pub(crate) fn narrow(_path: &Path, _mode: u32) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]

@@ -13,9 +13,7 @@ use serde_json::Value;
 use crate::conversation::{Ending, MessageRole, Timestamp};
 use crate::error::StoreError;
 use crate::export_format::{ExportedConversation, ExportedMessage};
-use crate::import::import_error;
 
-/// A conversation of a ChatGPT export.
 #[derive(Deserialize)]
 struct ChatGptConversation {
     title: Option<String>,
@@ -57,16 +55,15 @@ pub(crate) fn conversations(
     now: Timestamp,
 ) -> Result<Vec<ExportedConversation>, StoreError> {
     let has = |value: &Value, field: &str| value.get(field).is_some();
+    let place = |index: usize| format!("[{index}]");
     match value {
-        Value::Array(items) if items.iter().any(|item| has(item, "mapping")) => items
-            .into_iter()
-            .enumerate()
-            .map(|(index, item)| chatgpt_conversation(item, &format!("[{index}]"), json, now))
+        Value::Array(items) if items.iter().any(|item| has(item, "mapping")) => (0..)
+            .zip(items)
+            .map(|(index, item)| chatgpt_conversation(item, &place(index), json, now))
             .collect(),
-        Value::Array(items) if items.iter().any(|item| has(item, "messages")) => items
-            .iter()
-            .enumerate()
-            .map(|(index, item)| titled_list(item, &format!("[{index}]"), now))
+        Value::Array(items) if items.iter().any(|item| has(item, "messages")) => (0..)
+            .zip(&items)
+            .map(|(index, item)| titled_list(item, &place(index), now))
             .collect(),
         Value::Array(items) if items.is_empty() => Ok(Vec::new()),
         Value::Array(items) => Ok(vec![message_list(&items, "", None, now)?]),
@@ -74,9 +71,9 @@ pub(crate) fn conversations(
             Ok(vec![chatgpt_conversation(item, "the file", json, now)?])
         }
         item if has(&item, "messages") => Ok(vec![titled_list(&item, "", now)?]),
-        _ => Err(import_error(
+        _ => Err(StoreError::import(
             "line 1",
-            "it is neither an export of Transom or ChatGPT nor a list of messages".to_string(),
+            "it is neither an export of Transom or ChatGPT nor a list of messages",
         )),
     }
 }
@@ -87,8 +84,8 @@ fn chatgpt_conversation(
     json: &str,
     now: Timestamp,
 ) -> Result<ExportedConversation, StoreError> {
-    let chat: ChatGptConversation =
-        serde_json::from_value(value).map_err(|error| import_error(place, error.to_string()))?;
+    let chat: ChatGptConversation = serde_json::from_value(value)
+        .map_err(|error| StoreError::import(place, error.to_string()))?;
     let created_at = milliseconds(chat.create_time).unwrap_or(now.0);
     let shown = shown_nodes(&chat);
     let name = chat
@@ -103,18 +100,14 @@ fn chatgpt_conversation(
         updated_at: milliseconds(chat.update_time).unwrap_or(created_at),
         messages: Vec::new(),
     };
-    let mut roots: Vec<&String> = chat
-        .mapping
-        .iter()
-        .filter(|(_, node)| {
-            let parent = node.parent.as_ref();
-            parent.is_none_or(|parent| !chat.mapping.contains_key(parent))
-        })
-        .map(|(id, _)| id)
-        .collect();
-    roots.sort();
-    let mut pending: Vec<(&String, Option<u64>)> =
-        roots.into_iter().rev().map(|id| (id, None)).collect();
+    let is_root = |node: &ChatGptNode| {
+        let parent = node.parent.as_ref();
+        parent.is_none_or(|parent| !chat.mapping.contains_key(parent))
+    };
+    let roots = chat.mapping.iter().filter(|(_, node)| is_root(node));
+    let mut pending: Vec<(&String, Option<u64>)> = roots.map(|(id, _)| (id, None)).collect();
+    // The last item in is the first one out.
+    pending.sort_by(|a, b| b.cmp(a));
     let mut seen = HashSet::new();
     while let Some((id, parent)) = pending.pop() {
         let Some(node) = chat.mapping.get(id).filter(|_| seen.insert(id)) else {
@@ -127,13 +120,8 @@ fn chatgpt_conversation(
             exported_message.is_shown = shown.contains(id);
             Some(exported_message)
         });
-        let parent = if exported_message.is_some() {
-            Some(next)
-        } else {
-            parent
-        };
+        let parent = exported_message.as_ref().map(|_| next).or(parent);
         exported.messages.extend(exported_message);
-        // The last item in is the first one out.
         pending.extend(node.children.iter().rev().map(|child| (child, parent)));
     }
     Ok(exported)
@@ -165,11 +153,11 @@ fn chatgpt_message(message: &ChatGptMessage, created_at: i64) -> Option<Exported
             let language = message.content["language"].as_str();
             let language = language.filter(|name| *name != "unknown").unwrap_or("");
             match code.is_empty() {
-                true => String::new(),
+                true => return None,
                 false => format!("```{language}\n{code}\n```"),
             }
         }
-        _ => String::new(),
+        _ => return None,
     };
     if is_hidden || text.is_empty() {
         return None;
@@ -197,7 +185,7 @@ fn titled_list(
     let place = below("messages");
     let messages = value["messages"]
         .as_array()
-        .ok_or_else(|| import_error(&place, "a list of messages belongs here".to_string()))?;
+        .ok_or_else(|| StoreError::import(&place, "a list of messages belongs here"))?;
     message_list(messages, &place, value["title"].as_str(), now)
 }
 
@@ -217,11 +205,11 @@ fn message_list(
             Some("system" | "developer" | "tool" | "function") => continue,
             Some(other) => {
                 let problem = format!("“{other}” is not a role; use user or assistant");
-                return Err(import_error(&format!("{place}.role"), problem));
+                return Err(StoreError::import(&format!("{place}.role"), problem));
             }
             None => {
-                let problem = "a message needs a role: user or assistant".to_string();
-                return Err(import_error(&format!("{place}.role"), problem));
+                let problem = "a message needs a role: user or assistant";
+                return Err(StoreError::import(&format!("{place}.role"), problem));
             }
         };
         let text = match &item["content"] {
@@ -230,8 +218,8 @@ fn message_list(
             // A response that only calls a tool has no content.
             Value::Null if item.get("content").is_some() => continue,
             _ => {
-                let problem = "a message needs a content: text, or a list of parts".to_string();
-                return Err(import_error(&format!("{place}.content"), problem));
+                let problem = "a message needs a content: text, or a list of parts";
+                return Err(StoreError::import(&format!("{place}.content"), problem));
             }
         };
         let id = messages.len() as u64 + 1;
@@ -242,10 +230,8 @@ fn message_list(
             ..message_of(role, text)
         });
     }
-    let texts: Vec<(MessageRole, &str)> = messages
-        .iter()
-        .map(|exported_message| (exported_message.role, exported_message.text.as_str()))
-        .collect();
+    let texts = messages.iter().map(|it| (it.role, it.text.as_str()));
+    let texts: Vec<(MessageRole, &str)> = texts.collect();
     Ok(ExportedConversation {
         key: format!("list:{}", digest(&format!("{title:?} {texts:?}"))),
         title: title.unwrap_or_default().to_string(),

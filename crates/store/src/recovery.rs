@@ -26,7 +26,6 @@ use crate::{backup, check, open, schema, search};
 
 const SET_ASIDE: &str = "transom-damaged-";
 
-/// Replaces the damaged file with an intact one.
 pub(crate) fn recover(
     path: &Path,
     reason: &str,
@@ -49,11 +48,11 @@ pub(crate) fn recover(
         Some((source, counts)) => (Some(source), counts),
         None => {
             remove_database(&part);
-            backup::create_private(&part).map_err(|error| StoreError::io(&part, &error))?;
+            open::create_private(&part)?;
             (None, (0, 0))
         }
     };
-    let swapped = swap_in(path, &part, now).map_err(|error| StoreError::io(path, &error));
+    let swapped = swap_in(path, &part, now).map_err(StoreError::io(path));
     let damaged = swapped.inspect_err(|_| remove_database(&part))?;
     Ok(Notice::Recovered {
         damaged,
@@ -80,7 +79,7 @@ fn save_from(
     migrations: &[&str],
 ) -> Result<(u32, u32), StoreError> {
     remove_database(part);
-    backup::create_private(part).map_err(|error| StoreError::io(part, &error))?;
+    open::create_private(part)?;
     let save = || -> Result<(u32, u32), StoreError> {
         let mut target = open::connect(part)?;
         target.pragma_update(None, "foreign_keys", false)?;
@@ -111,7 +110,7 @@ fn save_from(
     };
     let counts = save().map_err(|error| error.at(part))?;
     let to_disk = fs::File::open(part).and_then(|file| file.sync_all());
-    to_disk.map_err(|error| StoreError::io(part, &error))?;
+    to_disk.map_err(StoreError::io(part))?;
     Ok(counts)
 }
 
@@ -159,10 +158,9 @@ pub(crate) fn finish_interrupted(path: &Path) -> Result<(), StoreError> {
     if !new_name(path).exists() {
         return Ok(());
     }
-    replace_with_new(path).map_err(|error| StoreError::io(path, &error))
+    replace_with_new(path).map_err(StoreError::io(path))
 }
 
-/// Deletes the damaged files that were set aside.
 pub(crate) fn remove_set_aside(path: &Path) {
     let Some(Ok(entries)) = path.parent().map(fs::read_dir) else {
         return;

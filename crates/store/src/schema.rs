@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::StoreError;
-use crate::store::text;
+use crate::store::{execute, query_all, query_one, text};
 
 /// Entry *n* migrates from schema *n* to *n* + 1.
 pub(crate) const MIGRATIONS: &[&str] = &[CONVERSATIONS];
@@ -133,40 +133,24 @@ pub(crate) fn tables(connection: &Connection) -> Result<BTreeMap<String, String>
 /// A column: table, name, type, whether it is `NOT NULL`, position in the primary key.
 type Column = (String, String, String, bool, u32);
 
-/// Returns all columns of all tables.
 fn columns(connection: &Connection) -> Result<BTreeSet<Column>, StoreError> {
-    let mut statement = connection.prepare(
-        "SELECT t.name, c.name, c.type, c.\"notnull\", c.pk
-         FROM sqlite_schema t JOIN pragma_table_info(t.name) c
-         WHERE t.type = 'table' AND t.name NOT LIKE 'search%'
-         AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!'",
-    )?;
-    let rows = statement.query_map([], |row| {
-        Ok((
-            text(row, 0)?,
-            text(row, 1)?,
-            text(row, 2)?,
-            row.get(3)?,
-            row.get(4)?,
-        ))
+    let sql = "SELECT t.name, c.name, c.type, c.\"notnull\", c.pk
+               FROM sqlite_schema t JOIN pragma_table_info(t.name) c
+               WHERE t.type = 'table' AND t.name NOT LIKE 'search%'
+               AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!'";
+    let columns = query_all(connection, sql, [], |row| {
+        let (table, name, kind) = (text(row, 0)?, text(row, 1)?, text(row, 2)?);
+        Ok((table, name, kind, row.get(3)?, row.get(4)?))
     })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    Ok(columns.into_iter().collect())
 }
 
-/// Returns a value of the table `meta`.
 pub(crate) fn meta(connection: &Connection, key: &str) -> Result<Option<String>, StoreError> {
-    use rusqlite::OptionalExtension;
-    let value = connection
-        .prepare_cached("SELECT value FROM meta WHERE key = ?1")?
-        .query_row([key], |row| text(row, 0))
-        .optional()?;
-    Ok(value)
+    let sql = "SELECT value FROM meta WHERE key = ?1";
+    query_one(connection, sql, [key], |row| text(row, 0))
 }
 
-/// Sets a value of the table `meta`.
 pub(crate) fn set_meta(connection: &Connection, key: &str, value: &str) -> Result<(), StoreError> {
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?
-        .execute([key, value])?;
-    Ok(())
+    let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
+    execute(connection, sql, [key, value]).map(drop)
 }

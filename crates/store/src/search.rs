@@ -8,11 +8,11 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, Transaction};
+use rusqlite::{Connection, Transaction, params_from_iter};
 
 use crate::conversation::{ConversationId, FoundConversation, MessageId};
 use crate::error::StoreError;
-use crate::store::{Store, text};
+use crate::store::{Store, execute, text};
 use crate::{conversations, messages, normalize, schema, snippet};
 
 /// The maximum number of phrases and their words, so that searching for a pasted page does not take
@@ -37,10 +37,6 @@ struct Hit {
 impl Store {
     /// Returns conversations with all words, best first. The last word may be unfinished, and
     /// punctuation is ignored. Without any word it returns the list of [`Store::conversations`].
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read.
     pub fn search(
         &self,
         text: &str,
@@ -48,8 +44,8 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<FoundConversation>, StoreError> {
         if text.trim().is_empty() {
-            let listed = self.conversations(offset, limit)?;
-            let found = listed.into_iter().map(|conversation| FoundConversation {
+            let listed = self.conversations(offset, limit)?.into_iter();
+            let found = listed.map(|conversation| FoundConversation {
                 conversation,
                 snippet: None,
             });
@@ -131,25 +127,20 @@ fn sum(a: Hit, b: Hit) -> Hit {
 }
 
 fn by_score(hits: &HashMap<i64, Hit>) -> Vec<(ConversationId, Hit)> {
-    let mut ranked: Vec<_> = hits.iter().map(|(id, hit)| (*id, *hit)).collect();
+    let hits = hits.iter().map(|(id, hit)| (ConversationId(*id), *hit));
+    let mut ranked: Vec<_> = hits.collect();
     // Newer conversations first if the scores are equal.
     ranked.sort_by(|(a, first), (b, second)| {
         first.score.total_cmp(&second.score).then_with(|| b.cmp(a))
     });
     ranked
-        .into_iter()
-        .map(|(id, hit)| (ConversationId(id), hit))
-        .collect()
 }
 
 /// Returns a query in the syntax of FTS5. Words contain only letters and digits, so quotes suffice.
 fn expression(phrases: &[Phrase], is_last_unfinished: bool) -> String {
-    let quoted: Vec<String> = phrases
-        .iter()
-        .map(|phrase| format!("\"{}\"", phrase.join(" ")))
-        .collect();
+    let quoted = phrases.iter().map(|it| format!("\"{}\"", it.join(" ")));
     let star = if is_last_unfinished { " *" } else { "" };
-    quoted.join(" AND ") + star
+    quoted.collect::<Vec<_>>().join(" AND ") + star
 }
 
 /// Returns the best row of each conversation.
@@ -165,13 +156,10 @@ fn hits(tx: &Transaction<'_>, expression: &str) -> Result<HashMap<i64, Hit>, Sto
             row: row.get(1)?,
             score: row.get(2)?,
         };
-        best.entry(row.get(0)?)
-            .and_modify(|other| {
-                if hit.score < other.score {
-                    *other = hit;
-                }
-            })
-            .or_insert(hit);
+        let other = best.entry(row.get(0)?).or_insert(hit);
+        if hit.score < other.score {
+            *other = hit;
+        }
     }
     Ok(best)
 }
@@ -195,41 +183,46 @@ fn found(
     })
 }
 
-pub(crate) fn index_title(
+/// A change of the index by one row.
+#[derive(Clone, Copy)]
+pub(crate) enum Change {
+    Add,
+    Remove,
+}
+
+pub(crate) fn change_title(
     tx: &Connection,
+    change: Change,
     id: ConversationId,
     title: &str,
 ) -> Result<(), StoreError> {
-    add_row(tx, -id.0, [title, "", ""])
+    change_row(tx, change, -id.0, [title, "", ""])
 }
 
-pub(crate) fn index_message(
+pub(crate) fn add_message(
     tx: &Connection,
     id: MessageId,
     text: &str,
     attachment: &str,
 ) -> Result<(), StoreError> {
-    add_row(tx, id.0, ["", text, attachment])
+    change_row(tx, Change::Add, id.0, ["", text, attachment])
 }
 
-pub(crate) fn unindex_title(
+/// Adds or removes all messages of a conversation, or of all conversations.
+pub(crate) fn change_messages(
     tx: &Connection,
-    id: ConversationId,
-    title: &str,
+    change: Change,
+    of: Option<ConversationId>,
 ) -> Result<(), StoreError> {
-    remove_row(tx, -id.0, [title, "", ""])
-}
-
-/// Removes all messages of a conversation from the index.
-pub(crate) fn unindex_messages(tx: &Connection, id: ConversationId) -> Result<(), StoreError> {
-    let mut statement = tx.prepare(
+    let only = of.map_or("", |_| "AND m.conversation = ?1");
+    let mut statement = tx.prepare(&format!(
         "SELECT m.id, b.text, b.attachment FROM message m JOIN body b ON b.message = m.id
-         WHERE m.conversation = ?1 AND m.ending <> 'writing'",
-    )?;
-    let mut rows = statement.query([id.0])?;
+         WHERE m.ending <> 'writing' {only}"
+    ))?;
+    let mut rows = statement.query(params_from_iter(of.map(|id| id.0)))?;
     while let Some(row) = rows.next()? {
         let (text, attachment) = (text(row, 1)?, text(row, 2)?);
-        remove_row(tx, row.get(0)?, ["", &text, &attachment])?;
+        change_row(tx, change, row.get(0)?, ["", &text, &attachment])?;
     }
     Ok(())
 }
@@ -249,41 +242,31 @@ pub(crate) fn rebuild_if_stale(tx: &Connection) -> Result<(), StoreError> {
     let mut titles = tx.prepare("SELECT id, title FROM conversation")?;
     let mut rows = titles.query([])?;
     while let Some(row) = rows.next()? {
-        index_title(tx, ConversationId(row.get(0)?), &text(row, 1)?)?;
+        let id = ConversationId(row.get(0)?);
+        change_title(tx, Change::Add, id, &text(row, 1)?)?;
     }
-    let mut texts = tx.prepare(
-        "SELECT m.id, b.text, b.attachment FROM message m JOIN body b ON b.message = m.id
-         WHERE m.ending <> 'writing'",
-    )?;
-    let mut rows = texts.query([])?;
-    while let Some(row) = rows.next()? {
-        let (text, attachment) = (text(row, 1)?, text(row, 2)?);
-        index_message(tx, MessageId(row.get(0)?), &text, &attachment)?;
-    }
+    change_messages(tx, Change::Add, None)?;
     schema::set_meta(tx, "search", &version)
 }
 
-fn add_row(tx: &Connection, row: i64, texts: [&str; 3]) -> Result<(), StoreError> {
+fn change_row(
+    tx: &Connection,
+    change: Change,
+    row: i64,
+    texts: [&str; 3],
+) -> Result<(), StoreError> {
     if texts.iter().all(|text| text.is_empty()) {
         return Ok(());
     }
     let [title, text, attachment] = texts.map(normalize::indexed_text);
-    tx.prepare_cached(
-        "INSERT INTO search (rowid, title, text, attachment) VALUES (?1, ?2, ?3, ?4)",
-    )?
-    .execute((row, title, text, attachment))?;
-    Ok(())
-}
-
-fn remove_row(tx: &Connection, row: i64, texts: [&str; 3]) -> Result<(), StoreError> {
-    if texts.iter().all(|text| text.is_empty()) {
-        return Ok(());
-    }
-    let [title, text, attachment] = texts.map(normalize::indexed_text);
-    tx.prepare_cached(
-        "INSERT INTO search (search, rowid, title, text, attachment)
-         VALUES ('delete', ?1, ?2, ?3, ?4)",
-    )?
-    .execute((row, title, text, attachment))?;
-    Ok(())
+    let sql = match change {
+        Change::Add => {
+            "INSERT INTO search (rowid, title, text, attachment) VALUES (?1, ?2, ?3, ?4)"
+        }
+        Change::Remove => {
+            "INSERT INTO search (search, rowid, title, text, attachment)
+             VALUES ('delete', ?1, ?2, ?3, ?4)"
+        }
+    };
+    execute(tx, sql, (row, title, text, attachment)).map(drop)
 }

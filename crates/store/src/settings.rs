@@ -37,7 +37,7 @@ pub struct Settings {
 }
 
 /// Settings of the app itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct General {
@@ -70,20 +70,6 @@ pub enum Appearance {
     Light,
     /// Always dark.
     Dark,
-}
-
-impl Default for General {
-    fn default() -> Self {
-        Self {
-            hotkey: None,
-            launch_at_login: false,
-            show_in_dock: false,
-            pin_chat: false,
-            appearance: Appearance::System,
-            language: None,
-            was_welcomed: false,
-        }
-    }
 }
 
 /// What the app may use of the computer.

@@ -21,7 +21,6 @@ struct PhraseMatch {
     phrase: usize,
 }
 
-/// Returns true if the text contains all phrases.
 pub(crate) fn has_all(text: &str, phrases: &[Phrase]) -> bool {
     let matches = find(text, phrases);
     (0..phrases.len()).all(|phrase| matches.iter().any(|found| found.phrase == phrase))

@@ -8,14 +8,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, TransactionBehavior};
 
 use crate::conversation::Timestamp;
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::notice::Opened;
 use crate::{open, schema};
 
 /// Conversations and settings. Clones share the connections. Calls block.
+///
+/// A method that takes an id fails with [`StoreError::NoConversation`] or [`StoreError::NoMessage`]
+/// if nothing has this id. Every method fails if the file cannot be read or written.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
@@ -78,20 +81,10 @@ impl Store {
     }
 
     /// Creates a store in memory, for tests.
-    ///
-    /// # Errors
-    ///
-    /// If there is not enough memory.
     pub fn in_memory() -> Result<Self, StoreError> {
         open::in_memory()
     }
 
-    /// Returns the database file; `None` in memory.
-    pub fn file(&self) -> Option<&Path> {
-        self.inner.path.as_deref()
-    }
-
-    /// Runs a change in a transaction.
     pub(crate) fn write<T>(
         &self,
         flush: Flush,
@@ -128,7 +121,7 @@ impl Store {
         };
         result.map_err(|error| {
             let error = error.at(path);
-            if matches!(error, StoreError::Damaged { .. }) {
+            if error.kind() == Some(StoreErrorKind::Damaged) {
                 open::request_check(path);
             }
             error
@@ -185,12 +178,43 @@ fn read<T>(
     Ok(value)
 }
 
+/// Runs a statement, and returns the number of changed rows.
+pub(crate) fn execute(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> Result<usize, StoreError> {
+    Ok(connection.prepare_cached(sql)?.execute(params)?)
+}
+
+/// Reads the row of a query; `None` if there is none.
+pub(crate) fn query_one<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Option<T>, StoreError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row(params, read).optional()?)
+}
+
+/// Reads all rows of a query.
+pub(crate) fn query_all<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>, StoreError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params, read)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
 /// Reads a text column. Invalid characters are replaced, and cost no others.
 pub(crate) fn text(row: &Row<'_>, index: usize) -> rusqlite::Result<String> {
     Ok(optional_text(row, index)?.unwrap_or_default())
 }
 
-/// Reads an optional text column.
 pub(crate) fn optional_text(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<String>> {
     Ok(match row.get_ref(index)? {
         ValueRef::Null => None,

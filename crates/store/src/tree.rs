@@ -4,12 +4,12 @@
 //! the leaf at the end of the path. Walks follow `depth`, which changes by one at every step, so
 //! they end even if pointers are damaged.
 
-use rusqlite::{OptionalExtension, Transaction};
+use rusqlite::{Params, Transaction};
 
 use crate::conversation::{ConversationId, Message, MessageHead, MessageId};
 use crate::error::StoreError;
 use crate::messages;
-use crate::store::{Flush, Store, count, text};
+use crate::store::{Flush, Store, count, execute, query_all, query_one, text};
 
 /// Walks from a message up to the first one.
 const UP: &str = "WITH RECURSIVE up (id, parent, depth) AS (
@@ -17,6 +17,9 @@ const UP: &str = "WITH RECURSIVE up (id, parent, depth) AS (
     UNION ALL
     SELECT m.id, m.parent, m.depth FROM up JOIN message m ON m.id = up.parent AND m.depth = up.depth - 1
 )";
+
+/// Stores which child of a message was last shown.
+pub(crate) const SET_SHOWN_CHILD: &str = "UPDATE message SET shown_child = ?2 WHERE id = ?1";
 
 /// Walks from a message down to a leaf, to the child that was last shown, else to the newest.
 const LEAF_BELOW: &str = "WITH RECURSIVE down (id, depth) AS (
@@ -31,36 +34,27 @@ SELECT id FROM down ORDER BY depth DESC LIMIT 1";
 
 impl Store {
     /// Returns the path that is shown, first message first.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoConversation`] if no conversation has this id.
     pub fn path(&self, id: ConversationId) -> Result<Vec<MessageHead>, StoreError> {
         self.read(|tx| {
             let Some(leaf) = leaf(tx, id)? else {
                 return Ok(Vec::new());
             };
-            let mut statement = tx.prepare_cached(&format!(
+            let sql = format!(
                 "{UP} SELECT m.id, m.speaker, m.n_chars FROM up JOIN message m ON m.id = up.id
                  ORDER BY up.depth"
-            ))?;
-            let rows = statement.query_map([leaf.0], |row| {
+            );
+            query_all(tx, &sql, [leaf.0], |row| {
                 Ok(MessageHead {
                     id: MessageId(row.get(0)?),
                     role: messages::role_from_name(&text(row, 1)?),
                     n_chars: count(row, 2)?,
                 })
-            })?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            })
         })
     }
 
     /// Returns the messages from the first one up to and including `leaf`: the context of a
     /// response below `leaf`.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoMessage`] if no message has this id.
     pub fn history(&self, leaf: MessageId) -> Result<Vec<Message>, StoreError> {
         self.read(|tx| {
             let ids = ids_to(tx, leaf)?;
@@ -73,17 +67,11 @@ impl Store {
     }
 
     /// Shows the branch of `message`, down to the leaf that was last shown on it.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoMessage`] if no message has this id.
     pub fn show_branch(&self, message: MessageId) -> Result<(), StoreError> {
         self.write(Flush::Later, |tx| {
-            let conversation = tx
-                .prepare_cached("SELECT conversation FROM message WHERE id = ?1")?
-                .query_row([message.0], |row| row.get(0))
-                .optional()?
-                .ok_or(StoreError::NoMessage(message))?;
+            let sql = "SELECT conversation FROM message WHERE id = ?1";
+            let conversation = query_one(tx, sql, [message.0], |row| row.get::<_, i64>(0))?;
+            let conversation = conversation.ok_or(StoreError::NoMessage(message))?;
             let leaf = leaf_below(tx, message)?;
             show(tx, ConversationId(conversation), leaf)
         })
@@ -102,25 +90,34 @@ pub(crate) fn show(
     let is_next = parent.is_some() && parent == self::leaf(tx, conversation)?.map(|id| id.0);
     if is_next {
         // The path above is shown already.
-        tx.prepare_cached("UPDATE message SET shown_child = ?2 WHERE id = ?1")?
-            .execute((parent, leaf.0))?;
+        execute(tx, SET_SHOWN_CHILD, (parent, leaf.0))?;
     } else {
-        tx.prepare_cached(&format!(
+        let sql = format!(
             "{UP} UPDATE message SET shown_child = up.id FROM up
              WHERE message.id = up.parent AND message.shown_child IS NOT up.id"
-        ))?
-        .execute([leaf.0])?;
+        );
+        execute(tx, &sql, [leaf.0])?;
     }
-    tx.prepare_cached("UPDATE conversation SET leaf = ?2 WHERE id = ?1")?
-        .execute((conversation.0, leaf.0))?;
-    Ok(())
+    let sql = "UPDATE conversation SET leaf = ?2 WHERE id = ?1";
+    execute(tx, sql, (conversation.0, leaf.0)).map(drop)
 }
 
 /// Returns the messages from the first one to `leaf`; none if there is no such message.
 pub(crate) fn ids_to(tx: &Transaction<'_>, leaf: MessageId) -> Result<Vec<MessageId>, StoreError> {
-    let mut statement = tx.prepare_cached(&format!("{UP} SELECT id FROM up ORDER BY depth"))?;
-    let rows = statement.query_map([leaf.0], |row| row.get(0).map(MessageId))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    ids(
+        tx,
+        &format!("{UP} SELECT id FROM up ORDER BY depth"),
+        [leaf.0],
+    )
+}
+
+/// Returns the messages that a query selects.
+pub(crate) fn ids(
+    tx: &Transaction<'_>,
+    sql: &str,
+    params: impl Params,
+) -> Result<Vec<MessageId>, StoreError> {
+    query_all(tx, sql, params, |row| row.get(0).map(MessageId))
 }
 
 /// Returns the leaf below a message that was last shown.
@@ -140,20 +137,13 @@ pub(crate) fn siblings(
     conversation: ConversationId,
     parent: Option<MessageId>,
 ) -> Result<Vec<MessageId>, StoreError> {
-    let mut statement = tx.prepare_cached(
-        "SELECT id FROM message WHERE parent IS ?1 AND conversation = ?2 ORDER BY id",
-    )?;
-    let rows = statement.query_map((parent.map(|id| id.0), conversation.0), |row| {
-        row.get(0).map(MessageId)
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let sql = "SELECT id FROM message WHERE parent IS ?1 AND conversation = ?2 ORDER BY id";
+    ids(tx, sql, (parent.map(|id| id.0), conversation.0))
 }
 
 fn leaf(tx: &Transaction<'_>, id: ConversationId) -> Result<Option<MessageId>, StoreError> {
-    tx.prepare_cached("SELECT leaf FROM conversation WHERE id = ?1")?
-        .query_row([id.0], |row| {
-            Ok(row.get::<_, Option<i64>>(0)?.map(MessageId))
-        })
-        .optional()?
-        .ok_or(StoreError::NoConversation(id))
+    let sql = "SELECT leaf FROM conversation WHERE id = ?1";
+    let leaf: Option<Option<i64>> = query_one(tx, sql, [id.0], |row| row.get(0))?;
+    let leaf = leaf.ok_or(StoreError::NoConversation(id))?;
+    Ok(leaf.map(MessageId))
 }

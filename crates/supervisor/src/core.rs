@@ -170,6 +170,8 @@ pub enum StateOnUnload {
 /// The state of all models and requests. See the module documentation.
 #[derive(Debug, Clone)]
 pub struct Core {
+    /// The time of the current or last step.
+    now: Timestamp,
     tuning: Tuning,
     hardware: Hardware,
     governor: Governor,
@@ -193,6 +195,7 @@ impl Core {
     /// Creates a core without models and requests.
     pub fn new(hardware: &Hardware, tuning: Tuning) -> Self {
         Self {
+            now: Timestamp::ZERO,
             governor: Governor::new(hardware, &tuning),
             budget: budget::of_machine(hardware, &tuning),
             hardware: hardware.clone(),
@@ -212,20 +215,21 @@ impl Core {
 
     /// Handles `event` at the time `now`, which must not go back, and returns the effects in order.
     pub fn step(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
+        self.now = now;
         self.governor.tick(now);
         match event {
             Event::Request(id, request) => self.enqueue(id, *request),
-            Event::Cancel(id) => self.cancel(id, now),
-            Event::Unload(which) => self.unload_selected(&which, now),
+            Event::Cancel(id) => self.cancel(id),
+            Event::Unload(which) => self.unload_selected(&which),
             Event::SetTuning(tuning) => self.set_tuning(tuning),
             Event::SetPaused(is_paused) => self.governor.set_paused(is_paused),
             Event::ForgetConversations => self.forget_conversations(),
             Event::Signals(signals) => self.governor.observe(signals, now),
-            Event::Worker(worker, event) => self.handle_worker_event(worker, event, now),
+            Event::Worker(worker, event) => self.handle_worker_event(worker, event),
             Event::Tick => {}
-            Event::Quit => self.quit(now),
+            Event::Quit => self.quit(),
         }
-        self.advance(now);
+        self.advance();
         std::mem::take(&mut self.effects)
     }
 
@@ -270,14 +274,14 @@ impl Core {
         self.tuning = tuning;
     }
 
-    fn quit(&mut self, now: Timestamp) {
+    fn quit(&mut self) {
         self.is_quitting = true;
         self.effects
             .push(Effect::DeleteSavedStates(ModelSelector::All));
         self.fail_queued(|_| true, &RequestError::Quitting);
         for index in 0..self.models.len() {
-            self.stop_and_unload(index, UnloadReason::Quit, now);
-            self.shorten_stop(index, now);
+            self.stop_and_unload(index, UnloadReason::Quit);
+            self.shorten_stop(index);
         }
     }
 }

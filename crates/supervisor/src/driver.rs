@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use transom_engine_host::wire::Report;
 use transom_engine_host::{WorkerReport, Workers};
-use transom_signals::{Hardware, KeepAwake, SignalSource, SystemSignals};
+use transom_signals::{Hardware, SignalSource, SystemSignals};
 
 use crate::core::{Core, Event, Timestamp, WorkerEvent, WorkerId};
 use crate::governor::Tuning;
@@ -27,17 +27,10 @@ pub(crate) use executor::KeepAwakeFn;
 use publisher::Publisher;
 use unload_waiters::UnloadWaiters;
 
-/// Keeps the system awake for a running response, as long as the result lives.
-pub(crate) fn keep_awake() -> KeepAwake {
-    KeepAwake::begin("a local model is answering")
-}
-
-/// The supervisor's main loop. See the module documentation.
 pub(crate) struct Driver {
     core: Core,
     began: Instant,
     messages: mpsc::UnboundedReceiver<HandleMessage>,
-    /// All handles are dropped.
     has_no_handles: bool,
     signals: SignalListener,
     reports: mpsc::Receiver<(WorkerId, WorkerReport)>,
@@ -54,15 +47,6 @@ struct SignalListener {
     source: Arc<dyn SignalSource>,
     /// The value last passed to the source.
     has_models: bool,
-}
-
-/// How soon a status change must be published.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Urgency {
-    /// At once.
-    Immediate,
-    /// Together with other progress.
-    Progress,
 }
 
 /// Capacity of the channel for worker reports. When it is full, workers wait and join their texts.
@@ -107,7 +91,7 @@ impl Driver {
                 Ok(()) = self.signals.latest.changed() => self.handle_signals(),
                 Some((worker, report)) = self.reports.recv() => self.handle_report(worker, report),
                 () = sleep_until(wake_at.unwrap_or(self.began)), if wake_at.is_some() => {
-                    self.step(Event::Tick, Urgency::Immediate);
+                    self.step(Event::Tick);
                 }
             }
         }
@@ -135,10 +119,14 @@ impl Driver {
 
     /// Publishes the status before it executes the effects, so that a reader of a response's end
     /// finds it in the status.
-    fn step(&mut self, event: Event, urgency: Urgency) {
+    fn step(&mut self, event: Event) {
         let now = self.now();
+        let is_progress = matches!(
+            event,
+            Event::Worker(_, WorkerEvent::LoadProgress(_) | WorkerEvent::Footprint(_))
+        );
         let effects = self.core.step(event, now);
-        if self.publisher.is_due(urgency, now) {
+        if !is_progress || self.publisher.is_progress_due(now) {
             self.publisher.publish(self.core.status(now), now);
         }
         self.signals.set_has_models(self.core.has_models());
@@ -152,35 +140,32 @@ impl Driver {
             Some(HandleMessage::Submit(request, writer)) => {
                 let id = writer.id();
                 self.executor.add_response(writer);
-                self.step(Event::Request(id, request), Urgency::Immediate);
+                self.step(Event::Request(id, request));
             }
-            Some(HandleMessage::Cancel(id)) => self.step(Event::Cancel(id), Urgency::Immediate),
+            Some(HandleMessage::Cancel(id)) => self.step(Event::Cancel(id)),
             Some(HandleMessage::Unload(which, reply)) => {
                 let workers = self.core.workers_of(&which);
-                self.step(Event::Unload(which), Urgency::Immediate);
-                self.unload_waiters.add(workers, reply, &self.executor);
+                self.step(Event::Unload(which));
+                let saved_states = &self.executor.saved_states;
+                self.unload_waiters.add(workers, reply, saved_states);
                 self.fail_stuck_unloads();
             }
-            Some(HandleMessage::SetTuning(tuning)) => {
-                self.step(Event::SetTuning(tuning), Urgency::Immediate);
-            }
-            Some(HandleMessage::SetPaused(is_paused)) => {
-                self.step(Event::SetPaused(is_paused), Urgency::Immediate);
-            }
+            Some(HandleMessage::SetTuning(tuning)) => self.step(Event::SetTuning(tuning)),
+            Some(HandleMessage::SetPaused(is_paused)) => self.step(Event::SetPaused(is_paused)),
             Some(HandleMessage::GetStatus(reply)) => {
                 let now = self.now();
                 let status = self.publisher.publish(self.core.status(now), now);
                 // The receiver may be gone.
                 let _ = reply.send(status);
             }
-            Some(HandleMessage::ForgetConversations) => {
-                self.step(Event::ForgetConversations, Urgency::Immediate);
+            Some(HandleMessage::ForgetConversations) => self.step(Event::ForgetConversations),
+            Some(HandleMessage::SaveStatesIn(folder)) => {
+                self.executor.saved_states.save_in(folder);
             }
-            Some(HandleMessage::SaveStatesIn(folder)) => self.executor.save_states_in(folder),
-            Some(HandleMessage::Quit) => self.step(Event::Quit, Urgency::Immediate),
+            Some(HandleMessage::Quit) => self.step(Event::Quit),
             None => {
                 self.has_no_handles = true;
-                self.step(Event::Quit, Urgency::Immediate);
+                self.step(Event::Quit);
             }
         }
     }
@@ -188,7 +173,7 @@ impl Driver {
     fn handle_signals(&mut self) {
         let signals = *self.signals.latest.borrow_and_update();
         if let Some(signals) = signals {
-            self.step(Event::Signals(signals), Urgency::Immediate);
+            self.step(Event::Signals(signals));
         }
     }
 
@@ -198,7 +183,7 @@ impl Driver {
             WorkerReport::Exited(end) => return self.worker_gone(worker, WorkerEvent::Gone(end)),
             WorkerReport::Stuck { process_id, end } => {
                 let event = WorkerEvent::Stuck { process_id, end };
-                self.step(Event::Worker(worker, event), Urgency::Immediate);
+                self.step(Event::Worker(worker, event));
                 return self.fail_stuck_unloads();
             }
         };
@@ -214,10 +199,7 @@ impl Driver {
                 }
                 WorkerEvent::Measured(result)
             }
-            Report::LoadProgress { progress } => {
-                let event = WorkerEvent::LoadProgress(progress);
-                return self.step(Event::Worker(worker, event), Urgency::Progress);
-            }
+            Report::LoadProgress { progress } => WorkerEvent::LoadProgress(progress),
             Report::Loaded {
                 info,
                 memory,
@@ -239,10 +221,7 @@ impl Driver {
                 tracing::warn!(worker = worker.0, %error, "the model is broken");
                 WorkerEvent::Broken(error)
             }
-            Report::Footprint { bytes } => {
-                let event = WorkerEvent::Footprint(bytes);
-                return self.step(Event::Worker(worker, event), Urgency::Progress);
-            }
+            Report::Footprint { bytes } => WorkerEvent::Footprint(bytes),
             // The supervisor's own signal source knows the level, which is the same for all
             // processes.
             Report::MemoryNotice => return self.signals.source.refresh(),
@@ -250,15 +229,16 @@ impl Driver {
             // Handled in the parent's wire code.
             Report::Hello { .. } | Report::Pong { .. } => return,
         };
-        self.step(Event::Worker(worker, event), Urgency::Immediate);
+        self.step(Event::Worker(worker, event));
     }
 
     fn worker_gone(&mut self, worker: WorkerId, end: WorkerEvent) {
         self.executor.remove_worker(worker);
-        self.step(Event::Worker(worker, end), Urgency::Immediate);
+        self.step(Event::Worker(worker, end));
         let record = self.core.unload_record_of(worker);
+        let saved_states = &self.executor.saved_states;
         self.unload_waiters
-            .worker_gone(worker, record, &self.executor);
+            .worker_gone(worker, record, saved_states);
     }
 
     /// Fails the unload calls that wait for processes that cannot be killed.

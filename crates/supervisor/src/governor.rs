@@ -35,6 +35,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use transom_engine::serde_seconds;
 use transom_signals::{Hardware, MemoryPressure, SystemSignals, ThermalState};
 
 use hysteresis::Hysteresis;
@@ -58,10 +59,7 @@ const POWER_QUIET_TIME: Duration = Duration::from_secs(5);
 #[serde(default)]
 pub struct Tuning {
     /// Idle time after which a model is unloaded; `None` selects it by machine and power source.
-    #[serde(
-        rename = "idle_unload_seconds",
-        with = "transom_engine::serde_seconds::option"
-    )]
+    #[serde(rename = "idle_unload_seconds", with = "serde_seconds::option")]
     pub idle_unload: Option<Duration>,
     /// Keep the chat model loaded; critical memory pressure overrides this.
     pub keep_loaded: bool,
@@ -70,27 +68,18 @@ pub struct Tuning {
     /// Maximum number of queued requests; a further request fails as busy.
     pub queue_limit: usize,
     /// How long a request may be blocked before it fails.
-    #[serde(
-        rename = "longest_hold_seconds",
-        with = "transom_engine::serde_seconds"
-    )]
+    #[serde(rename = "longest_hold_seconds", with = "serde_seconds")]
     pub max_blocked_time: Duration,
     /// How long a running response may continue under critical memory pressure before it is
     /// stopped.
-    #[serde(
-        rename = "finish_within_seconds",
-        with = "transom_engine::serde_seconds"
-    )]
+    #[serde(rename = "finish_within_seconds", with = "serde_seconds")]
     pub finish_timeout: Duration,
     /// How long a stopped response may take to end before its process is killed. If the memory is
     /// needed, [`Tuning::unload_timeout`] applies instead.
-    #[serde(rename = "stop_within_seconds", with = "transom_engine::serde_seconds")]
+    #[serde(rename = "stop_within_seconds", with = "serde_seconds")]
     pub stop_timeout: Duration,
     /// How long a process may take to free its memory before it is killed.
-    #[serde(
-        rename = "unload_within_seconds",
-        with = "transom_engine::serde_seconds"
-    )]
+    #[serde(rename = "unload_within_seconds", with = "serde_seconds")]
     pub unload_timeout: Duration,
 }
 
@@ -126,16 +115,10 @@ pub struct Allowance {
     /// Speculative decoding is allowed.
     pub speculation: bool,
     /// Minimum time between two repaints of a streaming response.
-    #[serde(
-        rename = "repaint_interval_seconds",
-        with = "transom_engine::serde_seconds"
-    )]
+    #[serde(rename = "repaint_interval_seconds", with = "serde_seconds")]
     pub repaint_interval: Duration,
     /// Idle time after which a model is unloaded; `None` keeps it loaded.
-    #[serde(
-        rename = "idle_unload_seconds",
-        with = "transom_engine::serde_seconds::option"
-    )]
+    #[serde(rename = "idle_unload_seconds", with = "serde_seconds::option")]
     pub idle_unload: Option<Duration>,
     /// Why no request may start; `None` if requests may start.
     #[serde(rename = "held")]

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use transom_engine_host::Workers;
-use transom_signals::{Hardware, SignalSource};
+use transom_signals::{Hardware, KeepAwake, SignalSource};
 
 use crate::driver::{self, KeepAwakeFn};
 use crate::governor::Tuning;
@@ -186,7 +186,8 @@ impl Supervisor {
         hardware: &Hardware,
         tuning: Tuning,
     ) -> Self {
-        let keep_awake: KeepAwakeFn = Box::new(|| Box::new(driver::keep_awake()));
+        let keep_awake: KeepAwakeFn =
+            Box::new(|| Box::new(KeepAwake::begin("a local model is answering")));
         Self::start_with(workers, signals, hardware, tuning, keep_awake)
     }
 

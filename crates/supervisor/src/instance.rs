@@ -179,28 +179,27 @@ impl Connection {
         }
     }
 
+    fn server(&self) -> Option<&Result<Server, InstanceError>> {
+        match self {
+            Self::Own(own) => Some(&own.server),
+            Self::Running(_) => None,
+        }
+    }
+
     /// Returns true if the supervisor runs in this process.
     pub fn is_own(&self) -> bool {
-        match self {
-            Self::Own(_) => true,
-            Self::Running(_) => false,
-        }
+        matches!(self, Self::Own(_))
     }
 
     /// Returns the number of requests of other programs that [`Connection::close`] would wait for.
     pub fn n_remote_requests(&self) -> usize {
-        match self {
-            Self::Own(own) => own.server.as_ref().map_or(0, Server::n_open_requests),
-            Self::Running(_) => 0,
-        }
+        let server = self.server().and_then(|server| server.as_ref().ok());
+        server.map_or(0, Server::n_open_requests)
     }
 
     /// Returns why other programs cannot reach the supervisor of this process, if they cannot.
     pub fn sharing_error(&self) -> Option<&InstanceError> {
-        match self {
-            Self::Own(own) => own.server.as_ref().err(),
-            Self::Running(_) => None,
-        }
+        self.server()?.as_ref().err()
     }
 
     /// Quits the supervisor of this process, even if other programs wait for responses. The future

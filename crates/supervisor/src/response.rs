@@ -3,7 +3,7 @@
 //! Rule: writing never waits. For a slow reader, consecutive texts of a section are joined and only
 //! the latest progress is kept, so the buffer is never larger than the response itself.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -203,6 +203,21 @@ impl ResponseWriter {
     pub(crate) fn fail(self, error: RequestError) {
         let outcome = Outcome::Failed { error };
         self.write(ResponseEvent::Ended { outcome });
+    }
+}
+
+/// Sends `event` to the reader of the request `id`, and removes the writer after its end.
+pub(crate) fn respond(
+    open: &mut HashMap<RequestId, ResponseWriter>,
+    id: RequestId,
+    event: ResponseEvent,
+) {
+    let is_end = matches!(event, ResponseEvent::Ended { .. });
+    if let Some(writer) = open.get(&id) {
+        writer.write(event);
+    }
+    if is_end {
+        open.remove(&id);
     }
 }
 

@@ -95,10 +95,8 @@ impl Settings {
             file.as_file().sync_all()?;
             file.persist(&path).map_err(|error| error.error)
         };
-        match written() {
-            Ok(_) => Ok(()),
-            Err(source) => Err(SettingsError::Io { path, source }),
-        }
+        let written = written().map(drop);
+        written.map_err(|source| SettingsError::Io { path, source })
     }
 
     /// Returns the supervisor's tuning for these settings.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use transom_engine::{LoadProgress, MemoryNeed, MemoryUse, ModelInfo};
+use transom_engine::{LoadProgress, MemoryNeed, MemoryUse, ModelInfo, serde_seconds};
 use transom_signals::SystemSignals;
 
 use crate::governor::{Allowance, LimitReason};
@@ -70,10 +70,7 @@ pub struct ModelStatus {
     /// each response and trim.
     pub footprint_bytes: Option<u64>,
     /// How long the load took.
-    #[serde(
-        rename = "load_time_seconds",
-        with = "transom_engine::serde_seconds::option"
-    )]
+    #[serde(rename = "load_time_seconds", with = "serde_seconds::option")]
     pub load_time: Option<Duration>,
     /// Variants that were tried before the current one, and why they do not run.
     pub passed_over: Vec<PassedOver>,
@@ -82,10 +79,7 @@ pub struct ModelStatus {
     /// Requests completed since the load.
     pub n_answered: u64,
     /// Time from the moment of the snapshot until the model is unloaded if it stays idle.
-    #[serde(
-        rename = "unloads_in_seconds",
-        with = "transom_engine::serde_seconds::option"
-    )]
+    #[serde(rename = "unloads_in_seconds", with = "serde_seconds::option")]
     pub unloads_in: Option<Duration>,
 }
 
@@ -183,6 +177,6 @@ pub struct UnloadRecord {
     /// The process did not free its memory in time, or crashed, and was killed.
     pub by_force: bool,
     /// Time from the decision until the process had ended.
-    #[serde(rename = "took_seconds", with = "transom_engine::serde_seconds")]
+    #[serde(rename = "took_seconds", with = "serde_seconds")]
     pub took: Duration,
 }

@@ -232,6 +232,7 @@ pub(crate) async fn save_diagnostics(
         let home = std::env::home_dir();
         let text = diagnostics::text(&about, &status, &settings, &added, &log, home);
         std::fs::write(&path, text).map_err(|error| CommandError::Storage {
+            kind: None,
             reason: format!("{}: {error}", path.display()),
         })?;
         Ok(Some(path.to_string_lossy().into_owned()))
@@ -302,7 +303,7 @@ where
             tracing::warn!(?error, "a menu action failed");
             let detail = match error {
                 CommandError::Other { reason }
-                | CommandError::Storage { reason }
+                | CommandError::Storage { reason, .. }
                 | CommandError::Invalid { reason, .. } => reason,
                 CommandError::Hub { error } => error.reason,
                 CommandError::NotFound | CommandError::Turn { .. } => String::new(),

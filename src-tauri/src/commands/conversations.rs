@@ -147,6 +147,7 @@ pub(crate) async fn export_conversation(
     };
     blocking(move || {
         std::fs::write(&path, text).map_err(|error| CommandError::Storage {
+            kind: None,
             reason: format!("{}: {error}", path.display()),
         })?;
         Ok(Some(path.to_string_lossy().into_owned()))
@@ -174,6 +175,7 @@ pub(crate) async fn import_conversations(
     let store = shell.backend().await?.store.clone();
     let n = blocking(move || {
         let io_error = |error: std::io::Error| CommandError::Storage {
+            kind: None,
             reason: format!("{}: {error}", path.display()),
         };
         let bytes = std::fs::metadata(&path).map_err(io_error)?.len();

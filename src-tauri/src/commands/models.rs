@@ -161,6 +161,7 @@ pub(crate) async fn remove_model(app: AppHandle, id: String) -> CommandResult<u6
             .library()
             .remove(&model)
             .map_err(|error| CommandError::Storage {
+                kind: None,
                 reason: error.to_string(),
             })
     })

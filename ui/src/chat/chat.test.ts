@@ -111,10 +111,11 @@ describe("the chat", () => {
 
   it("restores a question that was refused, and says why", async () => {
     await open();
-    ipc.refuse("ask", { code: "storage", reason: "transom.db: the disk is full" });
+    ipc.refuse("ask", { code: "storage", kind: "full", reason: "transom.db: the disk is full" });
     await fireEvent.input(field(), { target: { value: "Keep me" } });
     await fireEvent.keyDown(field(), { key: "Enter" });
     await screen.findByText("Can’t access your chat history.");
+    await screen.findByText(/^Your disk is full\./);
     expect(field().value).toBe("Keep me");
   });
 

@@ -1,5 +1,6 @@
 /** Translates codes of the app. */
 import { bytes, duration, number, t, type Key } from "../i18n";
+import { catalog } from "../i18n/catalogs";
 import type { LimitReason, Failure, Limit, ModelProblem } from "../ipc";
 
 export function because(reason: LimitReason): string {
@@ -18,6 +19,12 @@ function modelProblem(one: ModelProblem): string {
   if ("name" in one) params.name = one.name;
   else if ("file" in one) params.file = one.file;
   return t(`chat.problem.${one.problem}`, params);
+}
+
+/** What is wrong with the app's own files; undefined without a kind that this page knows. */
+export function storageText(kind: unknown): string | undefined {
+  const key = `storage.${String(kind)}`;
+  return key in catalog("en", "chat") ? t(`chat.${key}` as Key) : undefined;
 }
 
 /** The text of a failed turn: one line, and a second one with advice. */
@@ -39,6 +46,8 @@ export function failure(one: Failure): { title: string; detail: string; reason: 
   }
   const reason = "reason" in one ? one.reason : "";
   const problem = one.code === "model_unusable" && one.problem ? modelProblem(one.problem) : "";
-  const detail = one.code === "other" ? "" : problem || t(`chat.failure.${one.code}_detail` as Key, params);
+  const stored = one.code === "storage" ? storageText(one.kind) : undefined;
+  const detail =
+    one.code === "other" ? "" : problem || (stored ?? t(`chat.failure.${one.code}_detail` as Key, params));
   return { title: t(`chat.failure.${one.code}`), detail, reason };
 }

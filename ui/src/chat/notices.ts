@@ -6,6 +6,7 @@ import { ipc } from "../ipc";
 import { hubNoticeText } from "../models/labels";
 import { attempt, type Notice } from "../state/app.svelte";
 import { page } from "../state/page.svelte";
+import { storageText } from "./labels";
 
 /** Notices that the settings window shows. */
 const elsewhere = ["login_item"];
@@ -19,7 +20,8 @@ export interface NoticeView {
 
 /** Converts a notice for the chat; null if another window shows it. */
 export function noticeView(notice: Notice): NoticeView | null {
-  const { code, detail, values } = notice;
+  const { code, values } = notice;
+  const detail = storageText(values.kind) ?? notice.detail;
   if (elsewhere.includes(code)) return null;
   if (code === "not_found") return { text: t("chat.failure.not_found"), detail: "", action: null };
   if (code === "hub") return { text: hubNoticeText(notice), detail: "", action: null };

@@ -307,7 +307,11 @@ field: string,
  */
 reason: string, } | { "code": "not_found" } | { "code": "storage",
 /**
- * The reason, which names the file.
+ * The kind of the error; `None` if the file is not the app's own.
+ */
+kind?: StoreErrorKind,
+/**
+ * The reason in English, which names the file.
  */
 reason: string, } | { "code": "turn",
 /**
@@ -664,7 +668,11 @@ process_id: number,
  */
 held_bytes: number, } | { "code": "unloaded" } | { "code": "storage",
 /**
- * The reason, which names the file.
+ * The kind of the error, which windows translate.
+ */
+kind?: StoreErrorKind,
+/**
+ * The reason in English, which names the file.
  */
 reason: string, } | { "code": "other",
 /**
@@ -1508,6 +1516,11 @@ n_queued: number,
  * The supervisor belongs to another program, such as `transom chat` in a terminal.
  */
 is_client: boolean, };
+
+/**
+ * The kind of an error of the store's file, for windows that say it in the user's language.
+ */
+export type StoreErrorKind = "folder" | "read_only" | "full" | "damaged" | "newer" | "busy" | "disk";
 
 /**
  * A purpose of a model.

@@ -1,4 +1,5 @@
 /** Error texts for refused changes and commands. */
+import { storageText } from "../chat/labels";
 import { t } from "../i18n";
 import type { CommandError } from "../ipc";
 import { hubErrorText, hubNoticeText } from "../models/labels";
@@ -20,6 +21,7 @@ export function commandErrorText(refused: CommandError): string {
   switch (refused.code) {
     case "hub": return hubErrorText(refused.error);
     case "not_found": return refusedText(refused.code, "");
+    case "storage": return storageText(refused.kind) ?? refusedText(refused.code, refused.reason);
     case "turn": return refusedText(refused.code, refused.failure.code);
     default: return refusedText(refused.code, refused.reason);
   }
@@ -32,7 +34,8 @@ const codes = ["hub", "login_item", "not_found", "storage", "invalid", "other"];
 export function noticeText(notices: readonly Notice[]): string {
   const notice = notices.findLast((one) => codes.includes(one.code));
   if (!notice) return "";
-  return notice.code === "hub" ? hubNoticeText(notice) : refusedText(notice.code, notice.detail);
+  if (notice.code === "hub") return hubNoticeText(notice);
+  return storageText(notice.values.kind) ?? refusedText(notice.code, notice.detail);
 }
 
 function refusedText(code: string, reason: string): string {

@@ -230,6 +230,13 @@ describe("the settings window", () => {
     await screen.findByText("Can’t save: disk full");
   });
 
+  it("translates an error of the app's own files", async () => {
+    const full = { code: "storage", kind: "full", reason: "transom.db: full" } as const;
+    await open("about", (fake) => fake.refuse("saveDiagnostics", full));
+    await fireEvent.click(screen.getByRole("button", { name: "Save…" }));
+    await screen.findByText(t("chat.storage.full"));
+  });
+
   it.each(PANES)("makes everything in the %s pane reachable with the keyboard", async (pane) => {
     const { container } = await open(pane);
     const controls = [...container.querySelectorAll<HTMLElement>("button, input, select, textarea, a")];

@@ -90,8 +90,9 @@ function reasonOf(rejection: CommandError): string {
   return "reason" in rejection ? rejection.reason : "";
 }
 
-/** An error of the hub has its own code and values, so that it can be translated. */
+/** An error of the hub or of the app's own files has values, so that it can be translated. */
 function valuesOf(rejection: CommandError): Notice["values"] {
+  if (rejection.code === "storage" && rejection.kind) return { kind: rejection.kind };
   return rejection.code === "hub" ? { error: rejection.error } : {};
 }
 

@@ -16,7 +16,7 @@ export function commandError(error: unknown): CommandError {
 export function failureOf(error: unknown): Failure {
   const rejection = commandError(error);
   if (rejection.code === "turn") return rejection.failure;
-  if (rejection.code === "storage") return { code: "storage", reason: rejection.reason };
+  if (rejection.code === "storage") return rejection;
   if (rejection.code === "invalid") return { code: "other", reason: `${rejection.field}: ${rejection.reason}` };
   if (rejection.code === "hub") return { code: "other", reason: rejection.error.reason };
   return { code: "other", reason: rejection.code === "other" ? rejection.reason : "" };

@@ -1,6 +1,6 @@
 use transom_engine::MemoryNeed;
 use transom_engine_host::WorkerEnd;
-use transom_store::{ConversationId, MessageId, MessageRole, Timestamp};
+use transom_store::{MessageRole, StoreErrorKind};
 use transom_supervisor::LimitReason;
 
 use super::*;
@@ -186,6 +186,7 @@ fn every_ending_survives_the_store() {
             context_that_fits: None,
         },
         Failure::Storage {
+            kind: Some(StoreErrorKind::Full),
             reason: "\"quoted\"\n".to_owned(),
         },
         Failure::ModelUnusable {
@@ -252,20 +253,10 @@ fn statistics_survive_the_store() {
         }
     );
     let message = |stats| Message {
-        id: MessageId(1),
-        conversation: ConversationId(1),
-        parent: None,
-        role: MessageRole::Assistant,
-        reasoning: String::new(),
-        text: String::new(),
-        attachment: String::new(),
-        ending: Ending::Stop,
-        model: None,
         stats,
-        created_at: Timestamp(0),
-        siblings: Vec::new(),
+        ..crate::tests::message(MessageRole::Assistant, "")
     };
-    let kept = Some(stats_to_store(&answer_stats));
+    let kept = Some(json(&answer_stats));
     let engine = None;
     let answer_stats = AnswerStats {
         engine,

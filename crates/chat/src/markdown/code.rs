@@ -107,7 +107,6 @@ fn syntax(info: &str) -> Option<&'static SyntaxReference> {
     SYNTAXES.find_syntax_by_token(known)
 }
 
-/// The highlighter's state between two lines.
 #[derive(Debug, Clone)]
 struct HighlightState {
     parse: ParseState,

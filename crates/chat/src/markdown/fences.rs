@@ -12,7 +12,7 @@ pub(super) struct Fences {
 
 #[derive(Debug, PartialEq, Eq)]
 struct Fence {
-    mark: u8,
+    mark: char,
     n_marks: usize,
     /// The fence is inside a list or quote, which ends at the first line that is not indented.
     is_nested: bool,
@@ -41,17 +41,19 @@ impl Fences {
     }
 }
 
-/// Returns true if `line` opens fenced code.
 pub(super) fn opens(line: &str) -> bool {
     opened(line).is_some()
 }
 
 fn opened(line: &str) -> Option<Fence> {
     let inner = without_containers(line);
-    let mark = *inner.as_bytes().first()?;
+    let mark = inner
+        .chars()
+        .next()
+        .filter(|mark| matches!(mark, '`' | '~'))?;
     let n_marks = n_leading(inner, mark);
-    let is_fence = matches!(mark, b'`' | b'~') && n_marks >= 3;
-    let is_code_span = mark == b'`' && inner[n_marks.min(inner.len())..].contains('`');
+    let is_fence = n_marks >= 3;
+    let is_code_span = mark == '`' && inner[n_marks..].contains('`');
     let before = &line[..line.len() - inner.len()];
     (is_fence && !is_code_span).then(|| Fence {
         mark,
@@ -65,9 +67,24 @@ fn closes(inner: &str, open: &Fence) -> bool {
     n_marks >= open.n_marks && inner[n_marks..].trim().is_empty()
 }
 
-/// Counts the leading occurrences of the ASCII character `mark`.
-fn n_leading(text: &str, mark: u8) -> usize {
-    text.bytes().take_while(|&byte| byte == mark).count()
+/// Counts the leading occurrences of `mark`, an ASCII character.
+pub(super) fn n_leading(text: &str, mark: char) -> usize {
+    text.chars().take_while(|&letter| letter == mark).count()
+}
+
+/// Returns where the code span ends that `text` starts with; `None` if its backticks open none.
+pub(super) fn code_end(text: &str) -> Option<usize> {
+    let n_marks = n_leading(text, '`');
+    let mut at = n_marks;
+    while let Some(step) = text[at..].find('`') {
+        at += step;
+        let n_found = n_leading(&text[at..], '`');
+        at += n_found;
+        if n_found == n_marks {
+            return Some(at);
+        }
+    }
+    None
 }
 
 /// Returns `line` without indentation and without the markers of lists and quotes.

@@ -3,7 +3,7 @@
 //!
 //! Rule: only a growing text is changed. A wrong guess lasts until more text arrives.
 
-use super::fences::Fences;
+use super::fences::{Fences, code_end, n_leading};
 
 /// A longer last paragraph is not changed, in bytes.
 const MAX_CLOSED_BYTES: usize = 32 * 1024;
@@ -25,12 +25,12 @@ pub(super) fn close_open_syntax(text: &str) -> String {
         fences.is_code(line);
     }
     if fences.is_open() {
-        let end = if may_close_code(line) {
-            line_at
+        let shown = if may_close_code(line) {
+            &text[..line_at]
         } else {
-            text.len()
+            text
         };
-        return text[..end].to_string();
+        return shown.to_string();
     }
     let paragraph_at = text.rfind("\n\n").map_or(0, |at| at + 2);
     let (before, paragraph) = text.split_at(paragraph_at);
@@ -148,16 +148,16 @@ fn close_inline(text: &str) -> String {
             }
             '`' => {
                 let n_marks = n_leading(rest, '`');
-                match code_end(rest, n_marks) {
-                    Some(end) => out.push_str(&rest[..end]),
-                    None if rest.len() > n_marks => {
+                if let Some(end) = code_end(rest) {
+                    out.push_str(&rest[..end]);
+                    at += end;
+                } else {
+                    if rest.len() > n_marks {
                         out.push_str(rest.trim_end());
-                        out.push_str(&"`".repeat(n_marks));
-                        at = text.len();
+                        out.push_str(&rest[..n_marks]);
                     }
-                    None => at = text.len(),
+                    at = text.len();
                 }
-                at += code_end(rest, n_marks).unwrap_or_default();
             }
             '*' | '_' | '~' => {
                 let n_marks = n_leading(rest, letter);
@@ -227,11 +227,7 @@ fn close_inline(text: &str) -> String {
 
 /// Removes the bracket that opens a link or image.
 fn remove_opener(out: &mut String, open: &mut [(char, usize, usize)], opener: usize) {
-    let start = if out[..opener].ends_with('!') {
-        opener - 1
-    } else {
-        opener
-    };
+    let start = opener - usize::from(out[..opener].ends_with('!'));
     out.replace_range(start..=opener, "");
     for (_, _, at) in open.iter_mut().filter(|(_, _, at)| *at > opener) {
         *at -= opener + 1 - start;
@@ -277,21 +273,4 @@ fn emphasis(
         open.push((mark, n_left, out.len()));
     }
     out.extend(std::iter::repeat_n(mark, n_left));
-}
-
-fn n_leading(text: &str, mark: char) -> usize {
-    text.chars().take_while(|&letter| letter == mark).count()
-}
-
-fn code_end(text: &str, n_marks: usize) -> Option<usize> {
-    let mut at = n_marks;
-    while let Some(step) = text[at..].find('`') {
-        at += step;
-        let n_found = n_leading(&text[at..], '`');
-        at += n_found;
-        if n_found == n_marks {
-            return Some(at);
-        }
-    }
-    None
 }

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::mem;
 
-use super::fences::{self, Fences, without_containers};
+use super::fences::{self, Fences, code_end, n_leading, without_containers};
 use super::writer::escape;
 
 /// Precedes the number of a formula.
@@ -189,7 +189,7 @@ impl Finder<'_> {
             let Some((opener, closer)) = delimiters(rest) else {
                 at += match rest.strip_prefix('\\') {
                     Some(after) => 1 + after.chars().next().map_or(0, char::len_utf8),
-                    None => code_span(rest),
+                    None => code_end(rest).unwrap_or_else(|| n_leading(rest, '`')),
                 };
                 continue;
             };
@@ -352,22 +352,6 @@ fn has_words(tex: &str) -> bool {
         is_command = letter == '\\';
     }
     false
-}
-
-/// Returns the length of the code span that `text` starts with, or of the backticks alone if they
-/// open none.
-fn code_span(text: &str) -> usize {
-    let n_marks = text.bytes().take_while(|&byte| byte == b'`').count();
-    let mut at = n_marks;
-    while let Some(step) = text[at..].find('`') {
-        at += step;
-        let n_found = text[at..].bytes().take_while(|&byte| byte == b'`').count();
-        at += n_found;
-        if n_found == n_marks {
-            return at;
-        }
-    }
-    n_marks
 }
 
 /// Returns the line without its TeX comment. Once lines are joined, the comment would hide the next

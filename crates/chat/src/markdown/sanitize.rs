@@ -12,125 +12,45 @@ use ammonia::{Builder, UrlRelative};
 /// The URL schemes that a link may have.
 pub(super) const SCHEMES: [&str; 3] = ["http", "https", "mailto"];
 
-const TAGS: &[&str] = &[
-    "a",
-    "blockquote",
-    "br",
-    "button",
-    "code",
-    "del",
-    "div",
-    "em",
-    "figcaption",
-    "figure",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "hr",
-    "input",
-    "li",
-    "ol",
-    "p",
-    "pre",
-    "span",
-    "strong",
-    "sup",
-    "table",
-    "tbody",
-    "td",
-    "th",
-    "thead",
-    "tr",
-    "ul",
-    // MathML Core without elements that link, embed or act.
-    "b",
-    "i",
-    "math",
-    "menclose",
-    "mfrac",
-    "mi",
-    "mmultiscripts",
-    "mn",
-    "mo",
-    "mover",
-    "mpadded",
-    "mphantom",
-    "mprescripts",
-    "mroot",
-    "mrow",
-    "mspace",
-    "msqrt",
-    "mstyle",
-    "msub",
-    "msubsup",
-    "msup",
-    "mtable",
-    "mtd",
-    "mtext",
-    "mtr",
-    "munder",
-    "munderover",
-    "none",
-];
+const TAGS: &str = "a blockquote br button code del div em figcaption figure h1 h2 h3 h4 h5 h6 hr \
+                    input li ol p pre span strong sup table tbody td th thead tr ul b i";
 
-const MATH_ATTRIBUTES: [&str; 25] = [
-    "accent",
-    "accentunder",
-    "alttext",
-    "class",
-    "columnalign",
-    "depth",
-    "display",
-    "displaystyle",
-    "fence",
-    "form",
-    "height",
-    "largeop",
-    "linethickness",
-    "lspace",
-    "mathvariant",
-    "maxsize",
-    "minsize",
-    "movablelimits",
-    "notation",
-    "rspace",
-    "scriptlevel",
-    "separator",
-    "stretchy",
-    "symmetric",
-    "width",
+/// MathML Core without elements that link, embed or act.
+const MATH_TAGS: &str = "math menclose mfrac mi mmultiscripts mn mo mover mpadded mphantom \
+                         mprescripts mroot mrow mspace msqrt mstyle msub msubsup msup mtable mtd \
+                         mtext mtr munder munderover none";
+
+const MATH_ATTRIBUTES: &str = "accent accentunder alttext class columnalign depth display \
+                               displaystyle fence form height largeop linethickness lspace \
+                               mathvariant maxsize minsize movablelimits notation rspace \
+                               scriptlevel separator stretchy symmetric width";
+
+const ATTRIBUTES: [(&str, &str); 14] = [
+    ("a", "href title"),
+    ("blockquote", "class"),
+    ("button", "class type"),
+    ("code", "class"),
+    ("div", "class id tabindex"),
+    ("figure", "class data-language"),
+    ("input", "type disabled checked aria-label"),
+    ("li", "class"),
+    ("ol", "start"),
+    ("p", "class"),
+    ("span", "class data-address"),
+    ("sup", "class"),
+    ("td", "class"),
+    ("th", "class"),
 ];
 
 static SANITIZER: LazyLock<Builder<'static>> = LazyLock::new(|| {
-    let tags: HashSet<&str> = TAGS.iter().copied().collect();
-    let mut attributes: HashMap<&str, HashSet<&str>> = HashMap::from([
-        ("a", HashSet::from(["href", "title"])),
-        ("blockquote", HashSet::from(["class"])),
-        ("button", HashSet::from(["class", "type"])),
-        ("code", HashSet::from(["class"])),
-        ("div", HashSet::from(["class", "id", "tabindex"])),
-        ("figure", HashSet::from(["class", "data-language"])),
-        (
-            "input",
-            HashSet::from(["type", "disabled", "checked", "aria-label"]),
-        ),
-        ("li", HashSet::from(["class"])),
-        ("ol", HashSet::from(["start"])),
-        ("p", HashSet::from(["class"])),
-        ("span", HashSet::from(["class", "data-address"])),
-        ("sup", HashSet::from(["class"])),
-        ("td", HashSet::from(["class"])),
-        ("th", HashSet::from(["class"])),
-    ]);
-    for tag in tags.iter().filter(|tag| is_math(tag)) {
-        attributes.insert(*tag, MATH_ATTRIBUTES.into());
+    let attributes = ATTRIBUTES.map(|(tag, names)| (tag, names.split(' ').collect()));
+    let mut attributes: HashMap<&str, HashSet<&str>> = HashMap::from(attributes);
+    for tag in MATH_TAGS.split(' ') {
+        attributes.insert(tag, MATH_ATTRIBUTES.split(' ').collect());
     }
     let mut builder = Builder::empty();
     builder
-        .tags(tags)
+        .tags(TAGS.split(' ').chain(MATH_TAGS.split(' ')).collect())
         .tag_attributes(attributes)
         .clean_content_tags(HashSet::from(["script", "style"]))
         .url_schemes(SCHEMES.into())
@@ -150,10 +70,6 @@ static SANITIZER: LazyLock<Builder<'static>> = LazyLock::new(|| {
 /// Keeps references to footnotes. Other relative URLs lead nowhere.
 fn footnotes_only(url: &str) -> Option<Cow<'_, str>> {
     url.starts_with("#fn-").then_some(Cow::Borrowed(url))
-}
-
-fn is_math(tag: &str) -> bool {
-    tag.starts_with('m') || tag == "none"
 }
 
 /// Removes everything from `html` that is not on the list.

@@ -29,7 +29,6 @@ pub(super) struct Fragment {
 }
 
 impl Fragment {
-    /// Returns the sanitized HTML.
     pub(super) fn sanitized(&self) -> String {
         // Outside of a table, the sanitizer drops the tags of a row, like any HTML parser.
         if !self.html.starts_with("<tr>") {
@@ -72,7 +71,6 @@ fn code_tags(info: &str) -> (String, &'static str) {
 /// Writes the events of a whole text.
 pub(super) struct Writer<'w> {
     fragments: Vec<Fragment>,
-    /// HTML of the current fragment.
     html: String,
     highlighter: &'w mut Highlighter,
     formulas: &'w mut Formulas,

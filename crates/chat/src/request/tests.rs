@@ -1,6 +1,7 @@
-use transom_store::{ConversationId, Ending, MessageId, Timestamp};
+use transom_store::Ending;
 
 use super::*;
+use crate::tests::message as says;
 
 fn info() -> ModelInfo {
     ModelInfo {
@@ -19,23 +20,6 @@ fn info() -> ModelInfo {
             presence_penalty: 1.5,
             ..SamplingParams::default()
         },
-    }
-}
-
-fn says(role: MessageRole, text: &str) -> Message {
-    Message {
-        id: MessageId(1),
-        conversation: ConversationId(1),
-        parent: None,
-        role,
-        reasoning: String::new(),
-        text: text.to_owned(),
-        attachment: String::new(),
-        ending: Ending::Stop,
-        model: None,
-        stats: None,
-        created_at: Timestamp(0),
-        siblings: Vec::new(),
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
-use transom_engine::{FinishReason, ModelInfo, Section, Stats, TokenEvent};
+use transom_engine::{FinishReason, Section, Stats, TokenEvent};
 use transom_store::{ConversationId, Message, MessageId};
 use transom_supervisor::{
     Handle, ModelRequest, Outcome, RequestError, Response, ResponseEvent, Status, WhenBlocked, Work,
@@ -20,7 +20,7 @@ use super::answer_writer::{AnswerWriter, SaveResult};
 use super::live_answer::LiveAnswer;
 use super::speed::Speed;
 use super::{EventListener, TurnEvent, TurnOptions};
-use crate::ending;
+use crate::ending::{self, to_u32};
 use crate::markdown::RenderInterval;
 use crate::request::request;
 use crate::update::{AnswerStats, EndingView, Stage};
@@ -37,7 +37,6 @@ pub(super) struct RunningAnswer {
     pub(super) stop: Notify,
 }
 
-/// See the top of this file.
 pub(super) struct AnswerTask {
     entry: Arc<RunningAnswer>,
     options: TurnOptions,
@@ -60,7 +59,6 @@ struct PublishSchedule {
     due: Option<Instant>,
 }
 
-/// What woke the task.
 enum Wakeup {
     Stop,
     WriteFinished(SaveResult),
@@ -137,7 +135,7 @@ impl AnswerTask {
     }
 
     async fn finish(&mut self, ending: &EndingView, stats: Option<AnswerStats>) -> bool {
-        let stats = stats.as_ref().map(ending::stats_to_store);
+        let stats = stats.as_ref().map(ending::json);
         let saved = self.writer.finish(ending::to_store(ending), stats).await;
         let is_done = !matches!(saved, SaveResult::Failed { .. });
         self.on_write_finished(saved);
@@ -149,10 +147,8 @@ impl AnswerTask {
     async fn ask(&mut self, path: &[Message]) -> Outcome {
         let handle = self.handles.borrow_and_update().clone();
         self.schedule.status = handle.status();
-        let info = match self
-            .process_events(handle.submit(self.supervisor_request(Work::Load)))
-            .await
-        {
+        let load = self.supervisor_request(Work::Load);
+        let info = match self.process_events(handle.submit(load)).await {
             Outcome::Loaded { info } => info,
             outcome @ (Outcome::Finished { .. } | Outcome::Failed { .. }) => return outcome,
         };
@@ -160,13 +156,9 @@ impl AnswerTask {
             let (reason, stats) = (FinishReason::Canceled, Stats::default());
             return Outcome::Finished { reason, stats };
         }
-        let work = self.generate(path, &info);
-        self.process_events(handle.submit(self.supervisor_request(work)))
-            .await
-    }
-
-    fn generate(&self, path: &[Message], info: &ModelInfo) -> Work {
-        Work::Generate(Box::new(request(path, &self.options.settings, info)))
+        let generate = Box::new(request(path, &self.options.settings, &info));
+        let generate = self.supervisor_request(Work::Generate(generate));
+        self.process_events(handle.submit(generate)).await
     }
 
     fn supervisor_request(&self, work: Work) -> ModelRequest {
@@ -220,7 +212,11 @@ impl AnswerTask {
                 Wakeup::WriteFinished(saved) => self.on_write_finished(saved),
                 Wakeup::Event(Some(ResponseEvent::Ended { outcome })) => return outcome,
                 Wakeup::Event(Some(event)) => self.on_event(event),
-                Wakeup::Event(None) => return instance_gone(),
+                Wakeup::Event(None) => {
+                    let reason = "it ended before the response did".to_owned();
+                    let error = RequestError::InstanceGone { reason };
+                    return Outcome::Failed { error };
+                }
                 Wakeup::Due => {}
             }
             if self.is_stopping {
@@ -233,7 +229,7 @@ impl AnswerTask {
     fn on_event(&mut self, event: ResponseEvent) {
         match event {
             ResponseEvent::Queued { position, .. } => self.show(Stage::Waiting {
-                position: u32::try_from(position).unwrap_or(u32::MAX),
+                position: to_u32(position),
             }),
             ResponseEvent::Loading { progress } => self.show(Stage::Loading {
                 fraction: progress.map(|progress| {
@@ -253,8 +249,8 @@ impl AnswerTask {
                 dropped_messages, ..
             } => self.dropped_messages = dropped_messages,
             TokenEvent::Prefill { done, total } => self.show(Stage::Prefill {
-                done: u32::try_from(done).unwrap_or(u32::MAX),
-                total: u32::try_from(total).unwrap_or(u32::MAX),
+                done: to_u32(done),
+                total: to_u32(total),
             }),
             TokenEvent::Text {
                 section,
@@ -306,11 +302,16 @@ impl AnswerTask {
                 after_failure: true,
             } => (self.listener)(TurnEvent::SaveRecovered { answer }),
             SaveResult::Failed {
+                kind,
                 reason,
                 is_first: true,
             } => {
                 tracing::error!(%reason, "a response cannot be saved; retrying");
-                (self.listener)(TurnEvent::SaveFailed { answer, reason });
+                (self.listener)(TurnEvent::SaveFailed {
+                    answer,
+                    kind,
+                    reason,
+                });
             }
             SaveResult::Saved { .. } | SaveResult::Failed { .. } => {}
             // The message was deleted, so nobody can read it anymore.
@@ -346,13 +347,5 @@ impl PublishSchedule {
     fn interval(&self) -> Duration {
         let allowed = self.status.borrow().allowance.repaint_interval;
         allowed.max(self.render_interval.get())
-    }
-}
-
-fn instance_gone() -> Outcome {
-    Outcome::Failed {
-        error: RequestError::InstanceGone {
-            reason: "it ended before the response did".to_owned(),
-        },
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use transom_engine::Section;
-use transom_store::{Ending, MessageId, Store, StoreError};
+use transom_store::{Ending, MessageId, Store, StoreError, StoreErrorKind};
 
 /// Together with the time of a write, less than the one second that may be lost.
 pub(super) const SAVE_INTERVAL: Duration = Duration::from_millis(750);
@@ -22,42 +22,33 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The longest delay between retries, so that free space is noticed soon.
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
+type Written = Result<(), StoreError>;
+
 /// The store functions that a growing response needs. They block.
 pub(crate) trait AnswerStorage: Send + Sync + 'static {
     /// As [`Store::append`].
-    fn append(&self, id: MessageId, reasoning: &str, text: &str) -> Result<(), StoreError>;
+    fn append(&self, id: MessageId, reasoning: &str, text: &str) -> Written;
     /// As [`Store::finish`].
-    fn finish(
-        &self,
-        id: MessageId,
-        ending: Ending,
-        stats: Option<String>,
-    ) -> Result<(), StoreError>;
+    fn finish(&self, id: MessageId, ending: Ending, stats: Option<String>) -> Written;
 }
 
 impl AnswerStorage for Store {
-    fn append(&self, id: MessageId, reasoning: &str, text: &str) -> Result<(), StoreError> {
+    fn append(&self, id: MessageId, reasoning: &str, text: &str) -> Written {
         Self::append(self, id, reasoning, text)
     }
 
-    fn finish(
-        &self,
-        id: MessageId,
-        ending: Ending,
-        stats: Option<String>,
-    ) -> Result<(), StoreError> {
+    fn finish(&self, id: MessageId, ending: Ending, stats: Option<String>) -> Written {
         Self::finish(self, id, ending, stats)
     }
 }
 
-/// See the top of this file.
 pub(super) struct AnswerWriter {
     storage: Arc<dyn AnswerStorage>,
     id: MessageId,
     unsaved: Unsaved,
     /// When `unsaved` must be written; `None` if it is empty or a write is running.
     due: Option<Instant>,
-    running: Option<JoinHandle<(Unsaved, Result<(), StoreError>)>>,
+    running: Option<JoinHandle<(Unsaved, Written)>>,
     n_failures: u32,
 }
 
@@ -78,6 +69,7 @@ pub(super) enum SaveResult {
     },
     /// The write failed and will be retried.
     Failed {
+        kind: Option<StoreErrorKind>,
         /// The reason, which names the file.
         reason: String,
         /// The previous write succeeded, so the user has not been told yet.
@@ -88,7 +80,6 @@ pub(super) enum SaveResult {
 }
 
 impl AnswerWriter {
-    /// Creates a writer for the empty response `id`.
     pub(super) fn new(storage: Arc<dyn AnswerStorage>, id: MessageId) -> Self {
         Self {
             storage,
@@ -140,7 +131,7 @@ impl AnswerWriter {
         let now = Instant::now();
         let Ok((mut saved, result)) = joined else {
             // The store panicked with the text. The only other writer is in the live state.
-            return self.failed("the write failed unexpectedly".to_owned(), now);
+            return self.failed(None, "the write failed unexpectedly".to_owned(), now);
         };
         if !matches!(result, Ok(())) {
             saved.reasoning.push_str(&self.unsaved.reasoning);
@@ -172,7 +163,7 @@ impl AnswerWriter {
         });
         let now = Instant::now();
         let Ok((unsaved, result)) = finished.await else {
-            return self.failed("the write failed unexpectedly".to_owned(), now);
+            return self.failed(None, "the write failed unexpectedly".to_owned(), now);
         };
         self.unsaved = unsaved;
         self.record(result, now)
@@ -184,7 +175,7 @@ impl AnswerWriter {
         now + doubled.min(LONGEST_RETRY)
     }
 
-    fn record(&mut self, result: Result<(), StoreError>, now: Instant) -> SaveResult {
+    fn record(&mut self, result: Written, now: Instant) -> SaveResult {
         match result {
             Ok(()) => {
                 let after_failure = std::mem::take(&mut self.n_failures) > 0;
@@ -199,14 +190,15 @@ impl AnswerWriter {
                 self.due = None;
                 SaveResult::Deleted
             }
-            Err(error) => self.failed(error.to_string(), now),
+            Err(error) => self.failed(error.kind(), error.to_string(), now),
         }
     }
 
-    fn failed(&mut self, reason: String, now: Instant) -> SaveResult {
+    fn failed(&mut self, kind: Option<StoreErrorKind>, reason: String, now: Instant) -> SaveResult {
         self.n_failures += 1;
         self.due = Some(self.retry_at(now));
         SaveResult::Failed {
+            kind,
             reason,
             is_first: self.n_failures == 1,
         }

@@ -11,14 +11,12 @@ use transom_store::MessageId;
 
 use super::Turns;
 use super::live_answer::{Cursor, LiveAnswer};
-use super::shared::AnswerLocation;
 use crate::update::{EndingView, MessageView, Snapshot, Stage, Update};
 
 /// The updates of one response: [`Update::Snapshot`] first, [`Update::Ended`] last. A finished
 /// response gives both at once. A missing response gives no updates.
 ///
 /// Dropping it only stops following; the response continues.
-#[derive(Debug)]
 pub struct Updates {
     source: Source,
 }
@@ -34,16 +32,6 @@ enum Source {
     Stored { turns: Turns, id: MessageId },
     /// A finished response.
     Finished(VecDeque<Update>),
-}
-
-impl std::fmt::Debug for Source {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Live { cursor, .. } => f.debug_struct("Live").field("cursor", cursor).finish(),
-            Self::Stored { id, .. } => f.debug_tuple("Stored").field(id).finish(),
-            Self::Finished(updates) => f.debug_tuple("Finished").field(&updates.len()).finish(),
-        }
-    }
 }
 
 impl Updates {
@@ -79,7 +67,7 @@ impl Updates {
                 if let Some(update) = live.state().next(cursor) {
                     return Some(update);
                 }
-                if cursor.has_end() || changes.changed().await.is_err() {
+                if cursor.has_end || changes.changed().await.is_err() {
                     return None;
                 }
             },
@@ -116,20 +104,25 @@ async fn find_source(turns: &Turns, id: MessageId) -> Source {
         let Some(mut message) = message else {
             return Source::Finished(VecDeque::new());
         };
-        match turns.shared.locate(id, message.conversation) {
-            AnswerLocation::Running(live) => return Source::live(live),
-            AnswerLocation::Starting if message.ending == EndingView::Writing => {
+        let (live, is_starting) = {
+            let active = turns.shared.active();
+            let entry = active.entries.get(&id);
+            let is_locked = active.locked.contains(&message.conversation);
+            (entry.map(|entry| entry.live.clone()), is_locked)
+        };
+        if let Some(live) = live {
+            return Source::live(live);
+        }
+        if message.ending == EndingView::Writing {
+            if is_starting {
                 // The sender lives in `turns`, so waiting cannot fail.
                 let _ = changes.changed().await;
+                continue;
             }
-            AnswerLocation::Starting | AnswerLocation::Finished => {
-                if message.ending == EndingView::Writing {
-                    // No task writes it.
-                    message.ending = EndingView::Interrupted;
-                }
-                return Source::Finished(finished_updates(message));
-            }
+            // No task writes it.
+            message.ending = EndingView::Interrupted;
         }
+        return Source::Finished(finished_updates(message));
     }
 }
 

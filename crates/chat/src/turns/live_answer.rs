@@ -12,14 +12,12 @@ use super::section::RenderedSection;
 use crate::block::Change;
 use crate::update::{AnswerStats, EndingView, MessageView, Section, Snapshot, Stage, Update};
 
-/// See the top of this file.
 pub(super) struct LiveAnswer {
     state: Mutex<AnswerState>,
     /// Notified after each change that followers should see.
     changes: watch::Sender<()>,
 }
 
-/// The response so far, protected by the lock.
 pub(super) struct AnswerState {
     /// Everything that does not grow, and the ending.
     message: MessageView,
@@ -31,17 +29,16 @@ pub(super) struct AnswerState {
 }
 
 /// How far a follower has read.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Cursor {
     has_snapshot: bool,
-    has_end: bool,
+    pub(super) has_end: bool,
     reasoning_version: u64,
     answer_version: u64,
     stage_version: u64,
 }
 
 impl LiveAnswer {
-    /// Creates the state of the response that starts with `message` and is queued.
     pub(super) fn new(message: MessageView) -> Self {
         Self {
             state: Mutex::new(AnswerState {
@@ -55,7 +52,6 @@ impl LiveAnswer {
         }
     }
 
-    /// Locks the state. Do not hold the lock across an await.
     pub(super) fn state(&self) -> MutexGuard<'_, AnswerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,7 +64,6 @@ impl LiveAnswer {
         changes
     }
 
-    /// Returns the message so far.
     pub(super) fn message(&self) -> MessageView {
         let mut state = self.state();
         state.render();
@@ -92,7 +87,6 @@ impl LiveAnswer {
 }
 
 impl AnswerState {
-    /// Appends text of the model.
     pub(super) fn push(&mut self, section: EngineSection, text: &str) {
         match section {
             EngineSection::Reasoning => self.reasoning.push(text),
@@ -117,17 +111,14 @@ impl AnswerState {
         self.message.stats = stats;
     }
 
-    /// Returns true if the response has ended.
     pub(super) fn is_over(&self) -> bool {
         self.message.ending != EndingView::Writing
     }
 
-    /// Returns true if the model has written any text.
     pub(super) fn has_text(&self) -> bool {
         !self.reasoning.source().is_empty() || !self.answer.source().is_empty()
     }
 
-    /// Returns the source text of the reasoning and of the answer.
     pub(super) fn sources(&self) -> (&str, &str) {
         (self.reasoning.source(), self.answer.source())
     }
@@ -135,7 +126,7 @@ impl AnswerState {
     /// Returns how often rendering changed anything.
     #[cfg(test)]
     pub(super) fn version(&self) -> u64 {
-        self.reasoning.version() + self.answer.version()
+        self.reasoning.document.version() + self.answer.document.version()
     }
 
     fn render(&mut self) {
@@ -146,17 +137,10 @@ impl AnswerState {
 
     fn message(&self) -> MessageView {
         MessageView {
-            reasoning: self.reasoning.blocks().to_vec(),
-            blocks: self.answer.blocks().to_vec(),
+            reasoning: self.reasoning.document.blocks().to_vec(),
+            blocks: self.answer.document.blocks().to_vec(),
             text: self.answer.source().to_owned(),
             ..self.message.clone()
-        }
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            message: self.message(),
-            stage: self.stage.clone(),
         }
     }
 
@@ -164,7 +148,10 @@ impl AnswerState {
     pub(super) fn next(&self, cursor: &mut Cursor) -> Option<Update> {
         if !cursor.has_snapshot {
             *cursor = self.cursor_at_end();
-            let snapshot = Box::new(self.snapshot());
+            let snapshot = Box::new(Snapshot {
+                message: self.message(),
+                stage: self.stage.clone(),
+            });
             return Some(Update::Snapshot { snapshot });
         }
         if cursor.has_end {
@@ -185,22 +172,18 @@ impl AnswerState {
     }
 
     fn next_text(&self, cursor: &mut Cursor) -> Option<Update> {
+        let (reasoning, answer) = (&self.reasoning.document, &self.answer.document);
         let sections = [
-            (
-                Section::Reasoning,
-                &self.reasoning,
-                &mut cursor.reasoning_version,
-            ),
-            (Section::Answer, &self.answer, &mut cursor.answer_version),
+            (Section::Reasoning, reasoning, &mut cursor.reasoning_version),
+            (Section::Answer, answer, &mut cursor.answer_version),
         ];
-        sections
-            .into_iter()
-            .find_map(|(section, rendered, version)| {
-                let is_new = *version < rendered.version();
-                let change = is_new.then(|| rendered.change_since(*version))?;
-                *version = rendered.version();
-                Some(self.text(section, change))
-            })
+        let mut sections = sections.into_iter();
+        sections.find_map(|(section, document, version)| {
+            let is_new = *version < document.version();
+            let change = is_new.then(|| document.change_since(*version))?;
+            *version = document.version();
+            Some(self.text(section, change))
+        })
     }
 
     fn text(&self, section: Section, change: Change) -> Update {
@@ -228,16 +211,9 @@ impl AnswerState {
         Cursor {
             has_snapshot: true,
             has_end: false,
-            reasoning_version: self.reasoning.version(),
-            answer_version: self.answer.version(),
+            reasoning_version: self.reasoning.document.version(),
+            answer_version: self.answer.document.version(),
             stage_version: self.stage_version,
         }
-    }
-}
-
-impl Cursor {
-    /// Returns true if the follower has received the end.
-    pub(super) fn has_end(&self) -> bool {
-        self.has_end
     }
 }

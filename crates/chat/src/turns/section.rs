@@ -1,20 +1,17 @@
 //! One section of a growing response: its source text and its rendered blocks.
 
-use crate::block::{Block, Change};
 use crate::markdown::Document;
 
-/// See the top of this file.
 #[derive(Default)]
 pub(super) struct RenderedSection {
     source: String,
-    document: Document,
+    pub(super) document: Document,
     /// Bytes of `source` that are rendered.
     n_rendered: usize,
     is_finished: bool,
 }
 
 impl RenderedSection {
-    /// Appends to the source without rendering.
     pub(super) fn push(&mut self, text: &str) {
         self.source.push_str(text);
     }
@@ -30,23 +27,7 @@ impl RenderedSection {
         self.is_finished = is_over;
     }
 
-    /// Returns the whole source text, rendered or not.
     pub(super) fn source(&self) -> &str {
         &self.source
-    }
-
-    /// Returns the rendered blocks.
-    pub(super) fn blocks(&self) -> &[Block] {
-        self.document.blocks()
-    }
-
-    /// Returns the number of renders so far that changed any block.
-    pub(super) fn version(&self) -> u64 {
-        self.document.version()
-    }
-
-    /// Returns the blocks that changed after `version`.
-    pub(super) fn change_since(&self, version: u64) -> Change {
-        self.document.change_since(version)
     }
 }

@@ -13,13 +13,11 @@ use transom_supervisor::Handle;
 
 use super::answer_task::{AnswerTask, RunningAnswer};
 use super::answer_writer::{AnswerStorage, AnswerWriter};
-use super::live_answer::LiveAnswer;
 use super::{EventListener, TurnEvent, TurnOptions};
 use crate::failure::Failure;
 use crate::update::{EndingView, MessageView};
 use crate::view::{RenderCache, Rendered, view};
 
-/// State that all clones of the turns share.
 pub(super) struct Shared {
     pub(super) handles: watch::Receiver<Handle>,
     pub(super) store: Store,
@@ -46,13 +44,6 @@ pub(super) struct ActiveTurns {
 pub(super) struct ConversationLock {
     pub(super) shared: Arc<Shared>,
     pub(super) conversation: ConversationId,
-}
-
-/// Where a response is.
-pub(super) enum AnswerLocation {
-    Running(Arc<LiveAnswer>),
-    Starting,
-    Finished,
 }
 
 /// Runs one response in a nested task, so that even a panic ends it visibly.
@@ -113,36 +104,18 @@ impl Shared {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds a response: running, about to start, or finished.
-    pub(super) fn locate(&self, answer: MessageId, conversation: ConversationId) -> AnswerLocation {
-        let active = self.active();
-        match active.entries.get(&answer) {
-            Some(entry) => AnswerLocation::Running(entry.live.clone()),
-            None if active.locked.contains(&conversation) => AnswerLocation::Starting,
-            None => AnswerLocation::Finished,
-        }
-    }
-
     /// Returns a message for display. A running response comes from its live state, which is ahead
     /// of the disk.
     pub(super) fn view(&self, message: Message) -> MessageView {
-        let live = self
-            .active()
-            .entries
-            .get(&message.id)
-            .map(|it| it.live.clone());
-        if let Some(live) = live {
-            let written = live.message();
+        let entry = self.active().entries.get(&message.id).cloned();
+        if let Some(entry) = entry {
             return MessageView {
                 siblings: message.siblings,
-                ..written
+                ..entry.live.message()
             };
         }
-        let cache = || {
-            self.render_cache
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-        };
+        let cache = &self.render_cache;
+        let cache = || cache.lock().unwrap_or_else(PoisonError::into_inner);
         let cached = cache().get(message.id);
         let rendered = cached.unwrap_or_else(|| {
             let rendered = Arc::new(Rendered::new(&message));

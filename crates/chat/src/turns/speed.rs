@@ -17,7 +17,6 @@ const MIN_TIME: Duration = Duration::from_secs(1);
 /// Minimum time between two samples: ten per second are enough.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The speed of one response.
 #[derive(Debug, Default)]
 pub(super) struct Speed {
     /// Token counts with their times: the samples in the window and the last one before it.

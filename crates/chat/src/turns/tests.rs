@@ -67,8 +67,10 @@ impl FlakyStorage {
             return Ok(());
         }
         *self.n_refused.lock().unwrap() += 1;
-        Err(StoreError::Full {
+        Err(StoreError::File {
+            kind: StoreErrorKind::Full,
             path: "conversations".into(),
+            reason: "no space left".to_owned(),
         })
     }
 }

@@ -5,9 +5,7 @@
 //! reverse.
 
 #[cfg(test)]
-pub(crate) mod private_bus;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -144,7 +142,6 @@ impl BusWatch {
         Self { bus }
     }
 
-    /// Returns the state of the connection.
     pub(super) fn bus(&self) -> &Bus {
         &self.bus
     }

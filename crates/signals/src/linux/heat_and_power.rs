@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::StoppableThread;
 use super::dbus::Bus;
 use super::power::{Supply, is_on_battery};
 use super::thermal::{Zone, hottest};
@@ -17,8 +17,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The running watch. Dropping it ends its thread.
 pub(super) struct HeatAndPowerWatch {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: StoppableThread<Sender<()>>,
 }
 
 impl HeatAndPowerWatch {
@@ -41,33 +40,19 @@ impl HeatAndPowerWatch {
         // Once at the start, so the first value is correct.
         poller.read();
         let (stop, stopped) = channel::<()>();
-        let thread = std::thread::Builder::new()
-            .name("heat-and-power".to_owned())
-            .spawn(move || {
-                set_thread_qos(ThreadQos::Utility);
-                while stopped.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                    poller.read();
-                }
-            })
-            .map_err(|error| tracing::warn!(%error, "heat and power are not watched"))
-            .ok()?;
-        Some(Self {
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+        let thread = StoppableThread::spawn("heat-and-power", stop, move || {
+            set_thread_qos(ThreadQos::Utility);
+            while stopped.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                poller.read();
+            }
+        });
+        let failed =
+            |error: &std::io::Error| tracing::warn!(%error, "heat and power are not watched");
+        let _thread = thread.inspect_err(failed).ok()?;
+        Some(Self { _thread })
     }
 }
 
-impl Drop for HeatAndPowerWatch {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-/// The state of the thread.
 struct Poller {
     zones: Vec<Zone>,
     supplies: Vec<Supply>,

@@ -72,7 +72,7 @@ mod tests {
     use zbus::fdo;
 
     use super::*;
-    use crate::linux::dbus::private_bus::PrivateBus;
+    use crate::linux::dbus::tests::private_bus::PrivateBus;
 
     /// A logind that allows only locks on idleness and records requests.
     struct Logind {

@@ -17,7 +17,6 @@ pub(in crate::linux) struct PressureLevel {
 }
 
 impl PressureLevel {
-    /// Records a notification of `level` at `now`.
     pub(in crate::linux) fn notify(&mut self, level: MemoryPressure, now: Duration) {
         match level {
             MemoryPressure::Normal => {}
@@ -26,7 +25,6 @@ impl PressureLevel {
         }
     }
 
-    /// Returns the level at `now`.
     pub(in crate::linux) fn at(&self, now: Duration) -> MemoryPressure {
         let holds = |since: Option<Duration>| since.is_some_and(|since| now < since + HOLD_TIME);
         if holds(self.last_critical) {

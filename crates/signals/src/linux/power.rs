@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A power supply of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Supply {
     /// The file that says whether it is plugged in.

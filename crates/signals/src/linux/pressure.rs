@@ -11,14 +11,13 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::levels::{PressureLevel, pressure_of_averages};
-use super::{Clock, Paths};
+use super::{Paths, StoppableThread};
 use crate::shared_signals::SharedSignals;
 use crate::signal::MemoryPressure;
 use crate::swap_growth::SwapGrowth;
@@ -37,8 +36,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 pub(super) struct PressureWatch {
     files: Vec<PathBuf>,
     description: String,
-    stop: Option<OwnedFd>,
-    thread: Option<JoinHandle<()>>,
+    /// Ends when its pipe is closed.
+    _thread: StoppableThread<OwnedFd>,
 }
 
 /// The file of a trigger, and the level that it notifies of.
@@ -74,26 +73,22 @@ impl PressureWatch {
             triggers: sources.triggers,
             polled_files: sources.polled_files,
             shared: shared.clone(),
-            clock: Clock::start(),
+            began: Instant::now(),
             level: PressureLevel::default(),
             swap: SwapGrowth::default(),
         };
         // Triggers only notify of pressure that begins later.
         thread.read_averages(&files);
         thread.publish();
-        let handle = std::thread::Builder::new()
-            .name("memory-pressure".to_owned())
-            .spawn(move || thread.run(&stopped))
-            .map_err(|error| fail(error.to_string()))?;
+        let run = move || thread.run(&stopped);
+        let spawned = StoppableThread::spawn("memory-pressure", stop, run);
         Ok(Self {
             files,
             description: sources.names.join(", "),
-            stop: Some(stop),
-            thread: Some(handle),
+            _thread: spawned.map_err(|error| fail(error.to_string()))?,
         })
     }
 
-    /// Returns the names of the files, for people.
     pub(super) fn describe(&self) -> &str {
         &self.description
     }
@@ -105,23 +100,13 @@ impl PressureWatch {
     }
 }
 
-impl Drop for PressureWatch {
-    fn drop(&mut self) {
-        // Closes the pipe, which ends the thread.
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
 /// The state of the thread of a [`PressureWatch`].
 struct PressureThread {
     vmstat: PathBuf,
     triggers: Vec<Trigger>,
     polled_files: Vec<PathBuf>,
     shared: Arc<SharedSignals>,
-    clock: Clock,
+    began: Instant,
     level: PressureLevel,
     swap: SwapGrowth,
 }
@@ -167,7 +152,7 @@ impl PressureThread {
         }
         let woken: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
         drop(fds);
-        let now = self.clock.now();
+        let now = self.began.elapsed();
         let (level, mut flags) = (&mut self.level, woken.iter().skip(1));
         self.triggers.retain(|trigger| {
             let flags = flags.next().copied().unwrap_or(PollFlags::empty());
@@ -185,13 +170,13 @@ impl PressureThread {
     fn read_averages(&mut self, files: &[PathBuf]) {
         if let Some((some, full)) = greatest_averages(files) {
             let level = pressure_of_averages(some, full);
-            self.level.notify(level, self.clock.now());
+            self.level.notify(level, self.began.elapsed());
         }
     }
 
     /// Updates the signals from the recorded notifications.
     fn publish(&mut self) {
-        let now = self.clock.now();
+        let now = self.began.elapsed();
         let memory = self.level.at(now);
         let is_thrashing = if memory == MemoryPressure::Normal {
             self.swap.clear();
@@ -210,7 +195,6 @@ impl PressureThread {
 #[derive(Default)]
 struct OpenFiles {
     triggers: Vec<Trigger>,
-    /// Files without triggers.
     polled_files: Vec<PathBuf>,
     /// Names of all files, for people.
     names: Vec<String>,
@@ -262,7 +246,6 @@ fn is_worth_polling(path: &Path) -> bool {
     !path.ends_with("memory.pressure") || path.ancestors().skip(1).any(is_limited)
 }
 
-/// Opens both triggers of a file.
 fn triggers(path: &Path) -> std::io::Result<[Trigger; 2]> {
     Ok([
         trigger(path, MemoryPressure::Warning, WARNING)?,

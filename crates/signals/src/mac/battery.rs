@@ -25,7 +25,6 @@ unsafe extern "C" {
     fn notify_cancel(token: c_int) -> u32;
 }
 
-/// The running watch.
 pub(super) struct BatteryWatch {
     token: Option<c_int>,
     #[expect(dead_code, reason = "must live as long as the handler")]

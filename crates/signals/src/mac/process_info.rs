@@ -15,7 +15,6 @@ use objc2_foundation::{
 use crate::apple::thermal_state;
 use crate::shared_signals::SharedSignals;
 
-/// The running watch.
 pub(super) struct ProcessInfoWatch {
     observers: Vec<Retained<ProtocolObject<dyn NSObjectProtocol>>>,
 }

@@ -97,7 +97,6 @@ pub(crate) fn valid(value: &Value) -> (Value, Vec<SettingIssue>) {
     (valid.unwrap_or_else(|| Value::Object(Map::new())), issues)
 }
 
-/// Creates the issue for an invalid value.
 pub(crate) fn issue(field: &str, value: &str, allowed: &str) -> SettingIssue {
     const MAX_CHARS: usize = 80;
     let mut shown: String = value.chars().take(MAX_CHARS).collect();
@@ -182,7 +181,6 @@ impl Kind {
     }
 }
 
-/// Returns the path of a field in an object.
 fn field_path(path: &str, name: &str) -> String {
     let is_plain = name
         .chars()

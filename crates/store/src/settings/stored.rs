@@ -3,21 +3,17 @@
 //! Rule: an unreadable field costs no other field. A change is refused only for what is wrong in
 //! it, not for what was wrong before.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use serde_json::{Map, Value};
 
 use super::Settings;
 use super::fields::{self, SettingIssue};
 use crate::error::StoreError;
 use crate::schema;
-use crate::store::{Flush, Store, text};
+use crate::store::{Flush, Store, query_one, text};
 
 impl Store {
     /// Returns the settings, with defaults for everything that is not set.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read.
     pub fn settings(&self) -> Result<Settings, StoreError> {
         self.read(|tx| Ok(read(&document(tx)?.value).0))
     }
@@ -57,7 +53,6 @@ impl Store {
     }
 }
 
-/// Returns what is wrong with the stored settings.
 pub(crate) fn issues(connection: &Connection) -> Result<Vec<SettingIssue>, StoreError> {
     let document = document(connection)?;
     Ok(match document.unreadable {
@@ -74,10 +69,8 @@ struct Document {
 }
 
 fn document(connection: &Connection) -> Result<Document, StoreError> {
-    let stored: Option<String> = connection
-        .prepare_cached("SELECT json FROM setting WHERE only = 1")?
-        .query_row([], |row| text(row, 0))
-        .optional()?;
+    let sql = "SELECT json FROM setting WHERE only = 1";
+    let stored = query_one(connection, sql, [], |row| text(row, 0))?;
     let value = stored.as_ref().map(|stored| serde_json::from_str(stored));
     Ok(match value {
         Some(Ok(Value::Object(mut fields))) => {

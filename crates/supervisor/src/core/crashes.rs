@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::Timestamp;
 use crate::request::ModelSpec;
 
-/// How long a crash is remembered.
 const EXPIRES_AFTER: Duration = Duration::from_secs(600);
 
 /// The specs whose last worker crashed before it completed any work, with the time of the crash.

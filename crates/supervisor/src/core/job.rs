@@ -8,7 +8,7 @@ use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{JobSummary, Request};
 
 use super::model::{Job, Stop};
-use super::{Core, Effect, Phase, Timestamp};
+use super::{Core, Effect, Phase};
 use crate::governor::Allowance;
 use crate::request::{RequestError, RequestId, Work};
 use crate::response::Outcome;
@@ -40,45 +40,42 @@ impl Core {
 
     /// Stops the job of `index`, if it has one. The first reason is kept. If the memory is needed,
     /// the shorter deadline of an unload applies.
-    pub(super) fn stop_job(&mut self, index: usize, reason: FinishReason, now: Timestamp) {
-        let settle_by = now + self.tuning.stop_timeout;
+    pub(super) fn stop_job(&mut self, index: usize, reason: FinishReason) {
+        let settle_by = self.now + self.tuning.stop_timeout;
         let model = &mut self.models[index];
         let Phase::Generating(job) = &mut model.phase else {
             return;
         };
         if job.stop.is_none() {
-            job.stop = Some(Stop {
-                since: now,
-                settle_by,
-            });
+            let since = self.now;
+            job.stop = Some(Stop { since, settle_by });
             let effect = Effect::Stop(model.worker, Some(job.request_id), reason);
             self.effects.push(effect);
         }
         if reason == FinishReason::Shed {
-            self.shorten_stop(index, now);
+            self.shorten_stop(index);
         }
     }
 
     /// Shortens the deadline of a stopped job of `index` to that of an unload.
-    pub(super) fn shorten_stop(&mut self, index: usize, now: Timestamp) {
-        let by = now + self.tuning.unload_timeout;
-        if let Phase::Generating(Job {
-            stop: Some(stop), ..
-        }) = &mut self.models[index].phase
+    pub(super) fn shorten_stop(&mut self, index: usize) {
+        let by = self.now + self.tuning.unload_timeout;
+        if let Phase::Generating(job) = &mut self.models[index].phase
+            && let Some(stop) = &mut job.stop
         {
             stop.settle_by = stop.settle_by.min(by);
         }
     }
 
     /// Kills the worker of `index`, whose job did not end after a stop. The queue continues.
-    pub(super) fn kill_job(&mut self, index: usize, now: Timestamp) {
+    pub(super) fn kill_job(&mut self, index: usize) {
         let model = &self.models[index];
         let Some(job) = model.job() else {
             return;
         };
         let why = job.then_unload.unwrap_or(UnloadReason::Fault);
-        let since = job.stop.as_ref().map_or(now, |stop| stop.since);
-        let seconds = now.saturating_sub(since).as_secs();
+        let since = job.stop.as_ref().map_or(self.now, |stop| stop.since);
+        let seconds = self.now.saturating_sub(since).as_secs();
         let gone = RequestError::WorkerGone {
             end: WorkerEnd::Unresponsive { seconds },
             during: model.activity().to_owned(),
@@ -89,37 +86,31 @@ impl Core {
             _ => gone,
         };
         self.fail_job(index, &error);
-        self.kill(index, why, now);
+        self.kill(index, why);
     }
 
     /// Handles that the model of `index` is unusable: unloads it after its job has settled.
-    pub(super) fn model_broke(&mut self, index: usize, source: EngineError, now: Timestamp) {
+    pub(super) fn model_broke(&mut self, index: usize, source: EngineError) {
         self.models[index].is_broken = true;
-        self.record_crash(index, &RequestError::Engine { source }, now);
+        self.record_crash(index, &RequestError::Engine { source });
         match &mut self.models[index].phase {
             Phase::Generating(job) => {
                 job.then_unload.get_or_insert(UnloadReason::Fault);
             }
-            Phase::Measuring
-            | Phase::WaitingForRoom { .. }
-            | Phase::Loading { .. }
-            | Phase::Ready
-            | Phase::Unloading(_) => self.begin_unload(index, UnloadReason::Fault, now),
+            _ => self.begin_unload(index, UnloadReason::Fault),
         }
     }
 
-    /// Handles that the job of `index` has settled.
     pub(super) fn job_ended(
         &mut self,
         index: usize,
         request_id: RequestId,
         result: Result<JobSummary, EngineError>,
-        now: Timestamp,
     ) {
         let model = &mut self.models[index];
         let then_unload = model.job().and_then(|job| job.then_unload);
         model.phase = Phase::Ready;
-        model.last_used = now;
+        model.last_used = self.now;
         if !model.is_broken {
             model.has_completed_work = true;
             self.crashes.clear(&model.spec);
@@ -133,22 +124,20 @@ impl Core {
                     stats: summary.stats,
                 }
             }
-            Err(source) if model.is_broken => Outcome::Failed {
-                error: RequestError::Engine {
-                    source: with_advice(source),
-                },
-            },
-            Err(source) => {
-                let reason = without_prompt(&source);
-                self.last_error = Some(format!("{}: {reason}", model.spec.name));
-                Outcome::Failed {
-                    error: RequestError::Engine { source },
+            Err(mut source) => {
+                if model.is_broken {
+                    source = with_advice(source);
+                } else {
+                    let reason = without_prompt(&source);
+                    self.last_error = Some(format!("{}: {reason}", model.spec.name));
                 }
+                let error = RequestError::Engine { source };
+                Outcome::Failed { error }
             }
         };
         self.end_request(request_id, outcome);
         if let Some(why) = then_unload {
-            self.begin_unload(index, why, now);
+            self.begin_unload(index, why);
         }
     }
 }
@@ -181,22 +170,14 @@ fn without_prompt(error: &EngineError) -> String {
     }
 }
 
-/// Applies the limits in force to the request.
 fn apply_limits(allowance: &Allowance, mut request: Box<Request>) -> Box<Request> {
     let params = &mut request.params;
     params.max_tokens = min_limit(params.max_tokens, allowance.max_tokens);
     params.prefill_chunk = min_limit(params.prefill_chunk, allowance.prefill_chunk);
     params.speculate &= allowance.speculation;
-    request.fit = match request.fit {
-        Truncation::Disabled => Truncation::Disabled,
-        Truncation::DropOldest {
-            response_tokens,
-            context_limit,
-        } => Truncation::DropOldest {
-            response_tokens,
-            context_limit: min_limit(context_limit, allowance.context_length),
-        },
-    };
+    if let Truncation::DropOldest { context_limit, .. } = &mut request.fit {
+        *context_limit = min_limit(*context_limit, allowance.context_length);
+    }
     request
 }
 

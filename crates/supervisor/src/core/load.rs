@@ -10,19 +10,19 @@ use transom_fit::{MemoryFit, memory_fit};
 use transom_signals::MemoryPressure;
 
 use super::model::Model;
-use super::{Core, Effect, Phase, Timestamp, WorkerId};
+use super::{Core, Effect, Phase, WorkerId};
 use crate::budget::bytes_under;
 use crate::request::{ModelSpec, RequestError};
 use crate::status::{PassedOver, UnloadReason};
 
 impl Core {
     /// Starts a worker for `spec` and lets it estimate the memory that the model needs.
-    pub(super) fn start_worker(&mut self, spec: Arc<ModelSpec>, now: Timestamp) {
+    pub(super) fn start_worker(&mut self, spec: Arc<ModelSpec>) {
         self.workers_started += 1;
         let worker = WorkerId(self.workers_started);
         let limits = self.limits(&spec);
         self.effects.push(Effect::Start(worker));
-        self.models.push(Model::new(worker, spec, limits, now));
+        self.models.push(Model::new(worker, spec, limits, self.now));
         self.measure(self.models.len() - 1);
     }
 
@@ -59,7 +59,7 @@ impl Core {
     }
 
     /// Moves the load of model `index` forward if possible. Returns true if anything changed.
-    pub(super) fn make_room(&mut self, index: usize, now: Timestamp) -> bool {
+    pub(super) fn make_room(&mut self, index: usize) -> bool {
         let model = &self.models[index];
         let Phase::WaitingForRoom { need } = model.phase else {
             return false;
@@ -72,16 +72,14 @@ impl Core {
         let in_use = self.committed_bytes();
         let evictable = self.evictable_bytes();
         match memory_fit(self.budget_bytes(), &need, in_use, evictable) {
-            MemoryFit::Fits => {
-                self.unload_replaced(index, now) || self.load_when_memory_is_free(index, now)
-            }
-            MemoryFit::FitsAfterEviction if self.unload_replaced(index, now) => true,
+            MemoryFit::Fits => self.unload_replaced(index) || self.load_when_memory_is_free(index),
+            MemoryFit::FitsAfterEviction if self.unload_replaced(index) => true,
             MemoryFit::FitsAfterEviction => match self.next_to_evict(&need) {
                 Some(oldest) => {
-                    self.begin_unload(oldest, UnloadReason::MakeRoom, now);
+                    self.begin_unload(oldest, UnloadReason::MakeRoom);
                     true
                 }
-                None => self.refuse_too_large(index, need, None, now),
+                None => self.refuse_too_large(index, need, None),
             },
             // A small KV cache is tried before other models are unloaded. It is tried once per
             // load: if the engine has none, it reports the same need again and the other cases
@@ -96,22 +94,22 @@ impl Core {
                 self.measure(index);
                 true
             }
-            MemoryFit::FitsWithContext(n) => self.refuse_too_large(index, need, Some(n), now),
+            MemoryFit::FitsWithContext(n) => self.refuse_too_large(index, need, Some(n)),
             MemoryFit::DoesNotFit { context_that_fits } => {
-                self.refuse_too_large(index, need, context_that_fits, now)
+                self.refuse_too_large(index, need, context_that_fits)
             }
         }
     }
 
     /// Unloads the ready model that the loading model `index`, which fits, replaces: the same model
     /// with other settings. Returns true if there was one.
-    fn unload_replaced(&mut self, index: usize, now: Timestamp) -> bool {
+    fn unload_replaced(&mut self, index: usize) -> bool {
         let spec = self.models[index].spec.clone();
         let is_old = |model: &Model| model.is_ready() && model.spec.is_same_model(&spec);
         let Some(old) = self.models.iter().position(is_old) else {
             return false;
         };
-        self.begin_unload(old, UnloadReason::Replaced, now);
+        self.begin_unload(old, UnloadReason::Replaced);
         true
     }
 
@@ -122,17 +120,16 @@ impl Core {
         index: usize,
         need: MemoryNeed,
         context_that_fits: Option<usize>,
-        now: Timestamp,
     ) -> bool {
         let spec = self.models[index].spec.clone();
         let insists = |pending: &super::PendingRequest| pending.over_budget && pending.spec == spec;
         if self.queue.iter().any(insists) {
             if let Some(oldest) = self.least_recently_used(|_| true) {
-                self.begin_unload(oldest, UnloadReason::MakeRoom, now);
+                self.begin_unload(oldest, UnloadReason::MakeRoom);
                 return true;
             }
             self.models[index].is_over_budget = true;
-            return self.load_when_memory_is_free(index, now);
+            return self.load_when_memory_is_free(index);
         }
         let error = self
             .refused_by_stuck(&need)
@@ -145,14 +142,14 @@ impl Core {
                     .saturating_sub(self.evictable_bytes()),
                 context_that_fits,
             });
-        self.abandon_load(index, error, now);
+        self.abandon_load(index, error);
         true
     }
 
     /// Loads the model `index`, unless another one is still unloading: how much memory that one
     /// really used is known, and free, only when its process has ended. Processes that cannot be
     /// killed are not waited for.
-    fn load_when_memory_is_free(&mut self, index: usize, now: Timestamp) -> bool {
+    fn load_when_memory_is_free(&mut self, index: usize) -> bool {
         let holds =
             |model: &Model| model.is_unloading() && model.may_hold_memory() && !model.is_stuck();
         if self.models.iter().any(holds) {
@@ -163,7 +160,7 @@ impl Core {
             return false;
         };
         model.phase = Phase::Loading { progress: None };
-        model.load_started = Some(now);
+        model.load_started = Some(self.now);
         let id = model.spec.id.clone();
         let effect = Effect::Load(model.worker, id, source, model.limits.clone());
         self.effects.push(effect);
@@ -172,13 +169,13 @@ impl Core {
 
     /// Handles that the files of `index` cannot be used: tries the next variant if that may help,
     /// otherwise fails all requests for the model, because each would fail in the same way.
-    pub(super) fn load_failed(&mut self, index: usize, error: EngineError, now: Timestamp) {
+    pub(super) fn load_failed(&mut self, index: usize, error: EngineError) {
         let model = &mut self.models[index];
         let Some(skipped) = model
             .source()
             .and_then(|source| try_next_variant(source, &error))
         else {
-            return self.abandon_load(index, RequestError::Engine { source: error }, now);
+            return self.abandon_load(index, RequestError::Engine { source: error });
         };
         model.passed_over.push(skipped);
         if model.variant + 1 < model.spec.variants.len() {
@@ -194,17 +191,17 @@ impl Core {
         } else if model.passed_over.len() > 1 {
             let name = model.spec.name.clone();
             let variants = model.passed_over.clone();
-            self.abandon_load(index, RequestError::NoVariantRuns { name, variants }, now);
+            self.abandon_load(index, RequestError::NoVariantRuns { name, variants });
         } else {
-            self.abandon_load(index, RequestError::Engine { source: error }, now);
+            self.abandon_load(index, RequestError::Engine { source: error });
         }
     }
 
-    fn abandon_load(&mut self, index: usize, error: RequestError, now: Timestamp) {
+    fn abandon_load(&mut self, index: usize, error: RequestError) {
         let spec = self.models[index].spec.clone();
         self.last_error = Some(format!("{}: {error}", spec.name));
         self.fail_queued(|pending| pending.spec == spec, &error);
-        self.release(index, UnloadReason::LoadEnded, now);
+        self.release(index, UnloadReason::LoadEnded);
     }
 
     /// Returns the bytes of the budget used by models that are not being unloaded and by processes
@@ -257,15 +254,7 @@ fn try_next_variant(variant: &ModelSource, error: &EngineError) -> Option<Passed
         EngineError::NotFound { path, what, .. } if *path == variant.path => {
             format!("{what} not found")
         }
-        EngineError::NotFound { .. }
-        | EngineError::BadFile { .. }
-        | EngineError::Template { .. }
-        | EngineError::EmptyPrompt
-        | EngineError::PromptTooLong { .. }
-        | EngineError::InvalidParameter { .. }
-        | EngineError::OutOfMemory { .. }
-        | EngineError::Canceled
-        | EngineError::Backend { .. } => return None,
+        _ => return None,
     };
     let path = variant.path.clone();
     Some(PassedOver { path, reason })

@@ -197,10 +197,10 @@ impl Model {
 
     /// Returns true if the model is measured, waiting or loading. At most one model is.
     pub(super) fn is_incoming(&self) -> bool {
-        match self.phase {
-            Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Loading { .. } => true,
-            Phase::Ready | Phase::Generating(_) | Phase::Unloading(_) => false,
-        }
+        matches!(
+            self.phase,
+            Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Loading { .. }
+        )
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -214,11 +214,7 @@ impl Model {
     pub(super) fn job(&self) -> Option<&Job> {
         match &self.phase {
             Phase::Generating(job) => Some(job),
-            Phase::Measuring
-            | Phase::WaitingForRoom { .. }
-            | Phase::Loading { .. }
-            | Phase::Ready
-            | Phase::Unloading(_) => None,
+            _ => None,
         }
     }
 
@@ -227,22 +223,16 @@ impl Model {
         match &self.phase {
             Phase::Ready => true,
             Phase::Generating(job) => job.then_unload.is_none(),
-            Phase::Measuring
-            | Phase::WaitingForRoom { .. }
-            | Phase::Loading { .. }
-            | Phase::Unloading(_) => false,
+            _ => false,
         }
     }
 
     /// Returns the bytes of the budget reserved for the model: the maximum that it may need.
     pub(super) fn reserved_bytes(&self) -> u64 {
-        match (self.load_started, &self.need) {
-            (Some(_), Some(need)) => need.total_bytes(),
-            (Some(_), None) | (None, _) => 0,
-        }
+        let need = self.need.filter(|_| self.load_started.is_some());
+        need.map_or(0, |need| need.total_bytes())
     }
 
-    /// Sets the current footprint of its process.
     pub(super) fn set_process_bytes(&mut self, bytes: u64) {
         if let Some(footprint) = &mut self.footprint {
             footprint.loaded_bytes = bytes;
@@ -260,12 +250,11 @@ impl Model {
     /// Returns the growth of its process since before the load in bytes; `None` if the system does
     /// not report footprints. During an unload, the growth with the model still loaded.
     pub(super) fn footprint_growth(&self) -> Option<u64> {
-        let footprint = self.footprint?;
-        Some(
-            footprint
-                .loaded_bytes
-                .saturating_sub(footprint.before_bytes),
-        )
+        let LoadFootprint {
+            before_bytes,
+            loaded_bytes,
+        } = self.footprint?;
+        Some(loaded_bytes.saturating_sub(before_bytes))
     }
 
     /// Returns the growth that remained after dropping the model; `None` before that.
@@ -286,12 +275,10 @@ impl Model {
         Some(self.footprint_growth()?.max(by_engine))
     }
 
-    /// Returns true if its process may hold the memory of a model.
     pub(super) fn may_hold_memory(&self) -> bool {
         self.load_started.is_some() || self.failed_load_bytes > 0
     }
 
-    /// Returns what the model is doing, for messages.
     pub(super) fn activity(&self) -> &'static str {
         match self.phase {
             Phase::Measuring => "reading the model's files",

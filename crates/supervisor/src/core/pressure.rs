@@ -8,7 +8,7 @@ use std::time::Duration;
 use transom_engine::{FinishReason, Trim};
 use transom_signals::MemoryPressure;
 
-use super::{Core, Effect, Phase, Timestamp};
+use super::{Core, Effect, Phase};
 use crate::governor::LimitReason;
 use crate::request::{RequestError, Role};
 use crate::status::UnloadReason;
@@ -20,15 +20,15 @@ const RECENT_USE: Duration = Duration::from_secs(60);
 const MAX_SHED_LOADS: u8 = 2;
 
 impl Core {
-    pub(super) fn apply_pressure(&mut self, now: Timestamp) {
+    pub(super) fn apply_pressure(&mut self) {
         let allowance = self.governor.allowance();
         let (pressure, stop_answers) = (allowance.memory, allowance.stop_answers);
         let is_critical = pressure == MemoryPressure::Critical;
         if pressure > self.trimmed_at {
-            self.trim_caches(is_critical, now);
+            self.trim_caches(is_critical);
         }
         self.trimmed_at = pressure;
-        let finish_by = now + self.tuning.finish_timeout;
+        let finish_by = self.now + self.tuning.finish_timeout;
         for index in self.secondary_first() {
             if let Phase::Generating(job) = &mut self.models[index].phase {
                 if is_critical {
@@ -37,12 +37,12 @@ impl Core {
                     job.finish_by = None;
                 }
                 if stop_answers {
-                    self.stop_job(index, FinishReason::Shed, now);
+                    self.stop_job(index, FinishReason::Shed);
                 }
             } else if is_critical {
                 self.count_shed_load(index);
                 let reason = LimitReason::Memory { pressure };
-                self.begin_unload(index, UnloadReason::Pressure { reason }, now);
+                self.begin_unload(index, UnloadReason::Pressure { reason });
             }
         }
     }
@@ -74,18 +74,15 @@ impl Core {
 
     /// Trims the caches of all models. With `will_unload`, idle models are skipped, because they
     /// are unloaded anyway.
-    fn trim_caches(&mut self, will_unload: bool, now: Timestamp) {
+    fn trim_caches(&mut self, will_unload: bool) {
         for model in &self.models {
-            let is_recent = now.saturating_sub(model.last_used) <= RECENT_USE;
+            let is_recent = self.now.saturating_sub(model.last_used) <= RECENT_USE;
             let trim = match &model.phase {
                 Phase::Generating(_) => Trim::KeepConversation,
-                Phase::Ready if will_unload || self.is_idle(model, now) => continue,
+                Phase::Ready if will_unload || self.is_idle(model) => continue,
                 Phase::Ready if is_recent => Trim::KeepConversation,
                 Phase::Ready => Trim::Everything,
-                Phase::Measuring
-                | Phase::WaitingForRoom { .. }
-                | Phase::Loading { .. }
-                | Phase::Unloading(_) => continue,
+                _ => continue,
             };
             self.effects.push(Effect::Trim(model.worker, trim));
         }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use transom_engine::{EngineError, FinishReason, LoadProgress, Stats};
+use transom_engine::{EngineError, FinishReason, Stats};
 
 use super::{Core, Effect, Phase, Timestamp};
 use crate::governor::LimitReason;
@@ -14,7 +14,6 @@ use crate::request::{ModelRequest, ModelSpec, RequestError, RequestId, WhenBlock
 use crate::response::{Outcome, ResponseEvent};
 use crate::variants;
 
-/// A queued request. The model of the first one may be loading.
 #[derive(Debug, Clone)]
 pub(super) struct PendingRequest {
     pub(super) id: RequestId,
@@ -25,15 +24,8 @@ pub(super) struct PendingRequest {
     pub(super) n_shed_loads: u8,
     when_blocked: WhenBlocked,
     blocked_since: Option<Timestamp>,
-    reported: ReportedState,
-}
-
-/// The last progress sent for a request, so that none is sent twice.
-#[derive(Debug, Clone, PartialEq)]
-enum ReportedState {
-    None,
-    Queued(usize, Option<LimitReason>),
-    Loading(Option<LoadProgress>),
+    /// The last progress event, so that none is sent twice.
+    reported: Option<ResponseEvent>,
 }
 
 impl Core {
@@ -50,7 +42,7 @@ impl Core {
             n_shed_loads: 0,
             when_blocked: request.when_blocked,
             blocked_since: None,
-            reported: ReportedState::None,
+            reported: None,
         });
     }
 
@@ -92,7 +84,7 @@ impl Core {
         })
     }
 
-    pub(super) fn cancel(&mut self, id: RequestId, now: Timestamp) {
+    pub(super) fn cancel(&mut self, id: RequestId) {
         if let Some(index) = self.queue.iter().position(|pending| pending.id == id) {
             self.queue.remove(index);
             let (reason, stats) = (FinishReason::Canceled, Stats::default());
@@ -100,7 +92,7 @@ impl Core {
         }
         let runs = |model: &super::Model| model.job().is_some_and(|job| job.request_id == id);
         if let Some(index) = self.models.iter().position(runs) {
-            self.stop_job(index, FinishReason::Canceled, now);
+            self.stop_job(index, FinishReason::Canceled);
         }
     }
 
@@ -119,7 +111,7 @@ impl Core {
     }
 
     /// Tracks how long requests have been blocked, and fails those that were blocked too long.
-    pub(super) fn expire_blocked_requests(&mut self, now: Timestamp) {
+    pub(super) fn expire_blocked_requests(&mut self) {
         let Some(reason) = self.blocked_by() else {
             for pending in &mut self.queue {
                 pending.blocked_since = None;
@@ -129,7 +121,7 @@ impl Core {
         // How long signals last is unknown; a pause is ended by the user.
         let has_limit = reason != LimitReason::Paused;
         for pending in &mut self.queue {
-            let since = pending.blocked_since.unwrap_or(now);
+            let since = pending.blocked_since.unwrap_or(self.now);
             pending.blocked_since = has_limit.then_some(since);
         }
         let retry_after = self.tuning.max_blocked_time.max(Duration::from_secs(1));
@@ -137,7 +129,7 @@ impl Core {
             reason,
             retry_after,
         };
-        let longest = self.tuning.max_blocked_time;
+        let (longest, now) = (self.tuning.max_blocked_time, self.now);
         self.fail_queued(|pending| pending.has_waited_enough(longest, now), &error);
     }
 
@@ -150,8 +142,7 @@ impl Core {
         self.governor.allowance().blocked_by
     }
 
-    /// Ends load requests whose model is loaded.
-    pub(super) fn finish_load_requests(&mut self, now: Timestamp) {
+    pub(super) fn finish_load_requests(&mut self) {
         let mut index = 0;
         while let Some(pending) = self.queue.get(index) {
             let loaded = self
@@ -163,7 +154,7 @@ impl Core {
             };
             let id = pending.id;
             self.queue.remove(index);
-            self.models[model].last_used = now;
+            self.models[model].last_used = self.now;
             self.models[model].has_completed_work = true;
             self.crashes.clear(&self.models[model].spec);
             if let Some(info) = self.models[model].info.clone() {
@@ -184,23 +175,23 @@ impl Core {
         for index in 0..self.queue.len() {
             let pending = &self.queue[index];
             let is_served = index + n_before == 0 && blocked_by.is_none();
-            let state = match self.models.iter().find(|model| model.is_incoming()) {
+            let event = match self.models.iter().find(|model| model.is_incoming()) {
                 Some(model) if is_served && model.serves(&pending.spec) => {
-                    ReportedState::Loading(match model.phase {
+                    let progress = match model.phase {
                         Phase::Loading { progress } => progress,
-                        Phase::Measuring
-                        | Phase::WaitingForRoom { .. }
-                        | Phase::Ready
-                        | Phase::Generating(_)
-                        | Phase::Unloading(_) => None,
-                    })
+                        _ => None,
+                    };
+                    ResponseEvent::Loading { progress }
                 }
-                Some(_) | None => ReportedState::Queued(index + n_before, blocked_by),
+                Some(_) | None => ResponseEvent::Queued {
+                    position: index + n_before,
+                    blocked_by,
+                },
             };
-            if state != pending.reported {
-                let event = state.event();
-                self.effects.push(Effect::Respond(pending.id, event));
-                self.queue[index].reported = state;
+            if pending.reported.as_ref() != Some(&event) {
+                self.effects
+                    .push(Effect::Respond(pending.id, event.clone()));
+                self.queue[index].reported = Some(event);
             }
         }
     }
@@ -218,21 +209,6 @@ impl PendingRequest {
             WhenBlocked::Wait => self
                 .blocked_since
                 .is_some_and(|since| since + longest <= now),
-        }
-    }
-}
-
-impl ReportedState {
-    fn event(&self) -> ResponseEvent {
-        match self {
-            Self::None => ResponseEvent::Loading { progress: None },
-            Self::Queued(position, blocked_by) => ResponseEvent::Queued {
-                position: *position,
-                blocked_by: *blocked_by,
-            },
-            Self::Loading(progress) => ResponseEvent::Loading {
-                progress: *progress,
-            },
         }
     }
 }

@@ -50,11 +50,7 @@ impl Core {
             n_answered: model.n_answered,
             unloads_in: match model.phase {
                 Phase::Ready => self.idle_at(model).map(|at| at.saturating_sub(now)),
-                Phase::Measuring
-                | Phase::WaitingForRoom { .. }
-                | Phase::Loading { .. }
-                | Phase::Generating(_)
-                | Phase::Unloading(_) => None,
+                _ => None,
             },
         }
     }

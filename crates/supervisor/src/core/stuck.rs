@@ -8,25 +8,19 @@ use transom_engine_host::WorkerEnd;
 use transom_fit::{MemoryFit, memory_fit};
 
 use super::model::{Model, UnloadStep};
-use super::{Core, Phase, Timestamp, WorkerId};
+use super::{Core, Phase, WorkerId};
 use crate::request::RequestError;
 use crate::status::UnloadReason;
 
 impl Core {
     /// Handles that the process of `index` was killed, by the core or by its watchdog (`end` is the
     /// reason), but does not end.
-    pub(super) fn process_stuck(
-        &mut self,
-        index: usize,
-        process_id: u32,
-        end: WorkerEnd,
-        now: Timestamp,
-    ) {
+    pub(super) fn process_stuck(&mut self, index: usize, process_id: u32, end: WorkerEnd) {
         if !self.models[index].is_unloading() {
-            self.fail_job_of_dead_worker(index, end, now);
+            self.fail_job_of_dead_worker(index, end);
         }
         let step = UnloadStep::Stuck { process_id };
-        self.set_unload_step(index, UnloadReason::Fault, step, now);
+        self.set_unload_step(index, UnloadReason::Fault, step);
         self.last_error = self.models[index].stuck().map(|error| error.to_string());
     }
 
@@ -37,7 +31,6 @@ impl Core {
         models.filter_map(|model| Some((model.worker, model.stuck()?)))
     }
 
-    /// Returns the bytes of the budget held by processes that do not end.
     pub(super) fn stuck_bytes(&self) -> u64 {
         let stuck = self.models.iter().filter(|model| model.is_stuck());
         stuck.map(Model::stuck_bytes).fold(0, u64::saturating_add)
@@ -77,10 +70,7 @@ impl Model {
                 process_id,
                 held_bytes: self.stuck_bytes(),
             }),
-            UnloadStep::StoppingLoad
-            | UnloadStep::Freeing
-            | UnloadStep::Exiting
-            | UnloadStep::Killed => None,
+            _ => None,
         }
     }
 }

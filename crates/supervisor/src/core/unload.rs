@@ -47,7 +47,7 @@ impl Core {
     }
 
     /// Unloads models on the user's request, and fails the requests queued for them.
-    pub(super) fn unload_selected(&mut self, which: &ModelSelector, now: Timestamp) {
+    pub(super) fn unload_selected(&mut self, which: &ModelSelector) {
         self.effects.push(Effect::DeleteSavedStates(which.clone()));
         self.fail_queued(
             |pending| which.selects(&pending.spec),
@@ -55,7 +55,7 @@ impl Core {
         );
         for index in 0..self.models.len() {
             if which.selects(&self.models[index].spec) {
-                self.stop_and_unload(index, UnloadReason::Requested, now);
+                self.stop_and_unload(index, UnloadReason::Requested);
             }
         }
     }
@@ -79,110 +79,70 @@ impl Core {
     }
 
     /// Unloads `index`, stopping its job first if it has one.
-    pub(super) fn stop_and_unload(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
-        self.stop_job(index, FinishReason::Canceled, now);
+    pub(super) fn stop_and_unload(&mut self, index: usize, why: UnloadReason) {
+        self.stop_job(index, FinishReason::Canceled);
         match &mut self.models[index].phase {
             Phase::Generating(job) => job.then_unload = Some(why),
-            Phase::Measuring
-            | Phase::WaitingForRoom { .. }
-            | Phase::Loading { .. }
-            | Phase::Ready
-            | Phase::Unloading(_) => self.begin_unload(index, why, now),
+            _ => self.begin_unload(index, why),
         }
     }
 
     /// Starts the unload of a model that has no job.
-    pub(super) fn begin_unload(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
+    pub(super) fn begin_unload(&mut self, index: usize, why: UnloadReason) {
         let worker = self.models[index].worker;
-        match self.models[index].phase {
-            Phase::Measuring | Phase::WaitingForRoom { .. } => self.release(index, why, now),
+        match &mut self.models[index].phase {
+            Phase::Measuring | Phase::WaitingForRoom { .. } => self.release(index, why),
             Phase::Loading { .. } => {
                 let reason = match why {
                     UnloadReason::Pressure { .. } => FinishReason::Shed,
-                    UnloadReason::Idle
-                    | UnloadReason::MakeRoom
-                    | UnloadReason::Replaced
-                    | UnloadReason::Paused
-                    | UnloadReason::Requested
-                    | UnloadReason::LoadEnded
-                    | UnloadReason::Fault
-                    | UnloadReason::Quit => FinishReason::Canceled,
+                    _ => FinishReason::Canceled,
                 };
                 self.effects.push(Effect::Stop(worker, None, reason));
-                self.set_unload_step(index, why, UnloadStep::StoppingLoad, now);
+                self.set_unload_step(index, why, UnloadStep::StoppingLoad);
             }
             Phase::Ready => {
                 let (state, time) = state_on_unload(&self.models[index], why);
                 self.effects.push(Effect::Unload(worker, state));
-                self.set_unload_step(index, why, UnloadStep::Freeing, now);
-                self.extend_deadline(index, time);
+                self.set_unload_step(index, why, UnloadStep::Freeing);
+                if let Phase::Unloading(unloading) = &mut self.models[index].phase {
+                    unloading.kill_at += time;
+                }
             }
             // The job settles first.
             Phase::Generating(_) => {}
-            Phase::Unloading(_) => self.shorten_deadline(index, why, now),
-        }
-    }
-
-    fn extend_deadline(&mut self, index: usize, time: Duration) {
-        if let Phase::Unloading(unloading) = &mut self.models[index].phase {
-            unloading.kill_at += time;
-        }
-    }
-
-    /// Takes back the extra time for saving the state if the memory is needed at once. The unload
-    /// itself continues.
-    fn shorten_deadline(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
-        let by = now + self.tuning.unload_timeout;
-        let Phase::Unloading(unloading) = &mut self.models[index].phase else {
-            return;
-        };
-        match why {
-            UnloadReason::Idle
-            | UnloadReason::MakeRoom
-            | UnloadReason::Replaced
-            | UnloadReason::Paused => {}
-            UnloadReason::Pressure { .. }
-            | UnloadReason::Requested
-            | UnloadReason::LoadEnded
-            | UnloadReason::Fault
-            | UnloadReason::Quit => unloading.kill_at = unloading.kill_at.min(by),
+            Phase::Unloading(_) if may_save_state(why) => {}
+            // Takes back the extra time for saving the state. The unload itself continues.
+            Phase::Unloading(unloading) => {
+                let by = self.now + self.tuning.unload_timeout;
+                unloading.kill_at = unloading.kill_at.min(by);
+            }
         }
     }
 
     /// Releases a worker that has no model.
-    pub(super) fn release(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
+    pub(super) fn release(&mut self, index: usize, why: UnloadReason) {
         let worker = self.models[index].worker;
         self.effects.push(Effect::Release(worker));
-        self.set_unload_step(index, why, UnloadStep::Exiting, now);
+        self.set_unload_step(index, why, UnloadStep::Exiting);
     }
 
     /// Kills the worker. Its job, if it has one, must have been ended before.
-    pub(super) fn kill(&mut self, index: usize, why: UnloadReason, now: Timestamp) {
+    pub(super) fn kill(&mut self, index: usize, why: UnloadReason) {
         let worker = self.models[index].worker;
         self.effects.push(Effect::Kill(worker));
-        self.set_unload_step(index, why, UnloadStep::Killed, now);
+        self.set_unload_step(index, why, UnloadStep::Killed);
     }
 
     /// Sets the step of an unload. The reason, start and deadline of the first step are kept.
-    pub(super) fn set_unload_step(
-        &mut self,
-        index: usize,
-        why: UnloadReason,
-        step: UnloadStep,
-        now: Timestamp,
-    ) {
-        let kill_at = now + self.tuning.unload_timeout;
+    pub(super) fn set_unload_step(&mut self, index: usize, why: UnloadReason, step: UnloadStep) {
+        let kill_at = self.now + self.tuning.unload_timeout;
         match &mut self.models[index].phase {
             Phase::Unloading(unloading) => unloading.step = step,
-            phase @ (Phase::Measuring
-            | Phase::WaitingForRoom { .. }
-            | Phase::Loading { .. }
-            | Phase::Ready
-            | Phase::Generating(_)) => {
+            phase => {
                 *phase = Phase::Unloading(Unloading {
                     why,
                     step,
-                    since: now,
+                    since: self.now,
                     kill_at,
                     freed_to_bytes: None,
                 });
@@ -190,38 +150,29 @@ impl Core {
         }
     }
 
-    /// Unloads a model whose load succeeded although it was told to stop.
-    pub(super) fn unload_after_load(&mut self, index: usize, now: Timestamp) {
+    pub(super) fn unload_after_load(&mut self, index: usize) {
         let worker = self.models[index].worker;
         self.effects
             .push(Effect::Unload(worker, StateOnUnload::Discard));
-        self.set_unload_step(index, UnloadReason::LoadEnded, UnloadStep::Freeing, now);
+        self.set_unload_step(index, UnloadReason::LoadEnded, UnloadStep::Freeing);
     }
 
     /// Handles that the model was dropped. A leak is freed with the process, but a process that
     /// keeps much of its memory is killed, because it may not exit cleanly either.
-    pub(super) fn model_freed(
-        &mut self,
-        index: usize,
-        footprint: Option<UnloadFootprint>,
-        now: Timestamp,
-    ) {
+    pub(super) fn model_freed(&mut self, index: usize, footprint: Option<UnloadFootprint>) {
         let model = &mut self.models[index];
         model.freed(footprint);
-        let is_freed = match (model.footprint_growth(), model.residual_bytes()) {
-            (Some(growth), Some(left)) => left <= (growth / 10).max(LIBRARY_RESIDUE_BYTES),
-            // The system reports no footprint; the end of the process frees the memory in any case.
-            (_, _) => true,
-        };
-        if is_freed {
-            self.release(index, UnloadReason::LoadEnded, now);
-        } else {
-            self.kill(index, UnloadReason::LoadEnded, now);
+        match model.footprint_growth().zip(model.residual_bytes()) {
+            Some((growth, left)) if left > (growth / 10).max(LIBRARY_RESIDUE_BYTES) => {
+                self.kill(index, UnloadReason::LoadEnded);
+            }
+            // Without a footprint, the end of the process frees the memory in any case.
+            _ => self.release(index, UnloadReason::LoadEnded),
         }
     }
 
     /// Handles that the process of an unloading model has ended and its memory is free.
-    pub(super) fn process_gone(&mut self, index: usize, end: &WorkerEnd, now: Timestamp) {
+    pub(super) fn process_gone(&mut self, index: usize, end: &WorkerEnd) {
         let model = self.models.remove(index);
         let Phase::Unloading(unloading) = &model.phase else {
             return;
@@ -240,7 +191,7 @@ impl Core {
             held_bytes,
             freed_bytes,
             by_force: !exited_normally,
-            took: now.saturating_sub(unloading.since),
+            took: self.now.saturating_sub(unloading.since),
         };
         self.last_unload = Some((model.worker, record));
     }
@@ -262,31 +213,32 @@ impl Core {
         Some(model.last_used + wait?)
     }
 
-    /// Returns true if the model has been idle for long enough to be unloaded.
-    pub(super) fn is_idle(&self, model: &Model, now: Timestamp) -> bool {
-        self.idle_at(model).is_some_and(|at| at <= now)
+    pub(super) fn is_idle(&self, model: &Model) -> bool {
+        self.idle_at(model).is_some_and(|at| at <= self.now)
     }
 
-    /// Returns true if a queued request needs the model.
     pub(super) fn is_needed(&self, model: &Model) -> bool {
         self.queue.iter().any(|pending| model.serves(&pending.spec))
     }
 
     /// Unloads models that were idle for too long, and kills workers that missed a deadline.
-    pub(super) fn enforce_deadlines(&mut self, now: Timestamp) {
+    pub(super) fn enforce_deadlines(&mut self) {
         for index in 0..self.models.len() {
             let model = &self.models[index];
-            if self.deadline(model).is_none_or(|deadline| deadline > now) {
+            if self
+                .deadline(model)
+                .is_none_or(|deadline| deadline > self.now)
+            {
                 continue;
             }
             match &model.phase {
                 Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Loading { .. } => {}
-                Phase::Ready => self.begin_unload(index, UnloadReason::Idle, now),
+                Phase::Ready => self.begin_unload(index, UnloadReason::Idle),
                 Phase::Generating(job) => match job.stop {
-                    Some(_) => self.kill_job(index, now),
-                    None => self.stop_job(index, FinishReason::Shed, now),
+                    Some(_) => self.kill_job(index),
+                    None => self.stop_job(index, FinishReason::Shed),
                 },
-                Phase::Unloading(_) => self.kill(index, UnloadReason::LoadEnded, now),
+                Phase::Unloading(_) => self.kill(index, UnloadReason::LoadEnded),
             }
         }
     }
@@ -294,29 +246,27 @@ impl Core {
 
 /// Returns whether the KV cache of the ready model is saved when it is unloaded for this reason,
 /// and the maximum extra time.
-///
-/// It is saved if the user is likely to continue the conversation, and not if the user wants it
-/// deleted or the memory is needed at once.
 fn state_on_unload(model: &Model, why: UnloadReason) -> (StateOnUnload, Duration) {
     let bytes = model.memory.map_or(0, |memory| memory.kv_cache_bytes);
+    if !may_save_state(why) || !(1..=MAX_SAVED_STATE_BYTES).contains(&bytes) {
+        return (StateOnUnload::Discard, Duration::ZERO);
+    }
+    let time = Duration::from_secs_f64(bytes as f64 / SLOW_DISK_BYTES_PER_SECOND as f64);
+    (StateOnUnload::Save { bytes }, time.min(MAX_SAVE_TIME))
+}
+
+/// Returns true if the user is likely to continue the conversation, and the memory is not needed at
+/// once.
+fn may_save_state(why: UnloadReason) -> bool {
     match why {
         UnloadReason::Idle
         | UnloadReason::MakeRoom
         | UnloadReason::Replaced
-        | UnloadReason::Paused
-            if (1..=MAX_SAVED_STATE_BYTES).contains(&bytes) =>
-        {
-            let time = Duration::from_secs_f64(bytes as f64 / SLOW_DISK_BYTES_PER_SECOND as f64);
-            (StateOnUnload::Save { bytes }, time.min(MAX_SAVE_TIME))
-        }
-        UnloadReason::Idle
-        | UnloadReason::MakeRoom
-        | UnloadReason::Replaced
-        | UnloadReason::Paused
-        | UnloadReason::Pressure { .. }
+        | UnloadReason::Paused => true,
+        UnloadReason::Pressure { .. }
         | UnloadReason::Requested
         | UnloadReason::LoadEnded
         | UnloadReason::Fault
-        | UnloadReason::Quit => (StateOnUnload::Discard, Duration::ZERO),
+        | UnloadReason::Quit => false,
     }
 }

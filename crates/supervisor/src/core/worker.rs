@@ -1,17 +1,15 @@
-//! Events of workers: every combination of phase and event is listed.
+//! Events of workers: what each means in each phase.
 //!
 //! Rule: an event that is impossible in a phase means that the worker is broken; it is killed and
 //! the error is reported. An event that may be late, because it crossed one of our commands, is
 //! ignored.
 
-use transom_engine::MemoryUse;
-use transom_engine::ModelInfo;
-use transom_engine::Trim;
+use transom_engine::{MemoryUse, ModelInfo, Trim};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::LoadFootprint;
 
 use super::model::UnloadStep;
-use super::{Core, Effect, Phase, Timestamp, WorkerEvent, WorkerId};
+use super::{Core, Effect, Phase, WorkerEvent, WorkerId};
 use crate::request::RequestError;
 use crate::response::Outcome;
 use crate::status::UnloadReason;
@@ -20,12 +18,7 @@ use Phase as P;
 use WorkerEvent as E;
 
 impl Core {
-    pub(super) fn handle_worker_event(
-        &mut self,
-        worker: WorkerId,
-        event: WorkerEvent,
-        now: Timestamp,
-    ) {
+    pub(super) fn handle_worker_event(&mut self, worker: WorkerId, event: WorkerEvent) {
         let is_it = |model: &super::Model| model.worker == worker;
         let Some(index) = self.models.iter().position(is_it) else {
             return;
@@ -41,7 +34,7 @@ impl Core {
                 model.need = Some(need);
                 model.phase = P::WaitingForRoom { need };
             }
-            (P::Measuring, E::Measured(Err(error))) => self.load_failed(index, error, now),
+            (P::Measuring, E::Measured(Err(error))) => self.load_failed(index, error),
             (P::Loading { progress }, E::LoadProgress(update)) => *progress = Some(update),
             (
                 P::Loading { .. },
@@ -53,152 +46,46 @@ impl Core {
                 },
             ) => {
                 model.restored_tokens = restored_tokens;
-                self.load_succeeded(index, info, memory, footprint, now);
+                self.load_succeeded(index, info, memory, footprint);
             }
-            (P::Loading { .. }, E::LoadFailed(error)) => self.load_failed(index, error, now),
-            (P::Generating(job), E::JobEnded(request_id, result)) => {
-                if job.request_id == request_id {
-                    self.job_ended(index, request_id, result, now);
-                } else {
-                    self.protocol_violation(index, event_name, now);
-                }
+            (P::Loading { .. }, E::LoadFailed(error)) => self.load_failed(index, error),
+            (P::Generating(job), E::JobEnded(request_id, result))
+                if job.request_id == request_id =>
+            {
+                self.job_ended(index, request_id, result);
             }
             (P::Ready | P::Generating(_), E::Trimmed { memory, .. }) => model.memory = Some(memory),
-            (P::Ready | P::Generating(_), E::Broken(error)) => self.model_broke(index, error, now),
+            (P::Ready | P::Generating(_), E::Broken(error)) => self.model_broke(index, error),
             (P::Ready | P::Generating(_), E::Footprint(bytes)) => model.set_process_bytes(bytes),
-            (_, E::Stuck { process_id, end }) => self.process_stuck(index, process_id, end, now),
-            (
-                P::Measuring
-                | P::WaitingForRoom { .. }
-                | P::Loading { .. }
-                | P::Ready
-                | P::Generating(_),
-                E::Gone(end),
-            ) => self.worker_died(index, end, now),
+            (_, E::Stuck { process_id, end }) => self.process_stuck(index, process_id, end),
             (P::Unloading(unloading), event) => {
                 let step = unloading.step;
-                self.handle_unloading_event(index, step, event, now);
+                self.handle_unloading_event(index, step, event);
             }
-            (
-                P::Measuring,
-                E::LoadProgress(_)
-                | E::Loaded { .. }
-                | E::LoadFailed(_)
-                | E::JobEnded(..)
-                | E::Trimmed { .. }
-                | E::Broken(_)
-                | E::Footprint(_)
-                | E::Unloaded(_),
-            )
-            | (
-                P::WaitingForRoom { .. },
-                E::Measured(_)
-                | E::LoadProgress(_)
-                | E::Loaded { .. }
-                | E::LoadFailed(_)
-                | E::JobEnded(..)
-                | E::Trimmed { .. }
-                | E::Broken(_)
-                | E::Footprint(_)
-                | E::Unloaded(_),
-            )
-            | (
-                P::Loading { .. },
-                E::Measured(_)
-                | E::JobEnded(..)
-                | E::Trimmed { .. }
-                | E::Broken(_)
-                | E::Footprint(_)
-                | E::Unloaded(_),
-            )
-            | (
-                P::Ready,
-                E::Measured(_)
-                | E::LoadProgress(_)
-                | E::Loaded { .. }
-                | E::LoadFailed(_)
-                | E::JobEnded(..)
-                | E::Unloaded(_),
-            )
-            | (
-                P::Generating(_),
-                E::Measured(_)
-                | E::LoadProgress(_)
-                | E::Loaded { .. }
-                | E::LoadFailed(_)
-                | E::Unloaded(_),
-            ) => self.protocol_violation(index, event_name, now),
+            (_, E::Gone(end)) => self.worker_died(index, end),
+            _ => self.protocol_violation(index, event_name),
         }
     }
 
-    fn handle_unloading_event(
-        &mut self,
-        index: usize,
-        step: UnloadStep,
-        event: WorkerEvent,
-        now: Timestamp,
-    ) {
+    fn handle_unloading_event(&mut self, index: usize, step: UnloadStep, event: WorkerEvent) {
         use UnloadStep as S;
         let event_name = name_of(&event);
         match (step, event) {
-            (
-                S::StoppingLoad | S::Freeing | S::Exiting | S::Killed | S::Stuck { .. },
-                E::Gone(end),
-            ) => {
-                self.process_gone(index, &end, now);
-            }
+            (_, E::Gone(end)) => self.process_gone(index, &end),
             (S::StoppingLoad, E::Loaded { footprint, .. }) => {
                 self.models[index].footprint = footprint;
-                self.unload_after_load(index, now);
+                self.unload_after_load(index);
             }
-            (S::StoppingLoad, E::LoadFailed(_)) => self.release(index, UnloadReason::LoadEnded, now),
-            (S::Freeing, E::Unloaded(footprint)) => self.model_freed(index, footprint, now),
+            (S::StoppingLoad, E::LoadFailed(_)) => self.release(index, UnloadReason::LoadEnded),
+            (S::Freeing, E::Unloaded(footprint)) => self.model_freed(index, footprint),
             // Late: progress of a load that is stopping, a trim, a measurement that is no longer
-            // needed.
-            (S::StoppingLoad, E::LoadProgress(_) | E::Footprint(_))
-            | (S::Freeing, E::Trimmed { .. } | E::Broken(_) | E::Footprint(_))
-            | (
-                S::Exiting,
-                E::Measured(_) | E::Trimmed { .. } | E::Broken(_) | E::Footprint(_),
-            )
-            | (
-                S::Killed | S::Stuck { .. },
-                E::Measured(_)
-                | E::LoadProgress(_)
-                | E::Loaded { .. }
-                | E::LoadFailed(_)
-                | E::JobEnded(..)
-                | E::Trimmed { .. }
-                | E::Broken(_)
-                | E::Footprint(_)
-                | E::Unloaded(_),
-            )
-            // Handled for every step in `handle_worker_event`.
-            | (_, E::Stuck { .. }) => {}
-            (
-                S::StoppingLoad,
-                E::Measured(_)
-                | E::JobEnded(..)
-                | E::Trimmed { .. }
-                | E::Broken(_)
-                | E::Unloaded(_),
-            )
-            | (
-                S::Freeing,
-                E::Measured(_)
-                | E::LoadProgress(_)
-                | E::Loaded { .. }
-                | E::LoadFailed(_)
-                | E::JobEnded(..),
-            )
-            | (
-                S::Exiting,
-                E::LoadProgress(_)
-                | E::Loaded { .. }
-                | E::LoadFailed(_)
-                | E::JobEnded(..)
-                | E::Unloaded(_),
-            ) => self.protocol_violation(index, event_name, now),
+            // needed. `Stuck` is handled for every step in `handle_worker_event`.
+            (S::Killed | S::Stuck { .. }, _)
+            | (_, E::Stuck { .. })
+            | (S::StoppingLoad, E::LoadProgress(_) | E::Footprint(_))
+            | (S::Freeing | S::Exiting, E::Trimmed { .. } | E::Broken(_) | E::Footprint(_))
+            | (S::Exiting, E::Measured(_)) => {}
+            _ => self.protocol_violation(index, event_name),
         }
     }
 
@@ -208,15 +95,16 @@ impl Core {
         info: Box<ModelInfo>,
         memory: MemoryUse,
         footprint: Option<LoadFootprint>,
-        now: Timestamp,
     ) {
         let model = &mut self.models[index];
         model.phase = P::Ready;
         model.info = Some(info);
         model.memory = Some(memory);
         model.footprint = footprint;
-        model.load_time = model.load_started.map(|began| now.saturating_sub(began));
-        model.last_used = now;
+        model.load_time = model
+            .load_started
+            .map(|began| self.now.saturating_sub(began));
+        model.last_used = self.now;
         if std::mem::take(&mut model.clears_cache_when_loaded) {
             let trim = Effect::Trim(model.worker, Trim::Everything);
             self.effects.push(trim);
@@ -225,21 +113,21 @@ impl Core {
 
     /// Handles a worker that ended without being told to. Its job fails; queued requests get a new
     /// worker.
-    fn worker_died(&mut self, index: usize, end: WorkerEnd, now: Timestamp) {
-        self.fail_job_of_dead_worker(index, end, now);
+    fn worker_died(&mut self, index: usize, end: WorkerEnd) {
+        self.fail_job_of_dead_worker(index, end);
         self.models.remove(index);
     }
 
     /// Fails the job of a worker that ended without being told to, and records the crash.
-    pub(super) fn fail_job_of_dead_worker(&mut self, index: usize, end: WorkerEnd, now: Timestamp) {
+    pub(super) fn fail_job_of_dead_worker(&mut self, index: usize, end: WorkerEnd) {
         let during = self.models[index].activity().to_owned();
         let error = RequestError::WorkerGone { end, during };
         self.fail_job(index, &error);
-        self.record_crash(index, &error, now);
+        self.record_crash(index, &error);
     }
 
     /// Handles an impossible event: kills the worker and fails its job.
-    fn protocol_violation(&mut self, index: usize, event_name: &'static str, now: Timestamp) {
+    fn protocol_violation(&mut self, index: usize, event_name: &'static str) {
         let model = &self.models[index];
         let during = model.activity().to_owned();
         let was_unloading = model.is_unloading();
@@ -249,9 +137,9 @@ impl Core {
         self.fail_job(index, &error);
         self.last_error = Some(format!("{}: {error}", self.models[index].spec.name));
         if !was_unloading {
-            self.record_crash(index, &error, now);
+            self.record_crash(index, &error);
         }
-        self.kill(index, UnloadReason::Fault, now);
+        self.kill(index, UnloadReason::Fault);
     }
 
     pub(super) fn fail_job(&mut self, index: usize, error: &RequestError) {
@@ -263,11 +151,11 @@ impl Core {
 
     /// Records that a worker failed. If two workers in a row fail without completing any work, the
     /// queued requests for the model fail instead of starting a third.
-    pub(super) fn record_crash(&mut self, index: usize, error: &RequestError, now: Timestamp) {
+    pub(super) fn record_crash(&mut self, index: usize, error: &RequestError) {
         let model = &self.models[index];
         let spec = model.spec.clone();
         self.last_error = Some(format!("{}: {error}", spec.name));
-        if !model.has_completed_work && self.crashes.record(&spec, now) {
+        if !model.has_completed_work && self.crashes.record(&spec, self.now) {
             self.fail_queued(|pending| pending.spec == spec, error);
         }
     }

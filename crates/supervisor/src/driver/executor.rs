@@ -4,30 +4,28 @@
 //! Rule: an effect for a worker or request that is gone does nothing.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use transom_engine::TokenEvent;
-use transom_engine_host::wire::{Command, JobId, Request};
+use transom_engine_host::wire::{Command, JobId};
 use transom_engine_host::{KillSwitch, Worker, WorkerReport, Workers};
 
 use super::saved_states::SavedStates;
 use crate::core::{Effect, StateOnUnload, WorkerId};
 use crate::request::RequestId;
-use crate::response::{ResponseEvent, ResponseWriter};
+use crate::response::{self, ResponseEvent, ResponseWriter};
 
 /// Keeps the machine awake until the result is dropped.
 pub(crate) type KeepAwakeFn = Box<dyn Fn() -> Box<dyn Send> + Send>;
 
-/// Executes effects. See the module documentation.
 pub(super) struct Executor {
     factory: Arc<dyn Workers>,
     report: mpsc::Sender<(WorkerId, WorkerReport)>,
     workers: HashMap<WorkerId, WorkerHandle>,
     responses: HashMap<RequestId, ResponseWriter>,
-    saved_states: SavedStates,
+    pub(super) saved_states: SavedStates,
     begin_keep_awake: KeepAwakeFn,
     keep_awake: Option<Box<dyn Send>>,
 }
@@ -49,8 +47,6 @@ enum NextCommand {
 }
 
 impl Executor {
-    /// Creates an executor without workers. It starts workers with `factory` and sends their
-    /// reports to `report`.
     pub(super) fn new(
         factory: Arc<dyn Workers>,
         report: mpsc::Sender<(WorkerId, WorkerReport)>,
@@ -67,22 +63,11 @@ impl Executor {
         }
     }
 
-    /// Saves states in this prepared folder from now on.
-    pub(super) fn save_states_in(&mut self, folder: PathBuf) {
-        self.saved_states.save_in(folder);
-    }
-
-    /// Runs `work` after all effects so far on saved states.
-    pub(super) fn after_saved_states(&self, work: impl FnOnce() + Send + 'static) {
-        self.saved_states.run_in_order(work);
-    }
-
     /// Returns when all saved states are deleted, or cannot be deleted in time.
     pub(super) async fn close(self) {
         self.saved_states.close().await;
     }
 
-    /// Stores the writer of a request until the request ends.
     pub(super) fn add_response(&mut self, writer: ResponseWriter) {
         self.responses.insert(writer.id(), writer);
     }
@@ -104,13 +89,11 @@ impl Executor {
         }
     }
 
-    /// Removes a worker whose process is gone.
     pub(super) fn remove_worker(&mut self, worker: WorkerId) {
         self.workers.remove(&worker);
         self.saved_states.worker_gone(worker);
     }
 
-    /// Executes an effect.
     pub(super) fn execute(&mut self, effect: Effect) {
         match effect {
             Effect::Start(worker) => self.start(worker),
@@ -126,7 +109,11 @@ impl Executor {
                 });
             }
             Effect::Generate(worker, request_id, request) => {
-                self.generate(worker, request_id, request)
+                if let Some(handle) = self.workers.get_mut(&worker) {
+                    handle.job = Some(request_id);
+                }
+                let job = JobId(request_id.0);
+                self.send_command(worker, Command::Generate { job, request });
             }
             Effect::Stop(worker, request_id, reason) => {
                 let job = request_id.map(|request_id| JobId(request_id.0));
@@ -156,7 +143,7 @@ impl Executor {
                     handle.kill.kill();
                 }
             }
-            Effect::Respond(request_id, event) => self.respond(request_id, event),
+            Effect::Respond(id, event) => response::respond(&mut self.responses, id, event),
             Effect::KeepAwake(true) => self.keep_awake = Some((self.begin_keep_awake)()),
             Effect::KeepAwake(false) => self.keep_awake = None,
         }
@@ -187,14 +174,6 @@ impl Executor {
         });
     }
 
-    fn generate(&mut self, worker: WorkerId, request_id: RequestId, request: Box<Request>) {
-        if let Some(handle) = self.workers.get_mut(&worker) {
-            handle.job = Some(request_id);
-        }
-        let job = JobId(request_id.0);
-        self.send_command(worker, Command::Generate { job, request });
-    }
-
     fn send_command(&self, worker: WorkerId, command: Command) {
         self.queue_command(worker, NextCommand::Ready(command));
     }
@@ -213,16 +192,6 @@ impl Executor {
         if let Some(commands) = handle.and_then(|handle| handle.commands.as_ref()) {
             // A worker that is gone reports its end.
             let _ = commands.send(command);
-        }
-    }
-
-    fn respond(&mut self, request_id: RequestId, event: ResponseEvent) {
-        if matches!(event, ResponseEvent::Ended { .. }) {
-            if let Some(writer) = self.responses.remove(&request_id) {
-                writer.write(event);
-            }
-        } else if let Some(writer) = self.responses.get(&request_id) {
-            writer.write(event);
         }
     }
 }

@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::Urgency;
 use crate::core::Timestamp;
 use crate::status::Status;
 
 /// Minimum time between two snapshots that differ only in progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Publishes the status. See the module documentation.
 pub(super) struct Publisher {
     sender: watch::Sender<Arc<Status>>,
     /// The last snapshot, with countdowns replaced by points in time.
@@ -22,7 +20,6 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    /// Publishes `first`, the state at time zero.
     pub(super) fn new(first: Status) -> (Self, watch::Receiver<Arc<Status>>) {
         let last = without_countdowns(first.clone(), Timestamp::ZERO);
         let (sender, receiver) = watch::channel(Arc::new(with_revision(first, 0)));
@@ -35,20 +32,13 @@ impl Publisher {
         (publisher, receiver)
     }
 
-    /// Returns when delayed progress must be published.
     pub(super) fn due(&self) -> Option<Timestamp> {
         self.due
     }
 
-    /// Returns true if the status must be published now, after an event of this `urgency`.
-    pub(super) fn is_due(&mut self, urgency: Urgency, now: Timestamp) -> bool {
-        match urgency {
-            Urgency::Immediate => true,
-            Urgency::Progress => {
-                let due = *self.due.get_or_insert(self.last_at + PROGRESS_INTERVAL);
-                due <= now
-            }
-        }
+    /// Returns true if progress must be published now, and not later with other progress.
+    pub(super) fn is_progress_due(&mut self, now: Timestamp) -> bool {
+        *self.due.get_or_insert(self.last_at + PROGRESS_INTERVAL) <= now
     }
 
     /// Publishes `status`, taken at `now`, if it contains a change; returns it with its revision.

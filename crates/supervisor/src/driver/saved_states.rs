@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until, timeout};
-use transom_engine::{KvCacheChoice, Limits, ModelSource};
+use transom_engine::{Limits, ModelSource};
 use transom_engine_host::remove_leftovers;
 
 use crate::core::{MAX_SAVED_STATE_BYTES, WorkerId};
@@ -31,7 +31,6 @@ use crate::request::ModelSelector;
 /// Maximum number of states: enough for the models that a user switches between.
 const MAX_FILES: usize = 4;
 
-/// Maximum age of a state.
 const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// Maximum time between two checks of the ages, because timers stop while the machine sleeps but
@@ -46,7 +45,6 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 const MIN_FREE_BYTES: u64 = 5_000_000_000;
 const MIN_FREE_RATIO: u64 = 4;
 
-/// Manages the folder of saved states. See the module documentation.
 pub(super) struct SavedStates {
     /// `None` disables saving.
     folder: Option<PathBuf>,
@@ -77,7 +75,6 @@ pub(super) struct StateFile {
     path: Arc<OnceLock<PathBuf>>,
 }
 
-/// A file in the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SavedFile {
     path: PathBuf,
@@ -128,7 +125,6 @@ impl SavedStates {
         Some(file)
     }
 
-    /// Returns the state file of `worker`, which is told to save its state.
     pub(super) fn begin_saving(&mut self, worker: WorkerId) -> Option<StateFile> {
         let active = self.active_files.get_mut(&worker)?;
         active.is_being_saved = true;
@@ -276,7 +272,6 @@ fn split_surplus(mut files: Vec<SavedFile>, now: SystemTime) -> (Vec<SavedFile>,
     })
 }
 
-/// Returns true if a disk with `free_bytes` has room for a state of `bytes`.
 fn has_room(free_bytes: u64, bytes: u64) -> bool {
     free_bytes > MIN_FREE_BYTES.max(bytes.saturating_mul(MIN_FREE_RATIO))
 }
@@ -288,14 +283,6 @@ fn free_bytes(folder: &Path) -> Option<u64> {
 }
 
 impl SavedFile {
-    fn of(path: PathBuf, metadata: &Metadata) -> Option<Self> {
-        Some(Self {
-            path,
-            modified: metadata.modified().ok()?,
-            bytes: metadata.len(),
-        })
-    }
-
     /// Returns the age; zero if the file is from the future, as after the clock was set back.
     fn age(&self, now: SystemTime) -> Duration {
         now.duration_since(self.modified).unwrap_or_default()
@@ -304,7 +291,14 @@ impl SavedFile {
 
 fn saved_files(folder: &Path) -> Vec<SavedFile> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let saved = entries.filter_map(|entry| SavedFile::of(entry.path(), &entry.metadata().ok()?));
+    let saved = entries.filter_map(|entry| {
+        let metadata = entry.metadata().ok()?;
+        Some(SavedFile {
+            path: entry.path(),
+            modified: metadata.modified().ok()?,
+            bytes: metadata.len(),
+        })
+    });
     saved.collect()
 }
 
@@ -324,7 +318,6 @@ fn remove(path: &Path) {
     }
 }
 
-/// Returns the model's part of a file name.
 fn model_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.split_once('-')
@@ -338,17 +331,10 @@ fn hash_hex<T: Hash + ?Sized>(of: &T) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// Everything that must be equal for a KV cache to be valid. The context length may differ, so a
-/// conversation can continue in a longer context. The engine checks more precisely.
-#[derive(Hash)]
-struct Identity<'a> {
-    path: &'a Path,
-    kv_cache: KvCacheChoice,
-    /// Names, sizes and modification times of the model's files.
-    files: Vec<(OsString, u64, Option<SystemTime>)>,
-}
-
-fn identity<'a>(source: &'a ModelSource, limits: &Limits) -> Identity<'a> {
+/// Returns everything that must be equal for a KV cache to be valid, with the names, sizes and
+/// modification times of the model's files. The context length may differ, so a conversation can
+/// continue in a longer context. The engine checks more precisely.
+fn identity(source: &ModelSource, limits: &Limits) -> impl Hash {
     let path = &*source.path;
     let described =
         |name: OsString, metadata: &Metadata| (name, metadata.len(), metadata.modified().ok());
@@ -363,11 +349,7 @@ fn identity<'a>(source: &'a ModelSource, limits: &Limits) -> Identity<'a> {
             .collect(),
     };
     files.sort();
-    Identity {
-        path,
-        kv_cache: limits.kv_cache,
-        files,
-    }
+    (path, limits.kv_cache, files)
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! Callers that wait until models are unloaded.
 
-use super::executor::Executor;
+use super::saved_states::SavedStates;
 use crate::core::WorkerId;
 use crate::handle::Reply;
 use crate::request::RequestError;
 use crate::status::UnloadRecord;
 
-/// The waiting callers. See the module documentation.
 #[derive(Default)]
 pub(super) struct UnloadWaiters {
     waiters: Vec<UnloadWaiter>,
@@ -26,14 +25,14 @@ impl UnloadWaiters {
         &mut self,
         workers: Vec<WorkerId>,
         reply: Reply<Result<Vec<UnloadRecord>, RequestError>>,
-        executor: &Executor,
+        saved_states: &SavedStates,
     ) {
         self.waiters.push(UnloadWaiter {
             workers,
             records: Vec::new(),
             reply,
         });
-        self.reply_to_finished(executor);
+        self.reply_to_finished(saved_states);
     }
 
     /// Handles that `worker` has ended; `record` is the record of its unload.
@@ -41,7 +40,7 @@ impl UnloadWaiters {
         &mut self,
         worker: WorkerId,
         record: Option<&UnloadRecord>,
-        executor: &Executor,
+        saved_states: &SavedStates,
     ) {
         for waiter in &mut self.waiters {
             let n_before = waiter.workers.len();
@@ -50,7 +49,7 @@ impl UnloadWaiters {
                 waiter.records.extend(record.cloned());
             }
         }
-        self.reply_to_finished(executor);
+        self.reply_to_finished(saved_states);
     }
 
     /// Handles that the process of `worker` does not end; `error` is the reply.
@@ -62,11 +61,11 @@ impl UnloadWaiters {
         }
     }
 
-    fn reply_to_finished(&mut self, executor: &Executor) {
+    fn reply_to_finished(&mut self, saved_states: &SavedStates) {
         let is_over = |waiter: &mut UnloadWaiter| waiter.workers.is_empty();
         for waiter in self.waiters.extract_if(.., is_over) {
             // The caller may be gone; the models are gone in any case.
-            executor.after_saved_states(|| drop(waiter.reply.send(Ok(waiter.records))));
+            saved_states.run_in_order(|| drop(waiter.reply.send(Ok(waiter.records))));
         }
     }
 }

@@ -6,48 +6,7 @@ use std::fmt;
 
 use transom_signals::{MemoryPressure, ThermalState};
 
-use super::limits::EffectiveLimits;
-use super::{ActiveLimit, Limit, LimitReason};
-
-impl EffectiveLimits {
-    /// Returns the limits for display, the most noticeable first.
-    pub(super) fn active_limits(&self) -> Vec<ActiveLimit> {
-        let repaint = self.repaint.map(|(wait, reason)| {
-            let milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-            (Limit::Repaint { milliseconds }, reason)
-        });
-        let idle = self.idle.and_then(|(wait, reason)| {
-            let seconds = wait.as_secs();
-            Some((Limit::IdleUnload { seconds }, reason?))
-        });
-        let limits = [
-            of(Limit::RunningAnswers, self.stop_answers),
-            of(Limit::NewAnswers, self.blocked_by),
-            tokens(|tokens| Limit::AnswerLength { tokens }, self.max_tokens),
-            tokens(|tokens| Limit::Context { tokens }, self.context_length),
-            tokens(|tokens| Limit::PrefillStep { tokens }, self.prefill_chunk),
-            of(Limit::Speculation, self.speculation_off),
-            repaint,
-            idle,
-            of(Limit::SmallerModel, self.smaller_model),
-        ];
-        let limits = limits.into_iter().flatten();
-        limits
-            .map(|(limit, reason)| ActiveLimit { limit, reason })
-            .collect()
-    }
-}
-
-fn of(limit: Limit, reason: Option<LimitReason>) -> Option<(Limit, LimitReason)> {
-    reason.map(|reason| (limit, reason))
-}
-
-fn tokens(
-    limit: impl Fn(usize) -> Limit,
-    limited: Option<(usize, LimitReason)>,
-) -> Option<(Limit, LimitReason)> {
-    limited.map(|(n, reason)| (limit(n), reason))
-}
+use super::{Limit, LimitReason};
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

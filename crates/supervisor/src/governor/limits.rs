@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use transom_signals::{Hardware, MemoryPressure, SystemSignals, ThermalState};
 
-use super::{Allowance, LimitReason, Tuning};
+use super::{ActiveLimit, Allowance, Limit, LimitReason, Tuning};
 
 const GIB: u64 = 1 << 30;
 
@@ -203,64 +203,58 @@ pub(super) fn allowance(
     effective: &SystemSignals,
     other: OtherInputs,
 ) -> Allowance {
-    let limits = EffectiveLimits::of(size, tuning, effective, other);
+    let active = ALL_SIGNALS.iter().filter(|it| it.is_active(effective));
+    let active = ActiveSignals(active.collect());
+    let paused = other.is_paused.then_some(LimitReason::Paused);
+    let stop_answers = other.stop_answers.then_some(LimitReason::Thrashing);
+    let blocked_by = paused.or_else(|| active.first(|signal| signal.blocks_requests));
+    let max_tokens = active.strictest(|signal| signal.max_tokens);
+    let context_length = active.strictest(|signal| signal.context_length);
+    let prefill_chunk = active.strictest(|signal| signal.prefill_chunk);
+    let speculation_off = active.first(|signal| signal.disables_speculation);
+    let repaint = active.slowest(|signal| signal.repaint);
+    let repaint_limit = repaint.map(|(wait, reason)| {
+        let milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        (Limit::Repaint { milliseconds }, reason)
+    });
+    let idle = active.idle(size, tuning);
+    let idle_limit = idle.and_then(|(wait, reason)| {
+        let seconds = wait.as_secs();
+        Some((Limit::IdleUnload { seconds }, reason?))
+    });
+    let smaller_model = active.first(|signal| signal.suggests_smaller_model);
+    // The most noticeable first.
+    let limits = [
+        stop_answers.map(|reason| (Limit::RunningAnswers, reason)),
+        blocked_by.map(|reason| (Limit::NewAnswers, reason)),
+        max_tokens.map(|(tokens, reason)| (Limit::AnswerLength { tokens }, reason)),
+        context_length.map(|(tokens, reason)| (Limit::Context { tokens }, reason)),
+        prefill_chunk.map(|(tokens, reason)| (Limit::PrefillStep { tokens }, reason)),
+        speculation_off.map(|reason| (Limit::Speculation, reason)),
+        repaint_limit,
+        idle_limit,
+        smaller_model.map(|reason| (Limit::SmallerModel, reason)),
+    ];
+    let limits = limits.into_iter().flatten();
     Allowance {
         memory: match effective.is_thrashing {
             true => effective.memory.max(MemoryPressure::Warning),
             false => effective.memory,
         },
         stop_answers: other.stop_answers,
-        context_length: limits.context_length.map(|(n, _)| n),
-        prefill_chunk: limits.prefill_chunk.map(|(n, _)| n),
-        max_tokens: limits.max_tokens.map(|(n, _)| n),
-        speculation: limits.speculation_off.is_none(),
-        repaint_interval: limits.repaint.map_or(min_repaint_interval, |(wait, _)| {
+        context_length: context_length.map(|(n, _)| n),
+        prefill_chunk: prefill_chunk.map(|(n, _)| n),
+        max_tokens: max_tokens.map(|(n, _)| n),
+        speculation: speculation_off.is_none(),
+        repaint_interval: repaint.map_or(min_repaint_interval, |(wait, _)| {
             wait.max(min_repaint_interval)
         }),
-        idle_unload: limits.idle.map(|(wait, _)| wait),
-        blocked_by: limits.blocked_by,
-        offer_smaller_model: limits.smaller_model.is_some(),
-        limits: limits.active_limits(),
-    }
-}
-
-/// Every limit in force with its reason.
-pub(super) struct EffectiveLimits {
-    pub(super) stop_answers: Option<LimitReason>,
-    pub(super) blocked_by: Option<LimitReason>,
-    pub(super) max_tokens: Option<(usize, LimitReason)>,
-    pub(super) context_length: Option<(usize, LimitReason)>,
-    pub(super) prefill_chunk: Option<(usize, LimitReason)>,
-    pub(super) speculation_off: Option<LimitReason>,
-    pub(super) repaint: Option<(Duration, LimitReason)>,
-    /// `None` keeps models loaded. Without a reason, it is the default of this machine.
-    pub(super) idle: Option<(Duration, Option<LimitReason>)>,
-    pub(super) smaller_model: Option<LimitReason>,
-}
-
-impl EffectiveLimits {
-    fn of(
-        size: MachineSize,
-        tuning: &Tuning,
-        effective: &SystemSignals,
-        other: OtherInputs,
-    ) -> Self {
-        let active = ALL_SIGNALS
-            .iter()
-            .filter(|signal| signal.is_active(effective));
-        let active = ActiveSignals(active.collect());
-        let paused = other.is_paused.then_some(LimitReason::Paused);
-        Self {
-            stop_answers: other.stop_answers.then_some(LimitReason::Thrashing),
-            blocked_by: paused.or_else(|| active.first(|signal| signal.blocks_requests)),
-            max_tokens: active.strictest(|signal| signal.max_tokens),
-            context_length: active.strictest(|signal| signal.context_length),
-            prefill_chunk: active.strictest(|signal| signal.prefill_chunk),
-            speculation_off: active.first(|signal| signal.disables_speculation),
-            repaint: active.slowest(|signal| signal.repaint),
-            idle: active.idle(size, tuning),
-            smaller_model: active.first(|signal| signal.suggests_smaller_model),
-        }
+        idle_unload: idle.map(|(wait, _)| wait),
+        blocked_by,
+        offer_smaller_model: smaller_model.is_some(),
+        limits: limits
+            .map(|(limit, reason)| ActiveLimit { limit, reason })
+            .collect(),
     }
 }
 

@@ -22,7 +22,7 @@ use super::folder::{self, own_user_id};
 use super::protocol::{ClientMessage, Hello, ServerMessage, Welcome};
 use crate::handle::{Handle, HandleMessage, Reply, ShutdownReason};
 use crate::request::{RequestError, RequestId};
-use crate::response::{ResponseEvent, ResponseWriter};
+use crate::response::{self, ResponseWriter};
 use crate::status::{Status, UnloadRecord};
 
 /// How long the handshake and the first status may take.
@@ -254,19 +254,6 @@ impl PendingCalls {
             writer.fail(RequestError::Engine { source });
         }
     }
-
-    fn respond(&self, id: RequestId, event: ResponseEvent) {
-        let mut state = self.state();
-        if matches!(event, ResponseEvent::Ended { .. }) {
-            let writer = state.responses.remove(&id);
-            drop(state);
-            if let Some(writer) = writer {
-                writer.write(event);
-            }
-        } else if let Some(writer) = state.responses.get(&id) {
-            writer.write(event);
-        }
-    }
 }
 
 /// Sends messages until the last handle is gone or the connection fails.
@@ -312,7 +299,9 @@ async fn receive_messages(
                     is_newer
                 });
             }
-            Ok(Some(ServerMessage::Response { id, event })) => pending.respond(id, event),
+            Ok(Some(ServerMessage::Response { id, event })) => {
+                response::respond(&mut pending.state().responses, id, event);
+            }
             Ok(Some(ServerMessage::Unloaded { number, result })) => {
                 let reply = pending.state().unloads.remove(&number);
                 if let Some(reply) = reply {

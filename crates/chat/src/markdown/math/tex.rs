@@ -22,7 +22,6 @@ thread_local! {
         RefCell::new(LatexToMathML::new(MathCoreConfig::default()).ok());
 }
 
-/// Converts `tex` to a `math` element.
 pub(super) fn mathml(tex: &str, is_display: bool) -> Option<String> {
     if tex.len() > MAX_LENGTH || depth(tex) > MAX_DEPTH || tex.matches('\\').count() > MAX_COMMANDS
     {
@@ -115,7 +114,6 @@ fn normalized(tex: &str) -> (String, bool) {
     (tex, is_boxed)
 }
 
-/// Removes a command that takes no argument.
 fn without_command(tex: &str, command: &str) -> String {
     let mut text = String::with_capacity(tex.len());
     let mut rest = tex;

@@ -54,7 +54,11 @@ async fn a_full_disk_neither_ends_the_response_nor_loses_text() {
     assert_eq!(setup.message(started.answer).text, text);
     let events = setup.events.lock().unwrap();
     let n = |is_it: fn(&TurnEvent) -> bool| events.iter().filter(|it| is_it(it)).count();
-    assert_eq!(n(|it| matches!(it, TurnEvent::SaveFailed { .. })), 1);
+    let is_full = |it: &TurnEvent| {
+        let full = Some(StoreErrorKind::Full);
+        matches!(it, TurnEvent::SaveFailed { kind, .. } if *kind == full)
+    };
+    assert_eq!(n(is_full), 1);
     assert_eq!(n(|it| matches!(it, TurnEvent::SaveRecovered { .. })), 1);
 }
 

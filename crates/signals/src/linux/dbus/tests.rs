@@ -1,8 +1,10 @@
+pub(crate) mod private_bus;
+
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use super::private_bus::PrivateBus;
 use super::*;
+use private_bus::PrivateBus;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 

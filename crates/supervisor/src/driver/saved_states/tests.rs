@@ -1,6 +1,7 @@
 use std::fs::File;
 
 use tempfile::TempDir;
+use transom_engine::KvCacheChoice;
 
 use super::*;
 

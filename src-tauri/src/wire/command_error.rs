@@ -1,0 +1,46 @@
+//! The error of a command, which pages translate.
+
+use serde::Serialize;
+use transom_store::StoreErrorKind;
+use ts_rs::TS;
+
+use super::HubErrorView;
+
+/// An error of a command.
+#[derive(Debug, Clone, PartialEq, Serialize, TS)]
+#[serde(tag = "code", rename_all = "snake_case")]
+pub enum CommandError {
+    /// A value is not allowed.
+    Invalid {
+        /// The field.
+        field: String,
+        /// The reason in English.
+        reason: String,
+    },
+    /// The object does not exist anymore.
+    NotFound,
+    /// The disk refused.
+    Storage {
+        /// The kind of the error; `None` if the file is not the app's own.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[ts(optional)]
+        kind: Option<StoreErrorKind>,
+        /// The reason in English, which names the file.
+        reason: String,
+    },
+    /// A turn could not start.
+    Turn {
+        /// The reason.
+        failure: transom_chat::Failure,
+    },
+    /// The hub, the network or the keychain refused.
+    Hub {
+        /// The reason.
+        error: HubErrorView,
+    },
+    /// Any other error.
+    Other {
+        /// The reason in English.
+        reason: String,
+    },
+}
