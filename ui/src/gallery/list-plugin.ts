@@ -5,7 +5,7 @@ import type { Plugin } from "vite";
 
 const lists = ["states.ts", "settings-states.ts", "models-states.ts", "prompt-states.ts"];
 
-/** Reads names from the source, `name: "…"` at the start of a line, because running it needs a page. */
+/** Reads names from the source, `"name": {` indented by two spaces, because running it needs a page. */
 export function galleryList(): Plugin {
   return {
     name: "transom-gallery-list",
@@ -13,7 +13,7 @@ export function galleryList(): Plugin {
     generateBundle() {
       const paths = lists.map((list) => resolve(import.meta.dirname, list)).filter(existsSync);
       const names = paths.flatMap((path) =>
-        [...readFileSync(path, "utf8").matchAll(/^\s*name: "([a-z0-9-]+)"/gm)].map((found) => found[1]),
+        [...readFileSync(path, "utf8").matchAll(/^  "([a-z0-9-]+)": \{/gm)].map((found) => found[1]),
       );
       const source = `${JSON.stringify(names, null, 2)}\n`;
       this.emitFile({ type: "asset", fileName: "gallery-states.json", source });

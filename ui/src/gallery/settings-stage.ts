@@ -9,17 +9,14 @@ import Settings from "../settings/Settings.svelte";
 import { currentPane } from "../settings/current-pane.svelte";
 
 /**
- * A named state of a window. `show` gets a new fake app that is already installed, and resolves to
- * the argument of `unmount`.
+ * The states of a window by name. `show` gets a new fake app that is already installed, and resolves
+ * to the argument of `unmount`.
  */
-export interface GalleryState {
-  name: string;
+export type GalleryStates = Record<string, {
   /** Text that only this state shows; see `claim`. */
   shows: string;
-  show: (fake: FakeIpc, target: HTMLElement) => Promise<MountedPage>;
-}
-
-export type MountedPage = ReturnType<typeof mount>;
+  show: (fake: FakeIpc, target: HTMLElement) => Promise<ReturnType<typeof mount>>;
+}>;
 
 export type SetUp = (fake: FakeIpc) => void;
 
@@ -92,10 +89,19 @@ export function scrolled(selector: string) {
   };
 }
 
+export function onLinux(change: Partial<FakeIpc["aboutView"]> = {}): SetUp {
+  return (fake) => {
+    fake.aboutView = {
+      ...fake.aboutView, platform: "linux", system: "Debian 12", default_hotkey: "Ctrl+Space",
+      chip: "AMD Ryzen 7 7840U", data_folder: "~/.local/share/transom",
+      hotkey: { hotkey: "registered", shortcut: "Ctrl+Space" }, ...change,
+    };
+  };
+}
+
 export function speaking(language: string, setUp: SetUp = nothing): SetUp {
   return (fake) => {
     void fake.updateSettings({ general: { language } });
     setUp(fake);
   };
 }
-

@@ -3,7 +3,7 @@
  * `fail` and `finish` to end a download.
  */
 import type {
-  CatalogView, DownloadChange, DownloadState, DownloadView, EntryView, HubAccessView, ModelView,
+  CatalogView, DownloadChange, DownloadState, DownloadView, HubAccessView, ModelView,
   AppEvent, TierView, HubErrorView,
 } from "../bindings";
 import * as made from "./catalog";
@@ -15,7 +15,6 @@ const RATE = 24 * 2 ** 20;
 export class DownloadQueue {
   catalog: CatalogView = made.catalog();
   tiers: TierView[] = sizes.tiers();
-  found: EntryView[] = made.found();
   access: HubAccessView = made.hubAccess();
   downloads: DownloadView[] = [];
 
@@ -32,7 +31,7 @@ export class DownloadQueue {
 
   install(key: string): void {
     if (this.downloads.some((one) => one.key === key && one.state.state !== "done")) return;
-    const entries = [...this.catalog.entries, ...this.found.map((one) => made.hubEntry(one.id))];
+    const entries = [...this.catalog.entries, ...made.found().map((one) => made.hubEntry(one.id))];
     const entry = entries.find((one) => one.variants.some((variant) => variant.key === key));
     const variant = entry?.variants.find((one) => one.key === key);
     if (!entry || !variant) throw { code: "not_found" };
