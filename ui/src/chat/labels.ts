@@ -6,10 +6,12 @@ export function because(reason: LimitReason): string {
   return t(`chat.because.${reason}`);
 }
 
-export function limit(one: Limit): string {
+/** A limit as a sentence, or as a few words for a list of the settings. */
+export function limitText(one: Limit, area: "chat" | "settings"): string {
   const n = "tokens" in one ? one.tokens : 0;
-  const time = "seconds" in one ? duration(one.seconds) : "";
-  return t(`chat.limit.${one.limit}`, { n, time });
+  const seconds = "seconds" in one ? one.seconds : null;
+  if (area === "settings" && seconds === 0) return t("settings.limit.idle_at_once");
+  return t(`${area}.limit.${one.limit}`, { n, time: seconds === null ? "" : duration(seconds) });
 }
 
 /** The text of a failed turn: one line, and a second one with advice. */
