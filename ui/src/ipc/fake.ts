@@ -4,8 +4,7 @@
  *
  * `refuse` makes the next call of a name fail; `calls` lists all calls.
  */
-import type { Ipc } from "./api";
-import { commands } from "./commands";
+import { commands, type Ipc } from "./commands";
 import type {
   AboutView, StartedTurn, Conversation, FoundConversation, MessageId, MessageView,
   ModelView, AppEvent, CommandError, Settings, StatusView, CapturedText,
