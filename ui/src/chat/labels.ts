@@ -1,6 +1,6 @@
 /** Translates codes of the app. */
 import { bytes, duration, number, t, type Key } from "../i18n";
-import type { LimitReason, Failure, Limit } from "../ipc";
+import type { EndingView, LimitReason, Failure, Limit } from "../ipc";
 
 export function because(reason: LimitReason): string {
   return t(`chat.because.${reason}`);
@@ -12,6 +12,14 @@ export function limitText(one: Limit, area: "chat" | "settings"): string {
   const seconds = "seconds" in one ? one.seconds : null;
   if (area === "settings" && seconds === 0) return t("settings.limit.idle_at_once");
   return t(`${area}.limit.${one.limit}`, { n, time: seconds === null ? "" : duration(seconds) });
+}
+
+/** Why a response ended early; empty if it did not, or if it failed. */
+export function endingText({ ending }: EndingView): string {
+  switch (ending) {
+    case "cancelled": case "length": case "shed": case "interrupted": return t(`chat.ending.${ending}`);
+    default: return "";
+  }
 }
 
 /** The text of a failed turn: one line, and a second one with advice. */

@@ -1,5 +1,5 @@
 /** Lists the names of all states next to the gallery, for the screenshot program. */
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Plugin } from "vite";
 
@@ -11,7 +11,7 @@ export function galleryList(): Plugin {
     name: "transom-gallery-list",
     apply: "build",
     generateBundle() {
-      const paths = lists.map((list) => resolve(import.meta.dirname, list)).filter(existsSync);
+      const paths = lists.map((list) => resolve(import.meta.dirname, list));
       const names = paths.flatMap((path) =>
         [...readFileSync(path, "utf8").matchAll(/^  "([a-z0-9-]+)": \{/gm)].map((found) => found[1]),
       );

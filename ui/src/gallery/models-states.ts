@@ -3,7 +3,8 @@ import { onDisk, hubError } from "../ipc/fake/catalog";
 import { GB } from "../ipc/fake/defaults";
 import type { FakeIpc } from "../ipc/fake";
 import { modelSource } from "../state/model-source.svelte";
-import { click, pane, scrolled, settled, speaking, write, type GalleryStates } from "./settings-stage";
+import { click, pane, scrolled, settled, speaking, type GalleryStates } from "./settings-stage";
+import { type } from "./steps";
 
 /** One download in each state: downloading, verifying, queued, paused, failed, done. */
 function busy({ downloadQueue }: FakeIpc): void {
@@ -58,7 +59,7 @@ const dropped = (drop: typeof modelSource.drop) => async () => {
 
 async function searched(target: HTMLElement): Promise<void> {
   await settled();
-  await write(target, "input[type=search]", "smollm");
+  await type("smollm", "input[type=search]");
   await click(target, ".ask button");
   await click(target, ".title + ul li:nth-child(2) .actions button");
   await scrolled(list)(target);

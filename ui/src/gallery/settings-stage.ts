@@ -73,14 +73,6 @@ export function picked(value: string) {
   };
 }
 
-/** Types into the field like a user. */
-export async function write(target: HTMLElement, selector: string, text: string): Promise<void> {
-  const field = found<HTMLInputElement>(target, selector);
-  field.value = text;
-  field.dispatchEvent(new Event("input", { bubbles: true }));
-  await settled();
-}
-
 /** Scrolls down. */
 export function scrolled(selector: string) {
   return async (target: HTMLElement) => {

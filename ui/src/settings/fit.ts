@@ -7,20 +7,6 @@ import type { FitView } from "../ipc";
 /** A part of the bar. */
 export type PartKind = "taken" | "weights" | "kv" | "draft" | "prefix" | "headroom";
 
-/** A part of the bar, in bytes and as a fraction of the bar's length. */
-export interface BarPart {
-  kind: PartKind;
-  bytes: number;
-  share: number;
-}
-
-/** The bar: its parts in order, and the end of the budget as a fraction of the bar's length. */
-export interface Bar {
-  parts: BarPart[];
-  /** Less than 1 if the parts are longer than the budget. */
-  budgetShare: number;
-}
-
 /** Bytes that the model needs in total. */
 export function neededBytes(fit: FitView): number {
   return fit.weight_bytes + fit.kv_cache_bytes + fit.headroom_bytes + fit.draft_bytes + fit.prefix_bytes;
@@ -39,15 +25,16 @@ export function atContext(fit: FitView, contextLength: number): FitView {
   return { ...moved, fits: neededBytes(moved) <= freeBytes(moved) };
 }
 
-/** Returns the bar for `fit`: as long as the budget, or as the total if that is more. */
-export function barOf(fit: FitView): Bar {
+/**
+ * Returns the bar for `fit`, as long as the budget, or as the total if that is more: its parts in
+ * order, and the end of the budget. Shares are fractions of the bar's length.
+ */
+export function barOf(
+  fit: FitView,
+): { parts: { kind: PartKind; bytes: number; share: number }[]; budgetShare: number } {
   const amounts: [PartKind, number][] = [
-    ["taken", fit.taken_bytes],
-    ["weights", fit.weight_bytes],
-    ["kv", fit.kv_cache_bytes],
-    ["draft", fit.draft_bytes],
-    ["prefix", fit.prefix_bytes],
-    ["headroom", fit.headroom_bytes],
+    ["taken", fit.taken_bytes], ["weights", fit.weight_bytes], ["kv", fit.kv_cache_bytes],
+    ["draft", fit.draft_bytes], ["prefix", fit.prefix_bytes], ["headroom", fit.headroom_bytes],
   ];
   const sum = amounts.reduce((total, [, bytes]) => total + bytes, 0);
   const length = Math.max(sum, fit.budget_bytes, 1);

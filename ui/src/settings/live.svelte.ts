@@ -62,10 +62,11 @@ export class Live {
     }
   }
 
-  /** Selects a model. */
-  async chooseModel(id: string): Promise<void> {
-    await this.attempt(() => ipc.chooseModel(id));
+  /** Runs a command that changes the list of models. */
+  async changeModels<T>(work: () => Promise<T>): Promise<T | undefined> {
+    const result = await this.attempt(work);
     await refreshModels();
+    return result;
   }
 
   async #send(): Promise<void> {
