@@ -4,7 +4,6 @@ import type { Stage, StatusView } from "../ipc";
 import { because } from "./labels";
 
 export interface StatusLine {
-  /** The current state. */
   text: string;
   /** Numbers, most important first. */
   figures: string[];

@@ -45,7 +45,6 @@ function full({ downloadQueue }: FakeIpc): void {
 const recommended = "section:nth-of-type(2)";
 const list = "section:nth-of-type(3)";
 
-/** Clicks, then scrolls. */
 const clicked = (selector: string, shown?: string) => async (target: HTMLElement) => {
   await click(target, selector);
   if (shown) await scrolled(shown)(target);

@@ -22,7 +22,6 @@ export type SetUp = (fake: FakeIpc) => void;
 
 const nothing: SetUp = () => {};
 
-/** Returns the first matching element; throws if the state lacks it. */
 function found<E extends Element>(target: HTMLElement, selector: string): E {
   const element = target.querySelector<E>(selector);
   if (!element) throw new Error(`there is no ${selector}`);
@@ -62,7 +61,6 @@ async function begin(pane: Pane): Promise<void> {
   currentPane.pane = pane;
 }
 
-/** Selects another option of the pop-up button. */
 export function picked(value: string) {
   return async (target: HTMLElement) => {
     await settled();
@@ -73,7 +71,6 @@ export function picked(value: string) {
   };
 }
 
-/** Scrolls down. */
 export function scrolled(selector: string) {
   return async (target: HTMLElement) => {
     await settled();

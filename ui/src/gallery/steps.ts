@@ -22,7 +22,6 @@ export async function claim(name: string, shows: string): Promise<void> {
   throw new Error(`the state ${name} does not show “${shows}” but: ${text().slice(0, 500)}`);
 }
 
-/** Returns all text of the page, for eyes and screen readers. */
 function text(): string {
   const named = ["aria-label", "title", "placeholder"];
   const names = [...document.querySelectorAll<HTMLElement>("body *")].flatMap((element) =>
@@ -31,7 +30,6 @@ function text(): string {
   return [document.body.textContent, ...names, ...typed].join("\n").replace(/\s+/g, " ");
 }
 
-/** Clicks the first match as soon as it exists. */
 export async function click(selector: string): Promise<void> {
   for (let tries = 0; tries < 40; tries++) {
     const found = document.querySelector<HTMLElement>(selector);

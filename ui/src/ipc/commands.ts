@@ -12,7 +12,6 @@ import type {
   TierView, Update, Window,
 } from "./bindings";
 
-/** Stops following. */
 export type Unsubscribe = () => void;
 
 /** A JSON merge patch (RFC 7396): `null` resets a field to its default. */
@@ -97,7 +96,6 @@ export const commands = {
   forgetModel: (id: string) => invoke<void>("forget_model", { id }),
   /** Deletes the files of a model in our models folder. Resolves to the bytes that were freed. */
   removeModel: (id: string) => invoke<number>("remove_model", { id }),
-  /** Loads the selected model now. */
   loadModel: () => invoke<void>("load_model"),
   /** Unloads every model and stops running responses. */
   eject: () => invoke<void>("eject"),
@@ -107,7 +105,6 @@ export const commands = {
   catalog: () => invoke<CatalogView>("catalog"),
   /** Recommendations by memory size, smallest first, with this computer marked. */
   tiers: () => invoke<TierView[]>("tiers"),
-  /** Searches the hub over the network. */
   searchHub: (words: string) => invoke<EntryView[]>("search_hub", { words }),
   /** Returns a repository of the hub with its variants. */
   hubEntry: (repository: string) => invoke<EntryView>("hub_entry", { repository }),

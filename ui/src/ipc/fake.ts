@@ -29,11 +29,9 @@ export class FakeIpc implements Ipc {
   copied: string[] = [];
   opened: string[] = [];
   captured: CapturedText = { source: "clipboard", text: "" };
-  /** The next responses. */
   script: Script = { answer: pieces(reply), rate: 60 };
   /** The results of file dialogs; null: the user cancels. */
   chosenFile: string | null = "~/Desktop/chat.md";
-  /** The catalog and the downloads. */
   downloadQueue = new DownloadQueue((event) => this.emit(event));
 
   private listeners = new Set<(event: AppEvent) => void>();
@@ -81,7 +79,6 @@ export class FakeIpc implements Ipc {
     this.emit({ event: "settings", settings: this.chosen });
   }
 
-  /** The installed models. */
   get shown(): ModelView[] {
     return this.list;
   }
@@ -106,7 +103,6 @@ export class FakeIpc implements Ipc {
     return conversation;
   }
 
-  /** The response that was started last. */
   player(): Player {
     const last = [...this.players.values()].at(-1);
     if (!last) throw new Error("no response was started");
@@ -122,7 +118,6 @@ export class FakeIpc implements Ipc {
     this.emit({ event: "conversations" });
   }
 
-  /** Adds a question and its response. */
   private question(conversation: number, parent: MessageId | null, text: string, attachment: string): StartedTurn {
     const { id } = this.tree.add(conversation, parent, "user", { text, attachment, blocks: blocks(pieces(text)) });
     return this.begin(conversation, id, id);
@@ -140,7 +135,6 @@ export class FakeIpc implements Ipc {
   // Conversations
 
   async conversations(search: string, offset: number, limit: number) {
-    // Like the app does.
     limit = Math.min(limit, 500);
     const found: FoundConversation[] = [];
     const words = search.trim().toLowerCase();

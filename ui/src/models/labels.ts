@@ -47,12 +47,10 @@ export function licenseText(license: string): string {
   return license.startsWith(prefix) ? license.slice(prefix.length).replaceAll("-", " ") : license;
 }
 
-/** The suggested variant. */
 export function suggestedVariant(entry: EntryView): VariantView | undefined {
   return entry.variants[entry.best] ?? entry.variants[0];
 }
 
-/** The best fit of all variants. */
 export function bestFit(entry: EntryView): FitSummary | null {
   const order = ["fits", "context", "others_close", "too_large"];
   const known = entry.variants.flatMap((variant) => (variant.fit ? [variant.fit] : []));
@@ -75,7 +73,6 @@ export function hubErrorText(hubError: HubErrorView): string {
   });
 }
 
-/** The text of a notice about an error of the hub. */
 export function hubNoticeText({ detail, values }: Notice): string {
   return values.error ? hubErrorText(values.error as HubErrorView) : detail;
 }
@@ -90,7 +87,6 @@ export function fractionOf(download: DownloadView): number | null {
   return download.total_bytes ? download.done_bytes / download.total_bytes : null;
 }
 
-/** The state of a download in one line. */
 export function downloadText(download: DownloadView): string {
   const { state } = download;
   const amount = download.total_bytes === null ? "" : t("models.download.progress", {

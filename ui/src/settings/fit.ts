@@ -4,15 +4,12 @@
  */
 import type { FitView } from "../ipc";
 
-/** A part of the bar. */
 export type PartKind = "taken" | "weights" | "kv" | "draft" | "prefix" | "headroom";
 
-/** Bytes that the model needs in total. */
 export function neededBytes(fit: FitView): number {
   return fit.weight_bytes + fit.kv_cache_bytes + fit.headroom_bytes + fit.draft_bytes + fit.prefix_bytes;
 }
 
-/** Bytes of the budget that are available. */
 export function freeBytes(fit: FitView): number {
   return Math.max(0, fit.budget_bytes - fit.taken_bytes);
 }
@@ -44,7 +41,6 @@ export function barOf(
   return { parts, budgetShare: Math.min(1, fit.budget_bytes / length) };
 }
 
-/** The fit for the text next to the bar. */
 export type FitOutcome = "fits" | "others_close" | "shorter" | "too_large";
 
 /** `shorter`: it fits with `context_that_fits`; `others_close`: other programs use too much memory. */

@@ -63,7 +63,7 @@ export class Live {
   }
 
   /** Runs a command that changes the list of models. */
-  async changeModels<T>(work: () => Promise<T>): Promise<T | undefined> {
+  async updateModels<T>(work: () => Promise<T>): Promise<T | undefined> {
     const result = await this.attempt(work);
     await refreshModels();
     return result;

@@ -53,7 +53,6 @@ export class DownloadQueue {
     this.begin();
   }
 
-  /** Receives a part of the data. */
   come(id: number, fraction: number, rate = RATE): void {
     this.downloads = this.downloads.map((one) => {
       if (one.id !== id || one.total_bytes === null) return one;
@@ -74,7 +73,6 @@ export class DownloadQueue {
     this.set(id, { state: "failed", error });
   }
 
-  /** Completes the download and returns its model. */
   finish(id: number): ModelView {
     const one = this.downloads.find((download) => download.id === id)!;
     const model: ModelView = { ...models()[0]!, id: `/models/${one.key}`, name: one.name,
@@ -88,7 +86,6 @@ export class DownloadQueue {
     return model;
   }
 
-  /** Starts the first queued download and sends all downloads. */
   private begin(): void {
     const isBusy = this.downloads.some((one) => one.state.state === "downloading");
     const next = this.downloads.find((one) => one.state.state === "waiting");
