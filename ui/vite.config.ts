@@ -3,7 +3,6 @@
  * Three pages for the app; with `--mode gallery` one more that shows named states of them.
  * Nothing may be inlined into the pages: the content security policy allows only our own files.
  */
-import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vite";
@@ -15,9 +14,7 @@ export default defineConfig(({ mode }) => {
   const isGallery = mode === "gallery";
   const names = isGallery ? ["gallery"] : pages;
   const input = Object.fromEntries(
-    names
-      .map((name) => [name, resolve(import.meta.dirname, `${name}.html`)] as const)
-      .filter(([, path]) => existsSync(path)),
+    names.map((name) => [name, resolve(import.meta.dirname, `${name}.html`)]),
   );
   return {
     root: import.meta.dirname,

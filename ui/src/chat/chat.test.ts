@@ -7,6 +7,7 @@ import { hubError } from "../ipc/fake/catalog";
 import * as defaults from "../ipc/fake/defaults";
 import { GB } from "../ipc/fake/defaults";
 import { blocks } from "../ipc/fake/text";
+import { NO_CHOICES } from "../settings/patch";
 import { announcer } from "../state/announcer.svelte";
 import { app } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
@@ -382,7 +383,7 @@ describe("the chat", () => {
   });
 
   it("shows the same memory need as Settings", async () => {
-    const fit = { ...defaults.fit(ipc.shown[0]!, defaults.modelSettings()), fits: false,
+    const fit = { ...defaults.fit(ipc.shown[0]!, NO_CHOICES), fits: false,
       context_that_fits: null, weight_bytes: 4 * GB, kv_cache_bytes: 2 * GB, headroom_bytes: GB,
       draft_bytes: 3 * GB, prefix_bytes: 2 * GB, budget_bytes: 8 * GB };
     ipc.fit = async () => fit;

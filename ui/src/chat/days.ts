@@ -1,15 +1,13 @@
 /** Groups conversations by the day of their last message. */
 import type { FoundConversation } from "../ipc";
 
-export type Group = "pinned" | "today" | "yesterday" | "week" | "month" | "found" | string;
-
 const DAY = 86_400_000;
 
 /** Groups in list order, each name once. Older ones are named by year and month, as `2026-03`. */
 export function groups(
   found: readonly FoundConversation[], now: number, isSearch: boolean,
-): { name: Group; found: FoundConversation[] }[] {
-  const all: { name: Group; found: FoundConversation[] }[] = [];
+): { name: string; found: FoundConversation[] }[] {
+  const all: { name: string; found: FoundConversation[] }[] = [];
   for (const one of found) {
     const { is_pinned, updated_at } = one.conversation;
     const name = isSearch ? "found" : is_pinned ? "pinned" : group(updated_at, now);
@@ -21,7 +19,7 @@ export function groups(
 }
 
 /** Counts calendar days, not spans of 24 hours. */
-export function group(at: number, now: number): Group {
+export function group(at: number, now: number): string {
   const then = new Date(at);
   const days = Math.round((midnight(new Date(now)) - midnight(then)) / DAY);
   if (days <= 0) return "today";

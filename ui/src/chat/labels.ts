@@ -1,16 +1,26 @@
 /** Translates codes of the app. */
 import { bytes, duration, number, t, type Key } from "../i18n";
 import { catalog } from "../i18n/catalogs";
-import type { LimitReason, Failure, Limit, ModelProblem } from "../ipc";
+import type { EndingView, LimitReason, Failure, Limit, ModelProblem } from "../ipc";
 
 export function because(reason: LimitReason): string {
   return t(`chat.because.${reason}`);
 }
 
-export function limit(one: Limit): string {
+/** A limit as a sentence, or as a few words for a list of the settings. */
+export function limitText(one: Limit, area: "chat" | "settings"): string {
   const n = "tokens" in one ? one.tokens : 0;
-  const time = "seconds" in one ? duration(one.seconds) : "";
-  return t(`chat.limit.${one.limit}`, { n, time });
+  const seconds = "seconds" in one ? one.seconds : null;
+  if (area === "settings" && seconds === 0) return t("settings.limit.idle_at_once");
+  return t(`${area}.limit.${one.limit}`, { n, time: seconds === null ? "" : duration(seconds) });
+}
+
+/** Why a response ended early; empty if it did not, or if it failed. */
+export function endingText({ ending }: EndingView): string {
+  switch (ending) {
+    case "cancelled": case "length": case "shed": case "interrupted": return t(`chat.ending.${ending}`);
+    default: return "";
+  }
 }
 
 /** Why a model can't be used. */

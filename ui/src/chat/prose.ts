@@ -56,7 +56,6 @@ export class Prose {
     return frame.querySelector("tbody, pre > code") ?? this.root;
   }
 
-  /** Removes the blocks from `index` on. */
   private cut(index: number): void {
     for (const { nodes } of this.drawn.splice(index)) for (const node of nodes) node.remove();
   }

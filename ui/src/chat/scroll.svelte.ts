@@ -16,7 +16,6 @@ export class ScrollView<T extends { id: number }> {
   range = $state.raw<Range>({ first: 0, end: 0 });
   padTop = $state(0);
   padBottom = $state(0);
-  /** The view follows the end. */
   isFollowing = $state(true);
 
   private heights = new Heights([]);
@@ -71,7 +70,6 @@ export class ScrollView<T extends { id: number }> {
     );
   }
 
-  /** Scrolls to the end and follows it. */
   toEnd(): void {
     this.isFollowing = true;
     void this.moveTo(Math.max(0, this.heights.total - this.viewHeight), true);

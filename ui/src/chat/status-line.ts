@@ -4,13 +4,10 @@ import type { Stage, StatusView } from "../ipc";
 import { because } from "./labels";
 
 export interface StatusLine {
-  /** The current state. */
   text: string;
   /** Numbers, most important first. */
   figures: string[];
   tone: "calm" | "busy" | "held";
-  /** Progress from 0 to 1. */
-  fraction: number | null;
 }
 
 /** `stage` is the stage of the visible response, if one is running. */
@@ -18,8 +15,7 @@ export function statusLine(status: StatusView, stage: Stage | null, chosen: stri
   const memory = status.model?.memory_bytes ? [bytes(status.model.memory_bytes)] : [];
   const waiting = status.n_queued > 0 ? [t("chat.status.waiting", { n: status.n_queued })] : [];
   const figures = [...waiting, ...memory];
-  const line = (text: string, tone: StatusLine["tone"], fraction: number | null = null) =>
-    ({ text, figures, tone, fraction });
+  const line = (text: string, tone: StatusLine["tone"]) => ({ text, figures, tone });
 
   const { model } = status;
   if (status.held === "paused" || status.is_paused) return line(t("chat.status.paused"), "held");
@@ -28,11 +24,10 @@ export function statusLine(status: StatusView, stage: Stage | null, chosen: stri
     const params = { model: model.name, percent: percent(model.load_fraction ?? 0) };
     const text = model.load_fraction === null
       ? t("chat.status.loading", params) : t("chat.status.loading_percent", params);
-    return line(text, "busy", model.load_fraction);
+    return line(text, "busy");
   }
   if (stage?.stage === "prefill" && stage.total > 0) {
-    const done = stage.done / stage.total;
-    return line(t("chat.status.prefill_percent", { percent: percent(done) }), "busy", done);
+    return line(t("chat.status.prefill_percent", { percent: percent(stage.done / stage.total) }), "busy");
   }
   if (stage?.stage === "writing" && stage.tokens_per_second) {
     figures.unshift(t("chat.status.speed", { speed: fixed(stage.tokens_per_second, 0) }));

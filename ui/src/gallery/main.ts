@@ -3,8 +3,9 @@ import "../style/base.css";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
 import { bench } from "./bench";
+import { modelsStates } from "./models-states";
 import { promptStates } from "./prompt-states";
-import { settingsStates, type GalleryState } from "./settings-states";
+import { settingsStates } from "./settings-states";
 import { states, type ChatState } from "./states";
 import { claim, wait } from "./steps";
 
@@ -32,16 +33,13 @@ async function open(): Promise<void> {
 }
 
 async function show(name: string, ipc: FakeIpc): Promise<void> {
-  const chat = states.find((state) => state.name === name);
-  if (chat) {
-    await showChat(chat, ipc);
-    return claim(chat);
-  }
-  const others: GalleryState[] = [...promptStates, ...settingsStates];
-  const other = others.find((state) => state.name === name);
-  if (!other) throw new Error(`there is no state ${name}`);
-  await other.show(ipc, target);
-  await claim(other);
+  const chat = states[name];
+  const other = { ...promptStates, ...modelsStates, ...settingsStates }[name];
+  const state = chat ?? other;
+  if (!state) throw new Error(`there is no state ${name}`);
+  if (chat) await showChat(chat, ipc);
+  else await other?.show(ipc, target);
+  await claim(name, state.shows);
 }
 
 async function showChat(state: ChatState, ipc: FakeIpc): Promise<void> {
@@ -49,7 +47,7 @@ async function showChat(state: ChatState, ipc: FakeIpc): Promise<void> {
   const { openChat } = await import("../chat/open");
   const chat = await openChat(target);
   const last = [...ipc.tree.conversations.keys()].at(-1);
-  if (last !== undefined && state.opens !== "none") chat.open(last);
+  if (last !== undefined) chat.open(last);
   await wait(120);
   await state.after?.(ipc);
 }

@@ -1,11 +1,12 @@
 /** The states of the quick prompt for screenshots. */
 import { mount, tick } from "svelte";
 import { pieces, type FakeIpc, type Script } from "../ipc/fake";
+import { GB } from "../ipc/fake/defaults";
 import Prompt from "../prompt/Prompt.svelte";
 import { Session } from "../prompt/session.svelte";
 import { startApp } from "../state/app.svelte";
+import { onLinux, speaking, type GalleryStates } from "./settings-stage";
 import { wait } from "./steps";
-import type { GalleryState } from "./settings-states";
 
 const answer = pieces(
   "A transom is the **crossbar** above a door, and the small window over it.\n\n" +
@@ -16,14 +17,14 @@ const article =
   "The transom window first appeared in the fourteenth century, when glass was costly and halls were dark. Builders set it above the door so that daylight reached the passage behind it.";
 
 function prompt(
-  setUp: (fake: FakeIpc, session: Session) => void = () => {},
+  setUp: (fake: FakeIpc) => void = () => {},
   then: (session: Session, fake: FakeIpc) => Promise<void> = async () => {},
   script: Partial<Script> = {},
 ) {
   return async (fake: FakeIpc, target: HTMLElement) => {
     const session = new Session();
     fake.script = { answer, rate: 0, ...script };
-    setUp(fake, session);
+    setUp(fake);
     await startApp();
     const drawn = mount(Prompt, { target, props: { session } });
     await tick();
@@ -33,50 +34,33 @@ function prompt(
   };
 }
 
-async function ask(session: Session, text = "What is a transom?") {
-  session.text = text;
+async function ask(session: Session) {
+  session.text = "What is a transom?";
   await session.ask();
 }
 
-async function take(session: Session) {
-  await session.capture("selection");
-}
+const take = (session: Session) => session.capture("selection");
 
 const hasSelection = (fake: FakeIpc) => {
   fake.captured = { source: "selection", text: article };
 };
 
-export const promptStates: GalleryState[] = [
-  {
-    name: "prompt-empty",
-    shows: "/summarize",
-    show: prompt(),
-  },
-  {
-    name: "prompt-chip",
-    shows: "characters",
-    show: prompt(hasSelection, take),
-  },
-  {
-    name: "prompt-completion",
+export const promptStates: GalleryStates = {
+  "prompt-empty": { shows: "/summarize", show: prompt() },
+  "prompt-chip": { shows: "characters", show: prompt(hasSelection, take) },
+  "prompt-completion": {
     shows: "/summarize",
     show: prompt(hasSelection, async (session) => {
       await take(session);
       session.text = "/";
     }),
   },
-  {
-    name: "prompt-loading",
+  "prompt-loading": {
     shows: "Loading the model, 62%",
-    show: prompt(undefined, (session) => ask(session), { stages: [{ stage: "loading", fraction: 0.62 }] }),
+    show: prompt(undefined, ask, { stages: [{ stage: "loading", fraction: 0.62 }] }),
   },
-  {
-    name: "prompt-streaming",
-    shows: "Stop",
-    show: prompt(undefined, (session) => ask(session), { initialWords: 32 }),
-  },
-  {
-    name: "prompt-answered",
+  "prompt-streaming": { shows: "Stop", show: prompt(undefined, ask, { initialWords: 32 }) },
+  "prompt-answered": {
     shows: "The word is also used for the flat back of a boat.",
     show: prompt(undefined, async (session, fake) => {
       await ask(session);
@@ -84,42 +68,25 @@ export const promptStates: GalleryState[] = [
       await tick();
     }, { initialWords: 999 }),
   },
-  {
-    name: "prompt-held",
+  "prompt-held": {
     shows: "Paused: very high temperature",
     show: prompt((fake) => fake.setStatus({ activity: "held", held: "heat_critical" })),
   },
-  {
-    name: "prompt-error",
+  "prompt-error": {
     shows: "Not enough memory for this model right now.",
     show: prompt((fake) => fake.setStatus({ model: null, in_use_bytes: 0 }), async (session, fake) => {
       await ask(session);
       fake.player().end({ ending: "failed", failure: {
-        code: "too_large", need_bytes: 15.2 * 2 ** 30, budget_bytes: 10.5 * 2 ** 30,
-        context_that_fits: null,
+        code: "too_large", need_bytes: 15.2 * GB, budget_bytes: 10.5 * GB, context_that_fits: null,
       } });
       // A response is drawn in the next frame.
       await wait(150);
     }),
   },
-  {
-    name: "prompt-no-shortcut",
+  "prompt-no-shortcut": {
     shows: "Choose a Shortcut…",
-    show: prompt((fake) => {
-      fake.aboutView = {
-        ...fake.aboutView, platform: "linux",
-        hotkey: { hotkey: "taken", shortcut: "Ctrl+Space" }, missing: ["selection"],
-      };
-    }),
+    show: prompt(onLinux({ hotkey: { hotkey: "taken", shortcut: "Ctrl+Space" }, missing: ["selection"] })),
   },
-  {
-    name: "prompt-german",
-    shows: "/zusammenfassen",
-    show: prompt((fake) => void fake.updateSettings({ general: { language: "de" } })),
-  },
-  {
-    name: "prompt-japanese",
-    shows: "What is a transom?",
-    show: prompt((fake) => void fake.updateSettings({ general: { language: "ja" } }), (session) => ask(session), { initialWords: 12 }),
-  },
-];
+  "prompt-german": { shows: "/zusammenfassen", show: prompt(speaking("de")) },
+  "prompt-japanese": { shows: "What is a transom?", show: prompt(speaking("ja"), ask, { initialWords: 12 }) },
+};

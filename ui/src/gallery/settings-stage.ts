@@ -9,23 +9,19 @@ import Settings from "../settings/Settings.svelte";
 import { currentPane } from "../settings/current-pane.svelte";
 
 /**
- * A named state of a window. `show` gets a new fake app that is already installed, and resolves to
- * the argument of `unmount`.
+ * The states of a window by name. `show` gets a new fake app that is already installed, and resolves
+ * to the argument of `unmount`.
  */
-export interface GalleryState {
-  name: string;
+export type GalleryStates = Record<string, {
   /** Text that only this state shows; see `claim`. */
   shows: string;
-  show: (fake: FakeIpc, target: HTMLElement) => Promise<MountedPage>;
-}
-
-export type MountedPage = ReturnType<typeof mount>;
+  show: (fake: FakeIpc, target: HTMLElement) => Promise<ReturnType<typeof mount>>;
+}>;
 
 export type SetUp = (fake: FakeIpc) => void;
 
 const nothing: SetUp = () => {};
 
-/** Returns the first matching element; throws if the state lacks it. */
 function found<E extends Element>(target: HTMLElement, selector: string): E {
   const element = target.querySelector<E>(selector);
   if (!element) throw new Error(`there is no ${selector}`);
@@ -65,7 +61,6 @@ async function begin(pane: Pane): Promise<void> {
   currentPane.pane = pane;
 }
 
-/** Selects another option of the pop-up button. */
 export function picked(value: string) {
   return async (target: HTMLElement) => {
     await settled();
@@ -76,19 +71,20 @@ export function picked(value: string) {
   };
 }
 
-/** Types into the field like a user. */
-export async function write(target: HTMLElement, selector: string, text: string): Promise<void> {
-  const field = found<HTMLInputElement>(target, selector);
-  field.value = text;
-  field.dispatchEvent(new Event("input", { bubbles: true }));
-  await settled();
-}
-
-/** Scrolls down. */
 export function scrolled(selector: string) {
   return async (target: HTMLElement) => {
     await settled();
     found(target, selector).scrollIntoView({ block: "start" });
+  };
+}
+
+export function onLinux(change: Partial<FakeIpc["aboutView"]> = {}): SetUp {
+  return (fake) => {
+    fake.aboutView = {
+      ...fake.aboutView, platform: "linux", system: "Debian 12", default_hotkey: "Ctrl+Space",
+      chip: "AMD Ryzen 7 7840U", data_folder: "~/.local/share/transom",
+      hotkey: { hotkey: "registered", shortcut: "Ctrl+Space" }, ...change,
+    };
   };
 }
 
@@ -98,4 +94,3 @@ export function speaking(language: string, setUp: SetUp = nothing): SetUp {
     setUp(fake);
   };
 }
-

@@ -1,44 +1,56 @@
 /**
- * The states of the chat page for screenshots. `set` prepares the app before the page opens,
- * `after` acts like a user.
+ * The states of the chat page for screenshots. `set` prepares the app before the page opens, which
+ * then opens the conversation that was added last; `after` acts like a user.
  */
 import { GB } from "../ipc/fake/defaults";
-import type { FakeIpc } from "../ipc/fake";
+import type { FakeIpc, Script } from "../ipc/fake";
 import { hubError } from "../ipc/fake/catalog";
 import { blocks, pieces, source } from "../ipc/fake/text";
+import type { EndingView, Failure, StatusView } from "../ipc";
 import { codeAnswer, marksAnswer, prose, tableAnswer, thoughts } from "./texts";
 import { answered, click, key, longConversation, manyConversations, showHistory, type, wait } from "./steps";
 
 export interface ChatState {
-  /** As in `?state=`. On a line of its own, because the list is read from this source. */
-  name: string;
   /** Text that only this state shows; see `claim`. */
   shows: string;
   set?: (ipc: FakeIpc) => void;
-  /** The conversation to open: the one that was added last, unless "none". */
-  opens?: "last" | "none";
   after?: (ipc: FakeIpc) => Promise<void> | void;
 }
 
 const question = "Why is the sky blue?";
-const asks = (ipc: FakeIpc, text = question) => async () => {
+
+const asks = (text = question) => async () => {
   await type(text);
   key("Enter");
-  void ipc;
 };
 
-export const states: ChatState[] = [
-  {
-    name: "chat-empty",
-    shows: "What would you like to know?",
-  },
-  {
-    name: "chat-starter",
+const writes = (script: Partial<Script>, status: Partial<StatusView> = {}) => (ipc: FakeIpc) => {
+  ipc.script = { answer: pieces(prose), rate: 0, ...script };
+  ipc.setStatus(status);
+};
+
+const answers = (more: Parameters<typeof answered>[3] = {}) => (ipc: FakeIpc) =>
+  answered(ipc, question, pieces(prose), more);
+
+/** A response of `n` paragraphs that ended early. */
+const ends = (n: number, ending: EndingView) => (ipc: FakeIpc) =>
+  answered(ipc, question, pieces(prose).slice(0, n), { ending });
+
+/** A response that failed because the model could not be loaded. */
+const fails = (failure: Failure) => (ipc: FakeIpc) => {
+  ipc.setStatus({ model: null, in_use_bytes: 0 });
+  ends(0, { ending: "failed", failure })(ipc);
+};
+
+const long = (n: number) => (ipc: FakeIpc) => longConversation(ipc, n);
+
+export const states: Record<string, ChatState> = {
+  "chat-empty": { shows: "What would you like to know?" },
+  "chat-starter": {
     shows: "This is the small starter model",
     set: (ipc) => void ipc.chooseModel("starter"),
   },
-  {
-    name: "chat-starter-coming",
+  "chat-starter-coming": {
     shows: "in the meantime",
     set: (ipc) => {
       void ipc.chooseModel("starter");
@@ -46,8 +58,7 @@ export const states: ChatState[] = [
       ipc.downloadQueue.come(1, 0.4);
     },
   },
-  {
-    name: "chat-model-ready",
+  "chat-model-ready": {
     shows: "Use Now",
     set: (ipc) => {
       void ipc.chooseModel("starter");
@@ -55,150 +66,97 @@ export const states: ChatState[] = [
       ipc.setModels([...ipc.shown, ipc.downloadQueue.finish(1)]);
     },
   },
-  {
-    name: "chat-model-failed",
+  "chat-model-failed": {
     shows: "Can’t download",
-    set: (ipc) => {
-      ipc.downloadQueue.install("qwen3-8b@4-bit");
-      ipc.downloadQueue.come(1, 0.4);
-      ipc.downloadQueue.fail(1, hubError("token_refused", "", { host: "huggingface.co" }));
+    set: ({ downloadQueue }) => {
+      downloadQueue.install("qwen3-8b@4-bit");
+      downloadQueue.come(1, 0.4);
+      downloadQueue.fail(1, hubError("token_refused", "", { host: "huggingface.co" }));
     },
   },
-  {
-    name: "chat-loading",
+  "chat-loading": {
     shows: "Loading Qwen3 4B · 4-bit, 62%",
-    set: (ipc) => {
-      ipc.script = { answer: pieces(prose), rate: 0, stages: [{ stage: "loading", fraction: 0.62 }] };
-      ipc.setStatus({ activity: "loading", model: { name: "Qwen3 4B · 4-bit", load_fraction: 0.62,
-        is_ready: false, is_unloading: false, memory_bytes: null, engine: null, context_length: null,
-        unloads_in_seconds: null } });
-    },
-    after: (ipc) => asks(ipc)(),
+    set: writes({ stages: [{ stage: "loading", fraction: 0.62 }] }, {
+      activity: "loading", model: { name: "Qwen3 4B · 4-bit", load_fraction: 0.62, is_ready: false,
+        is_unloading: false, memory_bytes: null, engine: null, context_length: null,
+        unloads_in_seconds: null },
+    }),
+    after: asks(),
   },
-  {
-    name: "chat-prefill",
+  "chat-prefill": {
     shows: "Processing prompt",
-    set: (ipc) => {
-      ipc.script = { answer: pieces(prose), rate: 0, stages: [{ stage: "prefill", done: 2900, total: 6400 }] };
-      ipc.setStatus({ activity: "answering" });
-    },
-    after: (ipc) => asks(ipc, "Sum up the attached report, please.")(),
+    set: writes({ stages: [{ stage: "prefill", done: 2900, total: 6400 }] }, { activity: "answering" }),
+    after: asks("Sum up the attached report, please."),
   },
-  {
-    name: "chat-waiting",
+  "chat-waiting": {
     shows: "Waiting for 2 other responses",
-    set: (ipc) => {
-      ipc.script = { answer: pieces(prose), rate: 0, stages: [{ stage: "waiting", position: 2 }] };
-    },
-    after: (ipc) => asks(ipc)(),
+    set: writes({ stages: [{ stage: "waiting", position: 2 }] }),
+    after: asks(),
   },
-  {
-    name: "chat-streaming",
+  "chat-streaming": {
     shows: "Stop",
-    set: (ipc) => {
-      ipc.script = { answer: pieces(prose), rate: 0, initialWords: 78 };
-      ipc.setStatus({ activity: "answering" });
-    },
-    after: (ipc) => asks(ipc)(),
+    set: writes({ initialWords: 78 }, { activity: "answering" }),
+    after: asks(),
   },
-  {
-    name: "chat-long",
-    shows: "Bread and how it rises",
-    set: (ipc) => void longConversation(ipc, 24),
-  },
-  {
-    name: "chat-code",
+  "chat-long": { shows: "Bread and how it rises", set: long(24) },
+  "chat-code": {
     shows: "Copy code",
     set: (ipc) => answered(ipc, "Count the words of a text in Rust.", codeAnswer),
   },
-  {
-    name: "chat-table-math",
+  "chat-table-math": {
     shows: "Mercury",
     set: (ipc) => answered(ipc, "Compare Mercury, Earth and Mars.", tableAnswer),
   },
-  {
-    name: "chat-marks",
+  "chat-marks": {
     shows: "Show me all that an answer may hold",
     set: (ipc) => answered(ipc, "Show me all that an answer may hold.", marksAnswer),
   },
-  {
-    name: "chat-reasoning",
+  "chat-reasoning": {
     shows: "Reasoning",
-    set: (ipc) => answered(ipc, question, pieces(prose), { reasoning: blocks(pieces(thoughts)) }),
+    set: answers({ reasoning: blocks(pieces(thoughts)) }),
     after: () => click(".reasoning button"),
   },
-  {
-    name: "chat-thinking",
+  "chat-thinking": {
     shows: "Thinking",
-    set: (ipc) => {
-      ipc.script = { reasoning: thoughts, answer: pieces(prose), rate: 0, initialWords: 14 };
-      ipc.setStatus({ activity: "answering" });
-    },
-    after: async (ipc) => {
-      await asks(ipc)();
+    set: writes({ reasoning: thoughts, initialWords: 14 }, { activity: "answering" }),
+    after: async () => {
+      await asks()();
       await click(".reasoning button");
     },
   },
-  {
-    name: "chat-stats",
+  "chat-stats": {
     shows: "first token in",
-    set: (ipc) => answered(ipc, question, pieces(prose), { stats: { prompt_tokens: 412,
-      cached_tokens: 380, generated_tokens: 168, time_to_first_token_seconds: 0.41,
-      tokens_per_second: 41.8, dropped_messages: 0 } }),
+    set: answers({ stats: { prompt_tokens: 412, cached_tokens: 380, generated_tokens: 168,
+      time_to_first_token_seconds: 0.41, tokens_per_second: 41.8, dropped_messages: 0 } }),
     after: () => click(".stays .buttons button:last-child"),
   },
-  {
-    name: "chat-stopped",
-    shows: "Stopped.",
-    set: (ipc) => answered(ipc, question, pieces(prose).slice(0, 1), { ending: { ending: "cancelled" } }),
-  },
-  {
-    name: "chat-length",
-    shows: "Stopped at the length limit.",
-    set: (ipc) => answered(ipc, question, pieces(prose).slice(0, 2), { ending: { ending: "length" } }),
-  },
-  {
-    name: "chat-shed",
-    shows: "Stopped early because memory was low.",
-    set: (ipc) => answered(ipc, question, pieces(prose).slice(0, 2), { ending: { ending: "shed" } }),
-  },
-  {
-    name: "chat-error-crash",
+  "chat-stopped": { shows: "Stopped.", set: ends(1, { ending: "cancelled" }) },
+  "chat-length": { shows: "Stopped at the length limit.", set: ends(2, { ending: "length" }) },
+  "chat-shed": { shows: "Stopped early because memory was low.", set: ends(2, { ending: "shed" }) },
+  "chat-error-crash": {
     shows: "The model stopped unexpectedly.",
-    set: (ipc) => answered(ipc, question, pieces(prose).slice(0, 1),
-      { ending: { ending: "failed", failure: { code: "engine_crashed" } } }),
+    set: ends(1, { ending: "failed", failure: { code: "engine_crashed" } }),
   },
-  {
-    name: "chat-too-large",
+  "chat-too-large": {
     shows: "Use 4,096-Token Context",
-    set: (ipc) => {
-      ipc.setStatus({ model: null, in_use_bytes: 0 });
-      answered(ipc, question, [], { ending: { ending: "failed", failure: {
-        code: "too_large", need_bytes: 15.4 * GB, budget_bytes: 10.5 * GB, context_that_fits: 4096 } } });
-    },
+    set: fails({ code: "too_large", need_bytes: 15.4 * GB, budget_bytes: 10.5 * GB, context_that_fits: 4096 }),
   },
-  {
-    name: "chat-unusable",
+  "chat-unusable": {
     shows: "Can’t use “model.safetensors”.",
-    set: (ipc) => {
-      ipc.setStatus({ model: null, in_use_bytes: 0 });
-      answered(ipc, question, [], { ending: { ending: "failed", failure: {
-        code: "model_unusable", problem: { problem: "damaged", file: "model.safetensors" },
-        reason: "model.safetensors: the file ends after 1.2 GB of 2.3 GB" } } });
-    },
+    set: fails({
+      code: "model_unusable", problem: { problem: "damaged", file: "model.safetensors" },
+      reason: "model.safetensors: the file ends after 1.2 GB of 2.3 GB",
+    }),
   },
-  {
-    name: "chat-held-heat",
+  "chat-held-heat": {
     shows: "Waiting: high temperature",
-    set: (ipc) => {
-      ipc.script = { answer: pieces(prose), rate: 0, stages: [{ stage: "waiting", position: 0 }] };
-      ipc.setStatus({ activity: "held", held: "heat_serious",
-        limits: [{ limit: { limit: "new_answers" }, reason: "heat_serious" }] });
-    },
-    after: (ipc) => asks(ipc)(),
+    set: writes({ stages: [{ stage: "waiting", position: 0 }] }, {
+      activity: "held", held: "heat_serious",
+      limits: [{ limit: { limit: "new_answers" }, reason: "heat_serious" }],
+    }),
+    after: asks(),
   },
-  {
-    name: "chat-status",
+  "chat-status": {
     shows: "Active limits",
     set: (ipc) => {
       longConversation(ipc, 4);
@@ -210,8 +168,7 @@ export const states: ChatState[] = [
     },
     after: () => click("footer button"),
   },
-  {
-    name: "chat-unloaded",
+  "chat-unloaded": {
     shows: "Unloaded while idle",
     set: (ipc) => {
       longConversation(ipc, 4);
@@ -219,14 +176,8 @@ export const states: ChatState[] = [
         last_unload: { name: "Qwen3 4B", held_bytes: 1.2 * GB, was_idle: true } });
     },
   },
-  {
-    name: "chat-history",
-    shows: "Packing list for the coast",
-    set: manyConversations,
-    after: showHistory,
-  },
-  {
-    name: "chat-search",
+  "chat-history": { shows: "Packing list for the coast", set: manyConversations, after: showHistory },
+  "chat-search": {
     shows: "1 chat found",
     set: manyConversations,
     after: async () => {
@@ -235,8 +186,7 @@ export const states: ChatState[] = [
       await wait(250);
     },
   },
-  {
-    name: "chat-delete",
+  "chat-delete": {
     shows: "You can’t undo this.",
     set: manyConversations,
     after: async () => {
@@ -245,14 +195,8 @@ export const states: ChatState[] = [
       await click("[role=menu] .danger");
     },
   },
-  {
-    name: "chat-models",
-    shows: "Eject Qwen3 4B",
-    set: (ipc) => void longConversation(ipc, 4),
-    after: () => click("[data-model-menu]"),
-  },
-  {
-    name: "chat-branches",
+  "chat-models": { shows: "Eject Qwen3 4B", set: long(4), after: () => click("[data-model-menu]") },
+  "chat-branches": {
     shows: "2/2",
     set: (ipc) => {
       const { id } = answered(ipc, question, pieces(prose).slice(0, 1));
@@ -261,45 +205,33 @@ export const states: ChatState[] = [
       ipc.tree.add(id, parent, "assistant", { blocks: blocks(second), text: source(second) });
     },
   },
-  {
-    name: "chat-edit",
+  "chat-edit": {
     shows: "Transom keeps the original message",
-    set: (ipc) => answered(ipc, question, pieces(prose)),
+    set: answers(),
     after: () => click(".mine .buttons button:last-child"),
   },
-  {
-    name: "chat-link",
+  "chat-link": {
     shows: "Open this link?",
     set: (ipc) => answered(ipc, "Count the words of a text in Rust.", codeAnswer),
     after: () => click(".prose a"),
   },
-  {
-    name: "chat-prompts",
-    shows: "/summarize",
-    after: () => type("/"),
-  },
-  {
-    name: "chat-attachment",
+  "chat-prompts": { shows: "/summarize", after: () => type("/") },
+  "chat-attachment": {
     shows: "Minutes of the meeting",
-    set: (ipc) => void longConversation(ipc, 2),
+    set: long(2),
     after: async () => {
       const { composer } = await import("../state/composer.svelte");
       composer.attach(`Minutes of the meeting\n\n${prose}\n\n${prose}`);
       await type("/summarize ");
     },
   },
-  {
-    name: "chat-unknown-prompt",
+  "chat-unknown-prompt": {
     shows: "There’s no saved prompt named “/sumary”",
-    after: async () => {
-      await type("/sumary of the attached report");
-      key("Enter");
-    },
+    after: asks("/sumary of the attached report"),
   },
-  {
-    name: "chat-notices",
+  "chat-notices": {
     shows: "recovered 12 chats with 340 messages",
-    set: (ipc) => void longConversation(ipc, 4),
+    set: long(4),
     after: async (ipc) => {
       ipc.emit({ event: "notice", code: "store_recovered", detail: "database disk image is malformed",
         values: { conversations: 12, messages: 340,
@@ -310,15 +242,6 @@ export const states: ChatState[] = [
       await wait(20);
     },
   },
-  {
-    name: "chat-wide",
-    shows: "Packing list for the coast",
-    set: manyConversations,
-    after: showHistory,
-  },
-  {
-    name: "chat-5000",
-    shows: "Bread and how it rises",
-    set: (ipc) => void longConversation(ipc, 5000),
-  },
-];
+  "chat-wide": { shows: "Packing list for the coast", set: manyConversations, after: showHistory },
+  "chat-5000": { shows: "Bread and how it rises", set: long(5000) },
+};

@@ -2,7 +2,7 @@
 import { tick } from "svelte";
 import type { Conversation, MessageView } from "../ipc";
 import type { FakeIpc } from "../ipc/fake";
-import { blocks, pieces, source, type Piece } from "../ipc/fake/text";
+import { blocks, source, type Piece } from "../ipc/fake/text";
 import { page } from "../state/page.svelte";
 import { prose } from "./texts";
 
@@ -14,15 +14,14 @@ export function wait(milliseconds: number): Promise<void> {
  * Waits until the page contains the text that identifies the state, visibly or for screen readers,
  * so that no screenshot shows another state. Fails after two seconds.
  */
-export async function claim(state: { name: string; shows: string }): Promise<void> {
+export async function claim(name: string, shows: string): Promise<void> {
   for (let tries = 0; tries < 40; tries++) {
-    if (text().includes(state.shows)) return;
+    if (text().includes(shows)) return;
     await wait(50);
   }
-  throw new Error(`the state ${state.name} does not show “${state.shows}” but: ${text().slice(0, 500)}`);
+  throw new Error(`the state ${name} does not show “${shows}” but: ${text().slice(0, 500)}`);
 }
 
-/** Returns all text of the page, for eyes and screen readers. */
 function text(): string {
   const named = ["aria-label", "title", "placeholder"];
   const names = [...document.querySelectorAll<HTMLElement>("body *")].flatMap((element) =>
@@ -31,7 +30,6 @@ function text(): string {
   return [document.body.textContent, ...names, ...typed].join("\n").replace(/\s+/g, " ");
 }
 
-/** Clicks the first match as soon as it exists. */
 export async function click(selector: string): Promise<void> {
   for (let tries = 0; tries < 40; tries++) {
     const found = document.querySelector<HTMLElement>(selector);
@@ -104,6 +102,3 @@ export function manyConversations(ipc: FakeIpc): void {
   }
   longConversation(ipc, 6);
 }
-
-/** Splits a text into the pieces of a response. */
-export { pieces };

@@ -3,18 +3,6 @@ import type { Key } from "../i18n";
 import { PANES } from "../settings/pages";
 import { chatShortcuts, type Shortcut } from "../state/shortcuts";
 
-/** A line of the sheet. */
-export interface ListedShortcut extends Shortcut {
-  /** From the first to the last of its keys. */
-  isRange?: boolean;
-}
-
-/** The shortcuts of one window. */
-export interface ShortcutGroup {
-  title: Key;
-  shortcuts: ListedShortcut[];
-}
-
 const promptShortcuts: Shortcut[] = [
   { keys: ["Enter"], does: "prompt.shortcut.ask" },
   { keys: ["Shift+Enter"], does: "prompt.shortcut.newline" },
@@ -31,16 +19,16 @@ const promptShortcuts: Shortcut[] = [
   { keys: ["Mod+/"], does: "chat.shortcut.help" },
 ];
 
-const settingsShortcuts: ListedShortcut[] = [
+const settingsShortcuts: Shortcut[] = [
   { keys: ["Mod+1", `Mod+${PANES.length}`], isRange: true, does: "help.panes" },
   { keys: ["Mod+W"], does: "chat.shortcut.close" },
   { keys: ["Mod+/"], does: "chat.shortcut.help" },
 ];
 
-/** Returns all groups. `hotkey` is the global shortcut, empty if there is none. */
-export function shortcutGroups(hotkey: string): ShortcutGroup[] {
+/** Returns the shortcuts by window. `hotkey` is the global shortcut, empty if there is none. */
+export function shortcutGroups(hotkey: string): { title: Key; shortcuts: Shortcut[] }[] {
   const everywhere: Shortcut[] = hotkey ? [{ keys: [hotkey], does: "help.open_prompt" }] : [];
-  const groups: ShortcutGroup[] = [
+  const groups: { title: Key; shortcuts: Shortcut[] }[] = [
     { title: "help.everywhere", shortcuts: everywhere },
     { title: "chat.shortcut.group", shortcuts: chatShortcuts },
     { title: "prompt.shortcut.group", shortcuts: promptShortcuts },

@@ -48,9 +48,7 @@ export function duration(seconds: number): string {
   const minutes = Math.round(whole / 60);
   if (minutes < 90) return unit(minutes, "minute", 0);
   const [hours, rest] = [Math.floor(minutes / 60), minutes % 60];
-  return rest === 0
-    ? unit(hours, "hour", 0)
-    : `${unit(hours, "hour", 0)} ${unit(rest, "minute", 0)}`;
+  return unit(hours, "hour", 0) + (rest === 0 ? "" : ` ${unit(rest, "minute", 0)}`);
 }
 
 /** `26M`, `7.6B`: parameters, as in model names of every language. */
@@ -65,12 +63,8 @@ export function list(items: readonly string[]): string {
 }
 
 function unit(value: number, name: string, digits: number): string {
-  return numberFormat({
-    style: "unit",
-    unit: name,
-    unitDisplay: "short",
-    maximumFractionDigits: digits,
-  }).format(value);
+  const options = { style: "unit", unit: name, unitDisplay: "short", maximumFractionDigits: digits } as const;
+  return numberFormat(options).format(value);
 }
 
 /** A date, such as “November 21, 2026”; `at` is in milliseconds since 1970. */

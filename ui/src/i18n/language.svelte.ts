@@ -3,7 +3,6 @@ import { LANGUAGES, type Language } from "./catalogs";
 
 let current = $state<Language>("en");
 
-/** The current language. */
 export function language(): Language {
   return current;
 }

@@ -1,11 +1,24 @@
 /**
- * The commands of the app, one line each, in the order of `api.ts`. A Rust test compares the names
- * called here with those of the app.
+ * All commands that pages may call. `fake.ts` replaces them in tests and in the gallery. Names and
+ * arguments are those of `src-tauri/src/commands`; a Rust test compares the names. A command that
+ * fails rejects with a `CommandError`.
  */
 import { Channel, invoke } from "@tauri-apps/api/core";
 import { getCurrentWebviewWindow } from "@tauri-apps/api/webviewWindow";
-import type { Ipc, Unsubscribe } from "./api";
-import type { AppEvent, Update } from "./bindings";
+import type {
+  AboutView, StartedTurn, CatalogView, Conversation, ConversationId, DownloadChange, DownloadView,
+  EntryView, FileFormat, FitView, FoundConversation, HotkeyView, HubAccessView, MessageHead,
+  MessageId, MessageView, ModelSettings, ModelView, AppEvent, Settings, StatusView, TextSource, CapturedText,
+  TierView, Update, Window,
+} from "./bindings";
+
+export type Unsubscribe = () => void;
+
+/** A JSON merge patch (RFC 7396): `null` resets a field to its default. */
+export type Patch<T> = { [K in keyof T]?: T[K] extends object ? Patch<T[K]> | null : T[K] | null };
+
+type ModelPath = "folder" | "file";
+type OpenedConversation = { conversation: Conversation; messages: MessageHead[] };
 
 /** Listeners that are being registered. The page is not ready before they are. */
 const registrations = new Set<Promise<unknown>>();
@@ -23,7 +36,7 @@ function onEvent(listener: (event: AppEvent) => void): Unsubscribe {
   };
 }
 
-async function follow(answer: number, onUpdate: (update: Update) => void): Promise<Unsubscribe> {
+async function follow(answer: MessageId, onUpdate: (update: Update) => void): Promise<Unsubscribe> {
   let isStopped = false;
   const updates = new Channel<Update>((update) => {
     if (!isStopped) onUpdate(update);
@@ -36,65 +49,105 @@ async function follow(answer: number, onUpdate: (update: Update) => void): Promi
   };
 }
 
-export const commands: Ipc = {
-  conversations: (search, offset, limit) => invoke("conversations", { search, offset, limit }),
-  openConversation: (id) => invoke("open_conversation", { id }),
-  messages: (ids) => invoke("messages", { ids }),
-  renameConversation: (id, title) => invoke("rename_conversation", { id, title }),
-  pinConversation: (id, isPinned) => invoke("pin_conversation", { id, isPinned }),
-  deleteConversation: (id) => invoke("delete_conversation", { id }),
-  clearHistory: () => invoke("clear_history"),
-  showBranch: (message) => invoke("show_branch", { message }),
-  exportConversation: (id, format) => invoke("export_conversation", { id, format }),
-  importConversations: () => invoke("import_conversations"),
+export const commands = {
+  // Conversations
+  /** Pinned first, then newest first; with `search`, best match first. */
+  conversations: (search: string, offset: number, limit: number) =>
+    invoke<FoundConversation[]>("conversations", { search, offset, limit }),
+  /** The visible path, first message first. */
+  openConversation: (id: ConversationId) => invoke<OpenedConversation>("open_conversation", { id }),
+  /** Messages with their blocks; unknown ids are left out. */
+  messages: (ids: MessageId[]) => invoke<MessageView[]>("messages", { ids }),
+  renameConversation: (id: ConversationId, title: string) => invoke<void>("rename_conversation", { id, title }),
+  pinConversation: (id: ConversationId, isPinned: boolean) => invoke<void>("pin_conversation", { id, isPinned }),
+  deleteConversation: (id: ConversationId) => invoke<void>("delete_conversation", { id }),
+  clearHistory: () => invoke<void>("clear_history"),
+  /** Shows the branch that contains `message`. */
+  showBranch: (message: MessageId) => invoke<void>("show_branch", { message }),
+  /**
+   * Asks for a file and writes it. Resolves to the path, or null if the user cancels. `id` null:
+   * all conversations, as JSON.
+   */
+  exportConversation: (id: ConversationId | null, format: FileFormat) =>
+    invoke<string | null>("export_conversation", { id, format }),
+  /** Asks for a file. Resolves to the number of imported conversations, or null if the user cancels. */
+  importConversations: () => invoke<number | null>("import_conversations"),
 
-  ask: (conversation, text, attachment, overBudget) =>
-    invoke("ask", { conversation, text, attachment, overBudget }),
-  regenerate: (answer, overBudget) => invoke("regenerate", { answer, overBudget }),
-  editMessage: (message, text) => invoke("edit_message", { message, text }),
-  stop: (answer) => invoke("stop", { answer }),
+  // Turns
+  /** `conversation` null creates one. */
+  ask: (conversation: ConversationId | null, text: string, attachment: string, overBudget: boolean) =>
+    invoke<StartedTurn>("ask", { conversation, text, attachment, overBudget }),
+  /** Answers the same question again; the old response stays as a sibling. */
+  regenerate: (answer: MessageId, overBudget: boolean) => invoke<StartedTurn>("regenerate", { answer, overBudget }),
+  /** Adds a new version of a user message, and a response to it. */
+  editMessage: (message: MessageId, text: string) => invoke<StartedTurn>("edit_message", { message, text }),
+  stop: (answer: MessageId) => invoke<void>("stop", { answer }),
+  /** Sends a snapshot first, then updates until `ended`. */
   follow,
 
-  models: () => invoke("models"),
-  chooseModel: (id) => invoke("choose_model", { id }),
-  fit: (id, settings) => invoke("fit", { id, settings }),
-  addModel: (kind) => invoke("add_model", { kind }),
-  forgetModel: (id) => invoke("forget_model", { id }),
-  removeModel: (id) => invoke("remove_model", { id }),
-  loadModel: () => invoke("load_model"),
-  eject: () => invoke("eject"),
-  pause: (isPaused) => invoke("pause", { isPaused }),
+  // Models
+  models: () => invoke<ModelView[]>("models"),
+  chooseModel: (id: string) => invoke<void>("choose_model", { id }),
+  /** For a model with settings that are not saved yet. */
+  fit: (id: string, settings: ModelSettings) => invoke<FitView>("fit", { id, settings }),
+  /** Asks for a folder or a GGUF file. Null if the user cancels. */
+  addModel: (kind: ModelPath) => invoke<ModelView | null>("add_model", { kind }),
+  /** Removes an added model from the list; deletes nothing. */
+  forgetModel: (id: string) => invoke<void>("forget_model", { id }),
+  /** Deletes the files of a model in our models folder. Resolves to the bytes that were freed. */
+  removeModel: (id: string) => invoke<number>("remove_model", { id }),
+  loadModel: () => invoke<void>("load_model"),
+  /** Unloads every model and stops running responses. */
+  eject: () => invoke<void>("eject"),
+  pause: (isPaused: boolean) => invoke<void>("pause", { isPaused }),
 
-  catalog: () => invoke("catalog"),
-  tiers: () => invoke("tiers"),
-  searchHub: (words) => invoke("search_hub", { words }),
-  hubEntry: (repository) => invoke("hub_entry", { repository }),
-  install: (variant) => invoke("install", { variant }),
-  downloads: () => invoke("downloads"),
-  changeDownload: (id, change) => invoke("change_download", { id, change }),
-  hubAccess: () => invoke("hub_access"),
-  setHubToken: (token) => invoke("set_hub_token", { token }),
-  setHubEndpoint: (endpoint) => invoke("set_hub_endpoint", { endpoint }),
+  // Models to download
+  catalog: () => invoke<CatalogView>("catalog"),
+  /** Recommendations by memory size, smallest first, with this computer marked. */
+  tiers: () => invoke<TierView[]>("tiers"),
+  searchHub: (words: string) => invoke<EntryView[]>("search_hub", { words }),
+  /** Returns a repository of the hub with its variants. */
+  hubEntry: (repository: string) => invoke<EntryView>("hub_entry", { repository }),
+  /** Starts to download the variant with this key; has no effect if it is already downloading. */
+  install: (variant: string) => invoke<void>("install", { variant }),
+  downloads: () => invoke<DownloadView[]>("downloads"),
+  changeDownload: (id: number, change: DownloadChange) => invoke<void>("change_download", { id, change }),
+  hubAccess: () => invoke<HubAccessView>("hub_access"),
+  /** Stores a token in the keychain; null removes it. It is never returned. */
+  setHubToken: (token: string | null) => invoke<HubAccessView>("set_hub_token", { token }),
+  /** Null: the default hub. */
+  setHubEndpoint: (endpoint: string | null) => invoke<HubAccessView>("set_hub_endpoint", { endpoint }),
 
-  status: () => invoke("status"),
-  settings: () => invoke("settings"),
-  updateSettings: (patch) => invoke("update_settings", { patch }),
-  setHotkey: (shortcut) => invoke("set_hotkey", { shortcut }),
-  recordHotkey: (isRecording) => invoke("record_hotkey", { isRecording }),
-  captureText: (source) => invoke("capture_text", { source }),
-  copy: (text) => invoke("copy", { text }),
-  openLink: (url) => invoke("open_link", { url }),
-  about: () => invoke("about"),
-  licenses: () => invoke("licenses"),
-  saveDiagnostics: () => invoke("save_diagnostics"),
-  openDataFolder: () => invoke("open_data_folder"),
-  showWindow: (window, conversation, pane) =>
-    invoke("show_window", { window, conversation, pane }),
-  fitPrompt: (height) => invoke("fit_prompt", { height }),
-  hideWindow: () => invoke("hide_window"),
-  pageReady: async () => {
+  // The app
+  status: () => invoke<StatusView>("status"),
+  settings: () => invoke<Settings>("settings"),
+  updateSettings: (patch: Patch<Settings>) => invoke<Settings>("update_settings", { patch }),
+  /** Registers `shortcut` in place of the old one, which stays if that fails. Empty: none. */
+  setHotkey: (shortcut: string) => invoke<HotkeyView>("set_hotkey", { shortcut }),
+  /** While the recorder listens, the shortcut must reach the page. */
+  recordHotkey: (isRecording: boolean) => invoke<void>("record_hotkey", { isRecording }),
+  captureText: (source: TextSource) => invoke<CapturedText>("capture_text", { source }),
+  copy: (text: string) => invoke<void>("copy", { text }),
+  /** Opens an https, http or mailto URL outside of the app. The page must have shown it to the user. */
+  openLink: (url: string) => invoke<void>("open_link", { url }),
+  about: () => invoke<AboutView>("about"),
+  licenses: () => invoke<string>("licenses"),
+  /** Asks for a file and writes a report without private text. Null if the user cancels. */
+  saveDiagnostics: () => invoke<string | null>("save_diagnostics"),
+  openDataFolder: () => invoke<void>("open_data_folder"),
+  showWindow: (window: Window, conversation: ConversationId | null, pane: string | null) =>
+    invoke<void>("show_window", { window, conversation, pane }),
+  /** Requests this height in points for the quick prompt. The app keeps it on the screen. */
+  fitPrompt: (height: number) => invoke<void>("fit_prompt", { height }),
+  /** Hides the calling window and restores the focus. */
+  hideWindow: () => invoke<void>("hide_window"),
+  /** The page is drawn and accepts keys. */
+  pageReady: async (): Promise<void> => {
     await Promise.all(registrations);
     await invoke("page_ready");
   },
   onEvent,
 };
+
+/** The app as pages see it. */
+export type Ipc = typeof commands;

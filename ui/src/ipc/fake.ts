@@ -4,12 +4,12 @@
  *
  * `refuse` makes the next call of a name fail; `calls` lists all calls.
  */
-import type { Ipc, Patch } from "./api";
+import { commands, type Ipc } from "./commands";
 import type {
-  AboutView, StartedTurn, Conversation, DownloadChange, FoundConversation, MessageId, MessageView, ModelView, AppEvent,
-  CommandError, Settings, StatusView, CapturedText,
+  AboutView, StartedTurn, Conversation, FoundConversation, MessageId, MessageView,
+  ModelView, AppEvent, CommandError, Settings, StatusView, CapturedText,
 } from "./bindings";
-import { hubEntry } from "./fake/catalog";
+import { found, hubEntry } from "./fake/catalog";
 import * as defaults from "./fake/defaults";
 import { Player, type Script } from "./fake/player";
 import { DownloadQueue } from "./fake/download-queue";
@@ -29,11 +29,9 @@ export class FakeIpc implements Ipc {
   copied: string[] = [];
   opened: string[] = [];
   captured: CapturedText = { source: "clipboard", text: "" };
-  /** The next responses. */
   script: Script = { answer: pieces(reply), rate: 60 };
   /** The results of file dialogs; null: the user cancels. */
   chosenFile: string | null = "~/Desktop/chat.md";
-  /** The catalog and the downloads. */
   downloadQueue = new DownloadQueue((event) => this.emit(event));
 
   private listeners = new Set<(event: AppEvent) => void>();
@@ -42,6 +40,24 @@ export class FakeIpc implements Ipc {
   private chosen: Settings = defaults.settings();
   private list: ModelView[] = defaults.models();
   aboutView: AboutView = defaults.about();
+
+  constructor() {
+    for (const name of Object.keys(commands) as (keyof Ipc)[]) {
+      if (name !== "onEvent") this.record(name);
+    }
+  }
+
+  /** Adds the calls of a command to `calls`, and makes the next one fail after `refuse`. */
+  private record(name: keyof Ipc): void {
+    const run: (...values: never[]) => unknown = this[name];
+    const recorded = (...values: never[]) => {
+      this.calls.push({ name, values });
+      const error = this.errors.get(name);
+      this.errors.delete(name);
+      return error ? Promise.reject(error) : run.apply(this, values);
+    };
+    Object.assign(this, { [name]: recorded });
+  }
 
   // Methods for tests and states.
 
@@ -63,7 +79,6 @@ export class FakeIpc implements Ipc {
     this.emit({ event: "settings", settings: this.chosen });
   }
 
-  /** The installed models. */
   get shown(): ModelView[] {
     return this.list;
   }
@@ -88,24 +103,14 @@ export class FakeIpc implements Ipc {
     return conversation;
   }
 
-  /** The response that was started last. */
   player(): Player {
     const last = [...this.players.values()].at(-1);
     if (!last) throw new Error("no response was started");
     return last;
   }
 
-  private call(name: keyof Ipc, ...values: unknown[]): void {
-    this.calls.push({ name, values });
-    const error = this.errors.get(name);
-    this.errors.delete(name);
-    if (error) throw error;
-  }
-
   private conversation(id: number): Conversation {
-    const found = this.tree.conversations.get(id);
-    if (!found) throw { code: "not_found" } satisfies CommandError;
-    return found;
+    return known(this.tree.conversations.get(id));
   }
 
   private change(id: number, change: Partial<Conversation>): void {
@@ -113,22 +118,23 @@ export class FakeIpc implements Ipc {
     this.emit({ event: "conversations" });
   }
 
+  private question(conversation: number, parent: MessageId | null, text: string, attachment: string): StartedTurn {
+    const { id } = this.tree.add(conversation, parent, "user", { text, attachment, blocks: blocks(pieces(text)) });
+    return this.begin(conversation, id, id);
+  }
+
   private begin(conversation: number, parent: MessageId, question: MessageId | null): StartedTurn {
     const message = this.tree.add(conversation, parent, "assistant", { ending: { ending: "writing" } });
     const player = new Player(message, this.script);
     this.players.set(message.id, player);
     player.play();
-    this.change(conversation, {
-      updated_at: Date.now(), n_messages: this.tree.path(conversation).length,
-    });
+    this.change(conversation, { updated_at: Date.now(), n_messages: this.tree.path(conversation).length });
     return { conversation, question, answer: message.id };
   }
 
   // Conversations
 
   async conversations(search: string, offset: number, limit: number) {
-    this.call("conversations", search, offset, limit);
-    // Like the app does.
     limit = Math.min(limit, 500);
     const found: FoundConversation[] = [];
     const words = search.trim().toLowerCase();
@@ -140,71 +146,42 @@ export class FakeIpc implements Ipc {
       if (!inTitle && !message) continue;
       const text = message?.view.text ?? "";
       const at = text.toLowerCase().indexOf(words);
-      found.push({
-        conversation,
-        snippet: message
-          ? { message: message.view.id, pieces: [
-              [`${at > 30 ? "…" : ""}${text.slice(Math.max(0, at - 30), at)}`, false],
-              [text.slice(at, at + words.length), true],
-              [`${text.slice(at + words.length, at + 70)}…`, false],
-            ] }
-          : null,
-      });
+      const snippet: FoundConversation["snippet"] = message ? { message: message.view.id, pieces: [
+        [`${at > 30 ? "…" : ""}${text.slice(Math.max(0, at - 30), at)}`, false],
+        [text.slice(at, at + words.length), true],
+        [`${text.slice(at + words.length, at + 70)}…`, false],
+      ] } : null;
+      found.push({ conversation, snippet });
     }
     found.sort((a, b) => Number(b.conversation.is_pinned) - Number(a.conversation.is_pinned) ||
       b.conversation.updated_at - a.conversation.updated_at);
     return found.slice(offset, offset + limit);
   }
 
-  async openConversation(id: number) {
-    this.call("openConversation", id);
-    return { conversation: this.conversation(id), messages: this.tree.path(id) };
-  }
-
-  async messages(ids: MessageId[]) {
-    this.call("messages", ids);
-    return ids.flatMap((id) => {
-      const view = this.tree.messages.get(id)?.view;
-      return view ? [{ ...view, blocks: [...view.blocks], reasoning: [...view.reasoning] }] : [];
-    });
-  }
-
-  async renameConversation(id: number, title: string) {
-    this.call("renameConversation", id, title);
-    this.change(id, { title });
-  }
-
-  async pinConversation(id: number, isPinned: boolean) {
-    this.call("pinConversation", id, isPinned);
-    this.change(id, { is_pinned: isPinned });
-  }
+  openConversation: Ipc["openConversation"] = async (id) =>
+    ({ conversation: this.conversation(id), messages: this.tree.path(id) });
+  messages: Ipc["messages"] = async (ids) => ids.flatMap((id) => {
+    const view = this.tree.messages.get(id)?.view;
+    return view ? [{ ...view, blocks: [...view.blocks], reasoning: [...view.reasoning] }] : [];
+  });
+  renameConversation: Ipc["renameConversation"] = async (id, title) => this.change(id, { title });
+  pinConversation: Ipc["pinConversation"] = async (id, isPinned) => this.change(id, { is_pinned: isPinned });
+  showBranch: Ipc["showBranch"] = async (message) => this.tree.show(message);
+  exportConversation: Ipc["exportConversation"] = async () => this.chosenFile;
 
   async deleteConversation(id: number) {
-    this.call("deleteConversation", id);
     this.conversation(id);
     this.tree.remove(id);
     this.emit({ event: "conversations" });
   }
 
   async clearHistory() {
-    this.call("clearHistory");
     for (const id of [...this.tree.conversations.keys()]) this.tree.remove(id);
     this.emit({ event: "history_cleared" });
     this.emit({ event: "conversations" });
   }
 
-  async showBranch(message: MessageId) {
-    this.call("showBranch", message);
-    this.tree.show(message);
-  }
-
-  async exportConversation(id: number | null, format: string) {
-    this.call("exportConversation", id, format);
-    return this.chosenFile;
-  }
-
   async importConversations() {
-    this.call("importConversations");
     if (this.chosenFile === null) return null;
     this.addConversation("Imported", ["A question", "An answer"]);
     this.emit({ event: "conversations" });
@@ -213,93 +190,50 @@ export class FakeIpc implements Ipc {
 
   // Turns
 
-  async ask(id: number | null, text: string, attachment: string, overBudget: boolean) {
-    this.call("ask", id, text, attachment, overBudget);
+  ask: Ipc["ask"] = async (id, text, attachment) => {
     const conversation = id ?? this.tree.begin(text.split(/\s+/).slice(0, 6).join(" ")).id;
-    const question = this.tree.add(conversation, this.tree.leaf(conversation), "user", {
-      text, attachment, blocks: blocks(pieces(text)),
-    });
-    return this.begin(conversation, question.id, question.id);
-  }
-
-  async regenerate(answer: MessageId, overBudget: boolean) {
-    this.call("regenerate", answer, overBudget);
-    const kept = this.tree.messages.get(answer);
-    if (!kept || kept.parent === null) throw { code: "not_found" } satisfies CommandError;
-    return this.begin(kept.view.conversation, kept.parent, null);
-  }
-
-  async editMessage(message: MessageId, text: string) {
-    this.call("editMessage", message, text);
-    const kept = this.tree.messages.get(message);
-    if (!kept) throw { code: "not_found" } satisfies CommandError;
-    const { conversation, attachment } = kept.view;
-    const question = this.tree.add(conversation, kept.parent, "user", {
-      text, attachment, blocks: blocks(pieces(text)),
-    });
-    return this.begin(conversation, question.id, question.id);
-  }
-
-  async stop(answer: MessageId) {
-    this.call("stop", answer);
-    this.players.get(answer)?.end({ ending: "cancelled" });
-  }
-
-  async follow(answer: MessageId, onUpdate: Parameters<Ipc["follow"]>[1]) {
-    this.call("follow", answer);
-    const player = this.players.get(answer);
-    if (!player) throw { code: "not_found" } satisfies CommandError;
-    return player.follow(onUpdate);
-  }
+    return this.question(conversation, this.tree.leaf(conversation), text, attachment);
+  };
+  regenerate: Ipc["regenerate"] = async (answer) => {
+    const { view, parent } = known(this.tree.messages.get(answer));
+    return this.begin(view.conversation, known(parent), null);
+  };
+  editMessage: Ipc["editMessage"] = async (message, text) => {
+    const { view, parent } = known(this.tree.messages.get(message));
+    return this.question(view.conversation, parent, text, view.attachment);
+  };
+  stop: Ipc["stop"] = async (answer) => this.players.get(answer)?.end({ ending: "cancelled" });
+  follow: Ipc["follow"] = async (answer, onUpdate) => known(this.players.get(answer)).follow(onUpdate);
 
   // Models
 
-  async models() {
-    this.call("models");
-    return this.list;
-  }
+  models: Ipc["models"] = async () => this.list;
+  fit: Ipc["fit"] = async (id, chosen) => defaults.fit(known(this.list.find((one) => one.id === id)), chosen);
+  forgetModel: Ipc["forgetModel"] = async (id) => this.setModels(this.list.filter((model) => model.id !== id));
+  loadModel: Ipc["loadModel"] = async () => this.setStatus({ model: defaults.loaded(), last_unload: null });
+  pause: Ipc["pause"] = async (isPaused) => this.setStatus(
+    { is_paused: isPaused, held: isPaused ? "paused" : null, activity: isPaused ? "held" : "idle" });
 
   async chooseModel(id: string) {
-    this.call("chooseModel", id);
     this.list = this.list.map((model) => ({ ...model, is_chosen: model.id === id }));
     this.setSettings({ model: id });
     this.emit({ event: "models" });
   }
 
-  async fit(id: string, chosen: Parameters<Ipc["fit"]>[1]) {
-    this.call("fit", id, chosen);
-    const model = this.list.find((one) => one.id === id);
-    if (!model) throw { code: "not_found" } satisfies CommandError;
-    return defaults.fit(model, chosen);
-  }
-
-  async addModel(kind: "folder" | "file") {
-    this.call("addModel", kind);
+  addModel: Ipc["addModel"] = async () => {
     if (this.chosenFile === null) return null;
     const model = { ...defaults.models()[0]!, id: "/models/added", name: "Added model", is_chosen: false };
     this.setModels([...this.list, model]);
     return model;
-  }
-
-  async forgetModel(id: string) {
-    this.call("forgetModel", id);
-    this.setModels(this.list.filter((model) => model.id !== id));
-  }
+  };
 
   async removeModel(id: string) {
-    this.call("removeModel", id);
     const gone = this.list.find((model) => model.id === id);
     this.setModels(this.list.filter((model) => model.id !== id));
     return gone?.size_bytes ?? 0;
   }
 
-  async loadModel() {
-    this.call("loadModel");
-    this.setStatus({ model: defaults.loaded(), last_unload: null });
-  }
-
   async eject() {
-    this.call("eject");
     const gone = this.now.model;
     for (const player of this.players.values()) player.end({ ending: "cancelled" });
     if (!gone) return;
@@ -307,145 +241,56 @@ export class FakeIpc implements Ipc {
       last_unload: { name: gone.name, held_bytes: gone.memory_bytes, was_idle: false } });
   }
 
-  async pause(isPaused: boolean) {
-    this.call("pause", isPaused);
-    this.setStatus({ is_paused: isPaused, held: isPaused ? "paused" : null,
-      activity: isPaused ? "held" : "idle" });
-  }
-
   // Models to download
 
-  async catalog() {
-    this.call("catalog");
-    return this.downloadQueue.listed();
-  }
-
-  async tiers() {
-    this.call("tiers");
-    return this.downloadQueue.tiers;
-  }
-
-  async searchHub(words: string) {
-    this.call("searchHub", words);
-    return this.downloadQueue.found;
-  }
-
-  async hubEntry(repository: string) {
-    this.call("hubEntry", repository);
-    return hubEntry(repository);
-  }
-
-  async install(variant: string) {
-    this.call("install", variant);
-    this.downloadQueue.install(variant);
-  }
-
-  async downloads() {
-    this.call("downloads");
-    return this.downloadQueue.downloads;
-  }
-
-  async changeDownload(id: number, change: DownloadChange) {
-    this.call("changeDownload", id, change);
-    this.downloadQueue.change(id, change);
-  }
-
-  async hubAccess() {
-    this.call("hubAccess");
-    return this.downloadQueue.access;
-  }
-
-  async setHubToken(token: string | null) {
-    this.call("setHubToken", token);
-    return this.downloadQueue.access = { ...this.downloadQueue.access, has_token: token !== null };
-  }
-
-  async setHubEndpoint(endpoint: string | null) {
-    this.call("setHubEndpoint", endpoint);
-    return this.downloadQueue.access = { ...this.downloadQueue.access,
+  catalog: Ipc["catalog"] = async () => this.downloadQueue.listed();
+  tiers: Ipc["tiers"] = async () => this.downloadQueue.tiers;
+  searchHub: Ipc["searchHub"] = async () => found();
+  hubEntry: Ipc["hubEntry"] = async (repository) => hubEntry(repository);
+  install: Ipc["install"] = async (variant) => this.downloadQueue.install(variant);
+  downloads: Ipc["downloads"] = async () => this.downloadQueue.downloads;
+  changeDownload: Ipc["changeDownload"] = async (id, change) => this.downloadQueue.change(id, change);
+  hubAccess: Ipc["hubAccess"] = async () => this.downloadQueue.access;
+  setHubToken: Ipc["setHubToken"] = async (token) =>
+    this.downloadQueue.access = { ...this.downloadQueue.access, has_token: token !== null };
+  setHubEndpoint: Ipc["setHubEndpoint"] = async (endpoint) =>
+    this.downloadQueue.access = { ...this.downloadQueue.access,
       endpoint: endpoint ?? "https://huggingface.co", is_default_endpoint: endpoint === null };
-  }
 
   // The app
 
-  async status() {
-    this.call("status");
-    return this.now;
-  }
-
-  async settings() {
-    this.call("settings");
-    return this.chosen;
-  }
-
-  async updateSettings(patch: Patch<Settings>) {
-    this.call("updateSettings", patch);
+  status: Ipc["status"] = async () => this.now;
+  settings: Ipc["settings"] = async () => this.chosen;
+  updateSettings: Ipc["updateSettings"] = async (patch) => {
     this.setSettings(merge(this.chosen, patch, defaults.settings()) as Settings);
     return this.chosen;
-  }
-
-  async setHotkey(shortcut: string) {
-    this.call("setHotkey", shortcut);
-    return this.aboutView.hotkey = { hotkey: "registered" as const, shortcut };
-  }
-
-  async recordHotkey(isRecording: boolean) {
-    this.call("recordHotkey", isRecording);
-  }
-
-  async captureText(source: CapturedText["source"]) {
-    this.call("captureText", source);
-    return { ...this.captured, source };
-  }
-
-  async copy(text: string) {
-    this.call("copy", text);
-    this.copied.push(text);
-  }
-
-  async openLink(url: string) {
-    this.call("openLink", url);
-    this.opened.push(url);
-  }
-
-  async about() {
-    this.call("about");
-    return this.aboutView;
-  }
-
-  async licenses() {
-    this.call("licenses");
-    return "MLX\n\nMIT License\n\nPermission is hereby granted, free of charge, …";
-  }
-
-  async saveDiagnostics() {
-    this.call("saveDiagnostics");
-    return this.chosenFile;
-  }
-
-  async openDataFolder() {
-    this.call("openDataFolder");
-  }
-
-  async showWindow(...values: Parameters<Ipc["showWindow"]>) {
-    this.call("showWindow", ...values);
-  }
-
-  async fitPrompt(height: number) {
-    this.call("fitPrompt", height);
-  }
-  async hideWindow() {
-    this.call("hideWindow");
-  }
-
-  async pageReady() {
-    this.call("pageReady");
-  }
+  };
+  setHotkey: Ipc["setHotkey"] = async (shortcut) =>
+    this.aboutView.hotkey = { hotkey: "registered", shortcut };
+  recordHotkey: Ipc["recordHotkey"] = async () => {};
+  captureText: Ipc["captureText"] = async (source) => ({ ...this.captured, source });
+  copy: Ipc["copy"] = async (text) => void this.copied.push(text);
+  openLink: Ipc["openLink"] = async (url) => void this.opened.push(url);
+  about: Ipc["about"] = async () => this.aboutView;
+  licenses: Ipc["licenses"] = async () =>
+    "MLX\n\nMIT License\n\nPermission is hereby granted, free of charge, …";
+  saveDiagnostics: Ipc["saveDiagnostics"] = async () => this.chosenFile;
+  openDataFolder: Ipc["openDataFolder"] = async () => {};
+  showWindow: Ipc["showWindow"] = async () => {};
+  fitPrompt: Ipc["fitPrompt"] = async () => {};
+  hideWindow: Ipc["hideWindow"] = async () => {};
+  pageReady: Ipc["pageReady"] = async () => {};
 
   onEvent(listener: (event: AppEvent) => void) {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }
+}
+
+/** Rejects a command whose object does not exist. */
+function known<T>(found: T | null | undefined): T {
+  if (found === null || found === undefined) throw { code: "not_found" } satisfies CommandError;
+  return found;
 }
 
 /** RFC 7396: `null` resets to the default. */

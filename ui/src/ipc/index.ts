@@ -2,10 +2,9 @@
  * The only connection from a page to the app. Components call state, state calls `ipc`. Nothing
  * else knows the app, so tests and the gallery can replace it by a fake.
  */
-import type { Ipc } from "./api";
-import { commands } from "./commands";
+import { commands, type Ipc } from "./commands";
 
-export type { Ipc, Patch, Unsubscribe } from "./api";
+export type { Ipc, Patch, Unsubscribe } from "./commands";
 export type * from "./bindings";
 
 export let ipc: Ipc = commands;

@@ -4,19 +4,12 @@
  */
 import { modelDescription } from "../i18n";
 import type { EntryView, TagView } from "../ipc";
-import { bestFit, canFit } from "./labels";
+import { bestFit } from "./labels";
 
 export interface Filter {
   words: string;
   purpose: TagView | "all";
   onlyFits: boolean;
-}
-
-/** The visible entries of all matches. */
-export interface Filtered {
-  shown: EntryView[];
-  /** The number of matches that are hidden because they do not fit. */
-  nTooLarge: number;
 }
 
 function has(entry: EntryView, words: string[]): boolean {
@@ -26,11 +19,12 @@ function has(entry: EntryView, words: string[]): boolean {
   return words.every((word) => text.includes(word));
 }
 
-export function filtered(entries: EntryView[], filter: Filter): Filtered {
+/** Returns the visible matches, and the number of those that do not fit. */
+export function filtered(entries: EntryView[], filter: Filter): { shown: EntryView[]; nTooLarge: number } {
   const words = filter.words.toLowerCase().split(/\s+/).filter(Boolean);
   const matching = entries.filter((entry) =>
     has(entry, words) && (filter.purpose === "all" || entry.tags.includes(filter.purpose)));
-  const fitting = matching.filter((entry) => canFit(bestFit(entry)));
+  const fitting = matching.filter((entry) => bestFit(entry)?.fit !== "too_large");
   const shown = filter.onlyFits ? fitting : matching;
   return { shown, nTooLarge: matching.length - fitting.length };
 }

@@ -4,25 +4,7 @@ import { catalog } from "../i18n/catalogs";
 import type {
   CatalogView, DownloadView, EntryView, SpeedView, HubErrorView, VariantView, FitSummary,
 } from "../ipc";
-import type { IconName } from "../parts/icons";
 import type { Notice } from "../state/app.svelte";
-
-/** How a fit is drawn. */
-export type Tone = "good" | "soft" | "warn" | "bad";
-
-export function fitTone(fit: FitSummary | null): Tone {
-  switch (fit?.fit) {
-    case "fits": return "good";
-    case "context": return "good";
-    case "others_close": return "warn";
-    case "too_large": return "bad";
-    default: return "soft";
-  }
-}
-
-export const toneIcon: Record<Tone, IconName | null> = {
-  good: "check", soft: null, warn: "warning", bad: "close",
-};
 
 export function fitText(fit: FitSummary | null): string {
   switch (fit?.fit) {
@@ -33,11 +15,6 @@ export function fitText(fit: FitSummary | null): string {
       need: bytes(fit.need_bytes), room: bytes(fit.room_bytes) });
     default: return t("models.fit.unknown");
   }
-}
-
-/** Returns true if the model can be used here, so that the filter shows it. */
-export function canFit(fit: FitSummary | null): boolean {
-  return fit?.fit !== "too_large";
 }
 
 /** `13–20 tokens/s`; one number if it was measured. */
@@ -66,16 +43,14 @@ export function variantText(variant: VariantView): string {
 
 /** SPDX identifiers for unlisted licenses are not useful to users. */
 export function licenseText(license: string): string {
-  const named = license.replace(/^LicenseRef-/i, "").replaceAll("-", " ");
-  return license.startsWith("LicenseRef-") ? named : license;
+  const prefix = "LicenseRef-";
+  return license.startsWith(prefix) ? license.slice(prefix.length).replaceAll("-", " ") : license;
 }
 
-/** The suggested variant. */
 export function suggestedVariant(entry: EntryView): VariantView | undefined {
   return entry.variants[entry.best] ?? entry.variants[0];
 }
 
-/** The best fit of all variants. */
 export function bestFit(entry: EntryView): FitSummary | null {
   const order = ["fits", "context", "others_close", "too_large"];
   const known = entry.variants.flatMap((variant) => (variant.fit ? [variant.fit] : []));
@@ -98,7 +73,6 @@ export function hubErrorText(hubError: HubErrorView): string {
   });
 }
 
-/** The text of a notice about an error of the hub. */
 export function hubNoticeText({ detail, values }: Notice): string {
   return values.error ? hubErrorText(values.error as HubErrorView) : detail;
 }
@@ -113,7 +87,6 @@ export function fractionOf(download: DownloadView): number | null {
   return download.total_bytes ? download.done_bytes / download.total_bytes : null;
 }
 
-/** The state of a download in one line. */
 export function downloadText(download: DownloadView): string {
   const { state } = download;
   const amount = download.total_bytes === null ? "" : t("models.download.progress", {

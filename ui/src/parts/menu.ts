@@ -13,8 +13,8 @@ export function place(
   box: { width: number; height: number },
   view: { width: number; height: number },
   align: "start" | "end",
-  gap = 5,
 ): { left: number; top: number; maxHeight: number } {
+  const gap = 5;
   const edge = 8;
   const below = view.height - trigger.bottom - gap - edge;
   const above = trigger.top - gap - edge;

@@ -8,7 +8,6 @@ export type Action =
 /** The state that decides, apart from the key. */
 export interface Context {
   isMac: boolean;
-  /** The list of saved prompts is open. */
   isListOpen: boolean;
   text: string;
   isWriting: boolean;

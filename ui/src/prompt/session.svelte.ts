@@ -24,13 +24,11 @@ export class Session {
   /** Nothing was selected or copied, or the system gave this reason. */
   nothingCaptured = $state<TextSource | null>(null);
   captureError = $state("");
-  /** The question as typed. */
   question = $state("");
   conversation = $state<number | null>(null);
   answer = $state.raw<Answer | null>(null);
   failure = $state.raw<Failure | null>(null);
   isAsking = $state(false);
-  /** The response was just copied. */
   isCopied = $state(false);
   /** Incremented to focus the input and select all of it. */
   focusRequests = $state(0);
@@ -65,14 +63,12 @@ export class Session {
     return this.text === this.#warnedText ? unknownCall(this.text.trim()) : null;
   }
 
-  /** Called when the panel is shown. */
   shown(): void {
     this.nothingCaptured = null;
     if (!this.isWriting && Date.now() - this.#leftAt > EXCHANGE_TIMEOUT_MS) this.#forget();
     this.focusRequests += 1;
   }
 
-  /** Called when the panel is hidden. */
   hidden(): void {
     this.#leftAt = Date.now();
   }

@@ -1,7 +1,7 @@
 /** The status line at the bottom of the quick prompt. */
 import { duration, fixed, percent, t } from "../i18n";
 import type { StatusView } from "../ipc";
-import { because } from "../chat/labels";
+import { because, endingText } from "../chat/labels";
 import type { Answer } from "../state/answer.svelte";
 
 /** `chosen` is the name of the selected model. */
@@ -45,14 +45,8 @@ function writingText(answer: Answer, status: StatusView | null): string {
 }
 
 function endedText(answer: Answer): string {
-  switch (answer.ending.ending) {
-    case "cancelled": return t("chat.ending.cancelled");
-    case "length": return t("chat.ending.length");
-    case "shed": return t("chat.ending.shed");
-    case "interrupted": return t("chat.ending.interrupted");
-    case "failed": return "";
-    default: return statsText(answer);
-  }
+  if (answer.ending.ending === "failed") return "";
+  return endingText(answer.ending) || statsText(answer);
 }
 
 function statsText({ stats }: Answer): string {

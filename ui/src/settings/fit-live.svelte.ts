@@ -11,14 +11,12 @@ const DELAY_MS = 30;
 export class LiveFit {
   /** The current fit; null until the first result. */
   shown = $state<FitView | null>(null);
-  /** Why there is no result. */
   isUnknown = $state(false);
 
   #result: FitView | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #requests = 0;
 
-  /** Shows the fit for other choices. */
   follow(id: string, choices: ModelSettings): void {
     if (this.#result && choices.context_length !== null) {
       this.shown = atContext(this.#result, choices.context_length);

@@ -4,29 +4,12 @@
  */
 import type { FitView } from "../ipc";
 
-/** A part of the bar. */
 export type PartKind = "taken" | "weights" | "kv" | "draft" | "prefix" | "headroom";
 
-/** A part of the bar, in bytes and as a fraction of the bar's length. */
-export interface BarPart {
-  kind: PartKind;
-  bytes: number;
-  share: number;
-}
-
-/** The bar: its parts in order, and the end of the budget as a fraction of the bar's length. */
-export interface Bar {
-  parts: BarPart[];
-  /** Less than 1 if the parts are longer than the budget. */
-  budgetShare: number;
-}
-
-/** Bytes that the model needs in total. */
 export function neededBytes(fit: FitView): number {
   return fit.weight_bytes + fit.kv_cache_bytes + fit.headroom_bytes + fit.draft_bytes + fit.prefix_bytes;
 }
 
-/** Bytes of the budget that are available. */
 export function freeBytes(fit: FitView): number {
   return Math.max(0, fit.budget_bytes - fit.taken_bytes);
 }
@@ -39,15 +22,16 @@ export function atContext(fit: FitView, contextLength: number): FitView {
   return { ...moved, fits: neededBytes(moved) <= freeBytes(moved) };
 }
 
-/** Returns the bar for `fit`: as long as the budget, or as the total if that is more. */
-export function barOf(fit: FitView): Bar {
+/**
+ * Returns the bar for `fit`, as long as the budget, or as the total if that is more: its parts in
+ * order, and the end of the budget. Shares are fractions of the bar's length.
+ */
+export function barOf(
+  fit: FitView,
+): { parts: { kind: PartKind; bytes: number; share: number }[]; budgetShare: number } {
   const amounts: [PartKind, number][] = [
-    ["taken", fit.taken_bytes],
-    ["weights", fit.weight_bytes],
-    ["kv", fit.kv_cache_bytes],
-    ["draft", fit.draft_bytes],
-    ["prefix", fit.prefix_bytes],
-    ["headroom", fit.headroom_bytes],
+    ["taken", fit.taken_bytes], ["weights", fit.weight_bytes], ["kv", fit.kv_cache_bytes],
+    ["draft", fit.draft_bytes], ["prefix", fit.prefix_bytes], ["headroom", fit.headroom_bytes],
   ];
   const sum = amounts.reduce((total, [, bytes]) => total + bytes, 0);
   const length = Math.max(sum, fit.budget_bytes, 1);
@@ -57,7 +41,6 @@ export function barOf(fit: FitView): Bar {
   return { parts, budgetShare: Math.min(1, fit.budget_bytes / length) };
 }
 
-/** The fit for the text next to the bar. */
 export type FitOutcome = "fits" | "others_close" | "shorter" | "too_large";
 
 /** `shorter`: it fits with `context_that_fits`; `others_close`: other programs use too much memory. */

@@ -24,7 +24,6 @@ const SIGNS: Record<string, string> = {
   Slash: "/", Backslash: "\\", Semicolon: ";", Quote: "'", BracketLeft: "[", BracketRight: "]",
   Minus: "-", Equal: "=", Backquote: "`",
 };
-/** Key codes of modifiers. */
 const MODIFIER_CODES = /^(Control|Alt|Shift|Meta|OS)(Left|Right)?$|^(CapsLock|Fn|AltGraph)$/;
 
 /** The relevant part of a key event. */
@@ -36,7 +35,6 @@ export interface Pressed {
   metaKey: boolean;
 }
 
-/** Returns the pressed modifiers in order. */
 export function heldModifiers(pressed: Pressed): Modifier[] {
   const held = {
     Control: pressed.ctrlKey, Alt: pressed.altKey, Shift: pressed.shiftKey, Super: pressed.metaKey,

@@ -1,8 +1,8 @@
 /**
  * Changes of settings. A change is shown at once, sent after a delay (so that a slider sends one
- * patch and not fifty), and reverted with its reason if the app refuses it. Everything else is the
- * state that all pages share.
+ * patch and not fifty), and reverted with its reason if the app refuses it.
  */
+import { createContext } from "svelte";
 import { ipc, type ModelSettings, type Patch, type CommandError, type Settings } from "../ipc";
 import { app, refreshModels } from "../state/app.svelte";
 import { commandError } from "../state/command-error";
@@ -10,6 +10,9 @@ import { joined, merged } from "./patch";
 
 /** The delay before changes of a slider or a text are sent. */
 const DELAY_MS = 250;
+
+/** The changes of the window, for components below it. */
+export const [useLive, provideLive] = createContext<Live>();
 
 export class Live {
   /** The last refused change, until one is accepted. */
@@ -22,30 +25,10 @@ export class Live {
   #last: Promise<void> = Promise.resolve();
 
   /** The app's settings with the changes that it does not have yet. */
-  #shown = $derived.by(() => {
+  settings: Settings | null = $derived.by(() => {
     const patches = [this.#sent, this.#waiting].filter((patch) => patch !== null);
     return app.settings && patches.reduce(merged<Settings>, app.settings);
   });
-  get settings(): Settings | null {
-    return this.#shown;
-  }
-  get status() {
-    return app.status;
-  }
-  get about() {
-    return app.about;
-  }
-  get models() {
-    return app.models;
-  }
-
-  readModels(): Promise<void> {
-    return refreshModels();
-  }
-
-  async readAbout(): Promise<void> {
-    app.about = await ipc.about();
-  }
 
   /** Changes settings; `isDelayed` delays changes that come many times in a row. */
   change(patch: Patch<Settings>, isDelayed = false): void {
@@ -77,6 +60,13 @@ export class Live {
       this.refused = commandError(reason);
       return undefined;
     }
+  }
+
+  /** Runs a command that changes the list of models. */
+  async updateModels<T>(work: () => Promise<T>): Promise<T | undefined> {
+    const result = await this.attempt(work);
+    await refreshModels();
+    return result;
   }
 
   async #send(): Promise<void> {

@@ -2,9 +2,9 @@
  * The table of automatic limits in the Performance pane, and which of them are active. The
  * supervisor decides the limits; this file only names them.
  */
-import { because } from "../chat/labels";
-import { duration, t, type Key } from "../i18n";
-import type { LimitReason, LimitView, StatusView } from "../ipc";
+import { because, limitText } from "../chat/labels";
+import { t } from "../i18n";
+import type { LimitReason, StatusView } from "../ipc";
 import type { IconName } from "../parts/icons";
 
 export type LimitTrigger =
@@ -34,24 +34,11 @@ export function isActive(trigger: LimitTrigger, status: StatusView): boolean {
   }
 }
 
-/** A limit as short text for a list. */
-export function limitText(limit: LimitView["limit"]): string {
-  switch (limit.limit) {
-    case "answer_length": return t("settings.limit.answer_length", { n: limit.tokens });
-    case "context": return t("settings.limit.context", { n: limit.tokens });
-    case "prefill_step": return t("settings.limit.prefill_step");
-    case "idle_unload":
-      return limit.seconds === 0 ? t("settings.limit.idle_at_once")
-        : t("settings.limit.idle_unload", { time: duration(limit.seconds) });
-    default: return t(`settings.limit.${limit.limit}` as Key);
-  }
-}
-
 /** The active limits with this reason. */
 export function limitsNow(reasons: LimitReason[], status: StatusView): string[] {
   return status.limits
     .filter((active) => reasons.includes(active.reason))
-    .map((active) => limitText(active.limit));
+    .map((active) => limitText(active.limit, "settings"));
 }
 
 /** Limits that no row of the table explains: those of settings, and of a small machine. */
@@ -59,10 +46,6 @@ export function otherLimits(status: StatusView): string[] {
   const explained = LIMIT_TRIGGERS.flatMap((row) => row.reasons);
   return status.limits
     .filter((active) => !explained.includes(active.reason))
-    .map((active) =>
-      t("settings.policy.other", {
-        limit: limitText(active.limit),
-        because: because(active.reason),
-      }),
-    );
+    .map(({ limit, reason }) =>
+      t("settings.policy.other", { limit: limitText(limit, "settings"), because: because(reason) }));
 }

@@ -39,11 +39,6 @@ export function noticeText(notices: readonly Notice[]): string {
 }
 
 function refusedText(code: string, reason: string): string {
-  switch (code) {
-    case "invalid": return t("settings.refused.invalid", { reason });
-    case "login_item": return t("settings.refused.login_item", { detail: reason });
-    case "not_found": return t("settings.refused.not_found");
-    case "storage": return t("settings.refused.storage", { reason });
-    default: return t("settings.refused.other", { reason });
-  }
+  const known = (["invalid", "login_item", "not_found", "storage"] as const).find((one) => one === code);
+  return t(`settings.refused.${known ?? "other"}`, { reason, detail: reason });
 }

@@ -71,7 +71,6 @@ export class Answer {
     this.cancelFrame ??= nextFrame(() => this.flush(), this.drawnAt + REPAINT_MS - performance.now());
   }
 
-  /** Applies the queued updates. */
   flush(): void {
     this.cancelFrame?.();
     this.cancelFrame = null;

@@ -25,7 +25,6 @@ class App {
   /** Notices that belong to no command, oldest first, until they are dismissed. */
   notices = $state.raw<Notice[]>([]);
 
-  /** The selected model. */
   get model(): ModelView | null {
     return this.models.find((model) => model.is_chosen) ?? null;
   }

@@ -68,7 +68,6 @@ export class Composer {
     this.save();
   }
 
-  /** Appends `text` to the draft. */
   append(text: string): void {
     this.text = joined(this.text, text);
     this.save();
@@ -104,7 +103,6 @@ export class Composer {
     this.write();
   }
 
-  /** The conversation was deleted. */
   forget(conversation: ConversationId): void {
     const key = String(conversation);
     if (this.sending?.key === key) this.sending = null;
@@ -113,7 +111,6 @@ export class Composer {
     this.write();
   }
 
-  /** The history was cleared. */
   forgetAll(): void {
     this.sending = null;
     this.drafts.clear();

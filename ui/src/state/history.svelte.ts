@@ -25,7 +25,6 @@ export class History {
     await this.load(0, PAGE);
   }
 
-  /** Reloads what is shown. */
   refresh(): Promise<void> {
     return this.load(0, Math.max(PAGE, this.found.length));
   }

@@ -13,7 +13,6 @@ class ModelSource {
   /** Files are being dragged over this window, or were just dropped. */
   drop = $state.raw<Extract<AppEvent, { event: "drop" }>["drop"] | null>(null);
 
-  /** Returns the download of a variant. */
   download(key: string): DownloadView | undefined {
     return this.downloads.find((one) => one.key === key);
   }
@@ -53,7 +52,6 @@ function activeDownloadIds(downloads: DownloadView[]): string {
   return active.map((one) => one.id).sort().join();
 }
 
-/** Handles catalog and download events. */
 export function handleModelEvent(event: AppEvent): void {
   if (event.event === "downloads") {
     const before = activeDownloadIds(modelSource.downloads);

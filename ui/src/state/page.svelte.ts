@@ -12,7 +12,6 @@ class Page {
   isHistoryShown = $state(false);
   /** The sheet with the status and the active limits. */
   isStatusShown = $state(false);
-  /** The list of shortcuts. */
   areShortcutsShown = $state(false);
   /** The window has room for the history next to the chat. */
   isWide = $state(false);

@@ -6,7 +6,6 @@ import { app } from "./app.svelte";
 /** The built-in prompts; their texts are translated. */
 const builtIn = ["summarize", "fix", "translate", "explain"] as const;
 
-/** All saved prompts in order. */
 export function prompts(): SavedPrompt[] {
   return app.settings?.prompts ?? builtIn.map(inLanguage);
 }

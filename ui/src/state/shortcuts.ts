@@ -5,6 +5,8 @@ export interface Shortcut {
   /** `Mod` is Command on a Mac, Control elsewhere. Any of several shortcuts works. */
   keys: string[];
   does: Key;
+  /** From the first to the last of its keys. */
+  isRange?: boolean;
 }
 
 export const chatShortcuts: Shortcut[] = [

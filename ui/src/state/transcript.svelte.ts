@@ -27,7 +27,6 @@ export class Transcript {
   heads = $state.raw<MessageHead[]>([]);
   views = new SvelteMap<MessageId, MessageView>();
   answers = new SvelteMap<MessageId, Answer>();
-  /** Why the last command failed. */
   failure = $state.raw<Failure | null>(null);
   /** A question is being sent and its response has not started. */
   isAsking = $state(false);
@@ -140,7 +139,6 @@ export class Transcript {
     }
   }
 
-  /** Loads these messages if necessary. */
   need(ids: MessageId[]): void {
     const missing = ids.filter(
       (id) => !this.views.has(id) && !this.answers.has(id) && !this.requested.has(id),

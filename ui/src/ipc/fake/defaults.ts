@@ -18,14 +18,6 @@ export function settings(): Settings {
   };
 }
 
-export function modelSettings(): ModelSettings {
-  return {
-    context_length: null, kv_cache: "automatic", max_tokens: null, temperature: null, top_p: null,
-    top_k: null, min_p: null, repetition_penalty: null, seed: null, system_prompt: null,
-    thinking: null,
-  };
-}
-
 export function models(): ModelView[] {
   const facts = {
     architecture: "qwen3", n_parameters: 4.02e9, quantization: "4-bit", formats: ["mlx"],

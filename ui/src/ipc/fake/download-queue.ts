@@ -3,7 +3,7 @@
  * `fail` and `finish` to end a download.
  */
 import type {
-  CatalogView, DownloadChange, DownloadState, DownloadView, EntryView, HubAccessView, ModelView,
+  CatalogView, DownloadChange, DownloadState, DownloadView, HubAccessView, ModelView,
   AppEvent, TierView, HubErrorView,
 } from "../bindings";
 import * as made from "./catalog";
@@ -15,7 +15,6 @@ const RATE = 24 * 2 ** 20;
 export class DownloadQueue {
   catalog: CatalogView = made.catalog();
   tiers: TierView[] = sizes.tiers();
-  found: EntryView[] = made.found();
   access: HubAccessView = made.hubAccess();
   downloads: DownloadView[] = [];
 
@@ -32,7 +31,7 @@ export class DownloadQueue {
 
   install(key: string): void {
     if (this.downloads.some((one) => one.key === key && one.state.state !== "done")) return;
-    const entries = [...this.catalog.entries, ...this.found.map((one) => made.hubEntry(one.id))];
+    const entries = [...this.catalog.entries, ...made.found().map((one) => made.hubEntry(one.id))];
     const entry = entries.find((one) => one.variants.some((variant) => variant.key === key));
     const variant = entry?.variants.find((one) => one.key === key);
     if (!entry || !variant) throw { code: "not_found" };
@@ -54,7 +53,6 @@ export class DownloadQueue {
     this.begin();
   }
 
-  /** Receives a part of the data. */
   come(id: number, fraction: number, rate = RATE): void {
     this.downloads = this.downloads.map((one) => {
       if (one.id !== id || one.total_bytes === null) return one;
@@ -75,7 +73,6 @@ export class DownloadQueue {
     this.set(id, { state: "failed", error });
   }
 
-  /** Completes the download and returns its model. */
   finish(id: number): ModelView {
     const one = this.downloads.find((download) => download.id === id)!;
     const model: ModelView = { ...models()[0]!, id: `/models/${one.key}`, name: one.name,
@@ -89,7 +86,6 @@ export class DownloadQueue {
     return model;
   }
 
-  /** Starts the first queued download and sends all downloads. */
   private begin(): void {
     const isBusy = this.downloads.some((one) => one.state.state === "downloading");
     const next = this.downloads.find((one) => one.state.state === "waiting");

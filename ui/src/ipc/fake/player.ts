@@ -7,17 +7,13 @@ import type {
 } from "../bindings";
 import { blocks, source, type Piece } from "./text";
 
-/** What a response does. */
 export interface Script {
   reasoning?: string;
   answer: Piece[];
-  /** Stages at the start. */
   stages?: Stage[];
   /** Words per second; 0: nothing happens by itself. */
   rate: number;
-  /** Words that exist at once. */
   initialWords?: number;
-  /** Never ends by itself. */
   stays?: boolean;
   ending?: EndingView;
 }
@@ -29,7 +25,6 @@ export class Player {
   private words: { section: Section; piece: number; text: string }[] = [];
   private at = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
-  /** The text of the current piece so far. */
   private open = { section: "answer" as Section, piece: -1, text: "" };
   private now: Stage;
   private started = 0;
@@ -78,7 +73,6 @@ export class Player {
     this.timer = setTimeout(next, step);
   }
 
-  /** Number of words so far. */
   get written(): number {
     return this.at;
   }
@@ -88,7 +82,6 @@ export class Player {
     this.emit({ update: "stage", stage });
   }
 
-  /** Writes the next `n` words. */
   write(n: number): void {
     for (let left = n; left > 0 && this.at < this.words.length; ) {
       const { section, piece } = this.words[this.at]!;
@@ -122,9 +115,7 @@ export class Player {
     this.message.text = source(this.whole.answer.slice(0, n));
     this.message.ending = ending;
     this.message.stats = n ? this.stats() : null;
-    this.emit({
-      update: "ended", text: this.message.text, ending, stats: this.message.stats,
-    });
+    this.emit({ update: "ended", text: this.message.text, ending, stats: this.message.stats });
     this.listeners.clear();
   }
 

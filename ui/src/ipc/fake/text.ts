@@ -11,7 +11,6 @@ export function escape(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
-/** Bold, code and links of one paragraph. */
 export function inline(text: string): string {
   return escape(text)
     .replace(/\*\*(.+?)\*\*/g, "<strong>$1</strong>")
@@ -19,7 +18,6 @@ export function inline(text: string): string {
     .replace(/\[(.+?)\]\((.+?)\)/g, '<a href="$2">$1</a>');
 }
 
-/** Splits a text into paragraphs at empty lines. */
 export function pieces(text: string): Piece[] {
   return text
     .split(/\n{2,}/)
