@@ -31,7 +31,8 @@ pub(crate) enum LaunchAction {
 }
 
 impl LaunchAction {
-    fn show(window: Window) -> Self {
+    /// Shows a window as it is.
+    pub(crate) fn show(window: Window) -> Self {
         Self::Show { window, pane: None }
     }
 }

@@ -6,10 +6,11 @@
 mod reserved;
 
 use std::str::FromStr;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use tauri_plugin_global_shortcut::{Code, Modifiers, Shortcut};
 
+use crate::lock;
 use crate::wire::HotkeyView;
 pub(crate) use reserved::SystemShortcuts;
 
@@ -33,8 +34,6 @@ pub(crate) trait Registry {
 #[derive(Debug)]
 pub(crate) struct Hotkey {
     state: Mutex<State>,
-    /// Why this session has no global shortcuts.
-    unavailable: Option<String>,
 }
 
 #[derive(Debug)]
@@ -48,21 +47,18 @@ struct State {
 impl Hotkey {
     /// Starts without a shortcut. `unavailable` says why this session can't have any.
     pub(crate) fn new(unavailable: Option<String>) -> Self {
-        let view = match &unavailable {
-            Some(reason) => HotkeyView::Unavailable {
-                reason: reason.clone(),
+        let state = State {
+            view: match unavailable {
+                Some(reason) => HotkeyView::Unavailable { reason },
+                None => HotkeyView::Registered {
+                    shortcut: String::new(),
+                },
             },
-            None => HotkeyView::Registered {
-                shortcut: String::new(),
-            },
+            registered: None,
+            is_recording: false,
         };
         Self {
-            state: Mutex::new(State {
-                view,
-                registered: None,
-                is_recording: false,
-            }),
-            unavailable,
+            state: Mutex::new(state),
         }
     }
 
@@ -79,11 +75,10 @@ impl Hotkey {
         registry: &dyn Registry,
         system: &SystemShortcuts,
     ) -> HotkeyView {
-        if let Some(reason) = &self.unavailable {
-            let reason = reason.clone();
-            return HotkeyView::Unavailable { reason };
-        }
         let mut state = self.lock();
+        if let HotkeyView::Unavailable { .. } = state.view {
+            return state.view.clone();
+        }
         let has_any = state.registered.is_some();
         // While a recorder listens, the old shortcut is not registered.
         let active = state.registered.filter(|_| !state.is_recording);
@@ -144,9 +139,8 @@ impl Hotkey {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        let poisoned = std::sync::PoisonError::into_inner;
-        self.state.lock().unwrap_or_else(poisoned)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
     }
 }
 
@@ -156,16 +150,12 @@ fn parse(text: &str, system: &SystemShortcuts) -> Result<Option<Shortcut>, Hotke
         return Ok(None);
     }
     let shortcut = text.to_owned();
-    let Ok(parsed) = Shortcut::from_str(text) else {
-        return Err(HotkeyView::Unusable { shortcut });
-    };
-    if !is_usable(parsed) {
-        return Err(HotkeyView::Unusable { shortcut });
+    let parsed = Shortcut::from_str(text).ok();
+    match parsed.filter(|parsed| is_usable(*parsed)) {
+        None => Err(HotkeyView::Unusable { shortcut }),
+        Some(parsed) if system.has(parsed) => Err(HotkeyView::Taken { shortcut }),
+        parsed => Ok(parsed),
     }
-    if system.has(parsed) {
-        return Err(HotkeyView::Taken { shortcut });
-    }
-    Ok(Some(parsed))
 }
 
 /// Returns true for a function key, or for a key with a modifier other than Shift.

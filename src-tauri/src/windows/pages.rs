@@ -4,10 +4,11 @@
 //! notice, a text for the composer) wait for it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use tauri::{AppHandle, Emitter, EventTarget};
 
+use crate::lock;
 use crate::visibility::Visibility;
 use crate::wire::{AppEvent, Window};
 
@@ -50,12 +51,11 @@ impl Pages {
     /// Returns true if the window can be shown: its page is ready or took too long.
     pub(crate) fn can_be_shown(&self, window: Window) -> bool {
         let pages = self.lock();
-        pages
-            .get(&window)
-            .is_some_and(|page| page.is_ready || page.has_timed_out)
+        let page = pages.get(&window);
+        page.is_some_and(|page| page.is_ready || page.has_timed_out)
     }
 
-    /// Stops pending for a page. Returns true if its window should be shown and it is still not
+    /// Stops waiting for a page. Returns true if its window should be shown and it is still not
     /// ready.
     pub(crate) fn time_out(&self, window: Window) -> bool {
         let mut pages = self.lock();
@@ -106,25 +106,18 @@ impl Pages {
     }
 
     /// Sends an event to every page that is ready. The status goes only to visible pages; others
-    /// get it when they are shown. Returns the number of pages.
-    pub(crate) fn broadcast(&self, app: &AppHandle, event: &AppEvent) -> usize {
+    /// get it when they are shown.
+    pub(crate) fn broadcast(&self, app: &AppHandle, event: &AppEvent) {
         let is_status = matches!(event, AppEvent::Status { .. });
-        let receivers: Vec<Window> = {
-            let pages = self.lock();
-            let pages = pages.iter();
-            pages
-                .filter(|(_, page)| page.is_ready && (!is_status || page.visibility.is_visible))
-                .map(|(window, _)| *window)
-                .collect()
-        };
-        for window in &receivers {
-            emit(app, *window, event);
+        for window in Window::ALL {
+            if self.is_ready(window) && (!is_status || self.visibility(window).is_visible) {
+                emit(app, window, event);
+            }
         }
-        receivers.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Window, Page>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

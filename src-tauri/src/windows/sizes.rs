@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use crate::lock;
 use crate::placement::Size;
 use crate::wire::Window;
 
@@ -40,11 +41,9 @@ impl Sizes {
     pub(crate) fn read(data_folder: &std::path::Path) -> Self {
         let file = data_folder.join(FILE);
         let text = fs::read_to_string(&file).unwrap_or_default();
-        let sizes = serde_json::from_str(&text).unwrap_or_default();
         let state = State {
-            sizes,
-            prompt_height: None,
-            is_changed: false,
+            sizes: serde_json::from_str(&text).unwrap_or_default(),
+            ..State::default()
         };
         Self {
             file,
@@ -101,7 +100,7 @@ impl Sizes {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
