@@ -36,13 +36,11 @@ const UNLOAD_TIMEOUT: Duration = Duration::from_secs(8);
 /// Time limit for everything that is left after the models are unloaded.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// See the top of this file.
 pub(crate) struct Backend {
     /// Conversations and settings.
     pub(crate) store: Store,
     /// Questions and responses.
     pub(crate) turns: Turns,
-    /// The hardware of this machine.
     pub(crate) hardware: Hardware,
     /// The catalog, the hub and the downloads.
     pub(crate) model_source: ModelSource,

@@ -22,9 +22,6 @@ pub(crate) struct SystemClipboard {
 impl SystemClipboard {
     /// Returns the selected or copied text; empty if there is none. Blocks for some milliseconds
     /// while the other program sends it.
-    ///
-    /// # Errors
-    /// If the system refuses, in English.
     pub(crate) fn capture(&self, source: TextSource) -> Result<CapturedText, String> {
         let text = match source {
             TextSource::Clipboard => self.with(|clipboard| or_empty(clipboard.get_text()))?,
@@ -34,10 +31,6 @@ impl SystemClipboard {
         Ok(CapturedText { source, text })
     }
 
-    /// Copies text to the clipboard.
-    ///
-    /// # Errors
-    /// If the system refuses, in English.
     pub(crate) fn copy(&self, text: String) -> Result<(), String> {
         self.with(|clipboard| clipboard.set_text(text))
     }

@@ -12,7 +12,6 @@ use crate::wire::Window;
 #[cfg(not(target_os = "macos"))]
 pub(crate) use platform::{take_focus, take_focus_when_shown};
 
-/// See the top of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Focus {
     /// Our window that took the focus, and the window that had it before.

@@ -24,9 +24,7 @@ pub(crate) const DEFAULT: &str = if cfg!(target_os = "macos") {
 
 /// Registers shortcuts: the system, or a fake for tests.
 pub(crate) trait Registry {
-    /// Registers a shortcut.
     fn register(&self, shortcut: Shortcut) -> Result<(), String>;
-    /// Releases a shortcut.
     fn unregister(&self, shortcut: Shortcut) -> Result<(), String>;
 }
 

@@ -29,7 +29,6 @@ pub(crate) use views::{download_views, hub_error_view};
 /// On all but the slowest disks, received data is written within this time.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// See the top of this file.
 pub(crate) struct ModelSource {
     data_folder: PathBuf,
     catalog: CatalogWatcher,
@@ -154,7 +153,6 @@ impl ModelSource {
         Ok(catalog::search_views(found))
     }
 
-    /// Returns the files of a repository.
     pub(crate) async fn files(&self, repository: &str) -> Result<Listing, HubError> {
         self.session().await?.hub.files(repository, "main").await
     }
@@ -179,7 +177,6 @@ impl ModelSource {
         Ok(())
     }
 
-    /// Changes a download.
     pub(crate) async fn change(&self, id: u64, change: DownloadChange) -> Result<(), HubError> {
         let queue = self.session().await?.queue;
         let id = DownloadId(id);

@@ -6,13 +6,9 @@
 /// A rectangle on the desktop; `y` grows downwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Rect {
-    /// Left edge.
     pub(crate) x: i32,
-    /// Top edge.
     pub(crate) y: i32,
-    /// Width in units.
     pub(crate) width: i32,
-    /// Height in units.
     pub(crate) height: i32,
 }
 
@@ -28,9 +24,7 @@ pub(crate) struct Screen {
 /// A window's size in points, as it is saved.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Size {
-    /// Width in points.
     pub(crate) width: f64,
-    /// Height in points.
     pub(crate) height: f64,
 }
 

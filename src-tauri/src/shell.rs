@@ -26,19 +26,13 @@ use crate::wire::{AppEvent, CommandError, CommandResult, DownloadView, StatusVie
 /// Longer than all waits of an orderly quit together.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// See the top of this file.
 pub(crate) struct Shell {
     app: AppHandle,
     pub(crate) data_folder: PathBuf,
-    /// The global shortcut.
     pub(crate) hotkey: Hotkey,
-    /// The open pages.
     pub(crate) pages: Pages,
-    /// The sizes of windows.
     pub(crate) sizes: Sizes,
-    /// The focus to restore.
     pub(crate) focus: Focus,
-    /// Selection and clipboard.
     pub(crate) clipboard: SystemClipboard,
     /// Pages that follow responses.
     pub(crate) followers: Followers,
@@ -97,12 +91,10 @@ impl Shell {
         blocking(move || work(&backend)).await
     }
 
-    /// Returns the backend if it is open.
     pub(crate) fn backend_if_open(&self) -> Option<Arc<Backend>> {
         self.backend.borrow().clone()
     }
 
-    /// Sets the backend after it was opened.
     pub(crate) fn set_backend(&self, backend: Arc<Backend>) {
         self.backend.send_replace(Some(backend));
     }
@@ -233,7 +225,6 @@ impl Followers {
         id
     }
 
-    /// Ends a follower.
     pub(crate) fn stop(&self, id: u32) {
         if let Some((_, task)) = lock(&self.running).remove(&id) {
             task.abort();

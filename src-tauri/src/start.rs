@@ -108,7 +108,6 @@ fn set_up(app: &AppHandle, action: LaunchAction) {
     });
     perform(app, reachable_action(action, created.is_ok()));
     tauri::async_runtime::spawn(open_backend(app.clone()));
-    #[cfg(unix)]
     tauri::async_runtime::spawn(quit_on_signals(app.clone()));
 }
 
@@ -287,7 +286,6 @@ fn on_run_event(app: &AppHandle, event: RunEvent) {
     }
 }
 
-#[cfg(unix)]
 async fn quit_on_signals(app: AppHandle) {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut end), Ok(mut interrupt), Ok(mut hangup)) = (

@@ -61,16 +61,13 @@ pub(crate) struct Visibility {
 /// What happens to a window some time after it lost the focus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterBlur {
-    /// Hide it.
     Hide,
-    /// Leave it visible.
     Stay,
     /// Check again later: files may be on their way to it.
     CheckAgain,
 }
 
 impl Visibility {
-    /// Records that the window was shown.
     pub(crate) fn shown(&mut self) {
         *self = Self {
             is_visible: true,
@@ -79,19 +76,16 @@ impl Visibility {
         };
     }
 
-    /// Records that the window was hidden.
     pub(crate) fn hidden(&mut self, is_automatic: bool, now: Instant) {
         self.is_visible = false;
         self.was_hidden_automatically = is_automatic;
         self.hidden_at = Some(now);
     }
 
-    /// Records that the window gained or lost the focus.
     pub(crate) fn focused(&mut self, is_focused: bool, now: Instant) {
         self.blurred_at = (!is_focused).then_some(now);
     }
 
-    /// Returns true if the window has the focus.
     pub(crate) fn has_focus(&self) -> bool {
         self.is_visible && self.blurred_at.is_none()
     }

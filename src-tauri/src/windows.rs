@@ -10,8 +10,7 @@ mod sizes;
 use std::time::{Duration, Instant};
 
 use tauri::{
-    AppHandle, DragDropEvent, LogicalSize, Manager, PhysicalPosition, PhysicalRect, PhysicalSize,
-    WebviewWindow,
+    AppHandle, DragDropEvent, LogicalSize, Manager, PhysicalPosition, PhysicalSize, WebviewWindow,
 };
 
 use crate::desktop::{Desktop, Monitor, Unit};
@@ -272,18 +271,16 @@ fn desktop(app: &AppHandle) -> Desktop {
     let primary = app.primary_monitor().ok().flatten();
     let primary = primary.map(|monitor| *monitor.position());
     let monitors = app.available_monitors().unwrap_or_default();
-    let monitors: Vec<Monitor> = monitors
-        .iter()
-        .map(|monitor| Monitor {
+    let monitors = monitors.iter().map(|monitor| {
+        let area = monitor.work_area();
+        Monitor {
             whole: rect(*monitor.position(), *monitor.size()),
-            area: {
-                let PhysicalRect { position, size } = *monitor.work_area();
-                rect(position, size)
-            },
+            area: rect(area.position, area.size),
             scale: monitor.scale_factor(),
             is_primary: primary == Some(*monitor.position()),
-        })
-        .collect();
+        }
+    });
+    let monitors: Vec<Monitor> = monitors.collect();
     let pointer = app.cursor_position().ok();
     let pointer = pointer.map(|at| (at.x as i32, at.y as i32));
     Desktop::from_system(Unit::NATIVE, &monitors, pointer, icon_rect(app))

@@ -12,7 +12,6 @@ use crate::lock;
 use crate::visibility::Visibility;
 use crate::wire::{AppEvent, Window};
 
-/// See the top of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
     state: Mutex<HashMap<Window, Page>>,
@@ -30,7 +29,6 @@ struct Page {
 }
 
 impl Pages {
-    /// Returns the visibility of a window.
     pub(crate) fn visibility(&self, window: Window) -> Visibility {
         self.lock()
             .get(&window)
@@ -38,7 +36,6 @@ impl Pages {
             .unwrap_or_default()
     }
 
-    /// Changes the visibility of a window.
     pub(crate) fn change(&self, window: Window, change: impl FnOnce(&mut Visibility)) {
         change(&mut self.lock().entry(window).or_default().visibility);
     }

@@ -22,7 +22,6 @@ const VALID_LENGTHS: (f64, f64) = (200.0, 10_000.0);
 /// Accepted range of the quick prompt's height, in points.
 const PROMPT_HEIGHTS: (f64, f64) = (80.0, 1000.0);
 
-/// See the top of this file.
 #[derive(Debug)]
 pub(crate) struct Sizes {
     file: PathBuf,
