@@ -41,7 +41,8 @@ const isTight: SetUp = (fake) => {
 
 const hot: Partial<StatusView> = {
   machine: {
-    memory: "warning", thermal: "nominal", is_low_power: true, is_on_battery: true, is_thrashing: false,
+    memory: "warning", thermal: "nominal", is_low_power: true, is_on_battery: true,
+    is_thrashing: false,
   },
   limits: [
     { limit: { limit: "answer_length", tokens: 1024 }, reason: "memory_warning" },
