@@ -6,7 +6,7 @@
 mod reserved;
 
 use std::str::FromStr;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 use tauri_plugin_global_shortcut::{Code, Modifiers, Shortcut};
 
@@ -62,7 +62,7 @@ impl Hotkey {
 
     /// Returns the state of the current shortcut.
     pub(crate) fn view(&self) -> HotkeyView {
-        self.lock().view.clone()
+        lock(&self.state).view.clone()
     }
 
     /// Replaces the current shortcut by `requested`; empty means none. If that fails, the current
@@ -73,7 +73,7 @@ impl Hotkey {
         registry: &dyn Registry,
         system: &SystemShortcuts,
     ) -> HotkeyView {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if let HotkeyView::Unavailable { .. } = state.view {
             return state.view.clone();
         }
@@ -114,7 +114,7 @@ impl Hotkey {
     /// Starts or ends recording. While a recorder listens, the shortcut is released so that its
     /// keys reach the page.
     pub(crate) fn record(&self, is_recording: bool, registry: &dyn Registry) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.is_recording == is_recording {
             return;
         }
@@ -135,10 +135,6 @@ impl Hotkey {
                 state.registered = None;
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
     }
 }
 

@@ -119,12 +119,9 @@ impl ModelSource {
         let mut changes = queue.watch();
         let downloads = self.downloads.clone();
         tauri::async_runtime::spawn(async move {
-            loop {
-                let now = changes.borrow_and_update().clone();
-                downloads.send_replace(now);
-                if changes.changed().await.is_err() {
-                    return;
-                }
+            changes.mark_changed();
+            while changes.changed().await.is_ok() {
+                downloads.send_replace(changes.borrow_and_update().clone());
             }
         });
     }

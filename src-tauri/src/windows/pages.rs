@@ -4,7 +4,7 @@
 //! notice, a text for the composer) wait for it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 use tauri::{AppHandle, Emitter, EventTarget};
 
@@ -30,24 +30,26 @@ struct Page {
 
 impl Pages {
     pub(crate) fn visibility(&self, window: Window) -> Visibility {
-        self.lock()
+        lock(&self.state)
             .get(&window)
             .map(|page| page.visibility)
             .unwrap_or_default()
     }
 
     pub(crate) fn change(&self, window: Window, change: impl FnOnce(&mut Visibility)) {
-        change(&mut self.lock().entry(window).or_default().visibility);
+        change(&mut lock(&self.state).entry(window).or_default().visibility);
     }
 
     /// Returns true if the page listens to events.
     pub(crate) fn is_ready(&self, window: Window) -> bool {
-        self.lock().get(&window).is_some_and(|page| page.is_ready)
+        lock(&self.state)
+            .get(&window)
+            .is_some_and(|page| page.is_ready)
     }
 
     /// Returns true if the window can be shown: its page is ready or took too long.
     pub(crate) fn can_be_shown(&self, window: Window) -> bool {
-        let pages = self.lock();
+        let pages = lock(&self.state);
         let page = pages.get(&window);
         page.is_some_and(|page| page.is_ready || page.has_timed_out)
     }
@@ -55,7 +57,7 @@ impl Pages {
     /// Stops waiting for a page. Returns true if its window should be shown and it is still not
     /// ready.
     pub(crate) fn time_out(&self, window: Window) -> bool {
-        let mut pages = self.lock();
+        let mut pages = lock(&self.state);
         let Some(page) = pages.get_mut(&window).filter(|page| !page.is_ready) else {
             return false;
         };
@@ -65,19 +67,19 @@ impl Pages {
 
     /// Records that a window was created and should be shown.
     pub(crate) fn created(&self, window: Window) {
-        self.lock().entry(window).or_default().should_show = true;
+        lock(&self.state).entry(window).or_default().should_show = true;
     }
 
     /// Records that a window and its page are gone.
     pub(crate) fn removed(&self, window: Window) {
-        self.lock().remove(&window);
+        lock(&self.state).remove(&window);
     }
 
     /// Marks a page as ready and sends the pending events. Returns true if the window should be
     /// shown.
     pub(crate) fn ready(&self, app: &AppHandle, window: Window) -> bool {
         let (pending, should_show) = {
-            let mut pages = self.lock();
+            let mut pages = lock(&self.state);
             let page = pages.entry(window).or_default();
             page.is_ready = true;
             let should_show = std::mem::take(&mut page.should_show);
@@ -92,7 +94,7 @@ impl Pages {
     /// Sends an event to one page, as soon as it is ready.
     pub(crate) fn send(&self, app: &AppHandle, window: Window, event: AppEvent) {
         {
-            let mut pages = self.lock();
+            let mut pages = lock(&self.state);
             let page = pages.entry(window).or_default();
             if !page.is_ready {
                 page.pending.push(event);
@@ -111,10 +113,6 @@ impl Pages {
                 emit(app, window, event);
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Window, Page>> {
-        lock(&self.state)
     }
 }
 
