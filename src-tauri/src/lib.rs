@@ -37,6 +37,7 @@ mod usage_recorder;
 mod visibility;
 mod windows;
 pub mod wire;
+mod zoom;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tauri::async_runtime::JoinHandle;
 use tauri::{AppHandle, Manager};
 use tokio::sync::{OnceCell, watch};
+use transom_store::General;
 
 use crate::backend::Backend;
 use crate::clipboard::SystemClipboard;
@@ -140,10 +141,10 @@ impl Shell {
         taken
     }
 
-    /// Returns true if the chat stays visible when it loses the focus.
-    pub(crate) fn is_chat_pinned(&self) -> bool {
+    /// Returns the settings of the app itself; the defaults before the backend is open.
+    pub(crate) fn general(&self) -> General {
         let backend = self.backend_if_open();
-        backend.is_some_and(|backend| backend.settings().general.pin_chat)
+        backend.map_or_else(General::default, |backend| backend.settings().general)
     }
 
     /// Quits: saves responses and unloads models, within a time limit.

@@ -18,6 +18,7 @@ use crate::placement::{self, Rect, Size};
 use crate::shell::Shell;
 use crate::visibility::{AfterBlur, BLUR_GRACE, CHAT_DESTROY_DELAY, Visibility};
 use crate::wire::{AppEvent, Window};
+use crate::zoom::scale;
 pub(crate) use pages::Pages;
 pub(crate) use sizes::Sizes;
 
@@ -79,7 +80,8 @@ pub(crate) fn hide(app: &AppHandle, window: Window) {
     on_main_thread(app, move |app| hide_now(app, window, false));
 }
 
-/// Sets the height of the quick prompt in points. Its top edge stays if the screen allows.
+/// Sets the height of the quick prompt in points of its page, before the zoom. Its top edge stays
+/// if the screen allows.
 pub(crate) fn fit_prompt(app: &AppHandle, height: f64) {
     on_main_thread(app, move |app| {
         app.state::<Shell>().sizes.fit_prompt(height);
@@ -87,6 +89,26 @@ pub(crate) fn fit_prompt(app: &AppHandle, height: f64) {
             set_bounds(app, Window::Prompt, &found);
         }
     });
+}
+
+/// Applies the zoom of the settings to all windows.
+pub(crate) fn zoom(app: &AppHandle) {
+    on_main_thread(app, |app| {
+        for window in Window::ALL {
+            if let Some(found) = app.get_webview_window(window.label()) {
+                set_zoom(app, &found);
+            }
+        }
+        if let Some(found) = visible(app, Window::Prompt) {
+            set_bounds(app, Window::Prompt, &found);
+        }
+    });
+}
+
+fn set_zoom(app: &AppHandle, found: &WebviewWindow) {
+    if let Err(error) = found.set_zoom(scale(app.state::<Shell>().general().zoom)) {
+        tracing::warn!(%error, "the zoom could not be set");
+    }
 }
 
 /// Handles a page that is drawn and accepts keys.
@@ -200,7 +222,8 @@ fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<(
         }
         return Ok(());
     }
-    build::build(app, window, shell.sizes.get(window), &shell.data_folder)?;
+    let built = build::build(app, window, shell.sizes.get(window), &shell.data_folder)?;
+    set_zoom(app, &built);
     shell.pages.created(window);
     let app = app.clone();
     tauri::async_runtime::spawn(async move {
@@ -254,7 +277,15 @@ fn set_bounds(app: &AppHandle, window: Window, found: &WebviewWindow) {
 
 fn bounds_of(app: &AppHandle, window: Window) -> Option<Rect> {
     let shell = app.state::<Shell>();
-    let size = shell.sizes.get(window);
+    let mut size = shell.sizes.get(window);
+    if window == Window::Prompt {
+        // Its page sets its height, in units of the page.
+        let scale = scale(shell.general().zoom);
+        size = Size {
+            width: size.width * scale,
+            height: size.height * scale,
+        };
+    }
     let desktop = desktop(app);
     let screen = desktop.screen_with_pointer()?;
     Some(match window {
@@ -337,7 +368,7 @@ fn hide_if_still_blurred(app: AppHandle, window: Window) {
             let Some(found) = app.get_webview_window(window.label()) else {
                 return;
             };
-            let is_pinned = window == Window::Chat && shell.is_chat_pinned();
+            let is_pinned = window == Window::Chat && shell.general().pin_chat;
             let is_button_down = build::is_button_down(&found);
             let visibility = shell.pages.visibility(window);
             match visibility.after_blur(is_pinned, is_button_down, Instant::now()) {

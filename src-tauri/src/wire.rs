@@ -251,6 +251,18 @@ pub enum Window {
     Settings,
 }
 
+/// A change of the zoom of all pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum ZoomStep {
+    /// One step larger.
+    In,
+    /// One step smaller.
+    Out,
+    /// The actual size.
+    Reset,
+}
+
 /// What a dropped file can be used as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "snake_case")]

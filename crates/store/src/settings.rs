@@ -50,6 +50,8 @@ pub struct General {
     pub show_in_dock: bool,
     /// Keep the chat window open when another window gets the focus.
     pub pin_chat: bool,
+    /// The size of pages in percent; `None` for 100.
+    pub zoom: Option<u16>,
     /// Light, dark, or like the system.
     pub appearance: Appearance,
     /// The BCP 47 tag of a language; `None` for the system's language.

@@ -28,6 +28,7 @@ fn full() -> Settings {
     settings.general.launch_at_login = true;
     settings.general.show_in_dock = true;
     settings.general.pin_chat = true;
+    settings.general.zoom = Some(125);
     settings.general.appearance = Appearance::Dark;
     settings.general.language = Some("de".to_string());
     settings.general.was_welcomed = true;

@@ -15,9 +15,9 @@ use crate::shell::{Shell, blocking};
 use crate::start::draw_tray;
 use crate::wire::{
     AboutView, AppEvent, CapturedText, CommandError, CommandResult, HotkeyView, StatusView,
-    TextSource, Window,
+    TextSource, Window, ZoomStep,
 };
-use crate::{about, diagnostics, windows};
+use crate::{about, diagnostics, windows, zoom};
 
 #[tauri::command]
 pub(crate) async fn status(shell: State<'_, Shell>) -> CommandResult<StatusView> {
@@ -78,6 +78,9 @@ pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) 
         if let Err(error) = app.set_activation_policy(policy) {
             tracing::warn!(%error, "the Dock icon could not be switched");
         }
+    }
+    if was.is_none_or(|was| was.zoom != general.zoom) {
+        windows::zoom(app);
     }
     // Not at startup: the system owns the login item, and the user may have removed it there.
     if was.is_some_and(|was| was.launch_at_login != general.launch_at_login) {
@@ -214,6 +217,15 @@ pub(crate) async fn show_window(
 #[tauri::command]
 pub(crate) async fn fit_prompt(app: AppHandle, height: f64) -> CommandResult<()> {
     windows::fit_prompt(&app, height);
+    Ok(())
+}
+
+/// Changes the zoom of all pages.
+#[tauri::command]
+pub(crate) async fn zoom(app: AppHandle, step: ZoomStep) -> CommandResult<()> {
+    let settings = settings(app.state()).await?;
+    let zoom = zoom::after(step, settings.general.zoom);
+    update_settings(app, json!({ "general": { "zoom": zoom } })).await?;
     Ok(())
 }
 

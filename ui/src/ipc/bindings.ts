@@ -798,6 +798,10 @@ show_in_dock: boolean,
  */
 pin_chat: boolean,
 /**
+ * The size of pages in percent; `None` for 100.
+ */
+zoom: number | null,
+/**
  * Light, dark, or like the system.
  */
 appearance: Appearance,
@@ -1676,3 +1680,8 @@ model: string | null, };
  * A window.
  */
 export type Window = "chat" | "prompt" | "settings";
+
+/**
+ * A change of the zoom of all pages.
+ */
+export type ZoomStep = "in" | "out" | "reset";

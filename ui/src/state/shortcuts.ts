@@ -30,15 +30,16 @@ export const chatShortcuts: Shortcut[] = [
   { keys: ["Escape", "Mod+W"], does: "chat.shortcut.close" },
 ];
 
-/** Returns true if a key press is `keys`, such as `Mod+Shift+S`. */
+/** Returns true if a key press is `keys`, such as `Mod+Shift+S` or `Mod+Plus`. */
 export function isPressed(event: KeyboardEvent, keys: string, isMac: boolean): boolean {
   const parts = keys.split("+");
-  const key = parts.pop() || "+";
+  const name = parts.pop() ?? "";
+  const key = name === "Plus" ? "+" : name;
   const wants = (name: string) => parts.includes(name);
   const isMod = isMac ? event.metaKey : event.ctrlKey;
   const isOther = isMac ? event.ctrlKey : event.metaKey;
-  // "/" needs Shift on some keyboards.
-  const isShiftRight = key === "/" || event.shiftKey === wants("Shift");
+  // These need Shift on some keyboards.
+  const isShiftRight = key === "/" || key === "+" || event.shiftKey === wants("Shift");
   return isMod === wants("Mod") && !isOther && !event.altKey && isShiftRight &&
     event.key.toLowerCase() === key.toLowerCase();
 }

@@ -56,6 +56,7 @@ const SETTINGS: Kind = Group(&[
             ("launch_at_login", Bool),
             ("show_in_dock", Bool),
             ("pin_chat", Bool),
+            ("zoom", Integer(50, 300)),
             ("appearance", OneOf(&["system", "light", "dark"])),
             ("language", Text(35)),
             ("was_welcomed", Bool),

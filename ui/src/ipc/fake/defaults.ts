@@ -10,7 +10,7 @@ export function settings(): Settings {
   return {
     general: {
       hotkey: null, launch_at_login: false, show_in_dock: false, pin_chat: false,
-      appearance: "system", language: null, was_welcomed: true,
+      zoom: null, appearance: "system", language: null, was_welcomed: true,
     },
     behavior: { idle_unload_seconds: null, keep_loaded: false, memory_budget_bytes: null },
     model: "/models/Qwen3-4B-4bit",
