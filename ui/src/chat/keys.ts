@@ -2,6 +2,7 @@
 import { ipc } from "../ipc";
 import { app, attempt } from "../state/app.svelte";
 import { copyText } from "../state/clipboard.svelte";
+import { find } from "../state/find.svelte";
 import { page } from "../state/page.svelte";
 import { isPressed } from "../state/shortcuts";
 import { transcript } from "../state/transcript.svelte";
@@ -19,7 +20,10 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     ["Mod+R", regenerate],
     ["Mod+Shift+C", copyAnswer],
     ["Mod+Shift+S", toggleHistory],
-    ["Mod+F", search],
+    ["Mod+F", openFind],
+    ["Mod+G", () => findNext(1)],
+    ["Mod+Shift+G", () => findNext(-1)],
+    ["Mod+Shift+F", search],
     ["Mod+[", () => actions.neighbor(-1)],
     ["Mod+]", () => actions.neighbor(1)],
     ["Mod+End", () => (transcript.jumps += 1)],
@@ -65,6 +69,22 @@ function regenerate() {
 function copyAnswer() {
   const answer = lastAnswer();
   if (answer?.text) void copyText(answer.text);
+}
+
+/** There is nothing to find in an empty chat, so its key searches all of them. */
+function openFind() {
+  if (transcript.heads.length === 0) return search();
+  find.isShown = true;
+  setTimeout(() => {
+    const field = document.querySelector<HTMLInputElement>("[data-find]");
+    field?.focus();
+    field?.select();
+  });
+}
+
+function findNext(by: number) {
+  if (find.isShown) find.go(by);
+  else openFind();
 }
 
 function search() {
