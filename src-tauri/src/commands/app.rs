@@ -69,16 +69,10 @@ pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) 
             Appearance::Dark => Some(tauri::Theme::Dark),
         });
     }
-    #[cfg(target_os = "macos")]
-    if was.is_none_or(|was| was.show_in_dock != general.show_in_dock) {
-        let policy = match general.show_in_dock {
-            true => tauri::ActivationPolicy::Regular,
-            false => tauri::ActivationPolicy::Accessory,
-        };
-        if let Err(error) = app.set_activation_policy(policy) {
-            tracing::warn!(%error, "the Dock icon could not be switched");
-        }
-    }
+    windows::update_dock(app);
+    let frames = &app.state::<Shell>().frames;
+    frames.set_chat_in_window(general.chat_in_window);
+    frames.save();
     if was.is_none_or(|was| was.zoom != general.zoom) {
         windows::zoom(app);
     }

@@ -119,7 +119,11 @@ conversation: ConversationId | null,
 /**
  * The settings pane: `models`, `model`, `behavior`, `general` or `about`.
  */
-pane: string | null, } | { "event": "compose",
+pane: string | null, } | { "event": "shortcut",
+/**
+ * In the format of the page's shortcuts, such as `Mod+Shift+G`.
+ */
+keys: string, } | { "event": "compose",
 /**
  * The text.
  */
@@ -793,6 +797,10 @@ launch_at_login: boolean,
  * Show the app in the Dock.
  */
 show_in_dock: boolean,
+/**
+ * Open the chat as an ordinary window, not under the menu-bar icon.
+ */
+chat_in_window: boolean,
 /**
  * Keep the chat window open when another window gets the focus.
  */

@@ -55,6 +55,7 @@ const SETTINGS: Kind = Group(&[
             ("hotkey", Text(100)),
             ("launch_at_login", Bool),
             ("show_in_dock", Bool),
+            ("chat_in_window", Bool),
             ("pin_chat", Bool),
             ("zoom", Integer(50, 300)),
             ("appearance", OneOf(&["system", "light", "dark"])),
