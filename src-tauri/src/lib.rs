@@ -23,6 +23,8 @@ mod dropped;
 mod focus;
 mod hotkey;
 mod log;
+#[cfg(any(test, target_os = "macos"))]
+mod menu_bar;
 mod model_source;
 mod models;
 mod placement;

@@ -73,6 +73,12 @@ pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) 
     let frames = &app.state::<Shell>().frames;
     frames.set_chat_in_window(general.chat_in_window);
     frames.save();
+    #[cfg(target_os = "macos")]
+    if was.is_none_or(|was| {
+        was.language != general.language || was.chat_in_window != general.chat_in_window
+    }) {
+        crate::start::draw_menu_bar(app);
+    }
     if was.is_none_or(|was| was.zoom != general.zoom) {
         windows::zoom(app);
     }

@@ -29,6 +29,7 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     ["Mod+End", () => (transcript.jumps += 1)],
     ["Mod+Shift+M", () => document.querySelector<HTMLElement>("[data-model-menu]")?.click()],
     ["Mod+Shift+P", pin],
+    ["Mod+Shift+O", () => attempt(moveChat())],
     ["Mod+,", () => page.openSettings()],
     ["Mod+/", () => (page.areShortcutsShown = true)],
     ["Mod+W", () => void ipc.hideWindow()],
@@ -40,10 +41,13 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     else actions.focus();
   }
 
-  /** Esc closes things and does not stop a response, as in the quick prompt. */
+  /**
+   * Esc closes things and does not stop a response, as in the quick prompt. An ordinary window stays
+   * open.
+   */
   function escape() {
     if (page.isHistoryShown && !page.isWide) toggleHistory();
-    else void ipc.hideWindow();
+    else if (!page.isInWindow) void ipc.hideWindow();
   }
 
   return (event) => {
@@ -54,6 +58,12 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     else return;
     event.preventDefault();
   };
+}
+
+/** Moves the chat to an ordinary window, or back under the icon. This page ends then. */
+export async function moveChat(): Promise<void> {
+  await ipc.updateSettings({ general: { chat_in_window: !page.isInWindow } });
+  await ipc.showWindow("chat", transcript.target, null);
 }
 
 function lastAnswer() {

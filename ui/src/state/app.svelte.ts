@@ -7,7 +7,7 @@ import { ipc, type AboutView, type ModelView, type AppEvent, type CommandError, 
 import { composer } from "./composer.svelte";
 import { commandError } from "./command-error";
 import { handleModelEvent } from "./model-source.svelte";
-import { handlePage } from "./webview";
+import { handlePage, press } from "./webview";
 
 export type Notice = Omit<Extract<AppEvent, { event: "notice" }>, "event">;
 
@@ -76,6 +76,7 @@ function handleEvent(event: AppEvent): void {
   else if (event.event === "settings") show(event.settings);
   else if (event.event === "models") void refreshModels();
   else if (event.event === "history_cleared") composer.forgetAll();
+  else if (event.event === "shortcut") press(event.keys);
   else if (event.event === "notice") {
     app.notify({ code: event.code, detail: event.detail, values: event.values });
   }

@@ -27,10 +27,21 @@ export const chatShortcuts: Shortcut[] = [
   { keys: ["Mod+]"], does: "chat.shortcut.next" },
   { keys: ["Mod+End"], does: "chat.shortcut.latest" },
   { keys: ["Mod+Shift+P"], does: "chat.shortcut.pin" },
+  { keys: ["Mod+Shift+O"], does: "chat.shortcut.window" },
   { keys: ["Mod+,"], does: "chat.shortcut.settings" },
   { keys: ["Mod+/"], does: "chat.shortcut.help" },
   { keys: ["Escape", "Mod+W"], does: "chat.shortcut.close" },
 ];
+
+/** Returns a press of `keys`, for an item of the menu bar that does the same. */
+export function pressOf(keys: string, isMac: boolean): KeyboardEvent {
+  const parts = keys.split("+");
+  const isMod = parts.includes("Mod");
+  return new KeyboardEvent("keydown", {
+    key: parts.at(-1) ?? "", metaKey: isMod && isMac, ctrlKey: isMod && !isMac,
+    shiftKey: parts.includes("Shift"), bubbles: true, cancelable: true,
+  });
+}
 
 /** Returns true if a key press is `keys`, such as `Mod+Shift+S` or `Mod+Plus`. */
 export function isPressed(event: KeyboardEvent, keys: string, isMac: boolean): boolean {

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
 import { startApp } from "./app.svelte";
+import { isPressed, pressOf } from "./shortcuts";
 
 let ipc: FakeIpc;
 let stop: () => void;
@@ -53,5 +54,27 @@ describe("the system's context menu", () => {
     getSelection()?.selectAllChildren(document.querySelector("p")!);
     expect(await isShown("p")).toBe(true);
     expect(await isShown("a")).toBe(false);
+  });
+});
+
+describe("an item of the menu bar", () => {
+  it("does what its keys do on the page", () => {
+    const pressed: string[] = [];
+    const listen = (event: KeyboardEvent) => {
+      if (isPressed(event, "Mod+Shift+G", false)) pressed.push((event.target as Element).tagName);
+    };
+    window.addEventListener("keydown", listen);
+    document.body.innerHTML = "<textarea></textarea>";
+    document.querySelector("textarea")!.focus();
+    ipc.emit({ event: "shortcut", keys: "Mod+Shift+G" });
+    ipc.emit({ event: "shortcut", keys: "Mod+0" });
+    window.removeEventListener("keydown", listen);
+    expect(pressed).toEqual(["TEXTAREA"]);
+    expect(zooms()).toEqual(["reset"]);
+  });
+
+  it("presses Command on a Mac", () => {
+    expect(isPressed(pressOf("Mod+/", true), "Mod+/", true)).toBe(true);
+    expect(isPressed(pressOf("Mod+/", true), "Mod+/", false)).toBe(false);
   });
 });

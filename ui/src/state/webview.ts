@@ -1,7 +1,7 @@
 /** What every window needs because its page is an app and not a web site. */
 import { ipc, type ZoomStep } from "../ipc";
 import { app, attempt } from "./app.svelte";
-import { isPressed } from "./shortcuts";
+import { isPressed, pressOf } from "./shortcuts";
 
 const zoomKeys: [string, ZoomStep][] = [
   ["Mod+Plus", "in"], ["Mod+=", "in"], ["Mod+-", "out"], ["Mod+0", "reset"],
@@ -15,6 +15,11 @@ export function handlePage(): () => void {
     window.removeEventListener("keydown", zoom);
     window.removeEventListener("contextmenu", showMenu);
   };
+}
+
+/** Does what `keys` do on this page, for an item of the menu bar. */
+export function press(keys: string): void {
+  (document.activeElement ?? document.body).dispatchEvent(pressOf(keys, app.isMac));
 }
 
 function zoom(event: KeyboardEvent): void {
