@@ -23,6 +23,7 @@ mod dropped;
 mod focus;
 mod hotkey;
 mod log;
+mod login_item;
 #[cfg(any(test, target_os = "macos"))]
 mod menu_bar;
 mod model_source;

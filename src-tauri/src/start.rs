@@ -61,11 +61,6 @@ pub fn run() -> anyhow::Result<()> {
                 .build(),
         )
         .plugin(
-            tauri_plugin_autostart::Builder::new()
-                .arg(arguments::HIDDEN)
-                .build(),
-        )
-        .plugin(
             tauri_plugin_global_shortcut::Builder::new()
                 .with_handler(|app, _, event| on_hotkey(app, event.state))
                 .build(),

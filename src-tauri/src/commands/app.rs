@@ -4,7 +4,6 @@
 
 use serde_json::{Value, json};
 use tauri::{AppHandle, Manager, State, WebviewWindow};
-use tauri_plugin_autostart::ManagerExt;
 use tauri_plugin_opener::OpenerExt;
 use transom_store::{Appearance, ConversationId, Settings};
 
@@ -17,7 +16,7 @@ use crate::wire::{
     AboutView, AppEvent, CapturedText, CommandError, CommandResult, HotkeyView, StatusView,
     TextSource, Window, ZoomStep,
 };
-use crate::{about, diagnostics, windows, zoom};
+use crate::{about, diagnostics, login_item, windows, zoom};
 
 #[tauri::command]
 pub(crate) async fn status(shell: State<'_, Shell>) -> CommandResult<StatusView> {
@@ -99,16 +98,23 @@ pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) 
 }
 
 fn launch_at_login(app: &AppHandle, is_enabled: bool) {
-    let login = app.autolaunch();
-    let done = match is_enabled {
-        true => login.enable(),
-        false => login.disable(),
-    };
-    if let Err(error) = done {
+    if let Err(error) = login_item::set(app, is_enabled) {
         tracing::warn!(%error, "the login item could not be switched");
         app.state::<Shell>()
             .notice(AppEvent::notice("login_item", error.to_string()));
     }
+}
+
+/// Stores whether the system opens the app at login, which the user can change there.
+async fn read_login_item(app: AppHandle) -> CommandResult<()> {
+    let on = app.clone();
+    let read = move || login_item::is_enabled(&on).map_err(CommandError::other);
+    let is_enabled = blocking(read).await?;
+    if is_enabled != app.state::<Shell>().general().launch_at_login {
+        let patch = json!({ "general": { "launch_at_login": is_enabled } });
+        update_settings(app, patch).await?;
+    }
+    Ok(())
 }
 
 #[tauri::command]
@@ -248,6 +254,11 @@ pub(crate) async fn page_ready(
         for notice in shell.take_notices() {
             shell.pages.send(&app, window, notice);
         }
+    }
+    if window == Window::Settings
+        && let Err(error) = read_login_item(app.clone()).await
+    {
+        tracing::info!(?error, "the login item could not be read");
     }
     Ok(())
 }
