@@ -11,7 +11,7 @@ use tauri::{AppHandle, DragDropEvent, Manager};
 use crate::commands::models as model_commands;
 use crate::shell::{Shell, blocking};
 use crate::windows;
-use crate::wire::{AppEvent, CommandError, DropKind, DropProblem, DropView, Window};
+use crate::wire::{AppEvent, DropKind, DropProblem, DropView, Window};
 
 /// Maximum size of attached text in bytes, more than any context holds.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
@@ -106,32 +106,25 @@ async fn added(app: &AppHandle, path: PathBuf) -> DropView {
             id: model.id,
             name: model.name,
         },
-        Err(error) => {
-            // For a picture, the missing model header is not a useful reason.
-            let (problem, reason) = match (is_model_like, error) {
-                (
-                    true,
-                    CommandError::Invalid { reason, .. }
-                    | CommandError::Storage { reason, .. }
-                    | CommandError::Other { reason },
-                ) => (DropProblem::BadModel, reason),
-                _ => (DropProblem::NotUsable, String::new()),
-            };
-            DropView::Refused {
-                name,
-                problem,
-                reason,
-            }
-        }
+        Err(error) if is_model_like => DropView::Refused {
+            name,
+            problem: DropProblem::BadModel,
+            reason: error.into_reason(),
+        },
+        // For a picture, the missing model header is not a useful reason.
+        Err(_) => DropView::Refused {
+            name,
+            problem: DropProblem::NotUsable,
+            reason: String::new(),
+        },
     }
 }
 
 /// Returns true if the user may expect this to be a model and wants to know why it is not.
 fn looks_like_a_model(path: &Path) -> bool {
-    let is_gguf = path
-        .extension()
-        .is_some_and(|end| end.eq_ignore_ascii_case("gguf"));
-    is_gguf || path.join("config.json").is_file()
+    let extension = path.extension();
+    extension.is_some_and(|end| end.eq_ignore_ascii_case("gguf"))
+        || path.join("config.json").is_file()
 }
 
 fn name_of(path: &Path) -> String {
@@ -140,10 +133,8 @@ fn name_of(path: &Path) -> String {
 }
 
 fn send(app: &AppHandle, window: Window, drop: DropView) {
-    let shell = app.state::<Shell>();
-    shell
-        .pages
-        .send(app, window, AppEvent::Drop { window, drop });
+    let pages = &app.state::<Shell>().pages;
+    pages.send(app, window, AppEvent::Drop { window, drop });
 }
 
 #[cfg(test)]

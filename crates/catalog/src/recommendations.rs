@@ -83,6 +83,7 @@ pub struct ModelPair {
 
 /// The purpose of two models that are loaded together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum PairKind {
     /// The second is the draft model of the main one.

@@ -1,5 +1,7 @@
 //! The error of a command, which pages translate.
 
+use std::path::Path;
+
 use serde::Serialize;
 use transom_store::StoreErrorKind;
 use ts_rs::TS;
@@ -43,4 +45,41 @@ pub enum CommandError {
         /// The reason in English.
         reason: String,
     },
+}
+
+/// The result of a command.
+pub type CommandResult<T> = Result<T, CommandError>;
+
+impl CommandError {
+    pub(crate) fn invalid(field: &str, reason: impl ToString) -> Self {
+        Self::Invalid {
+            field: field.to_owned(),
+            reason: reason.to_string(),
+        }
+    }
+
+    /// Creates an error of a file operation.
+    pub(crate) fn of_file(path: &Path, error: &std::io::Error) -> Self {
+        Self::Storage {
+            kind: None,
+            reason: format!("{}: {error}", path.display()),
+        }
+    }
+
+    pub(crate) fn other(reason: impl ToString) -> Self {
+        Self::Other {
+            reason: reason.to_string(),
+        }
+    }
+
+    /// Returns the reason in English; empty if there is none.
+    pub(crate) fn into_reason(self) -> String {
+        match self {
+            Self::Invalid { reason, .. } | Self::Storage { reason, .. } | Self::Other { reason } => {
+                reason
+            }
+            Self::Hub { error } => error.reason,
+            Self::NotFound | Self::Turn { .. } => String::new(),
+        }
+    }
 }

@@ -13,6 +13,7 @@ use crate::fit;
 
 /// Decode speed in tokens per second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS), ts(rename = "SpeedView"))]
 pub struct Speed {
     /// Lower bound.
     pub low: f64,

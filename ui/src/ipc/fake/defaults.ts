@@ -81,7 +81,7 @@ export function status(): StatusView {
     activity: "idle", model: loaded(), budget_bytes: 10.5 * GB, in_use_bytes: 2.8 * GB, held: null,
     is_paused: false, limits: [], repaint_ms: 16, offer_smaller_model: false,
     machine: {
-      memory: "normal", heat: "nominal", is_low_power: false, is_on_battery: false,
+      memory: "normal", thermal: "nominal", is_low_power: false, is_on_battery: false,
       is_thrashing: false,
     },
     last_unload: null, n_queued: 0, is_client: false,
