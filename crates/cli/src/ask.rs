@@ -11,9 +11,9 @@ use transom_supervisor::{ModelRequest, Outcome};
 use crate::arguments::ModelArgs;
 use crate::client::Completion;
 use crate::load::load;
-use crate::output::answer::{AnswerWriter, Reasoning, dropped_at_start};
+use crate::output::answer::write_response;
 use crate::output::json::{ErrorLine, JsonLines};
-use crate::output::limits::{BY_MAX_TOKENS, ResponseLimits};
+use crate::output::limits::{EarlyEnd, ResponseLimits};
 use crate::output::text::stats_line;
 use crate::sampling_args::GenerationArgs;
 use crate::{Client, Console, Failure, Result};
@@ -85,20 +85,15 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     let prompt = prompt(args, text, &loaded.info)?;
     let params = args.generation.params(&loaded.info.recommended_sampling);
     let request = loaded.request(prompt, Truncation::Disabled, params);
-    let mut limits = ResponseLimits::default();
-    let completion = match args.json {
-        true => stream_json(&request, client, console)?,
+    let (completion, limits) = match args.json {
+        true => {
+            let completion = stream_json(&request, client, console)?;
+            (completion, ResponseLimits::default())
+        }
         false => {
-            let reasoning = Reasoning::for_console(console, args.show_reasoning);
-            let mut writer = AnswerWriter::new(console, &loaded.info.name, reasoning);
-            let completion = client.send(&request, &mut |event| {
-                if dropped_at_start(&event).is_some() {
-                    limits = ResponseLimits::now(client);
-                }
-                writer.on_event(event)
-            })?;
-            writer.finish()?;
-            completion
+            let (name, show) = (&loaded.info.name, args.show_reasoning);
+            let written = write_response(&request, name, show, client, console, &mut |_, _| None)?;
+            (written.completion, written.limits)
         }
     };
     let was_interrupted = completion.was_interrupted;
@@ -112,7 +107,7 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     }
     let has_max_tokens = args.generation.max_tokens.is_some();
     let cause = limits.early_end(reason, &stats, has_max_tokens, client);
-    if let Some(cause) = cause.filter(|cause| !args.json && cause != BY_MAX_TOKENS) {
+    if let Some(cause) = cause.filter(|cause| !args.json && *cause != EarlyEnd::MaxTokens) {
         console.note(&format!("The answer ends here: {cause}."));
     }
     Ok(())

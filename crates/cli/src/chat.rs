@@ -18,7 +18,7 @@ use crate::sampling_args::GenerationArgs;
 use crate::{Client, Console, Failure, Result};
 
 use editor::{Line, LineSource};
-use session::{Chat, Next};
+use session::Chat;
 
 /// Talk with a model in the terminal
 ///
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &ChatArgs, client: &Client, console: &mut Console) -> Re
     loop {
         match lines.next_line(console)? {
             Line::Text(text) => {
-                if chat.handle_line(&text, console)? == Next::Quit {
+                if chat.handle_line(&text, console)?.is_break() {
                     break;
                 }
             }
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &ChatArgs, client: &Client, console: &mut Console) -> Re
             Line::End => break,
         }
     }
-    match chat.n_failed() {
+    match chat.n_failed {
         0 => Ok(()),
         _ if console.is_interactive() => Ok(()),
         n => Err(Failure::Failed(format!(

@@ -4,16 +4,14 @@
 
 mod view;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde::Serialize;
-use tokio::sync::Notify;
 use tokio::time::sleep;
 use transom_supervisor::Status;
 
-use crate::{Client, Console, Result};
+use crate::{Client, Console, Failure, Result};
 
 /// Show what is loaded, what it uses and what is limited
 ///
@@ -44,24 +42,17 @@ pub(crate) fn run(args: &StatusArgs, client: &Client, console: &mut Console) -> 
     };
     let mut display = Display::new(args, console);
     let mut receiver = handle.status();
-    let key = Arc::new(Notify::new());
-    let pressed = key.clone();
-    let _watch = args
-        .watch
-        .then(|| client.interrupt.watch(move || pressed.notify_one()));
-    client.runtime()?.block_on(async {
+    if !args.watch {
+        return display.show(&receiver.borrow(), Duration::ZERO);
+    }
+    let ended = client.wait(async {
         loop {
             let status = receiver.borrow_and_update().clone();
             let received = Instant::now();
             display.show(&status, Duration::ZERO)?;
-            if !args.watch {
-                return Ok(());
-            }
             let counts_down = status.models.iter().any(|model| model.unloads_in.is_some());
             loop {
                 tokio::select! {
-                    biased;
-                    () = key.notified() => return display.leave(),
                     changed = receiver.changed() => match changed {
                         Ok(()) => break,
                         Err(_) => return display.show_end(),
@@ -72,7 +63,11 @@ pub(crate) fn run(args: &StatusArgs, client: &Client, console: &mut Console) -> 
                 }
             }
         }
-    })
+    });
+    match ended {
+        Err(Failure::Interrupted) => display.leave(),
+        ended => ended,
+    }
 }
 
 /// The status as JSON.
@@ -96,9 +91,8 @@ struct Display<'a, 'c> {
     json: bool,
     /// Whether a status is drawn over the one before, on the alternate screen.
     is_live: bool,
-    /// What the alternate screen shows, once it is entered.
-    drawn: Option<String>,
-    n_shown: usize,
+    /// What was shown last.
+    shown: Option<String>,
 }
 
 impl<'a, 'c> Display<'a, 'c> {
@@ -106,44 +100,41 @@ impl<'a, 'c> Display<'a, 'c> {
         Self {
             json: args.json,
             is_live: args.watch && !args.json && console.layout().is_dimmed,
-            drawn: None,
-            n_shown: 0,
+            shown: None,
             console,
         }
     }
 
     /// Shows `status`, which was received `age` ago.
     fn show(&mut self, status: &Status, age: Duration) -> Result {
-        let text = |layout| view::text(status, age, layout);
-        if self.is_live {
-            let text = text(self.console.layout());
-            let enter = if self.drawn.is_none() { ENTER } else { "" };
-            let lines = text.replace('\n', &format!("{CLEAR_LINE}\n"));
-            self.console
-                .print(&format!("{enter}{TOP}{lines}{CLEAR_BELOW}"))?;
-            self.drawn = Some(text);
-            return Ok(());
-        }
         // A countdown alone is no change for a program or a file.
-        if !age.is_zero() {
+        if !self.is_live && !age.is_zero() {
             return Ok(());
         }
-        self.n_shown += 1;
-        let json = StatusJson {
-            is_running: true,
-            status: Some(status),
-        };
-        let is_first = self.n_shown == 1;
-        self.console
-            .print_result(self.json, &json, |_, layout| match is_first {
-                true => text(layout),
-                false => format!("\n{}", text(layout)),
-            })
+        if self.json {
+            return self.console.print_json(&StatusJson {
+                is_running: true,
+                status: Some(status),
+            });
+        }
+        let text = view::text(status, age, self.console.layout());
+        let is_first = self.shown.is_none();
+        self.console.print(&match (self.is_live, is_first) {
+            (true, _) => {
+                let enter = if is_first { ENTER } else { "" };
+                let lines = text.replace('\n', &format!("{CLEAR_LINE}\n"));
+                format!("{enter}{TOP}{lines}{CLEAR_BELOW}")
+            }
+            (false, true) => text.clone(),
+            (false, false) => format!("\n{text}"),
+        })?;
+        self.shown = Some(text);
+        Ok(())
     }
 
     /// Ends the display and leaves the last status on the screen.
     fn leave(&mut self) -> Result {
-        match self.drawn.take() {
+        match self.shown.take().filter(|_| self.is_live) {
             Some(text) => self.console.print(&format!("{LEAVE}{text}")),
             None => Ok(()),
         }

@@ -11,15 +11,6 @@ pub(super) enum Input {
     Empty,
     /// Text for the model.
     Message(String),
-    /// A command of the chat.
-    Command(Command),
-    /// Looks like a command but is none; the text is a hint.
-    Mistake(String),
-}
-
-/// A command of the chat.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Command {
     /// `/help`
     Help,
     /// `/reset`
@@ -39,6 +30,8 @@ pub(super) enum Command {
     },
     /// `/quit`
     Quit,
+    /// Looks like a command but is none; the text is a hint.
+    Mistake(String),
 }
 
 /// Every command, for completion.
@@ -75,25 +68,23 @@ pub(super) fn parse(line: &str) -> Input {
         Some((name, rest)) => (name, rest.trim()),
         None => (after_slash, ""),
     };
-    Input::Command(match (name, rest) {
-        ("help" | "?", "") => Command::Help,
-        ("reset", "") => Command::Reset,
-        ("stats", "") => Command::Stats,
-        ("quit" | "exit" | "bye", "") => Command::Quit,
-        ("system", "") => Command::ShowSystem,
-        ("system", "off") => Command::SetSystem(None),
-        ("system", text) => Command::SetSystem(Some(text.to_owned())),
-        ("save", rest) => return parse_save(rest),
+    match (name, rest) {
+        ("help" | "?", "") => Input::Help,
+        ("reset", "") => Input::Reset,
+        ("stats", "") => Input::Stats,
+        ("quit" | "exit" | "bye", "") => Input::Quit,
+        ("system", "") => Input::ShowSystem,
+        ("system", "off") => Input::SetSystem(None),
+        ("system", text) => Input::SetSystem(Some(text.to_owned())),
+        ("save", rest) => parse_save(rest),
         ("help" | "reset" | "stats" | "quit", _) => {
-            return Input::Mistake(format!("/{name} takes nothing after it."));
+            Input::Mistake(format!("/{name} takes nothing after it."))
         }
-        _ => {
-            return Input::Mistake(format!(
-                "/{name} is no command; /help lists them. To send a message that begins with a \
-                 slash, type two."
-            ));
-        }
-    })
+        _ => Input::Mistake(format!(
+            "/{name} is no command; /help lists them. To send a message that begins with a slash, \
+             type two."
+        )),
+    }
 }
 
 fn parse_save(rest: &str) -> Input {
@@ -103,13 +94,13 @@ fn parse_save(rest: &str) -> Input {
         }
         _ => (false, rest),
     };
-    if file.is_empty() {
-        return Input::Mistake("Name a file: /save chat.md".into());
+    match file {
+        "" => Input::Mistake("Name a file: /save chat.md".into()),
+        file => Input::Save {
+            path: expand_tilde(file),
+            overwrite,
+        },
     }
-    Input::Command(Command::Save {
-        path: expand_tilde(file),
-        overwrite,
-    })
 }
 
 /// Expands a leading `~/`, because no shell has expanded it.
@@ -127,24 +118,22 @@ mod tests {
     #[test]
     fn a_line_is_a_message_a_command_or_a_mistake() {
         let check = |line: &str, expect: Input| assert_eq!(parse(line), expect, "{line}");
-        let save = |path: &str, overwrite| {
-            Input::Command(Command::Save {
-                path: path.into(),
-                overwrite,
-            })
+        let save = |path: &str, overwrite| Input::Save {
+            path: path.into(),
+            overwrite,
         };
         check("  ", Input::Empty);
         check(" Hello\nthere ", Input::Message("Hello\nthere".into()));
         check("//etc/hosts", Input::Message("/etc/hosts".into()));
-        check("/help", Input::Command(Command::Help));
-        check("/reset ", Input::Command(Command::Reset));
-        check("/stats", Input::Command(Command::Stats));
-        check("/quit", Input::Command(Command::Quit));
-        check("/system", Input::Command(Command::ShowSystem));
-        check("/system off", Input::Command(Command::SetSystem(None)));
+        check("/help", Input::Help);
+        check("/reset ", Input::Reset);
+        check("/stats", Input::Stats);
+        check("/quit", Input::Quit);
+        check("/system", Input::ShowSystem);
+        check("/system off", Input::SetSystem(None));
         check(
             "/system Be brief.\nAlways.",
-            Input::Command(Command::SetSystem(Some("Be brief.\nAlways.".into()))),
+            Input::SetSystem(Some("Be brief.\nAlways.".into())),
         );
         check("/save my chat.md", save("my chat.md", false));
         check("/save --force a.json", save("a.json", true));

@@ -2,7 +2,7 @@
 //!
 //! Rule: it is drawn only on a terminal that gets escape sequences, and is gone when the wait ends.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 use transom_engine::LoadProgress;
 use transom_files::visible;
 use transom_supervisor::ResponseEvent;
@@ -15,10 +15,22 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Returns a line on this console's standard error, which shows nothing yet.
+    /// Returns a dimmed line on this console's standard error, which shows nothing yet.
     pub(crate) fn new(console: &Console) -> Self {
+        Self::with_template("{wide_msg:.dim}", console)
+    }
+
+    /// Returns a line like [`Self::new`] that is not dimmed.
+    pub(crate) fn undimmed(console: &Console) -> Self {
+        Self::with_template("{wide_msg}", console)
+    }
+
+    fn with_template(template: &str, console: &Console) -> Self {
+        let style = ProgressStyle::with_template(template);
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = ProgressBar::with_draw_target(None, console.progress_target());
         Self {
-            bar: bar("{wide_msg:.dim}", console.progress_target()),
+            bar: bar.with_style(style),
         }
     }
 
@@ -60,17 +72,16 @@ impl Progress {
     }
 }
 
-/// Returns a progress bar with this template.
-pub(crate) fn bar(template: &'static str, target: ProgressDrawTarget) -> ProgressBar {
-    let style = ProgressStyle::with_template(template);
-    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::with_draw_target(None, target).with_style(style.progress_chars("█░"))
-}
-
 /// Returns how much of a load is done, in percent; `None` for a model without weights.
 pub(crate) fn percent(progress: LoadProgress) -> Option<u64> {
-    let done_bytes = progress.done_bytes.min(progress.total_bytes);
-    (done_bytes * 100).checked_div(progress.total_bytes)
+    percent_of(progress.done_bytes, progress.total_bytes)
+}
+
+/// Returns how much is done, in percent and rounded down; `None` if there is nothing to do.
+pub(crate) fn percent_of(done_bytes: u64, total_bytes: u64) -> Option<u64> {
+    let hundredfold = u128::from(done_bytes.min(total_bytes)) * 100;
+    let percent = hundredfold.checked_div(total_bytes.into())?;
+    u64::try_from(percent).ok()
 }
 
 #[cfg(test)]
