@@ -3,6 +3,7 @@
 //! Rule: if the response ends early, the text written so far stays and ends with a newline.
 
 use clap::Args;
+use serde_json::json;
 use transom_engine::{
     ChatPrompt, EngineError, FinishReason, Message, ModelInfo, Prompt, Role, TokenEvent, Truncation,
 };
@@ -12,7 +13,7 @@ use crate::arguments::ModelArgs;
 use crate::client::Completion;
 use crate::load::load;
 use crate::output::answer::write_response;
-use crate::output::json::{ErrorLine, JsonLines};
+use crate::output::json::JsonLines;
 use crate::output::limits::{EarlyEnd, ResponseLimits};
 use crate::output::text::stats_line;
 use crate::sampling_args::GenerationArgs;
@@ -73,7 +74,8 @@ pub(crate) fn run(args: &AskArgs, client: &Client, console: &mut Console) -> Res
         && let Some(message) = failure.message()
     {
         let exit_code = failure.exit_code();
-        console.print_json(&ErrorLine { exit_code, message })?;
+        let line = json!({ "event": "error", "exit_code": exit_code, "message": message });
+        console.print_json(&line)?;
     }
     result
 }

@@ -6,6 +6,9 @@
 //! Rule: nothing is started or opened before it is needed, so a wrong request, or one that only reads
 //! files, costs nothing. An instance that disappeared is replaced at the next request.
 
+#[cfg(test)]
+mod test_support;
+
 use std::cell::{Cell, OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -60,22 +63,6 @@ impl Client {
             runtime: OnceCell::new(),
             data_folder: instance::data_folder().map_err(|error| error.to_string()),
             connection: RefCell::new(None),
-        }
-    }
-
-    /// Returns a client of the supervisor that `start` returns, for tests.
-    #[cfg(test)]
-    pub(crate) fn of_supervisor(start: impl FnOnce() -> Handle) -> Self {
-        let runtime = runtime().unwrap();
-        let handle = {
-            let _context = runtime.enter();
-            start()
-        };
-        Self {
-            interrupt: Interrupt::detached(),
-            runtime: OnceCell::from(runtime),
-            data_folder: Ok(PathBuf::from("no data folder in tests")),
-            connection: RefCell::new(Some(Connection::Running(handle))),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Rule: however the read ends, Ctrl-C included, the terminal shows typed text again.
 
-use std::sync::Arc;
+use std::io::stdin;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
@@ -15,12 +15,10 @@ pub(crate) fn read_line(
     console: &mut Console,
     interrupt: &Interrupt,
 ) -> Result<String> {
-    let hidden = console.terminals.stdin.then(HiddenInput::begin).flatten();
-    let before = hidden.as_ref().map(|hidden| hidden.before.clone());
+    let shown = console.terminals.stdin.then(hide).flatten();
+    let at_interrupt = shown.clone();
     let _watch = interrupt.watch(move || {
-        if let Some(before) = &before {
-            restore(before);
-        }
+        show(at_interrupt.as_ref());
         // The read cannot be interrupted, and nothing else is running.
         signal_hook::low_level::exit(130);
     });
@@ -29,7 +27,8 @@ pub(crate) fn read_line(
     }
     let mut line = String::new();
     let read = console.input.read_line(&mut line);
-    if hidden.is_some() {
+    show(shown.as_ref());
+    if shown.is_some() {
         console.write_err("\n");
     }
     read.map_err(Failure::input)?;
@@ -37,33 +36,21 @@ pub(crate) fn read_line(
     Ok(line)
 }
 
-/// Stops the terminal from showing typed text until it is dropped.
-struct HiddenInput {
-    before: Arc<Termios>,
+/// Stops the terminal from showing typed text and returns its settings before that. `None` if standard
+/// input is not a terminal.
+fn hide() -> Option<Termios> {
+    let shown = tcgetattr(stdin()).ok()?;
+    let mut hidden = shown.clone();
+    hidden.local_modes.remove(LocalModes::ECHO);
+    tcsetattr(stdin(), OptionalActions::Now, &hidden).ok()?;
+    Some(shown)
 }
 
-impl HiddenInput {
-    /// Returns `None` if standard input is not a terminal.
-    fn begin() -> Option<Self> {
-        let before = tcgetattr(std::io::stdin()).ok()?;
-        let mut hidden = before.clone();
-        hidden.local_modes.remove(LocalModes::ECHO);
-        tcsetattr(std::io::stdin(), OptionalActions::Now, &hidden).ok()?;
-        Some(Self {
-            before: Arc::new(before),
-        })
+fn show(settings: Option<&Termios>) {
+    if let Some(settings) = settings {
+        // This fails only if the terminal is gone.
+        let _ = tcsetattr(stdin(), OptionalActions::Now, settings);
     }
-}
-
-impl Drop for HiddenInput {
-    fn drop(&mut self) {
-        restore(&self.before);
-    }
-}
-
-fn restore(before: &Termios) {
-    // This fails only if the terminal is gone.
-    let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
 }
 
 #[cfg(test)]
@@ -75,7 +62,7 @@ mod tests {
     fn a_piped_line_is_read_without_its_end_or_a_prompt() {
         for (typed, expect) in [("hf_x\n", "hf_x"), ("hf_x\r\nmore\n", "hf_x"), ("", "")] {
             let mut streams = TestConsole::typing(typed);
-            let interrupt = Interrupt::detached();
+            let interrupt = Interrupt::default();
             let line = read_line("Token: ", &mut streams.console(), &interrupt).unwrap();
             assert_eq!(line, expect);
             assert_eq!(streams.err_text(), "");

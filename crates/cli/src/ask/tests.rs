@@ -202,7 +202,7 @@ fn a_bad_model_has_its_own_exit_code() {
 
 #[test]
 fn ctrl_c_keeps_the_partial_response_and_exits_with_130() {
-    let interrupt = Interrupt::detached();
+    let interrupt = Interrupt::default();
     let pressed = interrupt.clone();
     let press: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
         pressed.press();

@@ -321,7 +321,7 @@ a/b
                 ..SearchArgs::default()
             };
             let mut streams = TestConsole::default();
-            let client = Client::new(Interrupt::detached());
+            let client = Client::new(Interrupt::default());
             run(&args, &library, &client, &mut streams.console()).unwrap();
             assert_eq!(streams.err_text(), "");
             streams.out_text()

@@ -6,6 +6,7 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::json;
 use transom_engine::LoadProgress;
 use transom_files::is_control;
 use transom_supervisor::ResponseEvent;
@@ -35,50 +36,32 @@ impl<'a, 'c> JsonLines<'a, 'c> {
             ResponseEvent::Token { event } => self.console.print_json(event),
             ResponseEvent::Queued {
                 position,
-                blocked_by: held,
-            } => self.console.print_json(&WaitEvent::Queued {
-                position: *position,
-                held: held.map(|because| because.to_string()),
-            }),
-            ResponseEvent::Loading { progress } => self.on_load(*progress),
-            ResponseEvent::Ended { .. } => Ok(()),
+                blocked_by,
+            } => {
+                let held = blocked_by.map(|reason| reason.to_string());
+                let line = json!({ "event": "queued", "position": position, "held": held });
+                self.console.print_json(&line)
+            }
+            ResponseEvent::Loading {
+                progress: Some(progress),
+            } => self.on_load(*progress),
+            ResponseEvent::Loading { progress: None } | ResponseEvent::Ended { .. } => Ok(()),
         }
     }
 
     /// Writes one line for each tenth, because a load reports thousands of steps.
-    fn on_load(&mut self, progress: Option<LoadProgress>) -> Result {
-        let tenths = progress.and_then(percent).map(|percent| percent / 10);
-        match progress {
-            Some(progress) if tenths.is_some() && tenths != self.loaded_tenths => {
-                self.loaded_tenths = tenths;
-                self.console.print_json(&WaitEvent::Loading(progress))
-            }
-            _ => Ok(()),
+    fn on_load(&mut self, progress: LoadProgress) -> Result {
+        let tenths = percent(progress).map(|percent| percent / 10);
+        if tenths.is_none() || tenths == self.loaded_tenths {
+            return Ok(());
         }
+        self.loaded_tenths = tenths;
+        self.console.print_json(&json!({
+            "event": "loading",
+            "done_bytes": progress.done_bytes,
+            "total_bytes": progress.total_bytes,
+        }))
     }
-}
-
-/// An event before the response begins.
-#[derive(Serialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-enum WaitEvent {
-    Queued {
-        /// Responses before this one.
-        position: usize,
-        /// Why no request is run at present.
-        held: Option<String>,
-    },
-    Loading(LoadProgress),
-}
-
-/// The last line of a run that failed.
-#[derive(Serialize)]
-#[serde(tag = "event", rename = "error")]
-pub(crate) struct ErrorLine {
-    /// The process's exit code.
-    pub(crate) exit_code: u8,
-    /// The failure's message.
-    pub(crate) message: String,
 }
 
 /// Writes `value` as one line, at once. Programs read the same value, and the line is safe to show in
@@ -96,14 +79,11 @@ fn escaped(json: String) -> String {
     if !json.contains(is_control) {
         return json;
     }
-    let mut safe = String::with_capacity(json.len());
-    for character in json.chars() {
-        match is_control(character) {
-            true => safe.push_str(&format!("\\u{:04x}", u32::from(character))),
-            false => safe.push(character),
-        }
-    }
-    safe
+    let escape = |character| match is_control(character) {
+        true => format!("\\u{:04x}", u32::from(character)),
+        false => character.to_string(),
+    };
+    json.chars().map(escape).collect()
 }
 
 #[cfg(test)]

@@ -60,8 +60,8 @@ pub(crate) fn numbers<T>(
 pub(crate) struct Table<T> {
     columns: Vec<Column<T>>,
     entries: Vec<Vec<String>>,
-    /// Lines between entries, each with the number of entries above it.
-    sections: Vec<(usize, String)>,
+    /// The lines above each entry, and those below the last one.
+    sections: Vec<String>,
 }
 
 /// Blanks between two columns.
@@ -73,7 +73,7 @@ impl<T> Table<T> {
         Self {
             columns: columns.into(),
             entries: Vec::new(),
-            sections: Vec::new(),
+            sections: vec![String::new()],
         }
     }
 
@@ -82,6 +82,7 @@ impl<T> Table<T> {
         let cells = self.columns.iter().map(|column| (column.cell)(row));
         let cells = cells.map(|cell| visible(&cell).into_owned()).collect();
         self.entries.push(cells);
+        self.sections.push(String::new());
     }
 
     /// Adds an entry for each row.
@@ -92,8 +93,7 @@ impl<T> Table<T> {
 
     /// Adds a line above the entries that follow.
     pub(crate) fn section(&mut self, text: &str) {
-        let section = (self.entries.len(), visible(text).into_owned());
-        self.sections.push(section);
+        self.sections[self.entries.len()] += &format!("\n{}\n", visible(text));
     }
 
     /// Returns true if there is no entry.
@@ -113,13 +113,10 @@ impl<T> Table<T> {
             if layout.columns.is_none_or(fits) {
                 break;
             }
-            let optional = shown
-                .iter()
-                .copied()
-                .max_by_key(|&n| self.columns[n].optional);
-            match optional.filter(|&n| self.columns[n].optional > 0) {
-                Some(optional) => shown.retain(|&n| n != optional),
-                None => return self.stacked(layout),
+            let optional = |n: &usize| self.columns[*n].optional;
+            match shown.iter().copied().max_by_key(optional) {
+                Some(last) if optional(&last) > 0 => shown.retain(|&n| n != last),
+                _ => return self.stacked(layout),
             }
         }
         for (n, column) in table.column_iter_mut().enumerate() {
@@ -148,41 +145,29 @@ impl<T> Table<T> {
 
     /// Returns each entry as its name and, below it, its other cells.
     fn stacked(&self, layout: Layout) -> String {
+        let narrower = Layout {
+            columns: layout.columns.map(|n| n.saturating_sub(INDENT.len())),
+            ..layout
+        };
         let entry = |cells: &Vec<String>| {
             let others = cells.iter().zip(&self.columns).skip(1);
             let others = others.filter(|(cell, _)| !cell.is_empty());
             let others = others.map(|(cell, column)| format!("{}{cell}", column.prefix));
-            let others = others.collect::<Vec<_>>().join(", ");
-            let narrower = Layout {
-                columns: layout.columns.map(|n| n.saturating_sub(INDENT.len())),
-                ..layout
-            };
-            let mut text = format!("{}\n", cells[0]);
-            for line in paragraph(&others, narrower)
-                .lines()
-                .filter(|line| !line.is_empty())
-            {
-                text.push_str(&format!("{INDENT}{}\n", layout.dim(line)));
-            }
-            text
+            let others = paragraph(&others.collect::<Vec<_>>().join(", "), narrower);
+            let lines = others.lines().filter(|line| !line.is_empty());
+            let lines = lines.map(|line| format!("{INDENT}{}\n", layout.dim(line)));
+            format!("{}\n{}", cells[0], lines.collect::<String>())
         };
         let text = self.with_sections(self.entries.iter().map(entry));
         text.trim_start_matches('\n').to_owned()
     }
 
     fn with_sections(&self, entries: impl Iterator<Item = String>) -> String {
-        let mut text = String::new();
-        let sections_at = |text: &mut String, index| {
-            for (_, section) in self.sections.iter().filter(|(at, _)| *at == index) {
-                text.push_str(&format!("\n{section}\n"));
-            }
-        };
-        for (index, entry) in entries.enumerate() {
-            sections_at(&mut text, index);
-            text.push_str(&entry);
-        }
-        sections_at(&mut text, self.entries.len());
-        text
+        let entries = entries.chain([String::new()]);
+        let pairs = self.sections.iter().zip(entries);
+        pairs
+            .map(|(above, entry)| format!("{above}{entry}"))
+            .collect()
     }
 }
 
