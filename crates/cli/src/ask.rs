@@ -12,10 +12,7 @@ use transom_supervisor::{ModelRequest, Outcome};
 use crate::arguments::ModelArgs;
 use crate::client::Completion;
 use crate::load::load;
-use crate::output::answer::write_response;
-use crate::output::json::JsonLines;
-use crate::output::limits::{EarlyEnd, ResponseLimits};
-use crate::output::text::stats_line;
+use crate::output::{EarlyEnd, JsonLines, ResponseLimits, stats_line, write_response};
 use crate::sampling_args::GenerationArgs;
 use crate::{Client, Console, Failure, Result};
 

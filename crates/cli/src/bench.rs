@@ -14,8 +14,7 @@ use transom_supervisor::Allowance;
 
 use crate::arguments::{ModelArgs, at_least_one};
 use crate::load::{Loaded, load};
-use crate::output::limits::stop_reason;
-use crate::output::progress::Progress;
+use crate::output::{Progress, stop_reason};
 use crate::{Client, Console, Failure, Result};
 
 use report::{Report, SecondTurn, heading};

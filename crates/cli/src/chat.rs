@@ -13,7 +13,7 @@ use transom_library::Origin;
 
 use crate::arguments::ModelArgs;
 use crate::load::{Loaded, load};
-use crate::output::text::parameters_text;
+use crate::output::parameters_text;
 use crate::sampling_args::GenerationArgs;
 use crate::{Client, Console, Failure, Result};
 

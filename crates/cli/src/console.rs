@@ -10,7 +10,7 @@ use indicatif::ProgressDrawTarget;
 use serde::Serialize;
 use transom_files::visible;
 
-use crate::output::json;
+use crate::output::write_json_line;
 use crate::{Failure, Result};
 
 /// The streams of one run.
@@ -76,7 +76,7 @@ impl Console<'_> {
 
     /// Writes `value` to standard output as one line of JSON.
     pub(crate) fn print_json(&mut self, value: &impl Serialize) -> Result {
-        json::write_line(self.out, value).map_err(Failure::Output)
+        write_json_line(self.out, value).map_err(Failure::Output)
     }
 
     /// Writes a result, as JSON or as text.

@@ -11,7 +11,7 @@ use transom_signals::{Hardware, SignalSource, SystemSignals, parse_simulation};
 use transom_supervisor::settings::{self, Settings};
 use transom_supervisor::{Governor, budget, variants};
 
-use crate::output::progress::Progress;
+use crate::output::Progress;
 use crate::{Client, Console, Result};
 
 use report::{Instance, Report, SettingsReport};

@@ -19,9 +19,8 @@ use serde::Serialize;
 use transom_engine::KvCacheChoice;
 use transom_library::{Library, MEMORY_SIZES, Machine, ThisMachine, is_path};
 
-use crate::console::Layout;
-use crate::library;
 use crate::{Client, Console, Result};
+use crate::{Layout, library};
 
 use catalog_entry::CatalogEntry;
 use estimate::{Query, Subject};

@@ -43,7 +43,7 @@ use tracing_subscriber::EnvFilter;
 
 use arguments::{Arguments, Command};
 use client::Client;
-use console::{Console, Terminals, allows_color, columns_of_terminal};
+use console::{Console, Layout, Terminals, allows_color, columns_of_terminal};
 use failure::{Failure, Result};
 use interrupt::Interrupt;
 
@@ -68,7 +68,7 @@ pub fn main() -> ExitCode {
         terminals,
         color: allows_color(std::env::var_os("NO_COLOR"), std::env::var_os("TERM")),
         columns: columns_of_terminal,
-        draw_target: &output::terminal::draw_target,
+        draw_target: &output::draw_target,
     };
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let run = AssertUnwindSafe(|| {

@@ -7,8 +7,7 @@ use transom_library::download::{PlanError, PlanFit, UnknownModel};
 use transom_library::{InstalledModel, Library, LookupError, ThisMachine, is_path};
 use transom_signals::Hardware;
 
-use crate::output::progress::Progress;
-use crate::output::text::{bytes_text, verdict_text};
+use crate::output::{Progress, bytes_text, verdict_text};
 use crate::{Client, Console, Failure, Result};
 
 /// Opens the library of the data folder. Mistakes in files that the user may edit are noted.

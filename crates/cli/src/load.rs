@@ -12,8 +12,7 @@ use transom_supervisor::{
 
 use crate::arguments::ModelArgs;
 use crate::library;
-use crate::output::json::JsonLines;
-use crate::output::progress::Progress;
+use crate::output::{JsonLines, Progress};
 use crate::{Client, Console, Failure, Result};
 
 /// A model that was just loaded. It may be unloaded at any time; then the next request loads it again.

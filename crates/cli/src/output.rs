@@ -3,12 +3,15 @@
 //! Rule: standard output gets every piece of text at once and nothing but results; a reader that goes
 //! away cancels the request.
 
-pub(crate) mod answer;
-pub(crate) mod json;
-pub(crate) mod limits;
-pub(crate) mod progress;
-pub(crate) mod rows;
-pub(crate) mod status_text;
-pub(crate) mod table;
-pub(crate) mod terminal;
-pub(crate) mod text;
+mod answer;
+mod json;
+mod limits;
+mod progress;
+mod rows;
+mod status_text;
+mod table;
+mod terminal;
+mod text;
+
+pub(crate) use self::{answer::*, json::*, limits::*, progress::*, rows::*};
+pub(crate) use self::{status_text::*, table::*, terminal::*, text::*};

@@ -7,7 +7,7 @@ use transom_supervisor::ModelSelector;
 use transom_supervisor::status::{ModelStatus, UnloadRecord};
 
 use crate::library;
-use crate::output::status_text::unload_text;
+use crate::output::unload_text;
 use crate::{Client, Console, Result};
 
 /// Unload models and return their memory

@@ -7,13 +7,13 @@ use transom_engine::Stats;
 use transom_files::visible;
 use transom_supervisor::status::PassedOver;
 
+use crate::Layout;
 use crate::bench::BenchArgs;
-use crate::console::Layout;
 use crate::load::Loaded;
-use crate::output::rows::Rows;
-use crate::output::status_text::passed_over_text;
-use crate::output::table::{Table, numbers, words};
-use crate::output::text::{bytes_text, guesses_text, parameters_text, rate_text, seconds};
+use crate::output::{
+    Rows, Table, bytes_text, guesses_text, numbers, parameters_text, passed_over_text, rate_text,
+    seconds, words,
+};
 
 /// One measured run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

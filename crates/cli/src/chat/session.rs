@@ -13,14 +13,12 @@ use transom_supervisor::{ModelRequest, Status};
 use crate::chat::ChatArgs;
 use crate::chat::commands::{self, Input};
 use crate::chat::transcript::Transcript;
-use crate::console::Layout;
 use crate::load::Loaded;
-use crate::output::answer::write_response;
-use crate::output::limits::ResponseLimits;
-use crate::output::rows::Rows;
-use crate::output::status_text::{memory_text, passed_over_text};
-use crate::output::text::{rough_time, runs_text, stats_line};
-use crate::{Client, Console, Failure, Result};
+use crate::output::{
+    ResponseLimits, Rows, memory_text, passed_over_text, rough_time, runs_text, stats_line,
+    write_response,
+};
+use crate::{Client, Console, Failure, Layout, Result};
 
 /// A conversation with its model.
 pub(super) struct Chat<'a> {

@@ -8,10 +8,8 @@ use transom_signals::{Hardware, MemoryPressure, SourceReport, SystemSignals};
 use transom_supervisor::settings::Settings;
 use transom_supervisor::{Allowance, Bound};
 
-use crate::console::Layout;
-use crate::output::rows::Rows;
-use crate::output::status_text::{limits_text, signals_text};
-use crate::output::text::{bytes_text, rough_time};
+use crate::Layout;
+use crate::output::{Rows, bytes_text, limits_text, rough_time, signals_text};
 
 /// Columns of the labels, with their indentation and the space after them.
 const LABEL_WIDTH: usize = 21;

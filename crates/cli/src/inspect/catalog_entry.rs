@@ -5,11 +5,8 @@
 use serde::Serialize;
 use transom_library::{Entry, EstimatedFit, Library, variant_text};
 
-use crate::Result;
-use crate::console::Layout;
-use crate::output::rows::Rows;
-use crate::output::table::{Table, numbers, words};
-use crate::output::text::{disk_text, parameters_text, verdict_short};
+use crate::output::{Rows, Table, disk_text, numbers, parameters_text, verdict_short, words};
+use crate::{Layout, Result};
 
 /// A variant, and whether it fits here.
 #[derive(Serialize)]

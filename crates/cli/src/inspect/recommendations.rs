@@ -6,10 +6,8 @@ use transom_library::{
     PairKind, Recommendation, RecommendationReason, Recommendations, variant_text,
 };
 
-use crate::console::Layout;
-use crate::output::rows::paragraph;
-use crate::output::table::{Table, numbers, words};
-use crate::output::text::{GB, bytes_text, disk_text, speed_range};
+use crate::Layout;
+use crate::output::{GB, Table, bytes_text, disk_text, numbers, paragraph, speed_range, words};
 
 /// A recommended model and its purpose.
 type Row<'a> = (&'static str, &'a Recommendation);

@@ -6,9 +6,8 @@
 use serde::Serialize;
 use transom_library::{EstimatedFit, Speed};
 
-use crate::console::Layout;
-use crate::output::rows::{Rows, paragraph};
-use crate::output::text::{bytes_text, speed_text};
+use crate::Layout;
+use crate::output::{Rows, bytes_text, paragraph, speed_text};
 
 /// The estimate of a model on a machine.
 #[derive(Debug, Clone, Serialize)]

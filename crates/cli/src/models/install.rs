@@ -18,10 +18,9 @@ use transom_hub::HubError;
 use transom_library::download::Plan;
 use transom_library::{Library, MODELS_FOLDER, PARTS_FOLDER};
 
-use crate::console::Layout;
 use crate::models::{add, hub};
-use crate::output::text::bytes_text;
-use crate::{Client, Console, Failure, Result};
+use crate::output::bytes_text;
+use crate::{Client, Console, Failure, Layout, Result};
 
 use download::{End, download_all};
 use plan::plan;

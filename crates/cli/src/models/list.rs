@@ -10,11 +10,8 @@ use transom_library::{
     Entry, EstimatedFit, InstalledModel, Library, LoadSettings, Origin, format_name, variant_text,
 };
 
-use crate::console::Layout;
-use crate::output::rows::paragraph;
-use crate::output::table::{Table, numbers, words};
-use crate::output::text::{disk_text, tokens_short, verdict_short};
-use crate::{Console, Result};
+use crate::output::{Table, disk_text, numbers, paragraph, tokens_short, verdict_short, words};
+use crate::{Console, Layout, Result};
 
 /// List the installed models
 ///

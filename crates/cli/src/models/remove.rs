@@ -11,7 +11,7 @@ use transom_files::visible;
 use transom_library::{InstalledModel, Library, Origin};
 
 use crate::models::install::tilde;
-use crate::output::text::disk_text;
+use crate::output::disk_text;
 use crate::{Client, Console, Failure, Result};
 
 /// Remove models that were installed, and free their space

@@ -9,13 +9,10 @@ use transom_files::visible;
 use transom_hub::{FoundRepository, Hub, Listing, ModelFormat as Kind};
 use transom_library::{EstimatedFit, Library, download, variant_text};
 
-use crate::console::Layout;
 use crate::models::hub;
 use crate::models::list::{OfferedRow, offered, offered_text};
-use crate::output::progress::Progress;
-use crate::output::table::{Table, numbers, words};
-use crate::output::text::{disk_text, verdict_short};
-use crate::{Client, Console, Failure, Result};
+use crate::output::{Progress, Table, disk_text, numbers, verdict_short, words};
+use crate::{Client, Console, Failure, Layout, Result};
 
 /// Search for models by words
 ///

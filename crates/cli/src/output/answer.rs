@@ -11,8 +11,7 @@ use transom_supervisor::{ModelRequest, ResponseEvent};
 
 use crate::client::Completion;
 use crate::console::{DIM, RESET};
-use crate::output::limits::ResponseLimits;
-use crate::output::progress::Progress;
+use crate::output::{Progress, ResponseLimits};
 use crate::{Client, Console, Result};
 
 /// A response that was written.

@@ -11,7 +11,7 @@ use transom_engine::LoadProgress;
 use transom_files::is_control;
 use transom_supervisor::ResponseEvent;
 
-use crate::output::progress::percent;
+use crate::output::percent;
 use crate::{Console, Result};
 
 /// Writes each event as a line.
@@ -66,7 +66,7 @@ impl<'a, 'c> JsonLines<'a, 'c> {
 
 /// Writes `value` as one line, at once. Programs read the same value, and the line is safe to show in
 /// a terminal.
-pub(crate) fn write_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+pub(crate) fn write_json_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     let mut line = escaped(serde_json::to_string(value)?);
     line.push('\n');
     out.write_all(line.as_bytes())?;
@@ -96,7 +96,7 @@ mod tests {
     fn control_characters_are_escaped_and_keep_their_value() {
         let text = "a\x1b\x7f\u{9b}2J\u{202e}\n\u{feff}é";
         let mut out = Vec::new();
-        write_line(&mut out, &text).unwrap();
+        write_json_line(&mut out, &text).unwrap();
         let line = String::from_utf8(out).unwrap();
         assert_eq!(line, "\"a\\u001b\\u007f\\u009b2J\\u202e\\n\u{feff}é\"\n");
         let read: String = serde_json::from_str(&line).unwrap();

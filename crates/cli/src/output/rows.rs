@@ -7,7 +7,7 @@ use comfy_table::{ColumnConstraint, Table, Width, presets};
 use transom_files::visible;
 use unicode_width::UnicodeWidthStr;
 
-use crate::console::Layout;
+use crate::Layout;
 
 /// Labeled lines under construction.
 pub(crate) struct Rows {

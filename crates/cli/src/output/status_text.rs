@@ -5,7 +5,7 @@ use transom_signals::SystemSignals;
 use transom_supervisor::Allowance;
 use transom_supervisor::status::{PassedOver, UnloadReason, UnloadRecord};
 
-use crate::output::text::{bytes_text, of_bytes};
+use crate::output::{bytes_text, of_bytes};
 
 /// Returns the machine's signals in one line.
 pub(crate) fn signals_text(signals: &SystemSignals) -> String {

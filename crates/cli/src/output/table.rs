@@ -7,8 +7,8 @@
 use comfy_table::{CellAlignment, ColumnConstraint, presets};
 use transom_files::visible;
 
-use crate::console::Layout;
-use crate::output::rows::paragraph;
+use crate::Layout;
+use crate::output::paragraph;
 
 /// A column of rows of type `T`.
 pub(crate) struct Column<T> {

@@ -6,8 +6,8 @@ use transom_supervisor::status::{
 use transom_supervisor::{ActiveLimit, Allowance, Limit, LimitReason, RequestId, Role};
 
 use super::*;
+use crate::Layout;
 use crate::arguments::ModelArgs;
-use crate::console::Layout;
 use crate::load::load;
 use crate::test_console::TestConsole;
 use crate::test_engine::TestEngine;

@@ -5,13 +5,11 @@ use std::time::Duration;
 use transom_supervisor::Status;
 use transom_supervisor::status::{ModelStatus, PhaseStatus};
 
-use crate::console::Layout;
-use crate::output::progress::percent;
-use crate::output::rows::{Rows, bar};
-use crate::output::status_text::{
-    limits_text, memory_text, passed_over_text, signals_text, unload_reason_text, unload_text,
+use crate::Layout;
+use crate::output::{
+    Rows, bar, bytes_text, limits_text, memory_text, of_bytes, parameters_text, passed_over_text,
+    percent, rough_time, runs_text, seconds, signals_text, unload_reason_text, unload_text,
 };
-use crate::output::text::{bytes_text, of_bytes, parameters_text, rough_time, runs_text, seconds};
 
 /// Columns of the labels, with the space after them.
 const LABEL_WIDTH: usize = 13;

@@ -7,9 +7,7 @@ use transom_hub::{Download, HubError, State};
 use transom_library::download::Plan;
 
 use crate::models::install::download::End;
-use crate::output::progress::{Progress, percent_of};
-use crate::output::rows::bar;
-use crate::output::text::{disk_text, of_disk, rough_time};
+use crate::output::{Progress, bar, disk_text, of_disk, percent_of, rough_time};
 use crate::{Console, Result};
 
 /// Shows one download after the other.

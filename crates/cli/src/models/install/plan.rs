@@ -6,12 +6,10 @@ use transom_hub::Hub;
 use transom_library::download::{Plan, Reference};
 use transom_library::{Library, variant_text};
 
-use crate::console::Layout;
 use crate::library::fit_text;
 use crate::models::hub;
-use crate::output::rows::Rows;
-use crate::output::text::disk_text;
-use crate::{Client, Result};
+use crate::output::{Rows, disk_text};
+use crate::{Client, Layout, Result};
 
 /// Columns of labels, with their indentation.
 const LABEL_WIDTH: usize = 11;
