@@ -19,8 +19,9 @@ use serde::Serialize;
 use transom_engine::KvCacheChoice;
 use transom_library::{Library, MEMORY_SIZES, Machine, ThisMachine, is_path};
 
+use crate::library;
+use crate::output::Progress;
 use crate::{Client, Console, Result};
-use crate::{Layout, library};
 
 use catalog_entry::CatalogEntry;
 use estimate::{Query, Subject};
@@ -118,19 +119,16 @@ fn context(text: &str) -> Result<u64, String> {
 fn memory(text: &str) -> Result<u64, String> {
     let bad = || "must be a size of memory, such as 16G or 16384M".to_owned();
     let lower = text.trim().to_lowercase();
-    let shorter = lower.strip_suffix("ib").or(lower.strip_suffix('b'));
-    let lower = shorter.unwrap_or(&lower);
-    let (digits, unit) = match lower.strip_suffix(['g', 'm', 't']) {
-        Some(digits) => (digits, lower.as_bytes()[digits.len()]),
-        None => (lower, b'g'),
+    let size = lower.strip_suffix("ib").or(lower.strip_suffix('b'));
+    let size = size.unwrap_or(&lower);
+    let (digits, shift) = match size.char_indices().next_back() {
+        Some((end, 'm')) => (&size[..end], 20),
+        Some((end, 'g')) => (&size[..end], 30),
+        Some((end, 't')) => (&size[..end], 40),
+        _ => (size, 30),
     };
     let count: f64 = digits.trim().parse().map_err(|_| bad())?;
-    let unit = match unit {
-        b'm' => 1u64 << 20,
-        b't' => 1 << 40,
-        _ => 1 << 30,
-    };
-    let bytes = count * unit as f64;
+    let bytes = count * (1u64 << shift) as f64;
     // No system runs in less, and no machine has more.
     match (256e6..=64e12).contains(&bytes) {
         true => Ok(bytes as u64),
@@ -160,15 +158,6 @@ impl Description {
             None => Self::Entry(Box::new(CatalogEntry::find(text, library)?)),
         })
     }
-
-    /// Returns the description for people. Files show the memory that they need unless an estimate
-    /// follows.
-    fn text(&self, layout: Layout, has_fit: bool) -> String {
-        match self {
-            Self::Files(files) => files.text(layout, !has_fit),
-            Self::Entry(entry) => entry.text(layout),
-        }
-    }
 }
 
 /// The result as JSON.
@@ -187,10 +176,10 @@ struct InspectJson<'a> {
 /// Runs the command.
 pub(crate) fn run(args: &InspectArgs, client: &Client, console: &mut Console) -> Result {
     let library = library::open_to_find(args.model.as_deref().unwrap_or(""), client, console)?;
-    let Some(model) = &args.model else {
-        return recommend(args, &library, console);
-    };
-    inspect(args, model, &library, client, console)
+    match &args.model {
+        Some(model) => inspect(args, model, &library, client, console),
+        None => recommend(args, &library, console),
+    }
 }
 
 /// Runs `transom fit`, the former name of the command, whose JSON contains only the estimate.
@@ -199,7 +188,7 @@ pub(crate) fn run_as_fit(args: &InspectArgs, client: &Client, console: &mut Cons
         return run(args, client, console);
     };
     let library = library::open_to_find(model, client, console)?;
-    let (library, name) = on_machine(args, &library, client, console);
+    let (library, name) = on_machine(args, &library, Some(client), console);
     let report = estimate(args, model, &library, name, console)?;
     console.print_json(&report)
 }
@@ -213,9 +202,8 @@ fn recommend(args: &InspectArgs, library: &Library, console: &mut Console) -> Re
             recommendations::of_tiers(tiers, layout)
         });
     }
-    let (machine, name) = machine(args, library, console);
-    let tier = library.with_machine(machine).recommended();
-    console.print_result(args.json, &tier, |tier, layout| {
+    let (library, name) = on_machine(args, library, None, console);
+    console.print_result(args.json, &library.recommended(), |tier, layout| {
         recommendations::of_machine(tier, &name, layout)
     })
 }
@@ -228,7 +216,7 @@ fn inspect(
     client: &Client,
     console: &mut Console,
 ) -> Result {
-    let (library, name) = on_machine(args, library, client, console);
+    let (library, name) = on_machine(args, library, Some(client), console);
     let description = Description::of(model, &library)?;
     let report = match estimate(args, model, &library, name, console) {
         // What the catalog lists can be estimated, so the request is wrong.
@@ -242,9 +230,16 @@ fn inspect(
         fit: report.as_ref().ok(),
         fit_problem: report.as_ref().err().map(ToString::to_string),
     };
-    console.print_result(args.json, &json, |json, layout| match json.fit {
-        Some(fit) => json.description.text(layout, true) + "\n" + &fit.text(layout),
-        None => json.description.text(layout, false),
+    console.print_result(args.json, &json, |json, layout| {
+        // Files show the memory that they need unless an estimate follows.
+        let text = match &description {
+            Description::Files(files) => files.text(layout, json.fit.is_none()),
+            Description::Entry(entry) => entry.text(layout),
+        };
+        match json.fit {
+            Some(fit) => text + "\n" + &fit.text(layout),
+            None => text,
+        }
     })?;
     if args.json {
         return Ok(());
@@ -256,20 +251,6 @@ fn inspect(
         console.note(&entry.advice());
     }
     Ok(())
-}
-
-/// Returns the library on the machine in question, and the machine's name for people.
-fn on_machine(
-    args: &InspectArgs,
-    library: &Library,
-    client: &Client,
-    console: &Console,
-) -> (Library, String) {
-    let (mut machine, name) = machine(args, library, console);
-    if args.memory.is_none() {
-        machine = with_current_budget(machine, client);
-    }
-    (library.with_machine(machine), name)
 }
 
 /// Estimates the memory and the speed of `model`, and of the draft model beside it, on the machine
@@ -292,34 +273,35 @@ fn estimate(
     Ok(subject.report(draft, &query, name))
 }
 
-/// Returns the machine in question, and its name for people.
-fn machine(args: &InspectArgs, library: &Library, console: &Console) -> (ThisMachine, String) {
+/// Returns the library on the machine in question, and the machine's name for people. With a client
+/// this computer has its budget now, and loaded models are unloaded if another needs their room.
+fn on_machine(
+    args: &InspectArgs,
+    library: &Library,
+    client: Option<&Client>,
+    console: &Console,
+) -> (Library, String) {
     if let Some(bytes) = args.memory {
+        let machine = ThisMachine::simulated(Machine::with_memory(bytes));
         let name = format!("a Mac with {}", recommendations::memory_text(bytes));
-        return (ThisMachine::simulated(Machine::with_memory(bytes)), name);
+        return (library.with_machine(machine), name);
     }
-    let machine = library::with_bandwidth(library.machine().clone(), console);
+    let progress = Progress::new(console);
+    let mut machine = library.machine().clone();
+    machine = machine.with_bandwidth(|| progress.show("Measuring the memory …"));
     let memory = recommendations::memory_text(machine.specs().memory_bytes);
     let name = match machine.chip_name() {
         "" => format!("this computer with {memory}"),
         chip => format!("this computer ({chip}) with {memory}"),
     };
-    (machine, name)
-}
-
-/// Returns the machine with its budget now. Loaded models are unloaded if another needs their room.
-fn with_current_budget(machine: ThisMachine, client: &Client) -> ThisMachine {
-    let status = client
-        .running()
-        .ok()
-        .flatten()
-        .map(|handle| handle.status());
-    let (budget_bytes, in_use_bytes) = match status {
-        Some(status) => {
-            let status = status.borrow();
-            (status.budget_bytes, status.in_use_bytes)
-        }
-        None => (machine.available_memory().budget_bytes, 0),
-    };
-    machine.with_status(budget_bytes, in_use_bytes)
+    if let Some(client) = client {
+        let running = client.running().ok().flatten();
+        let status = running.map(|handle| handle.status().borrow().clone());
+        let (budget_bytes, in_use_bytes) = match status {
+            Some(status) => (status.budget_bytes, status.in_use_bytes),
+            None => (machine.available_memory().budget_bytes, 0),
+        };
+        machine = machine.with_status(budget_bytes, in_use_bytes);
+    }
+    (library.with_machine(machine), name)
 }

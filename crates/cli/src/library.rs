@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use transom_library::download::{PlanError, PlanFit, UnknownModel};
-use transom_library::{InstalledModel, Library, LookupError, ThisMachine, is_path};
+use transom_library::{InstalledModel, Library, LookupError, is_path};
 use transom_signals::Hardware;
 
-use crate::output::{Progress, bytes_text, verdict_text};
+use crate::output::{bytes_text, verdict_text};
 use crate::{Client, Console, Failure, Result};
 
 /// Opens the library of the data folder. Mistakes in files that the user may edit are noted.
@@ -23,12 +23,6 @@ pub(crate) fn open_to_find(text: &str, client: &Client, console: &mut Console) -
         console.note(problem);
     }
     Ok(library)
-}
-
-/// Returns this machine with its memory bandwidth, which may be measured for half a second.
-pub(crate) fn with_bandwidth(machine: ThisMachine, console: &Console) -> ThisMachine {
-    let progress = Progress::new(console);
-    machine.with_bandwidth(|| progress.show("Measuring the memory …"))
 }
 
 /// Opens the library and returns the model that a command uses: the named one, else the one in
@@ -137,7 +131,7 @@ mod tests {
     use std::fs;
     use std::sync::Arc;
     use transom_library::test_support::{computer, library};
-    use transom_library::{Catalog, Origin, Places};
+    use transom_library::{Catalog, Origin, Places, ThisMachine};
 
     fn near(executable: &Path) -> Library {
         let places = Places {

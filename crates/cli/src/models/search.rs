@@ -198,7 +198,7 @@ fn hub_text(results: &[HubResult], layout: Layout) -> String {
             result.of_offer(|offer| disk_text(offer.size_bytes))
         }),
         words("MEMORY", |result| {
-            result.of_offer(|offer| verdict_short(offer.verdict))
+            result.of_offer(|offer| verdict_short(Some(offer.verdict)))
         }),
         numbers("DOWNLOADS", "downloads ", |result| {
             count_short(result.found.downloads)

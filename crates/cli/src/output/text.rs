@@ -37,6 +37,11 @@ pub(crate) fn disk_text(bytes: u64) -> String {
     format!("{count} {unit}")
 }
 
+/// Returns the size of a file that may be unknown.
+pub(crate) fn size_text(bytes: Option<u64>) -> String {
+    bytes.map_or("unknown".to_owned(), disk_text)
+}
+
 /// Returns `part` of `whole` bytes of a file in the unit of the whole: `1.30 of 2.50 GB`.
 pub(crate) fn of_disk(part: u64, whole: u64) -> String {
     let (part, _) = scaled(part, whole);
@@ -138,16 +143,18 @@ pub(crate) fn speed_text(speed: Speed) -> String {
     format!("{} tokens a second, {basis}", speed_range(speed))
 }
 
-/// Returns whether a model fits, for a column.
-pub(crate) fn verdict_short(verdict: EstimatedFit) -> String {
-    match verdict {
-        EstimatedFit::Fits => "fits".to_owned(),
-        EstimatedFit::FitsWithContext { context_length } => {
-            format!("fits with {}", tokens_short(context_length))
+/// Returns whether a model fits, for a column; empty if that is not known.
+pub(crate) fn verdict_short(verdict: Option<EstimatedFit>) -> String {
+    let text = match verdict {
+        None => "",
+        Some(EstimatedFit::Fits) => "fits",
+        Some(EstimatedFit::FitsWithContext { context_length }) => {
+            return format!("fits with {}", tokens_short(context_length));
         }
-        EstimatedFit::FitsIfOthersClose { .. } => "if others close".to_owned(),
-        EstimatedFit::DoesNotFit { .. } => "too large".to_owned(),
-    }
+        Some(EstimatedFit::FitsIfOthersClose { .. }) => "if others close",
+        Some(EstimatedFit::DoesNotFit { .. }) => "too large",
+    };
+    text.to_owned()
 }
 
 /// Returns whether a model fits, followed by `numbers`.
@@ -301,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_verdict_is_short_in_a_column() {
-        let check = |verdict, expect: &str| assert_eq!(verdict_short(verdict), expect);
+        let check = |verdict, expect: &str| assert_eq!(verdict_short(Some(verdict)), expect);
         check(EstimatedFit::Fits, "fits");
         let context_length = 16_384;
         check(
