@@ -44,6 +44,11 @@ impl Failure {
         Self::Failed(message.to_string())
     }
 
+    /// Returns the failure of a request that is wrong.
+    pub(crate) fn usage(message: impl Display) -> Self {
+        Self::Usage(message.to_string())
+    }
+
     /// Returns the failure of a read of standard input.
     pub(crate) fn input(error: io::Error) -> Self {
         Self::Failed(format!("cannot read standard input: {error}"))

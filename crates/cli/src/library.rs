@@ -3,11 +3,10 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use transom_library::download::{PlanError, PlanFit, UnknownModel};
+use transom_library::download::{PlanError, UnknownModel};
 use transom_library::{InstalledModel, Library, LookupError, is_path};
 use transom_signals::Hardware;
 
-use crate::output::{bytes_text, verdict_text};
 use crate::{Client, Console, Failure, Result};
 
 /// Opens the library of the data folder. Mistakes in files that the user may edit are noted.
@@ -46,8 +45,7 @@ pub(crate) fn open_for(
 fn name_of_model(named: Option<&Path>, from_environment: Option<OsString>) -> Option<String> {
     let from_environment = from_environment.filter(|value| !value.is_empty());
     let text = named.map(|path| path.as_os_str().to_owned());
-    let text = text.or(from_environment)?;
-    Some(text.to_string_lossy().into_owned())
+    Some(text.or(from_environment)?.to_string_lossy().into_owned())
 }
 
 /// Returns the model that `text` names, else the starter.
@@ -64,16 +62,6 @@ fn find_or_starter(library: &Library, text: Option<&str>) -> Result<InstalledMod
     })
 }
 
-/// Returns whether a model fits, with the numbers.
-pub(crate) fn fit_text(fit: &PlanFit) -> String {
-    let (need, room) = (bytes_text(fit.need_bytes), bytes_text(fit.room_bytes));
-    let context = match fit.context_length {
-        Some(n) => format!(" with a context of {n} tokens"),
-        None => " for the weights alone".to_owned(),
-    };
-    verdict_text(fit.verdict, &format!("needs {need} of {room}{context}"))
-}
-
 impl From<LookupError> for Failure {
     fn from(error: LookupError) -> Self {
         let advice = match &error {
@@ -81,17 +69,13 @@ impl From<LookupError> for Failure {
                 text,
                 quantizations,
                 ..
-            } if quantizations.is_empty() => {
-                format!("; `transom models install {text}` downloads it")
-            }
-            LookupError::NotInstalled {
-                text,
-                quantizations,
-                ..
-            } => format!(
-                " as {text}; choose {}, or download it with `transom models install {text}`",
-                quantizations.join(", ")
-            ),
+            } => match quantizations.as_slice() {
+                [] => format!("; `transom models install {text}` downloads it"),
+                others => format!(
+                    " as {text}; choose {}, or download it with `transom models install {text}`",
+                    others.join(", ")
+                ),
+            },
             LookupError::Repository { text } => {
                 format!("; `transom models install {text}` downloads it if the hub has it")
             }

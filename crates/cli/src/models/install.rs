@@ -14,9 +14,9 @@ mod tests;
 use std::path::Path;
 
 use clap::Args;
-use transom_hub::HubError;
+use transom_hub::{DownloadsOptions, HubError};
 use transom_library::download::Plan;
-use transom_library::{Library, MODELS_FOLDER, PARTS_FOLDER};
+use transom_library::{DiskSpace, Library, MODELS_FOLDER, PARTS_FOLDER};
 
 use crate::models::{add, hub};
 use crate::output::bytes_text;
@@ -95,8 +95,12 @@ pub(super) fn run(
         }
     }
     let data_folder = client.data_folder()?;
-    let models_folder = data_folder.join(MODELS_FOLDER);
-    let free_bytes = free_bytes(&models_folder);
+    let options = DownloadsOptions {
+        // The first model is complete, and usable, as early as possible.
+        max_concurrent: 1,
+        ..DownloadsOptions::in_folder(data_folder.join(MODELS_FOLDER).join(PARTS_FOLDER))
+    };
+    let free_bytes = DiskSpace::read(&options, &[]).free_bytes;
     let layout = Layout {
         columns: Some((console.columns)()),
         is_dimmed: false,
@@ -109,14 +113,13 @@ pub(super) fn run(
         }
         check_memory(plan, args.anyway)?;
     }
-    let parts = models_folder.join(PARTS_FOLDER);
-    check_disk(&plans, free_bytes, &parts)?;
+    check_disk(&plans, free_bytes, &options.parts_folder)?;
     if plans.is_empty() || args.dry_run {
         return Ok(());
     }
     transom_files::create_private_folder(data_folder)
-        .map_err(|error| Failure::Failed(format!("{}: {error}", data_folder.display())))?;
-    let ends = download_all(&plans, hub, &parts, args, client, console)?;
+        .map_err(|error| Failure::failed(format!("{}: {error}", data_folder.display())))?;
+    let ends = download_all(&plans, hub, options, args, client, console)?;
     finish(&plans, &ends, args.json, console)
 }
 
@@ -151,12 +154,6 @@ fn check_disk(plans: &[Plan], free_bytes: Option<u64>, parts: &Path) -> Result {
         }
         _ => Ok(()),
     }
-}
-
-/// Returns the free bytes for this user on the disk of `folder`.
-fn free_bytes(folder: &Path) -> Option<u64> {
-    let existing = folder.ancestors().find(|folder| folder.is_dir())?;
-    transom_signals::free_disk_bytes(existing).ok()
 }
 
 /// Shows how to use the first installed model, and fails if any download failed.

@@ -157,21 +157,6 @@ pub(crate) fn verdict_short(verdict: Option<EstimatedFit>) -> String {
     text.to_owned()
 }
 
-/// Returns whether a model fits, followed by `numbers`.
-pub(crate) fn verdict_text(verdict: EstimatedFit, numbers: &str) -> String {
-    match verdict {
-        EstimatedFit::Fits => format!("fits: {numbers}"),
-        EstimatedFit::FitsWithContext { context_length } => {
-            format!("fits with a context of {context_length} tokens: {numbers}")
-        }
-        EstimatedFit::FitsIfOthersClose { needs_bytes_free } => format!(
-            "fits if other apps free {}: {numbers}",
-            bytes_text(needs_bytes_free)
-        ),
-        EstimatedFit::DoesNotFit { .. } => format!("does not fit: {numbers}"),
-    }
-}
-
 /// Returns the format in which an engine computes a model, and the engine.
 pub(crate) fn runs_text(info: &ModelInfo) -> String {
     let preposition = match info.computed_as.starts_with("as ") {

@@ -3,7 +3,6 @@
 //! Rule: Ctrl-C keeps what was downloaded and shows how to continue. A model that fails does not stop
 //! the others.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout_at;
@@ -27,20 +26,15 @@ pub(super) enum End {
     Failed(HubError),
 }
 
-/// Downloads `plans` in their order, with part files in `parts_folder`.
+/// Downloads `plans` in their order.
 pub(super) fn download_all(
     plans: &[Plan],
     hub: Hub,
-    parts_folder: &Path,
+    options: DownloadsOptions,
     args: &InstallArgs,
     client: &Client,
     console: &mut Console,
 ) -> Result<Vec<End>> {
-    let options = DownloadsOptions {
-        // The first model is complete, and usable, as early as possible.
-        max_concurrent: 1,
-        ..DownloadsOptions::in_folder(parts_folder)
-    };
     let wait = longest_wait(args.wait, console.terminals.stderr && !args.json);
     let mut display = Display::new(console, args.json);
     let runtime = client.runtime()?;
