@@ -13,7 +13,6 @@ use crate::chat::ChatArgs;
 use crate::doctor::DoctorArgs;
 use crate::inspect::InspectArgs;
 use crate::models::ModelsArgs;
-use crate::pause::{PauseArgs, ResumeArgs};
 use crate::status::StatusArgs;
 use crate::unload::UnloadArgs;
 
@@ -54,8 +53,8 @@ pub(crate) struct Arguments {
     pub(crate) verbose: u8,
 }
 
-// The commands, in the order of the help. A doc comment here would replace the help text, which is
-// with each command's arguments.
+// The commands, in the order of the help. A doc comment here would replace the help text of a command
+// with arguments, which is with them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Ask(AskArgs),
@@ -63,8 +62,17 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     Status(StatusArgs),
     Unload(UnloadArgs),
-    Pause(PauseArgs),
-    Resume(ResumeArgs),
+    /// Stop answering and unload all models, until `transom resume`
+    ///
+    /// The running answer is finished first. Questions asked meanwhile wait; nothing is lost. A pause
+    /// ends when the running Transom quits.
+    #[command(after_long_help = "Exit codes: 0 paused, 1 failed.")]
+    Pause,
+    /// Answer again after `transom pause`
+    ///
+    /// Waiting questions are answered now; the first one loads the model.
+    #[command(after_long_help = "Exit codes: 0 resumed, 1 failed.")]
+    Resume,
     Doctor(DoctorArgs),
     Models(Box<ModelsArgs>),
     Inspect(InspectArgs),

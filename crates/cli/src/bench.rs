@@ -113,8 +113,11 @@ pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
 /// Responses of the requested length are not allowed now.
 fn check_allowance(allowance: &Allowance, args: &BenchArgs, console: &mut Console) -> Result {
     let mut reasons: Vec<String> = Vec::new();
-    for limit in &allowance.limits {
-        let reason = limit.reason.to_string();
+    for reason in allowance
+        .limits
+        .iter()
+        .map(|limit| limit.reason.to_string())
+    {
         if !reasons.contains(&reason) {
             reasons.push(reason);
         }
@@ -122,7 +125,7 @@ fn check_allowance(allowance: &Allowance, args: &BenchArgs, console: &mut Consol
     let reasons = reasons.join(", ");
     let n_generate = args.generate_tokens;
     if allowance.max_tokens.is_some_and(|max| max < n_generate) {
-        return Err(Failure::Failed(format!(
+        return Err(Failure::failed(format!(
             "answers of {n_generate} tokens are not allowed now ({reasons}); try again later, or \
              choose fewer --generate-tokens"
         )));
@@ -138,11 +141,13 @@ fn check_allowance(allowance: &Allowance, args: &BenchArgs, console: &mut Consol
 /// Returns the length of the longest conversation that is measured.
 fn tokens_needed(args: &BenchArgs) -> usize {
     let longest = args.prompt_tokens.iter().copied().max().unwrap_or(0);
-    let one_turn = longest.saturating_add(args.generate_tokens);
-    match args.turn2 {
-        true => one_turn.saturating_add(NEW_TOKENS + args.generate_tokens),
-        false => one_turn,
-    }
+    let second_turn = match args.turn2 {
+        true => NEW_TOKENS + args.generate_tokens,
+        false => 0,
+    };
+    longest
+        .saturating_add(args.generate_tokens)
+        .saturating_add(second_turn)
 }
 
 /// A loaded model and the lengths to measure.

@@ -85,22 +85,21 @@ pub(crate) fn run(args: &ChatArgs, client: &Client, console: &mut Console) -> Re
         }
     }
     match chat.n_failed {
-        0 => Ok(()),
-        _ if console.is_interactive() => Ok(()),
-        n => Err(Failure::Failed(format!(
-            "{n} of the messages got no answer; see above"
-        ))),
+        n if n > 0 && !console.is_interactive() => {
+            let message = format!("{n} of the messages got no answer; see above");
+            Err(Failure::failed(message))
+        }
+        _ => Ok(()),
     }
 }
 
 /// Notes which model responds, and how to use the chat.
 fn print_greeting(loaded: &Loaded, console: &mut Console) {
     let info = &loaded.info;
+    let (name, length) = (&info.name, info.context_length);
+    let parameters = parameters_text(info.n_parameters);
     console.note(&format!(
-        "{}, {} parameters, context of {} tokens",
-        info.name,
-        parameters_text(info.n_parameters),
-        info.context_length
+        "{name}, {parameters} parameters, context of {length} tokens"
     ));
     if loaded.model.origin == Origin::Starter {
         let card = loaded.model.id.join("README.md");

@@ -87,16 +87,13 @@ fn gather(
     let in_force = running.as_ref().filter(|_| args.simulate.is_none());
     let budget = budget::of_machine(&hardware, &tuning);
     let (budget_bytes, signals, allowance) = match in_force {
-        Some(status) => (
-            status.budget_bytes,
-            status.signals,
-            status.allowance.clone(),
-        ),
+        Some(status) => (status.budget_bytes, status.signals, &status.allowance),
         None => {
             let budget_bytes = budget::bytes_under(signals.memory, &budget);
-            (budget_bytes, signals, governor.allowance().clone())
+            (budget_bytes, signals, governor.allowance())
         }
     };
+    let allowance = allowance.clone();
     Ok(Report {
         budget_bytes,
         bounds: budget.bounds,

@@ -6,9 +6,7 @@ use transom_engine::{FinishReason, GenerationParams, ModelInfo, Prompt, Stats, T
 use transom_engine_host::wire::Request;
 use transom_library::{InstalledModel, LoadSettings, UsageRecorder};
 use transom_supervisor::status::{ModelStatus, PassedOver};
-use transom_supervisor::{
-    ModelRequest, ModelSpec, Outcome, ResponseEvent, Status, WhenBlocked, Work,
-};
+use transom_supervisor::{ModelRequest, ModelSpec, Outcome, Status, WhenBlocked, Work};
 
 use crate::arguments::ModelArgs;
 use crate::library;
@@ -95,9 +93,8 @@ pub(crate) fn load(
         client.send(&request, &mut |event| lines.on_event(&event))?
     } else {
         let progress = Progress::new(console);
-        let name = &request.model.name;
-        client.send(&request, &mut |event: ResponseEvent| {
-            progress.show_wait(name, &event);
+        client.send(&request, &mut |event| {
+            progress.show_wait(&request.model.name, &event);
             Ok(())
         })?
     };
@@ -105,10 +102,7 @@ pub(crate) fn load(
         _ if completion.was_interrupted => return Err(Failure::Interrupted),
         Outcome::Loaded { info } => *info,
         Outcome::Failed { error } => return Err(error.into()),
-        Outcome::Finished {
-            reason: FinishReason::Shed,
-            ..
-        } => {
+        Outcome::Finished { reason, .. } if reason == FinishReason::Shed => {
             let message = "the load was stopped: this computer is short of memory";
             return Err(Failure::failed(message));
         }

@@ -138,7 +138,7 @@ impl Report {
 
     /// Returns the rows of this prompt length.
     pub(super) fn table(&self, layout: Layout) -> String {
-        let mut table = Table::new([
+        let table = Table::new([
             words("TEST", |cells: &[String; 3]| cells[0].clone()),
             numbers("MEDIAN", "", |cells| cells[1].clone()),
             numbers("MIN – MAX", "from ", |cells| cells[2].clone()),
@@ -149,13 +149,15 @@ impl Report {
         let prefill = spread(|run| run.prefill_tokens_per_second);
         let decode = spread(|run| run.decode_tokens_per_second);
         let ttft = spread(|run| Some(run.ttft_seconds * 1e3));
-        table.add(&cells(format!("pp{pp}"), "tok/s", prefill));
-        table.add(&cells(format!("tg{tg}"), "tok/s", decode));
-        table.add(&cells("ttft".to_owned(), "ms", ttft));
+        let table = table.with(&[
+            cells(format!("pp{pp}"), "tok/s", prefill),
+            cells(format!("tg{tg}"), "tok/s", decode),
+            cells("ttft".to_owned(), "ms", ttft),
+        ]);
         let mut rows = Rows::new(9, layout);
         if let Some(guesses) = &self.speculation {
-            let text = guesses_text(guesses.accepted_tokens, guesses.drafted_tokens);
-            rows.row("guesses", &text);
+            let guesses = guesses_text(guesses.accepted_tokens, guesses.drafted_tokens);
+            rows.row("guesses", &guesses);
         }
         if let Some(turn2) = &self.turn2 {
             let last = turn2.runs.last();

@@ -116,11 +116,13 @@ impl Report {
     fn add_hardware(&self, rows: &mut Rows) {
         rows.heading("Hardware");
         let hardware = &self.hardware;
-        let chip = match hardware.chip_name.as_str() {
-            "" => "unknown",
-            name => name,
-        };
-        rows.row("  chip", chip);
+        rows.row(
+            "  chip",
+            match hardware.chip_name.as_str() {
+                "" => "unknown",
+                name => name,
+            },
+        );
         rows.row("  memory", &bytes_text(hardware.memory_bytes));
         let (n_fast, n) = (hardware.n_performance_cores, hardware.n_cores);
         rows.row("  cores", &format!("{n_fast} for speed, {n} in all"));
@@ -128,18 +130,20 @@ impl Report {
             true => ", estimated: Metal is not available to this terminal",
             false => "",
         };
-        let working_set = match hardware.working_set_bytes {
-            Some(bytes) => format!("{} at most in use by the GPU{note}", bytes_text(bytes)),
-            None => "no GPU that shares the memory".to_owned(),
+        let (working_set, reason) = match hardware.working_set_bytes {
+            Some(bytes) => {
+                let text = format!("{} at most in use by the GPU{note}", bytes_text(bytes));
+                (text, "because MLX has a GPU here")
+            }
+            None => {
+                let text = "no GPU that shares the memory".to_owned();
+                (text, "because MLX has no GPU here")
+            }
         };
         rows.row("  working set", &working_set);
         rows.row("  bandwidth", &self.bandwidth_text());
-        let reason = match hardware.working_set_bytes {
-            Some(_) => "because MLX has a GPU here",
-            None => "because MLX has no GPU here",
-        };
-        let engines = format!("{}, {reason}", self.engines.join(" before "));
-        rows.row("  engines", &engines);
+        let engines = self.engines.join(" before ");
+        rows.row("  engines", &format!("{engines}, {reason}"));
     }
 
     fn bandwidth_text(&self) -> String {

@@ -77,28 +77,20 @@ impl<T> Table<T> {
         }
     }
 
-    /// Adds an entry. Control characters in a cell are replaced.
-    pub(crate) fn add(&mut self, row: &T) {
-        let cells = self.columns.iter().map(|column| (column.cell)(row));
-        let cells = cells.map(|cell| visible(&cell).into_owned()).collect();
-        self.entries.push(cells);
-        self.sections.push(String::new());
-    }
-
-    /// Adds an entry for each row.
+    /// Adds an entry for each row. Control characters in a cell are replaced.
     pub(crate) fn with(mut self, rows: &[T]) -> Self {
-        rows.iter().for_each(|row| self.add(row));
+        for row in rows {
+            let cells = self.columns.iter().map(|column| (column.cell)(row));
+            let cells = cells.map(|cell| visible(&cell).into_owned()).collect();
+            self.entries.push(cells);
+            self.sections.push(String::new());
+        }
         self
     }
 
     /// Adds a line above the entries that follow.
     pub(crate) fn section(&mut self, text: &str) {
         self.sections[self.entries.len()] += &format!("\n{}\n", visible(text));
-    }
-
-    /// Returns true if there is no entry.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 
     /// Returns all lines. Columns without any text are left out.
