@@ -21,18 +21,7 @@ use crate::{Client, Console, Failure, Result};
 /// The prompt is what you write after `ask`, or what you pipe in, or both: then the piped text
 /// follows after a blank line. Standard input is read to its end whenever it is not a terminal.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom ask \"What is the capital of France?\"
-  transom ask \"Explain this error:\" < build.log
-  git diff | transom ask \"Write a commit message\" --system \"You are brief\"
-  transom ask \"Name a color\" --temperature 0 --stats
-  transom ask \"Hi\" < /dev/null     in a loop or a service, whose own input is not meant
-  transom ask \"Hi\" --json          one JSON object a line: started, prefill, text, finished, error
-                                     (before them queued and loading, while it waits)
-
-Exit codes: 0 answered, 1 failed on the way or no answers for now, 2 bad request, 3 bad model or
-too large, 130 interrupted.")]
+#[command(after_long_help = include_str!("help/ask.txt"))]
 pub(crate) struct AskArgs {
     /// What to ask; quotes are needed only where the shell needs them
     #[arg(value_name = "PROMPT")]

@@ -25,15 +25,7 @@ use report::{Report, SecondTurn, heading};
 /// median and the spread (min to max) of several runs, after a warm-up. `pp512` is reading a prompt
 /// of 512 tokens (prefill); `tg128` is writing 128 tokens after it (decode).
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom bench
-  transom bench --model ~/models/Qwen3-4B-4bit --prompt-tokens 128,512,2048 --runs 5
-  transom bench --prompt-tokens 1500 --generate-tokens 100 --turn2
-  transom bench --json               one JSON object a line, one line a prompt length
-
-Exit codes: 0 measured, 1 a run failed or was limited, 2 bad request, 3 bad model or too large,
-130 interrupted.")]
+#[command(after_long_help = include_str!("help/bench.txt"))]
 pub(crate) struct BenchArgs {
     /// Length of the prompt; repeat it or give a list for several
     #[arg(short, long, value_name = "TOKENS", value_delimiter = ',', default_value = "512",

@@ -26,14 +26,7 @@ use session::Chat;
 /// line in the same message. Ctrl-C stops an answer, Ctrl-D or /quit ends the chat; /help lists
 /// the commands.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom chat
-  transom chat --model ~/models/Qwen3-4B-4bit --system \"You are a patient teacher\"
-  printf 'Hello\\n/quit\\n' | transom chat      one message a line, answers on standard output
-
-Exit codes: 0 ended by the user, 1 an answer failed (piped chats only), 2 bad request,
-3 bad model or too large, 130 interrupted while the model loaded.")]
+#[command(after_long_help = include_str!("help/chat.txt"))]
 pub(crate) struct ChatArgs {
     /// Instructions that the model follows throughout
     #[arg(short, long, value_name = "TEXT")]

@@ -21,14 +21,7 @@ use report::{Instance, Report, SettingsReport};
 /// Memory pressure, heat and power limit what a model may use and do. This shows each signal, where it
 /// comes from, and the limits in force.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom doctor
-  transom doctor --measure                              also time the memory, for a second or two
-  transom doctor --simulate memory=warning,power=low    the limits that would follow
-  transom doctor --json
-
-Exit codes: 0 shown, 2 bad simulation.")]
+#[command(after_long_help = include_str!("help/doctor.txt"))]
 pub(crate) struct DoctorArgs {
     /// Show the limits that would follow from these signals: memory=normal|warning|critical,
     /// heat=nominal|fair|serious|critical, power=normal|low, battery, thrashing

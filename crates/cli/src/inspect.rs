@@ -34,24 +34,7 @@ use report::Report;
 /// it needs by part, whether that fits, the longest context that does, and how fast it will be. Without
 /// one: the models for this computer, or for one with other memory. Nothing is downloaded or loaded.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom inspect                              which models for this computer
-  transom inspect --memory 36G                 which for a Mac with 36 GB
-  transom inspect --tiers                      which for Macs from 8 to 192 GB
-  transom inspect ~/models/Qwen3-4B-4bit       what is it, and does it fit?
-  transom inspect model-Q4_K_M.gguf --json
-  transom inspect qwen3-8b                     by its name in `transom models list --all`
-  transom inspect qwen3-8b@8-bit --context 32768 --kv small
-  transom inspect qwen3-8b --draft qwen3-0.6b  do these two fit side by side?
-
---draft plans the memory of two models that are loaded side by side, the second as the draft model of
-the first. It only plans: Transom itself needs no draft model for speculative decoding.
-
-Speeds are estimated from the memory bandwidth, and measured once a model was used.
-
-Exit codes: 0 shown, whether or not it fits; 2 bad request; 3 no such model, or a file that is missing,
-cut short or no model.")]
+#[command(after_long_help = include_str!("help/inspect.txt"))]
 pub(crate) struct InspectArgs {
     /// A model of `transom models list --all`, `id@packing` for one variant, a GGUF file (any part of
     /// a split model), or a model folder

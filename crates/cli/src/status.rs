@@ -17,13 +17,7 @@ use crate::{Client, Console, Failure, Result};
 ///
 /// With --watch the status is updated at every change until you press Ctrl-C.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom status
-  transom status --watch
-  transom status --json              one JSON object; with --watch one a line at each change
-
-Exit codes: 0 shown, also when nothing runs; 1 the running instance does not answer.")]
+#[command(after_long_help = include_str!("help/status.txt"))]
 pub(crate) struct StatusArgs {
     /// Keep showing it
     #[arg(short, long)]

@@ -14,12 +14,7 @@ use crate::{Client, Console, Result};
 ///
 /// A running answer is stopped first. Nothing else is lost: the next question loads the model again.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom unload                     every model
-  transom unload qwen3-4b            one, by a name that `--model` accepts
-
-Exit codes: 0 unloaded, also when nothing was loaded; 1 failed.")]
+#[command(after_long_help = include_str!("help/unload.txt"))]
 pub(crate) struct UnloadArgs {
     /// Name of the model in `transom status` or `transom models list`, or its folder or file
     /// [default: every model]

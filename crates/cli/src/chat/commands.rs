@@ -38,19 +38,7 @@ pub(super) enum Input {
 pub(super) const NAMES: [&str; 6] = ["/help", "/quit", "/reset", "/save", "/stats", "/system"];
 
 /// The text of `/help`.
-pub(super) const HELP: &str = "\
-/help                show this list
-/reset               forget the conversation
-/system              show the system prompt
-/system TEXT         set it; /system off removes it
-/stats               tokens, times, speeds and memory
-/save FILE           save the conversation as Markdown, or as JSON if FILE ends in .json
-/save --force FILE   save over a file that exists
-/quit                leave (also Ctrl-D)
-
-A backslash at the end of a line, or Alt-Enter, begins a new line in the same message.
-Ctrl-C stops an answer. A message that begins with // is sent with one slash.
-";
+pub(super) const HELP: &str = include_str!("../help/chat-commands.txt");
 
 /// Parses one line, or several that make one message.
 pub(super) fn parse(line: &str) -> Input {

@@ -32,19 +32,7 @@ pub(crate) use plan::tilde;
 /// GGUF, with four bits per weight if they are offered. Every file is verified before it is in its
 /// place. If a download is interrupted, the same command continues it.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom models install qwen3-4b                  an entry of `transom models list --all`
-  transom models install qwen3-4b@8-bit            this packing (or @mlx, @gguf)
-  transom models install qwen3-4b qwen3-0.6b       one after the other
-  transom models install Qwen/Qwen3-4B-GGUF:Q8_0   a repository of the hub, and a packing or file
-  transom models install https://huggingface.co/mlx-community/Qwen3-4B-4bit
-  transom models install ./my-model ~/b.gguf       on your disk: listed, and used where it is
-
-The hub is huggingface.co, or what HF_ENDPOINT names. HF_HUB_OFFLINE=1 forbids the network.
-
-Exit codes: 0 installed, or installed before; 1 the hub or the disk failed; 2 bad request; 3 no such
-model, or it does not fit in memory; 130 interrupted (the download is kept).")]
+#[command(after_long_help = include_str!("../help/models-install.txt"))]
 pub(super) struct InstallArgs {
     /// Id in the list (or id@packing), owner/name on the hub (or owner/name:packing), or the path of a
     /// model folder or GGUF file

@@ -20,13 +20,7 @@ use crate::{Console, Layout, Result};
 /// The list shows the name to use with `--model`, the format and packing, the size on disk, the longest
 /// context, whether it fits in this computer's memory, and where it comes from.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom models list
-  transom models list --all --fits     also those that can be installed, and only what fits here
-  transom models list --json
-
-Exit codes: 0 listed.")]
+#[command(after_long_help = include_str!("../help/models-list.txt"))]
 pub(super) struct ListArgs {
     /// Also list the models that can be installed
     #[arg(short, long)]

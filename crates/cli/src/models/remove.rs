@@ -19,14 +19,7 @@ use crate::{Client, Console, Failure, Result};
 /// Only models in Transom's own folder are removed. A model that you added by path is taken off the
 /// list, and its files stay where they are. Models of other apps are never removed.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom models remove qwen3-4b
-  transom models remove qwen3-4b@Q8_0 --yes     without asking
-  transom models remove my-model                added by path: taken off the list, nothing is deleted
-
-Exit codes: 0 removed, 1 it is loaded or the disk refused, 2 not confirmed or an ambiguous name,
-3 no such model.")]
+#[command(after_long_help = include_str!("../help/models-remove.txt"))]
 pub(super) struct RemoveArgs {
     /// Name in `transom models list`
     #[arg(value_name = "MODEL", required = true)]

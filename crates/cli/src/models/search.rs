@@ -19,14 +19,7 @@ use crate::{Client, Console, Failure, Layout, Result};
 /// Transom's list and your own are searched first, in names, descriptions and what models are good
 /// for; then the hub, by the names of repositories.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom models search coder
-  transom models search small chat --fits      only models that fit in this computer's memory
-  transom models search qwen3 --list-only      without the network
-
-Exit codes: 0 searched, also when nothing was found; 1 the hub could not be reached and the list had
-nothing.")]
+#[command(after_long_help = include_str!("../help/models-search.txt"))]
 pub(super) struct SearchArgs {
     /// Words that must all be there
     #[arg(value_name = "WORDS", required = true)]

@@ -20,15 +20,7 @@ use crate::{Client, Console, Result};
 #[command(
     arg_required_else_help = true,
     disable_help_subcommand = true,
-    after_long_help = "\
-Examples:
-  transom models token set               asks for it, and does not show it
-  pass show hub | transom models token set
-  transom models token clear
-
-HF_TOKEN in the environment takes precedence over the stored one.
-
-Exit codes: 0 done, 1 the Keychain or Secret Service cannot be used, 2 no token was given."
+    after_long_help = include_str!("../help/models-token.txt")
 )]
 pub(super) struct TokenArgs {
     #[command(subcommand)]
