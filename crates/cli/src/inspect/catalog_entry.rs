@@ -60,7 +60,6 @@ impl CatalogEntry {
     /// Returns the entry for people.
     pub(super) fn text(&self, layout: Layout) -> String {
         let entry = &self.entry;
-        // A row without a value is left out.
         let mut rows = Rows::new(15, layout);
         let family = match entry.family.as_str() {
             "" => String::new(),

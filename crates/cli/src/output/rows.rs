@@ -35,8 +35,8 @@ impl Rows {
         self.text.push('\n');
     }
 
-    /// Adds one row, of one or more lines; long ones are wrapped. Control characters in both texts are
-    /// replaced, so neither may contain styles.
+    /// Adds one row, of one or more lines; long ones are wrapped. An empty value adds none. Control
+    /// characters in both texts are replaced, so neither may contain styles.
     pub(crate) fn row(&mut self, label: &str, value: &str) {
         let width = self.layout.text_width().saturating_sub(self.label_width);
         let lines = value.lines().flat_map(|line| wrap(&visible(line), width));

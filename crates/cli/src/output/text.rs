@@ -159,11 +159,8 @@ pub(crate) fn verdict_short(verdict: Option<EstimatedFit>) -> String {
 
 /// Returns the format in which an engine computes a model, and the engine.
 pub(crate) fn runs_text(info: &ModelInfo) -> String {
-    let preposition = match info.computed_as.starts_with("as ") {
-        true => "",
-        false => "as ",
-    };
-    format!("runs {preposition}{} ({})", info.computed_as, info.engine)
+    let computed_as = info.computed_as.trim_start_matches("as ");
+    format!("runs as {computed_as} ({})", info.engine)
 }
 
 /// Returns how many drafted tokens were accepted.
@@ -183,21 +180,19 @@ pub(crate) fn stats_line(stats: &Stats) -> String {
         format!("{} generated", stats.generated_tokens),
         format!("first after {}", seconds(stats.time_to_first_token)),
     ];
-    if let Some(rate) = stats.prefill_tokens_per_second() {
-        parts.push(format!("prefill {} tok/s", rate_text(rate)));
-    }
-    if let Some(rate) = stats.decode_tokens_per_second() {
-        parts.push(format!("decode {} tok/s", rate_text(rate)));
-    }
-    if stats.drafted_tokens > 0 {
-        parts.push(guesses_text(stats.accepted_tokens, stats.drafted_tokens));
-    }
-    if stats.shifted_tokens > 0 {
-        parts.push(format!("{} tokens forgotten", stats.shifted_tokens));
-    }
-    if stats.peak_memory_bytes > 0 {
-        parts.push(format!("peak {}", bytes_text(stats.peak_memory_bytes)));
-    }
+    let rate = |label: &str, rate: f64| format!("{label} {} tok/s", rate_text(rate));
+    let prefill = stats.prefill_tokens_per_second();
+    let decode = stats.decode_tokens_per_second();
+    let (n_accepted, n_drafted) = (stats.accepted_tokens, stats.drafted_tokens);
+    let (n_forgotten, peak_bytes) = (stats.shifted_tokens, stats.peak_memory_bytes);
+    let optional = [
+        prefill.map(|tokens| rate("prefill", tokens)),
+        decode.map(|tokens| rate("decode", tokens)),
+        (n_drafted > 0).then(|| guesses_text(n_accepted, n_drafted)),
+        (n_forgotten > 0).then(|| format!("{n_forgotten} tokens forgotten")),
+        (peak_bytes > 0).then(|| format!("peak {}", bytes_text(peak_bytes))),
+    ];
+    parts.extend(optional.into_iter().flatten());
     parts.join(", ")
 }
 
