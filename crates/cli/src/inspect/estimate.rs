@@ -76,16 +76,15 @@ impl Subject {
                 "{id} is part of Transom, but its files are not beside the program"
             )));
         };
+        let form = variant_text(variant.format, &variant.quantization);
         if variant.size_bytes().is_none() {
-            return Err(Failure::Model(format!(
-                "the list does not contain the size of {id} as {}",
-                variant_text(variant.format, &variant.quantization)
-            )));
+            let problem = format!("the list does not contain the size of {id} as {form}");
+            return Err(Failure::Model(problem));
         }
         let unverified = entry.unverified.iter().chain(&variant.unverified);
         Ok(Self {
             title: entry.name.clone(),
-            form: variant_text(variant.format, &variant.quantization),
+            form,
             facts: Arc::new(entry.facts(variant)),
             installed: None,
             draft_id: entry.draft.clone(),
@@ -100,8 +99,7 @@ impl Subject {
     ) -> Result<Self> {
         let mut paths = model.files.paths.iter();
         let path = paths.find(|path| form == Some(format_of(path)));
-        let in_form = path.and_then(|path| model.facts_of(path).ok());
-        let facts = match in_form {
+        let facts = match path.and_then(|path| model.facts_of(path).ok()) {
             Some(facts) => facts,
             None => library.runnable_variant(&model).map_err(Failure::Model)?.1,
         };
@@ -164,9 +162,8 @@ impl Subject {
     pub(super) fn report(self, draft: Option<Self>, query: &Query<'_>, machine: String) -> Report {
         let estimate = self.estimate(query, draft.as_ref());
         let need = &estimate.need;
-        let corrected = need
-            .activation_bytes
-            .saturating_add_signed(need.correction_bytes);
+        let working_bytes = need.activation_bytes;
+        let working_bytes = working_bytes.saturating_add_signed(need.correction_bytes);
         let part = |kind, bytes| Part { kind, bytes };
         Report {
             suggested_draft: match draft {
@@ -185,7 +182,7 @@ impl Subject {
             parts: vec![
                 part(PartKind::Weights, need.weight_bytes),
                 part(PartKind::KvCache, need.kv_cache_bytes),
-                part(PartKind::Working, corrected),
+                part(PartKind::Working, working_bytes),
                 part(PartKind::Draft, need.draft_bytes),
                 part(PartKind::PrefixCache, need.cache_bytes),
             ],
@@ -209,7 +206,7 @@ fn suited_variant<'a>(
 ) -> Option<&'a Variant> {
     let has_form = |variant: &&Variant| form.is_none_or(|form| variant.format == form);
     let in_form = entry.variants.iter().filter(has_form);
-    let suited = choice::variant_among(entry, in_form, machine, room_bytes);
-    let suited = suited.or_else(|| choice::variant_for(entry, machine, room_bytes));
-    suited.map(|suited| suited.variant)
+    choice::variant_among(entry, in_form, machine, room_bytes)
+        .or_else(|| choice::variant_for(entry, machine, room_bytes))
+        .map(|suited| suited.variant)
 }
