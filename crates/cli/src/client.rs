@@ -68,11 +68,11 @@ impl Client {
 
     /// Returns the runtime, for a command that waits for something else than the supervisor.
     pub(crate) fn runtime(&self) -> Result<&Runtime> {
-        if self.runtime.get().is_none() {
-            let _ = self.runtime.set(runtime()?);
+        if let Some(runtime) = self.runtime.get() {
+            return Ok(runtime);
         }
-        let runtime = self.runtime.get();
-        runtime.ok_or_else(|| Failure::internal("the runtime was created and is missing"))
+        let runtime = runtime()?;
+        Ok(self.runtime.get_or_init(|| runtime))
     }
 
     /// Returns the data folder.

@@ -25,7 +25,7 @@ use report::{Instance, Report, SettingsReport};
 pub(crate) struct DoctorArgs {
     /// Show the limits that would follow from these signals: memory=normal|warning|critical,
     /// heat=nominal|fair|serious|critical, power=normal|low, battery, thrashing
-    #[arg(long, value_name = "SIGNALS", value_parser = simulation)]
+    #[arg(long, value_name = "SIGNALS", value_parser = parse_simulation)]
     pub(crate) simulate: Option<SystemSignals>,
 
     /// Also measure the memory bandwidth
@@ -35,10 +35,6 @@ pub(crate) struct DoctorArgs {
     /// Write everything as JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-fn simulation(text: &str) -> Result<SystemSignals, String> {
-    parse_simulation(text).map_err(|error| error.to_string())
 }
 
 /// Runs the command.
