@@ -49,6 +49,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transom-supervisor",
         ],
     ),
+    ("transom-terminal", &[]),
     (
         "transom-cli",
         &[
@@ -61,6 +62,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transom-library",
             "transom-signals",
             "transom-supervisor",
+            "transom-terminal",
         ],
     ),
     ("transom-store", &[]),
@@ -108,8 +110,8 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("mlx-*", &["transom-engine-mlx"]),
     ("llama-cpp-*", &["transom-engine-llama"]),
     ("clap", &["transom-cli"]),
-    ("comfy-table", &["transom-cli"]),
-    ("indicatif", &["transom-cli"]),
+    ("comfy-table", &["transom-terminal"]),
+    ("indicatif", &["transom-cli", "transom-terminal"]),
     ("bindgen", &["xtask"]),
     ("rusqlite", &["transom-store"]),
     ("reqwest", &["transom-hub"]),

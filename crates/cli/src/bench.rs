@@ -89,7 +89,7 @@ pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
             n_prompt: *n_prompt,
             n_prompts_made: 0,
         };
-        let (runs, second_turns) = bench.measure(&Progress::new(console))?;
+        let (runs, second_turns) = bench.measure(&console.progress())?;
         let report = Report::new(&loaded, args, *n_prompt, &runs, second_turns);
         console.print_result(args.json, &report, |report, layout| match index {
             0 => heading(&loaded) + &report.table(layout),

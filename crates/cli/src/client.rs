@@ -27,8 +27,8 @@ use transom_supervisor::{
     CancelHandle, Handle, ModelRequest, ModelSelector, Outcome, RequestError, ResponseEvent,
     Status, Supervisor,
 };
+use transom_terminal::Interrupt;
 
-use crate::interrupt::Interrupt;
 use crate::{Console, Failure, Result};
 
 /// How a request ended.

@@ -11,7 +11,6 @@ use transom_signals::{Hardware, SignalSource, SystemSignals, parse_simulation};
 use transom_supervisor::settings::{self, Settings};
 use transom_supervisor::{Governor, budget, variants};
 
-use crate::output::Progress;
 use crate::{Client, Console, Result};
 
 use report::{Instance, Report, SettingsReport};
@@ -53,7 +52,7 @@ fn gather(
     let data_folder = client.data_folder()?.to_path_buf();
     let machine = ThisMachine::read(&hardware, &data_folder, None);
     let measured = args.measure.then(|| {
-        let progress = Progress::new(console);
+        let progress = console.progress();
         progress.show("Measuring the memory …");
         machine.measure_bandwidth()
     });

@@ -5,8 +5,8 @@
 use std::io::stdin;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use transom_terminal::Interrupt;
 
-use crate::interrupt::Interrupt;
 use crate::{Console, Failure, Result};
 
 /// Reads one line from standard input and returns it without its end. Shows `prompt` if a person types.

@@ -20,7 +20,6 @@ use transom_engine::KvCacheChoice;
 use transom_library::{Library, MEMORY_SIZES, Machine, ThisMachine, is_path};
 
 use crate::library;
-use crate::output::Progress;
 use crate::{Client, Console, Result};
 
 use catalog_entry::CatalogEntry;
@@ -269,7 +268,7 @@ fn on_machine(
         let name = format!("a Mac with {}", recommendations::memory_text(bytes));
         return (library.with_machine(machine), name);
     }
-    let progress = Progress::new(console);
+    let progress = console.progress();
     let mut machine = library.machine().clone();
     machine = machine.with_bandwidth(|| progress.show("Measuring the memory …"));
     let memory = recommendations::memory_text(machine.specs().memory_bytes);

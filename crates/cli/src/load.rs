@@ -10,7 +10,7 @@ use transom_supervisor::{ModelRequest, ModelSpec, Outcome, Status, WhenBlocked, 
 
 use crate::arguments::ModelArgs;
 use crate::library;
-use crate::output::{JsonLines, Progress};
+use crate::output::{JsonLines, show_wait};
 use crate::{Client, Console, Failure, Result};
 
 /// A model that was just loaded. It may be unloaded at any time; then the next request loads it again.
@@ -92,9 +92,9 @@ pub(crate) fn load(
         let mut lines = JsonLines::new(console);
         client.send(&request, &mut |event| lines.on_event(&event))?
     } else {
-        let progress = Progress::new(console);
+        let progress = console.progress();
         client.send(&request, &mut |event| {
-            progress.show_wait(&request.model.name, &event);
+            show_wait(&progress, &request.model.name, &event);
             Ok(())
         })?
     };

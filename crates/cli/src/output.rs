@@ -1,4 +1,5 @@
-//! What commands write: streamed text, JSON lines, tables, progress and numbers.
+//! What commands write: streamed text, JSON lines, what they wait for, and texts about models. Tables
+//! and sizes are those of `transom-terminal`.
 //!
 //! Rule: standard output gets every piece of text at once and nothing but results; a reader that goes
 //! away cancels the request.
@@ -7,11 +8,12 @@ mod answer;
 mod json;
 mod limits;
 mod progress;
-mod rows;
 mod status_text;
-mod table;
-mod terminal;
 mod text;
 
-pub(crate) use self::{answer::*, json::*, limits::*, progress::*, rows::*};
-pub(crate) use self::{status_text::*, table::*, terminal::*, text::*};
+pub(crate) use transom_terminal::{
+    GB, Progress, Rows, Table, bar, bytes_text, disk_text, numbers, of_bytes, of_disk, paragraph,
+    parameters_text, percent_of, rate_text, rough_time, seconds, size_text, tokens_short, words,
+};
+
+pub(crate) use self::{answer::*, json::*, limits::*, progress::*, status_text::*, text::*};

@@ -5,9 +5,9 @@ use transom_signals::SystemSignals;
 
 use super::*;
 use crate::failure;
-use crate::interrupt::Interrupt;
 use crate::test_console::TestConsole;
 use crate::test_engine::{Reply, TestEngine};
+use transom_terminal::Interrupt;
 
 /// The result of a run.
 struct Outcome {

@@ -84,7 +84,7 @@ pub(super) fn run(
     if !args.list_only {
         let hub = hub::hub(client)?;
         hub::name_of(&hub).clone_into(&mut hub_name);
-        let progress = Progress::new(console);
+        let progress = console.progress();
         progress.show(&format!("Searching {hub_name} …"));
         match search_hub(&hub, &words, args.fits, library, client) {
             Ok(found) => results.hub = found,
@@ -238,9 +238,9 @@ fn count_short(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interrupt::Interrupt;
     use crate::test_console::TestConsole;
     use transom_library::test_support::{computer, library};
+    use transom_terminal::Interrupt;
 
     fn result(repository: &str, downloads: u64, is_gated: bool) -> HubResult {
         HubResult {

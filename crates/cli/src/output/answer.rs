@@ -8,10 +8,10 @@ use std::borrow::Cow;
 use transom_engine::{Section, TokenEvent};
 use transom_files::is_control;
 use transom_supervisor::{ModelRequest, ResponseEvent};
+use transom_terminal::{DIM, RESET};
 
 use crate::client::Completion;
-use crate::console::{DIM, RESET};
-use crate::output::{Progress, ResponseLimits};
+use crate::output::{Progress, ResponseLimits, show_wait};
 use crate::{Client, Console, Result};
 
 /// A response that was written.
@@ -99,7 +99,7 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
     /// Returns a writer for a response of the model called `model`.
     fn new(console: &'a mut Console<'c>, model: &'a str, reasoning: Reasoning) -> Self {
         Self {
-            progress: Progress::new(console),
+            progress: console.progress(),
             console,
             model,
             reasoning,
@@ -120,7 +120,7 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
                 }
                 TokenEvent::Text { section, text, .. } => return self.on_text(section, &text),
             },
-            waiting => self.progress.show_wait(self.model, &waiting),
+            waiting => show_wait(&self.progress, self.model, &waiting),
         }
         Ok(())
     }

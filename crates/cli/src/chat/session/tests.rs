@@ -3,10 +3,10 @@ use std::sync::Arc;
 use transom_engine::{Role, Section};
 
 use super::*;
-use crate::interrupt::Interrupt;
 use crate::load::load;
 use crate::test_console::TestConsole;
 use crate::test_engine::{Reply, TestEngine};
+use transom_terminal::Interrupt;
 
 /// Starts a chat and passes it to `test`.
 fn with_chat<T>(

@@ -31,7 +31,7 @@ impl<'a, 'c> Display<'a, 'c> {
     /// Returns a display that shows nothing yet.
     pub(super) fn new(console: &'a mut Console<'c>, json: bool) -> Self {
         Self {
-            progress: Progress::undimmed(console),
+            progress: Progress::undimmed(console.progress_target()),
             console,
             json,
             place: None,

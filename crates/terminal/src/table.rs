@@ -7,11 +7,10 @@
 use comfy_table::{CellAlignment, ColumnConstraint, presets};
 use transom_files::visible;
 
-use crate::Layout;
-use crate::output::paragraph;
+use crate::{Layout, paragraph};
 
 /// A column of rows of type `T`.
-pub(crate) struct Column<T> {
+pub struct Column<T> {
     heading: &'static str,
     alignment: CellAlignment,
     /// The text before a cell if entries have several lines and no headings.
@@ -24,7 +23,7 @@ pub(crate) struct Column<T> {
 
 impl<T> Column<T> {
     /// Lets the column be left out; the one with the highest number goes first.
-    pub(crate) fn optional(self, number: u8) -> Self {
+    pub fn optional(self, number: u8) -> Self {
         Self {
             optional: number,
             ..self
@@ -33,7 +32,7 @@ impl<T> Column<T> {
 }
 
 /// Returns a column of words.
-pub(crate) fn words<T>(heading: &'static str, cell: fn(&T) -> String) -> Column<T> {
+pub fn words<T>(heading: &'static str, cell: fn(&T) -> String) -> Column<T> {
     Column {
         heading,
         alignment: CellAlignment::Left,
@@ -44,7 +43,7 @@ pub(crate) fn words<T>(heading: &'static str, cell: fn(&T) -> String) -> Column<
 }
 
 /// Returns a column of numbers, which need `prefix` if there is no heading.
-pub(crate) fn numbers<T>(
+pub fn numbers<T>(
     heading: &'static str,
     prefix: &'static str,
     cell: fn(&T) -> String,
@@ -57,7 +56,7 @@ pub(crate) fn numbers<T>(
 }
 
 /// Entries under construction. The first column is the entry's name.
-pub(crate) struct Table<T> {
+pub struct Table<T> {
     columns: Vec<Column<T>>,
     entries: Vec<Vec<String>>,
     /// The lines above each entry, and those below the last one.
@@ -69,7 +68,7 @@ const GAP: u16 = 2;
 
 impl<T> Table<T> {
     /// Returns a table without entries.
-    pub(crate) fn new(columns: impl Into<Vec<Column<T>>>) -> Self {
+    pub fn new(columns: impl Into<Vec<Column<T>>>) -> Self {
         Self {
             columns: columns.into(),
             entries: Vec::new(),
@@ -78,7 +77,7 @@ impl<T> Table<T> {
     }
 
     /// Adds an entry for each row. Control characters in a cell are replaced.
-    pub(crate) fn with(mut self, rows: &[T]) -> Self {
+    pub fn with(mut self, rows: &[T]) -> Self {
         for row in rows {
             let cells = self.columns.iter().map(|column| (column.cell)(row));
             let cells = cells.map(|cell| visible(&cell).into_owned()).collect();
@@ -89,12 +88,12 @@ impl<T> Table<T> {
     }
 
     /// Adds a line above the entries that follow.
-    pub(crate) fn section(&mut self, text: &str) {
+    pub fn section(&mut self, text: &str) {
         self.sections[self.entries.len()] += &format!("\n{}\n", visible(text));
     }
 
     /// Returns all lines. Columns without any text are left out.
-    pub(crate) fn text(&self, layout: Layout) -> String {
+    pub fn text(&self, layout: Layout) -> String {
         let is_filled = |n: &usize| self.entries.iter().any(|cells| !cells[*n].is_empty());
         let mut shown: Vec<usize> = (0..self.columns.len()).filter(is_filled).collect();
         let mut table = self.aligned();

@@ -15,7 +15,7 @@ use signal_hook::iterator::Signals;
 /// The handler of Ctrl-C and of signals that end the program. Clones share one state. No signal reaches
 /// the default one, which is for tests.
 #[derive(Clone, Default)]
-pub(crate) struct Interrupt {
+pub struct Interrupt {
     state: Arc<Mutex<State>>,
 }
 
@@ -39,7 +39,7 @@ type BeforeExit = Box<dyn FnOnce() + Send>;
 
 impl Interrupt {
     /// Installs the signal handlers of the process.
-    pub(crate) fn install() -> io::Result<Self> {
+    pub fn install() -> io::Result<Self> {
         let interrupt = Self::default();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
         let pressed = interrupt.clone();
@@ -60,17 +60,17 @@ impl Interrupt {
 
     /// Ignores presses between jobs, where the line editor reads the key, and lets an impatient second
     /// press during a response not end the conversation.
-    pub(crate) fn ignore_when_idle(&self) {
+    pub fn ignore_when_idle(&self) {
         self.state().is_read_when_idle = true;
     }
 
     /// Lets presses between jobs end the program again.
-    pub(crate) fn end_when_idle(&self) {
+    pub fn end_when_idle(&self) {
         self.state().is_read_when_idle = false;
     }
 
     /// Makes Ctrl-C call `cancel` until the returned guard is dropped.
-    pub(crate) fn watch(&self, cancel: impl Fn() + Send + Sync + 'static) -> Watch<'_> {
+    pub fn watch(&self, cancel: impl Fn() + Send + Sync + 'static) -> Watch<'_> {
         let mut state = self.state();
         state.job = Some(Arc::new(cancel));
         state.n_presses = 0;
@@ -78,12 +78,12 @@ impl Interrupt {
     }
 
     /// Sets what is called before a signal ends the program.
-    pub(crate) fn before_exit(&self, before_exit: impl FnOnce() + Send + 'static) {
+    pub fn before_exit(&self, before_exit: impl FnOnce() + Send + 'static) {
         self.state().before_exit = Some(Box::new(before_exit));
     }
 
     /// Returns only if no signal is ending the program.
-    pub(crate) fn wait_if_exiting(&self) {
+    pub fn wait_if_exiting(&self) {
         while self.state().is_exiting {
             std::thread::park();
         }
@@ -113,7 +113,7 @@ impl Interrupt {
     }
 
     /// Handles one press of Ctrl-C. Returns true if the program must end now.
-    pub(crate) fn press(&self) -> bool {
+    pub fn press(&self) -> bool {
         let state = self.state();
         if state.job.is_none() {
             return !state.is_read_when_idle;
@@ -145,13 +145,13 @@ impl Interrupt {
 }
 
 /// Makes Ctrl-C cancel a job until it is dropped.
-pub(crate) struct Watch<'a> {
+pub struct Watch<'a> {
     interrupt: &'a Interrupt,
 }
 
 impl Watch<'_> {
     /// Returns true if Ctrl-C was pressed since the job began.
-    pub(crate) fn was_pressed(&self) -> bool {
+    pub fn was_pressed(&self) -> bool {
         self.interrupt.state().n_presses > 0
     }
 }
