@@ -2,10 +2,7 @@
 //!
 //! Rule: however the read ends, Ctrl-C included, the terminal shows typed text again.
 
-use std::io::stdin;
-
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use transom_terminal::Interrupt;
+use transom_terminal::{HiddenText, Interrupt};
 
 use crate::{Console, Failure, Result};
 
@@ -15,10 +12,12 @@ pub(crate) fn read_line(
     console: &mut Console,
     interrupt: &Interrupt,
 ) -> Result<String> {
-    let shown = console.terminals.stdin.then(hide).flatten();
-    let at_interrupt = shown.clone();
+    let hidden = console.terminals.stdin.then(HiddenText::begin).flatten();
+    let at_interrupt = hidden.clone();
     let _watch = interrupt.watch(move || {
-        show(at_interrupt.as_ref());
+        if let Some(hidden) = &at_interrupt {
+            hidden.end();
+        }
         // The read cannot be interrupted, and nothing else is running.
         signal_hook::low_level::exit(130);
     });
@@ -27,30 +26,13 @@ pub(crate) fn read_line(
     }
     let mut line = String::new();
     let read = console.input.read_line(&mut line);
-    show(shown.as_ref());
-    if shown.is_some() {
+    if let Some(hidden) = hidden {
+        hidden.end();
         console.write_err("\n");
     }
     read.map_err(Failure::input)?;
     line.truncate(line.trim_end_matches(['\n', '\r']).len());
     Ok(line)
-}
-
-/// Stops the terminal from showing typed text and returns its settings before that. `None` if standard
-/// input is not a terminal.
-fn hide() -> Option<Termios> {
-    let shown = tcgetattr(stdin()).ok()?;
-    let mut hidden = shown.clone();
-    hidden.local_modes.remove(LocalModes::ECHO);
-    tcsetattr(stdin(), OptionalActions::Now, &hidden).ok()?;
-    Some(shown)
-}
-
-fn show(settings: Option<&Termios>) {
-    if let Some(settings) = settings {
-        // This fails only if the terminal is gone.
-        let _ = tcsetattr(stdin(), OptionalActions::Now, settings);
-    }
 }
 
 #[cfg(test)]

@@ -12,8 +12,9 @@ mod status_text;
 mod text;
 
 pub(crate) use transom_terminal::{
-    GB, Progress, Rows, Table, bar, bytes_text, disk_text, numbers, of_bytes, of_disk, paragraph,
-    parameters_text, percent_of, rate_text, rough_time, seconds, size_text, tokens_short, words,
+    GB, Progress, Rows, Table, bar, bytes_text, count_short, disk_text, gigabytes, numbers,
+    of_bytes, of_disk, paragraph, parameters_text, percent_of, rate_text, rough_time, seconds,
+    size_text, tilde, tokens_short, words,
 };
 
 pub(crate) use self::{answer::*, json::*, limits::*, progress::*, status_text::*, text::*};

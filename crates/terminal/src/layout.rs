@@ -1,6 +1,9 @@
 //! The width of a terminal and what it understands.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
+
+use transom_files::is_control;
 
 /// How results are laid out.
 #[derive(Debug, Clone, Copy, Default)]
@@ -48,6 +51,16 @@ pub const DEFAULT_COLUMNS: usize = 80;
 /// escape sequences.
 pub fn allows_color(no_color: Option<OsString>, term: Option<OsString>) -> bool {
     no_color.is_none_or(|value| value.is_empty()) && term.is_some_and(|term| term != "dumb")
+}
+
+/// Removes control characters but line breaks and tabs: untrusted text can contain escape sequences that
+/// move the cursor or rename the window, and characters that reverse the direction of text.
+pub fn without_controls(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| !is_control(c) || c == '\n' || c == '\t';
+    match text.chars().all(is_plain) {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(text.chars().filter(|c| is_plain(*c)).collect()),
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! longer than the terminal is wide unless a word is.
 
 mod draw_target;
+mod hidden_text;
+mod home;
 mod interrupt;
 mod json;
 mod layout;
@@ -13,13 +15,17 @@ mod sizes;
 mod table;
 
 pub use draw_target::draw_target;
+pub use hidden_text::HiddenText;
+pub use home::{expand_tilde, tilde};
 pub use interrupt::{Interrupt, Watch};
 pub use json::write_json_line;
-pub use layout::{DEFAULT_COLUMNS, DIM, Layout, RESET, allows_color, columns_of_terminal};
+pub use layout::{
+    DEFAULT_COLUMNS, DIM, Layout, RESET, allows_color, columns_of_terminal, without_controls,
+};
 pub use progress::{Progress, percent_of};
 pub use rows::{Rows, bar, paragraph};
 pub use sizes::{
-    GB, bytes_text, disk_text, of_bytes, of_disk, parameters_text, rate_text, rough_time, seconds,
-    size_text, tokens_short,
+    GB, bytes_text, count_short, disk_text, gigabytes, of_bytes, of_disk, parameters_text,
+    rate_text, rough_time, seconds, size_text, tokens_short,
 };
 pub use table::{Column, Table, numbers, words};

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 /// A megabyte of memory.
-pub const MB: u64 = 1 << 20;
+const MB: u64 = 1 << 20;
 /// A gigabyte of memory.
 pub const GB: u64 = 1 << 30;
 
@@ -112,6 +112,23 @@ pub fn rate_text(rate: f64) -> String {
     }
 }
 
+/// Returns a count for a column: `310`, `12k`, `3.1M`.
+pub fn count_short(n: u64) -> String {
+    match n {
+        0..10_000 => n.to_string(),
+        10_000..1_000_000 => format!("{}k", n / 1000),
+        _ => format!("{:.1}M", n as f64 / 1e6),
+    }
+}
+
+/// Returns a number of gigabytes, as bandwidths are counted: `0.3`, `120`.
+pub fn gigabytes(bytes: u64) -> String {
+    match bytes as f64 / 1e9 {
+        few @ ..9.95 => format!("{few:.1}"),
+        many => format!("{many:.0}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,5 +183,14 @@ mod tests {
         check(2_047, "2047");
         check(3_328, "3k");
         check(21_777, "21k");
+    }
+
+    #[test]
+    fn download_counts_are_shortened() {
+        let check = |n, expect: &str| assert_eq!(count_short(n), expect);
+        check(9_999, "9999");
+        check(10_000, "10k");
+        check(999_999, "999k");
+        check(1_000_000, "1.0M");
     }
 }

@@ -4,6 +4,8 @@
 
 use std::path::PathBuf;
 
+use transom_terminal::expand_tilde;
+
 /// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Input {
@@ -91,14 +93,6 @@ fn parse_save(rest: &str) -> Input {
     }
 }
 
-/// Expands a leading `~/`, because no shell has expanded it.
-fn expand_tilde(file: &str) -> PathBuf {
-    match (file.strip_prefix("~/"), std::env::home_dir()) {
-        (Some(rest), Some(home)) => home.join(rest),
-        _ => PathBuf::from(file),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,12 +140,5 @@ mod tests {
         for name in NAMES {
             assert!(HELP.lines().any(|line| line.starts_with(name)), "{name}");
         }
-    }
-
-    #[test]
-    fn a_leading_tilde_is_the_home_folder() {
-        let home = std::env::home_dir().unwrap();
-        assert_eq!(expand_tilde("~/a.md"), home.join("a.md"));
-        assert_eq!(expand_tilde("~a.md"), PathBuf::from("~a.md"));
     }
 }

@@ -9,7 +9,7 @@ use transom_supervisor::settings::Settings;
 use transom_supervisor::{Allowance, Bound};
 
 use crate::Layout;
-use crate::output::{Rows, bytes_text, limits_text, rough_time, signals_text};
+use crate::output::{Rows, bytes_text, gigabytes, limits_text, rough_time, signals_text};
 
 /// Columns of the labels, with their indentation and the space after them.
 const LABEL_WIDTH: usize = 21;
@@ -188,14 +188,6 @@ impl Report {
 /// Returns bytes per second.
 fn bandwidth_rate(bytes: u64) -> String {
     format!("{} GB/s", gigabytes(bytes))
-}
-
-/// Returns the number of gigabytes.
-fn gigabytes(bytes: u64) -> String {
-    match bytes as f64 / 1e9 {
-        few @ ..9.95 => format!("{few:.1}"),
-        many => format!("{many:.0}"),
-    }
 }
 
 #[cfg(test)]

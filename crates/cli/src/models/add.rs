@@ -9,7 +9,7 @@ use serde_json::json;
 use transom_files::visible;
 use transom_library::{AddedError, AddedModel, Library, is_path, usable_model_at};
 
-use crate::models::install::tilde;
+use crate::output::tilde;
 use crate::{Console, Failure, Result};
 
 /// Returns true if `text` can only be a path, or if a file is there that no hub has.

@@ -19,12 +19,11 @@ use transom_library::download::Plan;
 use transom_library::{DiskSpace, Library, MODELS_FOLDER, PARTS_FOLDER};
 
 use crate::models::{add, hub};
-use crate::output::bytes_text;
+use crate::output::{bytes_text, tilde};
 use crate::{Client, Console, Failure, Layout, Result};
 
 use download::{End, download_all};
 use plan::plan;
-pub(crate) use plan::tilde;
 
 /// Download models, from the list or from the hub
 ///

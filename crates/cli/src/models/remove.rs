@@ -10,8 +10,7 @@ use clap::Args;
 use transom_files::visible;
 use transom_library::{InstalledModel, Library, Origin};
 
-use crate::models::install::tilde;
-use crate::output::disk_text;
+use crate::output::{disk_text, tilde};
 use crate::{Client, Console, Failure, Result};
 
 /// Remove models that were installed, and free their space

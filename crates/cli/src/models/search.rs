@@ -11,7 +11,7 @@ use transom_library::{EstimatedFit, Library, download, variant_text};
 
 use crate::models::hub;
 use crate::models::list::{OfferedRow, offered, offered_text};
-use crate::output::{Progress, Table, disk_text, numbers, verdict_short, words};
+use crate::output::{Table, count_short, disk_text, numbers, verdict_short, words};
 use crate::{Client, Console, Failure, Layout, Result};
 
 /// Search for models by words
@@ -226,15 +226,6 @@ impl HubResult {
     }
 }
 
-/// Returns a count for a column: `310`, `12k`, `3.1M`.
-fn count_short(n: u64) -> String {
-    match n {
-        0..10_000 => n.to_string(),
-        10_000..1_000_000 => format!("{}k", n / 1000),
-        _ => format!("{:.1}M", n as f64 / 1e6),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,15 +279,6 @@ a/b
   downloads 3.1M, apache-2.0
 ";
         assert_eq!(hub_text(&all, narrow(32)), expect);
-    }
-
-    #[test]
-    fn download_counts_are_shortened() {
-        let check = |n, expect: &str| assert_eq!(count_short(n), expect);
-        check(9_999, "9999");
-        check(10_000, "10k");
-        check(999_999, "999k");
-        check(1_000_000, "1.0M");
     }
 
     #[test]

@@ -3,12 +3,9 @@
 //! Rule: control characters of the model are not written to a terminal. A pipe gets the response
 //! unchanged.
 
-use std::borrow::Cow;
-
 use transom_engine::{Section, TokenEvent};
-use transom_files::is_control;
 use transom_supervisor::{ModelRequest, ResponseEvent};
-use transom_terminal::{DIM, RESET};
+use transom_terminal::{DIM, RESET, without_controls};
 
 use crate::client::Completion;
 use crate::output::{Progress, ResponseLimits, show_wait};
@@ -192,16 +189,6 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
         }
         self.ends_with_newline = text.ends_with('\n');
         self.console.print(text)
-    }
-}
-
-/// Removes control characters: a model can write escape sequences that move the cursor or rename the
-/// window, and characters that reverse the direction of text.
-fn without_controls(text: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| !is_control(c) || c == '\n' || c == '\t';
-    match text.chars().all(is_plain) {
-        true => Cow::Borrowed(text),
-        false => Cow::Owned(text.chars().filter(|c| is_plain(*c)).collect()),
     }
 }
 

@@ -1,13 +1,11 @@
 //! Plans an install and shows the plan before the download begins.
 
-use std::path::Path;
-
 use transom_hub::Hub;
 use transom_library::download::{Plan, PlanFit, Reference};
 use transom_library::{EstimatedFit, Library, variant_text};
 
 use crate::models::hub;
-use crate::output::{Rows, bytes_text, disk_text};
+use crate::output::{Rows, bytes_text, disk_text, tilde};
 use crate::{Client, Layout, Result};
 
 /// Returns the plan for people: the model, its origin, its size, whether it fits, and the free space.
@@ -66,15 +64,6 @@ fn fit_text(fit: &PlanFit) -> String {
         None => " for the weights alone".to_owned(),
     };
     format!("{verdict}: needs {need} of {room}{context}")
-}
-
-/// Returns a path for people, with `~` for the home folder.
-pub(crate) fn tilde(path: &Path) -> String {
-    let home = std::env::home_dir();
-    match home.and_then(|home| path.strip_prefix(home).ok()) {
-        Some(below) => format!("~/{}", below.display()),
-        None => path.display().to_string(),
-    }
 }
 
 /// Plans the download that `text` names. Asks the hub for what the catalog does not contain.
