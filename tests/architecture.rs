@@ -167,8 +167,6 @@ const LIBRARY_DECIDES: &[(&str, &[&str])] = &[
         &[
             // Describes one file, which need not be in the library.
             "crates/cli/src/inspect/files.rs",
-            // Plans the memory of two models side by side, which no other shell does.
-            "crates/cli/src/inspect/estimate.rs",
         ],
     ),
     // Which files of which repository are downloaded where.

@@ -5,7 +5,6 @@
 //! the answer is the same when the model is loaded. Nothing is downloaded or loaded.
 
 mod catalog_entry;
-mod estimate;
 mod files;
 mod recommendations;
 mod report;
@@ -17,15 +16,14 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use transom_engine::KvCacheChoice;
-use transom_library::{Library, MEMORY_SIZES, Machine, ThisMachine, is_path};
+use transom_library::{Library, LoadSettings, MEMORY_SIZES, Machine, ThisMachine, is_path};
 
 use crate::library;
 use crate::{Client, Console, Result};
 
 use catalog_entry::CatalogEntry;
-use estimate::{Query, Subject};
 use files::ModelFiles;
-use report::Report;
+use report::{Report, doubt};
 
 /// Show what a model is and whether it fits, or which models suit this computer
 ///
@@ -244,15 +242,18 @@ fn estimate(
     name: String,
     console: &mut Console,
 ) -> Result<Report> {
-    let query = Query { args, library };
-    let subject = Subject::find(model, &query)?;
+    let settings = LoadSettings {
+        context_length: args.context.map(|n| n as usize),
+        kv_cache: args.kv.map_or(KvCacheChoice::Automatic, Into::into),
+    };
+    let main = library.subject(model)?;
     let draft = args.draft.as_ref();
-    let draft = draft.map(|draft| subject.draft_model(draft, &query));
+    let draft = draft.map(|draft| library.draft_subject(&main, draft, &settings));
     let draft = draft.transpose()?;
-    if let Some(doubt) = draft.as_ref().and_then(|draft| subject.doubt(draft)) {
+    if let Some(doubt) = draft.as_ref().and_then(|draft| doubt(&main, draft)) {
         console.note(&doubt);
     }
-    Ok(subject.report(draft, &query, name))
+    Ok(Report::new(main, draft, library, &settings, name))
 }
 
 /// Returns the library on the machine in question, and the machine's name for people. With a client
