@@ -74,16 +74,6 @@ pub(crate) enum Kv {
     Small,
 }
 
-impl From<Kv> for KvCacheChoice {
-    fn from(kv: Kv) -> Self {
-        match kv {
-            Kv::Auto => Self::Automatic,
-            Kv::Full => Self::Full,
-            Kv::Small => Self::Small,
-        }
-    }
-}
-
 /// Parses a count of tokens; `32k` is 32768.
 fn context(text: &str) -> Result<u64, String> {
     let bad = || "must be a whole number of tokens of at least 1, such as 8192 or 32k".to_owned();
@@ -244,7 +234,11 @@ fn estimate(
 ) -> Result<Report> {
     let settings = LoadSettings {
         context_length: args.context.map(|n| n as usize),
-        kv_cache: args.kv.map_or(KvCacheChoice::Automatic, Into::into),
+        kv_cache: match args.kv {
+            None | Some(Kv::Auto) => KvCacheChoice::Automatic,
+            Some(Kv::Full) => KvCacheChoice::Full,
+            Some(Kv::Small) => KvCacheChoice::Small,
+        },
     };
     let main = library.subject(model)?;
     let draft = args.draft.as_ref();

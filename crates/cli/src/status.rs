@@ -10,6 +10,7 @@ use clap::Args;
 use serde::Serialize;
 use tokio::time::sleep;
 use transom_supervisor::Status;
+use transom_terminal::screen;
 
 use crate::{Client, Console, Failure, Result};
 
@@ -72,13 +73,6 @@ struct StatusJson<'a> {
     status: Option<&'a Status>,
 }
 
-/// Switches to the alternate screen, whose contents are gone when it is left.
-const ENTER: &str = "\x1b[?1049h";
-const LEAVE: &str = "\x1b[?1049l";
-const TOP: &str = "\x1b[H";
-const CLEAR_LINE: &str = "\x1b[K";
-const CLEAR_BELOW: &str = "\x1b[J";
-
 /// Shows one status after the other: on a terminal in place of the one before, elsewhere below it.
 struct Display<'a, 'c> {
     console: &'a mut Console<'c>,
@@ -114,11 +108,8 @@ impl<'a, 'c> Display<'a, 'c> {
         let text = view::text(status, age, self.console.layout());
         let is_first = self.shown.is_none();
         self.console.print(&match (self.is_live, is_first) {
-            (true, _) => {
-                let enter = if is_first { ENTER } else { "" };
-                let lines = text.replace('\n', &format!("{CLEAR_LINE}\n"));
-                format!("{enter}{TOP}{lines}{CLEAR_BELOW}")
-            }
+            (true, true) => screen::ENTER.to_owned() + &screen::frame(&text),
+            (true, false) => screen::frame(&text),
             (false, true) => text.clone(),
             (false, false) => format!("\n{text}"),
         })?;
@@ -129,7 +120,7 @@ impl<'a, 'c> Display<'a, 'c> {
     /// Ends the display and leaves the last status on the screen.
     fn leave(&mut self) -> Result {
         match self.shown.take().filter(|_| self.is_live) {
-            Some(text) => self.console.print(&format!("{LEAVE}{text}")),
+            Some(text) => self.console.print(&(screen::LEAVE.to_owned() + &text)),
             None => Ok(()),
         }
     }

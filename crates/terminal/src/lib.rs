@@ -11,6 +11,7 @@ mod json;
 mod layout;
 mod progress;
 mod rows;
+pub mod screen;
 mod sizes;
 mod table;
 

@@ -137,16 +137,11 @@ fn search_hub(
     found.truncate(MAX_LISTINGS);
     let repositories: Vec<String> = found.iter().map(|found| found.repository.clone()).collect();
     let listings = hub::wait(async { Ok(listings(hub, repositories).await) }, client)?;
-    let fitting = found
-        .into_iter()
-        .zip(listings)
-        .filter_map(|(found, listing)| {
-            let offer = offer_of(&listing?, library)?;
-            offer.verdict.is_usable().then_some(HubResult {
-                found,
-                offer: Some(offer),
-            })
-        });
+    let pairs = found.into_iter().zip(listings);
+    let fitting = pairs.filter_map(|(found, listing)| {
+        let offer = offer_of(&listing?, library).filter(|offer| offer.verdict.is_usable());
+        offer.is_some().then_some(HubResult { found, offer })
+    });
     Ok(fitting.collect())
 }
 

@@ -4,6 +4,7 @@ use transom_supervisor::status::{
     ModelStatus, PassedOver, PhaseStatus, QueuedRequest, UnloadReason, UnloadRecord,
 };
 use transom_supervisor::{ActiveLimit, Allowance, Limit, LimitReason, RequestId, Role};
+use transom_terminal::screen::{CLEAR_BELOW, CLEAR_LINE, ENTER, LEAVE, TOP};
 
 use super::*;
 use crate::Layout;
