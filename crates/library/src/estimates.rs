@@ -64,7 +64,7 @@ impl Library {
         self.machine.record(facts, path, kv)
     }
 
-    fn estimate_of(&self, request: &EstimateRequest<'_>) -> Estimate {
+    pub(crate) fn estimate_of(&self, request: &EstimateRequest<'_>) -> Estimate {
         estimate(
             request,
             self.machine.specs(),

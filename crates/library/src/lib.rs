@@ -13,6 +13,7 @@ mod estimates;
 mod load;
 mod machine;
 mod names;
+mod subject;
 #[cfg(feature = "test-support")]
 pub mod test_support;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use disk::DiskSpace;
 pub use load::{LoadSettings, UsageRecorder};
 pub use machine::ThisMachine;
 pub use names::{LookupError, format_name, is_path, is_repository, quantizations_of, variant_text};
+pub use subject::Subject;
 
 // Types of the catalog that shells show, so that they don't need the catalog itself.
 pub use transom_catalog::entries::{FILE_NAME as CATALOG_FILE, Sampling, Tag};

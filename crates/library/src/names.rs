@@ -50,6 +50,9 @@ pub enum LookupError {
     /// The text is a path without a model.
     #[error("{0}")]
     Path(String),
+    /// There is such a model, but its memory can't be estimated.
+    #[error("{0}")]
+    NoEstimate(String),
 }
 
 impl From<InspectError> for LookupError {
