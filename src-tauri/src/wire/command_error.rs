@@ -75,9 +75,9 @@ impl CommandError {
     /// Returns the reason in English; empty if there is none.
     pub(crate) fn into_reason(self) -> String {
         match self {
-            Self::Invalid { reason, .. } | Self::Storage { reason, .. } | Self::Other { reason } => {
-                reason
-            }
+            Self::Invalid { reason, .. }
+            | Self::Storage { reason, .. }
+            | Self::Other { reason } => reason,
             Self::Hub { error } => error.reason,
             Self::NotFound | Self::Turn { .. } => String::new(),
         }
