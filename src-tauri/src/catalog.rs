@@ -7,6 +7,7 @@ pub(crate) mod tiers;
 
 use std::cmp::Reverse;
 
+use serde::Serialize;
 use transom_hub::{FoundRepository, Listing, RepositoryVariant};
 use transom_library::Recommendations;
 use transom_library::{CatalogError, Format, InstalledModel};
@@ -50,8 +51,16 @@ fn error_view(error: &CatalogError) -> CatalogErrorView {
         file: error.file.to_string_lossy().into_owned(),
         line: u32::try_from(error.line).unwrap_or(u32::MAX),
         column: u32::try_from(error.column).unwrap_or(u32::MAX),
-        reason: error.reason.clone(),
+        code: code_of(&error.code),
+        key: error.key.clone(),
+        detail: error.reason.clone(),
     }
+}
+
+/// Returns the name of an error code.
+pub(crate) fn code_of(code: &impl Serialize) -> String {
+    let code = serde_json::to_value(code).unwrap_or_default();
+    code.as_str().unwrap_or_default().to_owned()
 }
 
 fn recommended(tier: Recommendations, entries: &[EntryView]) -> Vec<RecommendedView> {

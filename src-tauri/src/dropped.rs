@@ -87,6 +87,7 @@ fn dropped(app: AppHandle, window: Window, paths: Vec<PathBuf>) {
                     Ok(Err((problem, reason))) => DropView::Refused {
                         name,
                         problem,
+                        error: None,
                         reason,
                     },
                     Err(_) => DropView::Left,
@@ -108,18 +109,22 @@ async fn added(app: &AppHandle, path: PathBuf) -> DropView {
         },
         Err(error) => {
             // For a picture, the missing model header is not a useful reason.
-            let (problem, reason) = match (is_model_like, error) {
+            let (problem, error, reason) = match (is_model_like, error) {
+                (true, CommandError::Model { error }) => {
+                    (DropProblem::BadModel, Some(error), String::new())
+                }
                 (
                     true,
                     CommandError::Invalid { reason, .. }
                     | CommandError::Storage { reason }
                     | CommandError::Other { reason },
-                ) => (DropProblem::BadModel, reason),
-                _ => (DropProblem::NotUsable, String::new()),
+                ) => (DropProblem::BadModel, None, reason),
+                _ => (DropProblem::NotUsable, None, String::new()),
             };
             DropView::Refused {
                 name,
                 problem,
+                error,
                 reason,
             }
         }

@@ -14,8 +14,8 @@ mod tiers;
 
 pub use downloads::{DownloadChange, DownloadState, DownloadView, HubAccessView, HubErrorView};
 pub use models::{
-    CatalogErrorView, CatalogView, EntryView, FactsView, FitSummary, FitView, ModelView,
-    OriginView, Purpose, RecommendedView, SamplingView, SpeedView, TagView, VariantView,
+    CatalogErrorView, CatalogView, EntryView, FactsView, FitSummary, FitView, ModelErrorView,
+    ModelView, OriginView, Purpose, RecommendedView, SamplingView, SpeedView, TagView, VariantView,
 };
 pub use tiers::{PairKindView, PairView, PickView, TierView};
 
@@ -350,6 +350,11 @@ pub enum CommandError {
         /// The reason.
         failure: transom_chat::Failure,
     },
+    /// The files of a model cannot be used.
+    Model {
+        /// The reason.
+        error: ModelErrorView,
+    },
     /// The hub, the network or the keychain refused.
     Hub {
         /// The reason.
@@ -423,7 +428,9 @@ pub enum DropView {
         name: String,
         /// Why it can't be used.
         problem: DropProblem,
-        /// The error of the model or the system, in English; may be empty.
+        /// The error of the model's files, if they are the problem.
+        error: Option<ModelErrorView>,
+        /// Another error of the model or the system, in English; may be empty.
         reason: String,
     },
 }

@@ -10,11 +10,12 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use crate::facts::ModelFacts;
+use crate::file_error::FileError;
 use crate::inspect::inspect;
 use crate::model_files::{files_of, is_gguf, parts};
 
-/// The result of [`inspect`], with the problem as text.
-pub(crate) type CachedFacts = Result<Arc<ModelFacts>, String>;
+/// The result of [`inspect`].
+pub(crate) type CachedFacts = Result<Arc<ModelFacts>, FileError>;
 
 /// The size and time of a file when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +47,6 @@ pub(crate) fn facts(path: &Path) -> CachedFacts {
     }
     // The lock is not held while the file is read. Two threads that read it get the same result.
     let facts = inspect(path).map(Arc::new);
-    let facts = facts.map_err(|error| error.to_string());
     let mut cache = cache();
     if cache.len() >= MAX_CACHED {
         cache.clear();

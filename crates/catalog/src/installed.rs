@@ -26,6 +26,7 @@ pub use remove::{FreedSpace, Removal, RemoveError, removal, remove};
 
 use crate::facts::{Format, ModelFacts};
 use crate::facts_cache;
+use crate::file_error::FileError;
 use crate::model_files::{self, ModelFiles};
 
 /// Name of the models folder in the data folder.
@@ -119,7 +120,7 @@ pub struct InstalledModel {
     /// The place where it was found.
     pub origin: Origin,
     /// The facts of the first variant that can be read, else the problem of the first one.
-    pub facts: Result<Arc<ModelFacts>, String>,
+    pub facts: Result<Arc<ModelFacts>, FileError>,
     /// Bytes of all its files.
     pub size_bytes: u64,
     /// `owner/name` on the hub, if the path of its files says it.
@@ -131,7 +132,7 @@ impl InstalledModel {
     ///
     /// # Errors
     /// Those of [`model_files::of`].
-    pub fn at(path: &Path, origin: Origin) -> Result<Self, crate::InspectError> {
+    pub fn at(path: &Path, origin: Origin) -> Result<Self, FileError> {
         let files = model_files::of(path)?;
         let repository = cached_repository(&files.paths[0]);
         Ok(Self::new(FoundModel { files, repository }, origin))
@@ -141,7 +142,7 @@ impl InstalledModel {
     ///
     /// # Errors
     /// Those of [`model_files::of`].
-    pub fn of_places(path: &Path, places: &Places) -> Result<Self, crate::InspectError> {
+    pub fn of_places(path: &Path, places: &Places) -> Result<Self, FileError> {
         let files = model_files::of(path)?;
         let id = files.paths[0].clone();
         let found = |repository| FoundModel { files, repository };
@@ -172,11 +173,11 @@ impl InstalledModel {
 
     fn new(found: FoundModel, origin: Origin) -> Self {
         let FoundModel { files, repository } = found;
-        let mut facts = files.paths.iter().map(|path| facts_cache::facts(path));
-        let first = facts.next().unwrap_or_else(|| Err(String::new()));
+        let (first, others) = (&files.paths[0], &files.paths[1..]);
+        let other = || others.iter().find_map(|path| facts_cache::facts(path).ok());
         Self {
-            id: files.paths[0].clone(),
-            facts: first.or_else(|problem| facts.find_map(Result::ok).ok_or(problem)),
+            id: first.clone(),
+            facts: facts_cache::facts(first).or_else(|problem| other().ok_or(problem)),
             size_bytes: facts_cache::size_bytes(&files.paths),
             files,
             origin,
@@ -192,8 +193,8 @@ impl InstalledModel {
     /// Returns the facts of the variant at `path`. Variants may have different quantizations.
     ///
     /// # Errors
-    /// The variant's problem, in words.
-    pub fn facts_of(&self, path: &Path) -> Result<Arc<ModelFacts>, String> {
+    /// The variant's problem.
+    pub fn facts_of(&self, path: &Path) -> Result<Arc<ModelFacts>, FileError> {
         facts_cache::facts(path)
     }
 

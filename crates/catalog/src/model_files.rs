@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::facts::{Format, ModelFacts};
 use crate::facts_cache;
-use crate::inspect::InspectError;
+use crate::file_error::{Fault, FileError};
 
 /// A model's name and the paths of its variants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +25,8 @@ pub struct ModelFiles {
 /// A path at which nothing exists is its own only variant: the engine reports what is missing.
 ///
 /// # Errors
-/// [`InspectError::SeveralModels`] for a folder with several models, with their names.
-pub fn of(path: &Path) -> Result<ModelFiles, InspectError> {
+/// [`Fault::SeveralModels`] for a folder with several models, with their names.
+pub fn of(path: &Path) -> Result<ModelFiles, FileError> {
     let path = absolute(path);
     if !path.is_dir() {
         return Ok(ModelFiles::of_file(first_part(&path)));
@@ -42,10 +42,8 @@ pub fn of(path: &Path) -> Result<ModelFiles, InspectError> {
         [file] => Ok(ModelFiles::of_file(file.clone())),
         several => {
             let names = several.iter().filter_map(|file| file.file_name());
-            Err(InspectError::SeveralModels {
-                names: names.map(|name| name.to_string_lossy().into()).collect(),
-                path,
-            })
+            let names = names.map(|name| name.to_string_lossy().into()).collect();
+            Err(Fault::SeveralModels { names }.in_file(&path))
         }
     }
 }
@@ -251,7 +249,7 @@ mod tests {
     use std::fs;
 
     /// Creates empty files in a folder called `Model` and returns the variants of `path` in it.
-    fn variants(files: &[&str], path: &str) -> Result<(String, Vec<String>), InspectError> {
+    fn variants(files: &[&str], path: &str) -> Result<(String, Vec<String>), FileError> {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("Model");
         fs::create_dir(&folder).unwrap();

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use transom_catalog::ModelFacts;
-use transom_catalog::gguf::{Fault, GgufError, GgufModel};
+use transom_catalog::gguf::GgufModel;
+use transom_catalog::{Fault, FileError, ModelFacts};
 use transom_engine::{EngineError, SamplingParams};
 
 /// A model's files and metadata.
@@ -116,20 +116,11 @@ fn check_file(path: &Path) -> Result<(), EngineError> {
     })
 }
 
-fn engine_error(error: GgufError) -> EngineError {
-    match error {
-        GgufError::Bad {
-            path,
-            fault: fault @ Fault::Magic { .. },
-        } => EngineError::Unsupported {
-            path,
-            reason: fault.to_string(),
-        },
-        GgufError::Bad { path, fault } => EngineError::BadFile {
-            path,
-            reason: fault.to_string(),
-        },
-        GgufError::Io { path, reason } => EngineError::BadFile { path, reason },
+fn engine_error(FileError { path, fault }: FileError) -> EngineError {
+    let reason = fault.to_string();
+    match fault {
+        Fault::Magic { .. } => EngineError::Unsupported { path, reason },
+        _ => EngineError::BadFile { path, reason },
     }
 }
 

@@ -15,7 +15,8 @@ use crate::models::ModelSize;
 
 /// Reads the facts about the model in `folder` from the headers of its files.
 pub(crate) fn facts(folder: &Path) -> Result<ModelFacts, EngineError> {
-    transom_catalog::safetensors::facts(folder).map_err(|error| bad_file(&error.path, error.reason))
+    transom_catalog::safetensors::facts(folder)
+        .map_err(|error| bad_file(&error.path, error.fault.to_string()))
 }
 
 /// Returns the memory need of the model with these facts.

@@ -44,8 +44,8 @@ pub use transom_catalog::recommendations::{
     MEMORY_SIZES, ModelPair, PairKind, Recommendation, RecommendationReason, Recommendations,
 };
 pub use transom_catalog::{
-    Catalog, CatalogError, CatalogWatcher, Entry, Format, InstalledModel, ModelFacts, Origin,
-    Places, Variant,
+    Catalog, CatalogError, CatalogWatcher, Entry, FileError, Format, InstalledModel, ModelFacts,
+    Origin, Places, Variant,
 };
 
 /// A snapshot of the models of a person on a machine.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use transom_catalog::measured::{self, Key, Sample};
 use transom_catalog::model_files::{ModelFiles, format_of};
-use transom_catalog::{Format, InstalledModel, ModelFacts};
+use transom_catalog::{FileError, Format, InstalledModel, ModelFacts};
 use transom_engine::{ModelSource, Stats};
 use transom_supervisor::status::ModelStatus;
 use transom_supervisor::{Correction, KvCacheChoice, ModelSpec, Role};
@@ -55,7 +55,7 @@ impl Library {
     pub fn runnable_variant(
         &self,
         model: &InstalledModel,
-    ) -> Result<(PathBuf, Arc<ModelFacts>), String> {
+    ) -> Result<(PathBuf, Arc<ModelFacts>), FileError> {
         let first = self.machine.specs().preferred_format();
         let mut paths: Vec<&PathBuf> = model.files.paths.iter().collect();
         paths.sort_by_key(|path| format_of(path) != first);

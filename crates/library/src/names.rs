@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use transom_catalog::{Entry, Format, InspectError, InstalledModel, Origin, Variant, model_files};
+use transom_catalog::{Entry, FileError, Format, InstalledModel, Origin, Variant, model_files};
 
 use crate::Library;
 use crate::download::with_format;
@@ -48,14 +48,8 @@ pub enum LookupError {
         text: String,
     },
     /// The text is a path without a model.
-    #[error("{0}")]
-    Path(String),
-}
-
-impl From<InspectError> for LookupError {
-    fn from(error: InspectError) -> Self {
-        Self::Path(error.to_string())
-    }
+    #[error(transparent)]
+    Path(#[from] FileError),
 }
 
 impl Library {

@@ -305,6 +305,7 @@ where
                 | CommandError::Storage { reason }
                 | CommandError::Invalid { reason, .. } => reason,
                 CommandError::Hub { error } => error.reason,
+                CommandError::Model { error } => error.detail,
                 CommandError::NotFound | CommandError::Turn { .. } => String::new(),
             };
             app.state::<Shell>()

@@ -151,7 +151,7 @@ export const modelsStates: GalleryState[] = [
     name: "settings-models-drop-refused",
     shows: "Holiday.mov",
     show: pane("models", undefined, async () => {
-      modelSource.drop = { state: "refused", name: "Holiday.mov", problem: "not_usable", reason: "" };
+      modelSource.drop = { state: "refused", name: "Holiday.mov", problem: "not_usable", error: null, reason: "" };
       await settled();
     }),
   },

@@ -236,9 +236,17 @@ line: number,
  */
 column: number,
 /**
- * The reason in English.
+ * The code of the catalog crate, such as `missing_key`.
  */
-reason: string, };
+code: string,
+/**
+ * The key with the error; may be empty.
+ */
+key: string,
+/**
+ * The details in English.
+ */
+detail: string, };
 
 /**
  * The models that can be downloaded.
@@ -313,7 +321,11 @@ reason: string, } | { "code": "turn",
 /**
  * The reason.
  */
-failure: Failure, } | { "code": "hub",
+failure: Failure, } | { "code": "model",
+/**
+ * The reason.
+ */
+error: ModelErrorView, } | { "code": "hub",
 /**
  * The reason.
  */
@@ -492,7 +504,11 @@ name: string,
  */
 problem: DropProblem,
 /**
- * The error of the model or the system, in English; may be empty.
+ * The error of the model's files, if they are the problem.
+ */
+error: ModelErrorView | null,
+/**
+ * Another error of the model or the system, in English; may be empty.
  */
 reason: string, };
 
@@ -1031,6 +1047,27 @@ created_at: Timestamp,
 siblings: Array<MessageId>, };
 
 /**
+ * Why the files of a model cannot be used.
+ */
+export type ModelErrorView = {
+/**
+ * The code of the catalog crate, such as `truncated`.
+ */
+code: string,
+/**
+ * The name of the file or folder.
+ */
+file: string,
+/**
+ * The version, entry, type or list that the sentence names; may be empty.
+ */
+value: string,
+/**
+ * The whole error in English.
+ */
+detail: string, };
+
+/**
  * Settings of one model. `None` means what the model's authors recommend, or what fits.
  */
 export type ModelSettings = {
@@ -1128,9 +1165,9 @@ sampling: SamplingView | null,
  */
 facts: FactsView | null,
 /**
- * Why its files cannot be used, in English.
+ * Why its files cannot be used.
  */
-problem: string | null,
+problem: ModelErrorView | null,
 /**
  * It is selected, but no longer installed.
  */

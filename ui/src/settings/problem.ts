@@ -1,7 +1,7 @@
 /** Error texts for refused changes and commands. */
 import { t } from "../i18n";
 import type { CommandError } from "../ipc";
-import { hubErrorText, hubNoticeText } from "../models/labels";
+import { errorNoticeText, hubErrorText, modelErrorText } from "../models/labels";
 import type { Notice } from "../state/app.svelte";
 
 /** The field's own name: errors may contain `models.<id>.top_p`, and ids contain dots too. */
@@ -19,6 +19,7 @@ export function problemOf(refused: CommandError | null, name: string): string | 
 export function commandErrorText(refused: CommandError): string {
   switch (refused.code) {
     case "hub": return hubErrorText(refused.error);
+    case "model": return modelErrorText(refused.error);
     case "not_found": return refusedText(refused.code, "");
     case "turn": return refusedText(refused.code, refused.failure.code);
     default: return refusedText(refused.code, refused.reason);
@@ -26,13 +27,14 @@ export function commandErrorText(refused: CommandError): string {
 }
 
 /** Notices about commands of the settings window. */
-const codes = ["hub", "login_item", "not_found", "storage", "invalid", "other"];
+const codes = ["hub", "model", "login_item", "not_found", "storage", "invalid", "other"];
 
 /** The text at the top of the pane for the last notice about a command; empty without one. */
 export function noticeText(notices: readonly Notice[]): string {
   const notice = notices.findLast((one) => codes.includes(one.code));
   if (!notice) return "";
-  return notice.code === "hub" ? hubNoticeText(notice) : refusedText(notice.code, notice.detail);
+  const isTyped = notice.code === "hub" || notice.code === "model";
+  return isTyped ? errorNoticeText(notice) : refusedText(notice.code, notice.detail);
 }
 
 function refusedText(code: string, reason: string): string {

@@ -87,12 +87,13 @@ export function attempt(call: Promise<unknown>): void {
 
 function reasonOf(rejection: CommandError): string {
   if (rejection.code === "hub") return rejection.error.reason;
+  if (rejection.code === "model") return rejection.error.detail;
   return "reason" in rejection ? rejection.reason : "";
 }
 
-/** An error of the hub has its own code and values, so that it can be translated. */
+/** Errors of the hub and of models have their own codes and values, so that they can be translated. */
 function valuesOf(rejection: CommandError): Notice["values"] {
-  return rejection.code === "hub" ? { error: rejection.error } : {};
+  return "error" in rejection ? { error: rejection.error } : {};
 }
 
 export async function refreshModels(): Promise<void> {

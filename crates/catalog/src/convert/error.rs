@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::safetensors::FolderError;
+use crate::file_error::FileError;
 
 /// A folder can't be converted, or the file can't be written.
 #[derive(Debug, thiserror::Error)]
@@ -56,11 +56,11 @@ impl ConvertError {
     }
 }
 
-impl From<FolderError> for ConvertError {
-    fn from(error: FolderError) -> Self {
+impl From<FileError> for ConvertError {
+    fn from(error: FileError) -> Self {
         Self::Folder {
             path: error.path,
-            reason: error.reason,
+            reason: error.fault.to_string(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Reads little-endian numbers and strings, never past the end.
 
-use super::error::Fault;
+use crate::file_error::Fault;
 
 /// A position in the bytes of a file.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::error::Fault;
+use crate::file_error::Fault;
 
 /// The position and shape of a tensor. Offsets are relative to the data section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

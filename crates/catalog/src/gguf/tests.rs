@@ -4,6 +4,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
+use crate::file_error::Fault;
 
 fn f32_type() -> TensorType {
     TensorType::from_number(0).unwrap()

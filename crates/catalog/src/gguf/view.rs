@@ -4,9 +4,9 @@
 //! per tensor, whatever the file claims.
 
 use super::cursor::Cursor;
-use super::error::Fault;
 use super::tensor::{TensorInfo, TensorType};
 use super::value::{Value, read_kind};
+use crate::file_error::Fault;
 
 /// Maximum length of a tensor name in bytes (`GGML_MAX_NAME` without its closing zero).
 const MAX_TENSOR_NAME: usize = 63;
@@ -135,14 +135,11 @@ impl<'a> Gguf<'a> {
     fn read_alignment(&self) -> Result<u64, Fault> {
         let value = match self.get("general.alignment") {
             None => return Ok(DEFAULT_ALIGNMENT),
-            Some(value) => value,
+            Some(Value::U32(n)) if n.is_power_of_two() => return Ok(n.into()),
+            Some(Value::U32(n)) => n.to_string(),
+            Some(other) => format!("a value of type {}", other.kind()),
         };
-        match value {
-            Value::U32(n) if n.is_power_of_two() => Ok(n.into()),
-            Value::U32(n) => Err(n.to_string()),
-            other => Err(format!("a value of type {}", other.kind())),
-        }
-        .map_err(|value| Fault::Alignment { value })
+        Err(Fault::Alignment { value })
     }
 
     fn check_tensor_names(&self) -> Result<(), Fault> {
@@ -172,11 +169,8 @@ impl<'a> Gguf<'a> {
                     alignment: self.alignment,
                 });
             }
-            let end = self
-                .data_at
-                .checked_add(tensor.offset)
-                .and_then(|start| start.checked_add(tensor.n_bytes))
-                .unwrap_or(u64::MAX);
+            let end = self.data_at.saturating_add(tensor.offset);
+            let end = end.saturating_add(tensor.n_bytes);
             if end > file_bytes {
                 return Err(Fault::Outside {
                     name: tensor.name.to_owned(),
@@ -208,11 +202,9 @@ impl<'a> Gguf<'a> {
 }
 
 fn read_version(cursor: &mut Cursor<'_>, bytes: &[u8]) -> Result<u32, Fault> {
-    let magic = Fault::Magic {
-        found: bytes.iter().take(4).copied().collect(),
-    };
     if !bytes.starts_with(b"GGUF") {
-        return Err(magic);
+        let found = bytes.iter().take(4).copied().collect();
+        return Err(Fault::Magic { found });
     }
     cursor.take(4, "the magic number")?;
     match cursor.u32("the version")? {
@@ -268,9 +260,11 @@ fn read_tensor<'a>(cursor: &mut Cursor<'a>, index: u64) -> Result<TensorInfo<'a>
         *size = cursor.u64("a tensor's shape")?;
     }
     let number = cursor.u32("a tensor's type")?;
-    let kind = TensorType::from_number(number).ok_or_else(|| Fault::TensorType {
+    let kind = TensorType::from_number(number).ok_or_else(|| Fault::Type {
+        what: "tensor",
         name: name.to_owned(),
         kind: number,
+        hint: "; is there an update?",
     })?;
     Ok(TensorInfo {
         name,

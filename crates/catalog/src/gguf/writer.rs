@@ -6,8 +6,8 @@
 
 use std::io::{self, Write};
 
-use super::error::Fault;
 use super::tensor::TensorType;
+use crate::file_error::Fault;
 
 /// A file that is being built.
 #[derive(Debug, Clone)]

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::{InstalledModel, Origin, Places, list};
 use crate::facts_cache::weights_identity;
+use crate::file_error::FileError;
 use crate::model_files;
 
 pub use file::{FILE_NAME, add_paths, forget, read};
@@ -21,13 +22,8 @@ pub use watch::AddedModelsWatcher;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddedError {
     /// There is no usable model.
-    #[error("{reason}")]
-    NoModel {
-        /// The given path.
-        path: PathBuf,
-        /// The problem, with the name of the file.
-        reason: String,
-    },
+    #[error(transparent)]
+    NoModel(#[from] FileError),
     /// The file is damaged.
     #[error(
         "{path}, line {line}, column {column}: {reason}; fix the file, or delete it and add your \
@@ -90,15 +86,10 @@ pub struct AddedModel {
 /// [`AddedError::NoModel`].
 pub fn usable_model_at(path: &Path) -> Result<InstalledModel, AddedError> {
     let path = model_files::absolute(path);
-    let refused = |reason: String| AddedError::NoModel {
-        path: path.clone(),
-        reason,
-    };
-    let origin = Origin::Added { path: path.clone() };
-    let model = InstalledModel::at(&path, origin).map_err(|error| refused(error.to_string()))?;
+    let model = InstalledModel::at(&path, Origin::Added { path: path.clone() })?;
     match &model.facts {
         Ok(_) => Ok(model),
-        Err(problem) => Err(refused(problem.clone())),
+        Err(problem) => Err(problem.clone().into()),
     }
 }
 

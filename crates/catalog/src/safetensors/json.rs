@@ -12,7 +12,8 @@ use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, SeqAccess, 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{FolderError, MAX_WEIGHT_FILES};
+use super::MAX_WEIGHT_FILES;
+use crate::file_error::{FaultCode, FileError};
 
 /// Maximum size of `config.json`; published ones have a few kilobytes.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
@@ -26,30 +27,30 @@ const MAX_INDEX_BYTES: u64 = 32 << 20;
 const MAX_TEMPLATE_BYTES: u64 = 1 << 20;
 
 /// Reads a file of at most `limit` bytes as UTF-8.
-pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, FolderError> {
-    transom_files::read_to_string(path, limit).map_err(|error| FolderError::new(path, error))
+pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, FileError> {
+    transom_files::read_to_string(path, limit).map_err(|error| FileError::io(path, &error))
 }
 
 /// Reads a file of at most `limit` bytes as JSON. The type `T` decides how much memory that takes.
-pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<T, FolderError> {
-    let text = transom_files::read(path, limit).map_err(|error| FolderError::new(path, error))?;
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<T, FileError> {
+    let text = transom_files::read(path, limit).map_err(|error| FileError::io(path, &error))?;
     parse(path, &text)
 }
 
 /// Reads the folder's `config.json`.
-pub(crate) fn read_config(folder: &Path) -> Result<Value, FolderError> {
+pub(crate) fn read_config(folder: &Path) -> Result<Value, FileError> {
     let path = folder.join("config.json");
     let text = transom_files::read(&path, MAX_CONFIG_BYTES);
-    let text = text.map_err(|error| FolderError::new(&path, error))?;
+    let text = text.map_err(|error| FileError::io(&path, &error))?;
     if n_values(&text) > MAX_CONFIG_VALUES {
         let reason = format!("has more than {MAX_CONFIG_VALUES} values");
-        return Err(FolderError::new(&path, reason));
+        return Err(FileError::new(&path, FaultCode::TooLarge, reason));
     }
     parse(&path, &text)
 }
 
 /// Returns the template of `chat_template.jinja`, else of `tokenizer_config.json`.
-pub(super) fn chat_template(folder: &Path) -> Result<Option<String>, FolderError> {
+pub(super) fn chat_template(folder: &Path) -> Result<Option<String>, FileError> {
     let path = folder.join("chat_template.jinja");
     if path.exists() {
         return read_text(&path, MAX_TEMPLATE_BYTES).map(Some);
@@ -62,14 +63,14 @@ pub(super) fn chat_template(folder: &Path) -> Result<Option<String>, FolderError
     match config.chat_template.0 {
         Some(template) if template.len() as u64 > MAX_TEMPLATE_BYTES => {
             let reason = format!("`chat_template` has more than {MAX_TEMPLATE_BYTES} bytes");
-            Err(FolderError::new(&path, reason))
+            Err(FileError::new(&path, FaultCode::TooLarge, reason))
         }
         template => Ok(template),
     }
 }
 
 /// Returns the names of the weight files that the folder's index lists.
-pub(crate) fn indexed_files(folder: &Path) -> Result<HashSet<String>, FolderError> {
+pub(crate) fn indexed_files(folder: &Path) -> Result<HashSet<String>, FileError> {
     #[derive(Deserialize)]
     struct Index {
         #[serde(default)]
@@ -86,9 +87,9 @@ pub(super) fn n_values(text: &[u8]) -> usize {
     text.iter().filter(|byte| b",[{".contains(byte)).count()
 }
 
-fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, FolderError> {
+fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, FileError> {
     serde_json::from_slice(text)
-        .map_err(|error| FolderError::new(path, format!("not JSON: {error}")))
+        .map_err(|error| FileError::new(path, FaultCode::WrongFormat, format!("not JSON: {error}")))
 }
 
 #[derive(Deserialize)]

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::entries::{Catalog, CatalogError};
+use crate::entries::{Catalog, CatalogError, CatalogErrorCode};
 
 /// Maximum size of a catalog file. The built-in one has 100 KB.
 const MAX_BYTES: u64 = 4 << 20;
@@ -84,19 +84,24 @@ impl CatalogReader {
 /// # Errors
 /// [`CatalogError`] if the file can't be read, is too long or is not UTF-8.
 pub fn read_catalog_file(file: &Path) -> Result<Option<String>, CatalogError> {
-    let wrong = |reason: String| CatalogError::at(file, "", 0, reason);
     let bytes = match transom_files::read(file, MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
-        Err(error) => return Err(wrong(format!("can't be read: {error}"))),
+        Err(error) => {
+            let (code, reason) = (
+                CatalogErrorCode::Unreadable,
+                format!("can't be read: {error}"),
+            );
+            return Err(CatalogError::at(file, "", 0, code, "", reason));
+        }
     };
     String::from_utf8(bytes).map(Some).map_err(|error| {
         let right = error.utf8_error().valid_up_to();
         let before = String::from_utf8_lossy(&error.as_bytes()[..right]);
         let reason = "this is not UTF-8; save the file as UTF-8";
-        CatalogError::at(file, &before, right, reason)
+        CatalogError::at(file, &before, right, CatalogErrorCode::Syntax, "", reason)
     })
 }
 

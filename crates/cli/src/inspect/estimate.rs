@@ -103,7 +103,11 @@ impl Subject {
         let in_form = path.and_then(|path| model.facts_of(path).ok());
         let facts = match in_form {
             Some(facts) => facts,
-            None => library.runnable_variant(&model).map_err(Failure::Model)?.1,
+            None => {
+                let runnable = library.runnable_variant(&model);
+                let (_, facts) = runnable.map_err(|error| Failure::Model(error.to_string()))?;
+                facts
+            }
         };
         let entry = model.entry(library.catalog()).map(|(entry, _)| entry);
         Ok(Self {
