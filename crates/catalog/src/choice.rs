@@ -127,7 +127,6 @@ impl EstimatedVariant<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     headroom: Headroom,
-    /// The size is unknown.
     has_unknown_size: bool,
     /// It is not in the machine's preferred format.
     is_second_format: bool,

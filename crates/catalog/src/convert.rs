@@ -108,7 +108,6 @@ impl Quantization {
     }
 }
 
-/// An error while the file is written.
 enum WriteError {
     /// The part file can't be written.
     Output(io::Error),

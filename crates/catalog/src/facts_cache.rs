@@ -14,10 +14,8 @@ use crate::file_error::FileError;
 use crate::inspect::inspect;
 use crate::model_files::{files_of, is_gguf, parts};
 
-/// The result of [`inspect`].
 pub(crate) type CachedFacts = Result<Arc<ModelFacts>, FileError>;
 
-/// The size and time of a file when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileStamp {
     path: PathBuf,
@@ -85,7 +83,6 @@ pub(crate) fn weights_identity(path: &Path) -> Vec<FileIdentity> {
     identity
 }
 
-/// The identity of a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FileIdentity {
     /// Device and inode number.

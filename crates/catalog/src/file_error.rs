@@ -69,6 +69,7 @@ impl FaultCode {
 
 /// A problem of a model file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Fault {
     /// It is no GGUF file.
     #[error("not a GGUF file: it begins with {found:02x?}, but should with \"GGUF\"")]
@@ -89,80 +90,48 @@ pub enum Fault {
     VersionOne,
     /// The version is too new, or wrong.
     #[error("GGUF version {version} is not known; versions 2 and 3 are. Is there an update?")]
-    Version {
-        /// The version.
-        version: u32,
-    },
+    Version { version: u32 },
     /// The file is too short.
     #[error(
         "cut short: {what} at byte {at} needs {needed} bytes, but {left} are left; download it again"
     )]
     Truncated {
-        /// Name of the value that was being read.
         what: &'static str,
-        /// Position of the value.
         at: u64,
-        /// Bytes of the value.
         needed: u64,
-        /// Bytes that are left in the file.
         left: u64,
     },
     /// A count is larger than the file allows.
     #[error("says it has {count} {what}, more than its {file_bytes} bytes could hold")]
     Count {
-        /// What is counted.
         what: &'static str,
-        /// The count.
         count: u64,
-        /// Bytes of the file.
         file_bytes: u64,
     },
     /// A key or name is not UTF-8, empty or too long.
     #[error("{what} {index} has a bad name: {reason}")]
     Name {
-        /// `metadata entry` or `tensor`.
         what: &'static str,
-        /// Its index in the file, from 0.
         index: u64,
-        /// The problem.
         reason: &'static str,
     },
     /// A key or a tensor name is repeated.
     #[error("{what} {name:?} is there twice")]
-    Duplicate {
-        /// `metadata entry` or `tensor`.
-        what: &'static str,
-        /// The name.
-        name: String,
-    },
+    Duplicate { what: &'static str, name: String },
     /// A metadata entry or a tensor has a type that doesn't exist.
     #[error("{what} {name:?} has the unknown type {kind}{hint}")]
     Type {
-        /// `metadata entry` or `tensor`.
         what: &'static str,
-        /// Its name.
         name: String,
-        /// The number of the type.
         kind: u32,
-        /// What to do.
         hint: &'static str,
     },
     /// Arrays are nested too deep.
     #[error("metadata entry {key:?} nests arrays more than {limit} deep")]
-    Nesting {
-        /// The key of the entry.
-        key: String,
-        /// The maximum depth.
-        limit: usize,
-    },
+    Nesting { key: String, limit: usize },
     /// A tensor has an impossible shape.
     #[error("tensor {name:?} has a bad shape: {reason}")]
-    Shape {
-        /// The tensor's name.
-        name: String,
-        /// The problem.
-        reason: String,
-    },
+    Shape { name: String, reason: String },
     /// `general.alignment` is not a power of two.
     #[error("general.alignment is {value}, but must be a power of two of type u32")]
     Alignment {
@@ -172,11 +141,8 @@ pub enum Fault {
     /// A tensor is not aligned.
     #[error("tensor {name:?} begins at {offset}, which is not a multiple of {alignment}")]
     Misaligned {
-        /// The tensor's name.
         name: String,
-        /// Its offset in the data section.
         offset: u64,
-        /// The file's alignment.
         alignment: u64,
     },
     /// A tensor ends after the end of the file.
@@ -185,41 +151,22 @@ pub enum Fault {
          download it again"
     )]
     Outside {
-        /// The tensor's name.
         name: String,
-        /// Its end in the file.
         end: u64,
-        /// Bytes of the file.
         file_bytes: u64,
     },
     /// Two tensors share bytes.
     #[error("tensors {first:?} and {second:?} overlap")]
-    Overlap {
-        /// The one that begins first.
-        first: String,
-        /// The other.
-        second: String,
-    },
+    Overlap { first: String, second: String },
     /// A required entry is missing.
     #[error("{key} is missing, so this is no model")]
-    Missing {
-        /// The key of the entry.
-        key: &'static str,
-    },
+    Missing { key: &'static str },
     /// The folder contains several models.
     #[error("holds {} models; name one of them: {}", .names.len(), .names.join(", "))]
-    SeveralModels {
-        /// Names of the files.
-        names: Vec<String>,
-    },
+    SeveralModels { names: Vec<String> },
     /// Another problem.
     #[error("{reason}")]
-    Other {
-        /// Its kind.
-        code: FaultCode,
-        /// The problem, and what to do.
-        reason: String,
-    },
+    Other { code: FaultCode, reason: String },
 }
 
 impl Fault {

@@ -73,7 +73,6 @@ impl Places {
         }
     }
 
-    /// Returns the absolute path of the folder for downloads.
     fn models_folder(&self) -> Option<PathBuf> {
         let data_folder = self.data_folder.as_ref()?;
         Some(model_files::absolute(&data_folder.join(MODELS_FOLDER)))

@@ -164,7 +164,6 @@ impl Record {
 struct Memory {
     chip_name: String,
     bytes_per_second: u64,
-    /// Number of measurements.
     #[serde(default)]
     n_times: u32,
 }

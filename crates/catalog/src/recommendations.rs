@@ -139,7 +139,6 @@ const MIN_SMALL_PARAMETERS: u64 = 1_000_000_000;
 /// Number of parameters from which a model is no longer small.
 const MAX_SMALL_PARAMETERS: u64 = 9_000_000_000;
 
-/// The catalog entries that fit a machine.
 struct Recommender<'a> {
     machine: &'a Machine,
     budget_bytes: u64,
@@ -148,7 +147,6 @@ struct Recommender<'a> {
     candidates: Vec<Candidate<'a>>,
 }
 
-/// An entry in the variant that suits the machine.
 struct Candidate<'a> {
     entry: &'a Entry,
     estimated: EstimatedVariant<'a>,
@@ -163,7 +161,6 @@ impl Candidate<'_> {
         self.estimated.estimate.need.total_bytes()
     }
 
-    /// Returns true if it fits with the default context length.
     fn fits_with_full_context(&self) -> bool {
         self.estimated.estimate.verdict == EstimatedFit::Fits
     }
@@ -175,7 +172,6 @@ impl Candidate<'_> {
         speed.map(|speed| (speed.low * speed.high).sqrt())
     }
 
-    /// Returns true if it is at least this fast, or if its speed is unknown.
     fn is_as_fast_as(&self, tokens_per_second: f64) -> bool {
         self.rate().is_none_or(|rate| rate >= tokens_per_second)
     }
@@ -290,7 +286,6 @@ impl<'a> Recommender<'a> {
         with_draft().or_else(with_embedding)
     }
 
-    /// Returns the bytes of the budget that `main` leaves.
     fn memory_left_by(&self, main: &Candidate<'_>) -> u64 {
         self.budget_bytes.saturating_sub(main.need_bytes())
     }

@@ -27,7 +27,6 @@ const MAX_HEADER_BYTES: u64 = 16 << 20;
 const MAX_HEADER_VALUES: usize = 1 << 20;
 /// Maximum number of tensors of a model. The largest published models have about 200,000.
 const MAX_TENSORS: usize = 1 << 19;
-/// Maximum number of weight files of a model.
 pub(crate) const MAX_WEIGHT_FILES: usize = 10_000;
 
 /// Reads the facts of the model in `folder`.
@@ -79,7 +78,6 @@ fn quantized_bits(config: &Value) -> Option<u64> {
 
 /// The checked header of a safetensors file.
 pub(crate) struct Header {
-    /// The open file.
     pub(crate) file: File,
     /// Types, shapes and positions of the tensors.
     pub(crate) metadata: Metadata,
@@ -135,9 +133,7 @@ impl Header {
 /// Sums over tensors, by name and by type.
 #[derive(Default)]
 struct TensorSums {
-    /// Number of elements of each tensor.
     tensors: BTreeMap<String, u64>,
-    /// Bytes of each tensor.
     bytes: BTreeMap<String, u64>,
     kinds: BTreeMap<String, TensorTypeStats>,
 }

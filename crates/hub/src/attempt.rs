@@ -20,7 +20,6 @@ use crate::{DownloadsOptions, Hub, HubError};
 /// Received bytes are written in chunks of this size.
 const STEP_BYTES: usize = 1 << 20;
 
-/// One attempt to download a file.
 pub(crate) struct DownloadAttempt<'a> {
     pub(crate) hub: &'a Hub,
     pub(crate) options: &'a DownloadsOptions,
@@ -37,7 +36,6 @@ pub(crate) struct DownloadAttempt<'a> {
     pub(crate) disk_full_error: &'a (dyn Fn() -> HubError + Sync),
 }
 
-/// The progress of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AttemptProgress {
     Written,
@@ -45,7 +43,6 @@ pub(crate) enum AttemptProgress {
 }
 
 impl DownloadAttempt<'_> {
-    /// Returns when the part file is complete and its checksum is correct.
     pub(crate) async fn run(&self) -> Result<(), AttemptError> {
         let fetch = async {
             if self.part.is_complete() {
@@ -84,7 +81,6 @@ impl DownloadAttempt<'_> {
         self.part.file()
     }
 
-    /// Fails if the hub no longer has the file of the plan.
     fn check_unchanged(&self, resolved: &Resolved) -> Result<(), AttemptError> {
         let file = self.file();
         let is_commit = resolved

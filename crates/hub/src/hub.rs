@@ -22,9 +22,7 @@ pub(crate) use responses::{RequestContext, content_range};
 use crate::digest::Digest;
 use crate::{FoundRepository, HubError, HubOptions, Listing, ModelFormat, RemoteFile, Token};
 
-/// The maximum number of repositories in a search result.
 const MAX_RESULTS: usize = 50;
-/// The maximum number of files in a listing.
 const MAX_FILES: usize = 5_000;
 /// The maximum size of a file. The sizes of [`MAX_FILES`] such files can be added without overflow.
 const MAX_FILE_BYTES: u64 = 1 << 50;
@@ -35,7 +33,6 @@ pub struct Hub {
     http: Arc<HttpClient>,
 }
 
-/// Where the bytes of a file are, and its size and checksum.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolved {
     /// The commit that the hub resolved the revision to, if the response says so.

@@ -11,9 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::disk::{disk_error, replace_file};
 use crate::{HubError, HubOptions, PUBLIC_HUB};
 
-/// The environment variable with the hub's address.
 const ENDPOINT: &str = "HF_ENDPOINT";
-/// The environment variables that may contain a token.
 const TOKENS: [&str; 2] = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
 
 #[derive(Debug, Default, Serialize, Deserialize)]

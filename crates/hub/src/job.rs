@@ -23,7 +23,6 @@ use crate::publish::publish;
 use crate::retry_policy::{AttemptError, RetryAction, RetryPolicy};
 use crate::{DownloadId, DownloadRequest, DownloadsOptions, Hub, HubError, State};
 
-/// The state that all jobs of a queue share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) hub: Hub,
@@ -47,7 +46,6 @@ impl Shared {
         }
     }
 
-    /// Returns the folder for the part files of this download.
     pub(crate) fn folder(&self, key: &str) -> PathBuf {
         let readable: String = key
             .chars()
@@ -100,7 +98,6 @@ impl EventSender {
     }
 }
 
-/// One run of a download.
 pub(crate) struct Job {
     pub(crate) shared: Arc<Shared>,
     pub(crate) request: DownloadRequest,
@@ -241,7 +238,6 @@ async fn blocking<T: Send + 'static>(
     done.unwrap_or(Err(HubError::Stopped))
 }
 
-/// Removes the bytes of files that changed between the old and the new plan.
 fn remove_changed(folder: &Path, old: Option<&Plan>, new: &Plan) {
     remove_others(folder, &new.files);
     let Some(old) = old else {

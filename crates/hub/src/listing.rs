@@ -89,7 +89,6 @@ pub struct RepositoryVariant {
     pub size_bytes: Option<u64>,
 }
 
-/// The name of the variant that is a folder of safetensors.
 const SAFETENSORS: &str = "safetensors";
 
 /// Endings of the files that belong to a folder of safetensors.

@@ -25,7 +25,6 @@ use crate::ranges::Ranges;
 /// times.
 const SYNC_BYTES: u64 = 512 << 20;
 const SYNC_TIME: Duration = Duration::from_secs(10);
-/// The number of bytes that are hashed in one step.
 const HASH_BYTES: u64 = 1 << 20;
 
 /// The identity of a file: two files with the same identity have the same bytes.
@@ -36,7 +35,6 @@ pub(crate) struct FileIdentity {
     pub(crate) digest: Digest,
 }
 
-/// The journal file beside the part file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Journal {
     part: String,
@@ -45,7 +43,6 @@ struct Journal {
     ranges: Ranges,
 }
 
-/// A file during its download.
 pub(crate) struct PartFile {
     file: FileIdentity,
     folder: PathBuf,

@@ -17,7 +17,6 @@ use crate::{DownloadRequest, Hub, HubError, RemoteFile, RequestedFile};
 
 const NAME: &str = "plan.json";
 
-/// The plan of a download.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     #[serde(rename = "wanted")]
@@ -39,7 +38,6 @@ impl Plan {
         })
     }
 
-    /// Loads the saved plan of this folder.
     pub(crate) fn load(folder: &Path) -> Option<Self> {
         let text = fs::read(folder.join(NAME)).ok()?;
         let plan: Self = serde_json::from_slice(&text).ok()?;
@@ -53,7 +51,6 @@ impl Plan {
         replace_file(&path, &text).map_err(|error| disk_error(&path, &error))
     }
 
-    /// Makes a plan from the hub's listing.
     pub(crate) async fn fetch(hub: &Hub, request: &DownloadRequest) -> Result<Self, HubError> {
         let listing = hub.files(&request.repository, &request.revision).await?;
         let chosen = match &*request.files {
@@ -95,7 +92,6 @@ impl Plan {
         folder.join("whole").join(&file.name)
     }
 
-    /// Returns the final path of a file.
     pub(crate) fn final_path(&self, file: &FileIdentity) -> PathBuf {
         self.request.folder.join(&file.name)
     }

@@ -326,7 +326,6 @@ impl Library {
         })
     }
 
-    /// Returns the folder for a repository's files.
     fn folder_of(&self, repository: &str) -> PathBuf {
         let root = self.models_folder().unwrap_or_default();
         let parts = repository.split('/');

@@ -117,12 +117,10 @@ impl ThisMachine {
         &self.available_memory
     }
 
-    /// Returns the path of `measured.json`.
     pub(crate) fn measured_file(&self) -> &Path {
         &self.measured_file
     }
 
-    /// Returns the measurements of the variant at `path`.
     pub(crate) fn record(
         &self,
         facts: &ModelFacts,
@@ -132,7 +130,6 @@ impl ThisMachine {
         self.measured.of(&self.key(facts, path, kv))
     }
 
-    /// Returns the key for measurements of the variant at `path`.
     pub(crate) fn key(&self, facts: &ModelFacts, path: &Path, kv: KvCacheChoice) -> Key {
         let kv = kv_type(facts, &self.machine.for_fit(), kv);
         Key::of_path(path, model_files::format_of(path), kv)

@@ -10,7 +10,6 @@ use super::error::ConvertError;
 use super::weights::{Matrix, Weights};
 use crate::gguf::TensorType;
 
-/// A tensor of the file.
 pub(super) struct Planned<'a> {
     pub(super) name: String,
     pub(super) kind: TensorType,
@@ -18,7 +17,6 @@ pub(super) struct Planned<'a> {
     pub(super) order: RowOrder,
 }
 
-/// The order of a matrix's rows in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowOrder {
     Kept,
@@ -63,7 +61,6 @@ struct Part {
     order: RowOrder,
 }
 
-/// Returns the tensors of the file.
 pub(super) fn plan<'a>(
     config: &ModelConfig,
     weights: &'a Weights,
@@ -171,7 +168,6 @@ struct Planner<'a, 'c> {
     weights: &'a Weights,
     quantization: Quantization,
     planned: Vec<Planned<'a>>,
-    /// Names in the folder that are used.
     used: BTreeSet<String>,
 }
 

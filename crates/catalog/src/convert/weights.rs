@@ -14,14 +14,12 @@ use super::error::ConvertError;
 use crate::gguf::map;
 use crate::safetensors::{Header, weight_files};
 
-/// All tensors of a folder, by name.
 pub(super) struct Weights {
     folder: PathBuf,
     files: Vec<(PathBuf, Mmap)>,
     tensors: BTreeMap<String, Place>,
 }
 
-/// The position of a tensor.
 struct Place {
     file: usize,
     dtype: Dtype,
@@ -40,7 +38,6 @@ struct Raw<'a> {
 }
 
 impl Weights {
-    /// Maps the files of the folder.
     pub(super) fn open(folder: &Path) -> Result<Self, ConvertError> {
         let mut this = Self {
             folder: folder.to_owned(),
@@ -74,14 +71,12 @@ impl Weights {
         Ok(this)
     }
 
-    /// Returns the names of all tensors, with their files.
     pub(super) fn names(&self) -> impl Iterator<Item = (&str, &Path)> {
         self.tensors
             .iter()
             .map(|(name, place)| (name.as_str(), self.files[place.file].0.as_path()))
     }
 
-    /// Returns true if the tensor exists.
     pub(super) fn contains(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
     }
@@ -211,7 +206,6 @@ fn float<'a>(raw: Raw<'a>, name: &str) -> Result<Floats<'a>, ConvertError> {
     })
 }
 
-/// Floating-point numbers as they are in the file.
 #[derive(Debug, Clone, Copy)]
 struct Floats<'a> {
     kind: FloatType,
@@ -253,9 +247,7 @@ impl Floats<'_> {
 
 /// A matrix of a model, which is read row by row.
 pub(super) struct Matrix<'a> {
-    /// Name in the folder.
     pub(super) name: String,
-    /// File of the matrix.
     pub(super) path: PathBuf,
     pub(super) n_rows: usize,
     pub(super) n_columns: usize,

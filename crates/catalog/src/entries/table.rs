@@ -48,7 +48,6 @@ impl<'a> Document<'a> {
         self.errors.borrow_mut().push(error);
     }
 
-    /// Records a value that is not allowed.
     pub(super) fn wrong(&self, at: usize, key: &str, reason: impl Into<String>) {
         self.report(CatalogErrorCode::WrongValue, at, key, reason);
     }
@@ -62,7 +61,6 @@ impl<'a> Document<'a> {
         line_of(self.text, at)
     }
 
-    /// Returns all errors in the order of the file.
     pub(super) fn into_errors(self) -> Vec<CatalogError> {
         let mut errors = self.errors.into_inner();
         errors.sort_by_key(|error| (error.line, error.column));
@@ -77,7 +75,6 @@ pub(super) struct Located<T> {
     pub(super) at: usize,
 }
 
-/// A table of a file.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'a> {
     values: &'a DeTable<'a>,
@@ -89,7 +86,6 @@ pub(super) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// Returns the outermost table of a file.
     pub(super) fn root(values: &'a DeTable<'a>, document: &'a Document<'a>) -> Self {
         Self {
             values,
@@ -99,12 +95,10 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Records that the value of `key` at this byte is not allowed.
     pub(super) fn wrong(&self, at: usize, key: &str, reason: impl Into<String>) {
         self.document.wrong(at, key, reason);
     }
 
-    /// Reports keys that are not in `known`.
     pub(super) fn allow_only(&self, known: &[&str]) {
         for key in self.values.keys() {
             let name: &str = key.get_ref();
@@ -143,7 +137,6 @@ impl<'a> Table<'a> {
         self.get(key).map_or(self.at, |value| value.span().start)
     }
 
-    /// Reports a missing key.
     pub(super) fn missing(&self, key: &str, reason: impl Into<String>) {
         self.document
             .report(CatalogErrorCode::MissingKey, self.at, key, reason);
@@ -163,7 +156,6 @@ impl<'a> Table<'a> {
         self.text_of(self.get(key)?, key, &format!("`{key}`"))
     }
 
-    /// Returns a required text.
     pub(super) fn required_text(&self, key: &str, example: &str) -> Option<Located<String>> {
         self.require(key, example, self.text(key))
     }
@@ -201,7 +193,6 @@ impl<'a> Table<'a> {
             .collect()
     }
 
-    /// Returns a whole number in `range`.
     pub(super) fn number(&self, key: &str, range: RangeInclusive<u64>) -> Option<Located<u64>> {
         let value = self.get(key)?;
         let Some(number) = value.get_ref().as_integer() else {
@@ -238,7 +229,6 @@ impl<'a> Table<'a> {
         found.map(|value| Located { value, at })
     }
 
-    /// Returns a table inside this one.
     pub(super) fn table(&self, key: &str, what: &'static str) -> Option<Self> {
         self.table_of(self.get(key)?, key, &format!("`{key}`"), what)
     }

@@ -75,7 +75,6 @@ pub(super) fn speed(
     })
 }
 
-/// Returns the bytes that computing one token reads.
 fn bytes_a_token(request: &EstimateRequest<'_>, machine: &Machine, context_length: u64) -> f64 {
     let facts = request.facts;
     let need = fit::need(facts, &machine.for_fit(), request.kv, context_length / 2);
@@ -83,7 +82,6 @@ fn bytes_a_token(request: &EstimateRequest<'_>, machine: &Machine, context_lengt
     need.weight_bytes as f64 * share + need.kv_cache_bytes as f64
 }
 
-/// Returns the maximum and minimum seconds per token.
 fn seconds(facts: &ModelFacts, machine: &Machine, bandwidth: Bandwidth, bytes: f64) -> (f64, f64) {
     let (slow, fast) = (
         bandwidth.low_bytes_per_second.max(1),

@@ -2,7 +2,6 @@
 
 use crate::file_error::Fault;
 
-/// A position in the bytes of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],

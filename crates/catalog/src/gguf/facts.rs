@@ -41,7 +41,6 @@ impl Gguf<'_> {
     }
 }
 
-/// Sums over tensors.
 struct TensorSums {
     facts: ModelFacts,
     /// In a mixture of experts: how many experts a token uses, and how many there are.

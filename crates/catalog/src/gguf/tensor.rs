@@ -122,7 +122,6 @@ impl TensorType {
         self.block_bytes() as f64 * 8.0 / self.block_elements() as f64
     }
 
-    /// Returns the bytes of a tensor with this `shape`.
     pub(super) fn n_bytes(self, name: &str, shape: &[u64; 4]) -> Result<u64, Fault> {
         let bad = |reason: String| Fault::Shape {
             name: name.to_owned(),

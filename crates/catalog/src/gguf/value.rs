@@ -28,7 +28,6 @@ pub enum ValueKind {
 }
 
 impl ValueKind {
-    /// Returns the type with this number.
     pub(super) fn from_number(number: u32) -> Option<Self> {
         use ValueKind::*;
         const ALL: [ValueKind; 13] = [
@@ -37,7 +36,6 @@ impl ValueKind {
         ALL.get(number as usize).copied()
     }
 
-    /// Returns the bytes of a value with a type of fixed size.
     fn fixed_bytes(self) -> Option<u64> {
         match self {
             Self::U8 | Self::I8 | Self::Bool => Some(1),
@@ -232,7 +230,6 @@ impl<'a> Array<'a> {
     }
 }
 
-/// Reads the number of a type.
 pub(super) fn read_kind(cursor: &mut Cursor<'_>, key: &str) -> Result<ValueKind, Fault> {
     let number = cursor.u32("a value's type")?;
     ValueKind::from_number(number).ok_or_else(|| Fault::Type {

@@ -20,6 +20,7 @@ pub use watch::AddedModelsWatcher;
 
 /// Why something can't be added or forgotten, or why the list can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum AddedError {
     /// There is no usable model.
     #[error(transparent)]
@@ -30,45 +31,24 @@ pub enum AddedError {
          models again"
     )]
     Damaged {
-        /// The file.
         path: PathBuf,
-        /// Line, from 1.
         line: usize,
         /// Column, from 1; 0 before the first character.
         column: usize,
-        /// The problem.
         reason: String,
     },
     /// A newer version of the program wrote the file, and only that version can change it.
     #[error("{path} is from a newer version of Transom (format {version}); use that version")]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Format version of the file.
-        version: u64,
-    },
+    Newer { path: PathBuf, version: u64 },
     /// The file can't be read.
     #[error("{path} cannot be read: {reason}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        reason: String,
-    },
+    Unreadable { path: PathBuf, reason: String },
     /// The file can't be written; its content is unchanged.
     #[error("{path} cannot be written: {reason}")]
-    NotWritable {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        reason: String,
-    },
+    NotWritable { path: PathBuf, reason: String },
     /// The path is not UTF-8, so it can't be stored.
     #[error("{path} has a name that is not UTF-8; rename it before you add it")]
-    NotText {
-        /// The given path.
-        path: PathBuf,
-    },
+    NotText { path: PathBuf },
 }
 
 /// The result of adding a model.

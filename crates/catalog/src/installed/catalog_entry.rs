@@ -125,7 +125,6 @@ impl InstalledModel {
         })
     }
 
-    /// Returns true if the numbers in its files are those of the entry.
     fn has_numbers_of(&self, entry: &Entry) -> bool {
         let Ok(facts) = &self.facts else {
             return false;

@@ -12,12 +12,10 @@ use super::FoundModel;
 use super::other_apps::is_complete;
 use crate::model_files;
 
-/// Levels of subfolders of a snapshot to search.
 const DEPTH: usize = 2;
 /// Maximum size of a file in `refs`, which contains a commit.
 const MAX_REF_BYTES: u64 = 256;
 
-/// Returns the models in the cache at `folder`, each once.
 pub(super) fn models_in(folder: &Path) -> Vec<FoundModel> {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let mut repositories: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();

@@ -34,51 +34,30 @@ pub struct FreedSpace {
 
 /// Why a model was not removed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum RemoveError {
     /// The model came with the program.
     #[error("{name} came with the program and stays with it")]
-    Starter {
-        /// The model's name.
-        name: String,
-    },
+    Starter { name: String },
     /// The model is in a folder of the user.
     #[error(
         "{name} is in {path}, which you added; take that off the list instead, the files are yours"
     )]
-    Added {
-        /// The model's name.
-        name: String,
-        /// The path that the user added.
-        path: PathBuf,
-    },
+    Added { name: String, path: PathBuf },
     /// The model belongs to another app.
     #[error("{name} belongs to {}; remove it there", .app.name())]
-    OtherApp {
-        /// The model's name.
-        name: String,
-        /// The app.
-        app: App,
-    },
+    OtherApp { name: String, app: App },
     /// The models folder contains only a link to the model.
     #[error("{path} is not in the models folder, only a link to it; remove the link yourself")]
-    Outside {
-        /// Its folder or file.
-        path: PathBuf,
-    },
+    Outside { path: PathBuf },
     /// The model no longer exists.
     #[error("{path} no longer exists")]
-    Gone {
-        /// Its folder or file.
-        path: PathBuf,
-    },
+    Gone { path: PathBuf },
     /// The system refused.
     #[error("{path} could not be removed: {reason}; {} bytes were freed before that", .freed.bytes)]
     Failed {
-        /// The file.
         path: PathBuf,
-        /// The system's reason.
         reason: String,
-        /// The space that was freed before the error.
         freed: FreedSpace,
     },
 }

@@ -56,7 +56,6 @@ pub(super) fn read(path: &Path) -> Measured {
     }
 }
 
-/// Removes numbers from a record that no use can have had.
 fn without_impossible_numbers((key, mut record): (String, Record)) -> (String, Record) {
     let is_rate = |rate: &f64| rate.is_finite() && *rate > 0.0 && *rate < 1e6;
     record.decode_tokens_per_second = record.decode_tokens_per_second.filter(is_rate);

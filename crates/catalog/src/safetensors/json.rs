@@ -17,16 +17,13 @@ use crate::file_error::{FaultCode, FileError};
 
 /// Maximum size of `config.json`; published ones have a few kilobytes.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
-/// Maximum number of values in `config.json`.
 const MAX_CONFIG_VALUES: usize = 1 << 16;
 /// Maximum size of `tokenizer_config.json`, which lists every added token.
 const MAX_TOKENIZER_CONFIG_BYTES: u64 = 16 << 20;
 /// Maximum size of `model.safetensors.index.json`, which names every tensor.
 const MAX_INDEX_BYTES: u64 = 32 << 20;
-/// Maximum size of a chat template.
 const MAX_TEMPLATE_BYTES: u64 = 1 << 20;
 
-/// Reads a file of at most `limit` bytes as UTF-8.
 pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, FileError> {
     transom_files::read_to_string(path, limit).map_err(|error| FileError::io(path, &error))
 }
@@ -37,7 +34,6 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<
     parse(path, &text)
 }
 
-/// Reads the folder's `config.json`.
 pub(crate) fn read_config(folder: &Path) -> Result<Value, FileError> {
     let path = folder.join("config.json");
     let text = transom_files::read(&path, MAX_CONFIG_BYTES);

@@ -9,11 +9,9 @@ use serde_json::Value;
 
 use crate::facts::{LayerKind, MAX_LAYERS};
 
-/// The layers in a configuration.
 pub(crate) struct Layers {
     pub(crate) window: Option<u64>,
     pub(crate) kinds: Vec<LayerKind>,
-    /// Key-value heads, one number per layer.
     pub(crate) n_kv_heads: Vec<u64>,
     pub(crate) key_length: Option<u64>,
     pub(crate) value_length: Option<u64>,
@@ -235,7 +233,6 @@ impl<'a> Config<'a> {
         kinds
     }
 
-    /// Returns the layers if the file lists them.
     fn listed(&self) -> Option<Vec<LayerKind>> {
         if let Some(pattern) = self.get("hybrid_override_pattern") {
             let kind = |letter| match letter {

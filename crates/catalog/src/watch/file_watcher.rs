@@ -18,7 +18,6 @@ const QUIET_TIME: Duration = Duration::from_millis(100);
 /// Files that keep changing are read after this time anyway.
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
-/// Watches files until it is dropped.
 #[derive(Debug)]
 pub(crate) struct FileWatcher {
     problem: Arc<Mutex<Option<String>>>,
@@ -26,7 +25,6 @@ pub(crate) struct FileWatcher {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A message to the thread.
 enum Message {
     /// The system reported a change in a watched folder.
     Event(notify::Result<notify::Event>),
@@ -67,12 +65,10 @@ impl FileWatcher {
         }
     }
 
-    /// Returns why changes aren't noticed, if so.
     pub(crate) fn problem(&self) -> Option<String> {
         lock(&self.problem).clone()
     }
 
-    /// Calls `on_change` soon, as if the files had changed.
     pub(crate) fn reload(&self) {
         // If the thread could not be started, `problem` says so.
         let _ = self.messages.send(Message::Reload);
@@ -99,7 +95,6 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Forwards the system's events to the thread.
 pub(super) struct EventSender(Sender<Message>);
 
 impl EventHandler for EventSender {
@@ -109,7 +104,6 @@ impl EventHandler for EventSender {
     }
 }
 
-/// The data of the thread.
 struct WatchThread<F> {
     folders: WatchedFolders,
     problem: Arc<Mutex<Option<String>>>,

@@ -14,7 +14,6 @@ use super::file_watcher::EventSender;
 /// Device and inode number, by which a folder differs from another one at the same path.
 type Identity = Option<(u64, u64)>;
 
-/// The folders that are watched for some files.
 pub(super) struct WatchedFolders {
     files: Vec<PathBuf>,
     watcher: Result<RecommendedWatcher, String>,

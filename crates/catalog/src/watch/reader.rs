@@ -11,7 +11,6 @@ use crate::entries::{Catalog, CatalogError, CatalogErrorCode};
 /// Maximum size of a catalog file. The built-in one has 100 KB.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// The catalog files, and the catalog that results from them.
 pub(super) struct CatalogReader {
     built_in: Option<PathBuf>,
     user: Option<PathBuf>,
@@ -19,7 +18,6 @@ pub(super) struct CatalogReader {
     base: Arc<Catalog>,
     /// The last text of the user's own catalog without an error.
     text: Option<String>,
-    /// The current catalog.
     current: Arc<Catalog>,
 }
 

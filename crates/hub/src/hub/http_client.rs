@@ -24,7 +24,6 @@ const MAX_JSON_BYTES: usize = 16 << 20;
 /// How long a request waits for the user to unlock the keychain.
 const KEYCHAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Connections to a hub and its blob stores.
 #[derive(Debug)]
 pub(crate) struct HttpClient {
     options: HubOptions,
@@ -33,7 +32,6 @@ pub(crate) struct HttpClient {
     token: Mutex<TokenState>,
 }
 
-/// What is known about the token.
 #[derive(Debug)]
 enum TokenState {
     /// The keychain is read at the first request, because it may ask the user for permission.
@@ -44,7 +42,6 @@ enum TokenState {
     Known(Option<Token>),
 }
 
-/// Which bytes to request.
 #[derive(Debug, Clone)]
 pub(crate) struct RangeRequest {
     /// `None` requests the entire file.
@@ -54,7 +51,6 @@ pub(crate) struct RangeRequest {
     pub(crate) if_range: Option<String>,
 }
 
-/// A response whose body has not been read yet.
 #[derive(Debug)]
 pub(crate) struct HubResponse {
     pub(crate) inner: Response,
@@ -130,24 +126,20 @@ impl HttpClient {
         &self.options.endpoint
     }
 
-    /// The error for a response of the endpoint that no hub sends.
     pub(super) fn not_a_hub(&self, what: &str) -> HubError {
         not_a_hub(&host_of(&self.endpoint), what)
     }
 
-    /// Returns how long a connection may be silent before it times out.
     pub(crate) fn silence(&self) -> Duration {
         self.options.silence
     }
 
-    /// Returns the endpoint's address with these path segments appended.
     pub(super) fn url(&self, segments: &[&str]) -> Url {
         let mut url = self.endpoint.clone();
         names::push(&mut url, segments.iter().copied());
         url
     }
 
-    /// Sends a GET request and parses the JSON response.
     pub(super) async fn json<T: DeserializeOwned>(
         &self,
         url: Url,
@@ -219,7 +211,6 @@ impl HttpClient {
         Ok(response)
     }
 
-    /// Sends a request and follows all redirects.
     async fn send_following_redirects(
         &self,
         method: Method,
@@ -277,7 +268,6 @@ impl HttpClient {
         ))
     }
 
-    /// Returns the address that a response redirects to, if it is a redirect.
     fn redirect(&self, response: &HubResponse, from: &Url) -> Result<Option<Url>, HubError> {
         let status = response.inner.status();
         if !status.is_redirection() || status == StatusCode::NOT_MODIFIED {
@@ -314,7 +304,6 @@ impl HttpClient {
         ))
     }
 
-    /// Returns true if scheme, host and port are those of the endpoint.
     pub(crate) fn is_own(&self, url: &Url) -> bool {
         url.origin() == self.endpoint.origin()
     }
@@ -420,7 +409,6 @@ fn timed_out(host: &str, silence: Duration) -> HubError {
     }
 }
 
-/// The error for a request that got no response.
 fn connection_error(error: reqwest::Error, host: &str) -> HubError {
     let error = error.without_url();
     let reason = root_cause(&error);
@@ -437,7 +425,6 @@ fn connection_error(error: reqwest::Error, host: &str) -> HubError {
     HubError::Dropped { file: host }
 }
 
-/// Returns true if the error or one of its sources is an invalid certificate.
 fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {

@@ -21,20 +21,17 @@ use crate::{HubError, State};
 /// Smaller files are verified without reporting progress, because it takes only a moment.
 const MIN_REPORTED_BYTES: u64 = 64 << 20;
 
-/// The result of downloading the files of a plan.
 pub(super) enum Outcome {
     Complete,
     /// The files on the hub have changed, so a new plan is needed.
     Replan,
 }
 
-/// Downloads the files of a plan.
 pub(super) struct PlanDownload<'a> {
     pub(super) job: &'a mut Job,
     pub(super) folder: &'a Path,
     pub(super) lock: &'a Arc<Lock>,
     pub(super) plan: &'a Plan,
-    /// Bytes of complete files.
     pub(super) done_bytes: u64,
     /// Bytes of complete files that are already in the model's folder.
     pub(super) in_place_bytes: u64,
@@ -85,7 +82,6 @@ impl PlanDownload<'_> {
         Ok(missing)
     }
 
-    /// Returns true if a file in the model's folder has the expected checksum.
     async fn has_checksum(&self, path: &Path, file: &FileIdentity) -> Result<bool, HubError> {
         let (path, file) = (path.to_owned(), file.clone());
         let events = self.job.events.clone();
@@ -321,7 +317,6 @@ fn if_on_another_disk(parts: &Path, target: &Path) -> Option<PathBuf> {
     (disk(above) != disk(parts)).then(|| above.to_owned())
 }
 
-/// Returns true if the hub no longer has the commit or file of the plan.
 fn is_gone(error: &HubError) -> bool {
     matches!(
         error,

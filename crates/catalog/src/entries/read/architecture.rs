@@ -95,7 +95,6 @@ fn bundled(table: &Table<'_>, is_bundled: bool) -> Option<BundledQuantization> {
     })
 }
 
-/// Checks that the numbers are consistent.
 fn check(numbers: &Architecture, table: &Table<'_>) {
     let check = |key, is_right: bool, reason: &str| {
         if !is_right {

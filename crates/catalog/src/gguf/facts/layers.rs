@@ -8,7 +8,6 @@ use crate::facts::{LayerKind, MAX_LAYERS};
 use crate::gguf::value::Value;
 use crate::gguf::view::Gguf;
 
-/// The layers of a file.
 pub(super) struct Layers {
     pub(super) window: Option<u64>,
     pub(super) kinds: Vec<LayerKind>,
