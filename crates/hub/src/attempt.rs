@@ -126,12 +126,11 @@ impl DownloadAttempt<'_> {
 
     async fn download_piece(&self, link: &Url, range: Range<u64>) -> Result<(), AttemptError> {
         let _turn = self.connections.acquire().await;
-        let if_range = self.part.etag();
         let request = RangeRequest {
-            range: Some(range.clone()),
-            if_range: if_range.clone(),
+            range: range.clone(),
+            if_range: self.part.etag(),
         };
-        let response = self.request(link, &request).await?;
+        let response = self.request(link, Some(&request)).await?;
         let is_part = response.inner.status() == StatusCode::PARTIAL_CONTENT;
         let is_all = range == (0..self.file().size_bytes);
         if !self.part.check_etag(response.strong_etag()) {
@@ -158,11 +157,7 @@ impl DownloadAttempt<'_> {
 
     async fn download_in_one_request(&self, link: &Url) -> Result<(), AttemptError> {
         let _turn = self.connections.acquire().await;
-        let request = RangeRequest {
-            range: None,
-            if_range: None,
-        };
-        let response = self.request(link, &request).await?;
+        let response = self.request(link, None).await?;
         if !self.part.check_etag(response.strong_etag()) {
             return Err(self.changed());
         }
@@ -172,13 +167,13 @@ impl DownloadAttempt<'_> {
     async fn request(
         &self,
         link: &Url,
-        request: &RangeRequest,
+        range: Option<&RangeRequest>,
     ) -> Result<HubResponse, AttemptError> {
         let context = RequestContext {
             file: Some(self.file().name.clone()),
             ..RequestContext::of(self.repository, self.commit)
         };
-        let response = self.hub.http().get_bytes(link, request, &context).await;
+        let response = self.hub.http().get_bytes(link, range, &context).await;
         response.map_err(|error| self.classify(link, error))
     }
 

@@ -177,44 +177,10 @@ pub enum HubError {
 }
 
 impl HubError {
-    /// Returns the code of the case, for translation. It equals `code` in JSON.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Offline => "offline",
-            Self::Unreachable { .. } => "unreachable",
-            Self::NotSafe { .. } => "not_safe",
-            Self::Silent { .. } => "silent",
-            Self::Dropped { .. } => "dropped",
-            Self::TokenNeeded { .. } => "token_needed",
-            Self::TokenRefused { .. } => "token_refused",
-            Self::Gated { .. } => "gated",
-            Self::Forbidden { .. } => "forbidden",
-            Self::RepositoryNotFound { .. } => "repository_not_found",
-            Self::RevisionNotFound { .. } => "revision_not_found",
-            Self::FileNotFound { .. } => "file_not_found",
-            Self::RangeRefused { .. } => "range_refused",
-            Self::TooManyRequests { .. } => "too_many_requests",
-            Self::ServerTrouble { .. } => "server_trouble",
-            Self::ProxyRefused => "proxy_refused",
-            Self::NotAHub { .. } => "not_a_hub",
-            Self::WrongLength { .. } => "wrong_length",
-            Self::WrongHash { .. } => "wrong_hash",
-            Self::ChangedMeanwhile { .. } => "changed_meanwhile",
-            Self::NotAsListed { .. } => "not_as_listed",
-            Self::DiskFull { .. } => "disk_full",
-            Self::NotWritable { .. } => "not_writable",
-            Self::DiskTrouble { .. } => "disk_trouble",
-            Self::NoModelFiles { .. } => "no_model_files",
-            Self::SeveralPackings { .. } => "several_packings",
-            Self::BadName { .. } => "bad_name",
-            Self::BadEndpoint { .. } => "bad_endpoint",
-            Self::InUse { .. } => "in_use",
-            Self::NoSuchDownload => "no_such_download",
-            Self::NoKeychain { .. } => "no_keychain",
-            Self::KeychainRefused { .. } => "keychain_refused",
-            Self::NotAToken => "not_a_token",
-            Self::Stopped => "stopped",
-        }
+    /// Returns the code of the case, for translation: `code` in JSON.
+    pub fn code(&self) -> String {
+        let json = serde_json::to_value(self).unwrap_or_default();
+        json["code"].as_str().unwrap_or_default().to_owned()
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::disk::{disk_error, replace_file};
+use crate::disk::save_json;
 use crate::hub::check_file;
 use crate::part_file::FileIdentity;
 use crate::{DownloadRequest, Hub, HubError, RemoteFile, RequestedFile};
@@ -46,9 +46,7 @@ impl Plan {
     }
 
     pub(crate) fn save(&self, folder: &Path) -> Result<(), HubError> {
-        let path = folder.join(NAME);
-        let text = serde_json::to_vec_pretty(self).unwrap_or_default();
-        replace_file(&path, &text).map_err(|error| disk_error(&path, &error))
+        save_json(&folder.join(NAME), self)
     }
 
     pub(crate) async fn fetch(hub: &Hub, request: &DownloadRequest) -> Result<Self, HubError> {

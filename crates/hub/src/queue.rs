@@ -229,22 +229,16 @@ impl Queue {
         let Some(current) = entry.run.filter(|current| current.number == run) else {
             return false;
         };
-        if let DownloadEvent::Ended(result) = event {
-            entry.run = None;
-            entry.rate = None;
-            if !current.is_stopping || result.is_ok() {
-                entry.finish(result);
-            }
-            return true;
-        }
-        if let DownloadEvent::Progress { done, total } = event {
-            entry.update_progress(done, total, now);
-            return true;
-        }
-        if current.is_stopping {
-            return false;
-        }
         match event {
+            DownloadEvent::Ended(result) => {
+                entry.run = None;
+                entry.rate = None;
+                if !current.is_stopping || result.is_ok() {
+                    entry.finish(result);
+                }
+            }
+            DownloadEvent::Progress { done, total } => entry.update_progress(done, total, now),
+            _ if current.is_stopping => return false,
             DownloadEvent::State(state) => {
                 if state != State::Downloading {
                     entry.rate = None;
@@ -253,7 +247,6 @@ impl Queue {
                 entry.download.state = state;
             }
             DownloadEvent::Problem(error) => entry.download.last_error = Some(error),
-            DownloadEvent::Progress { .. } | DownloadEvent::Ended(_) => {}
         }
         true
     }

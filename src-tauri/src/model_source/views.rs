@@ -61,7 +61,7 @@ pub(crate) fn hub_error_view(error: &HubError) -> HubErrorView {
         _ => serde_json::Map::new(),
     };
     HubErrorView {
-        code: error.code().to_owned(),
+        code: error.code(),
         reason: error.to_string(),
         values,
     }

@@ -44,8 +44,7 @@ enum TokenState {
 
 #[derive(Debug, Clone)]
 pub(crate) struct RangeRequest {
-    /// `None` requests the entire file.
-    pub(crate) range: Option<std::ops::Range<u64>>,
+    pub(crate) range: std::ops::Range<u64>,
     /// Sent as `If-Range`: the server sends the range only if the file still has this strong ETag,
     /// otherwise the entire file.
     pub(crate) if_range: Option<String>,
@@ -145,9 +144,7 @@ impl HttpClient {
         url: Url,
         context: &RequestContext,
     ) -> Result<T, HubError> {
-        let (mut response, has_token) = self
-            .send_following_redirects(Method::GET, url, None)
-            .await?;
+        let (mut response, has_token) = self.send_following_redirects(url, None).await?;
         self.check(&response, context, has_token)?;
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk(self.silence(), &context.subject()).await? {
@@ -164,10 +161,9 @@ impl HttpClient {
     /// returned.
     pub(super) async fn head(
         &self,
-        url: Url,
+        mut url: Url,
         context: &RequestContext,
     ) -> Result<Resolved, HubError> {
-        let mut url = url;
         for _ in 0..MAX_REDIRECTS {
             let (response, has_token) = self.send(Method::HEAD, url.clone(), None).await?;
             let headers = response.inner.headers();
@@ -197,29 +193,26 @@ impl HttpClient {
         Err(not_a_hub(&host_of(&url), "it redirects in a circle"))
     }
 
-    /// Requests bytes of a link. Fails unless the status is 200 or 206.
+    /// Requests a range of a link, or all of it. Fails unless the status is 200 or 206.
     pub(crate) async fn get_bytes(
         &self,
         link: &Url,
-        range: &RangeRequest,
+        range: Option<&RangeRequest>,
         context: &RequestContext,
     ) -> Result<HubResponse, HubError> {
-        let (response, has_token) = self
-            .send_following_redirects(Method::GET, link.clone(), Some(range))
-            .await?;
+        let sent = self.send_following_redirects(link.clone(), range).await;
+        let (response, has_token) = sent?;
         self.check(&response, context, has_token)?;
         Ok(response)
     }
 
     async fn send_following_redirects(
         &self,
-        method: Method,
-        url: Url,
+        mut url: Url,
         range: Option<&RangeRequest>,
     ) -> Result<(HubResponse, bool), HubError> {
-        let mut url = url;
         for _ in 0..MAX_REDIRECTS {
-            let (response, has_token) = self.send(method.clone(), url.clone(), range).await?;
+            let (response, has_token) = self.send(Method::GET, url.clone(), range).await?;
             match self.redirect(&response, &url)? {
                 Some(next) => url = next,
                 None => return Ok((response, has_token)),
@@ -365,11 +358,8 @@ impl HttpClient {
 }
 
 fn with_range(request: RequestBuilder, bytes: &RangeRequest) -> RequestBuilder {
-    let Some(range) = &bytes.range else {
-        return request;
-    };
-    let last = range.end.saturating_sub(1);
-    let request = request.header(RANGE, format!("bytes={}-{last}", range.start));
+    let last = bytes.range.end.saturating_sub(1);
+    let request = request.header(RANGE, format!("bytes={}-{last}", bytes.range.start));
     match &bytes.if_range {
         Some(etag) => request.header(IF_RANGE, etag),
         None => request,
