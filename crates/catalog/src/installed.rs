@@ -80,12 +80,9 @@ impl Places {
 
     /// Returns what the user added; nothing if that list can't be read, which [`read_added`] reports.
     fn all_added(&self) -> Vec<PathBuf> {
-        let mut all = match &self.data_folder {
-            Some(data_folder) => added::read(data_folder).unwrap_or_default(),
-            None => Vec::new(),
-        };
-        all.extend_from_slice(&self.added);
-        all
+        let added = self.data_folder.as_deref().map(added::read);
+        let added = added.and_then(Result::ok).unwrap_or_default();
+        [&*added, &*self.added].concat()
     }
 }
 
@@ -273,17 +270,13 @@ pub fn starter_near(executable: &Path) -> Option<PathBuf> {
 /// with its problem.
 fn models_at(path: &Path) -> Vec<FoundModel> {
     let path = model_files::absolute(path);
-    let models = match path.is_dir() {
-        true => models_in(&path, ADDED_DEPTH),
-        false => Vec::new(),
-    };
-    let mut models = match (models.is_empty(), model_files::of(&path)) {
-        (true, Ok(files)) => {
-            let repository = None;
-            vec![FoundModel { files, repository }]
-        }
-        (true, Err(_)) | (false, _) => models,
-    };
+    let mut models = models_in(&path, ADDED_DEPTH);
+    if models.is_empty()
+        && let Ok(files) = model_files::of(&path)
+    {
+        let repository = None;
+        models.push(FoundModel { files, repository });
+    }
     for found in &mut models {
         let id = &found.files.paths[0];
         found.repository = found.repository.take().or_else(|| cached_repository(id));
@@ -332,13 +325,9 @@ fn models_below(folder: &Path, depth: usize) -> Vec<ModelFiles> {
     let files = files.into_iter().map(ModelFiles::of_file);
     let mut models: Vec<ModelFiles> = own.into_iter().chain(files).collect();
     if depth > 0 && !is_model {
-        let entries = folder.read_dir().into_iter().flatten().flatten();
-        let folders = entries
-            .map(|entry| entry.path())
-            .filter(|path| is_visible_folder(path));
-        models.extend(
-            folders.flat_map(|folder| models_below(&model_files::absolute(&folder), depth - 1)),
-        );
+        let folders = model_files::paths_in(folder).filter(|path| is_visible_folder(path));
+        let folders = folders.map(|folder| model_files::absolute(&folder));
+        models.extend(folders.flat_map(|folder| models_below(&folder, depth - 1)));
     }
     models
 }

@@ -84,7 +84,7 @@ pub struct Sample {
 #[serde(default)]
 pub struct Record {
     prefill_tokens_per_second: Option<f64>,
-    decode_tokens_per_second: Option<f64>,
+    pub(crate) decode_tokens_per_second: Option<f64>,
     peak: Option<Peak>,
     /// Sequence number of the last use, across the whole file.
     last_use: u64,
@@ -98,21 +98,6 @@ struct Peak {
 }
 
 impl Record {
-    /// Returns the recent decode speed in tokens per second.
-    pub fn decode_tokens_per_second(&self) -> Option<f64> {
-        self.decode_tokens_per_second
-    }
-
-    /// Returns the recent prefill speed in tokens per second.
-    pub fn prefill_tokens_per_second(&self) -> Option<f64> {
-        self.prefill_tokens_per_second
-    }
-
-    /// Returns the peak memory in bytes and the tokens that the context held then.
-    pub fn peak(&self) -> Option<(u64, u64)> {
-        self.peak.map(|peak| (peak.bytes, peak.context_tokens))
-    }
-
     /// Returns the bytes by which the model's estimated need must be corrected: the measured peak beyond
     /// the estimate for the same number of tokens. If the peak was lower, the correction is half of the
     /// difference and at most a tenth of the estimate, because a longer context may need more.
@@ -197,12 +182,9 @@ impl Measured {
     /// Returns true if a machine with this chip should measure its bandwidth: none is published for the
     /// chip, and there are too few measurements to rule out that the machine was busy.
     pub fn wants_bandwidth(&self, chip_name: &str) -> bool {
-        Bandwidth::of_chip(chip_name).is_none() && !self.has_enough_measurements(chip_name)
-    }
-
-    fn has_enough_measurements(&self, chip_name: &str) -> bool {
         let memory = self.memory(chip_name);
-        memory.is_some_and(|memory| memory.n_times >= ENOUGH_MEASUREMENTS)
+        let has_few = memory.is_none_or(|memory| memory.n_times < ENOUGH_MEASUREMENTS);
+        has_few && Bandwidth::of_chip(chip_name).is_none()
     }
 
     fn memory(&self, chip_name: &str) -> Option<&Memory> {
@@ -219,11 +201,8 @@ impl Measured {
 /// The system's error if the file can't be written. Log it; the response is not affected.
 pub fn record(path: &Path, key: &Key, sample: &Sample) -> io::Result<()> {
     let mut measured = Measured::read(path);
-    let newest = measured
-        .records
-        .values()
-        .map(|record| record.last_use)
-        .max();
+    let uses = measured.records.values().map(|record| record.last_use);
+    let newest = uses.max();
     let record = measured.records.entry(key.0.clone()).or_default();
     record.update(sample);
     record.last_use = newest.unwrap_or(0).saturating_add(1);

@@ -109,11 +109,18 @@ pub(crate) fn gguf_models(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the files of a folder; none if it can't be read, which the engine will report.
-pub(crate) fn files_of(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    let entries = folder.read_dir().into_iter().flatten();
-    entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.is_file())
+pub(crate) fn files_of(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    paths_in(folder).filter(|path| path.is_file())
+}
+
+/// Returns the paths of everything in a folder; none if it can't be read.
+pub(crate) fn paths_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
+}
+
+pub(crate) fn is_weights(path: &Path) -> bool {
+    is_gguf(path) || has_extension(path, "safetensors")
 }
 
 /// Keeps only the files that are the folder's model in another format.
@@ -183,10 +190,7 @@ pub(crate) fn parts(path: &Path) -> Vec<PathBuf> {
     let Some((base, _)) = part_of(path) else {
         return vec![path.to_owned()];
     };
-    let siblings = path.parent().into_iter().flat_map(|folder| {
-        let entries = folder.read_dir().into_iter().flatten().flatten();
-        entries.map(|entry| entry.path())
-    });
+    let siblings = path.parent().into_iter().flat_map(paths_in);
     let is_part = |file: &PathBuf| part_of(file).is_some_and(|(other, _)| other == base);
     siblings.filter(is_part).collect()
 }

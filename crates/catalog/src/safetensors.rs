@@ -133,8 +133,8 @@ impl Header {
 /// Sums over tensors, by name and by type.
 #[derive(Default)]
 struct TensorSums {
-    tensors: BTreeMap<String, u64>,
-    bytes: BTreeMap<String, u64>,
+    /// Number of elements and bytes of each tensor.
+    tensors: BTreeMap<String, (u64, u64)>,
     kinds: BTreeMap<String, TensorTypeStats>,
 }
 
@@ -146,9 +146,9 @@ impl TensorSums {
                 continue;
             }
             let (start, end) = tensor.data_offsets;
+            let bytes = (end - start) as u64;
             let n_elements = tensor.shape.iter().map(|&size| size as u64).product();
-            self.bytes.insert(name.clone(), (end - start) as u64);
-            self.tensors.insert(name, n_elements);
+            self.tensors.insert(name, (n_elements, bytes));
             let kind = format!("{:?}", tensor.dtype);
             let packed = self.kinds.entry(kind.clone()).or_insert(TensorTypeStats {
                 kind,
@@ -156,7 +156,7 @@ impl TensorSums {
                 bytes: 0,
             });
             packed.n_tensors += 1;
-            packed.bytes = packed.bytes.saturating_add((end - start) as u64);
+            packed.bytes = packed.bytes.saturating_add(bytes);
         }
         if self.tensors.len() > MAX_TENSORS {
             let reason = format!("the model has more than {MAX_TENSORS} tensors");
@@ -182,7 +182,7 @@ impl TensorSums {
                 .filter(|&bits| bits > 0)
         };
         let tensors = self.tensors.iter();
-        let counts = tensors.map(|(name, &n_elements)| {
+        let counts = tensors.map(|(name, &(n_elements, _))| {
             if let Some((layer, kind)) = name.rsplit_once('.')
                 && self.tensors.contains_key(&format!("{layer}.scales"))
             {
@@ -200,8 +200,8 @@ impl TensorSums {
     /// Returns the bytes that a token reads: all weights, but only its share of the experts, and only one
     /// row of embedding tables, unless the table is also the output matrix.
     fn active_bytes(&self, experts: Option<(u64, u64)>) -> u64 {
-        let has_head = self.bytes.keys().any(|name| name.contains("lm_head."));
-        let read = self.bytes.iter().map(|(name, &bytes)| {
+        let has_head = self.tensors.keys().any(|name| name.contains("lm_head."));
+        let read = self.tensors.iter().map(|(name, &(_, bytes))| {
             let is_expert = name.contains(".experts.") || name.contains(".switch_mlp.");
             let is_table = name.contains("embed_tokens_per_layer.")
                 || has_head && name.contains("embed_tokens.");

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::{App, InstalledModel, Origin, Places};
@@ -104,7 +105,7 @@ pub fn removal(model: &InstalledModel, places: &Places) -> Result<Removal, Remov
     files.sort();
     files.dedup();
     // If deleting fails half-way, the remaining files are still a model, so that it can be deleted.
-    files.sort_by_key(|file| !is_weights(file));
+    files.sort_by_key(|file| !model_files::is_weights(file));
     let bytes = allocated_bytes(&files);
     Ok(Removal {
         name,
@@ -190,11 +191,6 @@ fn is_companion(path: &Path) -> bool {
         || (name.starts_with("mmproj") && name.ends_with(".gguf"))
 }
 
-fn is_weights(path: &Path) -> bool {
-    let end = path.extension().unwrap_or_default();
-    end.eq_ignore_ascii_case("gguf") || end.eq_ignore_ascii_case("safetensors")
-}
-
 /// Returns the files and links in `folder` and its subfolders. Links to folders are not followed.
 fn all_files(folder: &Path) -> Vec<PathBuf> {
     let entries = folder.read_dir().into_iter().flatten().flatten();
@@ -231,20 +227,11 @@ fn allocated_bytes(files: &[PathBuf]) -> u64 {
 }
 
 /// Returns the identity of a file, its number of names, and its bytes on the disk.
-#[cfg(unix)]
 fn on_disk(metadata: &Metadata) -> ((u64, u64), u64, u64) {
-    use std::os::unix::fs::MetadataExt;
     /// The unit of `blocks` on every file system.
     const BLOCK_BYTES: u64 = 512;
     let file = (metadata.dev(), metadata.ino());
     (file, metadata.nlink(), metadata.blocks() * BLOCK_BYTES)
-}
-
-#[cfg(not(unix))]
-fn on_disk(metadata: &Metadata) -> ((u64, u64), u64, u64) {
-    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-    let own = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    ((0, own), 1, metadata.len())
 }
 
 /// Deletes `folder` and the folders above it, up to `root`, while they are empty.
@@ -252,8 +239,7 @@ fn remove_empty(folder: &Path, root: &Path) {
     let folders = folder.ancestors();
     for folder in folders.take_while(|folder| folder.starts_with(root) && *folder != root) {
         // Finder creates these files in every folder that it has shown.
-        let only = folder.read_dir().into_iter().flatten().flatten();
-        let only: Vec<PathBuf> = only.map(|entry| entry.path()).collect();
+        let only: Vec<PathBuf> = model_files::paths_in(folder).collect();
         if let [one] = only.as_slice()
             && one.ends_with(".DS_Store")
         {

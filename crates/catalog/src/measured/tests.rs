@@ -25,11 +25,11 @@ fn the_newest_response_counts_most_but_not_alone() {
     let path = folder.path().join(FILE_NAME);
     record(&path, &key("a"), &response(10.0)).unwrap();
     let first = *Measured::read(&path).of(&key("a")).unwrap();
-    assert_eq!(first.decode_tokens_per_second(), Some(10.0));
-    assert_eq!(first.prefill_tokens_per_second(), Some(100.0));
+    assert_eq!(first.decode_tokens_per_second, Some(10.0));
+    assert_eq!(first.prefill_tokens_per_second, Some(100.0));
     record(&path, &key("a"), &response(20.0)).unwrap();
     let second = *Measured::read(&path).of(&key("a")).unwrap();
-    assert_eq!(second.decode_tokens_per_second(), Some(13.0));
+    assert_eq!(second.decode_tokens_per_second, Some(13.0));
     assert_eq!(Measured::read(&path).of(&key("b")), None);
     assert_eq!(
         Measured::read(&path).of(&Key::new("a", Format::Gguf, Some(KvType::Q8_0))),
@@ -50,9 +50,9 @@ fn a_very_short_response_does_not_count() {
     };
     record(&path, &key("a"), &short).unwrap();
     let known = *Measured::read(&path).of(&key("a")).unwrap();
-    assert_eq!(known.decode_tokens_per_second(), None);
-    assert_eq!(known.prefill_tokens_per_second(), None);
-    assert_eq!(known.peak(), None, "nor of memory");
+    assert_eq!(known.decode_tokens_per_second, None);
+    assert_eq!(known.prefill_tokens_per_second, None);
+    assert_eq!(known.peak, None, "nor of memory");
     let nonsense = Sample {
         decode_tokens_per_second: Some(f64::NAN),
         prefill_tokens_per_second: Some(-1.0),
@@ -60,7 +60,7 @@ fn a_very_short_response_does_not_count() {
     };
     record(&path, &key("a"), &nonsense).unwrap();
     let known = *Measured::read(&path).of(&key("a")).unwrap();
-    assert_eq!(known.decode_tokens_per_second(), None);
+    assert_eq!(known.decode_tokens_per_second, None);
 }
 
 #[test]
@@ -74,7 +74,8 @@ fn the_peak_is_that_of_the_fullest_context() {
             ..response(10.0)
         };
         record(&path, &key("a"), &sample).unwrap();
-        Measured::read(&path).of(&key("a")).unwrap().peak()
+        let peak = Measured::read(&path).of(&key("a")).unwrap().peak;
+        peak.map(|peak| (peak.bytes, peak.context_tokens))
     };
     assert_eq!(use_of(1000, 5), Some((5, 1000)));
     assert_eq!(use_of(4000, 9), Some((9, 4000)));
@@ -114,9 +115,9 @@ fn impossible_numbers_are_ignored() {
         "peak": {"context_tokens": 1, "bytes": 18446744073709551615}}}}"#;
     fs::write(&path, text).unwrap();
     let known = *Measured::read(&path).of(&key("a")).unwrap();
-    assert_eq!(known.decode_tokens_per_second(), None);
-    assert_eq!(known.prefill_tokens_per_second(), None);
-    assert_eq!(known.peak(), None);
+    assert_eq!(known.decode_tokens_per_second, None);
+    assert_eq!(known.prefill_tokens_per_second, None);
+    assert_eq!(known.peak, None);
     record(&path, &key("a"), &response(10.0)).unwrap();
 }
 

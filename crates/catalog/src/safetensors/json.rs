@@ -8,9 +8,10 @@ use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 
-use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::MAX_WEIGHT_FILES;
 use crate::file_error::{FaultCode, FileError};
@@ -55,14 +56,20 @@ pub(super) fn chat_template(folder: &Path) -> Result<Option<String>, FileError> 
     if !path.exists() {
         return Ok(None);
     }
-    let config: TokenizerConfig = read_json(&path, MAX_TOKENIZER_CONFIG_BYTES)?;
-    match config.chat_template.0 {
-        Some(template) if template.len() as u64 > MAX_TEMPLATE_BYTES => {
-            let reason = format!("`chat_template` has more than {MAX_TEMPLATE_BYTES} bytes");
-            Err(FileError::new(&path, FaultCode::TooLarge, reason))
-        }
-        template => Ok(template),
+    let text = transom_files::read(&path, MAX_TOKENIZER_CONFIG_BYTES);
+    let text = text.map_err(|error| FileError::io(&path, &error))?;
+    let config: TokenizerConfig<'_> = parse(&path, &text)?;
+    // Some files list several named templates instead of a text.
+    let json = config.chat_template.map(RawValue::get);
+    let Some(json) = json.filter(|json| json.starts_with('"')) else {
+        return Ok(None);
+    };
+    let template: String = parse(&path, json.as_bytes())?;
+    if template.len() as u64 > MAX_TEMPLATE_BYTES {
+        let reason = format!("`chat_template` has more than {MAX_TEMPLATE_BYTES} bytes");
+        return Err(FileError::new(&path, FaultCode::TooLarge, reason));
     }
+    Ok(Some(template))
 }
 
 /// Returns the names of the weight files that the folder's index lists.
@@ -83,73 +90,15 @@ pub(super) fn n_values(text: &[u8]) -> usize {
     text.iter().filter(|byte| b",[{".contains(byte)).count()
 }
 
-fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, FileError> {
+fn parse<'a, T: Deserialize<'a>>(path: &Path, text: &'a [u8]) -> Result<T, FileError> {
     serde_json::from_slice(text)
         .map_err(|error| FileError::new(path, FaultCode::WrongFormat, format!("not JSON: {error}")))
 }
 
 #[derive(Deserialize)]
-struct TokenizerConfig {
-    #[serde(default)]
-    chat_template: Text,
-}
-
-/// A text; a value of another type is skipped. Some files list several named templates.
-#[derive(Default)]
-struct Text(Option<String>);
-
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
-
-        impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-                formatter.write_str("any value")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Text, E> {
-                Ok(Text(Some(text.to_owned())))
-            }
-
-            fn visit_string<E>(self, text: String) -> Result<Text, E> {
-                Ok(Text(Some(text)))
-            }
-
-            fn visit_unit<E>(self) -> Result<Text, E> {
-                Ok(Text(None))
-            }
-
-            fn visit_bool<E>(self, _: bool) -> Result<Text, E> {
-                Ok(Text(None))
-            }
-
-            fn visit_i64<E>(self, _: i64) -> Result<Text, E> {
-                Ok(Text(None))
-            }
-
-            fn visit_u64<E>(self, _: u64) -> Result<Text, E> {
-                Ok(Text(None))
-            }
-
-            fn visit_f64<E>(self, _: f64) -> Result<Text, E> {
-                Ok(Text(None))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Text, A::Error> {
-                while items.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Text(None))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Text, A::Error> {
-                while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Text(None))
-            }
-        }
-
-        deserializer.deserialize_any(TextVisitor)
-    }
+struct TokenizerConfig<'a> {
+    #[serde(borrow)]
+    chat_template: Option<&'a RawValue>,
 }
 
 /// The files in a map from tensors to files, each once.

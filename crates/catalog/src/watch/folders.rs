@@ -4,6 +4,7 @@
 //! folder does not exist, the nearest existing folder above it is watched until it does.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use notify::event::{AccessKind, AccessMode};
@@ -120,14 +121,7 @@ fn nearest_existing_folder(file: &Path) -> Option<(PathBuf, PathBuf)> {
     })
 }
 
-#[cfg(unix)]
 fn identity(folder: &Path) -> Identity {
-    use std::os::unix::fs::MetadataExt;
     let metadata = folder.metadata().ok()?;
     Some((metadata.dev(), metadata.ino()))
-}
-
-#[cfg(not(unix))]
-fn identity(_: &Path) -> Identity {
-    None
 }
