@@ -63,9 +63,9 @@ pub struct AvailableMemory {
 
 impl AvailableMemory {
     /// Returns all of a budget, on a machine that runs nothing else.
-    pub fn of_budget(budget: &Budget) -> Self {
+    pub fn all_of(budget_bytes: u64) -> Self {
         Self {
-            budget_bytes: budget.total_bytes,
+            budget_bytes,
             in_use_bytes: 0,
             available_bytes: None,
         }

@@ -31,4 +31,4 @@ pub use file_error::{Fault, FaultCode, FileError};
 pub use inspect::inspect;
 pub use installed::{InstalledModel, Origin, Places};
 pub use model_files::ModelFiles;
-pub use watch::{CatalogWatcher, read_catalog_file};
+pub use watch::{CatalogWatcher, read_catalog};

@@ -12,9 +12,15 @@ use std::sync::{Arc, Mutex};
 
 pub(crate) use file_watcher::{FileWatcher, lock};
 use reader::CatalogReader;
-pub use reader::read_catalog_file;
 
 use crate::entries::{Catalog, CatalogError};
+
+/// Reads the built-in catalog with the user's own, once. After an error in the user's file, which need
+/// not exist, returns the built-in catalog and the error.
+pub fn read_catalog(user: PathBuf) -> (Arc<Catalog>, Option<CatalogError>) {
+    let (catalog, errors) = CatalogReader::new(None, Some(user)).read();
+    (catalog, errors.into_iter().next())
+}
 
 /// A catalog that follows its files until it is dropped.
 #[derive(Debug)]

@@ -35,7 +35,7 @@ impl ThisMachine {
             measured.bandwidth(&chip_name),
         );
         Self {
-            available_memory: AvailableMemory::of_budget(&machine.budget(budget_bytes)),
+            available_memory: AvailableMemory::all_of(machine.budget(budget_bytes).total_bytes),
             machine,
             chip_name,
             measured,
@@ -46,7 +46,7 @@ impl ThisMachine {
     /// Returns a made-up machine that runs nothing else and has no measurements.
     pub fn simulated(machine: Machine) -> Self {
         Self {
-            available_memory: AvailableMemory::of_budget(&machine.budget(None)),
+            available_memory: AvailableMemory::all_of(machine.budget(None).total_bytes),
             machine,
             chip_name: String::new(),
             measured: Measured::default(),

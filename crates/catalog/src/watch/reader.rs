@@ -38,9 +38,8 @@ impl CatalogReader {
     pub(super) fn read(&mut self) -> (Arc<Catalog>, Vec<CatalogError>) {
         let mut errors = Vec::new();
         if let Some(file) = &self.built_in {
-            match read_catalog_file(file)
-                .and_then(|text| text.map(|t| Catalog::read(&t, file)).transpose())
-            {
+            let read = |text: String| Catalog::read(&text, file);
+            match text_of(file).and_then(|text| text.map(read).transpose()) {
                 Ok(Some(base)) => self.base = Arc::new(base),
                 Ok(None) => self.base = Catalog::built_in(),
                 Err(error) => errors.push(error),
@@ -67,7 +66,7 @@ impl CatalogReader {
         let Some(file) = &self.user else {
             return Ok((*self.base).clone());
         };
-        let text = read_catalog_file(file)?;
+        let text = text_of(file)?;
         let merged = match &text {
             Some(text) => self.base.merged_with(text, file)?,
             None => (*self.base).clone(),
@@ -78,10 +77,7 @@ impl CatalogReader {
 }
 
 /// Reads the text of a catalog file; `None` if the file doesn't exist.
-///
-/// # Errors
-/// [`CatalogError`] if the file can't be read, is too long or is not UTF-8.
-pub fn read_catalog_file(file: &Path) -> Result<Option<String>, CatalogError> {
+fn text_of(file: &Path) -> Result<Option<String>, CatalogError> {
     let bytes = match transom_files::read(file, MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {

@@ -214,6 +214,7 @@ fn suited_variant<'a>(
     let has_form = |variant: &&Variant| form.is_none_or(|form| variant.format == form);
     let in_form = entry.variants.iter().filter(has_form);
     let suited = choice::variant_among(entry, in_form, machine, room_bytes);
-    let suited = suited.or_else(|| choice::variant_for(entry, machine, room_bytes));
+    let suited =
+        suited.or_else(|| choice::variant_among(entry, &entry.variants, machine, room_bytes));
     suited.map(|suited| suited.variant)
 }

@@ -54,6 +54,8 @@ pub(crate) struct RangeRequest {
 pub(crate) struct HubResponse {
     pub(crate) inner: Response,
     pub(crate) host: String,
+    /// True if the request carried the token.
+    has_token: bool,
 }
 
 impl HubResponse {
@@ -144,8 +146,8 @@ impl HttpClient {
         url: Url,
         context: &RequestContext,
     ) -> Result<T, HubError> {
-        let (mut response, has_token) = self.send_following_redirects(url, None).await?;
-        self.check(&response, context, has_token)?;
+        let mut response = self.send_following_redirects(url, None).await?;
+        self.check(&response, context)?;
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk(self.silence(), &context.subject()).await? {
             body.extend_from_slice(chunk.as_ref());
@@ -165,7 +167,7 @@ impl HttpClient {
         context: &RequestContext,
     ) -> Result<Resolved, HubError> {
         for _ in 0..MAX_REDIRECTS {
-            let (response, has_token) = self.send(Method::HEAD, url.clone(), None).await?;
+            let response = self.send(Method::HEAD, url.clone(), None).await?;
             let headers = response.inner.headers();
             let linked = text(headers, "x-linked-size");
             let is_linked = text(headers, "x-linked-etag").is_some() || linked.is_some();
@@ -178,7 +180,7 @@ impl HttpClient {
                 continue;
             }
             if next.is_none() {
-                self.check(&response, context, has_token)?;
+                self.check(&response, context)?;
             }
             let length = || text(headers, CONTENT_LENGTH.as_str()).filter(|_| next.is_none());
             return Ok(Resolved {
@@ -200,9 +202,8 @@ impl HttpClient {
         range: Option<&RangeRequest>,
         context: &RequestContext,
     ) -> Result<HubResponse, HubError> {
-        let sent = self.send_following_redirects(link.clone(), range).await;
-        let (response, has_token) = sent?;
-        self.check(&response, context, has_token)?;
+        let response = self.send_following_redirects(link.clone(), range).await?;
+        self.check(&response, context)?;
         Ok(response)
     }
 
@@ -210,24 +211,23 @@ impl HttpClient {
         &self,
         mut url: Url,
         range: Option<&RangeRequest>,
-    ) -> Result<(HubResponse, bool), HubError> {
+    ) -> Result<HubResponse, HubError> {
         for _ in 0..MAX_REDIRECTS {
-            let (response, has_token) = self.send(Method::GET, url.clone(), range).await?;
+            let response = self.send(Method::GET, url.clone(), range).await?;
             match self.redirect(&response, &url)? {
                 Some(next) => url = next,
-                None => return Ok((response, has_token)),
+                None => return Ok(response),
             }
         }
         Err(not_a_hub(&host_of(&url), "it redirects in a circle"))
     }
 
-    /// Sends one request. Returns the response and whether the request carried the token.
     async fn send(
         &self,
         method: Method,
         url: Url,
         range: Option<&RangeRequest>,
-    ) -> Result<(HubResponse, bool), HubError> {
+    ) -> Result<HubResponse, HubError> {
         if self.options.is_offline {
             return Err(HubError::Offline);
         }
@@ -252,13 +252,11 @@ impl HttpClient {
             return Err(timed_out(&host, self.silence()));
         };
         let response = sent.map_err(|error| connection_error(error, &host))?;
-        Ok((
-            HubResponse {
-                inner: response,
-                host,
-            },
+        Ok(HubResponse {
+            inner: response,
+            host,
             has_token,
-        ))
+        })
     }
 
     fn redirect(&self, response: &HubResponse, from: &Url) -> Result<Option<Url>, HubError> {
@@ -279,12 +277,7 @@ impl HttpClient {
         Ok(Some(next))
     }
 
-    fn check(
-        &self,
-        response: &HubResponse,
-        context: &RequestContext,
-        has_token: bool,
-    ) -> Result<(), HubError> {
+    fn check(&self, response: &HubResponse, context: &RequestContext) -> Result<(), HubError> {
         let status = response.inner.status();
         if status.is_success() {
             return Ok(());
@@ -292,6 +285,7 @@ impl HttpClient {
         let headers = response.inner.headers();
         let endpoint = self.endpoint();
         let host = &response.host;
+        let has_token = response.has_token;
         Err(status_error(
             status, headers, context, endpoint, host, has_token,
         ))
