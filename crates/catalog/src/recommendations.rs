@@ -231,21 +231,16 @@ impl<'a> Recommender<'a> {
 
     /// Returns the most capable model for `tag` that is fast enough; if all are too slow, the fastest.
     fn most_capable(&self, tag: Tag) -> Option<Recommendation> {
-        let candidates = || {
-            self.candidates
-                .iter()
-                .filter(|candidate| candidate.is_for(tag))
+        let all = || self.candidates.iter();
+        let candidates = || all().filter(|candidate| candidate.is_for(tag));
+        let first = |rate, reason| {
+            let first = candidates().find(|candidate| candidate.is_as_fast_as(rate));
+            first.map(|candidate| candidate.recommend(reason))
         };
-        let first = |rate| candidates().find(|candidate| candidate.is_as_fast_as(rate));
-        let slow = || {
-            Some(
-                first(ACCEPTABLE_TOKENS_PER_SECOND)?
-                    .recommend(RecommendationReason::MostCapableThoughSlow),
-            )
-        };
-        let quick = first(READING_TOKENS_PER_SECOND)
-            .map(|candidate| candidate.recommend(RecommendationReason::MostCapable));
-        quick.or_else(slow).or_else(|| fastest_of(candidates()))
+        let (quick, slow) = (READING_TOKENS_PER_SECOND, ACCEPTABLE_TOKENS_PER_SECOND);
+        first(quick, RecommendationReason::MostCapable)
+            .or_else(|| first(slow, RecommendationReason::MostCapableThoughSlow))
+            .or_else(|| fastest_of(candidates()))
     }
 
     fn fastest(&self) -> Option<Recommendation> {

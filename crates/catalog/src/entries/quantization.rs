@@ -99,6 +99,13 @@ pub(crate) fn bits_of(format: Format, name: &str) -> Option<f64> {
     of(format, name).map(|quantization| quantization.bits)
 }
 
+impl Quantization {
+    /// Returns true if MLX quantized the weights, which it stores in 32-bit words.
+    pub(super) fn is_words(&self) -> bool {
+        self.kind == "U32"
+    }
+}
+
 fn table(format: Format) -> &'static [(&'static str, f64, &'static str)] {
     match format {
         Format::Safetensors => &MLX,
