@@ -8,9 +8,9 @@ mod folders;
 mod reader;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub(crate) use file_watcher::{FileWatcher, lock};
+pub(crate) use file_watcher::FileWatcher;
 use reader::CatalogReader;
 
 use crate::entries::{Catalog, CatalogError};
@@ -26,7 +26,7 @@ pub fn read_catalog(user: PathBuf) -> (Arc<Catalog>, Option<CatalogError>) {
 #[derive(Debug)]
 pub struct CatalogWatcher {
     state: Arc<Mutex<State>>,
-    watcher: FileWatcher,
+    _watcher: FileWatcher,
 }
 
 #[derive(Debug)]
@@ -60,7 +60,10 @@ impl CatalogWatcher {
             }
             on_change();
         });
-        Self { state, watcher }
+        Self {
+            state,
+            _watcher: watcher,
+        }
     }
 
     /// Returns the current catalog.
@@ -73,14 +76,9 @@ impl CatalogWatcher {
     pub fn error(&self) -> Option<CatalogError> {
         lock(&self.state).errors.first().cloned()
     }
+}
 
-    /// Returns why changes aren't noticed, if so. [`Self::reload`] reads the files in that case.
-    pub fn problem(&self) -> Option<String> {
-        self.watcher.problem()
-    }
-
-    /// Reads the files again soon, as if they had changed.
-    pub fn reload(&self) {
-        self.watcher.reload();
-    }
+/// Locks the state, also after a panic: each change is one assignment, so it is complete.
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,7 +6,6 @@
 //! forgetting deletes nothing.
 
 mod file;
-mod watch;
 
 use std::path::{Path, PathBuf};
 
@@ -14,9 +13,9 @@ use super::{InstalledModel, Origin, Places, list};
 use crate::facts_cache::weights_identity;
 use crate::file_error::FileError;
 use crate::model_files;
+use crate::watch::FileWatcher;
 
 pub use file::{FILE_NAME, add_paths, forget, read};
-pub use watch::AddedModelsWatcher;
 
 /// Why something can't be added or forgotten, or why the list can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -94,4 +93,27 @@ pub fn add(path: &Path, places: &Places) -> Result<AddedModel, AddedError> {
     }
     let is_new = true;
     Ok(AddedModel { model, is_new })
+}
+
+/// Watches the list of added models for changes by other programs until it is dropped.
+#[derive(Debug)]
+pub struct AddedModelsWatcher {
+    _watcher: FileWatcher,
+}
+
+impl AddedModelsWatcher {
+    /// Calls `on_change` on a separate thread when the result of [`read`] changes, also from one error
+    /// to another. Writing the same paths again is no change. The folder need not exist.
+    pub fn start(data_folder: PathBuf, mut on_change: impl FnMut() + Send + 'static) -> Self {
+        let mut last = read(&data_folder);
+        let files = vec![data_folder.join(FILE_NAME)];
+        let watcher = FileWatcher::start(FILE_NAME, files, move || {
+            let now = read(&data_folder);
+            if last != now {
+                last = now;
+                on_change();
+            }
+        });
+        Self { _watcher: watcher }
+    }
 }

@@ -90,11 +90,10 @@ pub fn removal(model: &InstalledModel, places: &Places) -> Result<Removal, Remov
         }
         match path.is_dir() {
             true => add_folder(path, model, &mut files),
-            false => files.extend(
-                model_files::parts(path)
-                    .into_iter()
-                    .filter(|part| is_there(part)),
-            ),
+            false => {
+                let parts = model_files::parts(path).into_iter();
+                files.extend(parts.filter(|part| part.symlink_metadata().is_ok()));
+            }
         }
     }
     if files.is_empty() {
@@ -125,12 +124,10 @@ pub fn removal(model: &InstalledModel, places: &Places) -> Result<Removal, Remov
 pub fn remove(model: &InstalledModel, places: &Places) -> Result<FreedSpace, RemoveError> {
     let removal = removal(model, places)?;
     for (n_removed, path) in removal.files.iter().enumerate() {
-        let Err(error) = fs::remove_file(path) else {
-            continue;
+        let error = match fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => error,
+            _ => continue,
         };
-        if error.kind() == std::io::ErrorKind::NotFound {
-            continue;
-        }
         let left = allocated_bytes(&removal.files[n_removed..]);
         return Err(RemoveError::Failed {
             path: path.clone(),
@@ -202,10 +199,6 @@ fn all_files(folder: &Path) -> Vec<PathBuf> {
         }
     }
     files
-}
-
-fn is_there(path: &Path) -> bool {
-    path.symlink_metadata().is_ok()
 }
 
 /// Returns the bytes that deleting `files` frees. A file with several names counts if all are deleted.
