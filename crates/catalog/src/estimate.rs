@@ -176,11 +176,7 @@ pub fn estimate(
 }
 
 /// Returns the memory that `request` needs with `context_length` tokens.
-pub fn need(
-    request: &EstimateRequest<'_>,
-    machine: &Machine,
-    context_length: u64,
-) -> EstimatedNeed {
+fn need(request: &EstimateRequest<'_>, machine: &Machine, context_length: u64) -> EstimatedNeed {
     let of_machine = machine.for_fit();
     let own = fit::need(request.facts, &of_machine, request.kv, context_length);
     let draft = request.draft.map_or(0, |draft| {

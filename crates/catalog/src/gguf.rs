@@ -58,11 +58,6 @@ impl GgufFile {
         &self.path
     }
 
-    /// Returns the size of the file in bytes.
-    pub fn file_bytes(&self) -> u64 {
-        self.mapping.len() as u64
-    }
-
     /// Returns the contents. They are parsed on each call, which takes about a millisecond.
     ///
     /// # Errors

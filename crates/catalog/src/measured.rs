@@ -41,13 +41,8 @@ const NEWEST_WEIGHT: f64 = 0.3;
 pub struct Key(String);
 
 impl Key {
-    /// Returns the key for a model at `path` (a folder or a GGUF file) with this KV cache type, as
+    /// Returns the key for a model with any permanent name, such as its path, and this KV cache type, as
     /// [`fit::kv_type`] returns it.
-    pub fn of_path(path: &Path, format: Format, kv: Option<KvType>) -> Self {
-        Self::new(&path.to_string_lossy(), format, kv)
-    }
-
-    /// Returns the key for a model with any permanent name.
     pub fn new(model: &str, format: Format, kv: Option<KvType>) -> Self {
         let format = match format {
             Format::Gguf => "gguf",

@@ -103,11 +103,6 @@ impl Library {
         &self.catalog
     }
 
-    /// Returns the places where models are searched.
-    pub fn places(&self) -> &Places {
-        &self.places
-    }
-
     /// Returns this machine.
     pub fn machine(&self) -> &ThisMachine {
         &self.machine

@@ -132,7 +132,7 @@ impl ThisMachine {
 
     pub(crate) fn key(&self, facts: &ModelFacts, path: &Path, kv: KvCacheChoice) -> Key {
         let kv = kv_type(facts, &self.machine.for_fit(), kv);
-        Key::of_path(path, model_files::format_of(path), kv)
+        Key::new(&path.to_string_lossy(), model_files::format_of(path), kv)
     }
 
     #[cfg(feature = "test-support")]

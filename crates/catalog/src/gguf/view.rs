@@ -18,7 +18,6 @@ const DEFAULT_ALIGNMENT: u64 = 32;
 #[derive(Debug, Clone, Copy)]
 pub struct Gguf<'a> {
     bytes: &'a [u8],
-    version: u32,
     n_entries: u64,
     n_tensors: u64,
     entries_at: usize,
@@ -34,7 +33,7 @@ impl<'a> Gguf<'a> {
     /// The first fault.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Fault> {
         let mut cursor = Cursor::new(bytes);
-        let version = read_version(&mut cursor, bytes)?;
+        check_version(&mut cursor, bytes)?;
         let n_tensors = cursor.u64("the number of tensors")?;
         let n_entries = cursor.u64("the number of metadata entries")?;
         // The minimum size of each: a name of one byte, and the numbers after it.
@@ -42,7 +41,6 @@ impl<'a> Gguf<'a> {
         check_count("metadata entries", n_entries, 8 + 1 + 4 + 1, bytes)?;
         let mut this = Self {
             bytes,
-            version,
             n_entries,
             n_tensors,
             entries_at: cursor.position(),
@@ -63,11 +61,6 @@ impl<'a> Gguf<'a> {
         this.data_at = end.checked_next_multiple_of(this.alignment).unwrap_or(end);
         this.check_tensors()?;
         Ok(this)
-    }
-
-    /// Returns the version of the format.
-    pub fn version(&self) -> u32 {
-        self.version
     }
 
     /// Returns the alignment of tensors in bytes.
@@ -201,14 +194,14 @@ impl<'a> Gguf<'a> {
     }
 }
 
-fn read_version(cursor: &mut Cursor<'_>, bytes: &[u8]) -> Result<u32, Fault> {
+fn check_version(cursor: &mut Cursor<'_>, bytes: &[u8]) -> Result<(), Fault> {
     if !bytes.starts_with(b"GGUF") {
         let found = bytes.iter().take(4).copied().collect();
         return Err(Fault::Magic { found });
     }
     cursor.take(4, "the magic number")?;
     match cursor.u32("the version")? {
-        version @ 2..=3 => Ok(version),
+        2..=3 => Ok(()),
         1 => Err(Fault::VersionOne),
         version if (1..=3).contains(&version.swap_bytes()) => Err(Fault::BigEndian {
             version: version.swap_bytes(),
