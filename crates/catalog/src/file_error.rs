@@ -229,6 +229,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_code_has_a_sentence_in_the_app() {
+        let texts = include_str!("../../../ui/src/i18n/en/models.json");
+        for code in [
+            FaultCode::NotFound,
+            FaultCode::Unreadable,
+            FaultCode::Truncated,
+            FaultCode::TooLarge,
+            FaultCode::WrongFormat,
+            FaultCode::UnsupportedVersion,
+            FaultCode::MissingEntry,
+            FaultCode::WrongEntry,
+            FaultCode::UnsupportedType,
+            FaultCode::NoWeights,
+            FaultCode::SeveralModels,
+            FaultCode::Damaged,
+        ] {
+            let code = serde_json::json!(code);
+            let key = format!("\"model_error.{}\"", code.as_str().unwrap());
+            assert!(texts.contains(&key), "{key}");
+        }
+    }
+
+    #[test]
     fn a_fault_has_a_code_and_the_value_for_its_sentence() {
         let check = |fault: Fault, code: &str, value: &str| {
             assert_eq!(serde_json::json!(fault.code()), code, "{fault}");

@@ -164,6 +164,19 @@ fn an_error_has_a_code_and_a_key() {
 }
 
 #[test]
+fn every_code_has_a_sentence_in_the_app() {
+    use CatalogErrorCode::*;
+    let texts = include_str!("../../../../ui/src/i18n/en/models.json");
+    for code in [
+        Unreadable, Syntax, UnknownKey, MissingKey, WrongType, WrongValue, Duplicate,
+    ] {
+        let code = serde_json::json!(code);
+        let key = format!("\"catalog_error.{}\"", code.as_str().unwrap());
+        assert!(texts.contains(&key), "{key}");
+    }
+}
+
+#[test]
 fn a_missing_key_is_reported_at_its_table_with_an_example() {
     let text = FULL.replace("id = \"big\"\n", "");
     let expected = "models.toml:1:1: this model has no `id`; write id = \"my-model\"";
