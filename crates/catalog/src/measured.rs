@@ -12,7 +12,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use transom_fit::KvCacheChoice;
@@ -153,8 +153,6 @@ struct Memory {
 pub struct Measured {
     records: BTreeMap<String, Record>,
     memory: Option<Memory>,
-    /// Where a file was moved that could not be read.
-    pub set_aside: Option<PathBuf>,
 }
 
 impl Measured {

@@ -10,16 +10,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::{App, InstalledModel, Origin, Places};
-use crate::facts::Format;
 use crate::model_files;
 
 /// The files that removing a model deletes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removal {
-    /// The model's name.
-    pub name: String,
-    /// The formats of the variants that are deleted together.
-    pub formats: Vec<Format>,
     /// Absolute paths of the files to delete, the weights first.
     pub files: Vec<PathBuf>,
     /// Bytes on the disk that this frees.
@@ -106,12 +101,7 @@ pub fn removal(model: &InstalledModel, places: &Places) -> Result<Removal, Remov
     // If deleting fails half-way, the remaining files are still a model, so that it can be deleted.
     files.sort_by_key(|file| !model_files::is_weights(file));
     let bytes = allocated_bytes(&files);
-    Ok(Removal {
-        name,
-        formats: model.formats(),
-        files,
-        bytes,
-    })
+    Ok(Removal { files, bytes })
 }
 
 /// Deletes a model with all its variants and parts, and its folders if they are empty then.
