@@ -26,8 +26,6 @@ pub const FILE_NAME: &str = "measured.json";
 
 /// Minimum response length for its speed to count.
 const MIN_RESPONSE_TOKENS: u64 = 16;
-/// Minimum prompt length for its speed to count.
-const MIN_PROMPT_TOKENS: u64 = 64;
 /// Minimum tokens in the context for the peak memory to say something about longer contexts.
 const MIN_PEAK_TOKENS: u64 = 256;
 /// Number of bandwidth measurements of which at least one was probably not disturbed.
@@ -60,10 +58,6 @@ impl Key {
 /// The measurements of one response.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sample {
-    /// Tokens of the prompt that were processed, without the cached ones.
-    pub prompt_tokens: u64,
-    /// Prefill speed; `None` if it was not measured.
-    pub prefill_tokens_per_second: Option<f64>,
     /// Tokens of the response.
     pub response_tokens: u64,
     /// Decode speed; `None` if it was not measured.
@@ -78,7 +72,6 @@ pub struct Sample {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Record {
-    prefill_tokens_per_second: Option<f64>,
     pub(crate) decode_tokens_per_second: Option<f64>,
     peak: Option<Peak>,
     /// Sequence number of the last use, across the whole file.
@@ -111,20 +104,12 @@ impl Record {
     }
 
     fn update(&mut self, sample: &Sample) {
-        let blend = |old: Option<f64>, new: f64| match old {
-            Some(old) => old + (new - old) * NEWEST_WEIGHT,
-            None => new,
-        };
         let is_rate = |rate: &f64| rate.is_finite() && *rate > 0.0;
         if let Some(rate) = sample.decode_tokens_per_second.filter(is_rate)
             && sample.response_tokens >= MIN_RESPONSE_TOKENS
         {
-            self.decode_tokens_per_second = Some(blend(self.decode_tokens_per_second, rate));
-        }
-        if let Some(rate) = sample.prefill_tokens_per_second.filter(is_rate)
-            && sample.prompt_tokens >= MIN_PROMPT_TOKENS
-        {
-            self.prefill_tokens_per_second = Some(blend(self.prefill_tokens_per_second, rate));
+            let old = self.decode_tokens_per_second.unwrap_or(rate);
+            self.decode_tokens_per_second = Some(old + (rate - old) * NEWEST_WEIGHT);
         }
         let is_fuller = |old: Peak| sample.context_tokens >= old.context_tokens;
         if sample.peak_bytes > 0

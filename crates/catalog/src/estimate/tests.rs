@@ -342,7 +342,6 @@ fn measurements_correct_the_next_estimate() {
         decode_tokens_per_second: Some(20.0),
         context_tokens: 4096,
         peak_bytes: computed + GIB,
-        ..Sample::default()
     };
     record(&file, &key, &sample).unwrap();
     let measured = Measured::read(&file);

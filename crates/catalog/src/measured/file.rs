@@ -58,7 +58,6 @@ pub(super) fn read(path: &Path) -> Measured {
 fn without_impossible_numbers((key, mut record): (String, Record)) -> (String, Record) {
     let is_rate = |rate: &f64| rate.is_finite() && *rate > 0.0 && *rate < 1e6;
     record.decode_tokens_per_second = record.decode_tokens_per_second.filter(is_rate);
-    record.prefill_tokens_per_second = record.prefill_tokens_per_second.filter(is_rate);
     record.peak = record.peak.filter(|peak| peak.bytes < 1 << 50);
     (key, record)
 }

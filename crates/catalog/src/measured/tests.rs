@@ -10,8 +10,6 @@ fn key(name: &str) -> Key {
 
 fn response(rate: f64) -> Sample {
     Sample {
-        prompt_tokens: 500,
-        prefill_tokens_per_second: Some(rate * 10.0),
         response_tokens: 200,
         decode_tokens_per_second: Some(rate),
         context_tokens: 700,
@@ -26,7 +24,6 @@ fn the_newest_response_counts_most_but_not_alone() {
     record(&path, &key("a"), &response(10.0)).unwrap();
     let first = *Measured::read(&path).of(&key("a")).unwrap();
     assert_eq!(first.decode_tokens_per_second, Some(10.0));
-    assert_eq!(first.prefill_tokens_per_second, Some(100.0));
     record(&path, &key("a"), &response(20.0)).unwrap();
     let second = *Measured::read(&path).of(&key("a")).unwrap();
     assert_eq!(second.decode_tokens_per_second, Some(13.0));
@@ -43,7 +40,6 @@ fn a_very_short_response_does_not_count() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(FILE_NAME);
     let short = Sample {
-        prompt_tokens: 3,
         response_tokens: 2,
         context_tokens: 5,
         ..response(1000.0)
@@ -51,11 +47,9 @@ fn a_very_short_response_does_not_count() {
     record(&path, &key("a"), &short).unwrap();
     let known = *Measured::read(&path).of(&key("a")).unwrap();
     assert_eq!(known.decode_tokens_per_second, None);
-    assert_eq!(known.prefill_tokens_per_second, None);
     assert_eq!(known.peak, None, "nor of memory");
     let nonsense = Sample {
         decode_tokens_per_second: Some(f64::NAN),
-        prefill_tokens_per_second: Some(-1.0),
         ..response(1.0)
     };
     record(&path, &key("a"), &nonsense).unwrap();
@@ -117,7 +111,6 @@ fn impossible_numbers_are_ignored() {
     fs::write(&path, text).unwrap();
     let known = *Measured::read(&path).of(&key("a")).unwrap();
     assert_eq!(known.decode_tokens_per_second, None);
-    assert_eq!(known.prefill_tokens_per_second, None);
     assert_eq!(known.peak, None);
     record(&path, &key("a"), &response(10.0)).unwrap();
 }
