@@ -143,10 +143,7 @@ impl Library {
         let path = paths.find(|path| form == Some(format_of(path)));
         let facts = match path.and_then(|path| model.facts_of(path).ok()) {
             Some(facts) => facts,
-            None => {
-                let runnable = self.runnable_variant(&model);
-                runnable.map_err(LookupError::NoEstimate)?.1
-            }
+            None => self.runnable_variant(&model)?.1,
         };
         let entry = model.entry(&self.catalog).map(|(entry, _)| entry);
         Ok(Subject {
@@ -170,6 +167,6 @@ fn suited_variant<'a>(
     let has_form = |variant: &&Variant| form.is_none_or(|form| variant.format == form);
     let in_form = entry.variants.iter().filter(has_form);
     choice::variant_among(entry, in_form, machine, room_bytes)
-        .or_else(|| choice::variant_for(entry, machine, room_bytes))
+        .or_else(|| choice::variant_among(entry, &entry.variants, machine, room_bytes))
         .map(|suited| suited.variant)
 }

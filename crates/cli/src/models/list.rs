@@ -111,7 +111,7 @@ fn installed(library: &Library) -> Vec<InstalledRow> {
                 Origin::OtherApp { app } => app.name().to_owned(),
             },
             path: model.id.clone(),
-            problem: facts.err().cloned(),
+            problem: facts.err().map(ToString::to_string),
         }
     };
     library.installed().iter().map(row).collect()
