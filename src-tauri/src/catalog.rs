@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::path::Path;
 
+use serde::Serialize;
 use transom_hub::{FoundRepository, Listing, RepositoryVariant};
 use transom_library::{
     CatalogError, DiskSpace, Entry, Estimate, EstimatedFit, Library, ModelPair, Recommendation,
@@ -40,14 +41,26 @@ pub(crate) fn view(
         room_bytes: machine.available_memory().budget_bytes,
         disk_free_bytes: disk.free_bytes,
         disk_reserved_bytes: disk.pending_bytes(),
-        error: error.map(|error| CatalogErrorView {
-            file: error.file.to_string_lossy().into_owned(),
-            line: error.line,
-            column: error.column,
-            reason: error.reason,
-        }),
+        error: error.map(error_view),
         user_file: user_file.to_string_lossy().into_owned(),
     }
+}
+
+fn error_view(error: CatalogError) -> CatalogErrorView {
+    CatalogErrorView {
+        file: error.file.to_string_lossy().into_owned(),
+        line: error.line,
+        column: error.column,
+        code: code_of(&error.code),
+        key: error.key,
+        detail: error.reason,
+    }
+}
+
+/// Returns the name of an error code.
+pub(crate) fn code_of(code: &impl Serialize) -> String {
+    let code = serde_json::to_value(code).unwrap_or_default();
+    code.as_str().unwrap_or_default().to_owned()
 }
 
 /// Returns the recommendations that are listed, each model once.

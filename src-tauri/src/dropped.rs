@@ -87,6 +87,7 @@ fn dropped(app: AppHandle, window: Window, paths: Vec<PathBuf>) {
                     Ok(Err((problem, reason))) => DropView::Refused {
                         name,
                         problem,
+                        error: None,
                         reason,
                     },
                     Err(_) => DropView::Left,
@@ -106,17 +107,22 @@ async fn added(app: &AppHandle, path: PathBuf) -> DropView {
             id: model.id,
             name: model.name,
         },
-        Err(error) if is_model_like => DropView::Refused {
-            name,
-            problem: DropProblem::BadModel,
-            reason: error.into_reason(),
-        },
-        // For a picture, the missing model header is not a useful reason.
-        Err(_) => DropView::Refused {
-            name,
-            problem: DropProblem::NotUsable,
-            reason: String::new(),
-        },
+        Err(error) => {
+            // For a picture, the missing model header is not a useful reason.
+            let (problem, error, reason) = match (is_model_like, error) {
+                (true, CommandError::Model { error }) => {
+                    (DropProblem::BadModel, Some(error), String::new())
+                }
+                (true, error) => (DropProblem::BadModel, None, error.into_reason()),
+                (false, _) => (DropProblem::NotUsable, None, String::new()),
+            };
+            DropView::Refused {
+                name,
+                problem,
+                error,
+                reason,
+            }
+        }
     }
 }
 

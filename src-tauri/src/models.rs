@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use transom_chat::turns::TurnOptions;
 use transom_engine::KvCacheChoice;
 use transom_library::{
-    AddedError, InstalledModel, Library, LoadSettings, LookupError, ModelFacts, Origin, Places,
+    AddedError, FileError, InstalledModel, Library, LoadSettings, LookupError, ModelFacts, Origin, Places,
     format_name,
 };
 use transom_store::{KvCache, ModelSettings, Settings};
 
 use crate::catalog;
-use crate::wire::{CommandError, CommandResult, FactsView, FitView, ModelView, OriginView};
+use crate::wire::{CommandError, CommandResult, FactsView, FitView, ModelErrorView, ModelView, OriginView};
 
 /// Maximum number of recent models.
 pub(crate) const MAX_RECENT: usize = 8;
@@ -81,7 +81,7 @@ pub(crate) fn view(model: &InstalledModel, chosen: Option<&str>, library: &Libra
         size_bytes: model.size_bytes,
         sampling: entry.map(|entry| entry.sampling),
         facts: facts.ok().map(|facts| facts_view(model, facts)),
-        problem: facts.err().cloned(),
+        problem: facts.err().map(error_view),
         is_missing: false,
     }
 }
@@ -100,9 +100,28 @@ fn missing_view(id: &str, error: &LookupError, library: &Library) -> ModelView {
         size_bytes: 0,
         sampling: None,
         facts: None,
-        problem: Some(error.to_string()),
+        problem: Some(match error {
+            LookupError::Path(error) => error_view(error),
+            _ => ModelErrorView {
+                code: "not_found".to_owned(),
+                file: id.to_owned(),
+                value: String::new(),
+                detail: error.to_string(),
+            },
+        }),
         // At a path, there may be files that cannot be used.
         is_missing: !matches!(error, LookupError::Path(_)),
+    }
+}
+
+/// Returns the code of an error and the values for its sentence.
+fn error_view(error: &FileError) -> ModelErrorView {
+    let file = error.path.file_name().unwrap_or(error.path.as_os_str());
+    ModelErrorView {
+        code: catalog::code_of(&error.fault.code()),
+        file: file.to_string_lossy().into_owned(),
+        value: error.fault.value(),
+        detail: error.to_string(),
     }
 }
 
@@ -205,16 +224,26 @@ pub(crate) fn load_settings(settings: &ModelSettings) -> LoadSettings {
 
 impl From<LookupError> for CommandError {
     fn from(error: LookupError) -> Self {
-        Self::invalid("model", error)
+        match error {
+            LookupError::Path(error) => error.into(),
+            error => Self::invalid("model", error),
+        }
+    }
+}
+
+impl From<FileError> for CommandError {
+    fn from(error: FileError) -> Self {
+        Self::Model {
+            error: error_view(&error),
+        }
     }
 }
 
 impl From<AddedError> for CommandError {
     fn from(error: AddedError) -> Self {
         match error {
-            AddedError::NoModel { .. } | AddedError::NotText { .. } => {
-                Self::invalid("model", error)
-            }
+            AddedError::NoModel(error) => error.into(),
+            AddedError::NotText { .. } => Self::invalid("model", error),
             AddedError::Damaged { .. }
             | AddedError::Newer { .. }
             | AddedError::Unreadable { .. }
@@ -231,8 +260,7 @@ pub(crate) fn fit(
     model: &InstalledModel,
     settings: &ModelSettings,
 ) -> CommandResult<FitView> {
-    let estimate = library.estimate(model, &load_settings(settings));
-    let estimate = estimate.map_err(CommandError::other)?;
+    let estimate = library.estimate(model, &load_settings(settings))?;
     let (need, room) = (&estimate.need, library.machine().available_memory());
     let parts = need.weight_bytes + need.kv_cache_bytes + need.draft_bytes + need.cache_bytes;
     let total = need.total_bytes();
@@ -305,7 +333,9 @@ mod tests {
     fn a_damaged_model_is_listed_with_its_problem() {
         let (_root, library) = library_with_starter();
         let models = list(&library, &Settings::default());
-        assert!(models[1].problem.is_some() && models[1].facts.is_none());
+        let problem = models[1].problem.as_ref().unwrap();
+        assert_eq!((&*problem.code, &*problem.file), ("truncated", "own.gguf"));
+        assert!(problem.detail.contains("cut short") && models[1].facts.is_none());
     }
 
     #[test]

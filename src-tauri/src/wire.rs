@@ -18,8 +18,8 @@ mod models;
 pub use command_error::{CommandError, CommandResult};
 pub use downloads::{DownloadChange, DownloadState, DownloadView, HubAccessView, HubErrorView};
 pub use models::{
-    CatalogErrorView, CatalogView, EntryView, FactsView, FitSummary, FitView, ModelView,
-    OriginView, PairView, PickView, Purpose, RecommendedView, TierView, VariantView,
+    CatalogErrorView, CatalogView, EntryView, FactsView, FitSummary, FitView, ModelErrorView,
+    ModelView, OriginView, PairView, PickView, Purpose, RecommendedView, TierView, VariantView,
 };
 
 /// A conversation that was opened.
@@ -324,7 +324,9 @@ pub enum DropView {
         name: String,
         /// Why it can't be used.
         problem: DropProblem,
-        /// The error of the model or the system, in English; may be empty.
+        /// The error of the model's files, if they are the problem.
+        error: Option<ModelErrorView>,
+        /// Another error of the model or the system, in English; may be empty.
         reason: String,
     },
 }

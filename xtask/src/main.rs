@@ -44,8 +44,8 @@ fn main() -> ExitCode {
         ("test", []) => test::test(),
         ("fuzz", args) => fuzz::fuzz(args),
         ("setup", []) => setup::set_up(Purpose::Tests).map(|_| ExitCode::SUCCESS),
-        ("screenshots", args) => run::run_windows("screenshots", Profile::Dev, args),
-        ("measure", args) => run::run_windows("measure", Profile::Release, args),
+        ("screenshots", args) => run::run_windows("screenshots", Profile::Dev, &[], args),
+        ("measure", args) => run::run_windows("measure", Profile::Release, &run::MEASURE, args),
         ("" | "help" | "--help" | "-h", []) => {
             progress::say(USAGE.trim_end());
             Ok(ExitCode::SUCCESS)

@@ -46,10 +46,21 @@ fn run_app() -> Result<ExitCode, Problem> {
     exec(app.arg(OPEN_CHAT))
 }
 
+/// Variables of `measure`, for which a virtual screen without a GPU would change the results.
+pub(crate) const MEASURE: [(&str, &str); 2] = [
+    // Otherwise, WebKitGTK would composite the whole window on the CPU for each token, unlike on a
+    // real machine. Not for screenshots: without compositing, WebKitGTK may never send the picture of
+    // a page that does not change.
+    ("WEBKIT_DISABLE_COMPOSITING_MODE", "1"),
+    // The engine has no GPU either. On all cores, it would compete with the app for them.
+    ("OPENBLAS_NUM_THREADS", "1"),
+];
+
 /// Builds and runs a program of `tests/window`, which shows windows on a virtual screen.
 pub(crate) fn run_windows(
     program: &str,
     profile: Profile,
+    variables: &[(&str, &str)],
     args: &[String],
 ) -> Result<ExitCode, Problem> {
     if !cfg!(target_os = "linux") {
@@ -64,24 +75,11 @@ pub(crate) fn run_windows(
     let packages = ["transom-cli", "transom-app", "transom-window-tests"];
     build(profile, &packages)?;
     let mut command = Command::new(workspace.target.join(profile.folder()).join(program));
-    command.args(args);
-    if program == "measure" {
-        command.envs(MEASURE);
-    }
+    command.args(args).envs(variables.iter().copied());
     process::run(&mut command, &format!("run {program}"))?;
     progress::say(&format!("✓ {program}"));
     Ok(ExitCode::SUCCESS)
 }
-
-/// The variables of `measure`, for which the screen without a GPU would change the results.
-const MEASURE: [(&str, &str); 2] = [
-    // Otherwise, WebKitGTK would composite the whole window on the CPU for each token, unlike on a
-    // real machine. Not for screenshots: without compositing, WebKitGTK may never send the picture of
-    // a page that does not change.
-    ("WEBKIT_DISABLE_COMPOSITING_MODE", "1"),
-    // The engine has no GPU either. On all cores, it would compete with the app for them.
-    ("OPENBLAS_NUM_THREADS", "1"),
-];
 
 /// The cargo profile of a build.
 #[derive(Debug, Clone, Copy, PartialEq)]

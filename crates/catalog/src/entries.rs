@@ -12,7 +12,7 @@ mod table;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-pub use error::CatalogError;
+pub use error::{CatalogError, CatalogErrorCode};
 pub(crate) use quantization::bits_of;
 use serde::Serialize;
 

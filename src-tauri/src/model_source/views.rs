@@ -52,7 +52,7 @@ pub(crate) fn hub_error_view(error: &HubError) -> HubErrorView {
     let mut values = fields_of(error);
     values.remove("code");
     HubErrorView {
-        code: error.code().to_owned(),
+        code: error.code(),
         reason: error.to_string(),
         values,
     }

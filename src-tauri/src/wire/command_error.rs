@@ -6,7 +6,7 @@ use serde::Serialize;
 use transom_store::StoreErrorKind;
 use ts_rs::TS;
 
-use super::HubErrorView;
+use super::{HubErrorView, ModelErrorView};
 
 /// An error of a command.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
@@ -34,6 +34,11 @@ pub enum CommandError {
     Turn {
         /// The reason.
         failure: transom_chat::Failure,
+    },
+    /// The files of a model cannot be used.
+    Model {
+        /// The reason.
+        error: ModelErrorView,
     },
     /// The hub, the network or the keychain refused.
     Hub {
@@ -75,9 +80,10 @@ impl CommandError {
     /// Returns the reason in English; empty if there is none.
     pub(crate) fn into_reason(self) -> String {
         match self {
-            Self::Other { reason }
+            Self::Invalid { reason, .. }
             | Self::Storage { reason, .. }
-            | Self::Invalid { reason, .. } => reason,
+            | Self::Other { reason } => reason,
+            Self::Model { error } => error.detail,
             Self::Hub { error } => error.reason,
             Self::NotFound | Self::Turn { .. } => String::new(),
         }

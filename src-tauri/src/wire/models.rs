@@ -31,10 +31,23 @@ pub struct ModelView {
     pub sampling: Option<Sampling>,
     /// Facts from its files; `None` if they cannot be used.
     pub facts: Option<FactsView>,
-    /// Why its files cannot be used, in English.
-    pub problem: Option<String>,
+    /// Why its files cannot be used.
+    pub problem: Option<ModelErrorView>,
     /// It is selected, but no longer installed.
     pub is_missing: bool,
+}
+
+/// Why the files of a model cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
+pub struct ModelErrorView {
+    /// The code of the catalog crate, such as `truncated`.
+    pub code: String,
+    /// The name of the file or folder.
+    pub file: String,
+    /// The version, entry, type or list that the sentence names; may be empty.
+    pub value: String,
+    /// The whole error in English.
+    pub detail: String,
 }
 
 /// Where a model comes from.
@@ -161,8 +174,12 @@ pub struct CatalogErrorView {
     pub line: usize,
     /// Counted from 1.
     pub column: usize,
-    /// The reason in English.
-    pub reason: String,
+    /// The code of the catalog crate, such as `missing_key`.
+    pub code: String,
+    /// The key with the error; may be empty.
+    pub key: String,
+    /// The details in English.
+    pub detail: String,
 }
 
 /// A recommended model.

@@ -240,9 +240,17 @@ line: number,
  */
 column: number,
 /**
- * The reason in English.
+ * The code of the catalog crate, such as `missing_key`.
  */
-reason: string, };
+code: string,
+/**
+ * The key with the error; may be empty.
+ */
+key: string,
+/**
+ * The details in English.
+ */
+detail: string, };
 
 /**
  * The models that can be downloaded.
@@ -321,7 +329,11 @@ reason: string, } | { "code": "turn",
 /**
  * The reason.
  */
-failure: Failure, } | { "code": "hub",
+failure: Failure, } | { "code": "model",
+/**
+ * The reason.
+ */
+error: ModelErrorView, } | { "code": "hub",
 /**
  * The reason.
  */
@@ -500,7 +512,11 @@ name: string,
  */
 problem: DropProblem,
 /**
- * The error of the model or the system, in English; may be empty.
+ * The error of the model's files, if they are the problem.
+ */
+error: ModelErrorView | null,
+/**
+ * Another error of the model or the system, in English; may be empty.
  */
 reason: string, };
 
@@ -1059,6 +1075,27 @@ created_at: Timestamp,
 siblings: Array<MessageId>, };
 
 /**
+ * Why the files of a model cannot be used.
+ */
+export type ModelErrorView = {
+/**
+ * The code of the catalog crate, such as `truncated`.
+ */
+code: string,
+/**
+ * The name of the file or folder.
+ */
+file: string,
+/**
+ * The version, entry, type or list that the sentence names; may be empty.
+ */
+value: string,
+/**
+ * The whole error in English.
+ */
+detail: string, };
+
+/**
  * What is wrong with a model. Windows translate it by its code.
  */
 export type ModelProblem = { "problem": "architecture",
@@ -1177,9 +1214,9 @@ sampling: SamplingView | null,
  */
 facts: FactsView | null,
 /**
- * Why its files cannot be used, in English.
+ * Why its files cannot be used.
  */
-problem: string | null,
+problem: ModelErrorView | null,
 /**
  * It is selected, but no longer installed.
  */
