@@ -1530,6 +1530,37 @@ n_queued: number,
 is_client: boolean, };
 
 /**
+ * The kind of an error of the store's file, for windows that say it in the user's language.
+ */
+export type StoreErrorKind = "folder" | "read_only" | "full" | "damaged" | "newer" | "busy" | "disk";
+
+/**
+ * The state of the machine. The default is a machine on mains power without any pressure.
+ */
+export type SystemSignals = {
+/**
+ * Memory pressure: the system asks programs to free memory.
+ */
+memory: MemoryPressure,
+/**
+ * The system swaps out more than [`SystemSignals::THRASHING_BYTES_PER_SECOND`], so the machine
+ * is too slow to work with. Swap in use can stay the same meanwhile.
+ */
+is_thrashing: boolean,
+/**
+ * The thermal state.
+ */
+thermal: ThermalState,
+/**
+ * Low Power Mode, or a power saver profile, is on.
+ */
+is_low_power: boolean,
+/**
+ * The machine runs on battery.
+ */
+is_on_battery: boolean, };
+
+/**
 __X__ */
 export type TagView = "chat" | "code" | "reasoning" | "embedding";
 
