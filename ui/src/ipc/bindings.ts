@@ -1555,8 +1555,8 @@ export type SystemSignals = {
  */
 memory: MemoryPressure,
 /**
- * Swap in use grows by more than [`SystemSignals::THRASHING_BYTES_PER_SECOND`], so the machine
- * is too slow to work with.
+ * The system swaps out more than [`SystemSignals::THRASHING_BYTES_PER_SECOND`], so the machine
+ * is too slow to work with. Swap in use can stay the same meanwhile.
  */
 is_thrashing: boolean,
 /**

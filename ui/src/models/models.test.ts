@@ -285,9 +285,11 @@ describe("the catalog", () => {
   it("shows the position of an error in the user's catalog until it is fixed", async () => {
     await open((fake) => {
       fake.downloadQueue.catalog = { ...fake.downloadQueue.catalog, error: {
-        file: "models.toml", line: 14, column: 9, reason: "license is missing" } };
+        file: "models.toml", line: 14, column: 9, code: "missing_key", key: "license",
+        detail: "license is missing" } };
     });
-    await screen.findByText("models.toml, line 14, column 9: license is missing");
+    await screen.findByText("models.toml, line 14, column 9: The key “license” is missing.");
+    screen.getByText("license is missing");
     fake.downloadQueue.catalog = { ...fake.downloadQueue.catalog, error: null };
     fake.emit({ event: "catalog" });
     await waitFor(() => expect(screen.queryByText(/line 14/)).toBeNull());
