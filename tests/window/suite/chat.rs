@@ -244,17 +244,17 @@ async fn the_find_bar_marks_a_match_and_the_zoom_is_remembered() {
         chat.until_says("1 of [1-9]").await?;
         setup.desktop.press("Escape")?;
         chat.until_gone("textbox", "^Find in chat").await?;
-        let width = async |page: &Page| page.run("return innerWidth;", vec![]).await;
-        let before = width(&chat).await?;
+        let width = "return innerWidth;";
+        let before = chat.run(width, vec![]).await?;
         setup.desktop.press("ctrl+equal")?;
         until("the page is larger", async || {
-            Ok((width(&chat).await? != before).then_some(()))
+            Ok((chat.run(width, vec![]).await? != before).then_some(()))
         })
         .await?;
-        let larger = width(&chat).await?;
+        let larger = chat.run(width, vec![]).await?;
         let chat = setup.restart().await?;
         until("the page is larger after a restart", async || {
-            let now = width(&chat).await?;
+            let now = chat.run(width, vec![]).await?;
             let seen = Failure::Wrong(format!("{now} instead of {larger}"));
             (now == larger).then_some(Some(())).ok_or(seen)
         })
