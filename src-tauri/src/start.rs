@@ -89,6 +89,11 @@ fn set_up(app: &AppHandle, action: LaunchAction) {
         let _ = app.set_activation_policy(tauri::ActivationPolicy::Accessory);
         draw_menu_bar(app);
     }
+    #[cfg(target_os = "macos")]
+    let action = match crate::login_item::started_the_app() {
+        true => LaunchAction::Icon,
+        false => action,
+    };
     let created = tray::create(app, &tray_view(&app.state::<Shell>()));
     if let Err(reason) = &created {
         tracing::warn!(reason, "there is no icon");
