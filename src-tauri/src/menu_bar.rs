@@ -15,7 +15,10 @@ type SystemItem = fn(&AppHandle, Option<&str>) -> tauri::Result<PredefinedMenuIt
 /// A row of a menu.
 #[cfg_attr(
     not(target_os = "macos"),
-    allow(dead_code, reason = "only a Mac creates the items; tests read the rest")
+    allow(
+        dead_code,
+        reason = "only a Mac creates the items; tests read the rest"
+    )
 )]
 enum Row {
     Separator,
