@@ -5,7 +5,7 @@
 import { mount, type Component } from "svelte";
 import type { FakeIpc } from "../ipc/fake";
 import { onDisk } from "../ipc/fake/catalog";
-import { GB } from "../ipc/fake/defaults";
+import { firstModels, GB } from "../ipc/fake/defaults";
 import type { FitView, ModelSettings, StatusView } from "../ipc";
 import { startApp } from "../state/app.svelte";
 import { modelSource } from "../state/model-source.svelte";
@@ -62,7 +62,10 @@ function alone<Props extends Record<string, unknown>>(
   };
 }
 
-const welcome = (setUp?: SetUp) => alone(Welcome, { onDone: () => {} }, setUp);
+const welcome = (setUp: SetUp = () => {}) => alone(Welcome, { onDone: () => {} }, (fake) => {
+  fake.setModels(firstModels());
+  setUp(fake);
+});
 
 export const settingsStates: GalleryStates = {
   "settings-model": { shows: "This model is in use", show: pane("model") },
@@ -112,8 +115,12 @@ export const settingsStates: GalleryStates = {
     show: alone(ShortcutsSheet, { platform: "macos", onclose: () => {} }),
   },
   "welcome": { shows: "Recommended: Qwen3 8B", show: welcome() },
+  "welcome-found": {
+    shows: "From LM Studio",
+    show: welcome((fake) => fake.setModels(firstModels(3.1))),
+  },
   "welcome-downloading": {
-    shows: "You can use the small starter model in the meantime.",
+    shows: "You can use the tiny demo model in the meantime.",
     show: welcome(({ downloadQueue }) => {
       downloadQueue.install("qwen3-8b@4-bit");
       downloadQueue.come(1, 0.4);
