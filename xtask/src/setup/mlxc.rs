@@ -7,13 +7,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cache::{self, Cache};
 use crate::problem::Problem;
 use crate::process;
-use crate::progress::Step;
+use crate::progress::{self, Step};
 use crate::setup::Host;
 use crate::setup::wheel::MLX_VERSION;
 
@@ -29,7 +29,6 @@ pub(crate) const HALF_SHIM: &str = "half_shim.h";
 
 /// The source of mlx-sys and the target folder, from the metadata of cargo.
 pub(crate) struct Source {
-    /// The folder of mlx-c.
     pub(crate) mlx_c: PathBuf,
     /// The version of mlx-sys.
     pub(crate) version: String,
@@ -69,9 +68,7 @@ impl Source {
 
     /// Checks that the wheel and mlx-c have the same version of MLX.
     pub(crate) fn check_mlx_version(&self) -> Result<(), Problem> {
-        let path = self.mlx_c.join("CMakeLists.txt");
-        let text = fs::read_to_string(&path).map_err(|error| Problem::io("read", &path, &error))?;
-        match git_tag(&text) {
+        match git_tag(&self.cmake_lists()?) {
             Some(MLX_VERSION) => Ok(()),
             tag => Err(Problem::new(format!(
                 "mlx-sys {} needs MLX {} and xtask/src/setup/wheel.rs pins {MLX_VERSION}; change \
@@ -84,13 +81,19 @@ impl Source {
 
     /// Returns the C++ files to compile, from the CMakeLists.txt of mlx-c.
     fn files(&self) -> Result<Vec<PathBuf>, Problem> {
-        let path = self.mlx_c.join("CMakeLists.txt");
-        let text = fs::read_to_string(&path).map_err(|error| Problem::io("read", &path, &error))?;
+        let text = self.cmake_lists()?;
         let files = listed_files(&text);
         if files.is_empty() {
-            return Err(Problem::new(format!("{} lists no files", path.display())));
+            let folder = self.mlx_c.display();
+            let problem = format!("{folder}/CMakeLists.txt lists no files");
+            return Err(Problem::new(problem));
         }
         Ok(files.iter().map(|file| self.mlx_c.join(file)).collect())
+    }
+
+    fn cmake_lists(&self) -> Result<String, Problem> {
+        let path = self.mlx_c.join("CMakeLists.txt");
+        fs::read_to_string(&path).map_err(Problem::io("read", &path))
     }
 }
 
@@ -133,57 +136,55 @@ pub(crate) fn build(
     wheel: &Path,
     cache: &Cache,
 ) -> Result<PathBuf, Problem> {
-    let shims = cache.folder().join("shims");
+    let shims = cache.folder.join("shims");
     cache::make_folder(&shims)?;
     for (name, text) in SHIMS {
         cache::write_atomically(&shims.join(name), text.as_bytes())?;
     }
     cache.get_or_build_folder("mlxc", |part| {
-        let objects = cache.folder().join("objects");
+        let objects = cache.folder.join("objects");
         cache::make_folder(&objects)?;
         let mut files = source.files()?;
         if host.is_linux() {
             files.push(shims.join("mach_time.c"));
         }
-        let step = Step::start(format!("Compiling mlx-c, {} files", files.len()));
-        let includes = [shims.as_path(), &source.mlx_c, &wheel.join("mlx/include")];
-        compile_all(&files, &objects, &includes, host, cache, &step)?;
+        let title = format!("Compiling mlx-c, {} files", files.len());
+        progress::step(title, |step| {
+            let includes = [shims.as_path(), &source.mlx_c, &wheel.join("mlx/include")];
+            in_parallel(&files, step, |file| {
+                compile(file, &objects, &includes, host, cache)
+            })?;
 
-        let mut ar = Command::new("ar");
-        ar.arg("crs").arg(part.join("libmlxc.a"));
-        ar.args(files.iter().map(|file| object_of(file, &objects)));
-        process::run_logged(&mut ar, "pack mlx-c into a library", &cache.log("ar"))?;
-        let _ = fs::remove_dir_all(&objects);
-        step.done();
-        Ok(())
+            let mut ar = Command::new("ar");
+            ar.arg("crs").arg(part.join("libmlxc.a"));
+            ar.args(files.iter().map(|file| object_of(file, &objects)));
+            process::run_logged(&mut ar, "pack mlx-c into a library", &cache.log("ar"))?;
+            let _ = fs::remove_dir_all(&objects);
+            Ok(())
+        })
     })
 }
 
 /// Compiles all files, with one compiler per core. No compiler is started after the first error.
-fn compile_all(
+fn in_parallel(
     files: &[PathBuf],
-    objects: &Path,
-    includes: &[&Path],
-    host: &Host,
-    cache: &Cache,
     step: &Step,
+    compile: impl Fn(&Path) -> Result<(), Problem> + Sync,
 ) -> Result<(), Problem> {
     let next = AtomicUsize::new(0);
     let n_done = AtomicUsize::new(0);
-    let failure = Mutex::new(None);
+    let failure = OnceLock::new();
     let n_threads = std::thread::available_parallelism().map_or(2, usize::from);
     let work = || {
         while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match compile(file, objects, includes, host, cache) {
+            match compile(file) {
                 Ok(()) => {
                     let n_done = 1 + n_done.fetch_add(1, Ordering::Relaxed);
                     step.detail(format!("{n_done} done"));
                 }
                 Err(problem) => {
                     next.store(files.len(), Ordering::Relaxed);
-                    if let Ok(mut failure) = failure.lock() {
-                        failure.get_or_insert(problem);
-                    }
+                    let _ = failure.set(problem);
                 }
             }
         }
@@ -194,11 +195,7 @@ fn compile_all(
         }
         work();
     });
-    match failure.into_inner() {
-        Ok(None) => Ok(()),
-        Ok(Some(problem)) => Err(problem),
-        Err(_) => Err(Problem::new("a thread that compiled mlx-c panicked")),
-    }
+    failure.into_inner().map_or(Ok(()), Err)
 }
 
 fn compile(
