@@ -49,6 +49,11 @@ const isHot: SetUp = (fake) => fake.setStatus(hot);
 const isTaken = onLinux({ hotkey: { hotkey: "taken", shortcut: "Ctrl+Space" } });
 const third = scrolled("section:nth-of-type(3)");
 
+async function explained(target: HTMLElement): Promise<void> {
+  await click(target, "summary");
+  await third(target);
+}
+
 function alone<Props extends Record<string, unknown>>(
   component: Component<Props>, props: Props, setUp: SetUp = () => {},
 ) {
@@ -74,6 +79,16 @@ export const settingsStates: GalleryStates = {
     shows: "0.40",
     show: pane("model", chosen({ temperature: 0.4, top_k: 0, max_tokens: 1024 }), third),
   },
+  "settings-model-typed": {
+    shows: "Enter a number from 0 to 2.",
+    show: pane("model", undefined, async (target) => {
+      await settled();
+      const field = target.querySelectorAll<HTMLInputElement>("section:nth-of-type(3) input[inputmode]")[1]!;
+      field.value = "7";
+      field.dispatchEvent(new Event("change", { bubbles: true }));
+      await third(target);
+    }),
+  },
   "settings-model-too-large": {
     shows: "Too large",
     show: pane("model", chosen({ context_length: 32_768 }, "/models/Mistral-Small-24B-Q4_K_M.gguf"),
@@ -86,8 +101,8 @@ export const settingsStates: GalleryStates = {
   },
   "settings-model-japanese": { shows: "メモリ", show: pane("model", speaking("ja")) },
   "settings-behavior": { shows: "Automatic limits", show: pane("behavior") },
-  "settings-behavior-lit": { shows: "Now:", show: pane("behavior", isHot, third) },
-  "settings-behavior-german": { shows: "Strom", show: pane("behavior", speaking("de", isHot), third) },
+  "settings-behavior-lit": { shows: "Speculative decoding is off", show: pane("behavior", isHot, explained) },
+  "settings-behavior-german": { shows: "Strom", show: pane("behavior", speaking("de", isHot), explained) },
   "settings-general": { shows: "Show in the Dock", show: pane("general") },
   "settings-general-recording": {
     shows: "Type a shortcut",
