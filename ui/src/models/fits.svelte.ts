@@ -3,7 +3,7 @@
  * reads model files.
  */
 import { SvelteMap } from "svelte/reactivity";
-import { ipc, type FitView } from "../ipc";
+import { ipc, type FitView, type ModelView } from "../ipc";
 import { choicesFor } from "../settings/patch";
 import { app } from "../state/app.svelte";
 
@@ -15,8 +15,8 @@ export class ModelFits {
     return this.#fits.get(id);
   }
 
-  async load(): Promise<void> {
-    for (const model of app.models) {
+  async load(models: readonly ModelView[] = app.models): Promise<void> {
+    for (const model of models) {
       if (!model.facts || !app.settings) continue;
       try {
         this.#fits.set(model.id, await ipc.fit(model.id, choicesFor(app.settings, model.id)));
