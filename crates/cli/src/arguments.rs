@@ -122,7 +122,8 @@ Exit codes:
   0    done; also when the program that reads the output stops reading
   1    the answer failed, or the computer is too busy, too hot or short of memory;
        the hub, the network or the disk failed
-  2    the request is wrong: bad option or value, empty prompt, prompt too long
+  2    the request is wrong: bad option or value, empty prompt, prompt too long, attached document
+       that can't be read
   3    the model is missing, cannot be used here or exceeds the memory budget
   130  interrupted with Ctrl-C (an install keeps what it downloaded)
 

@@ -2,6 +2,10 @@
 //!
 //! Rule: if the response ends early, the text written so far stays and ends with a newline.
 
+mod attachments;
+
+use std::path::PathBuf;
+
 use clap::Args;
 use transom_engine::{
     ChatPrompt, EngineError, FinishReason, Message, ModelInfo, Prompt, Role, TokenEvent, Truncation,
@@ -27,6 +31,7 @@ use crate::{Client, Console, Failure, Result};
 Examples:
   transom ask \"What is the capital of France?\"
   transom ask \"Explain this error:\" < build.log
+  transom ask \"Compare these\" --attach report.pdf --attach notes.md
   git diff | transom ask \"Write a commit message\" --system \"You are brief\"
   transom ask \"Name a color\" --temperature 0 --stats
   transom ask \"Hi\" < /dev/null     in a loop or a service, whose own input is not meant
@@ -39,6 +44,11 @@ pub(crate) struct AskArgs {
     /// What to ask; quotes are needed only where the shell needs them
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Vec<String>,
+
+    /// A document that the prompt is about: text, a web page, a PDF, or a Word, Excel or PowerPoint
+    /// document; repeat for more
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) attach: Vec<PathBuf>,
 
     /// Instructions that the model follows in its answer
     #[arg(short, long, value_name = "TEXT")]
@@ -81,6 +91,9 @@ pub(crate) fn run(args: &AskArgs, client: &Client, console: &mut Console) -> Res
 fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     args.generation.check()?;
     let text = prompt_text(&args.prompt.join(" "), console)?;
+    let documents = attachments::read_all(&args.attach)?;
+    let text = attachments::before(&documents, &text);
+    let prompt_bytes = text.len();
     let loaded = load(&args.model, args.json, client, console)?;
     let prompt = prompt(args, text, &loaded.info)?;
     let params = args.generation.params(&loaded.info.recommended_sampling);
@@ -101,6 +114,9 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
             completion
         }
     };
+    if let Some(failure) = attachments::too_long(&completion.outcome, &documents, prompt_bytes) {
+        return Err(failure);
+    }
     let was_interrupted = completion.was_interrupted;
     let (reason, stats) = completion.finished()?;
     loaded.record(&stats);
