@@ -134,28 +134,53 @@ fn a_word_document_that_expands_without_end_is_refused() {
 }
 
 #[test]
-fn a_pdf_that_expands_without_end_is_refused() {
-    let mut content = ZlibEncoder::new(Vec::new(), Compression::best());
-    content.write_all(&vec![b' '; BOMB_BYTES]).unwrap();
-    let problem = problem_of(&pdf(&content.finish().unwrap()));
+fn a_pdf_that_expands_to_nothing_is_refused() {
+    let problem = problem_of(&pdf(&vec![b' '; BOMB_BYTES]));
     let has_no_text = problem == DocumentProblem::NoText { pages: Some(1) };
     assert!(has_no_text || is_damaged(&problem), "{problem:?}");
 }
 
-/// Returns a PDF of one page with this compressed content.
+/// The parser keeps some kilobytes for each piece of text, of which the page has millions.
+#[test]
+fn a_pdf_that_expands_to_much_text_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pdf");
+    let line = b"(aaaa) Tj 0 -1 Td\n";
+    let mut content = b"BT /F1 12 Tf 72 720 Td ".to_vec();
+    content.extend(line.repeat(BOMB_BYTES / line.len()));
+    content.extend(b"ET");
+    fs::write(&path, pdf(&content)).unwrap();
+    let limits = Limits {
+        timeout: Duration::from_secs(60),
+        memory_bytes: 256 << 20,
+    };
+    let error = read_within(Path::new(PROGRAM), &path, &limits).unwrap_err();
+    let limit_bytes = limits.memory_bytes;
+    let expect = DocumentProblem::TooMuchMemory { limit_bytes };
+    assert_eq!(error.problem, expect);
+}
+
+/// Returns a PDF of one page with this content, compressed.
 fn pdf(content: &[u8]) -> Vec<u8> {
+    let mut stream = ZlibEncoder::new(Vec::new(), Compression::default());
+    stream.write_all(content).unwrap();
+    let content = stream.finish().unwrap();
     let stream = format!(
         "<< /Length {} /Filter /FlateDecode >>\nstream\n",
         content.len()
     );
-    let objects: [&[&[u8]]; 4] = [
+    let objects: [&[&[u8]]; 5] = [
         &[b"<< /Type /Catalog /Pages 2 0 R >>"],
         &[b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>"],
-        &[b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R >>"],
-        &[stream.as_bytes(), content, b"\nendstream"],
+        &[
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R ",
+            b"/Resources << /Font << /F1 5 0 R >> >> >>",
+        ],
+        &[stream.as_bytes(), &content, b"\nendstream"],
+        &[b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"],
     ];
     let mut file = b"%PDF-1.4\n".to_vec();
-    let mut table = "xref\n0 5\n0000000000 65535 f \n".to_owned();
+    let mut table = "xref\n0 6\n0000000000 65535 f \n".to_owned();
     for (index, parts) in objects.iter().enumerate() {
         table += &format!("{:010} 00000 n \n", file.len());
         file.extend(format!("{} 0 obj\n", index + 1).bytes());
@@ -163,7 +188,7 @@ fn pdf(content: &[u8]) -> Vec<u8> {
         file.extend(b"\nendobj\n");
     }
     let start = file.len();
-    table += &format!("trailer\n<< /Size 5 /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n");
+    table += &format!("trailer\n<< /Size 6 /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n");
     file.extend(table.bytes());
     file
 }
