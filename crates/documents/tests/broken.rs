@@ -165,26 +165,25 @@ fn pdf(content: &[u8]) -> Vec<u8> {
     let mut stream = ZlibEncoder::new(Vec::new(), Compression::default());
     stream.write_all(content).unwrap();
     let content = stream.finish().unwrap();
-    let stream = format!(
+    let header = format!(
         "<< /Length {} /Filter /FlateDecode >>\nstream\n",
         content.len()
     );
-    let objects: [&[&[u8]]; 5] = [
-        &[b"<< /Type /Catalog /Pages 2 0 R >>"],
-        &[b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>"],
-        &[
-            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R ",
-            b"/Resources << /Font << /F1 5 0 R >> >> >>",
-        ],
-        &[stream.as_bytes(), &content, b"\nendstream"],
-        &[b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"],
+    let stream = [header.as_bytes(), &content[..], &b"\nendstream"[..]].concat();
+    let objects: [&[u8]; 5] = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R \
+          /Resources << /Font << /F1 5 0 R >> >> >>",
+        &stream,
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
     ];
     let mut file = b"%PDF-1.4\n".to_vec();
     let mut table = "xref\n0 6\n0000000000 65535 f \n".to_owned();
-    for (index, parts) in objects.iter().enumerate() {
+    for (index, object) in objects.iter().enumerate() {
         table += &format!("{:010} 00000 n \n", file.len());
         file.extend(format!("{} 0 obj\n", index + 1).bytes());
-        file.extend(parts.concat());
+        file.extend(*object);
         file.extend(b"\nendobj\n");
     }
     let start = file.len();

@@ -7,17 +7,14 @@ use std::sync::Arc;
 
 use tauri::ipc::Channel;
 use tauri::{State, WebviewWindow};
-use transom_chat::Update;
-use transom_chat::turns::StartedTurn;
+use transom_chat::turns::{StartedTurn, TurnOptions};
+use transom_chat::{Failure, Update};
 use transom_store::{ConversationId, MessageId};
 
 use crate::backend::Backend;
-use crate::models::{self, PreparedRequest};
-use crate::shell::{Shell, blocking, guarded};
-use crate::usage_recorder;
-use crate::wire::{CommandError, Window};
-
-type CommandResult<T> = Result<T, CommandError>;
+use crate::shell::{Shell, guarded};
+use crate::wire::{CommandError, CommandResult, Window};
+use crate::{models, usage_recorder};
 
 #[tauri::command]
 pub(crate) async fn ask(
@@ -27,13 +24,11 @@ pub(crate) async fn ask(
     attachment: String,
     over_budget: bool,
 ) -> CommandResult<StartedTurn> {
-    let (backend, request) = prepare_request(&shell, over_budget).await?;
-    guarded(async move {
-        let (options, recorder) = usage_recorder::split(&backend, request);
-        let started = backend.turns.ask(conversation, &text, &attachment, options);
-        Ok(recorder.follow(started.await?))
-    })
-    .await
+    let ask = move |backend: Arc<Backend>, options| async move {
+        let turns = &backend.turns;
+        turns.ask(conversation, &text, &attachment, options).await
+    };
+    start(&shell, over_budget, ask).await
 }
 
 #[tauri::command]
@@ -42,12 +37,10 @@ pub(crate) async fn regenerate(
     answer: MessageId,
     over_budget: bool,
 ) -> CommandResult<StartedTurn> {
-    let (backend, request) = prepare_request(&shell, over_budget).await?;
-    guarded(async move {
-        let (options, recorder) = usage_recorder::split(&backend, request);
-        Ok(recorder.follow(backend.turns.regenerate(answer, options).await?))
-    })
-    .await
+    let regenerate = move |backend: Arc<Backend>, options| async move {
+        backend.turns.regenerate(answer, options).await
+    };
+    start(&shell, over_budget, regenerate).await
 }
 
 #[tauri::command]
@@ -56,10 +49,30 @@ pub(crate) async fn edit_message(
     message: MessageId,
     text: String,
 ) -> CommandResult<StartedTurn> {
-    let (backend, request) = prepare_request(&shell, false).await?;
+    let edit = move |backend: Arc<Backend>, options| async move {
+        backend.turns.edit(message, &text, options).await
+    };
+    start(&shell, false, edit).await
+}
+
+/// Starts a response of the selected model, whose usage is recorded when it ends.
+async fn start<F>(
+    shell: &Shell,
+    over_budget: bool,
+    start: impl FnOnce(Arc<Backend>, TurnOptions) -> F + Send + 'static,
+) -> CommandResult<StartedTurn>
+where
+    F: Future<Output = Result<StartedTurn, Failure>> + Send + 'static,
+{
+    let backend = shell.backend().await?;
+    let request = shell.blocking(move |backend| {
+        models::prepare_request(&backend.library(), &backend.settings(), over_budget)
+    });
+    let (options, model) = request.await?;
     guarded(async move {
-        let (options, recorder) = usage_recorder::split(&backend, request);
-        Ok(recorder.follow(backend.turns.edit(message, &text, options).await?))
+        let started = start(backend.clone(), options.clone()).await?;
+        usage_recorder::record_at_end(backend, started.answer, model, options);
+        Ok(started)
     })
     .await
 }
@@ -92,17 +105,4 @@ pub(crate) async fn follow(
 pub(crate) async fn unfollow(shell: State<'_, Shell>, follower: u32) -> CommandResult<()> {
     shell.followers.stop(follower);
     Ok(())
-}
-
-/// Returns the backend and a request to the selected model.
-async fn prepare_request(
-    shell: &Shell,
-    over_budget: bool,
-) -> CommandResult<(Arc<Backend>, PreparedRequest)> {
-    let backend = shell.backend().await?;
-    let shared = backend.clone();
-    let request = blocking(move || {
-        models::prepare_request(&shared.library(), &shared.settings(), over_budget)
-    });
-    Ok((backend, request.await?))
 }

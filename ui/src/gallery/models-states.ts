@@ -97,7 +97,7 @@ export const modelsStates: GalleryStates = {
   "settings-models-drop-refused": {
     shows: "Holiday.mov",
     show: pane("models", undefined,
-      dropped({ state: "refused", name: "Holiday.mov", problem: "not_usable", reason: "" })),
+      dropped({ state: "refused", name: "Holiday.mov", problem: "not_usable", error: null, reason: "" })),
   },
   "settings-models-german": { shows: "Angehalten", show: pane("models", speaking("de", busy)) },
   "settings-models-german-list": {
