@@ -9,10 +9,12 @@ const COLUMNS: usize = 500;
 pub(super) fn is_html(text: &str) -> bool {
     let mut rest = text.trim_start();
     loop {
-        let end = match rest {
-            _ if rest.starts_with("<?xml") => "?>",
-            _ if rest.starts_with("<!--") => "-->",
-            _ => break,
+        let end = if rest.starts_with("<?xml") {
+            "?>"
+        } else if rest.starts_with("<!--") {
+            "-->"
+        } else {
+            break;
         };
         match rest.split_once(end) {
             Some((_, after)) => rest = after.trim_start(),
