@@ -24,6 +24,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("transom-signals", &[]),
     ("transom-catalog", &["transom-fit"]),
+    // The memory of the process that reads a document.
+    ("transom-documents", &["transom-signals"]),
     // Free disk space, and a machine that stays awake.
     ("transom-hub", &["transom-signals"]),
     (
@@ -54,6 +56,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "transom-cli",
         &[
             "transom-catalog",
+            "transom-documents",
             "transom-engine",
             "transom-engine-host",
             "transom-engine-llama",
@@ -119,6 +122,12 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("rustls*", &["transom-hub"]),
     ("zeroize", &["transom-hub"]),
     ("notify*", &["transom-catalog"]),
+    // Readers of untrusted documents run only in the process of that crate.
+    ("chardetng", &["transom-documents"]),
+    ("encoding_rs", &["transom-documents"]),
+    ("html2text", &["transom-documents"]),
+    ("undoc", &["transom-documents"]),
+    ("unpdf", &["transom-documents"]),
     ("ammonia", &["transom-chat"]),
     ("math-core", &["transom-chat"]),
     // Search results show text without Markdown.

@@ -7,8 +7,8 @@
 //! Clippy compiles the tests: its driver is a compiler that also lints, and it replaces rustc for
 //! the crates of the workspace, as in `cargo clippy`. So dependencies are compiled only once.
 //!
-//! Tests of pages and windows run in parallel to all others, because they mostly wait; then those of
-//! conformance do, so that both cores have work to the end. Tests that put the machine under memory
+//! Tests of pages and windows run in parallel to all others, because they mostly wait; then the longest
+//! do, so that both cores have work to the end. Tests that put the machine under memory
 //! pressure run alone: the app of another test would obey the signal.
 
 use std::collections::BTreeSet;
@@ -40,8 +40,8 @@ pub(crate) const FEATURES: &[&str] = &["--features", "xtask/bindings", "--featur
 /// The test that drives windows.
 const WINDOWS: &str = "window";
 
-/// The test that runs the same cases with each engine.
-const CONFORMANCE: &str = "conformance";
+/// Long tests that run after those of windows, in parallel to the others.
+const LONG: [&str; 4] = ["conformance", "forms", "parity", "soak"];
 
 /// The tests that put the machine under memory pressure.
 const PRESSURE: [&str; 2] = ["pressure", "real_pressure"];
@@ -76,8 +76,11 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
         |targets: &[&str]| cargo(&[&["test", "--workspace", "--no-fail-fast"], targets].concat());
     let windows = test(&["--test", WINDOWS]);
     let examples = cargo(&["test", "--workspace", "--doc"]);
-    let conformance = test(&["--test", CONFORMANCE]);
-    let pressure = test(&PRESSURE.map(|name| ["--test", name]).concat());
+    let targets = |names: &[&'static str]| -> Vec<&str> {
+        names.iter().flat_map(|name| ["--test", name]).collect()
+    };
+    let long = test(&targets(&LONG));
+    let pressure = test(&targets(&PRESSURE));
     let names = test_names()?;
     let names = names.iter().flat_map(|name| ["--test", name]);
     let tests = test(
@@ -91,8 +94,8 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
             let windows = windows.run_in_parallel("windows");
             let pages = pages.run_in_parallel("ui test");
             let examples = examples.run_in_parallel("examples");
-            let conformance = conformance.run_in_parallel(CONFORMANCE);
-            windows.and(pages).and(examples).and(conformance)
+            let long = long.run_in_parallel("long tests");
+            windows.and(pages).and(examples).and(long)
         });
         let tests = tests.run("tests");
         let parallel = parallel
@@ -129,9 +132,8 @@ fn test_names() -> Result<BTreeSet<String>, Problem> {
         .flat_map(|package| list(&package["targets"]));
     let tests = targets.filter(|target| list(&target["kind"]).contains(&"test".into()));
     let names = tests.filter_map(|test| Some(test["name"].as_str()?.to_owned()));
-    let has_own_turn =
-        |name: &str| [WINDOWS, CONFORMANCE].contains(&name) || PRESSURE.contains(&name);
-    Ok(names.filter(|name| !has_own_turn(name)).collect())
+    let own_turns = [&[WINDOWS][..], &LONG, &PRESSURE].concat();
+    Ok(names.filter(|name| !own_turns.contains(&&**name)).collect())
 }
 
 /// Checks the model catalog against its sources and for consistency. The script needs the TOML
@@ -204,6 +206,8 @@ impl Check {
         let mut command = process::cargo();
         command.args(&args).envs(CLIPPY);
         command.env(skipped_checks::VARIABLE, &skipped.file);
+        // Threads of OpenBLAS that wait for a busy core slow each other down many times.
+        command.env("OPENBLAS_NUM_THREADS", "1");
         Self::new(format!("cargo {}", args.join(" ")), command)
     }
 

@@ -8,6 +8,7 @@ mod added;
 mod catalog_entry;
 mod hugging_face;
 mod llama_cpp;
+mod ollama;
 mod other_apps;
 mod remove;
 #[cfg(test)]

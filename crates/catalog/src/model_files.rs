@@ -73,7 +73,7 @@ impl ModelFiles {
 
 /// Returns the format of the files at `path`, by its name.
 pub fn format_of(path: &Path) -> Format {
-    match is_gguf(path) {
+    match is_gguf(path) || is_ollama_blob(path) {
         true => Format::Gguf,
         false => Format::Safetensors,
     }
@@ -120,7 +120,7 @@ pub(crate) fn paths_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 }
 
 pub(crate) fn is_weights(path: &Path) -> bool {
-    is_gguf(path) || has_extension(path, "safetensors")
+    is_gguf(path) || is_ollama_blob(path) || has_extension(path, "safetensors")
 }
 
 /// Keeps only the files that are the folder's model in another format.
@@ -214,6 +214,15 @@ fn is_projector(path: &Path) -> bool {
 
 pub(crate) fn is_gguf(path: &Path) -> bool {
     has_extension(path, "gguf")
+}
+
+/// Returns true for a name that Ollama gives to files. Those with weights are GGUF files.
+pub(crate) fn is_ollama_blob(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let digest = name.and_then(|name| name.strip_prefix("sha256-"));
+    digest.is_some_and(|digest| {
+        digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
 }
 
 fn has_extension(path: &Path, extension: &str) -> bool {

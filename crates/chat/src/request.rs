@@ -8,8 +8,8 @@
 //! empty responses are skipped.
 
 use transom_engine::{
-    ChatPrompt, ConversationId, GenerationParams, Message as Turn, ModelInfo, Prompt, Role,
-    SamplingParams, Truncation,
+    Attachment, ChatPrompt, ConversationId, GenerationParams, Message as Turn, ModelInfo, Prompt,
+    Role, SamplingParams, Truncation, with_attachments,
 };
 use transom_engine_host::wire::Request;
 use transom_store::{Message, MessageRole, ModelSettings};
@@ -97,32 +97,13 @@ fn turns(path: &[Message], system_prompt: Option<&str>) -> Vec<Turn> {
     turns
 }
 
-/// Returns a user message with its attachment before it, between tags that do not occur in the
-/// attachment.
+/// Returns a user message with its attachment before it.
 fn with_attachment(message: &Message) -> String {
-    let attachment = message.attachment.trim_end();
-    if attachment.trim().is_empty() {
-        return message.text.clone();
-    }
-    let tag = tag_for(attachment);
-    let question = &message.text;
-    let attached = format!("<{tag}>\n{attachment}\n</{tag}>");
-    if question.trim().is_empty() {
-        attached
-    } else {
-        format!("{attached}\n\n{question}")
-    }
-}
-
-/// Returns `text`, or a numbered tag if the attachment contains that tag.
-fn tag_for(attachment: &str) -> String {
-    let is_free = |tag: &String| {
-        !attachment.contains(&format!("</{tag}>")) && !attachment.contains(&format!("<{tag}>"))
+    let attachment = Attachment {
+        name: None,
+        text: &message.attachment,
     };
-    let numbered = (2..).map(|n: usize| format!("text-{n}"));
-    let mut tags = std::iter::once("text".to_owned()).chain(numbered);
-    tags.find(is_free)
-        .expect("a text of finite length leaves a number free")
+    with_attachments([attachment], &message.text)
 }
 
 #[cfg(test)]

@@ -2,6 +2,10 @@
 //!
 //! Rule: if the response ends early, the text written so far stays and ends with a newline.
 
+mod attachments;
+
+use std::path::PathBuf;
+
 use clap::Args;
 use serde_json::json;
 use transom_engine::{
@@ -26,6 +30,11 @@ pub(crate) struct AskArgs {
     /// What to ask; quotes are needed only where the shell needs them
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Vec<String>,
+
+    /// A document that the prompt is about: text, a web page, a PDF, or a Word, Excel or PowerPoint
+    /// document; repeat for more
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) attach: Vec<PathBuf>,
 
     /// Instructions that the model follows in its answer
     #[arg(short, long, value_name = "TEXT")]
@@ -69,6 +78,9 @@ pub(crate) fn run(args: &AskArgs, client: &Client, console: &mut Console) -> Res
 fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     args.generation.check()?;
     let text = prompt_text(&args.prompt.join(" "), console)?;
+    let documents = attachments::read_all(&args.attach)?;
+    let text = attachments::before(&documents, &text);
+    let prompt_bytes = text.len();
     let loaded = load(&args.model, args.json, client, console)?;
     let prompt = prompt(args, text, &loaded.info)?;
     let params = args.generation.params(&loaded.info.recommended_sampling);
@@ -84,6 +96,9 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
             (written.completion, written.limits)
         }
     };
+    if let Some(failure) = attachments::too_long(&completion.outcome, &documents, prompt_bytes) {
+        return Err(failure);
+    }
     let was_interrupted = completion.was_interrupted;
     let (reason, stats) = completion.finished()?;
     loaded.record(&stats);

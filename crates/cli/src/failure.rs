@@ -7,6 +7,7 @@ use std::any::Any;
 use std::fmt::Display;
 use std::io::{self, Write};
 
+use transom_documents::{DocumentError, DocumentProblem};
 use transom_engine::EngineError;
 use transom_files::visible;
 use transom_hub::HubError;
@@ -126,6 +127,15 @@ impl From<EngineError> for Failure {
             | EngineError::InvalidParameter { .. } => Self::Usage(message),
             EngineError::Template { .. } | EngineError::Backend { .. } => Self::Failed(message),
             EngineError::Canceled => Self::Interrupted,
+        }
+    }
+}
+
+impl From<DocumentError> for Failure {
+    fn from(error: DocumentError) -> Self {
+        match error.problem {
+            DocumentProblem::NotStarted { .. } => Self::failed(error),
+            _ => Self::Usage(error.to_string()),
         }
     }
 }

@@ -137,6 +137,56 @@ fn a_prompt_longer_than_the_context_is_refused() {
     );
 }
 
+/// Returns the number of tokens in the prompt of an `ask` with these options.
+fn prompt_tokens(options: &[&str]) -> u64 {
+    let question = ["ask", "Who is praised here?", "--json", "--max-tokens", "1"];
+    let output = run(&[&question, options].concat());
+    let lines = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{lines}");
+    let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    last["stats"]["prompt_tokens"].as_u64().unwrap()
+}
+
+#[test]
+fn attached_documents_are_part_of_the_prompt() {
+    let pdf = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../documents/tests/fixtures/files/crazyones.pdf"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let note = folder.path().join("note.txt");
+    std::fs::write(&note, "The crazy ones are praised.").unwrap();
+    let note = note.to_str().unwrap();
+    let without = prompt_tokens(&[]);
+    let with_note = prompt_tokens(&["--attach", note]);
+    let with_both = prompt_tokens(&["-a", pdf, "-a", note]);
+    assert!(with_note > without + 5, "{without} {with_note}");
+    assert!(with_both > with_note + 100, "{with_note} {with_both}");
+}
+
+#[test]
+fn documents_that_cannot_be_read_are_refused_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let image = write("a.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
+    let check = |path: &str, expect| check_failure(&["ask", "Hi", "--attach", path], 2, expect);
+    check(&image, "a.png: it is an image");
+    check(
+        &write("a.pdf", b"%PDF-1.7\nnothing"),
+        "a.pdf: it is damaged",
+    );
+    check("/nowhere/at-all", "/nowhere/at-all: there is no such file");
+    let long = write("long.txt", "word ".repeat(5000).as_bytes());
+    check(&long, "tokens of the documents: about");
+    let output = run(&["ask", "Hi", "--json", "--attach", &image]);
+    let line: Value = serde_json::from_str(text(&output.stdout).trim_end()).unwrap();
+    assert_eq!(line["exit_code"], 2);
+}
+
 #[test]
 fn standard_input_that_is_not_utf8_is_refused() {
     let output = run_with_input(&["ask", "Hi"], b"caf\xe9");

@@ -5,6 +5,7 @@
 //! are here, so they are the same in all engines. This crate uses only `files` and `fit` of the
 //! workspace, starts no thread and contains no async code.
 
+pub mod attachment;
 pub mod chat;
 pub mod contract;
 pub mod error;
@@ -20,6 +21,7 @@ pub mod text;
 pub mod tokenizer;
 pub mod truncation;
 
+pub use attachment::{Attachment, with_attachments};
 pub use chat::{ChatPrompt, Message, Role};
 pub use contract::{
     ConversationId, Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel,

@@ -12,6 +12,9 @@ use crate::programs;
 /// The app's program name in `/proc`.
 const NAME: &str = "transom-app";
 
+/// The name of the button that closes the welcome: the second one until the user chooses a model.
+const START: &str = "^(Get Started|Try the Tiny Demo Model)$";
+
 /// The app under test.
 #[derive(Debug)]
 pub struct App {
@@ -30,7 +33,7 @@ impl App {
         let app = Self::start(desktop, &["transom://chat"]).await?;
         let chat = app.window("chat").await?;
         until("the chat takes messages", async || {
-            if let Some(start) = chat.find("button", "^Get Started$").await? {
+            if let Some(start) = chat.find("button", START).await? {
                 start.click().await?;
             }
             Ok(chat.find("textbox", "^Message$").await?.map(drop))

@@ -176,6 +176,7 @@ impl Desktop {
             "HF_HOME",
             "HF_HUB_CACHE",
             "LLAMA_CACHE",
+            "OLLAMA_MODELS",
         ] {
             command.env_remove(name);
         }

@@ -32,9 +32,9 @@ async fn check_with_axe(page: &Page, view: &str) -> Outcome {
 async fn axe_finds_no_violation_in_any_view() {
     run_test("axe", async |setup| {
         let chat = setup.open_as_new().await?;
-        chat.by("button", "^Get Started$").await?;
+        chat.by("button", "^Try the Tiny Demo Model$").await?;
         check_with_axe(&chat, "the welcome").await?;
-        chat.click("button", "^Get Started$").await?;
+        chat.click("button", "^Try the Tiny Demo Model$").await?;
         chat.by("textbox", "^Message$").await?;
         check_with_axe(&chat, "the empty chat").await?;
         actions::ask_to_the_end(&chat, "What is a haiku?").await?;
@@ -140,7 +140,7 @@ async fn the_main_flows_work_with_the_keyboard_alone() {
         let chat = setup.open_as_new().await?;
         until("the welcome's button has the focus", async || {
             let focused = chat.focused().await?;
-            (focused == "button: Get Started")
+            (focused == "button: Try the Tiny Demo Model")
                 .then_some(Some(()))
                 .ok_or(Failure::Wrong(focused))
         })

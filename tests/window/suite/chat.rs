@@ -33,7 +33,7 @@ async fn the_chat_opens_with_the_focus_in_the_composer() {
 async fn keys_go_to_the_composer_after_the_welcome() {
     run_test("after_the_welcome", async |setup| {
         let chat = setup.open_as_new().await?;
-        chat.click("button", "^Get Started$").await?;
+        chat.click("button", "^Try the Tiny Demo Model$").await?;
         until("the composer has the focus", async || {
             let focused = chat.focused().await?;
             let is_ready = focused == "textbox: Message" && chat.has_keyboard().await?;

@@ -219,7 +219,7 @@ async fn the_welcome_recommends_a_model_for_this_machine() {
         let chat = setup.open_as_new().await?;
         chat.until_says("Recommended: ").await?;
         chat.by("button", "^Download ").await?;
-        chat.click("button", "^Get Started$").await?;
+        chat.click("button", "^Try the Tiny Demo Model$").await?;
         actions::ask_to_the_end(&chat, "What is a haiku?")
             .await
             .map(drop)
@@ -247,6 +247,27 @@ async fn a_model_in_the_folder_of_another_app_is_used_in_place() {
             fs::exists(theirs.join("config.json")).unwrap_or(false),
             || "it was moved".into(),
         )
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_welcome_offers_a_model_of_another_app_first() {
+    run_test("the_welcome_offers", async |setup| {
+        let theirs = setup
+            .desktop
+            .home()
+            .join("user/.lmstudio/models/someone/theirs");
+        let starter = transom_window_tests::programs::checkout().join("assets/starter");
+        models::copy(&starter, &theirs).map_err(Failure::doing("fill LM Studio's folder"))?;
+        let chat = setup.open_as_new().await?;
+        chat.until_says("From LM Studio").await?;
+        chat.click("button", "^Use ").await?;
+        chat.until_says("In use").await?;
+        chat.click("button", "^Get Started$").await?;
+        actions::ask_to_the_end(&chat, "What is a haiku?").await?;
+        chat.by("article", "^Response from .*theirs").await?;
+        Ok(())
     })
     .await;
 }

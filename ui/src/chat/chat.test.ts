@@ -351,6 +351,15 @@ describe("the chat", () => {
     await waitFor(() => expect(document.activeElement).toBe(field()));
   });
 
+  it("says about how many tokens the next message needs, and what will be left out", async () => {
+    const stats = { prompt_tokens: 7000, cached_tokens: 0, generated_tokens: 100,
+      time_to_first_token_seconds: 1, tokens_per_second: null, dropped_messages: 0 };
+    await openWith(["A question", { text: "An answer", stats }]);
+    await screen.findByText(/^About 7,100 of 8,192 tokens, 1,090 left\./);
+    await fireEvent.input(field(), { target: { value: "a".repeat(800) } });
+    await screen.findByText("The oldest messages will be left out.");
+  });
+
   it("keeps a failed download when its note is dismissed", async () => {
     await open();
     ipc.downloadQueue.install("qwen3-8b@4-bit");

@@ -7,12 +7,12 @@ export function because(reason: LimitReason): string {
   return t(`chat.because.${reason}`);
 }
 
-/** A limit as a sentence, or as a few words for a list of the settings. */
-export function limitText(one: Limit, area: "chat" | "settings"): string {
+/** A limit as a sentence. */
+export function limitText(one: Limit): string {
   const n = "tokens" in one ? one.tokens : 0;
   const seconds = "seconds" in one ? one.seconds : null;
-  if (area === "settings" && seconds === 0) return t("settings.limit.idle_at_once");
-  return t(`${area}.limit.${one.limit}`, { n, time: seconds === null ? "" : duration(seconds) });
+  if (seconds === 0) return t("chat.limit.idle_at_once");
+  return t(`chat.limit.${one.limit}`, { n, time: seconds === null ? "" : duration(seconds) });
 }
 
 /** Why a response ended early; empty if it did not, or if it failed. */

@@ -5,7 +5,7 @@
 import { mount, type Component } from "svelte";
 import type { FakeIpc } from "../ipc/fake";
 import { onDisk } from "../ipc/fake/catalog";
-import { GB } from "../ipc/fake/defaults";
+import { firstModels, GB } from "../ipc/fake/defaults";
 import type { FitView, ModelSettings, StatusView } from "../ipc";
 import { startApp } from "../state/app.svelte";
 import { modelSource } from "../state/model-source.svelte";
@@ -49,6 +49,11 @@ const isHot: SetUp = (fake) => fake.setStatus(hot);
 const isTaken = onLinux({ hotkey: { hotkey: "taken", shortcut: "Ctrl+Space" } });
 const third = scrolled("section:nth-of-type(3)");
 
+async function explained(target: HTMLElement): Promise<void> {
+  await click(target, "summary");
+  await third(target);
+}
+
 function alone<Props extends Record<string, unknown>>(
   component: Component<Props>, props: Props, setUp: SetUp = () => {},
 ) {
@@ -63,13 +68,26 @@ function alone<Props extends Record<string, unknown>>(
   };
 }
 
-const welcome = (setUp?: SetUp) => alone(Welcome, { onDone: () => {} }, setUp);
+const welcome = (setUp: SetUp = () => {}) => alone(Welcome, { onDone: () => {} }, (fake) => {
+  fake.setModels(firstModels());
+  setUp(fake);
+});
 
 export const settingsStates: GalleryStates = {
   "settings-model": { shows: "This model is in use", show: pane("model") },
   "settings-model-answers": {
     shows: "0.40",
     show: pane("model", chosen({ temperature: 0.4, top_k: 0, max_tokens: 1024 }), third),
+  },
+  "settings-model-typed": {
+    shows: "Enter a number from 0 to 2.",
+    show: pane("model", undefined, async (target) => {
+      await settled();
+      const field = target.querySelectorAll<HTMLInputElement>("section:nth-of-type(3) input[inputmode]")[1]!;
+      field.value = "7";
+      field.dispatchEvent(new Event("change", { bubbles: true }));
+      await third(target);
+    }),
   },
   "settings-model-too-large": {
     shows: "Too large",
@@ -83,8 +101,8 @@ export const settingsStates: GalleryStates = {
   },
   "settings-model-japanese": { shows: "メモリ", show: pane("model", speaking("ja")) },
   "settings-behavior": { shows: "Automatic limits", show: pane("behavior") },
-  "settings-behavior-lit": { shows: "Now:", show: pane("behavior", isHot, third) },
-  "settings-behavior-german": { shows: "Strom", show: pane("behavior", speaking("de", isHot), third) },
+  "settings-behavior-lit": { shows: "Speculative decoding is off", show: pane("behavior", isHot, explained) },
+  "settings-behavior-german": { shows: "Strom", show: pane("behavior", speaking("de", isHot), explained) },
   "settings-general": { shows: "Show in the Dock", show: pane("general") },
   "settings-general-recording": {
     shows: "Type a shortcut",
@@ -113,8 +131,12 @@ export const settingsStates: GalleryStates = {
     show: alone(ShortcutsSheet, { platform: "macos", onclose: () => {} }),
   },
   "welcome": { shows: "Recommended: Qwen3 8B", show: welcome() },
+  "welcome-found": {
+    shows: "From LM Studio",
+    show: welcome((fake) => fake.setModels(firstModels(3.1))),
+  },
   "welcome-downloading": {
-    shows: "You can use the small starter model in the meantime.",
+    shows: "You can use the tiny demo model in the meantime.",
     show: welcome(({ downloadQueue }) => {
       downloadQueue.install("qwen3-8b@4-bit");
       downloadQueue.come(1, 0.4);

@@ -131,6 +131,11 @@ export const states: Record<string, ChatState> = {
       time_to_first_token_seconds: 0.41, tokens_per_second: 41.8, dropped_messages: 0 } }),
     after: () => click(".stays .buttons button:last-child"),
   },
+  "chat-context": {
+    shows: "The oldest messages will be left out.",
+    set: answers({ stats: { prompt_tokens: 7200, cached_tokens: 0, generated_tokens: 168,
+      time_to_first_token_seconds: 0.9, tokens_per_second: 41.8, dropped_messages: 0 } }),
+  },
   "chat-stopped": { shows: "Stopped.", set: ends(1, { ending: "cancelled" }) },
   "chat-length": { shows: "Stopped at the length limit.", set: ends(2, { ending: "length" }) },
   "chat-shed": { shows: "Stopped early because memory was low.", set: ends(2, { ending: "shed" }) },

@@ -57,11 +57,6 @@ export function parameters(count: number): string {
   return `${number(count / 1e9, 1)}B`;
 }
 
-/** `a, b and c`. */
-export function list(items: readonly string[]): string {
-  return new Intl.ListFormat(language(), { type: "conjunction" }).format(items);
-}
-
 function unit(value: number, name: string, digits: number): string {
   const options = { style: "unit", unit: name, unitDisplay: "short", maximumFractionDigits: digits } as const;
   return numberFormat(options).format(value);

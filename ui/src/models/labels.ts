@@ -3,7 +3,7 @@ import { bytes, duration, number, t, type Key } from "../i18n";
 import { catalog } from "../i18n/catalogs";
 import type {
   CatalogErrorView, CatalogView, DownloadView, EntryView, SpeedView, HubErrorView, ModelErrorView,
-  VariantView, FitSummary,
+  ModelView, VariantView, FitSummary,
 } from "../ipc";
 import type { Notice } from "../state/app.svelte";
 
@@ -28,6 +28,13 @@ export function speedText(speed: SpeedView | null): string {
 
 export function sizeText(variant: VariantView): string {
   return variant.size_bytes === null ? t("models.entry.size_unknown") : bytes(variant.size_bytes);
+}
+
+/** Where an installed model comes from; empty for the app's own folder. */
+export function originText({ is_starter, origin }: ModelView): string {
+  if (is_starter) return t("settings.models.starter");
+  if (origin.origin === "elsewhere") return t("models.origin.elsewhere", { app: origin.app });
+  return origin.origin === "added" ? t("models.origin.added") : "";
 }
 
 /** The free space on the disk; with running downloads, the space after them. */

@@ -51,6 +51,34 @@ describe("the model pane", () => {
     await waitFor(() => expect(patches()).toEqual([{ models: { [id]: { temperature: 0.5 } } }]));
   });
 
+  it("takes typed numbers within the limits of the slider", async () => {
+    await open("model");
+    const field = screen.getByRole("textbox", { name: "Temperature" });
+    await fireEvent.change(field, { target: { value: "2.5" } });
+    await screen.findByText("Enter a number from 0 to 2.");
+    expect(field.getAttribute("aria-invalid")).toBe("true");
+    await fireEvent.change(field, { target: { value: "0,33" } });
+    await waitFor(() => expect(patches()).toEqual([{ models: { [id]: { temperature: 0.33 } } }]));
+    expect(screen.queryByText(/^Enter a number/)).toBeNull();
+    const whole = screen.getByRole("textbox", { name: "Top-k" });
+    await fireEvent.change(whole, { target: { value: "1.5" } });
+    await screen.findByText("Enter a whole number from 0 to 200.");
+  });
+
+  it("shows the unit until a number is typed, and resets with an empty field", async () => {
+    await open("model", (fake) => void fake.updateSettings({ models: { [id]: { context_length: 8192 } } }));
+    const field = screen.getByRole<HTMLInputElement>("textbox", { name: "Context length" });
+    expect(field.value).toBe("8,192 tokens");
+    await fireEvent.focus(field);
+    expect(field.value).toBe("8192");
+    await fireEvent.change(field, { target: { value: "10000" } });
+    await waitFor(() => expect(patches().at(-1)).toEqual({ models: { [id]: { context_length: 10_000 } } }));
+    await fireEvent.blur(field);
+    expect(field.value).toBe("10,000 tokens");
+    await fireEvent.change(field, { target: { value: "" } });
+    await waitFor(() => expect(patches().at(-1)).toEqual({ models: { [id]: { context_length: null } } }));
+  });
+
   it("moves the fit with the slider before the app has replied", async () => {
     await open("model");
     await screen.findByText(/^Fits: 3\.7 GB/);
@@ -133,22 +161,24 @@ describe("the behavior pane", () => {
     await open("behavior");
     await slide(/^Unload after/, "5");
     await waitFor(() => expect(patches()).toEqual([{ behavior: { idle_unload_seconds: 300 } }]));
-    await slide(/^Memory limit/, String(8 * 2 ** 30));
+    await slide(/^Memory limit/, "8");
     await waitFor(() => expect(patches().at(-1)).toEqual({ behavior: { memory_budget_bytes: 8 * 2 ** 30 } }));
     await fireEvent.click(screen.getByRole("switch", { name: "Keep model loaded" }));
     await waitFor(() => expect(patches().at(-1)).toEqual({ behavior: { keep_loaded: true } }));
     expect(screen.queryByRole("slider", { name: /^Unload after/ })).toBeNull();
   });
 
-  it("highlights active rows when the status changes", async () => {
+  it("lists active limits above the collapsed table, which highlights their conditions", async () => {
     await open("behavior");
     await screen.findByText("No limits are active.");
     fake.setStatus({
       machine: { memory: "normal", thermal: "serious", is_low_power: false, is_on_battery: false, is_thrashing: false },
       limits: [{ limit: { limit: "answer_length", tokens: 1024 }, reason: "heat_serious" }],
     });
-    const row = (await screen.findByText("High temperature")).closest("tr")!;
-    await within(row).findByText(/responses limited to 1,024 tokens/);
+    await screen.findByText("Responses are limited to 1,024 tokens");
+    const row = screen.getByText("High temperature").closest("tr")!;
+    within(row).getByText("This is the case now.");
+    expect(row.closest("details")?.open).toBe(false);
     expect(screen.queryByText("No limits are active.")).toBeNull();
   });
 

@@ -10,6 +10,8 @@ class ModelSource {
   catalog = $state.raw<CatalogView | null>(null);
   /** In queue order; finished ones stay until they are removed. */
   downloads = $state.raw<DownloadView[]>([]);
+  /** The variant that the user chose in the welcome; it is selected when it is downloaded. */
+  wanted: string | null = null;
   /** Files are being dragged over this window, or were just dropped. */
   drop = $state.raw<Extract<AppEvent, { event: "drop" }>["drop"] | null>(null);
 

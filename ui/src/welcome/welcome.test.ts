@@ -1,10 +1,12 @@
 import { fireEvent, render, screen, waitFor } from "@testing-library/svelte";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import DownloadNote from "../chat/DownloadNote.svelte";
 import { chooseLanguage } from "../i18n";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
 import { onDisk } from "../ipc/fake/catalog";
-import { startApp } from "../state/app.svelte";
+import { firstModels } from "../ipc/fake/defaults";
+import { app, startApp } from "../state/app.svelte";
 import { modelSource } from "../state/model-source.svelte";
 import Welcome from "./Welcome.svelte";
 
@@ -15,8 +17,10 @@ const onDone = vi.fn();
 beforeEach(() => {
   stop?.();
   onDone.mockClear();
+  app.models = [];
   modelSource.catalog = null;
   modelSource.downloads = [];
+  modelSource.wanted = null;
   fake = new FakeIpc();
   useIpc(fake);
   chooseLanguage("en");
@@ -71,16 +75,61 @@ describe("the welcome", () => {
   });
 });
 
+describe("models that are on the disk at the first start", () => {
+  it("are offered before the recommended one, and used with one button", async () => {
+    await open((fake) => fake.setModels(firstModels(3.1)));
+    const use = await screen.findByRole("button", { name: "Use Gemma 3 4B · 4-bit" });
+    screen.getByText("From LM Studio");
+    screen.getByRole("button", { name: "Try the Tiny Demo Model" });
+    const download = await screen.findByRole("button", { name: "Download Qwen3 8B" });
+    expect(use.compareDocumentPosition(download) & Node.DOCUMENT_POSITION_FOLLOWING).not.toBe(0);
+    await fireEvent.click(use);
+    expect(called("chooseModel")).toEqual([["/models/gemma-3-4b"]]);
+    await screen.findByText("In use");
+    expect(document.activeElement).toBe(await screen.findByRole("button", { name: "Get Started" }));
+  });
+
+  it("are not offered if they are too large", async () => {
+    await open((fake) => fake.setModels(firstModels(13.3)));
+    await waitFor(() => expect(called("fit").map(([id]) => id)).toContain("/models/gemma-3-4b"));
+    await fireEvent.click(await screen.findByRole("button", { name: "Show All Models" }));
+    expect(called("showWindow")).toEqual([["settings", null, "models"]]);
+    expect(screen.queryByRole("button", { name: /^Use / })).toBeNull();
+  });
+});
+
 describe("the model that the welcome recommends", () => {
   it("is shown with size and speed, and downloaded with one button", async () => {
-    await open();
+    await open((fake) => fake.setModels(firstModels()));
     await screen.findByText("Recommended: Qwen3 8B");
-    screen.getByText(/4\.6 GB · 13–20 tokens\/s/);
+    screen.getByText("4.6 GB download");
+    screen.getByText("13–20 tokens/s");
     await fireEvent.click(screen.getByRole("button", { name: "Download Qwen3 8B" }));
     expect(called("install")).toEqual([["qwen3-8b@4-bit"]]);
-    await screen.findByText("You can use the small starter model in the meantime.");
+    await screen.findByText("You can use the tiny demo model in the meantime.");
+    screen.getByRole("button", { name: "Get Started" });
     fake.downloadQueue.come(1, 0.25);
     await waitFor(() => expect(screen.getByRole("progressbar").getAttribute("aria-valuenow")).toBe("25"));
+  });
+
+  it("is selected when it is downloaded", async () => {
+    await open((fake) => fake.setModels(firstModels()));
+    await fireEvent.click(await screen.findByRole("button", { name: "Download Qwen3 8B" }));
+    await waitFor(() => expect(modelSource.downloads).toHaveLength(1));
+    render(DownloadNote);
+    fake.setModels([...fake.shown, fake.downloadQueue.finish(1)]);
+    await waitFor(() => expect(called("chooseModel")).toEqual([["/models/qwen3-8b@4-bit"]]));
+  });
+
+  it("does not replace a model that was selected meanwhile", async () => {
+    await open((fake) => fake.setModels(firstModels(3.1)));
+    await fireEvent.click(await screen.findByRole("button", { name: "Download Qwen3 8B" }));
+    await fireEvent.click(await screen.findByRole("button", { name: "Use Gemma 3 4B · 4-bit" }));
+    await screen.findByText("In use");
+    render(DownloadNote);
+    fake.setModels([...fake.shown, fake.downloadQueue.finish(1)]);
+    await screen.findByRole("button", { name: "Use Now" });
+    expect(called("chooseModel")).toEqual([["/models/gemma-3-4b"]]);
   });
 
   it("is not downloaded if the disk is too full", async () => {

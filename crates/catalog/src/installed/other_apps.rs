@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{FoundModel, InstalledModel, Origin, hugging_face, llama_cpp, models_in};
+use super::{FoundModel, InstalledModel, Origin, hugging_face, llama_cpp, models_in, ollama};
 use crate::facts::{Format, ModelFacts};
 use crate::model_files;
 use crate::safetensors::{MAX_WEIGHT_FILES, indexed_files, read_config, read_json};
@@ -25,6 +25,8 @@ pub enum App {
     LmStudio,
     /// The older cache of llama.cpp's programs.
     LlamaCpp,
+    /// Ollama.
+    Ollama,
 }
 
 impl App {
@@ -34,6 +36,7 @@ impl App {
             Self::HuggingFace => "Hugging Face",
             Self::LmStudio => "LM Studio",
             Self::LlamaCpp => "llama.cpp",
+            Self::Ollama => "Ollama",
         }
     }
 }
@@ -63,6 +66,7 @@ impl AppFolder {
                 found.extend(hugging_face::models_in(&folder));
                 found
             }
+            App::Ollama => ollama::models_in(&folder),
         };
         let origin = Origin::OtherApp { app: self.app };
         let models = found.into_iter().filter(is_complete);
@@ -104,6 +108,7 @@ pub(super) fn app_folders_for(
         add(App::LmStudio, Some(folder));
     }
     add(App::LlamaCpp, environment.llama_cpp());
+    add(App::Ollama, environment.ollama());
     all
 }
 
@@ -148,6 +153,11 @@ impl Environment<'_> {
             true => Some(self.home?.join("Library/Caches/llama.cpp")),
             false => Some(self.caches()?.join("llama.cpp")),
         })
+    }
+
+    fn ollama(&self) -> Option<PathBuf> {
+        self.folder("OLLAMA_MODELS")
+            .or_else(|| Some(self.home?.join(".ollama/models")))
     }
 
     /// Returns the folders from LM Studio's settings, and the default folders of current and older

@@ -46,6 +46,17 @@ export function models(): ModelView[] {
   ];
 }
 
+/** The models of a new user: the starter, and one of LM Studio if it has a size. */
+export function firstModels(gigabytes: number | null = null): ModelView[] {
+  return models().flatMap((one) => {
+    if (one.is_starter) return [{ ...one, is_chosen: true }];
+    if (one.origin.origin !== "elsewhere" || !one.facts || gigabytes === null) return [];
+    const size_bytes = gigabytes * GB;
+    return [{ ...one, id: "/models/gemma-3-4b", name: "Gemma 3 4B · 4-bit", size_bytes,
+      facts: { ...one.facts, n_parameters: 4.3e9, size_bytes } }];
+  });
+}
+
 export function fit(model: ModelView, chosen: ModelSettings): FitView {
   const weight_bytes = model.facts?.size_bytes ?? 0;
   const longest = model.facts?.max_context_length ?? 4096;

@@ -8,8 +8,11 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
 use super::super::other_apps::app_folders_for;
 use super::{App, AppFolder, InstalledModel, Origin, TestFolder, gguf, list, named, safetensors};
+use crate::facts::Format;
 
 /// Adds a file to a Hugging Face cache: a blob, and a link to it.
 fn put(test_folder: &TestFolder, snapshot: &str, name: &str, blob: &str, bytes: &[u8]) {
@@ -278,6 +281,71 @@ fn a_model_behind_links_in_several_folders_is_listed_once_and_as_ours() {
 }
 
 #[test]
+fn models_of_ollama_have_the_names_that_it_shows_and_are_used_in_place() {
+    let test_folder = TestFolder::with(&[]);
+    let digest = |letter: &str| letter.repeat(64);
+    let blob = |letter: &str| format!("ollama/blobs/sha256-{}", digest(letter));
+    let put = |tag: &str, layers: &[(&str, String)]| {
+        let layers = layers.iter().map(|(kind, digest)| {
+            let kind = format!("application/vnd.ollama.image.{kind}");
+            json!({"mediaType": kind, "digest": format!("sha256:{digest}"), "size": 1})
+        });
+        let layers: Vec<serde_json::Value> = layers.collect();
+        let path = test_folder.path().join("ollama/manifests").join(tag);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, json!({ "layers": layers }).to_string()).unwrap();
+    };
+    for letter in ["a", "b", "c", "d"] {
+        test_folder.put_gguf(&blob(letter));
+    }
+    let library = "registry.ollama.ai/library";
+    put(
+        &format!("{library}/qwen3/8b"),
+        &[("model", digest("a")), ("template", digest("e"))],
+    );
+    put(
+        &format!("{library}/qwen3/latest"),
+        &[("model", digest("a"))],
+    );
+    put(
+        "registry.ollama.ai/someone/tuned/latest",
+        &[("model", digest("b"))],
+    );
+    put("hf.co/o/M-GGUF/Q4_K_M", &[("model", digest("c"))]);
+    put(
+        &format!("{library}/adapted/latest"),
+        &[("model", digest("d")), ("adapter", digest("e"))],
+    );
+    put(
+        &format!("{library}/split/latest"),
+        &[("model", digest("a")), ("model", digest("b"))],
+    );
+    put(&format!("{library}/gone/latest"), &[("model", digest("f"))]);
+    put(
+        &format!("{library}/outside/latest"),
+        &[("model", "/../../x".to_owned())],
+    );
+    test_folder.put("ollama/manifests/registry.ollama.ai/library/empty/latest");
+
+    let places = test_folder.of_app(App::Ollama, "ollama");
+    assert_eq!(
+        named(&places),
+        [
+            "hf.co/o/M-GGUF:Q4_K_M of nowhere",
+            "qwen3:8b of nowhere",
+            "someone/tuned:latest of nowhere"
+        ]
+    );
+    let model = &list(&places)[1];
+    assert_eq!(model.id, test_folder.path().join(blob("a")));
+    assert_eq!(model.formats(), [Format::Gguf]);
+    assert_eq!(
+        InstalledModel::of_places(&model.id, &places).as_ref(),
+        Ok(model)
+    );
+}
+
+#[test]
 fn missing_folders_and_folders_that_are_no_caches_count_as_empty() {
     let test_folder = TestFolder::with(&[
         "hub/models--odd",
@@ -285,7 +353,7 @@ fn missing_folders_and_folders_that_are_no_caches_count_as_empty() {
         "hub/models--",
         "file",
     ]);
-    for app in [App::HuggingFace, App::LmStudio, App::LlamaCpp] {
+    for app in [App::HuggingFace, App::LmStudio, App::LlamaCpp, App::Ollama] {
         for folder in ["hub", "nowhere", "file"] {
             assert_eq!(
                 named(&test_folder.of_app(app, folder)),
@@ -336,6 +404,9 @@ fn caches_are_where_variables_say_else_in_the_default_places() {
     assert_eq!(llama(false, &[]), [home.join(".cache/llama.cpp")]);
     assert_eq!(llama(true, &[]), [home.join("Library/Caches/llama.cpp")]);
     assert_eq!(llama(true, &[("LLAMA_CACHE", "/l")]), [Path::new("/l")]);
+    let ollama = |variables: &[(&str, &str)]| found(home, true, variables)[&App::Ollama].clone();
+    assert_eq!(ollama(&[]), [home.join(".ollama/models")]);
+    assert_eq!(ollama(&[("OLLAMA_MODELS", "/o")]), [Path::new("/o")]);
     assert_eq!(app_folders_for(None, false, &|_| None), []);
 }
 

@@ -1,0 +1,110 @@
+//! The documents of `--attach`: their text before the prompt, and their share of its tokens.
+
+use std::path::PathBuf;
+
+use transom_documents::Document;
+use transom_engine::{Attachment, EngineError, with_attachments};
+use transom_supervisor::{Outcome, RequestError};
+
+use crate::{Failure, Result};
+
+/// Reads the documents, in child processes of this program.
+pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Document>> {
+    if paths.is_empty() {
+        return Ok(Vec::new());
+    }
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::Failed(format!("can't find the path of this program: {error}"))
+    })?;
+    let documents = paths.iter();
+    let documents = documents.map(|path| transom_documents::read(&program, path));
+    Ok(documents.collect::<Result<_, _>>()?)
+}
+
+/// Returns the prompt with the documents before it.
+pub(super) fn before(documents: &[Document], prompt: &str) -> String {
+    let attachments = documents.iter().map(|document| Attachment {
+        name: Some(&document.name),
+        text: &document.text,
+    });
+    with_attachments(attachments, prompt)
+}
+
+/// If the prompt, which has `prompt_bytes`, was too long, returns the failure with the share of each
+/// document. Only the model process can count tokens, so the shares are estimates by length.
+pub(super) fn too_long(
+    outcome: &Outcome,
+    documents: &[Document],
+    prompt_bytes: usize,
+) -> Option<Failure> {
+    let Outcome::Failed {
+        error: RequestError::Engine { source },
+    } = outcome
+    else {
+        return None;
+    };
+    let EngineError::PromptTooLong { prompt_tokens, .. } = source else {
+        return None;
+    };
+    if documents.is_empty() {
+        return None;
+    }
+    let shares = documents.iter().map(|document| {
+        let tokens = prompt_tokens * document.text.len() / prompt_bytes.max(1);
+        format!("about {tokens} in {}", document.name)
+    });
+    let shares = shares.collect::<Vec<_>>().join(", ");
+    Some(Failure::Usage(format!(
+        "{source}; tokens of the documents: {shares}"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use transom_documents::Format;
+
+    fn document(name: &str, text: &str) -> Document {
+        Document {
+            name: name.to_owned(),
+            format: Format::Text,
+            text: text.to_owned(),
+            pages: None,
+        }
+    }
+
+    #[test]
+    fn documents_precede_the_prompt_with_their_names() {
+        let documents = [document("a.md", "# A\n"), document("b.md", "# B")];
+        assert_eq!(
+            before(&documents, "Compare"),
+            "<text name=\"a.md\">\n# A\n</text>\n\n<text name=\"b.md\">\n# B\n</text>\n\nCompare"
+        );
+        assert_eq!(before(&[], "Hi"), "Hi");
+    }
+
+    #[test]
+    fn a_prompt_that_is_too_long_names_the_share_of_each_document() {
+        let failed = |source| Outcome::Failed {
+            error: RequestError::Engine { source },
+        };
+        let too_many = failed(EngineError::PromptTooLong {
+            prompt_tokens: 400,
+            context_length: 256,
+        });
+        let documents = [
+            document("a.md", &"a".repeat(600)),
+            document("b.md", &"b".repeat(200)),
+        ];
+        let failure = too_long(&too_many, &documents, 1000).unwrap();
+        assert_eq!(failure.exit_code(), 2);
+        let message = failure.to_string();
+        assert!(message.contains("the context holds 256"), "{message}");
+        assert!(
+            message.ends_with("tokens of the documents: about 240 in a.md, about 80 in b.md"),
+            "{message}"
+        );
+        assert!(too_long(&too_many, &[], 1000).is_none());
+        assert!(too_long(&failed(EngineError::EmptyPrompt), &documents, 1000).is_none());
+    }
+}

@@ -1,0 +1,94 @@
+//! The child's side: reads the document on standard input, and writes its text as JSON on standard
+//! output.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::process::ExitCode;
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+use crate::formats;
+use crate::reader::MAX_FILE_BYTES;
+use crate::{DocumentProblem, Reply};
+
+/// The hidden subcommand that runs a program as the child process.
+pub const SUBCOMMAND: &str = "document-reader";
+
+/// CPU time of all threads, for the case that the parent is gone and can't stop this process.
+const MAX_CPU_SECONDS: u64 = 120;
+
+/// Returns true if these arguments (first the name of the program) start the child process.
+pub fn is_child_process(arguments: impl IntoIterator<Item = OsString>) -> bool {
+    let first = arguments.into_iter().nth(1);
+    first.as_deref() == Some(OsStr::new(SUBCOMMAND))
+}
+
+/// Runs the child process: reads standard input to its end and writes the reply to standard output.
+pub fn main() -> ExitCode {
+    // A core dump would write the document to the disk.
+    limit(Resource::Core, 0);
+    limit(Resource::Cpu, MAX_CPU_SECONDS);
+    match write(&reply(io::stdin().lock())) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The parent is gone.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// A limit that can't be set is only a protection less.
+fn limit(resource: Resource, value: u64) {
+    let value = Rlimit {
+        current: Some(value),
+        maximum: Some(value),
+    };
+    let _ = setrlimit(resource, value);
+}
+
+fn reply(document: impl Read) -> Reply {
+    let mut bytes = Vec::new();
+    // One byte more shows that the file is longer. The parent has looked, but the file may grow.
+    let mut document = document.take(MAX_FILE_BYTES + 1);
+    document
+        .read_to_end(&mut bytes)
+        .map_err(|error| DocumentProblem::CannotOpen {
+            reason: error.to_string(),
+        })?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(DocumentProblem::TooLarge {
+            bytes: bytes.len() as u64,
+            limit_bytes: MAX_FILE_BYTES,
+        });
+    }
+    formats::extract(&bytes)
+}
+
+fn write(reply: &Reply) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(&serde_json::to_vec(reply)?)?;
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_hidden_subcommand_starts_the_child() {
+        let is_child = |arguments: &[&str]| is_child_process(arguments.iter().map(OsString::from));
+        assert!(is_child(&["transom", "document-reader"]));
+        assert!(!is_child(&["transom", "ask", "document-reader"]));
+        assert!(!is_child(&["document-reader"]));
+    }
+
+    #[test]
+    fn no_more_than_the_limit_is_read() {
+        let problem = reply(io::repeat(b'a')).unwrap_err();
+        assert_eq!(
+            problem,
+            DocumentProblem::TooLarge {
+                bytes: MAX_FILE_BYTES + 1,
+                limit_bytes: MAX_FILE_BYTES
+            }
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! Recognizes the format of a file by its content, and extracts its text.
+//!
+//! Everything here runs in the child process, so a library that panics, hangs or takes too much
+//! memory ends only that process.
+
+mod html;
+mod office;
+mod pdf;
+mod text;
+
+use crate::{Content, DocumentProblem, Extracted, Format, Reply};
+
+/// Bytes of the longest text that is returned.
+pub(crate) const MAX_TEXT_BYTES: u64 = 8_000_000;
+
+/// The first bytes of a ZIP archive, as Office documents are since 2007.
+const ZIP: &[u8] = b"PK\x03\x04";
+
+/// The first bytes of a compound file, as earlier and encrypted Office documents are.
+const COMPOUND_FILE: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
+
+/// The position and the first bytes of PNG, JPEG, GIF, TIFF (in both byte orders), WebP, and HEIC or
+/// AVIF.
+const IMAGES: [(usize, &[u8]); 8] = [
+    (0, b"\x89PNG\r\n\x1a\n"),
+    (0, b"\xff\xd8\xff"),
+    (0, b"GIF8"),
+    (0, b"II*\0"),
+    (0, b"MM\0*"),
+    (8, b"WEBP"),
+    (4, b"ftyphei"),
+    (4, b"ftypavif"),
+];
+
+/// Extracts the text of a file.
+pub(crate) fn extract(bytes: &[u8]) -> Reply {
+    let mut extracted = if bytes.trim_ascii_start().starts_with(b"%PDF-") {
+        pdf::extract(bytes)?
+    } else if bytes.starts_with(ZIP) {
+        office::extract(bytes, Content::Archive)?
+    } else if bytes.starts_with(COMPOUND_FILE) {
+        office::extract(bytes, Content::Binary)?
+    } else if is_image(bytes) {
+        return Err(not_text(Content::Image));
+    } else {
+        let text = text::decode(bytes).ok_or_else(|| not_text(Content::Binary))?;
+        match html::is_html(&text) {
+            true => html::extract(&text)?,
+            false => Extracted::new(Format::Text, text),
+        }
+    };
+    if extracted.text.trim().is_empty() {
+        let pages = extracted.pages;
+        return Err(DocumentProblem::NoText { pages });
+    }
+    if extracted.text.contains('\r') {
+        extracted.text = extracted.text.replace("\r\n", "\n").replace('\r', "\n");
+    }
+    let bytes = extracted.text.len() as u64;
+    if bytes > MAX_TEXT_BYTES {
+        return Err(DocumentProblem::TooMuchText {
+            bytes,
+            limit_bytes: MAX_TEXT_BYTES,
+        });
+    }
+    Ok(extracted)
+}
+
+fn is_image(bytes: &[u8]) -> bool {
+    let mut images = IMAGES.iter();
+    images.any(|(position, start)| {
+        bytes
+            .get(*position..)
+            .is_some_and(|rest| rest.starts_with(start))
+    })
+}
+
+fn not_text(content: Content) -> DocumentProblem {
+    DocumentProblem::NotText { content }
+}
+
+#[cfg(test)]
+mod tests;

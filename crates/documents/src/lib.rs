@@ -1,0 +1,72 @@
+//! Reads the text of documents that people attach: text in any encoding, web pages, PDFs and Office
+//! documents.
+//!
+//! The readers of PDFs and Office documents are libraries that parse untrusted files. They run in a
+//! child process ([`child`]), which has limits on time and memory, so a file can end or exhaust only
+//! that process. [`read`] is the side of the parent.
+//!
+//! Rule: the content of a file decides how it is read, never its name.
+
+pub mod child;
+mod error;
+mod formats;
+mod reader;
+
+use serde::{Deserialize, Serialize};
+
+pub use error::{Content, DocumentError, DocumentProblem};
+pub use reader::{Limits, read, read_within};
+
+/// The text of a document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Document {
+    /// The name of the file, without control characters.
+    pub name: String,
+    /// What the file contains.
+    pub format: Format,
+    /// The text, never blank. Lines end with `\n`. PDFs are plain text with tabs between the cells of
+    /// a table; Office documents are Markdown.
+    pub text: String,
+    /// Number of pages, if the format has pages.
+    pub pages: Option<u32>,
+}
+
+/// The format of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Plain text, source code, Markdown, CSV, JSON and the like.
+    Text,
+    /// A web page.
+    Html,
+    /// A PDF.
+    Pdf,
+    /// A Word document.
+    Word,
+    /// An Excel workbook.
+    Excel,
+    /// A PowerPoint presentation.
+    PowerPoint,
+}
+
+/// What the child process sends: the text, or why there is none.
+type Reply = Result<Extracted, DocumentProblem>;
+
+/// The text that the child process found.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Extracted {
+    format: Format,
+    text: String,
+    pages: Option<u32>,
+}
+
+impl Extracted {
+    /// Returns text of a format without pages.
+    fn new(format: Format, text: String) -> Self {
+        Self {
+            format,
+            text,
+            pages: None,
+        }
+    }
+}

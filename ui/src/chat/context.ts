@@ -1,0 +1,68 @@
+/**
+ * How much of the context the next message needs. The last response counted everything before it;
+ * later text is estimated, because only a loaded model can count its tokens.
+ */
+import type { MessageHead, MessageId, MessageView } from "../ipc";
+
+const CHARS_PER_TOKEN = 4;
+/** Tokens reserved for a response without a maximum length; at most a quarter of the context. */
+const RESERVED_TOKENS = 1024;
+
+/** Characters of Chinese, Japanese and Korean, of which each is about one token. */
+const WIDE = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]/g;
+const SAMPLE_CHARS = 4000;
+
+/** Returns about how many tokens a text has. The start of a long text stands for the rest. */
+export function estimatedTokens(text: string): number {
+  const sample = text.slice(0, SAMPLE_CHARS);
+  const wide = (sample.match(WIDE)?.length ?? 0) / Math.max(1, sample.length);
+  return Math.ceil(text.length * (wide + (1 - wide) / CHARS_PER_TOKEN));
+}
+
+export interface History {
+  tokens: number;
+  /** The oldest messages did not fit the last request. */
+  isShortened: boolean;
+}
+
+/** Returns the tokens of a path and its system prompt. */
+export function historyOf(
+  heads: readonly MessageHead[], view: (id: MessageId) => MessageView | undefined, systemPrompt: string,
+): History {
+  let tokens = 0;
+  for (const { id, n_chars } of heads.toReversed()) {
+    const message = view(id);
+    if (!message) {
+      tokens += Math.ceil(n_chars / CHARS_PER_TOKEN);
+      continue;
+    }
+    const { stats, reasoning, text, attachment } = message;
+    if (!stats) {
+      tokens += estimatedTokens(text + attachment);
+      continue;
+    }
+    // Reasoning is not sent back.
+    const response = reasoning.length === 0 ? stats.generated_tokens
+      : Math.min(stats.generated_tokens, estimatedTokens(text));
+    return { tokens: tokens + stats.prompt_tokens + response, isShortened: stats.dropped_messages > 0 };
+  }
+  return { tokens: tokens + estimatedTokens(systemPrompt), isShortened: false };
+}
+
+export interface ContextUse {
+  used: number;
+  left: number;
+  /** `shortened`: the oldest messages will be left out; `too_long`: the draft alone does not fit. */
+  outcome: "fits" | "shortened" | "too_long";
+}
+
+/** Returns what a draft makes of a context of `limit` tokens. */
+export function contextUse(history: History, draft: number, limit: number, maxTokens: number | null): ContextUse {
+  const used = history.tokens + draft;
+  const room = limit - Math.min(maxTokens ?? RESERVED_TOKENS, limit / 4);
+  const isShortened = history.isShortened || (history.tokens > 0 && used > room);
+  return {
+    used, left: Math.max(0, limit - used),
+    outcome: draft >= limit ? "too_long" : isShortened ? "shortened" : "fits",
+  };
+}
