@@ -2,6 +2,7 @@
 
 use transom_signals::Hardware;
 
+use crate::clipboard::may_read_selection;
 use crate::shell::Shell;
 use crate::wire::{AboutView, DependencyView, HotkeyView};
 use crate::{hotkey, lock};
@@ -36,6 +37,7 @@ pub(crate) fn view(shell: &Shell, hardware: &Hardware) -> AboutView {
         (lock(&shell.tray).is_none(), "tray"),
         (is_wayland, "global_shortcut"),
         (is_wayland, "selection"),
+        (!may_read_selection(), "accessibility"),
     ];
     let missing = missing.iter().filter(|(is_missing, _)| *is_missing);
     let platform = match cfg!(target_os = "macos") {

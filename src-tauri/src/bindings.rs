@@ -56,6 +56,7 @@ fn declarations() -> String {
     found.visit::<wire::AboutView>();
     found.visit::<wire::FileFormat>();
     found.visit::<wire::Window>();
+    found.visit::<wire::ZoomStep>();
     found.visit::<wire::CommandError>();
     found.visit::<wire::AppEvent>();
     found.visit::<transom_chat::MessageView>();

@@ -3,6 +3,8 @@
 //! Rule: the text is neither stored nor logged here.
 
 use std::sync::Mutex;
+#[cfg(target_os = "macos")]
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arboard::Clipboard;
 
@@ -17,6 +19,9 @@ const MAX_CHARACTERS: usize = 400_000;
 #[derive(Default)]
 pub(crate) struct SystemClipboard {
     clipboard: Mutex<Option<Clipboard>>,
+    /// The user was asked to allow reading the selection, since the app started.
+    #[cfg(target_os = "macos")]
+    was_asked: AtomicBool,
 }
 
 impl SystemClipboard {
@@ -35,9 +40,14 @@ impl SystemClipboard {
         self.with(|clipboard| clipboard.set_text(text))
     }
 
+    /// Reads the selection through the Accessibility API, which the user must allow. Asks once.
     #[cfg(target_os = "macos")]
     fn selection(&self) -> Result<String, String> {
-        mac::selection()
+        match may_read_selection() || mac::ask(!self.was_asked.swap(true, Ordering::Relaxed)) {
+            // Most focused elements have no text, and some apps have no focused element.
+            true => Ok(mac::selection().unwrap_or_default()),
+            false => Err("reading the selection is not allowed".to_owned()),
+        }
     }
 
     /// Reads X11's primary selection: the selected text, without a copy.
@@ -63,6 +73,18 @@ impl SystemClipboard {
     }
 }
 
+/// Returns true if the user allows reading the selection.
+#[cfg(target_os = "macos")]
+pub(crate) fn may_read_selection() -> bool {
+    mac::ask(false)
+}
+
+/// Only a Mac asks the user.
+#[cfg(not(target_os = "macos"))]
+pub(crate) fn may_read_selection() -> bool {
+    true
+}
+
 /// Returns an empty text for an empty clipboard or one with a picture.
 fn or_empty(text: Result<String, arboard::Error>) -> Result<String, arboard::Error> {
     match text {
@@ -72,28 +94,35 @@ fn or_empty(text: Result<String, arboard::Error>) -> Result<String, arboard::Err
 }
 
 #[cfg(target_os = "macos")]
+#[allow(unsafe_code)]
 mod mac {
-    //! Uses the Accessibility API, which the user must allow.
+    //! Uses the Accessibility API.
     use accessibility::{AXAttribute, AXUIElement};
+    use accessibility_sys::{AXIsProcessTrustedWithOptions, kAXTrustedCheckOptionPrompt};
+    use core_foundation::base::TCFType;
+    use core_foundation::boolean::CFBoolean;
+    use core_foundation::dictionary::CFDictionary;
     use core_foundation::string::CFString;
 
-    pub(super) fn selection() -> Result<String, String> {
-        let system = AXUIElement::system_wide();
-        let focused = AXAttribute::new(&CFString::from_static_string("AXFocusedUIElement"));
-        let element = system
-            .attribute(&focused)
-            .map_err(|error| error.to_string())?;
-        let element = element
-            .downcast::<AXUIElement>()
-            .ok_or("nothing has the focus")?;
-        let selected = AXAttribute::new(&CFString::from_static_string("AXSelectedText"));
-        match element.attribute(&selected) {
-            Ok(text) => {
-                let text = text.downcast::<CFString>();
-                Ok(text.map(|text| text.to_string()).unwrap_or_default())
-            }
-            // Most focused elements have no text.
-            Err(_) => Ok(String::new()),
+    /// Returns true if the app may use the API. Otherwise, the system shows how to allow it if
+    /// `shows_prompt`.
+    pub(super) fn ask(shows_prompt: bool) -> bool {
+        // SAFETY: the key is a constant string of the system, and the dictionary outlives the call.
+        unsafe {
+            let key = CFString::wrap_under_get_rule(kAXTrustedCheckOptionPrompt);
+            let options: CFDictionary<CFString, CFBoolean> =
+                CFDictionary::from_CFType_pairs(&[(key, CFBoolean::from(shows_prompt))]);
+            AXIsProcessTrustedWithOptions(options.as_concrete_TypeRef())
         }
+    }
+
+    /// Returns the selected text of the focused element; `None` if there is none.
+    pub(super) fn selection() -> Option<String> {
+        let attribute = |name| AXAttribute::new(&CFString::from_static_string(name));
+        let focused = attribute("AXFocusedUIElement");
+        let element = AXUIElement::system_wide().attribute(&focused).ok()?;
+        let element = element.downcast::<AXUIElement>()?;
+        let text = element.attribute(&attribute("AXSelectedText")).ok()?;
+        Some(text.downcast::<CFString>()?.to_string())
     }
 }

@@ -34,6 +34,14 @@ impl Unit {
         }
     }
 
+    /// Converts the position of a window, reported in pixels of its own scale.
+    pub(crate) fn point(self, at: PhysicalPosition<i32>, scale: f64) -> (i32, i32) {
+        match self {
+            Self::Pixel => (at.x, at.y),
+            Self::Point => (divided(at.x, scale), divided(at.y, scale)),
+        }
+    }
+
     /// Converts a size on the desktop for Tauri.
     pub(crate) fn size(self, of: Rect) -> Size {
         match self {
@@ -238,6 +246,13 @@ mod tests {
         let icon = rect(-9000, 0, 48, 48);
         let found = Desktop::from_system(Unit::Point, &two_monitors(), None, Some(icon));
         assert_eq!(found.icon, Some(rect(-4500, 0, 24, 24)));
+    }
+
+    #[test]
+    fn the_position_of_a_window_is_reported_in_its_own_scale() {
+        let at = PhysicalPosition::new(2880, 200);
+        assert_eq!(Unit::Point.point(at, 2.0), (1440, 100));
+        assert_eq!(Unit::Pixel.point(at, 2.0), (2880, 200));
     }
 
     #[test]

@@ -35,12 +35,19 @@ impl Focus {
 
     /// Restores the focus after `window` was hidden, once, if it took the focus or was our last
     /// window.
-    pub(crate) fn restore(&self, app: &AppHandle, window: Window, is_last: bool) {
+    pub(crate) fn restore(&self, app: &AppHandle, window: Window, is_panel: bool, is_last: bool) {
         let took = lock(&self.before).take_if(|(by, _)| is_last || *by == window);
         if took.is_some() || is_last {
-            platform::restore(app, took.and_then(|(_, active)| active), is_last);
+            let active = took.and_then(|(_, active)| active);
+            platform::restore(app, active, steps_back(is_last, is_panel));
         }
     }
+}
+
+/// Returns true if the previous app should become active because our last window was hidden. Panels
+/// leave it active, and after a panel a hidden app could not show the next one.
+fn steps_back(is_last: bool, is_panel: bool) -> bool {
+    is_last && !is_panel
 }
 
 #[cfg(target_os = "macos")]
@@ -51,9 +58,9 @@ mod platform {
         None
     }
 
-    pub(super) fn restore(app: &AppHandle, _: Option<u32>, is_last: bool) {
+    pub(super) fn restore(app: &AppHandle, _: Option<u32>, steps_back: bool) {
         // Makes the previous app active again. A window that stays would be hidden too.
-        if is_last && let Err(error) = app.hide() {
+        if steps_back && let Err(error) = app.hide() {
             tracing::debug!(%error, "the app could not step back");
         }
     }
@@ -145,5 +152,17 @@ mod platform {
         let atom = connection.intern_atom(false, b"_NET_ACTIVE_WINDOW")?;
         let atom = atom.reply()?.atom;
         Ok((connection, root, atom))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::steps_back;
+
+    #[test]
+    fn the_app_is_hidden_only_after_its_last_ordinary_window() {
+        assert!(steps_back(true, false));
+        assert!(!steps_back(true, true), "panels leave another app active");
+        assert!(!steps_back(false, false), "a window is still visible");
     }
 }

@@ -23,6 +23,9 @@ mod dropped;
 mod focus;
 mod hotkey;
 mod log;
+mod login_item;
+#[cfg(any(test, target_os = "macos"))]
+mod menu_bar;
 mod model_source;
 mod models;
 mod placement;
@@ -37,6 +40,7 @@ mod usage_recorder;
 mod visibility;
 mod windows;
 pub mod wire;
+mod zoom;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -17,7 +17,7 @@ macro_rules! commands {
                 hub_access, set_hub_token, set_hub_endpoint;
             app: status, settings, update_settings, set_hotkey, record_hotkey, capture_text, copy,
                 open_link, about, licenses, save_diagnostics, open_data_folder, show_window,
-                fit_prompt, hide_window, page_ready;
+                fit_prompt, zoom, hide_window, page_ready;
         }
     };
 }

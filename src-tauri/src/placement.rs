@@ -72,6 +72,18 @@ pub(crate) fn middle(size: Size, screen: &Screen) -> Rect {
     placed(size, screen, |room_x, room_y| (room_x / 2, room_y / 2))
 }
 
+/// Places a window where the user left it, as far as a screen is there. `None` without a screen.
+pub(crate) fn remembered(at: (i32, i32), size: Size, screens: &[Screen]) -> Option<Rect> {
+    let screen = nearest(at, screens)?;
+    let (x, y) = at;
+    let window = Rect {
+        x,
+        y,
+        ..scaled_size(size, &screen)
+    };
+    Some(clamped(window, screen.area, 0, 0))
+}
+
 /// Places a window at the position in the work area that `at` returns for the room around the
 /// window, horizontally and vertically.
 fn placed(size: Size, screen: &Screen, at: impl FnOnce(i32, i32) -> (i32, i32)) -> Rect {
@@ -204,6 +216,21 @@ mod tests {
     }
 
     #[test]
+    fn a_window_returns_to_where_it_was_left_if_that_is_still_on_a_screen() {
+        let screens = [
+            screen(0, 24, 1440, 876, 1.0),
+            screen(1440, 0, 1920, 1080, 1.0),
+        ];
+        let left_at = |x, y| remembered((x, y), CHAT, &screens);
+        assert_eq!(left_at(700, 100), Some(rect(700, 100, 400, 600)));
+        assert_eq!(left_at(2900, 480), Some(rect(2900, 480, 400, 600)));
+        // Partly outside, and on a monitor that is gone.
+        assert_eq!(left_at(-50, 500), Some(rect(0, 300, 400, 600)));
+        assert_eq!(left_at(5000, 200), Some(rect(2960, 200, 400, 600)));
+        assert_eq!(remembered((0, 0), CHAT, &[]), None);
+    }
+
+    #[test]
     fn a_window_larger_than_the_screen_becomes_smaller() {
         let small = screen(0, 0, 320, 240, 1.0);
         let huge = Size {
@@ -214,6 +241,7 @@ mod tests {
             corner(huge, &small),
             upper_third(huge, &small),
             middle(huge, &small),
+            remembered((100, 100), huge, &[small]).unwrap(),
             under_icon(rect(300, 0, 20, 20), huge, &[small]).unwrap(),
         ] {
             assert!(is_inside(at, small.area), "{at:?}");

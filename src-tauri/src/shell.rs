@@ -4,13 +4,14 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tauri::async_runtime::JoinHandle;
 use tauri::{AppHandle, Manager};
 use tokio::sync::{OnceCell, watch};
+use transom_store::General;
 
 use crate::backend::Backend;
 use crate::clipboard::SystemClipboard;
@@ -20,7 +21,7 @@ use crate::lock;
 use crate::status_view;
 use crate::tray::menu::TrayView;
 use crate::visibility::KeyRepeatFilter;
-use crate::windows::{Pages, Sizes};
+use crate::windows::{Frames, Pages};
 use crate::wire::{AppEvent, CommandError, CommandResult, DownloadView, StatusView, Window};
 
 /// Longer than all waits of an orderly quit together.
@@ -31,7 +32,7 @@ pub(crate) struct Shell {
     pub(crate) data_folder: PathBuf,
     pub(crate) hotkey: Hotkey,
     pub(crate) pages: Pages,
-    pub(crate) sizes: Sizes,
+    pub(crate) frames: Frames,
     pub(crate) focus: Focus,
     pub(crate) clipboard: SystemClipboard,
     /// Pages that follow responses.
@@ -43,6 +44,8 @@ pub(crate) struct Shell {
     /// The downloads that were last sent.
     pub(crate) downloads: Mutex<Vec<DownloadView>>,
     pub(crate) key_repeat: Mutex<KeyRepeatFilter>,
+    /// The Dock of a Mac shows the app.
+    pub(crate) is_in_dock: AtomicBool,
     backend: watch::Sender<Option<Arc<Backend>>>,
     status: Mutex<StatusView>,
     /// Notices for the next chat window.
@@ -56,7 +59,7 @@ impl Shell {
         let environment = |name: &str| std::env::var(name).ok();
         Self {
             app,
-            sizes: Sizes::read(&data_folder),
+            frames: Frames::read(&data_folder),
             data_folder,
             hotkey: Hotkey::new(hotkey::unavailable(environment)),
             pages: Pages::default(),
@@ -67,6 +70,7 @@ impl Shell {
             languages: sys_locale::get_locales().collect(),
             downloads: Mutex::default(),
             key_repeat: Mutex::default(),
+            is_in_dock: AtomicBool::new(false),
             backend: watch::Sender::new(None),
             status: Mutex::new(status_view::empty()),
             notices: Mutex::default(),
@@ -140,10 +144,10 @@ impl Shell {
         taken
     }
 
-    /// Returns true if the chat stays visible when it loses the focus.
-    pub(crate) fn is_chat_pinned(&self) -> bool {
+    /// Returns the settings of the app itself; the defaults before the backend is open.
+    pub(crate) fn general(&self) -> General {
         let backend = self.backend_if_open();
-        backend.is_some_and(|backend| backend.settings().general.pin_chat)
+        backend.map_or_else(General::default, |backend| backend.settings().general)
     }
 
     /// Quits: saves responses and unloads models, within a time limit.
@@ -173,7 +177,7 @@ pub(crate) async fn close(app: &AppHandle) {
     let shell = app.state::<Shell>();
     let closing = || async {
         tracing::info!("quitting");
-        shell.sizes.save();
+        shell.frames.save();
         if let Some(backend) = shell.backend_if_open() {
             backend.close().await;
         }

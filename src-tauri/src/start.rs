@@ -61,11 +61,6 @@ pub fn run() -> anyhow::Result<()> {
                 .build(),
         )
         .plugin(
-            tauri_plugin_autostart::Builder::new()
-                .arg(arguments::HIDDEN)
-                .build(),
-        )
-        .plugin(
             tauri_plugin_global_shortcut::Builder::new()
                 .with_handler(|app, _, event| on_hotkey(app, event.state))
                 .build(),
@@ -75,6 +70,7 @@ pub fn run() -> anyhow::Result<()> {
     let app = app
         .invoke_handler(commands!(handlers))
         .on_window_event(on_window_event)
+        .on_menu_event(tray::on_menu_event)
         .setup(move |app| {
             let app = app.handle();
             app.manage(Shell::new(app.clone(), data_folder));
@@ -89,7 +85,15 @@ pub fn run() -> anyhow::Result<()> {
 fn set_up(app: &AppHandle, action: LaunchAction) {
     // Otherwise the Dock shows an icon until the settings are read.
     #[cfg(target_os = "macos")]
-    let _ = app.set_activation_policy(tauri::ActivationPolicy::Accessory);
+    {
+        let _ = app.set_activation_policy(tauri::ActivationPolicy::Accessory);
+        draw_menu_bar(app);
+    }
+    #[cfg(target_os = "macos")]
+    let action = match crate::login_item::started_the_app() {
+        true => LaunchAction::Icon,
+        false => action,
+    };
     let created = tray::create(app, &tray_view(&app.state::<Shell>()));
     if let Err(reason) = &created {
         tracing::warn!(reason, "there is no icon");
@@ -236,6 +240,20 @@ pub(crate) fn draw_tray(app: &AppHandle) {
     let view = tray_view(&app.state::<Shell>());
     let on_main = app.clone();
     let _ = app.run_on_main_thread(move || tray::update(&on_main, &view));
+}
+
+/// Sets the menu bar of a Mac. Its items depend on the language and the form of the chat.
+#[cfg(target_os = "macos")]
+pub(crate) fn draw_menu_bar(app: &AppHandle) {
+    let shell = app.state::<Shell>();
+    let strings = Strings::new(shell.general().language.as_deref(), &shell.languages);
+    let is_chat_in_window = shell.frames.is_chat_in_window();
+    let on_main = app.clone();
+    let _ = app.run_on_main_thread(move || {
+        if let Err(error) = crate::menu_bar::set(&on_main, is_chat_in_window, &strings) {
+            tracing::warn!(%error, "the menu bar could not be set");
+        }
+    });
 }
 
 fn tray_view(shell: &Shell) -> TrayView {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 /// Catalogs by language tag. English is first and replaces missing texts of other languages.
-const CATALOGS: [(&str, &str); 6] = [
+pub(crate) const CATALOGS: [(&str, &str); 6] = [
     ("en", include_str!("../../ui/src/i18n/en/tray.json")),
     ("de", include_str!("../../ui/src/i18n/de/tray.json")),
     ("es", include_str!("../../ui/src/i18n/es/tray.json")),

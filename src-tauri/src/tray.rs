@@ -7,14 +7,18 @@ pub(crate) mod menu;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use serde_json::json;
 use tauri::image::Image;
-use tauri::menu::{CheckMenuItem, IsMenuItem, Menu, MenuItem, PredefinedMenuItem, Submenu};
+use tauri::menu::{
+    CheckMenuItem, IsMenuItem, Menu, MenuEvent, MenuItem, PredefinedMenuItem, Submenu,
+};
 use tauri::tray::{MouseButton, MouseButtonState, TrayIconBuilder, TrayIconEvent};
 use tauri::{AppHandle, Manager, Wry};
 
-use crate::commands::app::run_in_background;
+use crate::commands::app::{self as app_commands, run_in_background};
 use crate::commands::models;
 use crate::shell::Shell;
+use crate::visibility::hidden_by_quit;
 use crate::wire::{Activity, AppEvent, Window};
 use crate::{lock, windows};
 use menu::{Action, Row, TrayView};
@@ -32,10 +36,6 @@ pub(crate) fn create(app: &AppHandle, view: &TrayView) -> Result<(), String> {
             .menu(&menu_of(app, &view.rows)?)
             // Only macOS reports clicks on the icon.
             .show_menu_on_left_click(!cfg!(target_os = "macos"))
-            .on_menu_event(|app, event| match action_of(event.id().as_ref()) {
-                Some(action) => perform(app, action),
-                None => tracing::warn!(id = event.id().as_ref(), "an unknown menu item"),
-            })
             .on_tray_icon_event(|tray, event| {
                 if let TrayIconEvent::Click {
                     button: MouseButton::Left,
@@ -133,8 +133,16 @@ fn menu_of(app: &AppHandle, rows: &[Row]) -> tauri::Result<Menu<Wry>> {
     Ok(menu)
 }
 
+/// Handles a chosen item of the icon's menu or of the menu bar.
+pub(crate) fn on_menu_event(app: &AppHandle, event: MenuEvent) {
+    match action_of(event.id().as_ref()) {
+        Some(action) => perform(app, action),
+        None => tracing::warn!(id = event.id().as_ref(), "an unknown menu item"),
+    }
+}
+
 /// Converts an action to the id of a menu item.
-fn id_of(action: &Action) -> String {
+pub(crate) fn id_of(action: &Action) -> String {
     serde_json::to_string(action).unwrap_or_default()
 }
 
@@ -145,12 +153,29 @@ fn action_of(id: &str) -> Option<Action> {
 fn perform(app: &AppHandle, action: Action) {
     let show =
         |window, pane: Option<String>| windows::show(app, window, AppEvent::shown(window, pane));
+    let shell = app.state::<Shell>();
     match action {
         Action::OpenChat => show(Window::Chat, None),
+        Action::ChatInWindow(is_in_window) => open_chat(app, is_in_window),
+        Action::NewChat => {
+            show(Window::Chat, None);
+            press(app, Window::Chat, "Mod+N".to_owned());
+        }
         Action::QuickPrompt => show(Window::Prompt, None),
         Action::Settings => show(Window::Settings, None),
         Action::Models => show(Window::Settings, Some("models".to_owned())),
-        Action::Quit => app.state::<Shell>().quit(),
+        Action::About => show(Window::Settings, Some("about".to_owned())),
+        Action::Zoom(step) => run_in_background(app, move |app| app_commands::zoom(app, step)),
+        Action::Press(keys) => {
+            if let Some((window, _)) = shell.pages.focused() {
+                press(app, window, keys);
+            }
+        }
+        Action::Quit => shell.quit(),
+        Action::QuitOrHide => match hidden_by_quit(shell.pages.focused()) {
+            Some(panel) => windows::hide(app, panel),
+            None => shell.quit(),
+        },
         Action::Eject => run_in_background(app, models::eject),
         Action::Choose(id) => run_in_background(app, |app| models::choose_model(app, id)),
         Action::Pause(is_paused) => {
@@ -159,14 +184,35 @@ fn perform(app: &AppHandle, action: Action) {
     }
 }
 
+fn press(app: &AppHandle, window: Window, keys: String) {
+    let pages = &app.state::<Shell>().pages;
+    pages.send(app, window, AppEvent::Shortcut { keys });
+}
+
+/// Opens the chat in the other form. An open page does it itself, because it knows the conversation.
+fn open_chat(app: &AppHandle, is_in_window: bool) {
+    if app.state::<Shell>().pages.is_ready(Window::Chat) {
+        return press(app, Window::Chat, "Mod+Shift+O".to_owned());
+    }
+    run_in_background(app, move |app| async move {
+        let patch = json!({ "general": { "chat_in_window": is_in_window } });
+        app_commands::update_settings(app.clone(), patch).await?;
+        windows::show(&app, Window::Chat, AppEvent::shown(Window::Chat, None));
+        Ok(())
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::ZoomStep;
 
     #[test]
     fn the_id_of_a_menu_item_identifies_its_action() {
         for action in [
             Action::OpenChat,
+            Action::ChatInWindow(true),
+            Action::NewChat,
             Action::QuickPrompt,
             Action::Eject,
             Action::Choose("/models/a:b".to_owned()),
@@ -175,7 +221,11 @@ mod tests {
             Action::Pause(false),
             Action::Settings,
             Action::Models,
+            Action::About,
+            Action::Zoom(ZoomStep::Reset),
+            Action::Press("Mod+F".to_owned()),
             Action::Quit,
+            Action::QuitOrHide,
         ] {
             assert_eq!(action_of(&id_of(&action)), Some(action));
         }

@@ -8,6 +8,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::wire::Window;
+
 /// A press this soon after the window lost the focus is the one that took it. Keys are held for 50
 /// to 200 ms, and a click is reported when the button is released.
 const SAME_PRESS_WINDOW: Duration = Duration::from_millis(400);
@@ -22,6 +24,28 @@ pub(crate) const CHAT_DESTROY_DELAY: Duration = Duration::from_secs(600);
 /// A press this soon after a release is a key repeat, which X11 reports as release and press at the
 /// same time. No finger is as fast.
 const REPEAT_WINDOW: Duration = Duration::from_millis(50);
+
+/// Returns true if a window is a panel: it has no title bar, the app places it each time it is
+/// shown, and it is hidden when another window gets the focus.
+pub(crate) fn is_panel(window: Window, is_chat_in_window: bool) -> bool {
+    match window {
+        Window::Chat => !is_chat_in_window,
+        Window::Prompt => true,
+        Window::Settings => false,
+    }
+}
+
+/// Returns true if the Dock shows the app: if the user wants it, and while the chat is open as an
+/// ordinary window, which would otherwise be missing in the app switcher.
+pub(crate) fn is_in_dock(show_in_dock: bool, chat: &Visibility, is_chat_panel: bool) -> bool {
+    show_in_dock || (chat.is_visible && !is_chat_panel)
+}
+
+/// Returns the panel that the keys to quit hide. A panel leaves another app active, so they are
+/// meant for what is in front, and the menu-bar app stays.
+pub(crate) fn hidden_by_quit(focused: Option<(Window, bool)>) -> Option<Window> {
+    focused.and_then(|(window, is_panel)| is_panel.then_some(window))
+}
 
 /// Distinguishes presses of the shortcut from key repeats.
 #[derive(Debug, Clone, Copy, Default)]
@@ -143,6 +167,43 @@ mod tests {
         visibility.shown();
         visibility.focused(true, now);
         (visibility, now)
+    }
+
+    #[test]
+    fn only_the_chat_can_be_a_panel_or_an_ordinary_window() {
+        for is_chat_in_window in [false, true] {
+            assert_eq!(
+                is_panel(Window::Chat, is_chat_in_window),
+                !is_chat_in_window
+            );
+            assert!(is_panel(Window::Prompt, is_chat_in_window));
+            assert!(!is_panel(Window::Settings, is_chat_in_window));
+        }
+    }
+
+    #[test]
+    fn the_dock_shows_the_app_while_the_chat_is_an_open_window() {
+        let (open, _) = shown();
+        let hidden = Visibility::default();
+        assert!(is_in_dock(false, &open, false));
+        assert!(!is_in_dock(false, &open, true), "the popover");
+        assert!(!is_in_dock(false, &hidden, false));
+        assert!(is_in_dock(true, &hidden, true), "the user wants it");
+    }
+
+    #[test]
+    fn the_keys_to_quit_hide_a_panel_in_front() {
+        assert_eq!(
+            hidden_by_quit(Some((Window::Prompt, true))),
+            Some(Window::Prompt)
+        );
+        assert_eq!(
+            hidden_by_quit(Some((Window::Chat, true))),
+            Some(Window::Chat)
+        );
+        assert_eq!(hidden_by_quit(Some((Window::Chat, false))), None);
+        assert_eq!(hidden_by_quit(Some((Window::Settings, false))), None);
+        assert_eq!(hidden_by_quit(None), None);
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! window, because the call reports its changes before it returns.
 
 mod build;
+mod dock;
+mod frames;
 mod pages;
-mod sizes;
 
 use std::time::{Duration, Instant};
 
@@ -16,14 +17,19 @@ use tauri::{
 use crate::desktop::{Desktop, Monitor, Unit};
 use crate::placement::{self, Rect, Size};
 use crate::shell::Shell;
-use crate::visibility::{AfterBlur, BLUR_GRACE, CHAT_DESTROY_DELAY, Visibility};
+use crate::visibility::{AfterBlur, BLUR_GRACE, CHAT_DESTROY_DELAY, Visibility, is_panel};
 use crate::wire::{AppEvent, Window};
+use crate::zoom::scale;
+pub(crate) use dock::update_dock;
+pub(crate) use frames::Frames;
 pub(crate) use pages::Pages;
-pub(crate) use sizes::Sizes;
 
 /// A page that does not report that it is ready is shown after this time, so that the user sees
 /// that something is wrong.
 const READY_TIMEOUT: Duration = Duration::from_millis(2500);
+
+/// Time for the system to destroy a window, or to hide the windows of an app that leaves the Dock.
+const SYSTEM_DELAY: Duration = Duration::from_millis(50);
 
 impl Window {
     /// All windows.
@@ -44,9 +50,10 @@ impl Window {
     }
 
     /// Returns the default size in points.
-    fn default_size(self) -> Size {
+    fn default_size(self, is_panel: bool) -> Size {
         let (width, height) = match self {
-            Self::Chat => (440.0, 660.0),
+            Self::Chat if is_panel => (440.0, 660.0),
+            Self::Chat => (1000.0, 720.0),
             Self::Prompt => (680.0, 420.0),
             Self::Settings => (780.0, 600.0),
         };
@@ -79,14 +86,35 @@ pub(crate) fn hide(app: &AppHandle, window: Window) {
     on_main_thread(app, move |app| hide_now(app, window, false));
 }
 
-/// Sets the height of the quick prompt in points. Its top edge stays if the screen allows.
+/// Sets the height of the quick prompt in points of its page, before the zoom. Its top edge stays
+/// if the screen allows.
 pub(crate) fn fit_prompt(app: &AppHandle, height: f64) {
     on_main_thread(app, move |app| {
-        app.state::<Shell>().sizes.fit_prompt(height);
+        app.state::<Shell>().frames.fit_prompt(height);
         if let Some(found) = visible(app, Window::Prompt) {
             set_bounds(app, Window::Prompt, &found);
         }
     });
+}
+
+/// Applies the zoom of the settings to all windows.
+pub(crate) fn zoom(app: &AppHandle) {
+    on_main_thread(app, |app| {
+        for window in Window::ALL {
+            if let Some(found) = app.get_webview_window(window.label()) {
+                set_zoom(app, &found);
+            }
+        }
+        if let Some(found) = visible(app, Window::Prompt) {
+            set_bounds(app, Window::Prompt, &found);
+        }
+    });
+}
+
+fn set_zoom(app: &AppHandle, found: &WebviewWindow) {
+    if let Err(error) = found.set_zoom(scale(app.state::<Shell>().general().zoom)) {
+        tracing::warn!(%error, "the zoom could not be set");
+    }
 }
 
 /// Handles a page that is drawn and accepts keys.
@@ -109,7 +137,7 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEve
             shell
                 .pages
                 .change(window, |visibility| visibility.focused(*is_focused, now));
-            if !is_focused && window != Window::Settings {
+            if !is_focused && shell.pages.is_panel(window) {
                 hide_if_still_blurred(app.clone(), window);
             }
         }
@@ -119,7 +147,7 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEve
             let pages = &shell.pages;
             pages.change(window, |visibility| visibility.is_dragged_over = is_over);
         }
-        tauri::WindowEvent::CloseRequested { api, .. } if window != Window::Settings => {
+        tauri::WindowEvent::CloseRequested { api, .. } => {
             api.prevent_close();
             hide(app, window);
         }
@@ -127,12 +155,22 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEve
             let found = app.get_webview_window(window.label());
             let scale = found.and_then(|found| found.scale_factor().ok());
             let LogicalSize { width, height } = size.to_logical(scale.unwrap_or(1.0));
-            shell.sizes.remember(window, Size { width, height });
+            let is_panel = shell.pages.is_panel(window);
+            let size = Size { width, height };
+            shell.frames.resized(window, is_panel, size);
+        }
+        tauri::WindowEvent::Moved(at) if shell.pages.visibility(window).is_visible => {
+            let found = app.get_webview_window(window.label());
+            let scale = found.and_then(|found| found.scale_factor().ok());
+            let at = Unit::NATIVE.point(*at, scale.unwrap_or(1.0));
+            let is_panel = shell.pages.is_panel(window);
+            shell.frames.moved(window, is_panel, at);
         }
         tauri::WindowEvent::Destroyed => {
             shell.pages.removed(window);
             shell.followers.stop_all_of(window);
-            shell.sizes.save();
+            shell.frames.save();
+            update_dock(app);
         }
         _ => {}
     }
@@ -142,7 +180,7 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEve
 pub(crate) fn raise(app: &AppHandle, window: Window) {
     on_main_thread(app, move |app| {
         if let Some(found) = visible(app, window)
-            && let Err(error) = build::present(window, &found)
+            && let Err(error) = build::present(&found, app.state::<Shell>().pages.is_panel(window))
         {
             tracing::warn!(%error, window = window.label(), "a window could not be raised");
         }
@@ -185,8 +223,16 @@ fn on_main_thread(app: &AppHandle, work: impl FnOnce(&AppHandle) + Send + 'stati
 
 fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<()> {
     let shell = app.state::<Shell>();
-    let has_focus = |window| shell.pages.visibility(window).has_focus();
-    if !Window::ALL.into_iter().any(has_focus) {
+    let is_panel = is_panel(window, shell.frames.is_chat_in_window());
+    if let Some(found) = app.get_webview_window(window.label())
+        && shell.pages.is_panel(window) != is_panel
+    {
+        // The user chose the other form of the chat.
+        found.destroy()?;
+        show_later(app.clone(), window, shown);
+        return Ok(());
+    }
+    if shell.pages.focused().is_none() {
         shell.focus.remember(window);
     }
     if window == Window::Chat && shell.pages.visibility(Window::Prompt).is_visible {
@@ -200,8 +246,10 @@ fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<(
         }
         return Ok(());
     }
-    build::build(app, window, shell.sizes.get(window), &shell.data_folder)?;
-    shell.pages.created(window);
+    let size = shell.frames.size(window, is_panel);
+    let built = build::build(app, window, is_panel, size, &shell.data_folder)?;
+    set_zoom(app, &built);
+    shell.pages.created(window, is_panel);
     let app = app.clone();
     tauri::async_runtime::spawn(async move {
         tokio::time::sleep(READY_TIMEOUT).await;
@@ -220,20 +268,30 @@ fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<(
     Ok(())
 }
 
+/// Shows a window again that was destroyed for its other form. Until then, its label is taken.
+fn show_later(app: AppHandle, window: Window, shown: AppEvent) {
+    tauri::async_runtime::spawn(async move {
+        tokio::time::sleep(SYSTEM_DELAY).await;
+        show(&app, window, shown);
+    });
+}
+
 /// Positions, shows and focuses an existing window.
 fn bring_to_screen(app: &AppHandle, window: Window, found: &WebviewWindow) {
     let shell = app.state::<Shell>();
     let is_visible = shell.pages.visibility(window).is_visible;
+    let is_panel = shell.pages.is_panel(window);
     if !is_visible {
         set_bounds(app, window, found);
     }
     shell.pages.change(window, Visibility::shown);
-    if let Err(error) = build::present(window, found) {
+    update_dock(app);
+    if let Err(error) = build::present(found, is_panel) {
         tracing::error!(%error, "a window could not be shown");
     }
     if !is_visible {
         // Some window systems move a window when it appears.
-        if let (Some(at), false) = (bounds_of(app, window), window == Window::Settings) {
+        if let (Some(at), true) = (bounds_of(app, window), is_panel) {
             let _ = found.set_position(Unit::NATIVE.position(at));
         }
     }
@@ -254,16 +312,29 @@ fn set_bounds(app: &AppHandle, window: Window, found: &WebviewWindow) {
 
 fn bounds_of(app: &AppHandle, window: Window) -> Option<Rect> {
     let shell = app.state::<Shell>();
-    let size = shell.sizes.get(window);
+    let is_panel = shell.pages.is_panel(window);
+    let mut size = shell.frames.size(window, is_panel);
+    if window == Window::Prompt {
+        // Its page sets its height, in units of the page.
+        let scale = scale(shell.general().zoom);
+        size = Size {
+            width: size.width * scale,
+            height: size.height * scale,
+        };
+    }
     let desktop = desktop(app);
     let screen = desktop.screen_with_pointer()?;
     Some(match window {
+        _ if !is_panel => shell
+            .frames
+            .position(window, is_panel)
+            .and_then(|at| placement::remembered(at, size, &desktop.screens))
+            .unwrap_or_else(|| placement::middle(size, &screen)),
         Window::Chat => desktop
             .icon
             .and_then(|icon| placement::under_icon(icon, size, &desktop.screens))
             .unwrap_or_else(|| placement::corner(size, &screen)),
-        Window::Prompt => placement::upper_third(size, &screen),
-        Window::Settings => placement::middle(size, &screen),
+        Window::Prompt | Window::Settings => placement::upper_third(size, &screen),
     })
 }
 
@@ -308,13 +379,14 @@ fn hide_now(app: &AppHandle, window: Window, is_automatic: bool) {
     let Some(found) = app.get_webview_window(window.label()) else {
         return;
     };
-    shell.sizes.save();
+    shell.frames.save();
+    let is_panel = shell.pages.is_panel(window);
     shell.pages.change(window, |visibility| {
         visibility.hidden(is_automatic, Instant::now())
     });
     let done = match window {
         Window::Settings => found.destroy(),
-        Window::Chat | Window::Prompt => build::put_away(window, &found),
+        Window::Chat | Window::Prompt => build::put_away(&found, is_panel),
     };
     if let Err(error) = done {
         tracing::warn!(%error, window = window.label(), "a window could not be hidden");
@@ -322,9 +394,10 @@ fn hide_now(app: &AppHandle, window: Window, is_automatic: bool) {
     if !is_automatic {
         let is_visible = |window| shell.pages.visibility(window).is_visible;
         let is_last = !Window::ALL.into_iter().any(is_visible);
-        shell.focus.restore(app, window, is_last);
+        shell.focus.restore(app, window, is_panel, is_last);
     }
     if window == Window::Chat {
+        update_dock(app);
         destroy_chat_later(app.clone());
     }
 }
@@ -337,7 +410,7 @@ fn hide_if_still_blurred(app: AppHandle, window: Window) {
             let Some(found) = app.get_webview_window(window.label()) else {
                 return;
             };
-            let is_pinned = window == Window::Chat && shell.is_chat_pinned();
+            let is_pinned = window == Window::Chat && shell.general().pin_chat;
             let is_button_down = build::is_button_down(&found);
             let visibility = shell.pages.visibility(window);
             match visibility.after_blur(is_pinned, is_button_down, Instant::now()) {

@@ -243,12 +243,24 @@ pub enum FileFormat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Window {
-    /// The chat under the menu-bar icon.
+    /// The chat, under the menu-bar icon or in an ordinary window.
     Chat,
     /// The quick prompt.
     Prompt,
     /// Settings.
     Settings,
+}
+
+/// A change of the zoom of all pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum ZoomStep {
+    /// One step larger.
+    In,
+    /// One step smaller.
+    Out,
+    /// The actual size.
+    Reset,
 }
 
 /// What a dropped file can be used as.
@@ -361,6 +373,11 @@ pub enum AppEvent {
         conversation: Option<ConversationId>,
         /// The settings pane: `models`, `model`, `behavior`, `general` or `about`.
         pane: Option<String>,
+    },
+    /// The user chose an item of the menu bar that does the same as these keys on the page.
+    Shortcut {
+        /// In the format of the page's shortcuts, such as `Mod+Shift+G`.
+        keys: String,
     },
     /// A deep link puts this text into the composer. The page never sends it.
     Compose {

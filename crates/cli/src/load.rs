@@ -102,7 +102,10 @@ pub(crate) fn load(
         _ if completion.was_interrupted => return Err(Failure::Interrupted),
         Outcome::Loaded { info } => *info,
         Outcome::Failed { error } => return Err(error.into()),
-        Outcome::Finished { reason, .. } if reason == FinishReason::Shed => {
+        Outcome::Finished {
+            reason: FinishReason::Shed,
+            ..
+        } => {
             let message = "the load was stopped: this computer is short of memory";
             return Err(Failure::failed(message));
         }

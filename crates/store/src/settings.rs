@@ -48,8 +48,12 @@ pub struct General {
     pub launch_at_login: bool,
     /// Show the app in the Dock.
     pub show_in_dock: bool,
+    /// Open the chat as an ordinary window, not under the menu-bar icon.
+    pub chat_in_window: bool,
     /// Keep the chat window open when another window gets the focus.
     pub pin_chat: bool,
+    /// The size of pages in percent; `None` for 100.
+    pub zoom: Option<u16>,
     /// Light, dark, or like the system.
     pub appearance: Appearance,
     /// The BCP 47 tag of a language; `None` for the system's language.

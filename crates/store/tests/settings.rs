@@ -27,7 +27,9 @@ fn full() -> Settings {
     settings.general.hotkey = Some("Alt+Space".to_string());
     settings.general.launch_at_login = true;
     settings.general.show_in_dock = true;
+    settings.general.chat_in_window = true;
     settings.general.pin_chat = true;
+    settings.general.zoom = Some(125);
     settings.general.appearance = Appearance::Dark;
     settings.general.language = Some("de".to_string());
     settings.general.was_welcomed = true;

@@ -4,7 +4,6 @@
 
 use serde_json::{Value, json};
 use tauri::{AppHandle, Manager, State, WebviewWindow};
-use tauri_plugin_autostart::ManagerExt;
 use tauri_plugin_opener::OpenerExt;
 use transom_store::{Appearance, ConversationId, Settings};
 
@@ -15,9 +14,9 @@ use crate::shell::{Shell, blocking};
 use crate::start::draw_tray;
 use crate::wire::{
     AboutView, AppEvent, CapturedText, CommandError, CommandResult, HotkeyView, StatusView,
-    TextSource, Window,
+    TextSource, Window, ZoomStep,
 };
-use crate::{about, diagnostics, windows};
+use crate::{about, diagnostics, login_item, windows, zoom};
 
 #[tauri::command]
 pub(crate) async fn status(shell: State<'_, Shell>) -> CommandResult<StatusView> {
@@ -69,15 +68,18 @@ pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) 
             Appearance::Dark => Some(tauri::Theme::Dark),
         });
     }
+    windows::update_dock(app);
+    let frames = &app.state::<Shell>().frames;
+    frames.set_chat_in_window(general.chat_in_window);
+    frames.save();
     #[cfg(target_os = "macos")]
-    if was.is_none_or(|was| was.show_in_dock != general.show_in_dock) {
-        let policy = match general.show_in_dock {
-            true => tauri::ActivationPolicy::Regular,
-            false => tauri::ActivationPolicy::Accessory,
-        };
-        if let Err(error) = app.set_activation_policy(policy) {
-            tracing::warn!(%error, "the Dock icon could not be switched");
-        }
+    if was.is_none_or(|was| {
+        was.language != general.language || was.chat_in_window != general.chat_in_window
+    }) {
+        crate::start::draw_menu_bar(app);
+    }
+    if was.is_none_or(|was| was.zoom != general.zoom) {
+        windows::zoom(app);
     }
     // Not at startup: the system owns the login item, and the user may have removed it there.
     if was.is_some_and(|was| was.launch_at_login != general.launch_at_login) {
@@ -96,16 +98,23 @@ pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) 
 }
 
 fn launch_at_login(app: &AppHandle, is_enabled: bool) {
-    let login = app.autolaunch();
-    let done = match is_enabled {
-        true => login.enable(),
-        false => login.disable(),
-    };
-    if let Err(error) = done {
+    if let Err(error) = login_item::set(app, is_enabled) {
         tracing::warn!(%error, "the login item could not be switched");
         app.state::<Shell>()
             .notice(AppEvent::notice("login_item", error.to_string()));
     }
+}
+
+/// Stores whether the system opens the app at login, which the user can change there.
+async fn read_login_item(app: AppHandle) -> CommandResult<()> {
+    let on = app.clone();
+    let read = move || login_item::is_enabled(&on).map_err(CommandError::other);
+    let is_enabled = blocking(read).await?;
+    if is_enabled != app.state::<Shell>().general().launch_at_login {
+        let patch = json!({ "general": { "launch_at_login": is_enabled } });
+        update_settings(app, patch).await?;
+    }
+    Ok(())
 }
 
 #[tauri::command]
@@ -217,6 +226,15 @@ pub(crate) async fn fit_prompt(app: AppHandle, height: f64) -> CommandResult<()>
     Ok(())
 }
 
+/// Changes the zoom of all pages.
+#[tauri::command]
+pub(crate) async fn zoom(app: AppHandle, step: ZoomStep) -> CommandResult<()> {
+    let settings = settings(app.state()).await?;
+    let zoom = zoom::after(step, settings.general.zoom);
+    update_settings(app, json!({ "general": { "zoom": zoom } })).await?;
+    Ok(())
+}
+
 #[tauri::command]
 pub(crate) async fn hide_window(app: AppHandle, page: WebviewWindow) -> CommandResult<()> {
     let window = Window::from_label(page.label()).ok_or(CommandError::NotFound)?;
@@ -236,6 +254,11 @@ pub(crate) async fn page_ready(
         for notice in shell.take_notices() {
             shell.pages.send(&app, window, notice);
         }
+    }
+    if window == Window::Settings
+        && let Err(error) = read_login_item(app.clone()).await
+    {
+        tracing::info!(?error, "the login item could not be read");
     }
     Ok(())
 }

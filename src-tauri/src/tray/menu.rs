@@ -9,12 +9,14 @@ use transom_store::Settings;
 
 use crate::models::Names;
 use crate::strings::Strings;
-use crate::wire::{Activity, DownloadState, DownloadView, StatusView};
+use crate::wire::{Activity, DownloadState, DownloadView, StatusView, ZoomStep};
 
 /// The keys of `tray.json` that are used here.
 #[cfg(test)]
-pub(crate) const KEYS: [&str; 19] = [
+pub(crate) const KEYS: [&str; 21] = [
     "open_chat",
+    "open_in_window",
+    "open_as_popover",
     "quick_prompt",
     "eject",
     "no_model",
@@ -68,6 +70,9 @@ pub(crate) enum Row {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Action {
     OpenChat,
+    /// Open the chat as an ordinary window, or under the icon.
+    ChatInWindow(bool),
+    NewChat,
     QuickPrompt,
     /// Unload every model.
     Eject,
@@ -78,7 +83,22 @@ pub(crate) enum Action {
     Settings,
     /// Show the models and their downloads.
     Models,
+    About,
+    Zoom(ZoomStep),
+    /// Do what these keys do on the page with the focus.
+    Press(String),
     Quit,
+    /// Quit, but only hide a panel: see [`crate::visibility::hidden_by_quit`].
+    QuitOrHide,
+}
+
+/// Returns the key of the text that opens the chat in its other form, and the action.
+pub(crate) fn other_form(is_chat_in_window: bool) -> (&'static str, Action) {
+    let key = match is_chat_in_window {
+        true => "open_as_popover",
+        false => "open_in_window",
+    };
+    (key, Action::ChatInWindow(!is_chat_in_window))
 }
 
 /// Returns the content of the tray. `names` are the display names of models; the menu reads no
@@ -94,8 +114,10 @@ pub(crate) fn view(
         text: strings.text(key, &[]),
         action: Some(action),
     };
+    let (form_key, form) = other_form(settings.general.chat_in_window);
     let mut rows = vec![
         item("open_chat", Action::OpenChat),
+        item(form_key, form),
         item("quick_prompt", Action::QuickPrompt),
         Row::Separator,
         model(status, strings),
@@ -291,6 +313,7 @@ mod tests {
         let view = tray_view(&empty(), &Settings::default(), &[]);
         let expected = [
             "Open Chat",
+            "Open Chat in Window",
             "Quick Prompt",
             "-",
             "No Model Loaded",
@@ -302,8 +325,20 @@ mod tests {
         ];
         assert_eq!(texts(&view), expected);
         assert_eq!(view.tooltip, "Transom");
-        let model = &view.rows[3];
+        let model = &view.rows[4];
         assert!(matches!(model, Row::Item { action: None, .. }));
+    }
+
+    #[test]
+    fn the_menu_offers_the_other_form_of_the_chat() {
+        let mut settings = Settings::default();
+        settings.general.chat_in_window = true;
+        let view = tray_view(&empty(), &settings, &[]);
+        let expected = Row::Item {
+            text: "Open Chat as Popover".to_owned(),
+            action: Some(Action::ChatInWindow(false)),
+        };
+        assert_eq!(view.rows[1], expected);
     }
 
     #[test]
@@ -318,10 +353,10 @@ mod tests {
         };
         let view = tray_view(&loaded(true), &settings, &[]);
         let texts = texts(&view);
-        assert_eq!(texts[3], "Eject Qwen3 4B · 4-bit (2.3 GB)");
+        assert_eq!(texts[4], "Eject Qwen3 4B · 4-bit (2.3 GB)");
         // Only the path of the second one is known.
         assert_eq!(
-            texts[4],
+            texts[5],
             "Recent Models: *Qwen3 4B · 4-bit, Llama-3.2.Q4_K_M"
         );
         assert_eq!(view.tooltip, "Transom: Qwen3 4B · 4-bit is ready");
@@ -335,7 +370,7 @@ mod tests {
             ..loaded(false)
         };
         let view = tray_view(&status, &Settings::default(), &[]);
-        assert_eq!(texts(&view)[3..5], ["No Model Loaded", "Resume"]);
+        assert_eq!(texts(&view)[4..6], ["No Model Loaded", "Resume"]);
         assert_eq!(view.tooltip, "Transom: paused");
     }
 
@@ -343,7 +378,7 @@ mod tests {
     fn downloads_are_shown_in_steps_and_open_the_models() {
         let of = |downloads: &[DownloadView]| {
             let view = tray_view(&empty(), &Settings::default(), downloads);
-            texts(&view)[4].clone()
+            texts(&view)[5].clone()
         };
         let download_row = download(DownloadState::Downloading, 449);
         assert_eq!(

@@ -10,7 +10,7 @@ use transom_files::visible;
 
 use crate::placement::Size;
 use crate::wire::Window;
-pub(super) use platform::{is_button_down, present, put_away};
+pub(super) use platform::{is_button_down, present, put_away, set_in_dock};
 
 /// The folder in the data folder for the web view's storage, such as drafts of messages. macOS has
 /// its own location for it.
@@ -20,6 +20,7 @@ const WEB_FOLDER: &str = "webview";
 pub(super) fn build(
     app: &AppHandle,
     window: Window,
+    is_panel: bool,
     size: Size,
     data_folder: &Path,
 ) -> tauri::Result<WebviewWindow> {
@@ -37,7 +38,7 @@ pub(super) fn build(
         .on_navigation(is_ours)
         .on_new_window(|_, _| NewWindowResponse::Deny);
     let builder = match window {
-        Window::Chat => builder
+        Window::Chat if is_panel => builder
             .decorations(false)
             .min_inner_size(320.0, 360.0)
             .skip_taskbar(true)
@@ -51,10 +52,11 @@ pub(super) fn build(
             .visible_on_all_workspaces(true)
             .always_on_top(true)
             .accept_first_mouse(true),
+        Window::Chat => builder.min_inner_size(420.0, 400.0),
         Window::Settings => builder.min_inner_size(560.0, 420.0),
     };
-    let built = platform::style(builder, window).build()?;
-    platform::configure(window, &built)?;
+    let built = platform::style(builder, window, is_panel).build()?;
+    platform::configure(window, &built, is_panel)?;
     Ok(built)
 }
 
@@ -90,11 +92,16 @@ mod platform {
 
     type Builder<'a> = WebviewWindowBuilder<'a, Wry, AppHandle>;
 
-    pub(super) fn style(builder: Builder<'_>, _: Window) -> Builder<'_> {
+    /// Only a Mac has a Dock that an app can leave.
+    pub(in crate::windows) fn set_in_dock(_: &AppHandle, _: bool) -> tauri::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn style(builder: Builder<'_>, _: Window, _: bool) -> Builder<'_> {
         builder
     }
 
-    pub(super) fn configure(_: Window, built: &WebviewWindow) -> tauri::Result<()> {
+    pub(super) fn configure(_: Window, built: &WebviewWindow, _: bool) -> tauri::Result<()> {
         crate::focus::take_focus_when_shown(built)
     }
 
@@ -114,7 +121,7 @@ mod platform {
     }
 
     /// Shows and focuses a window.
-    pub(in crate::windows) fn present(_: Window, built: &WebviewWindow) -> tauri::Result<()> {
+    pub(in crate::windows) fn present(built: &WebviewWindow, _: bool) -> tauri::Result<()> {
         let is_shown_already = built.is_visible()?;
         built.show()?;
         if is_shown_already {
@@ -124,7 +131,7 @@ mod platform {
     }
 
     /// Hides a window without destroying it.
-    pub(in crate::windows) fn put_away(_: Window, built: &WebviewWindow) -> tauri::Result<()> {
+    pub(in crate::windows) fn put_away(built: &WebviewWindow, _: bool) -> tauri::Result<()> {
         built.hide()
     }
 

@@ -1,11 +1,13 @@
-//! Windows on macOS: the chat is a popover of the menu bar, the quick prompt a panel that takes the
-//! keyboard and leaves the other program active.
+//! Windows on macOS: the chat is a popover of the menu bar or an ordinary window, the quick prompt a
+//! panel that takes the keyboard and leaves the other program active.
 //!
 //! Type-checked but never run on Linux, so it contains only calls and no decisions.
 
 use tauri::utils::config::WindowEffectsConfig;
 use tauri::window::{Effect, EffectState, EffectsBuilder};
-use tauri::{AppHandle, Manager, TitleBarStyle, WebviewWindow, WebviewWindowBuilder, Wry};
+use tauri::{
+    ActivationPolicy, AppHandle, Manager, TitleBarStyle, WebviewWindow, WebviewWindowBuilder, Wry,
+};
 use tauri_nspanel::objc2_app_kit::NSEvent;
 use tauri_nspanel::{CollectionBehavior, ManagerExt, PanelLevel, StyleMask, WebviewWindowExt};
 
@@ -31,13 +33,15 @@ mod panel {
 }
 use panel::QuickPanel;
 
-pub(super) fn style(builder: Builder<'_>, window: Window) -> Builder<'_> {
+pub(super) fn style(builder: Builder<'_>, window: Window, is_panel: bool) -> Builder<'_> {
     match window {
-        Window::Chat => builder.transparent(true).effects(effects(Effect::Popover)),
+        _ if !is_panel => builder.title_bar_style(TitleBarStyle::Visible),
         Window::Prompt => builder
             .transparent(true)
             .effects(effects(Effect::HudWindow)),
-        Window::Settings => builder.title_bar_style(TitleBarStyle::Visible),
+        Window::Chat | Window::Settings => {
+            builder.transparent(true).effects(effects(Effect::Popover))
+        }
     }
 }
 
@@ -49,10 +53,14 @@ fn effects(effect: Effect) -> WindowEffectsConfig {
         .build()
 }
 
-/// Turns the chat and the quick prompt into panels: they appear over full-screen programs, on the
-/// current Space, without bringing the rest of the app forward.
-pub(super) fn configure(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
-    if window == Window::Settings {
+/// Turns a window into a panel: it appears over full-screen programs, on the current Space, without
+/// bringing the rest of the app forward.
+pub(super) fn configure(
+    window: Window,
+    built: &WebviewWindow,
+    is_panel: bool,
+) -> tauri::Result<()> {
+    if !is_panel {
         return Ok(());
     }
     let panel = built.to_panel::<QuickPanel<Wry>>()?;
@@ -77,27 +85,35 @@ pub(super) fn after_resize(_: Window, _: &WebviewWindow, _: tauri::Size) -> taur
     Ok(())
 }
 
-pub(in crate::windows) fn present(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
-    match built.app_handle().get_webview_panel(window.label()) {
-        Ok(panel) => {
+// A panel of an earlier window may have the same label, so only a panel's own is looked up.
+pub(in crate::windows) fn present(built: &WebviewWindow, is_panel: bool) -> tauri::Result<()> {
+    match is_panel.then(|| built.app_handle().get_webview_panel(built.label())) {
+        Some(Ok(panel)) => {
             panel.show_and_make_key();
             Ok(())
         }
-        Err(_) => {
+        _ => {
             built.show()?;
             built.set_focus()
         }
     }
 }
 
-pub(in crate::windows) fn put_away(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
-    match built.app_handle().get_webview_panel(window.label()) {
-        Ok(panel) => {
+pub(in crate::windows) fn put_away(built: &WebviewWindow, is_panel: bool) -> tauri::Result<()> {
+    match is_panel.then(|| built.app_handle().get_webview_panel(built.label())) {
+        Some(Ok(panel)) => {
             panel.hide();
             Ok(())
         }
-        Err(_) => built.hide(),
+        _ => built.hide(),
     }
+}
+
+pub(in crate::windows) fn set_in_dock(app: &AppHandle, is_in_dock: bool) -> tauri::Result<()> {
+    app.set_activation_policy(match is_in_dock {
+        true => ActivationPolicy::Regular,
+        false => ActivationPolicy::Accessory,
+    })
 }
 
 pub(in crate::windows) fn is_button_down(_: &WebviewWindow) -> bool {

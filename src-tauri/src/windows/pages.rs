@@ -20,6 +20,8 @@ pub(crate) struct Pages {
 #[derive(Debug, Default)]
 struct Page {
     visibility: Visibility,
+    /// See [`crate::visibility::is_panel`].
+    is_panel: bool,
     is_ready: bool,
     /// Show the window as soon as the page is ready.
     should_show: bool,
@@ -66,8 +68,25 @@ impl Pages {
     }
 
     /// Records that a window was created and should be shown.
-    pub(crate) fn created(&self, window: Window) {
-        lock(&self.state).entry(window).or_default().should_show = true;
+    pub(crate) fn created(&self, window: Window, is_panel: bool) {
+        let mut pages = lock(&self.state);
+        let page = pages.entry(window).or_default();
+        page.should_show = true;
+        page.is_panel = is_panel;
+    }
+
+    /// Returns true if the existing window is a panel.
+    pub(crate) fn is_panel(&self, window: Window) -> bool {
+        lock(&self.state)
+            .get(&window)
+            .is_some_and(|page| page.is_panel)
+    }
+
+    /// Returns the window with the focus, and whether it is a panel.
+    pub(crate) fn focused(&self) -> Option<(Window, bool)> {
+        let has_focus = |window: &Window| self.visibility(*window).has_focus();
+        let window = Window::ALL.into_iter().find(has_focus)?;
+        Some((window, self.is_panel(window)))
     }
 
     /// Records that a window and its page are gone.

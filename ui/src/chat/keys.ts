@@ -2,6 +2,7 @@
 import { ipc } from "../ipc";
 import { app, attempt } from "../state/app.svelte";
 import { copyText } from "../state/clipboard.svelte";
+import { find } from "../state/find.svelte";
 import { page } from "../state/page.svelte";
 import { isPressed } from "../state/shortcuts";
 import { transcript } from "../state/transcript.svelte";
@@ -19,12 +20,16 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     ["Mod+R", regenerate],
     ["Mod+Shift+C", copyAnswer],
     ["Mod+Shift+S", toggleHistory],
-    ["Mod+F", search],
+    ["Mod+F", openFind],
+    ["Mod+G", () => findNext(1)],
+    ["Mod+Shift+G", () => findNext(-1)],
+    ["Mod+Shift+F", search],
     ["Mod+[", () => actions.neighbor(-1)],
     ["Mod+]", () => actions.neighbor(1)],
     ["Mod+End", () => (transcript.jumps += 1)],
     ["Mod+Shift+M", () => document.querySelector<HTMLElement>("[data-model-menu]")?.click()],
     ["Mod+Shift+P", pin],
+    ["Mod+Shift+O", () => attempt(moveChat())],
     ["Mod+,", () => page.openSettings()],
     ["Mod+/", () => (page.areShortcutsShown = true)],
     ["Mod+W", () => void ipc.hideWindow()],
@@ -36,10 +41,13 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     else actions.focus();
   }
 
-  /** Esc closes things and does not stop a response, as in the quick prompt. */
+  /**
+   * Esc closes things and does not stop a response, as in the quick prompt. An ordinary window stays
+   * open.
+   */
   function escape() {
     if (page.isHistoryShown && !page.isWide) toggleHistory();
-    else void ipc.hideWindow();
+    else if (!page.isInWindow) void ipc.hideWindow();
   }
 
   return (event) => {
@@ -50,6 +58,12 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     else return;
     event.preventDefault();
   };
+}
+
+/** Moves the chat to an ordinary window, or back under the icon. This page ends then. */
+export async function moveChat(): Promise<void> {
+  await ipc.updateSettings({ general: { chat_in_window: !page.isInWindow } });
+  await ipc.showWindow("chat", transcript.target, null);
 }
 
 function lastAnswer() {
@@ -65,6 +79,22 @@ function regenerate() {
 function copyAnswer() {
   const answer = lastAnswer();
   if (answer?.text) void copyText(answer.text);
+}
+
+/** There is nothing to find in an empty chat, so its key searches all of them. */
+function openFind() {
+  if (transcript.heads.length === 0) return search();
+  find.isShown = true;
+  setTimeout(() => {
+    const field = document.querySelector<HTMLInputElement>("[data-find]");
+    field?.focus();
+    field?.select();
+  });
+}
+
+function findNext(by: number) {
+  if (find.isShown) find.go(by);
+  else openFind();
 }
 
 function search() {

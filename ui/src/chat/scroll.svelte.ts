@@ -75,6 +75,19 @@ export class ScrollView<T extends { id: number }> {
     void this.moveTo(Math.max(0, this.heights.total - this.viewHeight), true);
   }
 
+  /** Returns the index of the first visible row. */
+  firstVisible(): number {
+    return this.heights.at(this.lastTop);
+  }
+
+  /** Scrolls to a row, unless it is on the page. The view does not follow new text anymore. */
+  reveal(id: number): void {
+    const index = this.indexes.get(id);
+    if (index === undefined) return;
+    this.isFollowing = false;
+    if (index < this.range.first || index >= this.range.end) void this.moveTo(this.heights.top(index));
+  }
+
   private async moveTo(top: number, isEnd = false): Promise<void> {
     this.show(top);
     await tick();

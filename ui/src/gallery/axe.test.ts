@@ -7,6 +7,7 @@ import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
 import { app } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
+import { find } from "../state/find.svelte";
 import { history } from "../state/history.svelte";
 import { page } from "../state/page.svelte";
 import { transcript } from "../state/transcript.svelte";
@@ -17,6 +18,8 @@ let chat: Awaited<ReturnType<typeof openChat>> | null = null;
 
 afterEach(async () => {
   await transcript.open(null);
+  find.close();
+  find.query = "";
   page.link = null;
   page.isHistoryShown = page.isStatusShown = page.areShortcutsShown = false;
   composer.clear();

@@ -7,6 +7,7 @@ import type { FakeIpc, Script } from "../ipc/fake";
 import { hubError } from "../ipc/fake/catalog";
 import { blocks, pieces, source } from "../ipc/fake/text";
 import type { EndingView, Failure, StatusView } from "../ipc";
+import { find } from "../state/find.svelte";
 import { codeAnswer, marksAnswer, prose, tableAnswer, thoughts } from "./texts";
 import { answered, click, key, longConversation, manyConversations, showHistory, type, wait } from "./steps";
 
@@ -189,6 +190,14 @@ export const states: Record<string, ChatState> = {
       await showHistory();
       await type("yeast", "[data-search]");
       await wait(250);
+    },
+  },
+  "chat-find": {
+    shows: "Find in chat",
+    set: answers(),
+    after: () => {
+      find.query = "sky";
+      find.isShown = true;
     },
   },
   "chat-delete": {

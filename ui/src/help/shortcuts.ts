@@ -25,6 +25,12 @@ const settingsShortcuts: Shortcut[] = [
   { keys: ["Mod+/"], does: "chat.shortcut.help" },
 ];
 
+const windowShortcuts: Shortcut[] = [
+  { keys: ["Mod+Plus"], does: "help.zoom_in" },
+  { keys: ["Mod+-"], does: "help.zoom_out" },
+  { keys: ["Mod+0"], does: "help.actual_size" },
+];
+
 /** Returns the shortcuts by window. `hotkey` is the global shortcut, empty if there is none. */
 export function shortcutGroups(hotkey: string): { title: Key; shortcuts: Shortcut[] }[] {
   const everywhere: Shortcut[] = hotkey ? [{ keys: [hotkey], does: "help.open_prompt" }] : [];
@@ -33,6 +39,7 @@ export function shortcutGroups(hotkey: string): { title: Key; shortcuts: Shortcu
     { title: "chat.shortcut.group", shortcuts: chatShortcuts },
     { title: "prompt.shortcut.group", shortcuts: promptShortcuts },
     { title: "settings.title", shortcuts: settingsShortcuts },
+    { title: "help.windows", shortcuts: windowShortcuts },
   ];
   return groups.filter((group) => group.shortcuts.length > 0);
 }

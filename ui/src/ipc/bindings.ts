@@ -119,7 +119,11 @@ conversation: ConversationId | null,
 /**
  * The settings pane: `models`, `model`, `behavior`, `general` or `about`.
  */
-pane: string | null, } | { "event": "compose",
+pane: string | null, } | { "event": "shortcut",
+/**
+ * In the format of the page's shortcuts, such as `Mod+Shift+G`.
+ */
+keys: string, } | { "event": "compose",
 /**
  * The text.
  */
@@ -810,9 +814,17 @@ launch_at_login: boolean,
  */
 show_in_dock: boolean,
 /**
+ * Open the chat as an ordinary window, not under the menu-bar icon.
+ */
+chat_in_window: boolean,
+/**
  * Keep the chat window open when another window gets the focus.
  */
 pin_chat: boolean,
+/**
+ * The size of pages in percent; `None` for 100.
+ */
+zoom: number | null,
 /**
  * Light, dark, or like the system.
  */
@@ -1561,7 +1573,8 @@ is_low_power: boolean,
 is_on_battery: boolean, };
 
 /**
-__X__ */
+ * A use of a model.
+ */
 export type TagView = "chat" | "code" | "reasoning" | "embedding";
 
 /**
@@ -1712,3 +1725,8 @@ model: string | null, };
  * A window.
  */
 export type Window = "chat" | "prompt" | "settings";
+
+/**
+ * A change of the zoom of all pages.
+ */
+export type ZoomStep = "in" | "out" | "reset";

@@ -9,7 +9,7 @@ import type {
   AboutView, StartedTurn, CatalogView, Conversation, ConversationId, DownloadChange, DownloadView,
   EntryView, FileFormat, FitView, FoundConversation, HotkeyView, HubAccessView, MessageHead,
   MessageId, MessageView, ModelSettings, ModelView, AppEvent, Settings, StatusView, TextSource, CapturedText,
-  TierView, Update, Window,
+  TierView, Update, Window, ZoomStep,
 } from "./bindings";
 
 export type Unsubscribe = () => void;
@@ -137,8 +137,10 @@ export const commands = {
   openDataFolder: () => invoke<void>("open_data_folder"),
   showWindow: (window: Window, conversation: ConversationId | null, pane: string | null) =>
     invoke<void>("show_window", { window, conversation, pane }),
-  /** Requests this height in points for the quick prompt. The app keeps it on the screen. */
+  /** Requests this height for the quick prompt, in pixels of its page. The app keeps it on the screen. */
   fitPrompt: (height: number) => invoke<void>("fit_prompt", { height }),
+  /** Changes the zoom of all pages. */
+  zoom: (step: ZoomStep) => invoke<void>("zoom", { step }),
   /** Hides the calling window and restores the focus. */
   hideWindow: () => invoke<void>("hide_window"),
   /** The page is drawn and accepts keys. */

@@ -278,6 +278,7 @@ export class FakeIpc implements Ipc {
   openDataFolder: Ipc["openDataFolder"] = async () => {};
   showWindow: Ipc["showWindow"] = async () => {};
   fitPrompt: Ipc["fitPrompt"] = async () => {};
+  zoom: Ipc["zoom"] = async () => {};
   hideWindow: Ipc["hideWindow"] = async () => {};
   pageReady: Ipc["pageReady"] = async () => {};
 

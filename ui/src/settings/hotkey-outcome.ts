@@ -6,10 +6,12 @@ import { shortcutText } from "./hotkey";
 /** `kept` is the shortcut that still works; empty if there is none, or nothing was tried. */
 export function outcome(
   hotkey: HotkeyView, kept: string, platform: string,
-): { tone: "quiet" | "good" | "warn"; text: string } {
+): { tone: "quiet" | "warn"; text: string } {
   if (hotkey.hotkey === "registered") {
     const isSame = hotkey.shortcut === kept && kept !== "";
-    return isSame ? { tone: "good", text: t("settings.hotkey.works") } : { tone: "quiet", text: "" };
+    // Another app may still get the keys: a Mac lets several apps register the same ones.
+    const shortcut = shortcutText(hotkey.shortcut, platform);
+    return { tone: "quiet", text: isSame ? t("settings.hotkey.try", { shortcut }) : "" };
   }
   if (hotkey.hotkey === "unavailable") return { tone: "warn", text: t("settings.hotkey.unavailable") };
   const shortcut = shortcutText(hotkey.shortcut, platform);

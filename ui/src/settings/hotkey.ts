@@ -22,7 +22,7 @@ const WORDS: Record<string, string> = {
 const SIGNS: Record<string, string> = {
   ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→", Comma: ",", Period: ".",
   Slash: "/", Backslash: "\\", Semicolon: ";", Quote: "'", BracketLeft: "[", BracketRight: "]",
-  Minus: "-", Equal: "=", Backquote: "`",
+  Minus: "-", Equal: "=", Plus: "+", Backquote: "`",
 };
 const MODIFIER_CODES = /^(Control|Alt|Shift|Meta|OS)(Left|Right)?$|^(CapsLock|Fn|AltGraph)$/;
 

@@ -7,6 +7,7 @@ import { ipc, type AboutView, type ModelView, type AppEvent, type CommandError, 
 import { composer } from "./composer.svelte";
 import { commandError } from "./command-error";
 import { handleModelEvent } from "./model-source.svelte";
+import { handlePage, press } from "./webview";
 
 export type Notice = Omit<Extract<AppEvent, { event: "notice" }>, "event">;
 
@@ -51,7 +52,8 @@ export const app = new App();
 
 /** Listens to the app and loads the state. `onEvent` handles events that only this page needs. */
 export async function startApp(onEvent: (event: AppEvent) => void = () => {}): Promise<() => void> {
-  const stop = ipc.onEvent((event) => {
+  const stopPage = handlePage();
+  const stopEvents = ipc.onEvent((event) => {
     handleEvent(event);
     handleModelEvent(event);
     onEvent(event);
@@ -63,7 +65,10 @@ export async function startApp(onEvent: (event: AppEvent) => void = () => {}): P
   show(settings);
   // Reads model files, so nothing waits for it.
   void refreshModels();
-  return stop;
+  return () => {
+    stopPage();
+    stopEvents();
+  };
 }
 
 function handleEvent(event: AppEvent): void {
@@ -71,6 +76,7 @@ function handleEvent(event: AppEvent): void {
   else if (event.event === "settings") show(event.settings);
   else if (event.event === "models") void refreshModels();
   else if (event.event === "history_cleared") composer.forgetAll();
+  else if (event.event === "shortcut") press(event.keys);
   else if (event.event === "notice") {
     app.notify({ code: event.code, detail: event.detail, values: event.values });
   }

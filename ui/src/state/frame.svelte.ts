@@ -2,7 +2,7 @@
 import { app } from "./app.svelte";
 
 /**
- * For windows without a title bar: if the system adds no border or shadow, the page draws a line.
+ * For panels, which have no title bar: if the system adds no border or shadow, the page draws a line.
  * If it draws a material with rounded corners, the page is the content of its popover.
  */
 export function frameWindow(): void {

@@ -13,6 +13,8 @@ class Page {
   /** The sheet with the status and the active limits. */
   isStatusShown = $state(false);
   areShortcutsShown = $state(false);
+  /** The page is in an ordinary window, with a title bar, and not in a panel. */
+  isInWindow = $state(false);
   /** The window has room for the history next to the chat. */
   isWide = $state(false);
 

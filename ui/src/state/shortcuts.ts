@@ -20,25 +20,39 @@ export const chatShortcuts: Shortcut[] = [
   { keys: ["/"], does: "chat.shortcut.prompts" },
   { keys: ["Mod+Shift+M"], does: "chat.shortcut.model" },
   { keys: ["Mod+Shift+S"], does: "chat.shortcut.history" },
-  { keys: ["Mod+F"], does: "chat.shortcut.search" },
+  { keys: ["Mod+F"], does: "chat.shortcut.find" },
+  { keys: ["Mod+G", "Mod+Shift+G"], does: "chat.shortcut.find_next" },
+  { keys: ["Mod+Shift+F"], does: "chat.shortcut.search" },
   { keys: ["Mod+["], does: "chat.shortcut.previous" },
   { keys: ["Mod+]"], does: "chat.shortcut.next" },
   { keys: ["Mod+End"], does: "chat.shortcut.latest" },
   { keys: ["Mod+Shift+P"], does: "chat.shortcut.pin" },
+  { keys: ["Mod+Shift+O"], does: "chat.shortcut.window" },
   { keys: ["Mod+,"], does: "chat.shortcut.settings" },
   { keys: ["Mod+/"], does: "chat.shortcut.help" },
   { keys: ["Escape", "Mod+W"], does: "chat.shortcut.close" },
 ];
 
-/** Returns true if a key press is `keys`, such as `Mod+Shift+S`. */
+/** Returns a press of `keys`, for an item of the menu bar that does the same. */
+export function pressOf(keys: string, isMac: boolean): KeyboardEvent {
+  const parts = keys.split("+");
+  const isMod = parts.includes("Mod");
+  return new KeyboardEvent("keydown", {
+    key: parts.at(-1) ?? "", metaKey: isMod && isMac, ctrlKey: isMod && !isMac,
+    shiftKey: parts.includes("Shift"), bubbles: true, cancelable: true,
+  });
+}
+
+/** Returns true if a key press is `keys`, such as `Mod+Shift+S` or `Mod+Plus`. */
 export function isPressed(event: KeyboardEvent, keys: string, isMac: boolean): boolean {
   const parts = keys.split("+");
-  const key = parts.pop() || "+";
+  const name = parts.pop() ?? "";
+  const key = name === "Plus" ? "+" : name;
   const wants = (name: string) => parts.includes(name);
   const isMod = isMac ? event.metaKey : event.ctrlKey;
   const isOther = isMac ? event.ctrlKey : event.metaKey;
-  // "/" needs Shift on some keyboards.
-  const isShiftRight = key === "/" || event.shiftKey === wants("Shift");
+  // These need Shift on some keyboards.
+  const isShiftRight = key === "/" || key === "+" || event.shiftKey === wants("Shift");
   return isMod === wants("Mod") && !isOther && !event.altKey && isShiftRight &&
     event.key.toLowerCase() === key.toLowerCase();
 }
