@@ -21,15 +21,14 @@ use std::sync::{Arc, Mutex};
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use transom_store::{
-    ConversationId, Ending, MessageId, MessageRole, ModelSettings, NewMessage, Store, StoreError,
-    StoreErrorKind, Timestamp,
+    ConversationId, Ending, Message, MessageId, MessageRole, ModelSettings, NewMessage, Store,
+    StoreError, StoreErrorKind, Timestamp,
 };
 use transom_supervisor::{Handle, ModelSpec};
 
 use crate::failure::Failure;
 use crate::title::title;
 use crate::update::MessageView;
-use crate::view::{Rendered, view};
 use answer_task::RunningAnswer;
 use answer_writer::AnswerStorage;
 use live_answer::LiveAnswer;
@@ -201,6 +200,38 @@ impl Turns {
         })
     }
 
+    /// Continues a response that ended too early. New text is added to the same message.
+    ///
+    /// # Errors
+    /// As [`Turns::ask`], and [`Failure::Other`] for a response without text.
+    pub async fn continue_answer(
+        &self,
+        answer: MessageId,
+        options: TurnOptions,
+    ) -> Result<StartedTurn, Failure> {
+        let message = self.stored(move |store| store.message(answer)).await?;
+        if message.text.trim().is_empty() {
+            return Err(other("the response has no text; regenerate it instead"));
+        }
+        let lock = self.lock(message.conversation)?;
+        if self.shared.active().entries.contains_key(&answer) {
+            // Its end is not on disk yet.
+            return Err(Failure::Busy);
+        }
+        let reopened = self.stored(move |store| {
+            store.reopen(answer)?;
+            Ok((store.history(answer)?, store.message(answer)?))
+        });
+        let (path, message) = reopened.await?;
+        let conversation = lock.conversation;
+        self.start_writing(lock, path, message, options);
+        Ok(StartedTurn {
+            conversation,
+            question: None,
+            answer,
+        })
+    }
+
     /// Replaces the text of a question and keeps its attachment. The old question stays as a
     /// sibling with everything after it.
     ///
@@ -353,15 +384,28 @@ impl Turns {
         });
         let (path, message) = added.await?;
         let answer = message.id;
+        self.start_writing(lock, path, message, options);
+        Ok(answer)
+    }
+
+    /// Starts the task that writes `message`, a stored response, after the messages of `path`.
+    fn start_writing(
+        &self,
+        lock: ConversationLock,
+        path: Vec<Message>,
+        message: Message,
+        options: TurnOptions,
+    ) {
+        let conversation = lock.conversation;
         let entry = Arc::new(RunningAnswer {
-            id: answer,
+            id: message.id,
             conversation,
-            live: Arc::new(LiveAnswer::new(view(message, &Rendered::default()))),
+            live: Arc::new(LiveAnswer::new(message)),
             stop: Notify::new(),
         });
         let is_closing = {
             let mut active = self.shared.active();
-            active.entries.insert(answer, entry.clone());
+            active.entries.insert(entry.id, entry.clone());
             active.is_closing
         };
         if is_closing {
@@ -370,7 +414,6 @@ impl Turns {
         self.shared.active_changed.send_replace(());
         (self.shared.listener)(TurnEvent::ConversationChanged { id: conversation });
         tokio::spawn(shared::run_answer(lock, entry, path, options));
-        Ok(answer)
     }
 
     fn lock(&self, conversation: ConversationId) -> Result<ConversationLock, Failure> {

@@ -11,8 +11,9 @@ use crate::conversation::{
     ConversationId, Ending, Message, MessageId, MessageRole, NewMessage, Timestamp,
 };
 use crate::error::StoreError;
+use crate::search::{self, Change};
 use crate::store::{Flush, Store, execute, optional_text, query_one, text};
-use crate::{conversations, search, tree};
+use crate::{conversations, tree};
 
 impl Store {
     /// Adds a message, which becomes the end of the path that is shown. If its parent has children
@@ -59,6 +60,27 @@ impl Store {
         self.write(Flush::Now, |tx| {
             check_writing(tx, id)?;
             finish(tx, id, &ending, stats.as_deref())
+        })
+    }
+
+    /// Opens a response that has ended, so that it can grow further. Until it ends again it is not
+    /// in the search index and has no statistics.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoMessage`], also for a message of the user or a response that is being
+    /// written.
+    pub fn reopen(&self, id: MessageId) -> Result<(), StoreError> {
+        self.write(Flush::Now, |tx| {
+            let message = find(tx, id)?.filter(|message| {
+                message.role == MessageRole::Assistant && message.ending != Ending::Writing
+            });
+            let message = message.ok_or(StoreError::NoMessage(id))?;
+            search::change_message(tx, Change::Remove, id, &message.text, &message.attachment)?;
+            let sql = "UPDATE body SET failure = NULL, stats = NULL WHERE message = ?1";
+            execute(tx, sql, [id.0])?;
+            let sql = "UPDATE message SET ending = 'writing' WHERE id = ?1";
+            execute(tx, sql, [id.0]).map(drop)
         })
     }
 
@@ -118,7 +140,7 @@ pub(crate) fn insert(
     if is_writing {
         append(tx, id, reasoning, &message.text)?;
     } else {
-        search::add_message(tx, id, &message.text, &message.attachment)?;
+        search::change_message(tx, Change::Add, id, &message.text, &message.attachment)?;
     }
     Ok(id)
 }
@@ -210,7 +232,7 @@ fn finish(
     execute(tx, "DELETE FROM piece WHERE message = ?1", [id.0])?;
     let sql = "UPDATE message SET ending = ?2 WHERE id = ?1";
     execute(tx, sql, (id.0, ending_name(ending)))?;
-    search::add_message(tx, id, &message.text, &message.attachment)
+    search::change_message(tx, Change::Add, id, &message.text, &message.attachment)
 }
 
 fn check_writing(tx: &Transaction<'_>, id: MessageId) -> Result<(), StoreError> {

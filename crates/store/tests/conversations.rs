@@ -91,6 +91,36 @@ fn a_message_that_has_ended_cannot_be_changed() {
 }
 
 #[test]
+fn a_response_that_is_continued_grows_again() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let asked = store.add_message(question(id, None, "Why?")).unwrap();
+    let said = store.add_message(answer(id, asked)).unwrap();
+    store.append(said, "Hm.", "Because of").unwrap();
+    let stats = Some("{}".to_owned());
+    store.finish(said, Ending::Length, stats).unwrap();
+    assert_eq!(store.search("because", 0, 9).unwrap().len(), 1);
+
+    store.reopen(said).unwrap();
+    let open = store.message(said).unwrap();
+    assert_eq!((&*open.text, &*open.reasoning), ("Because of", "Hm."));
+    assert_eq!((open.ending, open.stats), (Ending::Writing, None));
+    assert!(store.search("because", 0, 9).unwrap().is_empty());
+    assert!(matches!(store.reopen(said), Err(StoreError::NoMessage(_))));
+
+    store.append(said, "", " moonlight").unwrap();
+    store.finish(said, Ending::Stop, None).unwrap();
+    let ended = store.message(said).unwrap();
+    assert_eq!(
+        (&*ended.text, &*ended.reasoning),
+        ("Because of moonlight", "Hm.")
+    );
+    assert_eq!(store.path(id).unwrap()[1].n_chars, 23);
+    assert_eq!(store.search("because moonlight", 0, 9).unwrap().len(), 1);
+    assert!(matches!(store.reopen(asked), Err(StoreError::NoMessage(_))));
+}
+
+#[test]
 fn an_edit_adds_a_version_and_the_old_one_can_be_shown_again() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();

@@ -51,6 +51,20 @@ pub(crate) async fn regenerate(
 }
 
 #[tauri::command]
+pub(crate) async fn continue_answer(
+    shell: State<'_, Shell>,
+    answer: MessageId,
+) -> CommandResult<StartedTurn> {
+    let (backend, request) = prepare_request(&shell, false).await?;
+    guarded(async move {
+        let (options, recorder) = usage_recorder::split(&backend, request);
+        let started = backend.turns.continue_answer(answer, options);
+        Ok(recorder.follow(started.await?))
+    })
+    .await
+}
+
+#[tauri::command]
 pub(crate) async fn edit_message(
     shell: State<'_, Shell>,
     message: MessageId,

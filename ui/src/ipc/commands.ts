@@ -79,6 +79,8 @@ export const commands = {
     invoke<StartedTurn>("ask", { conversation, text, attachment, overBudget }),
   /** Answers the same question again; the old response stays as a sibling. */
   regenerate: (answer: MessageId, overBudget: boolean) => invoke<StartedTurn>("regenerate", { answer, overBudget }),
+  /** Adds text to a response that ended too early. */
+  continueAnswer: (answer: MessageId) => invoke<StartedTurn>("continue_answer", { answer }),
   /** Adds a new version of a user message, and a response to it. */
   editMessage: (message: MessageId, text: string) => invoke<StartedTurn>("edit_message", { message, text }),
   stop: (answer: MessageId) => invoke<void>("stop", { answer }),

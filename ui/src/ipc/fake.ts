@@ -125,11 +125,16 @@ export class FakeIpc implements Ipc {
 
   private begin(conversation: number, parent: MessageId, question: MessageId | null): StartedTurn {
     const message = this.tree.add(conversation, parent, "assistant", { ending: { ending: "writing" } });
-    const player = new Player(message, this.script);
-    this.players.set(message.id, player);
+    return this.play(message, this.script, question);
+  }
+
+  private play(message: MessageView, script: Script, question: MessageId | null): StartedTurn {
+    const { conversation, id } = message;
+    const player = new Player(message, script);
+    this.players.set(id, player);
     player.play();
     this.change(conversation, { updated_at: Date.now(), n_messages: this.tree.path(conversation).length });
-    return { conversation, question, answer: message.id };
+    return { conversation, question, answer: id };
   }
 
   // Conversations
@@ -197,6 +202,12 @@ export class FakeIpc implements Ipc {
   regenerate: Ipc["regenerate"] = async (answer) => {
     const { view, parent } = known(this.tree.messages.get(answer));
     return this.begin(view.conversation, known(parent), null);
+  };
+  continueAnswer: Ipc["continueAnswer"] = async (answer) => {
+    const { view } = known(this.tree.messages.get(answer));
+    view.ending = { ending: "writing" };
+    const script = { ...this.script, reasoning: undefined, initialWords: view.text.trim().split(/\s+/).length };
+    return this.play(view, { ...script, answer: [...pieces(view.text), ...script.answer] }, null);
   };
   editMessage: Ipc["editMessage"] = async (message, text) => {
     const { view, parent } = known(this.tree.messages.get(message));

@@ -174,6 +174,12 @@ export class Transcript {
       finished: (texts) => announcer.say(...texts),
       ended: (message) => this.finish(message),
     });
+    const view = this.views.get(id);
+    if (view) {
+      // A continued response shows its text until the snapshot arrives.
+      answer.reasoning = view.reasoning;
+      answer.blocks = view.blocks;
+    }
     this.answers.set(id, answer);
     answer.follow().catch((error: unknown) => {
       if (this.answers.get(id) !== answer) return;
@@ -207,6 +213,13 @@ export class Transcript {
 
   regenerate(answer: MessageId, overBudget = false): Promise<boolean> {
     return this.begin(() => ipc.regenerate(answer, overBudget));
+  }
+
+  /** Adds text to a response that ended too early. */
+  continue(answer: MessageId): Promise<boolean> {
+    // The ended one; its view stays.
+    this.answers.delete(answer);
+    return this.begin(() => ipc.continueAnswer(answer));
   }
 
   edit(message: MessageId, text: string): Promise<boolean> {

@@ -55,6 +55,21 @@ describe("a conversation", () => {
     expect(transcript.views.get(last.id)?.ending).toEqual({ ending: "cancelled" });
   });
 
+  it("continues a response that ended too early, in the same message", async () => {
+    await transcript.ask("Go on");
+    ipc.player().write(2);
+    ipc.player().end({ ending: "length" });
+    await vi.waitFor(() => expect(transcript.writing).toBeNull());
+    const { id } = transcript.heads[1]!;
+    expect(await transcript.continue(id)).toBe(true);
+    expect(speakers()).toEqual(["user", "assistant"]);
+    expect(transcript.writing?.id).toBe(id);
+    expect(transcript.writing?.blocks[0]?.html).toBe("<p>An answer.</p>");
+    await finish();
+    await vi.waitFor(() => expect(transcript.views.get(id)?.ending).toEqual({ ending: "stop" }));
+    expect(transcript.views.get(id)?.text).toBe("An answer.\n\nAn answer.\n\nWith two parts.");
+  });
+
   it("regenerates a response, and switches back to the old one", async () => {
     await transcript.ask("Why?");
     await finish();

@@ -178,7 +178,7 @@ impl AnswerTask {
                 error: RequestError::InstanceGone { .. } | RequestError::Quitting
             }
         );
-        is_gone && !self.is_stopping && !self.entry.live.state().has_text()
+        is_gone && !self.is_stopping && self.time_to_first_text.is_none()
     }
 
     /// Waits until a different supervisor is available.
