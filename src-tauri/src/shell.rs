@@ -15,6 +15,7 @@ use tokio::sync::{OnceCell, watch};
 
 use crate::backend::Backend;
 use crate::clipboard::SystemClipboard;
+use crate::deletion::{self, Deletion};
 use crate::focus::Focus;
 use crate::hotkey::{self, Hotkey};
 use crate::status_view;
@@ -26,6 +27,9 @@ use crate::wire::{AppEvent, CommandError, DownloadView, StatusView, Window};
 
 /// Longer than all waits of an orderly quit together.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Time limit at exit for deleting the conversation that the user deleted last.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// See the top of this file.
 pub(crate) struct Shell {
@@ -44,6 +48,8 @@ pub(crate) struct Shell {
     pub(crate) clipboard: SystemClipboard,
     /// Pages that follow responses.
     pub(crate) followers: Followers,
+    /// The conversation that will be deleted.
+    pub(crate) deletion: Deletion,
     /// The menu-bar icon.
     pub(crate) tray: Tray,
     /// The system's languages, preferred first.
@@ -71,6 +77,7 @@ impl Shell {
             focus: Focus::default(),
             clipboard: SystemClipboard::default(),
             followers: Followers::default(),
+            deletion: Deletion::default(),
             tray: Tray::default(),
             languages: strings::system_languages(),
             backend: watch::Sender::new(None),
@@ -200,6 +207,12 @@ pub(crate) async fn close(app: &AppHandle) {
     let closing = || async {
         tracing::info!("quitting");
         shell.sizes.save();
+        if tokio::time::timeout(DELETE_TIMEOUT, deletion::finish(app))
+            .await
+            .is_err()
+        {
+            tracing::warn!("a conversation was not deleted in time");
+        }
         if let Some(backend) = shell.backend_if_open() {
             backend.close().await;
         }

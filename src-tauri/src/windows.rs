@@ -14,6 +14,7 @@ use tauri::{
     WebviewWindow,
 };
 
+use crate::deletion;
 use crate::desktop::{Desktop, Monitor, Unit};
 use crate::placement::{self, Rect, Size};
 use crate::shell::Shell;
@@ -348,6 +349,8 @@ fn hide_now(app: &AppHandle, window: Window, is_automatic: bool) {
         shell.focus.restore(app, window, !any_visible(app));
     }
     if window == Window::Chat {
+        let handle = app.clone();
+        tauri::async_runtime::spawn(async move { deletion::finish(&handle).await });
         destroy_chat_later(app.clone());
     }
 }

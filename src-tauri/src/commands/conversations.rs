@@ -1,8 +1,8 @@
 //! Commands for conversations: list, open, rename, delete, export and import.
 //!
 //! Rule: before a conversation is deleted, its response is stopped, so that the model is free at
-//! once. After that the supervisor deletes all saved KV caches, so that no text is left anywhere.
-//! Other conversations pay with one prefill.
+//! once. After the deletion (see [`deletion`]) the supervisor deletes all saved KV caches, so that no
+//! text is left anywhere. Other conversations pay with one prefill.
 
 use tauri::{AppHandle, Manager, State, WebviewWindow};
 use tauri_plugin_dialog::{DialogExt, FilePath};
@@ -12,6 +12,7 @@ use transom_store::{ConversationId, FoundConversation, MessageId};
 
 use super::{conversations_changed, other};
 use crate::backend;
+use crate::deletion;
 use crate::shell::{Shell, blocking, guarded};
 use crate::windows;
 use crate::wire::{AppEvent, CommandError, FileFormat, OpenedConversation, Window};
@@ -96,9 +97,23 @@ pub(crate) async fn delete_conversation(
         backend.turns.stop(answer);
     }
     let store = backend.store.clone();
-    blocking(move || Ok(store.delete(id)?)).await?;
-    backend.handle().forget_conversations();
-    conversations_changed(&app);
+    blocking(move || Ok(store.conversation(id)?)).await?;
+    deletion::schedule(&app, id).await;
+    Ok(())
+}
+
+#[tauri::command]
+pub(crate) async fn restore_conversation(
+    shell: State<'_, Shell>,
+    id: ConversationId,
+) -> CommandResult<()> {
+    let is_kept = shell.deletion.cancel(id);
+    is_kept.then_some(()).ok_or(CommandError::NotFound)
+}
+
+#[tauri::command]
+pub(crate) async fn finish_deletion(app: AppHandle) -> CommandResult<()> {
+    deletion::finish(&app).await;
     Ok(())
 }
 
@@ -108,6 +123,7 @@ pub(crate) async fn clear_history(app: AppHandle, shell: State<'_, Shell>) -> Co
     for answer in backend.turns.running() {
         backend.turns.stop(answer);
     }
+    shell.deletion.forget();
     let store = backend.store.clone();
     blocking(move || Ok(store.clear_history()?)).await?;
     backend.handle().forget_conversations();

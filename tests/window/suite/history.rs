@@ -95,9 +95,12 @@ async fn a_chat_is_renamed_pinned_and_deleted() {
         chat.until_says("Pinned\\s+Cities").await?;
 
         actions::choose(&chat, "Cities", "^Delete").await?;
-        chat.by("alertdialog", "^Delete “Cities”").await?;
-        chat.click("button", "^Delete$").await?;
         actions::until_listed(&chat, "Cities", false).await?;
+        chat.click("button", "^Undo$").await?;
+        actions::until_listed(&chat, "Cities", true).await?;
+        actions::choose(&chat, "Cities", "^Delete").await?;
+        actions::until_listed(&chat, "Cities", false).await?;
+        // Quitting finishes the deletion.
         let chat = setup.restart().await?;
         show_history(&chat).await?;
         actions::until_listed(&chat, "How does", true).await?;

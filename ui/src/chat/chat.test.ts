@@ -11,6 +11,7 @@ import { NO_CHOICES } from "../settings/patch";
 import { announcer } from "../state/announcer.svelte";
 import { app } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
+import { history } from "../state/history.svelte";
 import { page } from "../state/page.svelte";
 import { transcript } from "../state/transcript.svelte";
 import { openChat } from "./open";
@@ -31,6 +32,7 @@ afterEach(async () => {
   page.isHistoryShown = page.isStatusShown = page.areShortcutsShown = false;
   page.link = null;
   composer.forgetAll();
+  history.deleted = null;
   app.notices = [];
   app.status = null;
   announcer.announcements = [];
@@ -223,11 +225,26 @@ describe("the chat", () => {
     await waitFor(() => expect(called("pinConversation")[0]?.values).toEqual([id, true]));
     await fireEvent.click(await screen.findByLabelText("Actions for “A talk”"));
     await fireEvent.click(await screen.findByRole("menuitem", { name: "Delete" }));
-    const dialog = await screen.findByRole("alertdialog");
-    expect(called("deleteConversation")).toHaveLength(0);
-    await fireEvent.click(within(dialog).getByText("Delete"));
     await waitFor(() => expect(called("deleteConversation")[0]?.values).toEqual([id]));
     await waitFor(() => expect(screen.queryAllByRole("article")).toHaveLength(0));
+    await screen.findByText("Deleted “A talk”.");
+    await waitFor(() => expect(screen.queryByLabelText("Actions for “A talk”")).toBeNull());
+    await fireEvent.click(screen.getByLabelText("Dismiss"));
+    await waitFor(() => expect(screen.queryByText("Undo")).toBeNull());
+    expect(ipc.tree.conversations.has(id)).toBe(false);
+  });
+
+  it("restores a deleted chat with its draft", async () => {
+    const id = await openWith(["What?", "That."]);
+    await fireEvent.input(field(), { target: { value: "A draft" } });
+    await fireEvent.click(screen.getByLabelText("Show history"));
+    await fireEvent.keyDown(await screen.findByRole("button", { name: "A talk", current: true }), { key: "Delete" });
+    await fireEvent.click(await screen.findByText("Undo"));
+    await waitFor(() => expect(called("restoreConversation")[0]?.values).toEqual([id]));
+    await waitFor(() => expect(screen.getAllByRole("article")).toHaveLength(2));
+    expect(field().value).toBe("A draft");
+    expect(screen.queryByText("Undo")).toBeNull();
+    expect(ipc.tree.conversations.has(id)).toBe(true);
   });
 
   it("keeps the scroll position on a refresh, and jumps to the end on request", async () => {
@@ -294,7 +311,6 @@ describe("the chat", () => {
     await fireEvent.click(screen.getByLabelText("Show history"));
     await fireEvent.click(await screen.findByLabelText("Actions for “A talk”"));
     await fireEvent.click(await screen.findByRole("menuitem", { name: "Delete" }));
-    await fireEvent.click(within(await screen.findByRole("alertdialog")).getByText("Delete"));
     await waitFor(() => expect(called("deleteConversation")[0]?.values).toEqual([id]));
     await waitFor(() => expect(screen.queryAllByRole("article")).toHaveLength(0));
     await waitFor(() => expect(field().value).toBe(""));

@@ -187,7 +187,7 @@ export const states: Record<string, ChatState> = {
     },
   },
   "chat-delete": {
-    shows: "You can’t undo this.",
+    shows: "Deleted “",
     set: manyConversations,
     after: async () => {
       await showHistory();

@@ -60,7 +60,12 @@ export const commands = {
   messages: (ids: MessageId[]) => invoke<MessageView[]>("messages", { ids }),
   renameConversation: (id: ConversationId, title: string) => invoke<void>("rename_conversation", { id, title }),
   pinConversation: (id: ConversationId, isPinned: boolean) => invoke<void>("pin_conversation", { id, isPinned }),
+  /** Deletes after some seconds. The page hides it; the event `deleted` tells the end. */
   deleteConversation: (id: ConversationId) => invoke<void>("delete_conversation", { id }),
+  /** Keeps a conversation whose deletion is not finished. */
+  restoreConversation: (id: ConversationId) => invoke<void>("restore_conversation", { id }),
+  /** Finishes the deletion now. */
+  finishDeletion: () => invoke<void>("finish_deletion"),
   clearHistory: () => invoke<void>("clear_history"),
   /** Shows the branch that contains `message`. */
   showBranch: (message: MessageId) => invoke<void>("show_branch", { message }),

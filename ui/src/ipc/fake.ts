@@ -36,6 +36,8 @@ export class FakeIpc implements Ipc {
 
   private listeners = new Set<(event: AppEvent) => void>();
   private errors = new Map<string, CommandError>();
+  /** The conversation that will be deleted, which needs `finishDeletion` here. */
+  private deleting: number | null = null;
   private now: StatusView = defaults.status();
   private chosen: Settings = defaults.settings();
   private list: ModelView[] = defaults.models();
@@ -176,11 +178,27 @@ export class FakeIpc implements Ipc {
 
   async deleteConversation(id: number) {
     this.conversation(id);
+    this.finish();
+    this.deleting = id;
+  }
+
+  restoreConversation: Ipc["restoreConversation"] = async (id) => {
+    known(this.deleting === id || null);
+    this.deleting = null;
+  };
+  finishDeletion: Ipc["finishDeletion"] = async () => this.finish();
+
+  private finish(): void {
+    const id = this.deleting;
+    if (id === null) return;
+    this.deleting = null;
     this.tree.remove(id);
+    this.emit({ event: "deleted", id });
     this.emit({ event: "conversations" });
   }
 
   async clearHistory() {
+    this.deleting = null;
     for (const id of [...this.tree.conversations.keys()]) this.tree.remove(id);
     this.emit({ event: "history_cleared" });
     this.emit({ event: "conversations" });

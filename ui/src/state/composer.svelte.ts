@@ -103,12 +103,20 @@ export class Composer {
     this.write();
   }
 
-  forget(conversation: ConversationId): void {
+  /** Deletes the draft of a conversation and returns it, so that it can be put back. */
+  forget(conversation: ConversationId): Draft | undefined {
     const key = String(conversation);
     if (this.sending?.key === key) this.sending = null;
+    if (this.key === key) this.save();
+    const draft = this.drafts.get(key);
     if (this.key === key) this.clear();
     this.drafts.delete(key);
     this.write();
+    return draft;
+  }
+
+  putBack(conversation: ConversationId, draft: Draft): void {
+    this.restore(String(conversation), draft);
   }
 
   forgetAll(): void {
