@@ -9,7 +9,8 @@ macro_rules! commands {
         $with! {
             conversations: conversations, open_conversation, messages, rename_conversation,
                 pin_conversation, delete_conversation, restore_conversation, finish_deletion,
-                clear_history, show_branch, export_conversation, import_conversations;
+                delete_exchange, duplicate_conversation, copy_conversation, clear_history,
+                show_branch, export_conversation, import_conversations;
             turns: ask, regenerate, continue_answer, edit_message, stop, follow, unfollow;
             models: models, choose_model, fit, add_model, forget_model, remove_model, load_model,
                 eject, pause;

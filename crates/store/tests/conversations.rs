@@ -240,3 +240,96 @@ fn messages_are_returned_in_the_requested_order() {
     let found = store.messages(&[second, MessageId(99), first]).unwrap();
     assert_eq!(texts(&found), ["two", "one"]);
 }
+
+/// Returns the texts of the path that is shown.
+fn shown(store: &Store, id: ConversationId) -> Vec<String> {
+    let path = store.path(id).unwrap().into_iter();
+    path.map(|head| store.message(head.id).unwrap().text)
+        .collect()
+}
+
+/// Adds questions with their responses to the end of the path.
+fn talk(store: &Store, id: ConversationId, questions: &[&str]) -> Vec<MessageId> {
+    let mut parent = store.path(id).unwrap().last().map(|head| head.id);
+    let mut asked = Vec::new();
+    for text in questions {
+        let one = store.add_message(question(id, parent, text)).unwrap();
+        let said = store.add_message(answer(id, one)).unwrap();
+        store.append(said, "", &format!("{text}!")).unwrap();
+        store.finish(said, Ending::Stop, None).unwrap();
+        asked.push(one);
+        parent = Some(said);
+    }
+    asked
+}
+
+#[test]
+fn messages_after_a_deleted_exchange_move_up() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let asked = talk(&store, id, &["one", "two", "three"]);
+    // Another version of the second question, with another third one.
+    let parent = store.message(asked[1]).unwrap().parent;
+    store
+        .add_message(question(id, parent, "two again"))
+        .unwrap();
+    talk(&store, id, &["four"]);
+    store.show_branch(asked[1]).unwrap();
+    assert_eq!(
+        shown(&store, id),
+        ["one", "one!", "two", "two!", "three", "three!"]
+    );
+
+    store.delete_exchange(asked[1]).unwrap();
+    assert_eq!(shown(&store, id), ["one", "one!", "three", "three!"]);
+    assert_eq!(store.conversation(id).unwrap().n_messages, 4);
+    assert!(store.search("two", 0, 9).unwrap().is_empty());
+    assert_eq!(store.search("three", 0, 9).unwrap().len(), 1);
+    let third = store.message(asked[2]).unwrap();
+    assert_eq!(third.siblings.len(), 2, "the other branch is kept");
+    store.show_branch(third.siblings[1]).unwrap();
+    assert_eq!(shown(&store, id), ["one", "one!", "four", "four!"]);
+
+    store.delete_exchange(asked[0]).unwrap();
+    assert_eq!(shown(&store, id), ["four", "four!"]);
+    assert_eq!(talk(&store, id, &["five"]).len(), 1);
+    assert_eq!(shown(&store, id), ["four", "four!", "five", "five!"]);
+}
+
+#[test]
+fn the_last_exchange_can_be_deleted() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let asked = talk(&store, id, &["one", "two"]);
+    let said = store.path(id).unwrap()[1].id;
+    let refused = store.delete_exchange(said);
+    assert!(matches!(refused, Err(StoreError::NoMessage(_))));
+    store.delete_exchange(asked[1]).unwrap();
+    assert_eq!(shown(&store, id), ["one", "one!"]);
+    store.delete_exchange(asked[0]).unwrap();
+    assert!(store.path(id).unwrap().is_empty());
+    assert_eq!(store.conversation(id).unwrap().n_messages, 0);
+    talk(&store, id, &["three"]);
+    assert_eq!(shown(&store, id), ["three", "three!"]);
+}
+
+#[test]
+fn a_copy_has_all_branches_and_is_independent() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    store.rename(id, "Talk").unwrap();
+    store.pin(id, true).unwrap();
+    let asked = talk(&store, id, &["one", "two"]);
+    store.add_message(question(id, None, "other")).unwrap();
+    store.show_branch(asked[0]).unwrap();
+
+    let copy = store.duplicate(id, "Talk copy", NOW).unwrap();
+    assert_ne!(copy, id);
+    assert_eq!(shown(&store, copy), shown(&store, id));
+    let copied = store.conversation(copy).unwrap();
+    assert_eq!((&*copied.title, copied.is_pinned), ("Talk copy", false));
+    let first = store.path(copy).unwrap()[0].id;
+    assert_eq!(store.message(first).unwrap().siblings.len(), 2);
+    store.delete(id).unwrap();
+    assert_eq!(shown(&store, copy), ["one", "one!", "two", "two!"]);
+}

@@ -118,6 +118,52 @@ pub(crate) async fn finish_deletion(app: AppHandle) -> CommandResult<()> {
 }
 
 #[tauri::command]
+pub(crate) async fn delete_exchange(
+    app: AppHandle,
+    shell: State<'_, Shell>,
+    question: MessageId,
+) -> CommandResult<()> {
+    let backend = shell.backend().await?;
+    let store = backend.store.clone();
+    let message = blocking(move || Ok(store.message(question)?)).await?;
+    if let Some(answer) = backend.turns.running_in(message.conversation) {
+        backend.turns.stop(answer);
+    }
+    let store = backend.store.clone();
+    blocking(move || Ok(store.delete_exchange(question)?)).await?;
+    backend.handle().forget_conversations();
+    conversations_changed(&app);
+    Ok(())
+}
+
+#[tauri::command]
+pub(crate) async fn duplicate_conversation(
+    app: AppHandle,
+    shell: State<'_, Shell>,
+    id: ConversationId,
+    title: String,
+) -> CommandResult<()> {
+    let store = shell.backend().await?.store.clone();
+    blocking(move || Ok(store.duplicate(id, &title, backend::now())?)).await?;
+    conversations_changed(&app);
+    Ok(())
+}
+
+#[tauri::command]
+pub(crate) async fn copy_conversation(
+    app: AppHandle,
+    shell: State<'_, Shell>,
+    id: ConversationId,
+) -> CommandResult<()> {
+    let store = shell.backend().await?.store.clone();
+    blocking(move || {
+        let text = store.readable_markdown(id)?;
+        app.state::<Shell>().clipboard.copy(text).map_err(other)
+    })
+    .await
+}
+
+#[tauri::command]
 pub(crate) async fn clear_history(app: AppHandle, shell: State<'_, Shell>) -> CommandResult<()> {
     let backend = shell.backend().await?;
     for answer in backend.turns.running() {

@@ -234,6 +234,28 @@ describe("the chat", () => {
     expect(ipc.tree.conversations.has(id)).toBe(false);
   });
 
+  it("deletes an exchange after a question, and keeps what follows", async () => {
+    await openWith(["What?", "That.", "Who?", "She."]);
+    await fireEvent.click(screen.getAllByLabelText("Delete question and response")[0]!);
+    const dialog = await screen.findByRole("alertdialog");
+    expect(called("deleteExchange")).toHaveLength(0);
+    await fireEvent.click(within(dialog).getByText("Delete"));
+    await waitFor(() => expect(screen.getAllByRole("article")).toHaveLength(2));
+    expect(await screen.findByText("She.")).toBeTruthy();
+    expect(screen.queryByText("That.")).toBeNull();
+  });
+
+  it("duplicates a chat, and copies it as Markdown", async () => {
+    await openWith(["What?", "That."]);
+    await fireEvent.click(screen.getByLabelText("Show history"));
+    await fireEvent.click(await screen.findByLabelText("Actions for “A talk”"));
+    await fireEvent.click(await screen.findByRole("menuitem", { name: "Duplicate" }));
+    await fireEvent.click(await screen.findByLabelText("Actions for “A talk copy”"));
+    await fireEvent.click(await screen.findByRole("menuitem", { name: "Copy as Markdown" }));
+    await screen.findByText("Copied the chat as Markdown.");
+    expect(ipc.copied).toEqual(["# A talk copy\n\nWhat?\n\nThat."]);
+  });
+
   it("restores a deleted chat with its draft", async () => {
     const id = await openWith(["What?", "That."]);
     await fireEvent.input(field(), { target: { value: "A draft" } });

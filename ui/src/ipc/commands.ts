@@ -66,6 +66,11 @@ export const commands = {
   restoreConversation: (id: ConversationId) => invoke<void>("restore_conversation", { id }),
   /** Finishes the deletion now. */
   finishDeletion: () => invoke<void>("finish_deletion"),
+  /** Deletes all versions of a question and all responses to them. */
+  deleteExchange: (question: MessageId) => invoke<void>("delete_exchange", { question }),
+  duplicateConversation: (id: ConversationId, title: string) => invoke<void>("duplicate_conversation", { id, title }),
+  /** Copies the visible path as Markdown. */
+  copyConversation: (id: ConversationId) => invoke<void>("copy_conversation", { id }),
   clearHistory: () => invoke<void>("clear_history"),
   /** Shows the branch that contains `message`. */
   showBranch: (message: MessageId) => invoke<void>("show_branch", { message }),

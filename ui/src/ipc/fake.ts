@@ -188,6 +188,21 @@ export class FakeIpc implements Ipc {
   };
   finishDeletion: Ipc["finishDeletion"] = async () => this.finish();
 
+  deleteExchange: Ipc["deleteExchange"] = async (question) => {
+    const { view } = known(this.tree.messages.get(question));
+    this.tree.removeExchange(question);
+    this.change(view.conversation, { n_messages: this.tree.path(view.conversation).length });
+  };
+  duplicateConversation: Ipc["duplicateConversation"] = async (id, title) => {
+    const views = this.tree.path(id).map((head) => this.tree.messages.get(head.id)!.view);
+    this.addConversation(title, views.map(({ speaker, text, blocks }) => ({ speaker, text, blocks })));
+    this.emit({ event: "conversations" });
+  };
+  copyConversation: Ipc["copyConversation"] = async (id) => {
+    const views = this.tree.path(id).map((head) => this.tree.messages.get(head.id)!.view);
+    this.copied.push([`# ${this.conversation(id).title}`, ...views.map((view) => view.text)].join("\n\n"));
+  };
+
   private finish(): void {
     const id = this.deleting;
     if (id === null) return;

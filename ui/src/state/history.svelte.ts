@@ -16,9 +16,9 @@ export class History {
   found = $derived(this.loaded.filter((one) => one.conversation.id !== this.deleted?.id));
   hasMore = $state(false);
   isReady = $state(false);
-  /** The result or error of the last export or import. */
-  note = $state.raw<{ kind: "exported"; path: string } | { kind: "imported"; n: number } |
-    { kind: "failed"; reason: string } | null>(null);
+  /** The result or error of the last copy, export or import. */
+  note = $state.raw<{ kind: "copied" } | { kind: "exported"; path: string } |
+    { kind: "imported"; n: number } | { kind: "failed"; reason: string } | null>(null);
 
   private turn = 0;
 
@@ -89,6 +89,18 @@ export class History {
 
   finishDeletion(): Promise<void> {
     return this.do(() => ipc.finishDeletion());
+  }
+
+  duplicate(id: ConversationId, title: string): Promise<void> {
+    return this.do(() => ipc.duplicateConversation(id, title));
+  }
+
+  /** Copies a chat as Markdown. */
+  copy(id: ConversationId): Promise<void> {
+    return this.do(async () => {
+      await ipc.copyConversation(id);
+      this.note = { kind: "copied" };
+    });
   }
 
   export(id: ConversationId | null, format: FileFormat): Promise<void> {

@@ -32,6 +32,8 @@ export class Transcript {
   isAsking = $state(false);
   /** Incremented to scroll to the end. */
   jumps = $state(0);
+  /** The question that the user wants to delete, to be confirmed. */
+  deleting = $state<MessageId | null>(null);
   /** The user message that is being edited. */
   editing = $state<MessageId | null>(null);
 
@@ -61,6 +63,7 @@ export class Transcript {
     this.target = id;
     this.failure = null;
     this.editing = null;
+    this.deleting = null;
     if (id === null) return this.clear();
     try {
       const opened = await ipc.openConversation(id);
@@ -265,6 +268,16 @@ export class Transcript {
 
   async showBranch(message: MessageId): Promise<void> {
     await this.do(ipc.showBranch(message));
+    await this.refresh();
+  }
+
+  /** Deletes a question with its responses. */
+  async deleteExchange(question: MessageId): Promise<void> {
+    await this.do(ipc.deleteExchange(question));
+    const after = this.heads.slice(this.heads.findIndex((head) => head.id === question) + 1);
+    const next = after.find((head) => head.speaker === "user");
+    // It may have other siblings now.
+    if (next) this.views.delete(next.id);
     await this.refresh();
   }
 
