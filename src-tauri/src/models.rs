@@ -213,6 +213,7 @@ pub(crate) fn prepare_request(
         model: library.spec(&model, &load_settings(&chosen)),
         settings: chosen,
         over_budget,
+        is_private: false,
     };
     Ok(PreparedRequest { options, model })
 }

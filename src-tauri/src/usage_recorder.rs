@@ -40,7 +40,8 @@ pub(crate) fn split(
 impl UsageRecorder {
     /// Waits for the end of this response in a separate task.
     pub(crate) fn follow(self, started: StartedTurn) -> StartedTurn {
-        let mut updates = self.backend.turns.follow(started.answer);
+        let turns = self.backend.turns_of(started.answer.is_temporary());
+        let mut updates = turns.follow(started.answer);
         tauri::async_runtime::spawn(async move {
             while let Some(update) = updates.next().await {
                 if let Update::Ended { stats, .. } = update {

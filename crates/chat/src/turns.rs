@@ -55,6 +55,8 @@ pub struct TurnOptions {
     pub settings: ModelSettings,
     /// Load the model even if it exceeds the memory budget. The user confirmed this.
     pub over_budget: bool,
+    /// The conversation must not be written to the disk.
+    pub is_private: bool,
 }
 
 /// The ids of a message that was accepted and of the response that was started.

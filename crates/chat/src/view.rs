@@ -1,7 +1,7 @@
 //! Converts stored messages for display, and caches rendered blocks.
 //!
-//! Rule: only blocks are cached, under the texts from which they were rendered. Data that may change,
-//! such as the siblings of a message, is read each time.
+//! Rule: only blocks are cached, under the texts from which they were rendered. Data that may
+//! change, such as the siblings of a message, is read each time.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};

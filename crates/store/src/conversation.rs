@@ -15,6 +15,23 @@ pub struct ConversationId(#[cfg_attr(feature = "bindings", ts(type = "number"))]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct MessageId(#[cfg_attr(feature = "bindings", ts(type = "number"))] pub i64);
 
+/// The first id of conversations and messages in [`crate::Store::temporary`]. No file reaches it.
+pub(crate) const FIRST_TEMPORARY_ID: i64 = 1 << 50;
+
+impl ConversationId {
+    /// Returns true for a conversation of [`crate::Store::temporary`].
+    pub fn is_temporary(self) -> bool {
+        self.0 >= FIRST_TEMPORARY_ID
+    }
+}
+
+impl MessageId {
+    /// Returns true for a message of [`crate::Store::temporary`].
+    pub fn is_temporary(self) -> bool {
+        self.0 >= FIRST_TEMPORARY_ID
+    }
+}
+
 /// Milliseconds since 1970 in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]

@@ -1,7 +1,7 @@
 //! Exports conversations: JSON with everything, Markdown for reading.
 //!
-//! Rule: every export to a file can be imported again. JSON has all branches; Markdown has the path that is
-//! shown.
+//! Rule: every export to a file can be imported again. JSON has all branches; Markdown has the path
+//! that is shown.
 
 use std::collections::{HashMap, HashSet};
 

@@ -333,3 +333,18 @@ fn a_copy_has_all_branches_and_is_independent() {
     store.delete(id).unwrap();
     assert_eq!(shown(&store, copy), ["one", "one!", "two", "two!"]);
 }
+
+#[test]
+fn ids_of_temporary_conversations_are_in_no_file() {
+    let store = Store::temporary().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let asked = talk(&store, id, &["one"])[0];
+    assert!(id.is_temporary() && asked.is_temporary());
+    store.clear_history().unwrap();
+    let next = store.create_conversation(NOW).unwrap();
+    assert!(next > id, "an id is never reused");
+    let kept = Store::in_memory().unwrap();
+    let id = kept.create_conversation(NOW).unwrap();
+    let asked = talk(&kept, id, &["one"])[0];
+    assert!(!id.is_temporary() && !asked.is_temporary());
+}

@@ -41,7 +41,8 @@ pub(crate) async fn open_conversation(
     shell: State<'_, Shell>,
     id: ConversationId,
 ) -> CommandResult<OpenedConversation> {
-    let store = shell.backend().await?.store.clone();
+    let backend = shell.backend().await?;
+    let store = backend.store_of(id.is_temporary()).clone();
     blocking(move || {
         Ok(OpenedConversation {
             conversation: store.conversation(id)?,
@@ -57,7 +58,9 @@ pub(crate) async fn messages(
     ids: Vec<MessageId>,
 ) -> CommandResult<Vec<MessageView>> {
     let backend = shell.backend().await?;
-    guarded(async move { Ok(backend.turns.messages(&ids).await?) }).await
+    // All are of one conversation.
+    let is_temporary = ids.first().is_some_and(|id| id.is_temporary());
+    guarded(async move { Ok(backend.turns_of(is_temporary).messages(&ids).await?) }).await
 }
 
 #[tauri::command]
@@ -67,7 +70,8 @@ pub(crate) async fn rename_conversation(
     id: ConversationId,
     title: String,
 ) -> CommandResult<()> {
-    let store = shell.backend().await?.store.clone();
+    let backend = shell.backend().await?;
+    let store = backend.store_of(id.is_temporary()).clone();
     blocking(move || Ok(store.rename(id, title.trim())?)).await?;
     conversations_changed(&app);
     Ok(())
@@ -124,12 +128,12 @@ pub(crate) async fn delete_exchange(
     question: MessageId,
 ) -> CommandResult<()> {
     let backend = shell.backend().await?;
-    let store = backend.store.clone();
-    let message = blocking(move || Ok(store.message(question)?)).await?;
-    if let Some(answer) = backend.turns.running_in(message.conversation) {
-        backend.turns.stop(answer);
+    let turns = backend.turns_of(question.is_temporary());
+    let store = backend.store_of(question.is_temporary()).clone();
+    let (message, store) = blocking(move || Ok((store.message(question)?, store))).await?;
+    if let Some(answer) = turns.running_in(message.conversation) {
+        turns.stop(answer);
     }
-    let store = backend.store.clone();
     blocking(move || Ok(store.delete_exchange(question)?)).await?;
     backend.handle().forget_conversations();
     conversations_changed(&app);
@@ -170,6 +174,7 @@ pub(crate) async fn clear_history(app: AppHandle, shell: State<'_, Shell>) -> Co
         backend.turns.stop(answer);
     }
     shell.deletion.forget();
+    backend.discard_temporary().await;
     let store = backend.store.clone();
     blocking(move || Ok(store.clear_history()?)).await?;
     backend.handle().forget_conversations();
@@ -178,9 +183,17 @@ pub(crate) async fn clear_history(app: AppHandle, shell: State<'_, Shell>) -> Co
     Ok(())
 }
 
+/// Deletes all temporary conversations.
+#[tauri::command]
+pub(crate) async fn discard_temporary(shell: State<'_, Shell>) -> CommandResult<()> {
+    shell.backend().await?.discard_temporary().await;
+    Ok(())
+}
+
 #[tauri::command]
 pub(crate) async fn show_branch(shell: State<'_, Shell>, message: MessageId) -> CommandResult<()> {
-    let store = shell.backend().await?.store.clone();
+    let backend = shell.backend().await?;
+    let store = backend.store_of(message.is_temporary()).clone();
     blocking(move || Ok(store.show_branch(message)?)).await
 }
 

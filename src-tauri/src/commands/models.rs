@@ -197,6 +197,7 @@ pub(crate) async fn load_model(shell: State<'_, Shell>) -> CommandResult<()> {
         work: Work::Load,
         over_budget: false,
         when_blocked: WhenBlocked::Refuse,
+        is_private: false,
     });
     loop {
         match answer.next().await {

@@ -26,11 +26,14 @@ pub(crate) async fn ask(
     text: String,
     attachment: String,
     over_budget: bool,
+    is_temporary: bool,
 ) -> CommandResult<StartedTurn> {
-    let (backend, request) = prepare_request(&shell, over_budget).await?;
+    let is_temporary = conversation.map_or(is_temporary, ConversationId::is_temporary);
+    let (backend, request) = prepare_request(&shell, over_budget, is_temporary).await?;
     guarded(async move {
         let (options, recorder) = usage_recorder::split(&backend, request);
-        let started = backend.turns.ask(conversation, &text, &attachment, options);
+        let turns = backend.turns_of(is_temporary);
+        let started = turns.ask(conversation, &text, &attachment, options);
         Ok(recorder.follow(started.await?))
     })
     .await
@@ -42,10 +45,12 @@ pub(crate) async fn regenerate(
     answer: MessageId,
     over_budget: bool,
 ) -> CommandResult<StartedTurn> {
-    let (backend, request) = prepare_request(&shell, over_budget).await?;
+    let is_temporary = answer.is_temporary();
+    let (backend, request) = prepare_request(&shell, over_budget, is_temporary).await?;
     guarded(async move {
         let (options, recorder) = usage_recorder::split(&backend, request);
-        Ok(recorder.follow(backend.turns.regenerate(answer, options).await?))
+        let turns = backend.turns_of(is_temporary);
+        Ok(recorder.follow(turns.regenerate(answer, options).await?))
     })
     .await
 }
@@ -55,10 +60,12 @@ pub(crate) async fn continue_answer(
     shell: State<'_, Shell>,
     answer: MessageId,
 ) -> CommandResult<StartedTurn> {
-    let (backend, request) = prepare_request(&shell, false).await?;
+    let is_temporary = answer.is_temporary();
+    let (backend, request) = prepare_request(&shell, false, is_temporary).await?;
     guarded(async move {
         let (options, recorder) = usage_recorder::split(&backend, request);
-        let started = backend.turns.continue_answer(answer, options);
+        let turns = backend.turns_of(is_temporary);
+        let started = turns.continue_answer(answer, options);
         Ok(recorder.follow(started.await?))
     })
     .await
@@ -70,17 +77,20 @@ pub(crate) async fn edit_message(
     message: MessageId,
     text: String,
 ) -> CommandResult<StartedTurn> {
-    let (backend, request) = prepare_request(&shell, false).await?;
+    let is_temporary = message.is_temporary();
+    let (backend, request) = prepare_request(&shell, false, is_temporary).await?;
     guarded(async move {
         let (options, recorder) = usage_recorder::split(&backend, request);
-        Ok(recorder.follow(backend.turns.edit(message, &text, options).await?))
+        let turns = backend.turns_of(is_temporary);
+        Ok(recorder.follow(turns.edit(message, &text, options).await?))
     })
     .await
 }
 
 #[tauri::command]
 pub(crate) async fn stop(shell: State<'_, Shell>, answer: MessageId) -> CommandResult<()> {
-    shell.backend().await?.turns.stop(answer);
+    let backend = shell.backend().await?;
+    backend.turns_of(answer.is_temporary()).stop(answer);
     Ok(())
 }
 
@@ -92,7 +102,8 @@ pub(crate) async fn follow(
     updates: Channel<Update>,
 ) -> CommandResult<u32> {
     let window = Window::from_label(page.label()).ok_or(CommandError::NotFound)?;
-    let mut stream = shell.backend().await?.turns.follow(answer);
+    let backend = shell.backend().await?;
+    let mut stream = backend.turns_of(answer.is_temporary()).follow(answer);
     Ok(shell.followers.start(window, async move {
         while let Some(update) = stream.next().await {
             if updates.send(update).is_err() {
@@ -112,11 +123,14 @@ pub(crate) async fn unfollow(shell: State<'_, Shell>, follower: u32) -> CommandR
 async fn prepare_request(
     shell: &Shell,
     over_budget: bool,
+    is_temporary: bool,
 ) -> CommandResult<(Arc<Backend>, PreparedRequest)> {
     let backend = shell.backend().await?;
     let shared = backend.clone();
     let request = blocking(move || {
         models::prepare_request(&shared.library(), &shared.settings(), over_budget)
     });
-    Ok((backend, request.await?))
+    let mut request = request.await?;
+    request.options.is_private = is_temporary;
+    Ok((backend, request))
 }

@@ -256,6 +256,20 @@ describe("the chat", () => {
     expect(ipc.copied).toEqual(["# A talk copy\n\nWhat?\n\nThat."]);
   });
 
+  it("starts a temporary chat that is marked and not listed", async () => {
+    await open();
+    await fireEvent.keyDown(window, { key: "N", metaKey: true, shiftKey: true });
+    await screen.findByText("Temporary chat");
+    await ask("A secret");
+    await waitFor(() => expect(screen.getAllByRole("article")).toHaveLength(2));
+    expect(screen.getByRole("heading", { name: "Temporary chat" })).toBeTruthy();
+    await fireEvent.click(screen.getByLabelText("Show history"));
+    await screen.findByText("Your chats appear here.");
+    await fireEvent.click(screen.getByLabelText("New chat"));
+    await waitFor(() => expect(called("discardTemporary")).toHaveLength(1));
+    await waitFor(() => expect(screen.queryByText("Temporary chat")).toBeNull());
+  });
+
   it("restores a deleted chat with its draft", async () => {
     const id = await openWith(["What?", "That."]);
     await fireEvent.input(field(), { target: { value: "A draft" } });

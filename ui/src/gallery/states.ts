@@ -195,6 +195,10 @@ export const states: Record<string, ChatState> = {
       await click("[role=menu] .danger");
     },
   },
+  "chat-temporary": {
+    shows: "This chat isn’t saved.",
+    after: () => key("N", { metaKey: true, shiftKey: true }),
+  },
   "chat-models": { shows: "Eject Qwen3 4B", set: long(4), after: () => click("[data-model-menu]") },
   "chat-branches": {
     shows: "2/2",

@@ -71,6 +71,8 @@ export const commands = {
   duplicateConversation: (id: ConversationId, title: string) => invoke<void>("duplicate_conversation", { id, title }),
   /** Copies the visible path as Markdown. */
   copyConversation: (id: ConversationId) => invoke<void>("copy_conversation", { id }),
+  /** Deletes all temporary conversations. */
+  discardTemporary: () => invoke<void>("discard_temporary"),
   clearHistory: () => invoke<void>("clear_history"),
   /** Shows the branch that contains `message`. */
   showBranch: (message: MessageId) => invoke<void>("show_branch", { message }),
@@ -84,9 +86,11 @@ export const commands = {
   importConversations: () => invoke<number | null>("import_conversations"),
 
   // Turns
-  /** `conversation` null creates one. */
-  ask: (conversation: ConversationId | null, text: string, attachment: string, overBudget: boolean) =>
-    invoke<StartedTurn>("ask", { conversation, text, attachment, overBudget }),
+  /** `conversation` null creates one, which is never written to the disk if it is temporary. */
+  ask: (
+    conversation: ConversationId | null, text: string, attachment: string, overBudget: boolean,
+    isTemporary = false,
+  ) => invoke<StartedTurn>("ask", { conversation, text, attachment, overBudget, isTemporary }),
   /** Answers the same question again; the old response stays as a sibling. */
   regenerate: (answer: MessageId, overBudget: boolean) => invoke<StartedTurn>("regenerate", { answer, overBudget }),
   /** Adds text to a response that ended too early. */

@@ -38,6 +38,7 @@ export class FakeIpc implements Ipc {
   private errors = new Map<string, CommandError>();
   /** The conversation that will be deleted, which needs `finishDeletion` here. */
   private deleting: number | null = null;
+  private temporary = new Set<number>();
   private now: StatusView = defaults.status();
   private chosen: Settings = defaults.settings();
   private list: ModelView[] = defaults.models();
@@ -146,6 +147,7 @@ export class FakeIpc implements Ipc {
     const found: FoundConversation[] = [];
     const words = search.trim().toLowerCase();
     for (const conversation of this.tree.conversations.values()) {
+      if (this.temporary.has(conversation.id)) continue;
       const inTitle = conversation.title.toLowerCase().includes(words);
       const message = inTitle || !words ? undefined : [...this.tree.messages.values()].find(
         ({ view }) => view.conversation === conversation.id && view.text.toLowerCase().includes(words),
@@ -203,6 +205,11 @@ export class FakeIpc implements Ipc {
     this.copied.push([`# ${this.conversation(id).title}`, ...views.map((view) => view.text)].join("\n\n"));
   };
 
+  discardTemporary: Ipc["discardTemporary"] = async () => {
+    for (const id of this.temporary) this.tree.remove(id);
+    this.temporary.clear();
+  };
+
   private finish(): void {
     const id = this.deleting;
     if (id === null) return;
@@ -228,8 +235,9 @@ export class FakeIpc implements Ipc {
 
   // Turns
 
-  ask: Ipc["ask"] = async (id, text, attachment) => {
+  ask: Ipc["ask"] = async (id, text, attachment, _overBudget, isTemporary = false) => {
     const conversation = id ?? this.tree.begin(text.split(/\s+/).slice(0, 6).join(" ")).id;
+    if (id === null && isTemporary) this.temporary.add(conversation);
     return this.question(conversation, this.tree.leaf(conversation), text, attachment);
   };
   regenerate: Ipc["regenerate"] = async (answer) => {

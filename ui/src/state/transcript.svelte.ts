@@ -24,6 +24,8 @@ export class Transcript {
   conversation = $state.raw<Conversation | null>(null);
   /** The conversation that was opened last, even while its messages are loading. */
   target = $state<ConversationId | null>(null);
+  /** The conversation is never written to the disk, and is discarded when the page leaves it. */
+  isTemporary = $state(false);
   heads = $state.raw<MessageHead[]>([]);
   views = new SvelteMap<MessageId, MessageView>();
   answers = new SvelteMap<MessageId, Answer>();
@@ -60,6 +62,7 @@ export class Transcript {
   async open(id: ConversationId | null): Promise<void> {
     const turn = ++this.opening;
     const isCurrent = () => turn === this.opening;
+    if (this.isTemporary) this.discard();
     this.target = id;
     this.failure = null;
     this.editing = null;
@@ -74,6 +77,18 @@ export class Transcript {
       this.target = this.conversation?.id ?? null;
       this.fail(error);
     }
+  }
+
+  /** Shows an empty page for a temporary conversation. */
+  openTemporary(): void {
+    void this.open(null);
+    this.isTemporary = true;
+  }
+
+  private discard(): void {
+    this.isTemporary = false;
+    this.clear();
+    if (this.target !== null) void this.do(ipc.discardTemporary());
   }
 
   /** Reloads the path after a change. */
@@ -211,7 +226,7 @@ export class Transcript {
   async ask(text: string, attachment = "", overBudget = false): Promise<boolean> {
     const { target } = this;
     if (this.isOpening) return false;
-    return this.begin(() => ipc.ask(target, text, attachment, overBudget));
+    return this.begin(() => ipc.ask(target, text, attachment, overBudget, this.isTemporary));
   }
 
   regenerate(answer: MessageId, overBudget = false): Promise<boolean> {
@@ -233,6 +248,7 @@ export class Transcript {
     const turn = ++this.opening;
     const isCurrent = () => turn === this.opening;
     const before = this.conversation?.id ?? null;
+    const { isTemporary } = this;
     this.target = before;
     this.failure = null;
     this.isAsking = true;
@@ -240,7 +256,11 @@ export class Transcript {
     try {
       const started = await call();
       isAccepted = true;
-      if (!isCurrent()) return true;
+      if (!isCurrent()) {
+        // The page left it before it began.
+        if (isTemporary && !this.isTemporary) void this.do(ipc.discardTemporary());
+        return true;
+      }
       if (before === null) this.onCreated(started.conversation);
       this.target = started.conversation;
       this.editing = null;

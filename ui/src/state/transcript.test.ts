@@ -70,7 +70,23 @@ describe("a conversation", () => {
     expect(transcript.views.get(id)?.text).toBe("An answer.\n\nAn answer.\n\nWith two parts.");
   });
 
-  it("regenerates a response, and switches back to the old one", async () => {
+  it("is temporary until the page leaves it", async () => {
+    const { id } = ipc.addConversation("Kept", ["a", "b"]);
+    transcript.openTemporary();
+    await transcript.ask("A secret");
+    const secret = transcript.conversation!.id;
+    await finish();
+    await transcript.ask("More");
+    expect(transcript.conversation?.id).toBe(secret);
+    expect((await ipc.conversations("", 0, 9)).map((one) => one.conversation.id)).toEqual([id]);
+    await transcript.open(id);
+    expect(transcript.isTemporary).toBe(false);
+    expect(ipc.tree.conversations.has(secret)).toBe(false);
+    await transcript.ask("Not a secret");
+    expect(ipc.calls.filter((call) => call.name === "ask").map((call) => call.values[4])).toEqual([true, true, false]);
+  });
+
+  it("regenerates a response, and switches back to the old one async () => {
     await transcript.ask("Why?");
     await finish();
     const old = transcript.heads[1]!.id;

@@ -167,6 +167,7 @@ impl AnswerTask {
             work,
             over_budget: self.options.over_budget,
             when_blocked: WhenBlocked::Wait,
+            is_private: self.options.is_private,
         }
     }
 
