@@ -190,7 +190,7 @@ fn to_u32(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// A request to the selected model.
+/// A request to a model.
 pub(crate) struct PreparedRequest {
     /// Model and settings for the turn.
     pub(crate) options: TurnOptions,
@@ -198,13 +198,15 @@ pub(crate) struct PreparedRequest {
     pub(crate) model: InstalledModel,
 }
 
-/// Prepares a request to the selected model.
+/// Prepares a request to the model with the id `model`; `None` is the selected one.
 pub(crate) fn prepare_request(
     library: &Library,
     settings: &Settings,
+    model: Option<String>,
     over_budget: bool,
 ) -> Result<PreparedRequest, CommandError> {
-    let id = chosen_id(library, settings).ok_or_else(|| CommandError::Other {
+    let id = model.or_else(|| chosen_id(library, settings));
+    let id = id.ok_or_else(|| CommandError::Other {
         reason: "there is no model; download one in Settings".to_owned(),
     })?;
     let model = library.resolve(&id)?;
@@ -326,9 +328,13 @@ mod tests {
         settings.model = Some(models[1].id.clone());
         let models = list(&library, &settings);
         assert!(!models[0].is_chosen && models[1].is_chosen);
-        let options = prepare_request(&library, &settings, true).unwrap().options;
+        let options = prepare_request(&library, &settings, None, true)
+            .unwrap()
+            .options;
         assert_eq!(options.model.name, "own");
         assert!(options.over_budget);
+        let other = prepare_request(&library, &settings, Some("starter".to_owned()), false);
+        assert_eq!(other.unwrap().options.model.id, "starter");
     }
 
     #[test]
@@ -369,7 +375,9 @@ mod tests {
             ..ModelSettings::default()
         };
         settings.models.insert("starter".to_owned(), chosen.clone());
-        let options = prepare_request(&library, &settings, false).unwrap().options;
+        let options = prepare_request(&library, &settings, None, false)
+            .unwrap()
+            .options;
         assert_eq!(options.model.context_length, Some(1024));
         assert_eq!(options.model.kv_cache, KvCacheChoice::Small);
         assert_eq!(options.settings, chosen);

@@ -189,8 +189,9 @@ async fn remove_from_settings(app: &AppHandle, backend: &Backend, id: &str) -> C
 pub(crate) async fn load_model(shell: State<'_, Shell>) -> CommandResult<()> {
     let backend = shell.backend().await?;
     let shared = backend.clone();
-    let request =
-        blocking(move || models::prepare_request(&shared.library(), &shared.settings(), false));
+    let request = blocking(move || {
+        models::prepare_request(&shared.library(), &shared.settings(), None, false)
+    });
     let options = request.await?.options;
     let mut answer = backend.handle().submit(ModelRequest {
         model: options.model,

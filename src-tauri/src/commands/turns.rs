@@ -29,7 +29,7 @@ pub(crate) async fn ask(
     is_temporary: bool,
 ) -> CommandResult<StartedTurn> {
     let is_temporary = conversation.map_or(is_temporary, ConversationId::is_temporary);
-    let (backend, request) = prepare_request(&shell, over_budget, is_temporary).await?;
+    let (backend, request) = prepare_request(&shell, None, over_budget, is_temporary).await?;
     guarded(async move {
         let (options, recorder) = usage_recorder::split(&backend, request);
         let turns = backend.turns_of(is_temporary);
@@ -44,9 +44,10 @@ pub(crate) async fn regenerate(
     shell: State<'_, Shell>,
     answer: MessageId,
     over_budget: bool,
+    model: Option<String>,
 ) -> CommandResult<StartedTurn> {
     let is_temporary = answer.is_temporary();
-    let (backend, request) = prepare_request(&shell, over_budget, is_temporary).await?;
+    let (backend, request) = prepare_request(&shell, model, over_budget, is_temporary).await?;
     guarded(async move {
         let (options, recorder) = usage_recorder::split(&backend, request);
         let turns = backend.turns_of(is_temporary);
@@ -61,7 +62,7 @@ pub(crate) async fn continue_answer(
     answer: MessageId,
 ) -> CommandResult<StartedTurn> {
     let is_temporary = answer.is_temporary();
-    let (backend, request) = prepare_request(&shell, false, is_temporary).await?;
+    let (backend, request) = prepare_request(&shell, None, false, is_temporary).await?;
     guarded(async move {
         let (options, recorder) = usage_recorder::split(&backend, request);
         let turns = backend.turns_of(is_temporary);
@@ -78,7 +79,7 @@ pub(crate) async fn edit_message(
     text: String,
 ) -> CommandResult<StartedTurn> {
     let is_temporary = message.is_temporary();
-    let (backend, request) = prepare_request(&shell, false, is_temporary).await?;
+    let (backend, request) = prepare_request(&shell, None, false, is_temporary).await?;
     guarded(async move {
         let (options, recorder) = usage_recorder::split(&backend, request);
         let turns = backend.turns_of(is_temporary);
@@ -119,16 +120,17 @@ pub(crate) async fn unfollow(shell: State<'_, Shell>, follower: u32) -> CommandR
     Ok(())
 }
 
-/// Returns the backend and a request to the selected model.
+/// Returns the backend and a request to the model with the id `model`; `None` is the selected one.
 async fn prepare_request(
     shell: &Shell,
+    model: Option<String>,
     over_budget: bool,
     is_temporary: bool,
 ) -> CommandResult<(Arc<Backend>, PreparedRequest)> {
     let backend = shell.backend().await?;
     let shared = backend.clone();
     let request = blocking(move || {
-        models::prepare_request(&shared.library(), &shared.settings(), over_budget)
+        models::prepare_request(&shared.library(), &shared.settings(), model, over_budget)
     });
     let mut request = request.await?;
     request.options.is_private = is_temporary;

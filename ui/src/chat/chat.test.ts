@@ -256,6 +256,14 @@ describe("the chat", () => {
     expect(ipc.copied).toEqual(["# A talk copy\n\nWhat?\n\nThat."]);
   });
 
+  it("regenerates a response with another model", async () => {
+    await openWith(["What?", "That."]);
+    await fireEvent.click(await screen.findByLabelText("Regenerate with another model"));
+    await fireEvent.click(await screen.findByRole("menuitem", { name: "Starter" }));
+    await waitFor(() => expect(called("regenerate")[0]?.values[2]).toBe("starter"));
+    expect(called("chooseModel")).toHaveLength(0);
+  });
+
   it("starts a temporary chat that is marked and not listed", async () => {
     await open();
     await fireEvent.keyDown(window, { key: "N", metaKey: true, shiftKey: true });

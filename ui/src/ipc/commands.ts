@@ -91,8 +91,12 @@ export const commands = {
     conversation: ConversationId | null, text: string, attachment: string, overBudget: boolean,
     isTemporary = false,
   ) => invoke<StartedTurn>("ask", { conversation, text, attachment, overBudget, isTemporary }),
-  /** Answers the same question again; the old response stays as a sibling. */
-  regenerate: (answer: MessageId, overBudget: boolean) => invoke<StartedTurn>("regenerate", { answer, overBudget }),
+  /**
+   * Answers the same question again; the old response stays as a sibling. `model` is the id of a
+   * model for this response only, null the selected one.
+   */
+  regenerate: (answer: MessageId, overBudget: boolean, model: string | null = null) =>
+    invoke<StartedTurn>("regenerate", { answer, overBudget, model }),
   /** Adds text to a response that ended too early. */
   continueAnswer: (answer: MessageId) => invoke<StartedTurn>("continue_answer", { answer }),
   /** Adds a new version of a user message, and a response to it. */

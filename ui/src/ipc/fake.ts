@@ -240,9 +240,12 @@ export class FakeIpc implements Ipc {
     if (id === null && isTemporary) this.temporary.add(conversation);
     return this.question(conversation, this.tree.leaf(conversation), text, attachment);
   };
-  regenerate: Ipc["regenerate"] = async (answer) => {
+  regenerate: Ipc["regenerate"] = async (answer, _overBudget, model = null) => {
     const { view, parent } = known(this.tree.messages.get(answer));
-    return this.begin(view.conversation, known(parent), null);
+    const started = this.begin(view.conversation, known(parent), null);
+    const other = this.list.find((one) => one.id === model);
+    if (other) this.tree.messages.get(started.answer)!.view.model = other.name;
+    return started;
   };
   continueAnswer: Ipc["continueAnswer"] = async (answer) => {
     const { view } = known(this.tree.messages.get(answer));

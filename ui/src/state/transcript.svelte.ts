@@ -229,8 +229,9 @@ export class Transcript {
     return this.begin(() => ipc.ask(target, text, attachment, overBudget, this.isTemporary));
   }
 
-  regenerate(answer: MessageId, overBudget = false): Promise<boolean> {
-    return this.begin(() => ipc.regenerate(answer, overBudget));
+  /** Answers the question again, with the selected model or the one with the id `model`. */
+  regenerate(answer: MessageId, overBudget = false, model: string | null = null): Promise<boolean> {
+    return this.begin(() => ipc.regenerate(answer, overBudget, model));
   }
 
   /** Adds text to a response that ended too early. */
