@@ -9,6 +9,7 @@
 
 mod answer_task;
 mod answer_writer;
+mod ended_answer;
 mod follow;
 mod live_answer;
 mod section;
@@ -197,38 +198,6 @@ impl Turns {
         let answer = self.start_answer(lock, question, options).await?;
         Ok(StartedTurn {
             conversation: message.conversation,
-            question: None,
-            answer,
-        })
-    }
-
-    /// Continues a response that ended too early. New text is added to the same message.
-    ///
-    /// # Errors
-    /// As [`Turns::ask`], and [`Failure::Other`] for a response without text.
-    pub async fn continue_answer(
-        &self,
-        answer: MessageId,
-        options: TurnOptions,
-    ) -> Result<StartedTurn, Failure> {
-        let message = self.stored(move |store| store.message(answer)).await?;
-        if message.text.trim().is_empty() {
-            return Err(other("the response has no text; regenerate it instead"));
-        }
-        let lock = self.lock(message.conversation)?;
-        if self.shared.active().entries.contains_key(&answer) {
-            // Its end is not on disk yet.
-            return Err(Failure::Busy);
-        }
-        let reopened = self.stored(move |store| {
-            store.reopen(answer)?;
-            Ok((store.history(answer)?, store.message(answer)?))
-        });
-        let (path, message) = reopened.await?;
-        let conversation = lock.conversation;
-        self.start_writing(lock, path, message, options);
-        Ok(StartedTurn {
-            conversation,
             question: None,
             answer,
         })

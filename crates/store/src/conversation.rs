@@ -1,7 +1,7 @@
 //! Conversations as trees of messages, of which one path is shown.
 //!
-//! Editing and regenerating add a sibling; nothing is overwritten. The conversation stores the leaf
-//! of the path that is shown.
+//! Editing a question and regenerating add a sibling; only the edited text of a response overwrites
+//! the old one. The conversation stores the leaf of the path that is shown.
 
 use serde::{Deserialize, Serialize};
 

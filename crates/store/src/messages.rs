@@ -72,15 +72,30 @@ impl Store {
     /// written.
     pub fn reopen(&self, id: MessageId) -> Result<(), StoreError> {
         self.write(Flush::Now, |tx| {
-            let message = find(tx, id)?.filter(|message| {
-                message.role == MessageRole::Assistant && message.ending != Ending::Writing
-            });
-            let message = message.ok_or(StoreError::NoMessage(id))?;
+            let message = ended_response(tx, id)?;
             search::change_message(tx, Change::Remove, id, &message.text, &message.attachment)?;
             let sql = "UPDATE body SET failure = NULL, stats = NULL WHERE message = ?1";
             execute(tx, sql, [id.0])?;
             let sql = "UPDATE message SET ending = 'writing' WHERE id = ?1";
             execute(tx, sql, [id.0]).map(drop)
+        })
+    }
+
+    /// Replaces the text of a response that has ended. Its reasoning, ending and statistics stay.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::reopen`].
+    pub fn replace_text(&self, id: MessageId, text: &str) -> Result<(), StoreError> {
+        self.write(Flush::Now, |tx| {
+            let old = ended_response(tx, id)?;
+            search::change_message(tx, Change::Remove, id, &old.text, &old.attachment)?;
+            search::change_message(tx, Change::Add, id, text, &old.attachment)?;
+            let sql = "UPDATE body SET text = ?2 WHERE message = ?1";
+            execute(tx, sql, (id.0, text))?;
+            let n_chars = chars_column(old.reasoning.chars().count() + text.chars().count());
+            let sql = "UPDATE message SET n_chars = ?2 WHERE id = ?1";
+            execute(tx, sql, (id.0, n_chars)).map(drop)
         })
     }
 
@@ -233,6 +248,14 @@ fn finish(
     let sql = "UPDATE message SET ending = ?2 WHERE id = ?1";
     execute(tx, sql, (id.0, ending_name(ending)))?;
     search::change_message(tx, Change::Add, id, &message.text, &message.attachment)
+}
+
+fn ended_response(tx: &Transaction<'_>, id: MessageId) -> Result<Message, StoreError> {
+    let is_ended = |message: &Message| {
+        message.role == MessageRole::Assistant && message.ending != Ending::Writing
+    };
+    let message = find(tx, id)?.filter(is_ended);
+    message.ok_or(StoreError::NoMessage(id))
 }
 
 fn check_writing(tx: &Transaction<'_>, id: MessageId) -> Result<(), StoreError> {

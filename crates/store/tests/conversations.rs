@@ -121,6 +121,30 @@ fn a_response_that_is_continued_grows_again() {
 }
 
 #[test]
+fn the_text_of_a_response_can_be_replaced() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let asked = store.add_message(question(id, None, "Why?")).unwrap();
+    let said = store.add_message(answer(id, asked)).unwrap();
+    let early = store.replace_text(said, "Too early");
+    assert!(matches!(early, Err(StoreError::NoMessage(_))));
+    store.append(said, "Hm.", "Because of sunlight").unwrap();
+    store.finish(said, Ending::Length, None).unwrap();
+    store.replace_text(said, "It is moonlight").unwrap();
+    let edited = store.message(said).unwrap();
+    assert_eq!(
+        (&*edited.text, &*edited.reasoning),
+        ("It is moonlight", "Hm.")
+    );
+    assert_eq!(edited.ending, Ending::Length);
+    assert_eq!(store.path(id).unwrap()[1].n_chars, 18);
+    assert!(store.search("sunlight", 0, 9).unwrap().is_empty());
+    assert_eq!(store.search("moonlight", 0, 9).unwrap().len(), 1);
+    let refused = store.replace_text(asked, "No");
+    assert!(matches!(refused, Err(StoreError::NoMessage(_))));
+}
+
+#[test]
 fn an_edit_adds_a_version_and_the_old_one_can_be_shown_again() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();

@@ -89,6 +89,20 @@ pub(crate) async fn edit_message(
 }
 
 #[tauri::command]
+pub(crate) async fn edit_answer(
+    shell: State<'_, Shell>,
+    answer: MessageId,
+    text: String,
+) -> CommandResult<()> {
+    let backend = shell.backend().await?;
+    guarded(async move {
+        let turns = backend.turns_of(answer.is_temporary());
+        Ok(turns.edit_answer(answer, &text).await?)
+    })
+    .await
+}
+
+#[tauri::command]
 pub(crate) async fn stop(shell: State<'_, Shell>, answer: MessageId) -> CommandResult<()> {
     let backend = shell.backend().await?;
     backend.turns_of(answer.is_temporary()).stop(answer);

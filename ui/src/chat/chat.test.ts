@@ -256,6 +256,21 @@ describe("the chat", () => {
     expect(ipc.copied).toEqual(["# A talk copy\n\nWhat?\n\nThat."]);
   });
 
+  it("edits a response in place", async () => {
+    await openWith(["What?", "That."]);
+    await fireEvent.click(screen.getByLabelText("Edit response"));
+    const editor = await screen.findByLabelText<HTMLTextAreaElement>("Edit the response");
+    expect(editor.value).toBe("That.");
+    await fireEvent.input(editor, { target: { value: "This." } });
+    await fireEvent.keyDown(editor, { key: "Enter" });
+    expect(called("editAnswer")).toHaveLength(0);
+    await fireEvent.keyDown(editor, { key: "Enter", metaKey: true });
+    await screen.findByText("This.");
+    expect(screen.queryByLabelText("Edit the response")).toBeNull();
+    expect(screen.queryByText("That.")).toBeNull();
+    expect(called("ask")).toHaveLength(0);
+  });
+
   it("regenerates a response with another model", async () => {
     await openWith(["What?", "That."]);
     await fireEvent.click(await screen.findByLabelText("Regenerate with another model"));

@@ -101,6 +101,8 @@ export const commands = {
   continueAnswer: (answer: MessageId) => invoke<StartedTurn>("continue_answer", { answer }),
   /** Adds a new version of a user message, and a response to it. */
   editMessage: (message: MessageId, text: string) => invoke<StartedTurn>("edit_message", { message, text }),
+  /** Replaces the text of a response. */
+  editAnswer: (answer: MessageId, text: string) => invoke<void>("edit_answer", { answer, text }),
   stop: (answer: MessageId) => invoke<void>("stop", { answer }),
   /** Sends a snapshot first, then updates until `ended`. */
   follow,

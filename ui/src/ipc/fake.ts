@@ -257,6 +257,11 @@ export class FakeIpc implements Ipc {
     const { view, parent } = known(this.tree.messages.get(message));
     return this.question(view.conversation, parent, text, view.attachment);
   };
+  editAnswer: Ipc["editAnswer"] = async (answer, text) => {
+    const { view } = known(this.tree.messages.get(answer));
+    Object.assign(view, { text, blocks: blocks(pieces(text)) });
+    this.emit({ event: "conversations" });
+  };
   stop: Ipc["stop"] = async (answer) => this.players.get(answer)?.end({ ending: "cancelled" });
   follow: Ipc["follow"] = async (answer, onUpdate) => known(this.players.get(answer)).follow(onUpdate);
 

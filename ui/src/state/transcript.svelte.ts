@@ -36,7 +36,7 @@ export class Transcript {
   jumps = $state(0);
   /** The question that the user wants to delete, to be confirmed. */
   deleting = $state<MessageId | null>(null);
-  /** The user message that is being edited. */
+  /** The message that is being edited. */
   editing = $state<MessageId | null>(null);
 
   private requested = new Set<MessageId>();
@@ -243,6 +243,21 @@ export class Transcript {
 
   edit(message: MessageId, text: string): Promise<boolean> {
     return this.begin(() => ipc.editMessage(message, text));
+  }
+
+  /** Replaces the text of a response. The editor stays open if that fails. */
+  async editAnswer(answer: MessageId, text: string): Promise<void> {
+    this.failure = null;
+    try {
+      await ipc.editAnswer(answer, text);
+      const views = await ipc.messages([answer]);
+      // One that streamed here has the old text.
+      this.answers.delete(answer);
+      this.keep(views);
+      this.editing = null;
+    } catch (error) {
+      this.fail(error);
+    }
   }
 
   private async begin(call: () => Promise<StartedTurn>): Promise<boolean> {

@@ -163,6 +163,32 @@ async fn a_continued_response_grows_in_the_same_message() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_edited_response_is_part_of_the_next_prompt() {
+    let setup = TestSetup::new(WorkerScript::default());
+    let first = setup.ask("First?").await;
+    finish(&setup, first.answer).await;
+    let views = setup.turns.messages(&[first.answer]).await.unwrap();
+    assert_eq!(views[0].text, "Paris is the capital.");
+    let turns = &setup.turns;
+    turns.edit_answer(first.answer, "*Rome* \n").await.unwrap();
+    let views = turns.messages(&[first.answer]).await.unwrap();
+    assert_eq!(views[0].text, "*Rome*");
+    assert!(views[0].blocks[0].html.contains("<em>Rome</em>"));
+    let second = setup.ask_in(first.conversation, "Second?").await;
+    let refused = turns.edit_answer(first.answer, "Bern").await;
+    assert_eq!(refused, Err(Failure::Busy), "another response is running");
+    finish(&setup, second.answer).await;
+    assert_eq!(
+        setup.last_prompt(),
+        ["user: First?", "assistant: *Rome*", "user: Second?"]
+    );
+    let refused = turns.edit_answer(first.question.unwrap(), "Third?").await;
+    assert!(matches!(refused, Err(Failure::Other { .. })), "{refused:?}");
+    let refused = turns.edit_answer(first.answer, " ").await;
+    assert!(matches!(refused, Err(Failure::Other { .. })), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_a_response_with_text_can_be_continued() {
     let setup = TestSetup::new(endless());
     let first = setup.ask("Hello").await;
