@@ -49,6 +49,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transom-supervisor",
         ],
     ),
+    ("transom-terminal", &[]),
     (
         "transom-cli",
         &[
@@ -61,6 +62,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transom-library",
             "transom-signals",
             "transom-supervisor",
+            "transom-terminal",
         ],
     ),
     ("transom-store", &[]),
@@ -108,8 +110,8 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("mlx-*", &["transom-engine-mlx"]),
     ("llama-cpp-*", &["transom-engine-llama"]),
     ("clap", &["transom-cli"]),
-    ("comfy-table", &["transom-cli"]),
-    ("indicatif", &["transom-cli"]),
+    ("comfy-table", &["transom-terminal"]),
+    ("indicatif", &["transom-cli", "transom-terminal"]),
     ("bindgen", &["xtask"]),
     ("rusqlite", &["transom-store"]),
     ("reqwest", &["transom-hub"]),
@@ -165,8 +167,6 @@ const LIBRARY_DECIDES: &[(&str, &[&str])] = &[
         &[
             // Describes one file, which need not be in the library.
             "crates/cli/src/inspect/files.rs",
-            // Plans the memory of two models side by side, which no other shell does.
-            "crates/cli/src/inspect/estimate.rs",
         ],
     ),
     // Which files of which repository are downloaded where.

@@ -1,75 +1,49 @@
 //! The data of the About page: versions, licenses, and features that this session lacks.
 
-use tauri::AppHandle;
 use transom_signals::Hardware;
 
-use crate::hotkey;
 use crate::shell::Shell;
 use crate::wire::{AboutView, DependencyView, HotkeyView};
+use crate::{hotkey, lock};
 
 /// Licenses of everything in the app, collected by `licenses.py`.
 pub(crate) const LICENSES: &str = include_str!("../licenses.txt");
 
-/// The components listed first, with their versions from the lock file and their licenses.
-const DEPENDENCIES: [(&str, Option<&str>, &str); 8] = [
-    ("MLX", option_env!("TRANSOM_VERSION_MLX_SYS"), "MIT"),
-    (
-        "llama.cpp",
-        option_env!("TRANSOM_VERSION_LLAMA_CPP_SYS_2"),
-        "MIT",
-    ),
-    (
-        "Tauri",
-        option_env!("TRANSOM_VERSION_TAURI"),
-        "MIT OR Apache-2.0",
-    ),
-    (
-        "SQLite",
-        option_env!("TRANSOM_VERSION_RUSQLITE"),
-        "blessing",
-    ),
-    (
-        "Tokenizers",
-        option_env!("TRANSOM_VERSION_TOKENIZERS"),
-        "Apache-2.0",
-    ),
-    (
-        "MiniJinja",
-        option_env!("TRANSOM_VERSION_MINIJINJA"),
-        "Apache-2.0",
-    ),
-    (
-        "pulldown-cmark",
-        option_env!("TRANSOM_VERSION_PULLDOWN_CMARK"),
-        "MIT",
-    ),
-    ("syntect", option_env!("TRANSOM_VERSION_SYNTECT"), "MIT"),
+/// The components listed first: their names, packages and licenses.
+const DEPENDENCIES: [(&str, &str, &str); 8] = [
+    ("MLX", "mlx-sys", "MIT"),
+    ("llama.cpp", "llama-cpp-sys-2", "MIT"),
+    ("Tauri", "tauri", "MIT OR Apache-2.0"),
+    ("SQLite", "rusqlite", "blessing"),
+    ("Tokenizers", "tokenizers", "Apache-2.0"),
+    ("MiniJinja", "minijinja", "Apache-2.0"),
+    ("pulldown-cmark", "pulldown-cmark", "MIT"),
+    ("syntect", "syntect", "MIT"),
 ];
 
 /// Returns the data of the About page.
-pub(crate) fn view(
-    app: &AppHandle,
-    shell: &Shell,
-    hardware: &Hardware,
-    has_tray: bool,
-) -> AboutView {
+pub(crate) fn view(shell: &Shell, hardware: &Hardware) -> AboutView {
     let hotkey = shell.hotkey.view();
     let dependencies = DEPENDENCIES
         .iter()
-        .map(|(name, version, license)| DependencyView {
+        .map(|(name, package, license)| DependencyView {
             name: (*name).to_owned(),
-            version: version.unwrap_or_default().to_owned(),
+            version: version_of(package).unwrap_or_default().to_owned(),
             license: (*license).to_owned(),
         });
     let is_wayland = matches!(hotkey, HotkeyView::Unavailable { .. });
     let missing = [
-        (!has_tray, "tray"),
+        (lock(&shell.tray).is_none(), "tray"),
         (is_wayland, "global_shortcut"),
         (is_wayland, "selection"),
     ];
     let missing = missing.iter().filter(|(is_missing, _)| *is_missing);
+    let platform = match cfg!(target_os = "macos") {
+        true => "macos",
+        false => "linux",
+    };
     AboutView {
-        version: app.package_info().version.to_string(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
         dependencies: dependencies.collect(),
         data_folder: shell.data_folder.to_string_lossy().into_owned(),
         system: system(),
@@ -78,14 +52,16 @@ pub(crate) fn view(
         missing: missing.map(|(_, code)| (*code).to_owned()).collect(),
         hotkey,
         default_hotkey: hotkey::DEFAULT.to_owned(),
-        platform: if cfg!(target_os = "macos") {
-            "macos"
-        } else {
-            "linux"
-        }
-        .to_owned(),
+        platform: platform.to_owned(),
         languages: shell.languages.clone(),
     }
+}
+
+/// Returns the version of a package in the list of licenses.
+fn version_of(package: &str) -> Option<&'static str> {
+    let mut lines = LICENSES.lines();
+    let line = lines.find_map(|line| line.strip_prefix(package)?.strip_prefix(' '))?;
+    line.split(' ').next()
 }
 
 /// Returns the system's name: `macOS 26.1`, `Debian GNU/Linux 12 (bookworm)`.
@@ -131,8 +107,9 @@ mod tests {
 
     #[test]
     fn every_dependency_has_a_version_and_a_license() {
-        for (name, version, license) in DEPENDENCIES {
-            assert!(version.is_some_and(|version| !version.is_empty()), "{name}");
+        for (name, package, license) in DEPENDENCIES {
+            let version = version_of(package).unwrap_or_default();
+            assert!(version.starts_with(|c: char| c.is_ascii_digit()), "{name}");
             assert!(!license.is_empty(), "{name}");
         }
         for part in ["tauri ", "llama-cpp-sys-2 ", "mlx-sys ", "svelte "] {

@@ -21,7 +21,6 @@ pub(crate) enum LaunchAction {
     Icon,
     /// Show a window.
     Show {
-        /// The window.
         window: Window,
         /// The settings pane, if it is the settings window.
         pane: Option<String>,
@@ -31,7 +30,8 @@ pub(crate) enum LaunchAction {
 }
 
 impl LaunchAction {
-    fn show(window: Window) -> Self {
+    /// Shows a window as it is.
+    pub(crate) fn show(window: Window) -> Self {
         Self::Show { window, pane: None }
     }
 }
@@ -64,9 +64,8 @@ pub(crate) fn parse_link(text: &str) -> Option<LaunchAction> {
         },
         Some("compose") => {
             let text = url.query_pairs().find(|(key, _)| key == "text");
-            LaunchAction::Compose(composer_text(
-                &text.map(|(_, text)| text).unwrap_or_default(),
-            ))
+            let text = text.map(|(_, text)| text).unwrap_or_default();
+            LaunchAction::Compose(composer_text(&text))
         }
         _ => LaunchAction::show(Window::Chat),
     })

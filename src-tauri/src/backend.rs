@@ -9,14 +9,14 @@ mod migrate_added;
 pub(crate) mod shared_settings;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 use transom_chat::{TurnEvent, Turns};
 use transom_engine_host::ProcessWorkers;
-use transom_library::AddedModelsWatcher;
-use transom_library::{Library, ThisMachine};
+use transom_library::{AddedModelsWatcher, Library, ThisMachine};
 use transom_signals::Hardware;
 use transom_store::{Notice, Settings, Store, StoreError, Timestamp};
 use transom_supervisor::{
@@ -24,10 +24,10 @@ use transom_supervisor::{
     instance::{self, InstanceError},
 };
 
-use crate::backups::Backups;
 use crate::model_source::ModelSource;
 use crate::models::{self, Names};
-use crate::wire::AppEvent;
+use crate::wire::{AppEvent, StatusView, fields_of};
+use crate::{backups, lock, status_view};
 
 /// Time limits at exit for saving responses and for unloading models.
 const SAVE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -36,7 +36,6 @@ const UNLOAD_TIMEOUT: Duration = Duration::from_secs(8);
 /// Time limit for everything that is left after the models are unloaded.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// See the top of this file.
 pub(crate) struct Backend {
     /// Conversations and settings.
     pub(crate) store: Store,
@@ -45,24 +44,18 @@ pub(crate) struct Backend {
     /// Temporary conversations, which are never written to the disk.
     temporary_store: Store,
     temporary_turns: Turns,
-    /// The hardware of this machine.
     pub(crate) hardware: Hardware,
     /// The catalog, the hub and the downloads.
     pub(crate) model_source: ModelSource,
-    link: Arc<SupervisorLink>,
-    settings: Mutex<Settings>,
-    names: Mutex<Names>,
-    _added: AddedModelsWatcher,
-    _backups: Backups,
-}
-
-/// The connection to the supervisor, which may change while the app runs.
-struct SupervisorLink {
     data_folder: PathBuf,
+    /// The handle of the current supervisor.
     handles: watch::Sender<Handle>,
     /// The connection that the handle belongs to; `None` while reconnecting or closing.
     connection: tokio::sync::Mutex<Option<Connection>>,
-    is_client: watch::Sender<bool>,
+    is_client: AtomicBool,
+    settings: Mutex<Settings>,
+    names: Mutex<Names>,
+    _added: AddedModelsWatcher,
 }
 
 impl Backend {
@@ -95,34 +88,28 @@ impl Backend {
             move || recent_models(&library, &store, settings)
         });
         let tuning = tuning_for(&settings);
-        let (connection, is_client) =
-            connect(data_folder, tuning.clone(), &hardware, &mut notices).await;
-        let handle = connection.handle();
-        // A shared instance gets the settings too: it belongs to the same user.
-        handle.set_tuning(tuning);
-        let link = Arc::new(SupervisorLink {
-            data_folder: data_folder.to_owned(),
-            is_client: watch::Sender::new(is_client),
-            handles: watch::Sender::new(handle),
-            connection: tokio::sync::Mutex::new(Some(connection)),
-        });
-        let handles = || link.handles.subscribe();
-        let turns = Turns::new(handles(), store.clone(), now, on_event.clone());
+        let (connection, is_client) = connect(data_folder, tuning, &hardware, &mut notices).await;
+        let handles = watch::Sender::new(connection.handle());
+        let turns = Turns::new(handles.subscribe(), store.clone(), now, on_event.clone());
         let temporary_store = in_memory(Store::temporary);
-        let temporary_turns = Turns::new(handles(), temporary_store.clone(), now, on_event);
+        let temporary_turns =
+            Turns::new(handles.subscribe(), temporary_store.clone(), now, on_event);
         let (names, settings) = recent.await.unwrap_or((Names::default(), settings));
+        tokio::spawn(backups::back_up_daily(store.clone()));
         let backend = Self {
-            store: store.clone(),
+            store,
             turns,
             temporary_store,
             temporary_turns,
             hardware,
             model_source,
-            link,
+            data_folder: data_folder.to_owned(),
+            handles,
+            connection: tokio::sync::Mutex::new(Some(connection)),
+            is_client: AtomicBool::new(is_client),
             settings: Mutex::new(settings),
             names: Mutex::new(names),
             _added: AddedModelsWatcher::start(data_folder.to_owned(), on_models_change),
-            _backups: Backups::start(store.clone()),
         };
         (backend, notices)
     }
@@ -164,12 +151,11 @@ impl Backend {
 
     /// Returns the current handle of the supervisor.
     pub(crate) fn handle(&self) -> Handle {
-        self.link.handles.borrow().clone()
+        self.handles.borrow().clone()
     }
 
-    /// Returns the data folder.
     pub(crate) fn data_folder(&self) -> &Path {
-        &self.link.data_folder
+        &self.data_folder
     }
 
     /// Returns the library of this user on this machine. Reads files.
@@ -179,10 +165,9 @@ impl Backend {
             let status = status.borrow();
             (status.budget_bytes, status.in_use_bytes)
         };
-        let folder = &self.link.data_folder;
-        let machine = ThisMachine::read(&self.hardware, folder, None);
+        let machine = ThisMachine::read(&self.hardware, &self.data_folder, None);
         let machine = machine.with_status(budget_bytes, in_use_bytes);
-        let places = models::places(folder, &self.settings());
+        let places = models::places(&self.data_folder, &self.settings());
         Library::new(self.model_source.catalog(), places, machine)
     }
 
@@ -194,29 +179,32 @@ impl Backend {
 
     /// Returns true if the supervisor belongs to another program.
     pub(crate) fn is_client(&self) -> bool {
-        *self.link.is_client.borrow()
+        self.is_client.load(Ordering::Relaxed)
+    }
+
+    /// Returns the supervisor's status as of now.
+    pub(crate) async fn status_view(&self) -> StatusView {
+        let status = self.handle().current_status().await;
+        status_view::from_status(&status, self.is_client())
     }
 
     /// Reconnects after the supervisor has quit. Returns notices for the user, or `None` if the app
     /// is closing.
     pub(crate) async fn reconnect(&self) -> Option<Vec<AppEvent>> {
-        let mut connection = self.link.connection.lock().await;
+        let mut connection = self.connection.lock().await;
         // Dropped first: our own supervisor still holds the lock.
         drop(connection.take()?);
         let mut notices = Vec::new();
         let tuning = tuning_for(&self.settings());
-        let folder = &self.link.data_folder;
         let (opened, is_client) =
-            connect(folder, tuning.clone(), &self.hardware, &mut notices).await;
+            connect(&self.data_folder, tuning, &self.hardware, &mut notices).await;
         tracing::info!(is_client, "reconnected to a supervisor");
-        opened.handle().set_tuning(tuning);
-        self.link.is_client.send_replace(is_client);
-        self.link.handles.send_replace(opened.handle());
+        self.is_client.store(is_client, Ordering::Relaxed);
+        self.handles.send_replace(opened.handle());
         *connection = Some(opened);
         Some(notices)
     }
 
-    /// Returns the current settings.
     pub(crate) fn settings(&self) -> Settings {
         lock(&self.settings).clone()
     }
@@ -240,23 +228,16 @@ impl Backend {
         *lock(&self.settings) = settings;
     }
 
-    /// Pauses or resumes the supervisor.
-    pub(crate) fn pause(&self, is_paused: bool) {
-        self.handle().set_paused(is_paused);
-    }
-
     /// Shuts down within a time limit: saves responses and unloads models.
     pub(crate) async fn close(&self) {
-        let closing = async {
+        let saved = async {
             self.temporary_turns.close().await;
             self.turns.close().await;
         };
-        if tokio::time::timeout(SAVE_TIMEOUT, closing).await.is_err() {
-            tracing::warn!("a response was not saved in time");
-        }
+        within(SAVE_TIMEOUT, saved, "a response was not saved in time").await;
         self.model_source.close().await;
         // Locked while a reconnect reads files.
-        let locked = tokio::time::timeout(CLEANUP_TIMEOUT, self.link.connection.lock()).await;
+        let locked = tokio::time::timeout(CLEANUP_TIMEOUT, self.connection.lock()).await;
         let Some(connection) = locked.ok().and_then(|mut connection| connection.take()) else {
             return;
         };
@@ -264,23 +245,22 @@ impl Backend {
         if connection.is_own() && !has_remote_requests {
             // Models first, because they take memory. Threads and the socket end with the process.
             let unloaded = connection.handle().unload(ModelSelector::All);
-            if tokio::time::timeout(UNLOAD_TIMEOUT, unloaded)
-                .await
-                .is_err()
-            {
-                tracing::warn!("a model was not unloaded in time");
-            }
+            within(UNLOAD_TIMEOUT, unloaded, "a model was not unloaded in time").await;
         }
-        let within = if has_remote_requests {
-            UNLOAD_TIMEOUT
-        } else {
-            CLEANUP_TIMEOUT
+        let limit = match has_remote_requests {
+            true => UNLOAD_TIMEOUT,
+            false => CLEANUP_TIMEOUT,
         };
         // A separate task, so that a blocking close delays nothing here.
         let closing = tokio::spawn(connection.close());
-        if tokio::time::timeout(within, closing).await.is_err() {
-            tracing::warn!("the supervisor did not end in time");
-        }
+        within(limit, closing, "the supervisor did not end in time").await;
+    }
+}
+
+/// Waits for `work` within a time limit, and logs `problem` if that is not enough.
+async fn within(limit: Duration, work: impl Future, problem: &str) {
+    if tokio::time::timeout(limit, work).await.is_err() {
+        tracing::warn!("{problem}");
     }
 }
 
@@ -302,23 +282,12 @@ fn tuning_for(settings: &Settings) -> Tuning {
     shared_settings::shared_part(&settings.behavior).tuning()
 }
 
-/// A poisoned mutex is safe to use, because every change is one assignment.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Returns the current time for stored records.
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-}
-
-/// Returns the path of the program that runs models, which is next to this one.
-pub(crate) fn worker_program() -> PathBuf {
-    let own = std::env::current_exe().unwrap_or_default();
-    own.with_file_name(format!("transom{}", std::env::consts::EXE_SUFFIX))
 }
 
 async fn open_store(data_folder: PathBuf, notices: &mut Vec<AppEvent>) -> Store {
@@ -375,21 +344,30 @@ async fn load_settings(store: &Store, data_folder: &Path, notices: &mut Vec<AppE
     }
 }
 
-/// Connects to a supervisor. The boolean is true if it belongs to another program.
+/// Connects to a supervisor and sets its tuning. The boolean is true if it belongs to another
+/// program.
 async fn connect(
     data_folder: &Path,
     tuning: Tuning,
     hardware: &Hardware,
     notices: &mut Vec<AppEvent>,
 ) -> (Connection, bool) {
-    let program = worker_program();
+    let own = std::env::current_exe().unwrap_or_default();
+    let program = own.with_file_name(format!("transom{}", std::env::consts::EXE_SUFFIX));
     if !program.is_file() {
         let reason = format!("{} is missing; install Transom again", program.display());
         tracing::error!(reason, "the program for models is missing");
         notices.push(AppEvent::notice("engine_missing", reason));
     }
-    let start = || start_supervisor(tuning.clone(), hardware);
-    match instance::open(data_folder, start).await {
+    let start = || {
+        Supervisor::start(
+            Arc::new(ProcessWorkers::program(&program)),
+            Arc::from(transom_signals::system_signals()),
+            hardware,
+            tuning.clone(),
+        )
+    };
+    let (connection, is_client) = match instance::open(data_folder, start).await {
         Ok(connection) => {
             if let Some(error) = connection.sharing_error() {
                 notices.push(AppEvent::notice(notice_code(error), error.to_string()));
@@ -403,16 +381,10 @@ async fn connect(
             // Not shared: other programs can't find it, but this app works.
             (Connection::Running(start().handle()), false)
         }
-    }
-}
-
-fn start_supervisor(tuning: Tuning, hardware: &Hardware) -> Supervisor {
-    Supervisor::start(
-        Arc::new(ProcessWorkers::program(&worker_program())),
-        Arc::from(transom_signals::system_signals()),
-        hardware,
-        tuning,
-    )
+    };
+    // A shared instance gets the settings too: it belongs to the same user.
+    connection.handle().set_tuning(tuning);
+    (connection, is_client)
 }
 
 fn notice_code(error: &InstanceError) -> &'static str {
@@ -428,13 +400,9 @@ fn notice_code(error: &InstanceError) -> &'static str {
 
 /// Converts a notice of the store, with its values for the translated sentence.
 fn store_notice(notice: &Notice) -> AppEvent {
-    let values = match serde_json::to_value(notice) {
-        Ok(serde_json::Value::Object(values)) => values,
-        _ => serde_json::Map::new(),
-    };
     AppEvent::Notice {
         code: format!("store_{}", notice.code()),
         detail: notice.to_string(),
-        values,
+        values: fields_of(notice),
     }
 }

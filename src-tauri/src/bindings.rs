@@ -16,7 +16,7 @@ use crate::wire;
 const WRITE: &str = "TRANSOM_WRITE_BINDINGS";
 
 const HEAD: &str = "\
-// Generated from the Rust types in src-tauri/src/wire, crates/store and crates/chat. Update with:
+// Generated from the Rust types in src-tauri/src/wire and in crates. Update with:
 // TRANSOM_WRITE_BINDINGS=1 cargo test -p transom-app bindings
 ";
 

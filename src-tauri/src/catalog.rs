@@ -3,26 +3,27 @@
 //!
 //! Rule: the library computes every number and choice; this module only combines them.
 
-pub(crate) mod tiers;
-
 use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::path::Path;
 
+use serde::Serialize;
 use transom_hub::{FoundRepository, Listing, RepositoryVariant};
-use transom_library::Recommendations;
-use transom_library::{CatalogError, Format, InstalledModel};
-use transom_library::{DiskSpace, Library, download};
-use transom_library::{Entry, Tag, Variant};
-use transom_library::{Estimate, EstimatedFit};
-
-use crate::wire::{
-    CatalogErrorView, CatalogView, EntryView, FitSummary, Purpose, RecommendedView, SpeedView,
-    TagView, VariantView,
+use transom_library::{
+    CatalogError, DiskSpace, Entry, Estimate, EstimatedFit, Library, ModelPair, Recommendation,
+    Recommendations, Variant, download, format_name,
 };
 
-/// Returns the whole catalog.
+use crate::wire::{
+    CatalogErrorView, CatalogView, EntryView, FitSummary, PairView, PickView, Purpose,
+    RecommendedView, TierView, VariantView,
+};
+
+/// Returns the whole catalog. `user_file` is the user's own one, and `error` the error in it.
 pub(crate) fn view(
     library: &Library,
-    error: Option<&CatalogError>,
+    user_file: &Path,
+    error: Option<CatalogError>,
     disk: &DiskSpace,
 ) -> CatalogView {
     let entries = library.catalog().entries.iter();
@@ -33,7 +34,7 @@ pub(crate) fn view(
     let mut tier = library.recommended();
     let machine = library.machine();
     CatalogView {
-        pair: tier.pair.take().map(tiers::pair_view),
+        pair: tier.pair.take().map(pair_view),
         recommended: recommended(tier, &entries),
         entries,
         memory_bytes: machine.specs().memory_bytes,
@@ -41,49 +42,54 @@ pub(crate) fn view(
         disk_free_bytes: disk.free_bytes,
         disk_reserved_bytes: disk.pending_bytes(),
         error: error.map(error_view),
-        user_file: String::new(),
+        user_file: user_file.to_string_lossy().into_owned(),
     }
 }
 
-fn error_view(error: &CatalogError) -> CatalogErrorView {
+fn error_view(error: CatalogError) -> CatalogErrorView {
     CatalogErrorView {
         file: error.file.to_string_lossy().into_owned(),
-        line: u32::try_from(error.line).unwrap_or(u32::MAX),
-        column: u32::try_from(error.column).unwrap_or(u32::MAX),
-        reason: error.reason.clone(),
+        line: error.line,
+        column: error.column,
+        code: code_of(&error.code),
+        key: error.key,
+        detail: error.reason,
     }
 }
 
+/// Returns the name of an error code.
+pub(crate) fn code_of(code: &impl Serialize) -> String {
+    let code = serde_json::to_value(code).unwrap_or_default();
+    code.as_str().unwrap_or_default().to_owned()
+}
+
+/// Returns the recommendations that are listed, each model once.
 fn recommended(tier: Recommendations, entries: &[EntryView]) -> Vec<RecommendedView> {
-    let picks = [
+    let models = [
         (Purpose::Chat, tier.chat),
         (Purpose::Code, tier.code),
         (Purpose::Small, tier.small),
     ];
-    let mut recommended: Vec<RecommendedView> = Vec::new();
-    for (purpose, pick) in picks {
-        let Some(pick) = pick else { continue };
-        let is_pick = |variant: &&VariantView| {
-            variant.format == format_name(pick.format) && variant.packing == pick.quantization
-        };
-        let listed = entries.iter().find(|entry| entry.id == pick.id);
-        let variant = listed.and_then(|entry| entry.variants.iter().find(is_pick));
-        let is_duplicate = recommended.iter().any(|before| before.entry == pick.id);
-        if let Some(variant) = variant
-            && !is_duplicate
-        {
-            recommended.push(RecommendedView {
-                purpose,
-                variant: variant.key.clone(),
-                entry: pick.id,
-            });
-        }
-    }
-    recommended
+    let views = models.into_iter().filter_map(|(purpose, model)| {
+        let model = model?;
+        let format = format_name(model.format).to_lowercase();
+        let entry = entries.iter().find(|entry| entry.id == model.id)?;
+        let mut variants = entry.variants.iter();
+        let variant = variants
+            .find(|variant| variant.format == format && variant.packing == model.quantization)?;
+        Some(RecommendedView {
+            purpose,
+            variant: variant.key.clone(),
+            entry: model.id,
+        })
+    });
+    let mut seen = HashSet::new();
+    views
+        .filter(|view| seen.insert(view.entry.clone()))
+        .collect()
 }
 
 fn entry_view(entry: &Entry, library: &Library, disk: &DiskSpace) -> EntryView {
-    let numbers = &entry.architecture;
     let variants = entry.variants.iter();
     let best = library.suggested_variant(entry);
     let is_best = |variant: &Variant| Some(variant) == best;
@@ -93,15 +99,15 @@ fn entry_view(entry: &Entry, library: &Library, disk: &DiskSpace) -> EntryView {
         family: entry.family.clone(),
         description: entry.description.clone(),
         license: entry.license.clone(),
-        tags: entry.tags.iter().map(|tag| tag_view(*tag)).collect(),
+        tags: entry.tags.clone(),
         source: entry.source.clone().unwrap_or_default(),
-        n_parameters: Some(numbers.parameters),
-        n_active_parameters: numbers.active_parameters,
-        context_length: Some(to_u32(entry.context_length)),
+        n_parameters: Some(entry.architecture.parameters),
+        n_active_parameters: entry.architecture.active_parameters,
+        context_length: Some(entry.context_length),
         is_users: entry.is_users,
         is_from_hub: false,
         n_downloads: None,
-        best: to_u32(entry.variants.iter().position(is_best).unwrap_or(0) as u64),
+        best: variants.clone().position(is_best).unwrap_or(0),
         variants: variants
             .map(|variant| variant_view(entry, variant, library, disk))
             .collect(),
@@ -119,37 +125,27 @@ fn variant_view(
     let estimate = library.estimate_variant(entry, variant);
     let key = Library::id_of_variant(entry, variant);
     VariantView {
-        disk_missing_bytes: missing_bytes(disk, model, &key, size_bytes),
+        disk_missing_bytes: match model {
+            Some(_) => None,
+            None => disk.missing_bytes(&key, size_bytes),
+        },
         key,
-        format: format_name(variant.format).to_owned(),
+        format: format_name(variant.format).to_lowercase(),
         packing: variant.quantization.clone(),
         repository: variant.repository.clone(),
         size_bytes,
         fit: estimate.as_ref().map(fit_summary),
-        speed: estimate.as_ref().and_then(speed_view),
+        speed: estimate.and_then(|estimate| estimate.speed),
         model: model.map(|model| library.id_of(model)),
-    }
-}
-
-/// Returns the bytes that the disk lacks for a variant; `None` if it fits or is installed.
-fn missing_bytes(
-    disk: &DiskSpace,
-    model: Option<&InstalledModel>,
-    id: &str,
-    size_bytes: Option<u64>,
-) -> Option<u64> {
-    match model {
-        Some(_) => None,
-        None => disk.missing_bytes(id, size_bytes),
     }
 }
 
 /// Returns the search results of the hub, most downloaded first, without repositories that Transom
 /// cannot run.
 pub(crate) fn search_views(mut found: Vec<FoundRepository>) -> Vec<EntryView> {
+    let mut seen = HashSet::new();
     found.retain(|one| !one.formats.is_empty());
     found.sort_by_key(|one| Reverse(one.downloads));
-    let mut seen = std::collections::HashSet::new();
     found.retain(|one| seen.insert(one.repository.clone()));
     let found = found.into_iter();
     found
@@ -168,7 +164,7 @@ pub(crate) fn listing_view(listing: &Listing, library: &Library, disk: &DiskSpac
     let best = library.suggested_offer(&listing.repository, &offers);
     let variants = offers.iter();
     EntryView {
-        best: to_u32(best.unwrap_or(0) as u64),
+        best: best.unwrap_or(0),
         variants: variants
             .map(|offer| offer_view(&listing.repository, offer, &offers, library, disk))
             .collect(),
@@ -185,22 +181,23 @@ fn offer_view(
 ) -> VariantView {
     let room_bytes = library.machine().available_memory().budget_bytes;
     let is_too_large = |size: &u64| !library.fit_of_weights(*size).is_usable();
+    let too_large = offer.size_bytes.filter(is_too_large);
     let model = library.installed_offer(repository, offer);
     let key = library.id_of_offer(repository, offer, offers);
     VariantView {
-        disk_missing_bytes: missing_bytes(disk, model, &key, offer.size_bytes),
+        disk_missing_bytes: match model {
+            Some(_) => None,
+            None => disk.missing_bytes(&key, offer.size_bytes),
+        },
         key,
-        format: format_name(download::format_of(offer)).to_owned(),
+        format: format_name(download::format_of(offer)).to_lowercase(),
         packing: download::quantization_of(offer).to_owned(),
         repository: repository.to_owned(),
         size_bytes: offer.size_bytes,
-        fit: offer
-            .size_bytes
-            .filter(is_too_large)
-            .map(|need_bytes| FitSummary::TooLarge {
-                need_bytes,
-                room_bytes,
-            }),
+        fit: too_large.map(|need_bytes| FitSummary::TooLarge {
+            need_bytes,
+            room_bytes,
+        }),
         speed: None,
         model: model.map(|model| library.id_of(model)),
     }
@@ -210,36 +207,9 @@ fn repository_view(repository: &str) -> EntryView {
     EntryView {
         id: repository.to_owned(),
         name: repository.to_owned(),
-        family: String::new(),
-        description: String::new(),
-        license: String::new(),
-        tags: Vec::new(),
         source: format!("{}/{repository}", transom_hub::PUBLIC_HUB),
-        n_parameters: None,
-        n_active_parameters: None,
-        context_length: None,
-        is_users: false,
         is_from_hub: true,
-        n_downloads: None,
-        variants: Vec::new(),
-        best: 0,
-    }
-}
-
-fn tag_view(tag: Tag) -> TagView {
-    match tag {
-        Tag::Chat => TagView::Chat,
-        Tag::Code => TagView::Code,
-        Tag::Reasoning => TagView::Reasoning,
-        Tag::Embedding => TagView::Embedding,
-    }
-}
-
-/// Returns the name of a format for pages.
-pub(crate) fn format_name(format: Format) -> &'static str {
-    match format {
-        Format::Gguf => "gguf",
-        Format::Safetensors => "mlx",
+        ..EntryView::default()
     }
 }
 
@@ -248,7 +218,7 @@ pub(crate) fn fit_summary(estimate: &Estimate) -> FitSummary {
     match estimate.verdict {
         EstimatedFit::Fits => FitSummary::Fits,
         EstimatedFit::FitsWithContext { context_length } => FitSummary::Context {
-            tokens: u32::try_from(context_length).unwrap_or(u32::MAX),
+            tokens: context_length,
         },
         EstimatedFit::FitsIfOthersClose { needs_bytes_free } => FitSummary::OthersClose {
             bytes: needs_bytes_free,
@@ -260,17 +230,43 @@ pub(crate) fn fit_summary(estimate: &Estimate) -> FitSummary {
     }
 }
 
-/// Converts a speed for pages.
-pub(crate) fn speed_view(estimate: &Estimate) -> Option<SpeedView> {
-    estimate.speed.map(|speed| SpeedView {
-        low: speed.low,
-        high: speed.high,
-        is_measured: speed.is_measured,
-    })
+/// Returns the recommendations for all memory sizes, smallest first. This computer replaces the Mac
+/// with the same memory.
+pub(crate) fn tiers(library: &Library) -> Vec<TierView> {
+    let own_bytes = library.machine().specs().memory_bytes;
+    let tiers = library.recommended_by_memory().into_iter();
+    tiers.map(|tier| tier_view(tier, own_bytes)).collect()
 }
 
-fn to_u32(n: u64) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
+fn tier_view(tier: Recommendations, own_bytes: u64) -> TierView {
+    TierView {
+        memory_bytes: tier.memory_bytes,
+        room_bytes: tier.budget_bytes,
+        is_this_computer: tier.memory_bytes == own_bytes,
+        chat: tier.chat.map(recommendation_view),
+        code: tier.code.map(recommendation_view),
+        small: tier.small.map(recommendation_view),
+        pair: tier.pair.map(pair_view),
+    }
+}
+
+fn pair_view(pair: ModelPair) -> PairView {
+    PairView {
+        kind: pair.kind,
+        main: recommendation_view(pair.main),
+        second: recommendation_view(pair.second),
+        need_bytes: pair.need_bytes,
+    }
+}
+
+fn recommendation_view(recommendation: Recommendation) -> PickView {
+    PickView {
+        need_bytes: recommendation.estimate.need.total_bytes(),
+        speed: recommendation.estimate.speed,
+        entry: recommendation.id,
+        name: recommendation.name,
+        packing: recommendation.quantization,
+    }
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 //!
 //! Rule: the text is neither stored nor logged here.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use arboard::Clipboard;
 
+use crate::lock;
 use crate::wire::{CapturedText, TextSource};
 
 /// Maximum number of characters to capture, more than any context holds.
@@ -18,31 +19,18 @@ pub(crate) struct SystemClipboard {
     clipboard: Mutex<Option<Clipboard>>,
 }
 
-impl std::fmt::Debug for SystemClipboard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SystemClipboard")
-    }
-}
-
 impl SystemClipboard {
     /// Returns the selected or copied text; empty if there is none. Blocks for some milliseconds
     /// while the other program sends it.
-    ///
-    /// # Errors
-    /// If the system refuses, in English.
     pub(crate) fn capture(&self, source: TextSource) -> Result<CapturedText, String> {
         let text = match source {
-            TextSource::Clipboard => self.with(clipboard_text)?,
+            TextSource::Clipboard => self.with(|clipboard| or_empty(clipboard.get_text()))?,
             TextSource::Selection => self.selection()?,
         };
         let text = text.chars().take(MAX_CHARACTERS).collect();
         Ok(CapturedText { source, text })
     }
 
-    /// Copies text to the clipboard.
-    ///
-    /// # Errors
-    /// If the system refuses, in English.
     pub(crate) fn copy(&self, text: String) -> Result<(), String> {
         self.with(|clipboard| clipboard.set_text(text))
     }
@@ -66,18 +54,13 @@ impl SystemClipboard {
         &self,
         work: impl FnOnce(&mut Clipboard) -> Result<T, arboard::Error>,
     ) -> Result<T, String> {
-        let lock = self.clipboard.lock();
-        let mut clipboard = lock.unwrap_or_else(PoisonError::into_inner);
-        if clipboard.is_none() {
-            *clipboard = Some(Clipboard::new().map_err(|error| error.to_string())?);
-        }
-        let clipboard = clipboard.as_mut().ok_or("no clipboard")?;
-        work(clipboard).map_err(|error| error.to_string())
+        let mut slot = lock(&self.clipboard);
+        let done = match &mut *slot {
+            Some(clipboard) => work(clipboard),
+            None => Clipboard::new().and_then(|clipboard| work(slot.insert(clipboard))),
+        };
+        done.map_err(|error| error.to_string())
     }
-}
-
-fn clipboard_text(clipboard: &mut Clipboard) -> Result<String, arboard::Error> {
-    or_empty(clipboard.get_text())
 }
 
 /// Returns an empty text for an empty clipboard or one with a picture.

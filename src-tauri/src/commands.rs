@@ -10,27 +10,26 @@ pub(crate) mod conversations;
 pub(crate) mod models;
 pub(crate) mod turns;
 
-use tauri::{AppHandle, Manager};
+use std::path::PathBuf;
+
+use tauri::{Manager, WebviewWindow, Wry};
+use tauri_plugin_dialog::{DialogExt, FileDialogBuilder, FilePath};
+use tokio::sync::oneshot;
 use transom_chat::Failure;
 use transom_store::StoreError;
 use transom_supervisor::RequestError;
 
-use crate::shell::Shell;
-use crate::wire::{AppEvent, CommandError};
+use crate::shell::blocking;
+use crate::windows;
+use crate::wire::{CommandError, CommandResult, Window};
 
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
         let (kind, reason) = (error.kind(), error.to_string());
         match error {
             StoreError::NoConversation(_) | StoreError::NoMessage(_) => Self::NotFound,
-            StoreError::Setting(issue) => Self::Invalid {
-                field: issue.field,
-                reason,
-            },
-            StoreError::Import { .. } => Self::Invalid {
-                field: "file".to_owned(),
-                reason,
-            },
+            StoreError::Setting(issue) => Self::invalid(&issue.field, reason),
+            StoreError::Import { .. } => Self::invalid("file", reason),
             _ => Self::Storage { kind, reason },
         }
     }
@@ -44,26 +43,47 @@ impl From<Failure> for CommandError {
 
 impl From<RequestError> for CommandError {
     fn from(error: RequestError) -> Self {
-        other(error)
+        Self::other(error)
     }
 }
 
-impl From<tauri::Error> for CommandError {
-    fn from(error: tauri::Error) -> Self {
-        other(error)
-    }
+/// The callback of a file dialog.
+type Reply = Box<dyn FnOnce(Option<FilePath>) + Send>;
+
+/// Shows a file dialog, during which the calling window stays open. `None` if the user cancels.
+async fn choose_path(
+    page: &WebviewWindow,
+    show: impl FnOnce(FileDialogBuilder<Wry>, Reply) + Send,
+) -> CommandResult<Option<PathBuf>> {
+    let window = Window::from_label(page.label());
+    let guard = window.map(|window| windows::keep_open(page.app_handle(), window));
+    let (reply, chosen) = oneshot::channel();
+    let dialog = page.dialog().file().set_parent(page);
+    show(dialog, Box::new(move |path| drop(reply.send(path))));
+    let path = chosen.await.ok().flatten();
+    drop(guard);
+    path.map(FilePath::into_path)
+        .transpose()
+        .map_err(CommandError::other)
 }
 
-/// Wraps an error that a page can only display.
-pub(crate) fn other(error: impl std::fmt::Display) -> CommandError {
-    CommandError::Other {
-        reason: error.to_string(),
-    }
-}
-
-/// Tells pages to reload lists of conversations.
-pub(crate) fn conversations_changed(app: &AppHandle) {
-    app.state::<Shell>().send(&AppEvent::Conversations);
+/// Asks the user where to save a text, and returns the path; `None` if the user cancels.
+async fn save(
+    page: &WebviewWindow,
+    name: &str,
+    text: impl FnOnce() -> String + Send + 'static,
+) -> CommandResult<Option<String>> {
+    let chosen = choose_path(page, |dialog, reply| {
+        dialog.set_file_name(name).save_file(reply);
+    });
+    let Some(path) = chosen.await? else {
+        return Ok(None);
+    };
+    blocking(move || {
+        std::fs::write(&path, text()).map_err(|error| CommandError::of_file(&path, &error))?;
+        Ok(Some(path.to_string_lossy().into_owned()))
+    })
+    .await
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@
 //! when another one follows, when the chat is hidden, and when the app quits. After a crash it is
 //! still there.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tauri::{AppHandle, Manager};
 use transom_store::{ConversationId, StoreError};
 
-use crate::commands;
+use crate::lock;
 use crate::shell::Shell;
 use crate::wire::AppEvent;
 
@@ -37,20 +37,16 @@ impl Deletion {
 
     /// Keeps any conversation that is waiting, because all are deleted anyway.
     pub(crate) fn forget(&self) {
-        *self.lock() = None;
+        *lock(&self.waiting) = None;
     }
 
     fn take(&self, is_it: impl FnOnce(&Waiting) -> bool) -> Option<ConversationId> {
-        let mut waiting = self.lock();
+        let mut waiting = lock(&self.waiting);
         let id = waiting.as_ref().filter(|it| is_it(it)).map(|it| it.id);
         if id.is_some() {
             *waiting = None;
         }
         id
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -58,7 +54,7 @@ impl Deletion {
 pub(crate) async fn schedule(app: &AppHandle, id: ConversationId) {
     finish(app).await;
     let since = Instant::now();
-    *app.state::<Shell>().deletion.lock() = Some(Waiting { id, since });
+    *lock(&app.state::<Shell>().deletion.waiting) = Some(Waiting { id, since });
     let app = app.clone();
     tauri::async_runtime::spawn(async move {
         tokio::time::sleep(UNDO_TIME).await;
@@ -94,7 +90,7 @@ async fn delete(app: &AppHandle, id: ConversationId) {
         shell.notice(AppEvent::store_notice("delete_failed", kind, reason));
     }
     shell.send(&AppEvent::Deleted { id });
-    commands::conversations_changed(app);
+    shell.send(&AppEvent::Conversations);
 }
 
 #[cfg(test)]
@@ -107,7 +103,7 @@ mod tests {
         let (id, other) = (ConversationId(1), ConversationId(2));
         assert!(!deletion.cancel(id));
         let since = Instant::now();
-        *deletion.lock() = Some(Waiting { id, since });
+        *lock(&deletion.waiting) = Some(Waiting { id, since });
         assert!(!deletion.cancel(other));
         assert!(deletion.cancel(id));
         assert_eq!(deletion.take(|_| true), None);

@@ -61,7 +61,6 @@ pub(crate) struct Monitor {
 /// The desktop in its own unit.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Desktop {
-    /// The monitors.
     pub(crate) screens: Vec<Screen>,
     /// The pointer's position, if known.
     pub(crate) pointer: Option<(i32, i32)>,

@@ -24,10 +24,10 @@ pub(crate) fn log_tail(data_folder: &Path) -> String {
 /// Returns the models that the user added by path, one per line, or the error.
 pub(crate) fn added(data_folder: &Path) -> String {
     match transom_library::read_added(data_folder) {
-        Ok(paths) => {
-            let lines = paths.iter().map(|path| format!("{}\n", path.display()));
-            lines.collect()
-        }
+        Ok(paths) => paths
+            .iter()
+            .map(|path| format!("{}\n", path.display()))
+            .collect(),
         Err(error) => error.to_string(),
     }
 }
@@ -79,7 +79,7 @@ fn json(value: &impl serde::Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status_view::tests::idle;
+    use crate::status_view::empty;
     use crate::wire::HotkeyView;
     use transom_store::{ModelSettings, SavedPrompt};
 
@@ -127,7 +127,7 @@ mod tests {
         let log = format!("INFO transom: opened {home}/data\n");
         let text = text(
             &about(),
-            &idle(),
+            &empty(),
             &settings,
             &added(folder.path()),
             &log,

@@ -11,7 +11,7 @@ use tauri::{AppHandle, DragDropEvent, Manager};
 use crate::commands::models as model_commands;
 use crate::shell::{Shell, blocking};
 use crate::windows;
-use crate::wire::{AppEvent, CommandError, DropKind, DropProblem, DropView, Window};
+use crate::wire::{AppEvent, DropKind, DropProblem, DropView, Window};
 
 /// Maximum size of attached text in bytes, more than any context holds.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
@@ -87,6 +87,7 @@ fn dropped(app: AppHandle, window: Window, paths: Vec<PathBuf>) {
                     Ok(Err((problem, reason))) => DropView::Refused {
                         name,
                         problem,
+                        error: None,
                         reason,
                     },
                     Err(_) => DropView::Left,
@@ -108,18 +109,17 @@ async fn added(app: &AppHandle, path: PathBuf) -> DropView {
         },
         Err(error) => {
             // For a picture, the missing model header is not a useful reason.
-            let (problem, reason) = match (is_model_like, error) {
-                (
-                    true,
-                    CommandError::Invalid { reason, .. }
-                    | CommandError::Storage { reason, .. }
-                    | CommandError::Other { reason },
-                ) => (DropProblem::BadModel, reason),
-                _ => (DropProblem::NotUsable, String::new()),
+            let (problem, error, reason) = match (is_model_like, error) {
+                (true, CommandError::Model { error }) => {
+                    (DropProblem::BadModel, Some(error), String::new())
+                }
+                (true, error) => (DropProblem::BadModel, None, error.into_reason()),
+                (false, _) => (DropProblem::NotUsable, None, String::new()),
             };
             DropView::Refused {
                 name,
                 problem,
+                error,
                 reason,
             }
         }
@@ -128,10 +128,9 @@ async fn added(app: &AppHandle, path: PathBuf) -> DropView {
 
 /// Returns true if the user may expect this to be a model and wants to know why it is not.
 fn looks_like_a_model(path: &Path) -> bool {
-    let is_gguf = path
-        .extension()
-        .is_some_and(|end| end.eq_ignore_ascii_case("gguf"));
-    is_gguf || path.join("config.json").is_file()
+    let extension = path.extension();
+    extension.is_some_and(|end| end.eq_ignore_ascii_case("gguf"))
+        || path.join("config.json").is_file()
 }
 
 fn name_of(path: &Path) -> String {
@@ -140,10 +139,8 @@ fn name_of(path: &Path) -> String {
 }
 
 fn send(app: &AppHandle, window: Window, drop: DropView) {
-    let shell = app.state::<Shell>();
-    shell
-        .pages
-        .send(app, window, AppEvent::Drop { window, drop });
+    let pages = &app.state::<Shell>().pages;
+    pages.send(app, window, AppEvent::Drop { window, drop });
 }
 
 #[cfg(test)]

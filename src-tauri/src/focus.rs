@@ -7,9 +7,11 @@ use std::sync::Mutex;
 
 use tauri::AppHandle;
 
+use crate::lock;
 use crate::wire::Window;
+#[cfg(not(target_os = "macos"))]
+pub(crate) use platform::{take_focus, take_focus_when_shown};
 
-/// See the top of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Focus {
     /// Our window that took the focus, and the window that had it before.
@@ -19,16 +21,13 @@ pub(crate) struct Focus {
 impl Focus {
     /// Remembers the focused window before `window` takes the focus from another program.
     pub(crate) fn remember(&self, window: Window) {
-        let active = platform::active();
-        if let Ok(mut before) = self.before.lock() {
-            *before = Some((window, active));
-        }
+        *lock(&self.before) = Some((window, platform::active()));
     }
 
     /// Transfers the remembered focus from window `from` to window `to`.
     pub(crate) fn transfer(&self, from: Window, to: Window) {
-        if let Ok(mut before) = self.before.lock()
-            && let Some((by, _)) = before.as_mut().filter(|(by, _)| *by == from)
+        if let Some((by, _)) = lock(&self.before).as_mut()
+            && *by == from
         {
             *by = to;
         }
@@ -37,27 +36,11 @@ impl Focus {
     /// Restores the focus after `window` was hidden, once, if it took the focus or was our last
     /// window.
     pub(crate) fn restore(&self, app: &AppHandle, window: Window, is_last: bool) {
-        let Ok(mut before) = self.before.lock() else {
-            return;
-        };
-        let took = before.take_if(|(by, _)| is_last || *by == window);
-        drop(before);
+        let took = lock(&self.before).take_if(|(by, _)| is_last || *by == window);
         if took.is_some() || is_last {
             platform::restore(app, took.and_then(|(_, active)| active), is_last);
         }
     }
-}
-
-/// Focuses a visible window. Call this on the main thread.
-#[cfg(not(target_os = "macos"))]
-pub(crate) fn take_focus(window: &tauri::WebviewWindow) {
-    platform::take_focus(window);
-}
-
-/// Focuses a window each time it is shown. Call this on the main thread.
-#[cfg(not(target_os = "macos"))]
-pub(crate) fn take_focus_when_shown(window: &tauri::WebviewWindow) -> tauri::Result<()> {
-    platform::take_focus_when_shown(window)
 }
 
 #[cfg(target_os = "macos")]
@@ -84,13 +67,16 @@ mod platform {
     use tauri::{AppHandle, WebviewWindow};
     use x11rb::connection::Connection;
     use x11rb::protocol::xproto::{AtomEnum, ClientMessageEvent, ConnectionExt, EventMask};
+    use x11rb::rust_connection::RustConnection;
 
     type X11Result<T> = Result<T, Box<dyn std::error::Error>>;
 
+    /// Focuses a visible window. Call this on the main thread.
+    ///
     /// Window managers prevent windows from taking the focus by themselves. They can't know that
     /// the user pressed the shortcut or the icon, so this sends the request that a pager would
     /// send.
-    pub(super) fn take_focus(window: &WebviewWindow) {
+    pub(crate) fn take_focus(window: &WebviewWindow) {
         let handle = window.window_handle().map(|handle| handle.as_raw());
         let taken = match handle {
             Ok(RawWindowHandle::Xlib(handle)) => u32::try_from(handle.window).map(restore_to).ok(),
@@ -101,9 +87,11 @@ mod platform {
         }
     }
 
+    /// Focuses a window each time it is shown. Call this on the main thread.
+    ///
     /// Before the window manager has mapped a window, it ignores requests. A window that was never
     /// shown does not even have an id.
-    pub(super) fn take_focus_when_shown(window: &WebviewWindow) -> tauri::Result<()> {
+    pub(crate) fn take_focus_when_shown(window: &WebviewWindow) -> tauri::Result<()> {
         let shown = window.clone();
         window.gtk_window()?.connect_map_event(move |_, _| {
             take_focus(&shown);
@@ -113,11 +101,10 @@ mod platform {
     }
 
     pub(super) fn active() -> Option<u32> {
-        let found = active_window();
-        found
-            .inspect_err(|error| tracing::debug!(%error, "the active window is not known"))
-            .ok()
-            .flatten()
+        active_window().unwrap_or_else(|error| {
+            tracing::debug!(%error, "the active window is not known");
+            None
+        })
     }
 
     pub(super) fn restore(_: &AppHandle, before: Option<u32>, _: bool) {
@@ -133,9 +120,7 @@ mod platform {
     }
 
     fn active_window() -> X11Result<Option<u32>> {
-        let (connection, screen) = x11rb::connect(None)?;
-        let root = connection.setup().roots[screen].root;
-        let atom = atom(&connection)?;
+        let (connection, root, atom) = connect()?;
         let reply = connection
             .get_property(false, root, atom, AtomEnum::WINDOW, 0, 1)?
             .reply()?;
@@ -144,9 +129,7 @@ mod platform {
     }
 
     fn activate(window: u32) -> X11Result<()> {
-        let (connection, screen) = x11rb::connect(None)?;
-        let root = connection.setup().roots[screen].root;
-        let atom = atom(&connection)?;
+        let (connection, root, atom) = connect()?;
         // 2: as a pager, on behalf of the user.
         let message = ClientMessageEvent::new(32, window, atom, [2, 0, 0, 0, 0]);
         let mask = EventMask::SUBSTRUCTURE_REDIRECT | EventMask::SUBSTRUCTURE_NOTIFY;
@@ -155,10 +138,12 @@ mod platform {
         Ok(sent.check()?)
     }
 
-    fn atom(connection: &impl Connection) -> X11Result<u32> {
-        let reply = connection
-            .intern_atom(false, b"_NET_ACTIVE_WINDOW")?
-            .reply()?;
-        Ok(reply.atom)
+    /// Returns a connection with its root window and the atom of the active window.
+    fn connect() -> X11Result<(RustConnection, u32, u32)> {
+        let (connection, screen) = x11rb::connect(None)?;
+        let root = connection.setup().roots[screen].root;
+        let atom = connection.intern_atom(false, b"_NET_ACTIVE_WINDOW")?;
+        let atom = atom.reply()?.atom;
+        Ok((connection, root, atom))
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Mutex;
 
 use tauri_plugin_global_shortcut::{Code, Modifiers, Shortcut};
 
+use crate::lock;
 use crate::wire::HotkeyView;
 pub(crate) use reserved::SystemShortcuts;
 
@@ -23,9 +24,7 @@ pub(crate) const DEFAULT: &str = if cfg!(target_os = "macos") {
 
 /// Registers shortcuts: the system, or a fake for tests.
 pub(crate) trait Registry {
-    /// Registers a shortcut.
     fn register(&self, shortcut: Shortcut) -> Result<(), String>;
-    /// Releases a shortcut.
     fn unregister(&self, shortcut: Shortcut) -> Result<(), String>;
 }
 
@@ -33,8 +32,6 @@ pub(crate) trait Registry {
 #[derive(Debug)]
 pub(crate) struct Hotkey {
     state: Mutex<State>,
-    /// Why this session has no global shortcuts.
-    unavailable: Option<String>,
 }
 
 #[derive(Debug)]
@@ -48,27 +45,24 @@ struct State {
 impl Hotkey {
     /// Starts without a shortcut. `unavailable` says why this session can't have any.
     pub(crate) fn new(unavailable: Option<String>) -> Self {
-        let view = match &unavailable {
-            Some(reason) => HotkeyView::Unavailable {
-                reason: reason.clone(),
+        let state = State {
+            view: match unavailable {
+                Some(reason) => HotkeyView::Unavailable { reason },
+                None => HotkeyView::Registered {
+                    shortcut: String::new(),
+                },
             },
-            None => HotkeyView::Registered {
-                shortcut: String::new(),
-            },
+            registered: None,
+            is_recording: false,
         };
         Self {
-            state: Mutex::new(State {
-                view,
-                registered: None,
-                is_recording: false,
-            }),
-            unavailable,
+            state: Mutex::new(state),
         }
     }
 
     /// Returns the state of the current shortcut.
     pub(crate) fn view(&self) -> HotkeyView {
-        self.lock().view.clone()
+        lock(&self.state).view.clone()
     }
 
     /// Replaces the current shortcut by `requested`; empty means none. If that fails, the current
@@ -79,11 +73,10 @@ impl Hotkey {
         registry: &dyn Registry,
         system: &SystemShortcuts,
     ) -> HotkeyView {
-        if let Some(reason) = &self.unavailable {
-            let reason = reason.clone();
-            return HotkeyView::Unavailable { reason };
+        let mut state = lock(&self.state);
+        if let HotkeyView::Unavailable { .. } = state.view {
+            return state.view.clone();
         }
-        let mut state = self.lock();
         let has_any = state.registered.is_some();
         // While a recorder listens, the old shortcut is not registered.
         let active = state.registered.filter(|_| !state.is_recording);
@@ -121,7 +114,7 @@ impl Hotkey {
     /// Starts or ends recording. While a recorder listens, the shortcut is released so that its
     /// keys reach the page.
     pub(crate) fn record(&self, is_recording: bool, registry: &dyn Registry) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.is_recording == is_recording {
             return;
         }
@@ -143,11 +136,6 @@ impl Hotkey {
             }
         }
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        let poisoned = std::sync::PoisonError::into_inner;
-        self.state.lock().unwrap_or_else(poisoned)
-    }
 }
 
 /// Parses a shortcut; `None` for an empty text. Returns why it can't be used otherwise.
@@ -156,16 +144,12 @@ fn parse(text: &str, system: &SystemShortcuts) -> Result<Option<Shortcut>, Hotke
         return Ok(None);
     }
     let shortcut = text.to_owned();
-    let Ok(parsed) = Shortcut::from_str(text) else {
-        return Err(HotkeyView::Unusable { shortcut });
-    };
-    if !is_usable(parsed) {
-        return Err(HotkeyView::Unusable { shortcut });
+    let parsed = Shortcut::from_str(text).ok();
+    match parsed.filter(|parsed| is_usable(*parsed)) {
+        None => Err(HotkeyView::Unusable { shortcut }),
+        Some(parsed) if system.has(parsed) => Err(HotkeyView::Taken { shortcut }),
+        parsed => Ok(parsed),
     }
-    if system.has(parsed) {
-        return Err(HotkeyView::Taken { shortcut });
-    }
-    Ok(Some(parsed))
 }
 
 /// Returns true for a function key, or for a key with a modifier other than Shift.

@@ -39,4 +39,11 @@ mod visibility;
 mod windows;
 pub mod wire;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use start::run;
+
+/// Locks a mutex. A poisoned one is safe to use, because no change of the app's state stops halfway.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

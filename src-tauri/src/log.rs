@@ -5,6 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -47,10 +48,8 @@ pub(crate) fn init(data_folder: &Path) {
 fn log_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        let location = panic
-            .location()
-            .map(ToString::to_string)
-            .unwrap_or_default();
+        let location = panic.location().map(ToString::to_string);
+        let location = location.unwrap_or_default();
         tracing::error!(location, "panic");
         before(panic);
     }));
@@ -100,10 +99,7 @@ impl Write for RotatingFile {
 /// Opens a file for appending; only the user may read it.
 fn append(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    options.create(true).append(true).mode(0o600).open(path)
 }
 
 #[cfg(test)]

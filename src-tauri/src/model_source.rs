@@ -23,13 +23,12 @@ use transom_library::{
 };
 
 use crate::catalog;
-use crate::wire::{CommandError, DownloadChange, EntryView, HubAccessView};
+use crate::wire::{CommandError, CommandResult, DownloadChange, EntryView, HubAccessView};
 pub(crate) use views::{download_views, hub_error_view};
 
 /// On all but the slowest disks, received data is written within this time.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// See the top of this file.
 pub(crate) struct ModelSource {
     data_folder: PathBuf,
     catalog: CatalogWatcher,
@@ -61,7 +60,6 @@ impl ModelSource {
         }
     }
 
-    /// Returns the current catalog.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.catalog.current()
     }
@@ -76,11 +74,6 @@ impl ModelSource {
         self.data_folder.join(CATALOG_FILE)
     }
 
-    /// Returns the folder for downloaded models.
-    pub(crate) fn models_folder(&self) -> PathBuf {
-        self.data_folder.join(MODELS_FOLDER)
-    }
-
     /// Returns the downloads and their changes.
     pub(crate) fn downloads(&self) -> watch::Receiver<Arc<Vec<Download>>> {
         self.downloads.subscribe()
@@ -93,16 +86,14 @@ impl ModelSource {
     }
 
     fn options(&self) -> DownloadsOptions {
+        let folder = self.data_folder.join(MODELS_FOLDER).join(PARTS_FOLDER);
         DownloadsOptions {
             is_persistent: true,
-            ..DownloadsOptions::in_folder(self.models_folder().join(PARTS_FOLDER))
+            ..DownloadsOptions::in_folder(folder)
         }
     }
 
     /// Opens the hub and resumes the queue, if this was not done before.
-    ///
-    /// # Errors
-    /// If the hub's address is invalid, or the queue cannot be stored.
     pub(crate) async fn open(&self) -> Result<(), HubError> {
         self.session().await.map(drop)
     }
@@ -128,12 +119,9 @@ impl ModelSource {
         let mut changes = queue.watch();
         let downloads = self.downloads.clone();
         tauri::async_runtime::spawn(async move {
-            loop {
-                let now = changes.borrow_and_update().clone();
-                downloads.send_replace(now);
-                if changes.changed().await.is_err() {
-                    return;
-                }
+            changes.mark_changed();
+            while changes.changed().await.is_ok() {
+                downloads.send_replace(changes.borrow_and_update().clone());
             }
         });
     }
@@ -155,9 +143,6 @@ impl ModelSource {
     }
 
     /// Returns repositories whose names match the query.
-    ///
-    /// # Errors
-    /// The hub's error.
     pub(crate) async fn search(&self, words: &str) -> Result<Vec<EntryView>, HubError> {
         let hub = self.session().await?.hub;
         let (mlx, gguf) = tokio::join!(
@@ -169,34 +154,22 @@ impl ModelSource {
         Ok(catalog::search_views(found))
     }
 
-    /// Returns the files of a repository.
-    ///
-    /// # Errors
-    /// The hub's error.
     pub(crate) async fn files(&self, repository: &str) -> Result<Listing, HubError> {
         self.session().await?.hub.files(repository, "main").await
     }
 
     /// Starts or resumes the download of the model with this key.
-    ///
-    /// # Errors
-    /// If no model has this key, or the hub reports an error.
-    pub(crate) async fn install(&self, key: &str, library: &Library) -> Result<(), CommandError> {
+    pub(crate) async fn install(&self, key: &str, library: &Library) -> CommandResult<()> {
         let session = self.session().await?;
         let reference = Reference::parse(key, library.catalog(), session.hub.endpoint());
-        let reference = reference.map_err(|error| CommandError::Invalid {
-            field: "variant".to_owned(),
-            reason: error.to_string(),
-        })?;
+        let reference = reference.map_err(|error| CommandError::invalid("variant", error))?;
         // The queue looks up everything else by itself, also later when the network is back.
         let query = library.listing_of(&reference)?;
         let listing = match query.filter(|query| query.is_required) {
-            Some(query) => Some(
-                session
-                    .hub
-                    .files(&query.repository, &query.revision)
-                    .await?,
-            ),
+            Some(query) => {
+                let listing = session.hub.files(&query.repository, &query.revision);
+                Some(listing.await?)
+            }
             None => None,
         };
         let wanted = library.plan(&reference, listing.as_ref())?.wanted;
@@ -205,10 +178,6 @@ impl ModelSource {
         Ok(())
     }
 
-    /// Changes a download.
-    ///
-    /// # Errors
-    /// The queue's error, for example if the download no longer exists.
     pub(crate) async fn change(&self, id: u64, change: DownloadChange) -> Result<(), HubError> {
         let queue = self.session().await?.queue;
         let id = DownloadId(id);
@@ -218,17 +187,12 @@ impl ModelSource {
             DownloadChange::Cancel => queue.cancel(id).await.map(drop),
             DownloadChange::Move { position } => {
                 let list = self.downloads.borrow().clone();
-                queue
-                    .move_to(id, queue_place(&list, id, position as usize))
-                    .await
+                queue.move_to(id, queue_place(&list, id, position)).await
             }
         }
     }
 
     /// Returns the settings for accessing the hub.
-    ///
-    /// # Errors
-    /// If its address is invalid.
     pub(crate) async fn access(&self) -> Result<HubAccessView, HubError> {
         let options = hub_settings::options(&self.data_folder)?;
         let hub = self.session().await?.hub;
@@ -248,9 +212,6 @@ impl ModelSource {
     }
 
     /// Stores a token in the keychain, or removes it.
-    ///
-    /// # Errors
-    /// If it is not a token, or the keychain refuses.
     pub(crate) async fn set_token(&self, token: Option<String>) -> Result<(), HubError> {
         let hub = self.session().await?.hub;
         match token {
@@ -260,9 +221,6 @@ impl ModelSource {
     }
 
     /// Sets another hub address. Downloads continue there.
-    ///
-    /// # Errors
-    /// If it is not an address, or cannot be stored.
     pub(crate) async fn set_endpoint(&self, endpoint: Option<String>) -> Result<(), HubError> {
         if let Some(endpoint) = &endpoint {
             let mut options = hub_settings::options(&self.data_folder)?;
@@ -280,10 +238,7 @@ impl From<PlanError> for CommandError {
         match error {
             PlanError::Lookup(error) => error.into(),
             PlanError::Hub(error) => error.into(),
-            PlanError::Bundled { .. } => Self::Invalid {
-                field: "variant".to_owned(),
-                reason: error.to_string(),
-            },
+            PlanError::Bundled { .. } => Self::invalid("variant", error),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! InstalledModel models as pages see them, and requests for the selected model.
+//! Installed models as pages see them, and requests for the selected model.
 //!
 //! Rule: these functions read files, so call them only where blocking is allowed.
 
@@ -8,14 +8,14 @@ use std::path::Path;
 use serde_json::{Value, json};
 use transom_chat::turns::TurnOptions;
 use transom_engine::KvCacheChoice;
-use transom_library::AddedError;
-use transom_library::Sampling;
-use transom_library::{InstalledModel, ModelFacts, Origin, Places};
-use transom_library::{Library, LoadSettings, LookupError};
+use transom_library::{
+    AddedError, FileError, InstalledModel, Library, LoadSettings, LookupError, ModelFacts, Origin, Places,
+    format_name,
+};
 use transom_store::{KvCache, ModelSettings, Settings};
 
 use crate::catalog;
-use crate::wire::{CommandError, FactsView, FitView, ModelView, OriginView, SamplingView};
+use crate::wire::{CommandError, CommandResult, FactsView, FitView, ModelErrorView, ModelView, OriginView};
 
 /// Maximum number of recent models.
 pub(crate) const MAX_RECENT: usize = 8;
@@ -51,15 +51,17 @@ pub(crate) fn list(library: &Library, settings: &Settings) -> Vec<ModelView> {
 }
 
 /// Returns the id of the model to use: the selected one, else the starter, else the first.
-fn chosen_id(library: &Library, settings: &Settings) -> Option<String> {
+pub(crate) fn chosen_id(library: &Library, settings: &Settings) -> Option<String> {
     // The starter is listed first.
     let first = || Some(library.id_of(library.installed().first()?));
     settings.model.clone().or_else(first)
 }
 
-fn view(model: &InstalledModel, chosen: Option<&str>, library: &Library) -> ModelView {
+/// Returns the view of an installed model; `chosen` is the id of the model to use.
+pub(crate) fn view(model: &InstalledModel, chosen: Option<&str>, library: &Library) -> ModelView {
     let entry = model.entry(library.catalog()).map(|(entry, _)| entry);
     let id = library.id_of(model);
+    let facts = model.facts.as_ref();
     ModelView {
         name: model.title(library.catalog()),
         origin: match &model.origin {
@@ -77,13 +79,9 @@ fn view(model: &InstalledModel, chosen: Option<&str>, library: &Library) -> Mode
         id,
         entry: entry.map(|entry| entry.id.clone()),
         size_bytes: model.size_bytes,
-        sampling: entry.map(|entry| sampling_view(&entry.sampling)),
-        facts: model
-            .facts
-            .as_ref()
-            .ok()
-            .map(|facts| facts_view(model, facts)),
-        problem: model.facts.as_ref().err().cloned(),
+        sampling: entry.map(|entry| entry.sampling),
+        facts: facts.ok().map(|facts| facts_view(model, facts)),
+        problem: facts.err().map(error_view),
         is_missing: false,
     }
 }
@@ -102,9 +100,28 @@ fn missing_view(id: &str, error: &LookupError, library: &Library) -> ModelView {
         size_bytes: 0,
         sampling: None,
         facts: None,
-        problem: Some(error.to_string()),
+        problem: Some(match error {
+            LookupError::Path(error) => error_view(error),
+            _ => ModelErrorView {
+                code: "not_found".to_owned(),
+                file: id.to_owned(),
+                value: String::new(),
+                detail: error.to_string(),
+            },
+        }),
         // At a path, there may be files that cannot be used.
         is_missing: !matches!(error, LookupError::Path(_)),
+    }
+}
+
+/// Returns the code of an error and the values for its sentence.
+fn error_view(error: &FileError) -> ModelErrorView {
+    let file = error.path.file_name().unwrap_or(error.path.as_os_str());
+    ModelErrorView {
+        code: catalog::code_of(&error.fault.code()),
+        file: file.to_string_lossy().into_owned(),
+        value: error.fault.value(),
+        detail: error.to_string(),
     }
 }
 
@@ -167,48 +184,24 @@ fn facts_view(model: &InstalledModel, facts: &ModelFacts) -> FactsView {
         n_parameters: facts.n_parameters,
         quantization: facts.quantization(),
         formats: formats
-            .map(|format| catalog::format_name(format).to_owned())
+            .map(|format| format_name(format).to_lowercase())
             .collect(),
         size_bytes: model.size_bytes,
-        max_context_length: facts.context_length.map(to_u32),
+        max_context_length: facts.context_length,
         has_chat_template: facts.chat_template.is_some(),
     }
 }
 
-fn sampling_view(sampling: &Sampling) -> SamplingView {
-    let number = |value: Option<f64>| value.map(|value| value as f32);
-    SamplingView {
-        temperature: number(sampling.temperature),
-        top_p: number(sampling.top_p),
-        top_k: sampling.top_k.map(to_u32),
-        min_p: number(sampling.min_p),
-        repetition_penalty: number(sampling.repetition_penalty),
-    }
-}
-
-fn to_u32(n: u64) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-/// A request to a model.
-pub(crate) struct PreparedRequest {
-    /// Model and settings for the turn.
-    pub(crate) options: TurnOptions,
-    /// The model with all its formats.
-    pub(crate) model: InstalledModel,
-}
-
-/// Prepares a request to the model with the id `model`; `None` is the selected one.
+/// Returns the selected model, and the model and settings for a turn with it.
 pub(crate) fn prepare_request(
     library: &Library,
     settings: &Settings,
     model: Option<String>,
     over_budget: bool,
-) -> Result<PreparedRequest, CommandError> {
+) -> CommandResult<(TurnOptions, InstalledModel)> {
+    let none = "there is no model; download one in Settings";
     let id = model.or_else(|| chosen_id(library, settings));
-    let id = id.ok_or_else(|| CommandError::Other {
-        reason: "there is no model; download one in Settings".to_owned(),
-    })?;
+    let id = id.ok_or_else(|| CommandError::other(none))?;
     let model = library.resolve(&id)?;
     let chosen = settings.models.get(&id).cloned().unwrap_or_default();
     let options = TurnOptions {
@@ -217,7 +210,7 @@ pub(crate) fn prepare_request(
         over_budget,
         is_private: false,
     };
-    Ok(PreparedRequest { options, model })
+    Ok((options, model))
 }
 
 /// Returns the settings that affect the load.
@@ -234,25 +227,32 @@ pub(crate) fn load_settings(settings: &ModelSettings) -> LoadSettings {
 
 impl From<LookupError> for CommandError {
     fn from(error: LookupError) -> Self {
-        Self::Invalid {
-            field: "model".to_owned(),
-            reason: error.to_string(),
+        match error {
+            LookupError::Path(error) => error.into(),
+            error => Self::invalid("model", error),
+        }
+    }
+}
+
+impl From<FileError> for CommandError {
+    fn from(error: FileError) -> Self {
+        Self::Model {
+            error: error_view(&error),
         }
     }
 }
 
 impl From<AddedError> for CommandError {
     fn from(error: AddedError) -> Self {
-        let reason = error.to_string();
         match error {
-            AddedError::NoModel { .. } | AddedError::NotText { .. } => Self::Invalid {
-                field: "model".to_owned(),
-                reason,
-            },
+            AddedError::NoModel(error) => error.into(),
+            AddedError::NotText { .. } => Self::invalid("model", error),
             AddedError::Damaged { .. }
             | AddedError::Newer { .. }
             | AddedError::Unreadable { .. }
-            | AddedError::NotWritable { .. } => Self::Storage { reason },
+            | AddedError::NotWritable { .. } => Self::Storage {
+                reason: error.to_string(),
+            },
         }
     }
 }
@@ -262,9 +262,8 @@ pub(crate) fn fit(
     library: &Library,
     model: &InstalledModel,
     settings: &ModelSettings,
-) -> Result<FitView, CommandError> {
-    let estimate = library.estimate(model, &load_settings(settings));
-    let estimate = estimate.map_err(|reason| CommandError::Other { reason })?;
+) -> CommandResult<FitView> {
+    let estimate = library.estimate(model, &load_settings(settings))?;
     let (need, room) = (&estimate.need, library.machine().available_memory());
     let parts = need.weight_bytes + need.kv_cache_bytes + need.draft_bytes + need.cache_bytes;
     let total = need.total_bytes();
@@ -276,11 +275,11 @@ pub(crate) fn fit(
         prefix_bytes: need.cache_bytes,
         budget_bytes: room.budget_bytes,
         taken_bytes: room.in_use_bytes,
-        context_length: to_u32(need.context_length),
-        context_that_fits: estimate.context_that_fits.map(to_u32),
+        context_length: need.context_length,
+        context_that_fits: estimate.context_that_fits,
         fits: total <= estimate.room_bytes,
         summary: catalog::fit_summary(&estimate),
-        speed: catalog::speed_view(&estimate),
+        speed: estimate.speed,
         is_measured: estimate.is_corrected,
     })
 }
@@ -328,20 +327,21 @@ mod tests {
         settings.model = Some(models[1].id.clone());
         let models = list(&library, &settings);
         assert!(!models[0].is_chosen && models[1].is_chosen);
-        let options = prepare_request(&library, &settings, None, true)
-            .unwrap()
-            .options;
+        let (options, _) = prepare_request(&library, &settings, None, true).unwrap();
         assert_eq!(options.model.name, "own");
         assert!(options.over_budget);
-        let other = prepare_request(&library, &settings, Some("starter".to_owned()), false);
-        assert_eq!(other.unwrap().options.model.id, "starter");
+        let other = Some("starter".to_owned());
+        let (options, _) = prepare_request(&library, &settings, other, false).unwrap();
+        assert_eq!(options.model.id, "starter");
     }
 
     #[test]
     fn a_damaged_model_is_listed_with_its_problem() {
         let (_root, library) = library_with_starter();
         let models = list(&library, &Settings::default());
-        assert!(models[1].problem.is_some() && models[1].facts.is_none());
+        let problem = models[1].problem.as_ref().unwrap();
+        assert_eq!((&*problem.code, &*problem.file), ("truncated", "own.gguf"));
+        assert!(problem.detail.contains("cut short") && models[1].facts.is_none());
     }
 
     #[test]
@@ -375,9 +375,7 @@ mod tests {
             ..ModelSettings::default()
         };
         settings.models.insert("starter".to_owned(), chosen.clone());
-        let options = prepare_request(&library, &settings, None, false)
-            .unwrap()
-            .options;
+        let (options, _) = prepare_request(&library, &settings, None, false).unwrap();
         assert_eq!(options.model.context_length, Some(1024));
         assert_eq!(options.model.kv_cache, KvCacheChoice::Small);
         assert_eq!(options.settings, chosen);

@@ -6,13 +6,9 @@
 /// A rectangle on the desktop; `y` grows downwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Rect {
-    /// Left edge.
     pub(crate) x: i32,
-    /// Top edge.
     pub(crate) y: i32,
-    /// Width in units.
     pub(crate) width: i32,
-    /// Height in units.
     pub(crate) height: i32,
 }
 
@@ -28,9 +24,7 @@ pub(crate) struct Screen {
 /// A window's size in points, as it is saved.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Size {
-    /// Width in points.
     pub(crate) width: f64,
-    /// Height in points.
     pub(crate) height: f64,
 }
 
@@ -54,49 +48,39 @@ pub(crate) fn under_icon(icon: Rect, size: Size, screens: &[Screen]) -> Option<R
         false => icon.y + icon.height + gap,
     };
     let x = center.0 - window.width / 2;
+    let at = Rect { x, y, ..window };
     // The bar is outside the work area, so the gap is the only margin at the top.
-    Some(clamped(
-        Rect { x, y, ..window },
-        area,
-        scaled(MARGIN, &screen),
-        gap,
-    ))
+    Some(clamped(at, area, scaled(MARGIN, &screen), gap))
 }
 
 /// Places a window in the top right corner, for a tray that does not report its icon's position.
 pub(crate) fn corner(size: Size, screen: &Screen) -> Rect {
-    let window = scaled_size(size, screen);
-    let area = screen.area;
     let margin = scaled(MARGIN, screen);
-    let at = Rect {
-        x: area.x + area.width - window.width - margin,
-        y: area.y + margin,
-        ..window
-    };
-    clamped(at, area, margin, margin)
+    placed(size, screen, |room_x, _| (room_x - margin, margin))
 }
 
 /// Centers a window horizontally, a quarter of the height from the top, so that it can grow
 /// downwards.
 pub(crate) fn upper_third(size: Size, screen: &Screen) -> Rect {
-    let window = scaled_size(size, screen);
-    let area = screen.area;
-    let at = Rect {
-        x: area.x + (area.width - window.width) / 2,
-        y: area.y + area.height / 4,
-        ..window
-    };
-    let margin = scaled(MARGIN, screen);
-    clamped(at, area, margin, margin)
+    placed(size, screen, |room_x, _| {
+        (room_x / 2, screen.area.height / 4)
+    })
 }
 
 /// Centers a window.
 pub(crate) fn middle(size: Size, screen: &Screen) -> Rect {
+    placed(size, screen, |room_x, room_y| (room_x / 2, room_y / 2))
+}
+
+/// Places a window at the position in the work area that `at` returns for the room around the
+/// window, horizontally and vertically.
+fn placed(size: Size, screen: &Screen, at: impl FnOnce(i32, i32) -> (i32, i32)) -> Rect {
     let window = scaled_size(size, screen);
     let area = screen.area;
+    let (x, y) = at(area.width - window.width, area.height - window.height);
     let at = Rect {
-        x: area.x + (area.width - window.width) / 2,
-        y: area.y + (area.height - window.height) / 2,
+        x: area.x + x,
+        y: area.y + y,
         ..window
     };
     let margin = scaled(MARGIN, screen);

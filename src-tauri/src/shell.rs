@@ -3,10 +3,9 @@
 //! Rule: locks are held briefly, and never while calling a window, the store or the supervisor.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tauri::async_runtime::JoinHandle;
@@ -18,12 +17,12 @@ use crate::clipboard::SystemClipboard;
 use crate::deletion::{self, Deletion};
 use crate::focus::Focus;
 use crate::hotkey::{self, Hotkey};
+use crate::lock;
 use crate::status_view;
-use crate::strings;
-use crate::tray::Tray;
+use crate::tray::menu::TrayView;
 use crate::visibility::KeyRepeatFilter;
 use crate::windows::{Pages, Sizes};
-use crate::wire::{AppEvent, CommandError, DownloadView, StatusView, Window};
+use crate::wire::{AppEvent, CommandError, CommandResult, DownloadView, StatusView, Window};
 
 /// Longer than all waits of an orderly quit together.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -31,36 +30,29 @@ const QUIT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time limit at exit for deleting the conversation that the user deleted last.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// See the top of this file.
 pub(crate) struct Shell {
     app: AppHandle,
-    /// The data folder.
     pub(crate) data_folder: PathBuf,
-    /// The global shortcut.
     pub(crate) hotkey: Hotkey,
-    /// The open pages.
     pub(crate) pages: Pages,
-    /// The sizes of windows.
     pub(crate) sizes: Sizes,
-    /// The focus to restore.
     pub(crate) focus: Focus,
-    /// Selection and clipboard.
     pub(crate) clipboard: SystemClipboard,
     /// Pages that follow responses.
     pub(crate) followers: Followers,
     /// The conversation that will be deleted.
     pub(crate) deletion: Deletion,
-    /// The menu-bar icon.
-    pub(crate) tray: Tray,
+    /// The content of the menu-bar icon as it is drawn now; `None` without an icon.
+    pub(crate) tray: Mutex<Option<TrayView>>,
     /// The system's languages, preferred first.
     pub(crate) languages: Vec<String>,
+    /// The downloads that were last sent.
+    pub(crate) downloads: Mutex<Vec<DownloadView>>,
+    pub(crate) key_repeat: Mutex<KeyRepeatFilter>,
     backend: watch::Sender<Option<Arc<Backend>>>,
     status: Mutex<StatusView>,
-    downloads: Mutex<Vec<DownloadView>>,
     /// Notices for the next chat window.
     notices: Mutex<Vec<AppEvent>>,
-    is_chat_pinned: Mutex<bool>,
-    key_repeat: Mutex<KeyRepeatFilter>,
     closed: OnceCell<()>,
 }
 
@@ -78,34 +70,38 @@ impl Shell {
             clipboard: SystemClipboard::default(),
             followers: Followers::default(),
             deletion: Deletion::default(),
-            tray: Tray::default(),
-            languages: strings::system_languages(),
+            tray: Mutex::default(),
+            languages: sys_locale::get_locales().collect(),
+            downloads: Mutex::default(),
+            key_repeat: Mutex::default(),
             backend: watch::Sender::new(None),
             status: Mutex::new(status_view::empty()),
-            downloads: Mutex::default(),
             notices: Mutex::default(),
-            is_chat_pinned: Mutex::default(),
-            key_repeat: Mutex::default(),
             closed: OnceCell::new(),
         }
     }
 
     /// Waits until the backend is open and returns it.
-    pub(crate) async fn backend(&self) -> Result<Arc<Backend>, CommandError> {
+    pub(crate) async fn backend(&self) -> CommandResult<Arc<Backend>> {
         let mut backend = self.backend.subscribe();
         let opened = backend.wait_for(Option::is_some).await;
         let opened = opened.ok().and_then(|backend| backend.clone());
-        opened.ok_or_else(|| CommandError::Other {
-            reason: "Transom is quitting".to_owned(),
-        })
+        opened.ok_or_else(|| CommandError::other("Transom is quitting"))
     }
 
-    /// Returns the backend if it is open.
+    /// Runs `work` with the backend on a blocking thread. A panic becomes an error of the command.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Backend) -> CommandResult<T> + Send + 'static,
+    ) -> CommandResult<T> {
+        let backend = self.backend().await?;
+        blocking(move || work(&backend)).await
+    }
+
     pub(crate) fn backend_if_open(&self) -> Option<Arc<Backend>> {
         self.backend.borrow().clone()
     }
 
-    /// Sets the backend after it was opened.
     pub(crate) fn set_backend(&self, backend: Arc<Backend>) {
         self.backend.send_replace(Some(backend));
     }
@@ -116,21 +112,8 @@ impl Shell {
     }
 
     /// Sets the status. Returns true if it changed.
-    pub(crate) fn set_status(&self, status: StatusView) -> bool {
-        let mut last = lock(&self.status);
-        let is_changed = *last != status;
-        *last = status;
-        is_changed
-    }
-
-    /// Returns the downloads that were last sent.
-    pub(crate) fn downloads(&self) -> Vec<DownloadView> {
-        lock(&self.downloads).clone()
-    }
-
-    /// Sets the downloads.
-    pub(crate) fn set_downloads(&self, downloads: Vec<DownloadView>) {
-        *lock(&self.downloads) = downloads;
+    pub(crate) fn set_status(&self, status: &StatusView) -> bool {
+        std::mem::replace(&mut *lock(&self.status), status.clone()) != *status
     }
 
     /// Sends the current status to one page, for example when its window is shown.
@@ -166,17 +149,8 @@ impl Shell {
 
     /// Returns true if the chat stays visible when it loses the focus.
     pub(crate) fn is_chat_pinned(&self) -> bool {
-        *lock(&self.is_chat_pinned)
-    }
-
-    /// Sets whether the chat stays visible when it loses the focus.
-    pub(crate) fn pin_chat(&self, is_pinned: bool) {
-        *lock(&self.is_chat_pinned) = is_pinned;
-    }
-
-    /// Accesses the key repeat filter.
-    pub(crate) fn key_repeat<T>(&self, with: impl FnOnce(&mut KeyRepeatFilter) -> T) -> T {
-        with(&mut lock(&self.key_repeat))
+        let backend = self.backend_if_open();
+        backend.is_some_and(|backend| backend.settings().general.pin_chat)
     }
 
     /// Quits: saves responses and unloads models, within a time limit.
@@ -207,10 +181,8 @@ pub(crate) async fn close(app: &AppHandle) {
     let closing = || async {
         tracing::info!("quitting");
         shell.sizes.save();
-        if tokio::time::timeout(DELETE_TIMEOUT, deletion::finish(app))
-            .await
-            .is_err()
-        {
+        let deleted = tokio::time::timeout(DELETE_TIMEOUT, deletion::finish(app));
+        if deleted.await.is_err() {
             tracing::warn!("a conversation was not deleted in time");
         }
         if let Some(backend) = shell.backend_if_open() {
@@ -222,26 +194,22 @@ pub(crate) async fn close(app: &AppHandle) {
 
 /// Runs `work` on a blocking thread. A panic becomes an error of the command.
 pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, CommandError> + Send + 'static,
-) -> Result<T, CommandError> {
+    work: impl FnOnce() -> CommandResult<T> + Send + 'static,
+) -> CommandResult<T> {
     let done = tauri::async_runtime::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| {
-        Err(CommandError::Other {
-            reason: format!("this failed unexpectedly: {error}"),
-        })
-    })
+    done.map_err(unexpected).flatten()
 }
 
 /// Runs `work` as a separate task, so a panic becomes an error of the command.
 pub(crate) async fn guarded<T: Send + 'static>(
-    work: impl Future<Output = Result<T, CommandError>> + Send + 'static,
-) -> Result<T, CommandError> {
+    work: impl Future<Output = CommandResult<T>> + Send + 'static,
+) -> CommandResult<T> {
     let done = tauri::async_runtime::spawn(work).await;
-    done.unwrap_or_else(|error| {
-        Err(CommandError::Other {
-            reason: format!("this failed unexpectedly: {error}"),
-        })
-    })
+    done.map_err(unexpected).flatten()
+}
+
+fn unexpected(error: tauri::Error) -> CommandError {
+    CommandError::other(format!("this failed unexpectedly: {error}"))
 }
 
 /// Returns true for notices of a state that lasts until the app quits. Every new chat window shows
@@ -273,7 +241,6 @@ impl Followers {
         id
     }
 
-    /// Ends a follower.
     pub(crate) fn stop(&self, id: u32) {
         if let Some((_, task)) = lock(&self.running).remove(&id) {
             task.abort();
@@ -282,16 +249,9 @@ impl Followers {
 
     /// Ends the followers of a closed window.
     pub(crate) fn stop_all_of(&self, window: Window) {
-        lock(&self.running).retain(|_, (owner, task)| {
-            let is_gone = *owner == window;
-            if is_gone {
-                task.abort();
-            }
-            !is_gone
-        });
+        let mut running = lock(&self.running);
+        for (_, (_, task)) in running.extract_if(|_, (owner, _)| *owner == window) {
+            task.abort();
+        }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,21 +11,17 @@ use tauri::{AppHandle, Manager, RunEvent, WindowEvent};
 use tauri_plugin_deep_link::DeepLinkExt;
 use tauri_plugin_global_shortcut::{GlobalShortcutExt, Shortcut, ShortcutState};
 use transom_chat::TurnEvent;
-use transom_store::Settings;
 use transom_supervisor::instance;
 
 use crate::arguments::{self, LaunchAction};
 use crate::backend::Backend;
-use crate::commands::{
-    app as app_commands, catalog as catalog_commands, conversations_changed,
-    models as model_commands,
-};
+use crate::commands::{app as app_commands, catalog as catalog_commands, models as model_commands};
 use crate::hotkey::Registry;
-use crate::models::Names;
 use crate::shell::{self, Shell};
 use crate::strings::Strings;
+use crate::tray::menu::TrayView;
 use crate::wire::{AppEvent, DownloadState, DownloadView, Window};
-use crate::{commands, dropped, log, status_view, tray, windows};
+use crate::{commands, dropped, lock, log, status_view, tray, windows};
 
 /// Minimum time between two status events.
 const STATUS_INTERVAL: Duration = Duration::from_millis(100);
@@ -54,10 +50,8 @@ pub fn run() -> anyhow::Result<()> {
     let app = tauri::Builder::default()
         // First, so that a second start ends before it does anything.
         .plugin(tauri_plugin_single_instance::init(|app, arguments, _| {
-            perform(
-                app,
-                arguments::launch_action(arguments.get(1..).unwrap_or_default()),
-            );
+            let arguments = arguments.get(1..).unwrap_or_default();
+            perform(app, arguments::launch_action(arguments));
         }))
         .plugin(tauri_plugin_deep_link::init())
         .plugin(tauri_plugin_dialog::init())
@@ -96,22 +90,10 @@ fn set_up(app: &AppHandle, action: LaunchAction) {
     // Otherwise the Dock shows an icon until the settings are read.
     #[cfg(target_os = "macos")]
     let _ = app.set_activation_policy(tauri::ActivationPolicy::Accessory);
-    let shell = app.state::<Shell>();
-    let strings = Strings::new(None, &shell.languages);
-    let input = tray::menu::TrayInput {
-        status: &status_view::empty(),
-        settings: &Settings::default(),
-        names: &Names::new(),
-        downloads: &[],
-    };
-    let view = tray::menu::view(&input, &strings);
-    let has_tray = match tray::create(app, &view) {
-        Ok(()) => true,
-        Err(reason) => {
-            tracing::warn!(reason, "there is no icon");
-            false
-        }
-    };
+    let created = tray::create(app, &tray_view(&app.state::<Shell>()));
+    if let Err(reason) = &created {
+        tracing::warn!(reason, "there is no icon");
+    }
     // On other systems a link is an argument of a second start.
     #[cfg(target_os = "macos")]
     app.deep_link().on_open_url({
@@ -124,19 +106,15 @@ fn set_up(app: &AppHandle, action: LaunchAction) {
             }
         }
     });
-    perform(app, reachable_action(action, has_tray));
+    perform(app, reachable_action(action, created.is_ok()));
     tauri::async_runtime::spawn(open_backend(app.clone()));
-    #[cfg(unix)]
     tauri::async_runtime::spawn(quit_on_signals(app.clone()));
 }
 
 /// Shows the chat if there is no icon, because nobody could find an app without any window.
 fn reachable_action(action: LaunchAction, has_tray: bool) -> LaunchAction {
     match (action, has_tray) {
-        (LaunchAction::Icon, false) => LaunchAction::Show {
-            window: Window::Chat,
-            pane: None,
-        },
+        (LaunchAction::Icon, false) => LaunchAction::show(Window::Chat),
         (action, _) => action,
     }
 }
@@ -146,19 +124,12 @@ fn perform(app: &AppHandle, action: LaunchAction) {
     match action {
         LaunchAction::Icon => {}
         LaunchAction::Show { window, pane } => {
-            let event = AppEvent::Shown {
-                window,
-                conversation: None,
-                pane,
-            };
-            windows::show(app, window, event);
+            windows::show(app, window, AppEvent::shown(window, pane));
         }
         LaunchAction::Compose(text) => {
-            windows::show(app, Window::Chat, windows::shown_event(Window::Chat));
-            let shell = app.state::<Shell>();
-            shell
-                .pages
-                .send(app, Window::Chat, AppEvent::Compose { text });
+            perform(app, LaunchAction::show(Window::Chat));
+            let pages = &app.state::<Shell>().pages;
+            pages.send(app, Window::Chat, AppEvent::Compose { text });
         }
     }
 }
@@ -166,23 +137,12 @@ fn perform(app: &AppHandle, action: LaunchAction) {
 /// Opens the backend, and sends the status to pages until the app ends.
 async fn open_backend(app: AppHandle) {
     let shell = app.state::<Shell>();
-    let on_event = {
-        let app = app.clone();
-        move |event| on_turn_event(&app, event)
-    };
-    let on_catalog_change = {
-        let app = app.clone();
-        move || app.state::<Shell>().send(&AppEvent::Catalog)
-    };
-    let on_models_change = {
-        let app = app.clone();
-        move || model_commands::changed(&app)
-    };
+    let (for_turns, for_catalog, for_models) = (app.clone(), app.clone(), app.clone());
     let (backend, notices) = Backend::open(
         &shell.data_folder,
-        on_event,
-        on_catalog_change,
-        on_models_change,
+        move |event| on_turn_event(&for_turns, event),
+        move || for_catalog.state::<Shell>().send(&AppEvent::Catalog),
+        move || model_commands::changed(&for_models),
     )
     .await;
     let backend = Arc::new(backend);
@@ -204,9 +164,8 @@ async fn publish_status(app: &AppHandle, backend: &Backend) {
     loop {
         let mut changes = backend.handle().status();
         loop {
-            let view =
-                status_view::from_status(&changes.borrow_and_update().clone(), backend.is_client());
-            if shell.set_status(view.clone()) {
+            let view = status_view::from_status(&changes.borrow_and_update(), backend.is_client());
+            if shell.set_status(&view) {
                 shell.send(&AppEvent::Status {
                     status: Box::new(view),
                 });
@@ -244,12 +203,12 @@ async fn publish_downloads(app: AppHandle, backend: Arc<Backend>) {
     let mut n_done = 0;
     while changes.changed().await.is_ok() {
         changes.borrow_and_update();
-        let Ok(downloads) = catalog_commands::download_views(&backend).await else {
+        let Ok(downloads) = catalog_commands::downloads(app.state()).await else {
             continue;
         };
         let is_done = |one: &&DownloadView| matches!(one.state, DownloadState::Done { .. });
         let done = downloads.iter().filter(is_done).count();
-        shell.set_downloads(downloads.clone());
+        *lock(&shell.downloads) = downloads.clone();
         shell.send(&AppEvent::Downloads { downloads });
         if std::mem::replace(&mut n_done, done) < done {
             shell.send(&AppEvent::Models);
@@ -259,12 +218,12 @@ async fn publish_downloads(app: AppHandle, backend: Arc<Backend>) {
 }
 
 fn on_turn_event(app: &AppHandle, event: TurnEvent) {
+    let shell = app.state::<Shell>();
     match event {
-        TurnEvent::ConversationChanged { .. } => conversations_changed(app),
+        TurnEvent::ConversationChanged { .. } => shell.send(&AppEvent::Conversations),
         TurnEvent::SaveFailed { kind, reason, .. } => {
             tracing::error!(reason, "a response cannot be saved");
-            app.state::<Shell>()
-                .notice(AppEvent::store_notice("unsaved", kind, reason));
+            shell.notice(AppEvent::store_notice("unsaved", kind, reason));
         }
         TurnEvent::SaveRecovered { .. } => {
             tracing::info!("the response could be saved after an earlier failure")
@@ -274,32 +233,30 @@ fn on_turn_event(app: &AppHandle, event: TurnEvent) {
 
 /// Updates the menu-bar icon and its menu, if they changed.
 pub(crate) fn draw_tray(app: &AppHandle) {
-    let shell = app.state::<Shell>();
+    let view = tray_view(&app.state::<Shell>());
+    let on_main = app.clone();
+    let _ = app.run_on_main_thread(move || tray::update(&on_main, &view));
+}
+
+fn tray_view(shell: &Shell) -> TrayView {
     let (settings, names) = match shell.backend_if_open() {
         Some(backend) => (backend.settings(), backend.names()),
         None => Default::default(),
     };
     let strings = Strings::new(settings.general.language.as_deref(), &shell.languages);
-    let input = tray::menu::TrayInput {
-        status: &shell.status(),
-        settings: &settings,
-        names: &names,
-        downloads: &shell.downloads(),
-    };
-    let view = tray::menu::view(&input, &strings);
-    let on_main = app.clone();
-    let _ = app.run_on_main_thread(move || tray::update(&on_main, &view));
+    let downloads = lock(&shell.downloads).clone();
+    tray::menu::view(&shell.status(), &settings, &names, &downloads, &strings)
 }
 
 fn on_hotkey(app: &AppHandle, state: ShortcutState) {
     let shell = app.state::<Shell>();
     let now = Instant::now();
     match state {
-        ShortcutState::Pressed if shell.key_repeat(|key_repeat| key_repeat.is_new(now)) => {
+        ShortcutState::Pressed if lock(&shell.key_repeat).is_new(now) => {
             windows::toggle(app, Window::Prompt);
         }
         ShortcutState::Pressed => {}
-        ShortcutState::Released => shell.key_repeat(|key_repeat| key_repeat.released(now)),
+        ShortcutState::Released => lock(&shell.key_repeat).released(now),
     }
 }
 
@@ -326,13 +283,12 @@ fn on_run_event(app: &AppHandle, event: RunEvent) {
         }
         #[cfg(target_os = "macos")]
         RunEvent::Reopen { .. } => {
-            windows::show(app, Window::Chat, windows::shown_event(Window::Chat));
+            perform(app, LaunchAction::show(Window::Chat));
         }
         _ => {}
     }
 }
 
-#[cfg(unix)]
 async fn quit_on_signals(app: AppHandle) {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut end), Ok(mut interrupt), Ok(mut hangup)) = (
@@ -350,17 +306,14 @@ async fn quit_on_signals(app: AppHandle) {
     app.state::<Shell>().quit();
 }
 
-/// The system's shortcuts.
-pub(crate) struct SystemRegistry(pub(crate) AppHandle);
-
-impl Registry for SystemRegistry {
+impl Registry for AppHandle {
     fn register(&self, shortcut: Shortcut) -> Result<(), String> {
-        let registered = self.0.global_shortcut().register(shortcut);
+        let registered = self.global_shortcut().register(shortcut);
         registered.map_err(|error| error.to_string())
     }
 
     fn unregister(&self, shortcut: Shortcut) -> Result<(), String> {
-        let done = self.0.global_shortcut().unregister(shortcut);
+        let done = self.global_shortcut().unregister(shortcut);
         done.map_err(|error| error.to_string())
     }
 }

@@ -3,47 +3,38 @@
 //! Rule: nothing is decided here. Each field of [`StatusView`] follows from the status alone.
 
 use transom_signals::{MemoryPressure, ThermalState};
-use transom_supervisor::status::{ModelStatus, PhaseStatus, Status, UnloadReason, UnloadRecord};
-use transom_supervisor::{ActiveLimit, Role, governor};
+use transom_supervisor::status::{ModelStatus, PhaseStatus, Status, UnloadReason};
+use transom_supervisor::{Role, governor};
 
-use crate::wire::{
-    Activity, Limit, LimitReason, LimitView, LoadedView, MachineView, Pressure, StatusView,
-    ThermalLevel, UnloadView,
-};
+use crate::wire::{Activity, LimitReason, LimitView, LoadedView, StatusView, UnloadView};
 
 /// Converts a status. `is_client` is true if the supervisor belongs to another program.
 pub(crate) fn from_status(status: &Status, is_client: bool) -> StatusView {
     let chat = status.models.iter().find(|model| model.role == Role::Chat);
-    let held = status.allowance.blocked_by.map(limit_reason);
     let limits = status.allowance.limits.iter();
+    let last_unload = status.last_unload.as_ref();
     StatusView {
         activity: activity(status),
         model: chat.map(loaded),
         budget_bytes: status.budget_bytes,
         in_use_bytes: status.in_use_bytes,
-        held,
+        held: status.allowance.blocked_by.map(limit_reason),
         is_paused: status.is_paused,
-        limits: limits.map(limit_view).collect(),
-        repaint_ms: to_u32(status.allowance.repaint_interval.as_millis()),
+        limits: limits
+            .map(|active| LimitView {
+                limit: active.limit,
+                reason: limit_reason(active.reason),
+            })
+            .collect(),
+        repaint_ms: status.allowance.repaint_interval.as_millis() as u64,
         offer_smaller_model: status.allowance.offer_smaller_model,
-        machine: MachineView {
-            memory: match status.signals.memory {
-                MemoryPressure::Normal => Pressure::Normal,
-                MemoryPressure::Warning => Pressure::Warning,
-                MemoryPressure::Critical => Pressure::Critical,
-            },
-            heat: match status.signals.thermal {
-                ThermalState::Nominal => ThermalLevel::Nominal,
-                ThermalState::Fair => ThermalLevel::Fair,
-                ThermalState::Serious => ThermalLevel::Serious,
-                ThermalState::Critical => ThermalLevel::Critical,
-            },
-            is_low_power: status.signals.is_low_power,
-            is_on_battery: status.signals.is_on_battery,
-            is_thrashing: status.signals.is_thrashing,
-        },
-        last_unload: status.last_unload.as_ref().map(unload),
-        n_queued: to_u32(status.queue.len() as u128),
+        machine: status.signals,
+        last_unload: last_unload.map(|record| UnloadView {
+            name: record.name.clone(),
+            held_bytes: record.held_bytes,
+            was_idle: record.why == UnloadReason::Idle,
+        }),
+        n_queued: status.queue.len(),
         is_client,
     }
 }
@@ -51,14 +42,13 @@ pub(crate) fn from_status(status: &Status, is_client: bool) -> StatusView {
 /// A running response has priority over a limit that lets it continue.
 fn activity(status: &Status) -> Activity {
     let mut phases = status.models.iter().map(|model| &model.phase);
-    let is_answering = |phase: &PhaseStatus| matches!(phase, PhaseStatus::Generating { .. });
     let is_loading = |phase: &PhaseStatus| {
         matches!(
             phase,
             PhaseStatus::Measuring | PhaseStatus::WaitingForRoom | PhaseStatus::Loading { .. }
         )
     };
-    if phases.clone().any(is_answering) {
+    if status.is_answering() {
         Activity::Answering
     } else if status.allowance.blocked_by.is_some() {
         Activity::Held
@@ -95,43 +85,14 @@ fn loaded(model: &ModelStatus) -> LoadedView {
         // process's.
         memory_bytes: model.footprint_bytes.max(by_engine),
         engine: info.map(|info| info.engine.clone()),
-        context_length: info.map(|info| to_u32(info.context_length as u128)),
-        unloads_in_seconds: model.unloads_in.map(|left| to_u32(left.as_secs().into())),
+        context_length: info.map(|info| info.context_length),
+        unloads_in_seconds: model.unloads_in.map(|left| left.as_secs()),
     }
 }
 
-fn limit_view(restraint: &ActiveLimit) -> LimitView {
-    use governor::Limit as From;
-    let limit = match restraint.limit {
-        From::NewAnswers => Limit::NewAnswers,
-        From::RunningAnswers => Limit::RunningAnswers,
-        From::AnswerLength { tokens } => Limit::AnswerLength {
-            tokens: to_u32(tokens as u128),
-        },
-        From::Context { tokens } => Limit::Context {
-            tokens: to_u32(tokens as u128),
-        },
-        From::PrefillStep { tokens } => Limit::PrefillStep {
-            tokens: to_u32(tokens as u128),
-        },
-        From::Speculation => Limit::Speculation,
-        From::Repaint { milliseconds } => Limit::Repaint {
-            milliseconds: to_u32(milliseconds.into()),
-        },
-        From::IdleUnload { seconds } => Limit::IdleUnload {
-            seconds: to_u32(seconds.into()),
-        },
-        From::SmallerModel => Limit::SmallerModel,
-    };
-    LimitView {
-        limit,
-        reason: limit_reason(restraint.reason),
-    }
-}
-
-fn limit_reason(why: governor::LimitReason) -> LimitReason {
+fn limit_reason(reason: governor::LimitReason) -> LimitReason {
     use governor::LimitReason as From;
-    match why {
+    match reason {
         From::Memory {
             pressure: MemoryPressure::Critical,
         } => LimitReason::MemoryCritical,
@@ -150,52 +111,22 @@ fn limit_reason(why: governor::LimitReason) -> LimitReason {
     }
 }
 
-fn unload(record: &UnloadRecord) -> UnloadView {
-    UnloadView {
-        name: record.name.clone(),
-        held_bytes: record.held_bytes,
-        was_idle: record.why == UnloadReason::Idle,
-    }
-}
-
-/// Converts a number for display. Larger values never occur.
-fn to_u32(figure: u128) -> u32 {
-    u32::try_from(figure).unwrap_or(u32::MAX)
-}
-
 /// Returns the view before the supervisor was reached.
 pub(crate) fn empty() -> StatusView {
     StatusView {
-        activity: Activity::Idle,
-        model: None,
-        budget_bytes: 0,
-        in_use_bytes: 0,
-        held: None,
-        is_paused: false,
-        limits: Vec::new(),
         repaint_ms: 16,
-        offer_smaller_model: false,
-        machine: MachineView {
-            memory: Pressure::Normal,
-            heat: ThermalLevel::Nominal,
-            is_low_power: false,
-            is_on_battery: false,
-            is_thrashing: false,
-        },
-        last_unload: None,
-        n_queued: 0,
-        is_client: false,
+        ..StatusView::default()
     }
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
 
     use serde_json::{Value, json};
 
     /// Returns the view of an idle machine.
-    pub(crate) fn idle() -> StatusView {
+    fn idle() -> StatusView {
         StatusView {
             budget_bytes: 8 << 30,
             ..empty()
@@ -203,7 +134,7 @@ pub(crate) mod tests {
     }
 
     /// Returns a status as sent over the socket, with `change` merged into it.
-    pub(crate) fn status(change: Value) -> Status {
+    fn status(change: Value) -> Status {
         let mut status = json!({
             "revision": 1, "process_id": 2, "models": [], "queue": [],
             "budget_bytes": 8u64 << 30, "in_use_bytes": 0,
@@ -233,7 +164,7 @@ pub(crate) mod tests {
     }
 
     /// Returns a loaded model in this phase, as sent over the socket.
-    pub(crate) fn model(phase: Value) -> Value {
+    fn model(phase: Value) -> Value {
         json!({
             "id": "qwen3-4b@4-bit", "name": "Qwen3", "role": "chat", "phase": phase, "info": null, "need": null,
             "memory": {

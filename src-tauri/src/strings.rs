@@ -40,11 +40,7 @@ impl Strings {
     /// Returns the text of a key, with `{name}` placeholders filled. An unknown key is returned
     /// itself.
     pub(crate) fn text(&self, key: &str, values: &[(&str, &str)]) -> String {
-        let text = self
-            .texts
-            .get(key)
-            .cloned()
-            .unwrap_or_else(|| key.to_owned());
+        let text = self.texts.get(key).map_or(key, String::as_str).to_owned();
         values.iter().fold(text, |text, (name, value)| {
             text.replace(&format!("{{{name}}}"), value)
         })
@@ -65,11 +61,6 @@ impl Strings {
     }
 }
 
-/// Returns the system's languages, preferred first.
-pub(crate) fn system_languages() -> Vec<String> {
-    sys_locale::get_locales().collect()
-}
-
 /// Returns the catalog for a BCP 47 tag. There is none for Traditional Chinese.
 fn language(tag: &str) -> Option<&'static str> {
     let tag = tag.replace('_', "-").to_lowercase();
@@ -79,21 +70,14 @@ fn language(tag: &str) -> Option<&'static str> {
         let is_traditional = parts.any(|part| matches!(part, "hant" | "tw" | "hk" | "mo"));
         return (!is_traditional).then_some("zh-Hans");
     }
-    let known = CATALOGS.iter().map(|(tag, _)| *tag);
-    known.into_iter().find(|tag| *tag == base)
+    let mut known = CATALOGS.iter().map(|(tag, _)| *tag);
+    known.find(|tag| *tag == base)
 }
 
 fn catalog(language: &str) -> BTreeMap<String, String> {
     let found = CATALOGS.iter().find(|(tag, _)| *tag == language);
-    let texts = found.map(|(_, json)| serde_json::from_str(json));
-    match texts {
-        Some(Ok(texts)) => texts,
-        Some(Err(error)) => {
-            tracing::error!(language, %error, "a text catalog cannot be read");
-            BTreeMap::new()
-        }
-        None => BTreeMap::new(),
-    }
+    let texts = found.and_then(|(_, json)| serde_json::from_str(json).ok());
+    texts.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -6,34 +6,21 @@
 pub(crate) mod menu;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
 
 use tauri::image::Image;
 use tauri::menu::{CheckMenuItem, IsMenuItem, Menu, MenuItem, PredefinedMenuItem, Submenu};
 use tauri::tray::{MouseButton, MouseButtonState, TrayIconBuilder, TrayIconEvent};
 use tauri::{AppHandle, Manager, Wry};
 
+use crate::commands::app::run_in_background;
+use crate::commands::models;
 use crate::shell::Shell;
-use crate::windows;
 use crate::wire::{Activity, AppEvent, Window};
+use crate::{lock, windows};
 use menu::{Action, Row, TrayView};
 
 /// The icon's id in Tauri.
 pub(crate) const ID: &str = "transom";
-
-/// The view that is drawn now.
-#[derive(Debug, Default)]
-pub(crate) struct Tray {
-    drawn: Mutex<Option<TrayView>>,
-}
-
-impl Tray {
-    /// Returns true if there is an icon.
-    pub(crate) fn exists(&self) -> bool {
-        let drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
-        drawn.is_some()
-    }
-}
 
 /// Creates the icon. Returns the error in a session without a tray.
 pub(crate) fn create(app: &AppHandle, view: &TrayView) -> Result<(), String> {
@@ -50,7 +37,12 @@ pub(crate) fn create(app: &AppHandle, view: &TrayView) -> Result<(), String> {
                 None => tracing::warn!(id = event.id().as_ref(), "an unknown menu item"),
             })
             .on_tray_icon_event(|tray, event| {
-                if is_click(&event) {
+                if let TrayIconEvent::Click {
+                    button: MouseButton::Left,
+                    button_state: MouseButtonState::Up,
+                    ..
+                } = event
+                {
                     windows::toggle(tray.app_handle(), Window::Chat);
                 }
             })
@@ -61,7 +53,7 @@ pub(crate) fn create(app: &AppHandle, view: &TrayView) -> Result<(), String> {
     let built = catch_unwind(AssertUnwindSafe(build));
     match built {
         Ok(Ok(())) => {
-            remember(app, view);
+            *lock(&app.state::<Shell>().tray) = Some(view.clone());
             Ok(())
         }
         Ok(Err(error)) => Err(error.to_string()),
@@ -72,14 +64,7 @@ pub(crate) fn create(app: &AppHandle, view: &TrayView) -> Result<(), String> {
 /// Draws what changed. Call this on the main thread.
 pub(crate) fn update(app: &AppHandle, view: &TrayView) {
     let shell = app.state::<Shell>();
-    let before = {
-        let drawn = shell
-            .tray
-            .drawn
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        drawn.clone()
-    };
+    let before = lock(&shell.tray).clone();
     let (Some(before), Some(tray)) = (before, app.tray_by_id(ID)) else {
         return;
     };
@@ -97,30 +82,9 @@ pub(crate) fn update(app: &AppHandle, view: &TrayView) {
         Ok(())
     };
     match draw() {
-        Ok(()) => remember(app, view),
+        Ok(()) => *lock(&shell.tray) = Some(view.clone()),
         Err(error) => tracing::warn!(%error, "the icon could not be drawn"),
     }
-}
-
-fn remember(app: &AppHandle, view: &TrayView) {
-    let shell = app.state::<Shell>();
-    let mut drawn = shell
-        .tray
-        .drawn
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
-    *drawn = Some(view.clone());
-}
-
-fn is_click(event: &TrayIconEvent) -> bool {
-    matches!(
-        event,
-        TrayIconEvent::Click {
-            button: MouseButton::Left,
-            button_state: MouseButtonState::Up,
-            ..
-        }
-    )
 }
 
 /// Returns the icon: a template image on a Mac, and a gray that is visible on dark and light
@@ -155,10 +119,10 @@ fn menu_of(app: &AppHandle, rows: &[Row]) -> tauri::Result<Menu<Wry>> {
             }
             Row::Menu { text, rows } => {
                 let submenu = Submenu::new(app, text, true)?;
-                for (text, action, is_present) in rows {
+                for (text, action, is_chosen) in rows {
                     let id = id_of(action);
-                    let none = None::<&str>;
-                    let item = CheckMenuItem::with_id(app, id, text, true, *is_present, none)?;
+                    let key = None::<&str>;
+                    let item = CheckMenuItem::with_id(app, id, text, true, *is_chosen, key)?;
                     submenu.append(&item)?;
                 }
                 Box::new(submenu)
@@ -169,60 +133,28 @@ fn menu_of(app: &AppHandle, rows: &[Row]) -> tauri::Result<Menu<Wry>> {
     Ok(menu)
 }
 
-/// The id prefix of items that select a model.
-const CHOOSE: &str = "choose:";
-
 /// Converts an action to the id of a menu item.
 fn id_of(action: &Action) -> String {
-    match action {
-        Action::OpenChat => "open_chat".to_owned(),
-        Action::QuickPrompt => "quick_prompt".to_owned(),
-        Action::Eject => "eject".to_owned(),
-        Action::Choose(model) => format!("{CHOOSE}{model}"),
-        Action::Pause(true) => "pause".to_owned(),
-        Action::Pause(false) => "resume".to_owned(),
-        Action::Settings => "settings".to_owned(),
-        Action::Models => "models".to_owned(),
-        Action::Quit => "quit".to_owned(),
-    }
+    serde_json::to_string(action).unwrap_or_default()
 }
 
 fn action_of(id: &str) -> Option<Action> {
-    Some(match id {
-        "open_chat" => Action::OpenChat,
-        "quick_prompt" => Action::QuickPrompt,
-        "eject" => Action::Eject,
-        "pause" => Action::Pause(true),
-        "resume" => Action::Pause(false),
-        "settings" => Action::Settings,
-        "models" => Action::Models,
-        "quit" => Action::Quit,
-        _ => Action::Choose(id.strip_prefix(CHOOSE)?.to_owned()),
-    })
+    serde_json::from_str(id).ok()
 }
 
 fn perform(app: &AppHandle, action: Action) {
-    use crate::commands::{app as app_commands, models};
-    let window = |window| windows::show(app, window, windows::shown_event(window));
+    let show =
+        |window, pane: Option<String>| windows::show(app, window, AppEvent::shown(window, pane));
     match action {
-        Action::OpenChat => window(Window::Chat),
-        Action::QuickPrompt => window(Window::Prompt),
-        Action::Settings => window(Window::Settings),
-        Action::Models => {
-            let event = AppEvent::Shown {
-                window: Window::Settings,
-                conversation: None,
-                pane: Some("models".to_owned()),
-            };
-            windows::show(app, Window::Settings, event);
-        }
+        Action::OpenChat => show(Window::Chat, None),
+        Action::QuickPrompt => show(Window::Prompt, None),
+        Action::Settings => show(Window::Settings, None),
+        Action::Models => show(Window::Settings, Some("models".to_owned())),
         Action::Quit => app.state::<Shell>().quit(),
-        Action::Eject => app_commands::run_in_background(app, models::eject_all),
-        Action::Choose(id) => {
-            app_commands::run_in_background(app, move |app| models::choose(app, id));
-        }
+        Action::Eject => run_in_background(app, models::eject),
+        Action::Choose(id) => run_in_background(app, |app| models::choose_model(app, id)),
         Action::Pause(is_paused) => {
-            app_commands::run_in_background(app, move |app| models::set_paused(app, is_paused));
+            run_in_background(app, move |app| models::pause(app, is_paused))
         }
     }
 }

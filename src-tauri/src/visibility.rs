@@ -32,10 +32,7 @@ pub(crate) struct KeyRepeatFilter {
 impl KeyRepeatFilter {
     /// Returns true if a press at `now` is not a key repeat.
     pub(crate) fn is_new(&self, now: Instant) -> bool {
-        let is_repeat = self
-            .released_at
-            .is_some_and(|at| now.saturating_duration_since(at) < REPEAT_WINDOW);
-        !is_repeat
+        has_passed(REPEAT_WINDOW, self.released_at, now).unwrap_or(true)
     }
 
     /// Records a release, or what looks like one.
@@ -64,16 +61,13 @@ pub(crate) struct Visibility {
 /// What happens to a window some time after it lost the focus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterBlur {
-    /// Hide it.
     Hide,
-    /// Leave it visible.
     Stay,
     /// Check again later: files may be on their way to it.
     CheckAgain,
 }
 
 impl Visibility {
-    /// Records that the window was shown.
     pub(crate) fn shown(&mut self) {
         *self = Self {
             is_visible: true,
@@ -82,19 +76,16 @@ impl Visibility {
         };
     }
 
-    /// Records that the window was hidden.
     pub(crate) fn hidden(&mut self, is_automatic: bool, now: Instant) {
         self.is_visible = false;
         self.was_hidden_automatically = is_automatic;
         self.hidden_at = Some(now);
     }
 
-    /// Records that the window gained or lost the focus.
     pub(crate) fn focused(&mut self, is_focused: bool, now: Instant) {
         self.blurred_at = (!is_focused).then_some(now);
     }
 
-    /// Returns true if the window has the focus.
     pub(crate) fn has_focus(&self) -> bool {
         self.is_visible && self.blurred_at.is_none()
     }
@@ -102,9 +93,7 @@ impl Visibility {
     /// Returns true if a press of the icon or shortcut at `now` should show the window. A visible
     /// window without the focus, such as a pinned one, is raised.
     pub(crate) fn shows_on_toggle(&self, now: Instant) -> bool {
-        let is_same_press = self
-            .blurred_at
-            .is_some_and(|at| now.saturating_duration_since(at) < SAME_PRESS_WINDOW);
+        let is_same_press = has_passed(SAME_PRESS_WINDOW, self.blurred_at, now) == Some(false);
         match (self.is_visible, is_same_press) {
             (true, true) => false,
             (true, false) => self.blurred_at.is_some(),
@@ -121,9 +110,7 @@ impl Visibility {
         is_button_down: bool,
         now: Instant,
     ) -> AfterBlur {
-        let has_grace_passed = self
-            .blurred_at
-            .is_some_and(|at| now.saturating_duration_since(at) >= BLUR_GRACE);
+        let has_grace_passed = has_passed(BLUR_GRACE, self.blurred_at, now) == Some(true);
         match self.is_visible && has_grace_passed && !is_pinned && self.n_dialogs == 0 {
             false => AfterBlur::Stay,
             true if is_button_down || self.is_dragged_over => AfterBlur::CheckAgain,
@@ -133,11 +120,14 @@ impl Visibility {
 
     /// Returns true if a hidden window should be destroyed now.
     pub(crate) fn should_destroy(&self, delay: Duration, now: Instant) -> bool {
-        let is_old = self
-            .hidden_at
-            .is_some_and(|at| now.saturating_duration_since(at) >= delay);
+        let is_old = has_passed(delay, self.hidden_at, now) == Some(true);
         !self.is_visible && is_old && self.n_dialogs == 0
     }
+}
+
+/// Returns true if `now` is at least `time` after a moment; `None` without a moment.
+fn has_passed(time: Duration, since: Option<Instant>, now: Instant) -> Option<bool> {
+    since.map(|at| now.saturating_duration_since(at) >= time)
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@ mod sizes;
 use std::time::{Duration, Instant};
 
 use tauri::{
-    AppHandle, DragDropEvent, LogicalSize, Manager, PhysicalPosition, PhysicalRect, PhysicalSize,
-    WebviewWindow,
+    AppHandle, DragDropEvent, LogicalSize, Manager, PhysicalPosition, PhysicalSize, WebviewWindow,
 };
 
 use crate::deletion;
@@ -70,19 +69,10 @@ pub(crate) fn toggle(app: &AppHandle, window: Window) {
     on_main_thread(app, move |app| {
         let pages = &app.state::<Shell>().pages;
         match pages.visibility(window).shows_on_toggle(Instant::now()) {
-            true => show(app, window, shown_event(window)),
+            true => show(app, window, AppEvent::shown(window, None)),
             false => hide(app, window),
         }
     });
-}
-
-/// Returns the event for a window that is only brought to the front.
-pub(crate) fn shown_event(window: Window) -> AppEvent {
-    AppEvent::Shown {
-        window,
-        conversation: None,
-        pane: None,
-    }
 }
 
 /// Hides a window at the user's request and restores the focus.
@@ -93,10 +83,8 @@ pub(crate) fn hide(app: &AppHandle, window: Window) {
 /// Sets the height of the quick prompt in points. Its top edge stays if the screen allows.
 pub(crate) fn fit_prompt(app: &AppHandle, height: f64) {
     on_main_thread(app, move |app| {
-        let shell = app.state::<Shell>();
-        shell.sizes.fit_prompt(height);
-        let found = app.get_webview_window(Window::Prompt.label());
-        if let (Some(found), true) = (found, shell.pages.visibility(Window::Prompt).is_visible) {
+        app.state::<Shell>().sizes.fit_prompt(height);
+        if let Some(found) = visible(app, Window::Prompt) {
             set_bounds(app, Window::Prompt, &found);
         }
     });
@@ -127,24 +115,19 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEve
             }
         }
         tauri::WindowEvent::DragDrop(event) => {
-            let is_over = matches!(
-                event,
-                DragDropEvent::Enter { .. } | DragDropEvent::Over { .. }
-            );
-            shell
-                .pages
-                .change(window, |visibility| visibility.is_dragged_over = is_over);
+            use DragDropEvent::{Enter, Over};
+            let is_over = matches!(event, Enter { .. } | Over { .. });
+            let pages = &shell.pages;
+            pages.change(window, |visibility| visibility.is_dragged_over = is_over);
         }
         tauri::WindowEvent::CloseRequested { api, .. } if window != Window::Settings => {
             api.prevent_close();
             hide(app, window);
         }
         tauri::WindowEvent::Resized(size) if shell.pages.visibility(window).is_visible => {
-            let scale = app
-                .get_webview_window(window.label())
-                .and_then(|found| found.scale_factor().ok());
-            let size: LogicalSize<f64> = size.to_logical(scale.unwrap_or(1.0));
-            let (width, height) = (size.width, size.height);
+            let found = app.get_webview_window(window.label());
+            let scale = found.and_then(|found| found.scale_factor().ok());
+            let LogicalSize { width, height } = size.to_logical(scale.unwrap_or(1.0));
             shell.sizes.remember(window, Size { width, height });
         }
         tauri::WindowEvent::Destroyed => {
@@ -159,9 +142,7 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEve
 /// Raises and focuses a visible window.
 pub(crate) fn raise(app: &AppHandle, window: Window) {
     on_main_thread(app, move |app| {
-        let is_visible = app.state::<Shell>().pages.visibility(window).is_visible;
-        let found = app.get_webview_window(window.label());
-        if let (Some(found), true) = (found, is_visible)
+        if let Some(found) = visible(app, window)
             && let Err(error) = build::present(window, &found)
         {
             tracing::warn!(%error, window = window.label(), "a window could not be raised");
@@ -171,9 +152,8 @@ pub(crate) fn raise(app: &AppHandle, window: Window) {
 
 /// Keeps `window` visible while a system dialog has the focus, until the returned guard is dropped.
 pub(crate) fn keep_open(app: &AppHandle, window: Window) -> KeepOpen {
-    app.state::<Shell>()
-        .pages
-        .change(window, |visibility| visibility.n_dialogs += 1);
+    let pages = &app.state::<Shell>().pages;
+    pages.change(window, |visibility| visibility.n_dialogs += 1);
     KeepOpen(app.clone(), window)
 }
 
@@ -182,20 +162,18 @@ pub(crate) struct KeepOpen(AppHandle, Window);
 
 impl Drop for KeepOpen {
     fn drop(&mut self) {
-        let shell = self.0.state::<Shell>();
-        let close_dialog = |visibility: &mut Visibility| {
-            visibility.n_dialogs = visibility.n_dialogs.saturating_sub(1)
-        };
-        shell.pages.change(self.1, close_dialog);
+        let pages = &self.0.state::<Shell>().pages;
+        pages.change(self.1, |visibility| {
+            visibility.n_dialogs = visibility.n_dialogs.saturating_sub(1);
+        });
     }
 }
 
-/// Returns true if any window is visible.
-pub(crate) fn any_visible(app: &AppHandle) -> bool {
+/// Returns a window if it is visible.
+fn visible(app: &AppHandle, window: Window) -> Option<WebviewWindow> {
     let pages = &app.state::<Shell>().pages;
-    Window::ALL
-        .into_iter()
-        .any(|window| pages.visibility(window).is_visible)
+    let found = app.get_webview_window(window.label());
+    found.filter(|_| pages.visibility(window).is_visible)
 }
 
 fn on_main_thread(app: &AppHandle, work: impl FnOnce(&AppHandle) + Send + 'static) {
@@ -280,33 +258,30 @@ fn bounds_of(app: &AppHandle, window: Window) -> Option<Rect> {
     let size = shell.sizes.get(window);
     let desktop = desktop(app);
     let screen = desktop.screen_with_pointer()?;
-    match window {
-        Window::Chat => {
-            let icon = desktop.icon;
-            let under = icon.and_then(|icon| placement::under_icon(icon, size, &desktop.screens));
-            under.or_else(|| Some(placement::corner(size, &screen)))
-        }
-        Window::Prompt => Some(placement::upper_third(size, &screen)),
-        Window::Settings => Some(placement::middle(size, &screen)),
-    }
+    Some(match window {
+        Window::Chat => desktop
+            .icon
+            .and_then(|icon| placement::under_icon(icon, size, &desktop.screens))
+            .unwrap_or_else(|| placement::corner(size, &screen)),
+        Window::Prompt => placement::upper_third(size, &screen),
+        Window::Settings => placement::middle(size, &screen),
+    })
 }
 
 fn desktop(app: &AppHandle) -> Desktop {
     let primary = app.primary_monitor().ok().flatten();
     let primary = primary.map(|monitor| *monitor.position());
     let monitors = app.available_monitors().unwrap_or_default();
-    let monitors: Vec<Monitor> = monitors
-        .iter()
-        .map(|monitor| Monitor {
+    let monitors = monitors.iter().map(|monitor| {
+        let area = monitor.work_area();
+        Monitor {
             whole: rect(*monitor.position(), *monitor.size()),
-            area: {
-                let PhysicalRect { position, size } = *monitor.work_area();
-                rect(position, size)
-            },
+            area: rect(area.position, area.size),
             scale: monitor.scale_factor(),
             is_primary: primary == Some(*monitor.position()),
-        })
-        .collect();
+        }
+    });
+    let monitors: Vec<Monitor> = monitors.collect();
     let pointer = app.cursor_position().ok();
     let pointer = pointer.map(|at| (at.x as i32, at.y as i32));
     Desktop::from_system(Unit::NATIVE, &monitors, pointer, icon_rect(app))
@@ -346,7 +321,9 @@ fn hide_now(app: &AppHandle, window: Window, is_automatic: bool) {
         tracing::warn!(%error, window = window.label(), "a window could not be hidden");
     }
     if !is_automatic {
-        shell.focus.restore(app, window, !any_visible(app));
+        let is_visible = |window| shell.pages.visibility(window).is_visible;
+        let is_last = !Window::ALL.into_iter().any(is_visible);
+        shell.focus.restore(app, window, is_last);
     }
     if window == Window::Chat {
         let handle = app.clone();
@@ -381,13 +358,9 @@ fn destroy_chat_later(app: AppHandle) {
     tauri::async_runtime::spawn(async move {
         tokio::time::sleep(CHAT_DESTROY_DELAY).await;
         on_main_thread(&app, |app| {
-            let shell = app.state::<Shell>();
-            let should_destroy = shell
-                .pages
-                .visibility(Window::Chat)
-                .should_destroy(CHAT_DESTROY_DELAY, Instant::now());
-            if let (true, Some(chat)) =
-                (should_destroy, app.get_webview_window(Window::Chat.label()))
+            let visibility = app.state::<Shell>().pages.visibility(Window::Chat);
+            if visibility.should_destroy(CHAT_DESTROY_DELAY, Instant::now())
+                && let Some(chat) = app.get_webview_window(Window::Chat.label())
             {
                 tracing::info!("the chat window was hidden for long and is destroyed");
                 let _ = chat.destroy();

@@ -5,21 +5,22 @@
 //! codes.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use transom_signals::SystemSignals;
 use transom_store::{Conversation, ConversationId, MessageHead, StoreErrorKind};
+use transom_supervisor::governor::Limit;
 use ts_rs::TS;
 
 mod command_error;
 mod downloads;
 mod models;
-mod tiers;
 
-pub use command_error::CommandError;
+pub use command_error::{CommandError, CommandResult};
 pub use downloads::{DownloadChange, DownloadState, DownloadView, HubAccessView, HubErrorView};
 pub use models::{
-    CatalogErrorView, CatalogView, EntryView, FactsView, FitSummary, FitView, ModelView,
-    OriginView, Purpose, RecommendedView, SamplingView, SpeedView, TagView, VariantView,
+    CatalogErrorView, CatalogView, EntryView, FactsView, FitSummary, FitView, ModelErrorView,
+    ModelView, OriginView, PairView, PickView, Purpose, RecommendedView, TierView, VariantView,
 };
-pub use tiers::{PairKindView, PairView, PickView, TierView};
 
 /// A conversation that was opened.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
@@ -31,7 +32,7 @@ pub struct OpenedConversation {
 }
 
 /// The supervisor's status for pages.
-#[derive(Debug, Clone, PartialEq, Serialize, TS)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, TS)]
 pub struct StatusView {
     /// The main state to show.
     pub activity: Activity,
@@ -48,24 +49,25 @@ pub struct StatusView {
     /// All active limits.
     pub limits: Vec<LimitView>,
     /// Minimum milliseconds between two repaints of a growing response.
-    pub repaint_ms: u32,
+    pub repaint_ms: u64,
     /// A smaller model is recommended now.
     pub offer_smaller_model: bool,
     /// The signals of the machine.
-    pub machine: MachineView,
+    pub machine: SystemSignals,
     /// The last model that was unloaded.
     pub last_unload: Option<UnloadView>,
     /// Queued requests.
-    pub n_queued: u32,
+    pub n_queued: usize,
     /// The supervisor belongs to another program, such as `transom chat` in a terminal.
     pub is_client: bool,
 }
 
 /// The state that the menu-bar icon shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
     /// No model is loaded, or a loaded model is idle.
+    #[default]
     Idle,
     /// A model is loading.
     Loading,
@@ -91,9 +93,9 @@ pub struct LoadedView {
     /// `mlx` or `llama`; `None` while it loads.
     pub engine: Option<String>,
     /// The context length in tokens that it was loaded with.
-    pub context_length: Option<u32>,
+    pub context_length: Option<usize>,
     /// Seconds until the idle unload.
-    pub unloads_in_seconds: Option<u32>,
+    pub unloads_in_seconds: Option<u64>,
 }
 
 /// An active limit.
@@ -103,45 +105,6 @@ pub struct LimitView {
     pub limit: Limit,
     /// Why it is limited.
     pub reason: LimitReason,
-}
-
-/// A kind of limit.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, TS)]
-#[serde(tag = "limit", rename_all = "snake_case")]
-pub enum Limit {
-    /// New responses are held.
-    NewAnswers,
-    /// Running responses were stopped.
-    RunningAnswers,
-    /// Responses have a maximum length.
-    AnswerLength {
-        /// Maximum number of tokens.
-        tokens: u32,
-    },
-    /// The context is shorter.
-    Context {
-        /// Maximum number of tokens.
-        tokens: u32,
-    },
-    /// Prefill steps are smaller.
-    PrefillStep {
-        /// Maximum number of tokens.
-        tokens: u32,
-    },
-    /// Speculative decoding is off.
-    Speculation,
-    /// Responses are repainted less often.
-    Repaint {
-        /// Minimum milliseconds between two repaints.
-        milliseconds: u32,
-    },
-    /// Idle models are unloaded sooner.
-    IdleUnload {
-        /// After this many seconds.
-        seconds: u32,
-    },
-    /// A smaller model is recommended.
-    SmallerModel,
 }
 
 /// The reason for a limit.
@@ -170,47 +133,6 @@ pub enum LimitReason {
     Setting,
     /// The user paused Transom.
     Paused,
-}
-
-/// The signals of the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
-pub struct MachineView {
-    /// Memory pressure.
-    pub memory: Pressure,
-    /// Thermal state.
-    pub heat: ThermalLevel,
-    /// Low Power Mode, or the equivalent on Linux.
-    pub is_low_power: bool,
-    /// The machine runs on battery.
-    pub is_on_battery: bool,
-    /// Swap usage grows.
-    pub is_thrashing: bool,
-}
-
-/// Memory pressure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
-#[serde(rename_all = "snake_case")]
-pub enum Pressure {
-    /// Enough memory.
-    Normal,
-    /// Memory is short.
-    Warning,
-    /// Memory is very short.
-    Critical,
-}
-
-/// Thermal state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
-#[serde(rename_all = "snake_case")]
-pub enum ThermalLevel {
-    /// Cool.
-    Nominal,
-    /// Warm.
-    Fair,
-    /// Hot.
-    Serious,
-    /// Very hot.
-    Critical,
 }
 
 /// A model that was unloaded.
@@ -390,7 +312,9 @@ pub enum DropView {
         name: String,
         /// Why it can't be used.
         problem: DropProblem,
-        /// The error of the model or the system, in English; may be empty.
+        /// The error of the model's files, if they are the problem.
+        error: Option<ModelErrorView>,
+        /// Another error of the model or the system, in English; may be empty.
         reason: String,
     },
 }
@@ -456,11 +380,28 @@ pub enum AppEvent {
         detail: String,
         /// Values for the code's sentence: `conversations`, `damaged`, ….
         #[ts(type = "Record<string, unknown>")]
-        values: serde_json::Map<String, serde_json::Value>,
+        values: Map<String, Value>,
     },
 }
 
+/// Returns the fields of a value as JSON.
+pub(crate) fn fields_of(value: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
+}
+
 impl AppEvent {
+    /// Creates the event that shows a window, with a settings pane or as it is.
+    pub(crate) fn shown(window: Window, pane: Option<String>) -> Self {
+        Self::Shown {
+            window,
+            conversation: None,
+            pane,
+        }
+    }
+
     /// Creates a notice about an error of the store, which pages translate by its kind.
     pub(crate) fn store_notice(
         code: &str,
@@ -480,7 +421,7 @@ impl AppEvent {
         Self::Notice {
             code: code.to_owned(),
             detail: detail.into(),
-            values: serde_json::Map::new(),
+            values: Map::new(),
         }
     }
 }

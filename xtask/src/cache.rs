@@ -9,6 +9,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -18,9 +19,11 @@ use crate::progress;
 
 /// The open cache. It holds a lock, so only one setup runs at a time.
 pub(crate) struct Cache {
-    folder: PathBuf,
-    downloads: PathBuf,
-    ccache: PathBuf,
+    /// The results of this recipe.
+    pub(crate) folder: PathBuf,
+    pub(crate) downloads: PathBuf,
+    /// The folder of ccache, which creates it.
+    pub(crate) ccache: PathBuf,
     logs: PathBuf,
     _lock: File,
 }
@@ -49,19 +52,6 @@ impl Cache {
         Ok(cache)
     }
 
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    pub(crate) fn downloads(&self) -> &Path {
-        &self.downloads
-    }
-
-    /// Returns the folder of ccache, which creates it.
-    pub(crate) fn ccache(&self) -> &Path {
-        &self.ccache
-    }
-
     pub(crate) fn log(&self, name: &str) -> PathBuf {
         self.logs.join(format!("{name}.log"))
     }
@@ -78,10 +68,7 @@ impl Cache {
             return Ok(folder);
         }
         let part = self.folder.join(format!("{name}.part"));
-        if part.exists() {
-            fs::remove_dir_all(&part).map_err(|error| Problem::io("clear", &part, &error))?;
-        }
-        make_folder(&part)?;
+        make_empty_folder(&part)?;
         build(&part)?;
         rename(&part, &folder)?;
         Ok(folder)
@@ -91,43 +78,53 @@ impl Cache {
 /// Writes a file so that it is either missing or complete.
 pub(crate) fn write_atomically(path: &Path, contents: &[u8]) -> Result<(), Problem> {
     let part = path.with_added_extension("part");
-    fs::write(&part, contents).map_err(|error| Problem::io("write", &part, &error))?;
+    fs::write(&part, contents).map_err(Problem::io("write", &part))?;
     rename(&part, path)
 }
 
 pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), Problem> {
-    fs::rename(from, to).map_err(|error| Problem::io("finish", to, &error))
+    fs::rename(from, to).map_err(Problem::io("finish", to))
 }
 
 pub(crate) fn make_folder(path: &Path) -> Result<(), Problem> {
-    fs::create_dir_all(path).map_err(|error| Problem::io("make the folder", path, &error))
+    fs::create_dir_all(path).map_err(Problem::io("make the folder", path))
+}
+
+/// Makes a folder, without what an interrupted setup left in it.
+pub(crate) fn make_empty_folder(path: &Path) -> Result<(), Problem> {
+    if path.exists() {
+        fs::remove_dir_all(path).map_err(Problem::io("clear", path))?;
+    }
+    make_folder(path)
+}
+
+/// Returns the paths in a folder, sorted.
+pub(crate) fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)?;
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<io::Result<_>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// Returns true if `result` exists and no file in `from` is newer.
+pub(crate) fn is_newer(result: &Path, from: &[PathBuf]) -> bool {
+    let modified = |path: &Path| fs::metadata(path).and_then(|about| about.modified());
+    let is_older = |path: &PathBuf, than| modified(path).is_ok_and(|time| time <= than);
+    modified(result).is_ok_and(|built| from.iter().all(|path| is_older(path, built)))
 }
 
 /// Makes a program executable, because Python's zipfile does not restore permissions.
-#[cfg(unix)]
 pub(crate) fn make_executable(program: &Path) -> Result<(), Problem> {
-    use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(program, fs::Permissions::from_mode(0o755))
-        .map_err(|error| Problem::io("make executable", program, &error))
-}
-
-#[cfg(not(unix))]
-pub(crate) fn make_executable(_program: &Path) -> Result<(), Problem> {
-    Ok(())
+        .map_err(Problem::io("make executable", program))
 }
 
 /// Returns the SHA-256 of a file in lowercase hex, as package indexes publish it.
 pub(crate) fn sha256(path: &Path) -> Result<String, Problem> {
-    let read = |error: io::Error| Problem::io("read", path, &error);
-    let mut file = File::open(path).map_err(read)?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match io::Read::read(&mut file, &mut buffer).map_err(read)? {
-            0 => return Ok(hex(&hasher.finalize())),
-            n_bytes => hasher.update(&buffer[..n_bytes]),
-        }
-    }
+    let bytes = fs::read(path).map_err(Problem::io("read", path))?;
+    Ok(hex(&Sha256::digest(&bytes)))
 }
 
 /// Returns a short hash of the parts of a recipe, whose order counts.
@@ -159,8 +156,8 @@ fn base_folder(var: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Proble
     } else {
         home()?.join(".cache/transom")
     };
-    let folder = std::path::absolute(&folder)
-        .map_err(|error| Problem::io("find the cache folder", &folder, &error))?;
+    let folder =
+        std::path::absolute(&folder).map_err(Problem::io("find the cache folder", &folder))?;
     // The path is used in linker arguments, where a comma is a separator, and in a TOML file.
     match folder.to_str() {
         Some(text) if !text.contains(',') => Ok(folder),
@@ -174,11 +171,10 @@ fn base_folder(var: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Proble
 /// Locks the cache, after waiting for another setup. The system releases the lock when this process
 /// ends.
 fn lock(path: &Path) -> Result<File, Problem> {
-    let file = File::create(path).map_err(|error| Problem::io("write", path, &error))?;
+    let file = File::create(path).map_err(Problem::io("write", path))?;
     if file.try_lock().is_err() {
         progress::say("  waiting for another setup to finish …");
-        file.lock()
-            .map_err(|error| Problem::io("lock", path, &error))?;
+        file.lock().map_err(Problem::io("lock", path))?;
     }
     Ok(file)
 }
@@ -200,7 +196,7 @@ mod tests {
             Err(Problem::new("interrupted"))
         });
         assert!(interrupted.is_err());
-        assert!(!cache.folder().join("wheel").exists());
+        assert!(!cache.folder.join("wheel").exists());
 
         let folder = cache.get_or_build_folder("wheel", |part| {
             assert_eq!(
@@ -259,7 +255,6 @@ mod tests {
         );
     }
 
-    #[cfg(unix)]
     #[test]
     fn a_program_can_be_made_executable() {
         use std::process::Command;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
+use crate::cache;
 use crate::problem::Problem;
 use crate::process;
 use crate::progress;
@@ -32,7 +33,7 @@ pub(crate) fn fuzz(args: &[String]) -> Result<ExitCode, Problem> {
     let half = minutes(args)? / 2;
     let workspace = setup::set_up(Purpose::Tests)?;
     let properties = Properties::find(&process::workspace())?;
-    properties.build()?;
+    process::run(properties.cargo().arg("--no-run"), "build the tests")?;
     let started = Instant::now();
     while started.elapsed() < half {
         properties.check(random())?;
@@ -64,8 +65,7 @@ fn random() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-/// The property tests of all crates.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default)]
 struct Properties {
     /// Integration tests with property tests; the others are in libraries.
     targets: BTreeSet<String>,
@@ -75,10 +75,9 @@ struct Properties {
 impl Properties {
     fn find(workspace: &Path) -> Result<Self, Problem> {
         let mut all = Self::default();
-        for krate in folders(&workspace.join("crates"))? {
+        for krate in entries(&workspace.join("crates"))? {
             all.collect(&krate.join("src"), None)?;
-            let tests = krate.join("tests");
-            for path in entries(&tests)? {
+            for path in entries(&krate.join("tests"))? {
                 let target = path.file_stem().unwrap_or_default().to_string_lossy();
                 all.collect(&path, Some(&target))?;
             }
@@ -93,7 +92,7 @@ impl Properties {
                 self.collect(&path, target)?;
             }
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let source = fs::read_to_string(path).map_err(unreadable(path))?;
+            let source = fs::read_to_string(path).map_err(Problem::io("use", path))?;
             let names = property_names(&source);
             if !names.is_empty() {
                 self.targets.extend(target.map(str::to_owned));
@@ -115,20 +114,12 @@ impl Properties {
         cargo
     }
 
-    fn build(&self) -> Result<(), Problem> {
-        run(self.cargo().arg("--no-run"), "build the tests")
-    }
-
-    /// Runs every property test with this seed.
     fn check(&self, seed: u64) -> Result<(), Problem> {
         progress::say(&format!("  {} properties, {SEED}={seed}", self.names.len()));
         let mut cargo = self.cargo();
-        cargo
-            .arg("--quiet")
-            .arg("--")
-            .args(&self.names)
-            .env(SEED, seed.to_string());
-        run(&mut cargo, "test the properties").map_err(|_| {
+        cargo.args(["--quiet", "--"]).args(&self.names);
+        cargo.env(SEED, seed.to_string());
+        process::run(&mut cargo, "test the properties").map_err(|_| {
             Problem::new(format!(
                 "a property failed, see above; repeat it with `{SEED}={seed} cargo test -p CRATE \
                  NAME`, and commit its case: the file in proptest-regressions, or a test"
@@ -156,10 +147,8 @@ fn property_names(source: &str) -> Vec<&str> {
     names
 }
 
-/// A fuzz target.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct FuzzTarget {
-    /// The folder of the package.
     package: PathBuf,
     name: String,
 }
@@ -167,7 +156,7 @@ struct FuzzTarget {
 impl FuzzTarget {
     fn all(workspace: &Path) -> Result<Vec<Self>, Problem> {
         let mut all = Vec::new();
-        for krate in folders(&workspace.join("crates"))? {
+        for krate in entries(&workspace.join("crates"))? {
             for path in entries(&krate.join("fuzz/fuzz_targets"))? {
                 let name = path.file_stem().unwrap_or_default().to_string_lossy();
                 all.push(Self {
@@ -185,23 +174,17 @@ impl FuzzTarget {
         let mut build = process::cargo();
         build
             .current_dir(&self.package)
+            .args(["build", "--release", "--bin", &self.name])
             // With an explicit target, build scripts are built without coverage.
-            .args([
-                "build",
-                "--release",
-                "--bin",
-                &self.name,
-                "--target",
-                triple,
-            ])
-            .arg("--target-dir")
+            .args(["--target", triple, "--target-dir"])
             .arg(&folder)
             .env("RUSTFLAGS", COVERAGE);
-        run(&mut build, &format!("build the fuzz target {}", self.name))?;
-        let (corpus, failed) = (folder.join("corpus"), folder.join("failed"));
-        let corpus = corpus.join(&self.name);
+        process::run(&mut build, &format!("build the fuzz target {}", self.name))?;
+        let corpus = folder.join("corpus").join(&self.name);
+        let committed = self.package.join("corpus").join(&self.name);
+        let failed = folder.join("failed");
         for folder in [&corpus, &failed] {
-            fs::create_dir_all(folder).map_err(unreadable(folder))?;
+            fs::create_dir_all(folder).map_err(Problem::io("use", folder))?;
         }
         let seed = random() as u32;
         progress::say(&format!("  {}, -seed={seed}", self.name));
@@ -209,54 +192,27 @@ impl FuzzTarget {
         fuzzer
             .arg(format!("-max_total_time={}", time.as_secs()))
             .arg(format!("-seed={seed}"))
-            .arg("-print_final_stats=1")
-            .arg("-verbosity=0")
+            .args(["-print_final_stats=1", "-verbosity=0"])
             .arg(format!("-artifact_prefix={}/", failed.display()))
-            .arg(corpus)
-            .arg(self.package.join("corpus").join(&self.name));
-        run(&mut fuzzer, &format!("fuzz {}", self.name)).map_err(|_| {
+            .args([&corpus, &committed]);
+        process::run(&mut fuzzer, &format!("fuzz {}", self.name)).map_err(|_| {
             Problem::new(format!(
                 "the fuzz target {} failed, see above; its input is in {}: move it to {} under a \
                  name that says what it tests",
                 self.name,
                 failed.display(),
-                self.package.join("corpus").join(&self.name).display()
+                committed.display()
             ))
         })
     }
 }
 
-fn run(command: &mut Command, action: &str) -> Result<(), Problem> {
-    let status = command.status();
-    let status = status.map_err(|error| process::not_started(command, action, &error))?;
-    if status.success() {
-        return Ok(());
-    }
-    Err(Problem::new(format!("could not {action}; see above")))
-}
-
-/// Returns the entries of a folder, sorted; none if there is no folder.
+/// Returns the paths in a folder, sorted; none if there is no folder.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, Problem> {
-    if !folder.is_dir() {
-        return Ok(Vec::new());
+    match folder.is_dir() {
+        true => cache::entries(folder).map_err(Problem::io("use", folder)),
+        false => Ok(Vec::new()),
     }
-    let read = fs::read_dir(folder).and_then(|entries| {
-        let paths = entries.map(|entry| entry.map(|entry| entry.path()));
-        paths.collect::<Result<Vec<_>, _>>()
-    });
-    let mut paths = read.map_err(unreadable(folder))?;
-    paths.sort();
-    Ok(paths)
-}
-
-fn folders(folder: &Path) -> Result<Vec<PathBuf>, Problem> {
-    let mut paths = entries(folder)?;
-    paths.retain(|path| path.is_dir());
-    Ok(paths)
-}
-
-fn unreadable(path: &Path) -> impl Fn(std::io::Error) -> Problem {
-    move |error| Problem::new(format!("could not use {}: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -14,11 +14,11 @@ mod setup;
 mod skipped_checks;
 mod test;
 mod ui;
-mod windows;
 
 use std::process::ExitCode;
 
 use problem::Problem;
+use run::Profile;
 use setup::Purpose;
 
 const USAGE: &str = "\
@@ -44,8 +44,8 @@ fn main() -> ExitCode {
         ("test", []) => test::test(),
         ("fuzz", args) => fuzz::fuzz(args),
         ("setup", []) => setup::set_up(Purpose::Tests).map(|_| ExitCode::SUCCESS),
-        ("screenshots", args) => windows::screenshots(args),
-        ("measure", args) => windows::measure(args),
+        ("screenshots", args) => run::run_windows("screenshots", Profile::Dev, &[], args),
+        ("measure", args) => run::run_windows("measure", Profile::Release, &run::MEASURE, args),
         ("" | "help" | "--help" | "-h", []) => {
             progress::say(USAGE.trim_end());
             Ok(ExitCode::SUCCESS)

@@ -5,129 +5,95 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// An error that ends the command.
 #[derive(Debug)]
-pub(crate) struct Problem {
-    sentence: String,
-    log: Option<PathBuf>,
-}
+pub(crate) struct Problem(String);
 
 impl Problem {
     pub(crate) fn new(sentence: impl Into<String>) -> Self {
-        Self {
-            sentence: sentence.into(),
-            log: None,
-        }
+        Self(sentence.into())
     }
 
-    /// Creates an error of a file operation; `action` completes "could not …".
-    pub(crate) fn io(action: &str, path: &Path, error: &io::Error) -> Self {
-        let cause = match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => DISK_FULL.to_owned(),
-            _ => error.to_string(),
-        };
-        Self::new(format!("could not {action} {}: {cause}", path.display()))
+    /// Creates the error of a file operation; `action` completes "could not …".
+    pub(crate) fn io(action: &str, path: &Path) -> impl Fn(io::Error) -> Self {
+        move |error| {
+            let cause = match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => DISK_FULL.to_owned(),
+                _ => error.to_string(),
+            };
+            Self(format!("could not {action} {}: {cause}", path.display()))
+        }
     }
 
     /// Creates an error of a program, with a known cause if its output shows one.
     pub(crate) fn failed(action: &str, output: &str, log: Option<&Path>) -> Self {
-        let cause = diagnose(output)
-            .map(|cause| format!(": {cause}"))
-            .unwrap_or_default();
-        Self {
-            sentence: format!("could not {action}{cause}"),
-            log: log.map(Path::to_owned),
-        }
+        let cause = diagnose(output).map(|cause| format!(": {cause}"));
+        let log = log.map(|log| format!(" (the full output is in {})", log.display()));
+        let details = [cause, log].into_iter().flatten();
+        Self(format!("could not {action}{}", details.collect::<String>()))
     }
 
     /// Creates an error of a program that contains its output, because there is no log.
     pub(crate) fn failed_with_output(action: &str, output: &str) -> Self {
         let cause = diagnose(output).unwrap_or_else(|| output.trim());
-        Self::new(format!("could not {action}: {cause}"))
+        Self(format!("could not {action}: {cause}"))
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.sentence)?;
-        match &self.log {
-            Some(log) => write!(f, " (the full output is in {})", log.display()),
-            None => Ok(()),
-        }
+        f.write_str(&self.0)
     }
 }
 
 const DISK_FULL: &str =
     "the disk is full; free some space, or point TRANSOM_NATIVE_CACHE at another disk";
 const NO_NETWORK: &str = "there is no network, which the first setup needs";
+const NO_PASSWORD: &str =
+    "sudo needs a password and there is no terminal; run `cargo xtask setup` in a terminal";
+const NO_RIGHTS: &str = "this user may not use sudo; ask the administrator of this machine";
+const INTERRUPTED: &str =
+    "an earlier installation was interrupted; run `sudo dpkg --configure -a` first";
+const NO_PACKAGE: &str = "the package index does not have it";
+const NO_LIBCLANG: &str = "libclang was not found; set LIBCLANG_PATH to its folder";
+const NO_MEMORY: &str = "the machine ran out of memory; close other programs and start again";
 
 /// Phrases in the output of programs, and what they mean. The first match counts, so a cause comes
 /// before its symptoms.
-const CAUSES: &[(&[&str], &str)] = &[
-    (
-        &["No space left on device", "Disk quota exceeded"],
-        DISK_FULL,
-    ),
-    (
-        &[
-            "Temporary failure in name resolution",
-            "Temporary failure resolving",
-            "Failed to establish a new connection",
-            "Network is unreachable",
-            "Could not resolve",
-            "Couldn't resolve host",
-            "Could not connect to",
-            "Connection timed out",
-            "spurious network error",
-            "you may need to enable network access",
-            "but --offline was specified",
-            "attempting to make an HTTP request",
-        ],
-        NO_NETWORK,
-    ),
-    (
-        &[
-            "a password is required",
-            "a terminal is required to read the password",
-        ],
-        "sudo needs a password and there is no terminal; run `cargo xtask setup` in a terminal",
-    ),
-    (
-        &["is not in the sudoers file", "may not run sudo"],
-        "this user may not use sudo; ask the administrator of this machine",
-    ),
-    (
-        &["dpkg was interrupted"],
-        "an earlier installation was interrupted; run `sudo dpkg --configure -a` first",
-    ),
-    (
-        &[
-            "No matching distribution found",
-            "Unable to locate package",
-            "has no installation candidate",
-        ],
-        "the package index does not have it",
-    ),
-    (
-        &["Unable to find libclang"],
-        "libclang was not found; set LIBCLANG_PATH to its folder",
-    ),
-    (
-        &[
-            "internal compiler error: Killed",
-            "Killed signal terminated",
-        ],
-        "the machine ran out of memory; close other programs and start again",
-    ),
+const CAUSES: [(&str, &str); 25] = [
+    ("No space left on device", DISK_FULL),
+    ("Disk quota exceeded", DISK_FULL),
+    ("Temporary failure in name resolution", NO_NETWORK),
+    ("Temporary failure resolving", NO_NETWORK),
+    ("Failed to establish a new connection", NO_NETWORK),
+    ("Network is unreachable", NO_NETWORK),
+    ("Could not resolve", NO_NETWORK),
+    ("Couldn't resolve host", NO_NETWORK),
+    ("Could not connect to", NO_NETWORK),
+    ("Connection timed out", NO_NETWORK),
+    ("spurious network error", NO_NETWORK),
+    ("you may need to enable network access", NO_NETWORK),
+    ("but --offline was specified", NO_NETWORK),
+    ("attempting to make an HTTP request", NO_NETWORK),
+    ("a password is required", NO_PASSWORD),
+    ("a terminal is required to read the password", NO_PASSWORD),
+    ("is not in the sudoers file", NO_RIGHTS),
+    ("may not run sudo", NO_RIGHTS),
+    ("dpkg was interrupted", INTERRUPTED),
+    ("No matching distribution found", NO_PACKAGE),
+    ("Unable to locate package", NO_PACKAGE),
+    ("has no installation candidate", NO_PACKAGE),
+    ("Unable to find libclang", NO_LIBCLANG),
+    ("internal compiler error: Killed", NO_MEMORY),
+    ("Killed signal terminated", NO_MEMORY),
 ];
 
 fn diagnose(output: &str) -> Option<&'static str> {
-    CAUSES
-        .iter()
-        .find(|(phrases, _)| phrases.iter().any(|phrase| output.contains(phrase)))
-        .map(|(_, cause)| *cause)
+    let mut causes = CAUSES.into_iter();
+    let found = causes.find(|(phrase, _)| output.contains(phrase))?;
+    Some(found.1)
 }
 
 #[cfg(test)]
@@ -151,7 +117,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_named() {
         let error = io::Error::from(io::ErrorKind::StorageFull);
-        let problem = Problem::io("write", Path::new("a/file"), &error).to_string();
+        let problem = Problem::io("write", Path::new("a/file"))(error).to_string();
         assert!(
             problem.starts_with("could not write a/file: the disk is full"),
             "{problem}"

@@ -3,79 +3,81 @@
 //! [`run_logged`] writes the output to a log file, which an error names; [`output_of`] returns it.
 //! Both report a missing program with a sentence.
 
-use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::problem::Problem;
 
-/// Returns the folder of the workspace.
 pub(crate) fn workspace() -> PathBuf {
-    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
-        .unwrap_or_else(|| OsString::from(env!("CARGO_MANIFEST_DIR")));
-    let manifest = PathBuf::from(manifest);
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR");
+    let manifest = PathBuf::from(manifest.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into()));
     manifest.parent().unwrap_or(&manifest).to_owned()
 }
 
 /// Returns the cargo that started this program, with the workspace as its folder.
 pub(crate) fn cargo() -> Command {
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    let mut command = Command::new(program);
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace());
     command
+}
+
+pub(crate) fn rustc() -> Command {
+    Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+}
+
+/// Runs a program that prints its own errors; `action` completes "could not …".
+pub(crate) fn run(command: &mut Command, action: &str) -> Result<(), Problem> {
+    let status = command.status().map_err(not_started(command, action))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(Problem::new(format!("could not {action}; see above"))),
+    }
 }
 
 /// Runs a program and writes its output to `log`; `action` completes "could not …".
 ///
 /// The output is read into memory, so the cause is known even if the disk of the log is full.
 pub(crate) fn run_logged(command: &mut Command, action: &str, log: &Path) -> Result<(), Problem> {
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| not_started(command, action, &error))?;
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(not_started(command, action))?;
     let text = [output.stdout, output.stderr].concat();
     let log = fs::write(log, &text).is_ok().then_some(log);
     if output.status.success() {
-        Ok(())
-    } else {
-        let text = String::from_utf8_lossy(&text);
-        Err(Problem::failed(action, &text, log))
+        return Ok(());
     }
+    let text = String::from_utf8_lossy(&text);
+    Err(Problem::failed(action, &text, log))
 }
 
 /// Runs a program and returns its stdout.
 pub(crate) fn output_of(command: &mut Command, action: &str) -> Result<String, Problem> {
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| not_started(command, action, &error))?;
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(not_started(command, action))?;
     if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    } else {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        Err(Problem::failed_with_output(action, &errors))
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(Problem::failed_with_output(action, &errors))
 }
 
 /// Returns true if a program exists and succeeds, as a check such as `pip --version`.
 pub(crate) fn succeeds(program: &str, args: &[&str]) -> bool {
-    Command::new(program)
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
+    let output = Command::new(program).args(args).output();
+    output.is_ok_and(|output| output.status.success())
 }
 
-pub(crate) fn not_started(command: &Command, action: &str, error: &std::io::Error) -> Problem {
+/// Creates the error of a program that did not start.
+pub(crate) fn not_started(command: &Command, action: &str) -> impl Fn(io::Error) -> Problem {
     let program = command.get_program().to_string_lossy().into_owned();
-    let cause = match error.kind() {
-        std::io::ErrorKind::NotFound => format!("the program `{program}` was not found"),
-        _ => format!("`{program}` did not start: {error}"),
-    };
-    Problem::new(format!("could not {action}: {cause}"))
+    move |error| {
+        let cause = match error.kind() {
+            io::ErrorKind::NotFound => format!("the program `{program}` was not found"),
+            _ => format!("`{program}` did not start: {error}"),
+        };
+        Problem::new(format!("could not {action}: {cause}"))
+    }
 }
 
 #[cfg(test)]

@@ -5,83 +5,65 @@
 //! output of the program that `run` starts.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::problem::Problem;
 
 /// Prints one line. Ignores a closed stderr.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// A running step. Dropping it without [`Step::done`] prints that it failed.
-pub(crate) struct Step {
-    title: String,
-    started: Instant,
-    ticker: Option<(Sender<String>, JoinHandle<()>)>,
-    is_done: bool,
-}
-
-impl Step {
-    pub(crate) fn start(title: impl Into<String>) -> Self {
-        let title = title.into();
-        let started = Instant::now();
-        let ticker = if io::stderr().is_terminal() {
-            Some(spawn_ticker(title.clone(), started))
+/// Does a step of the command, and prints whether it succeeded and how long it took.
+pub(crate) fn step<T>(
+    title: impl Into<String>,
+    work: impl FnOnce(&Step) -> Result<T, Problem>,
+) -> Result<T, Problem> {
+    let title: String = title.into();
+    let (title, started) = (title.as_str(), Instant::now());
+    let (sender, details) = mpsc::channel();
+    let is_terminal = io::stderr().is_terminal();
+    let done = thread::scope(|scope| {
+        let step = Step(sender);
+        if is_terminal {
+            scope.spawn(move || show_time(title, started, &details));
         } else {
             say(&format!("  {title} …"));
-            None
-        };
-        Self {
-            title,
-            started,
-            ticker,
-            is_done: false,
         }
+        work(&step)
+    });
+    if is_terminal {
+        let _ = write!(io::stderr(), "\r\x1b[K");
     }
+    let mark = if done.is_ok() { "✓" } else { "✗" };
+    say(&format!("{mark} {title} ({})", elapsed(started.elapsed())));
+    done
+}
 
+pub(crate) struct Step(Sender<String>);
+
+impl Step {
     /// Adds a detail to the line, such as "12 done", on a terminal only.
     pub(crate) fn detail(&self, detail: impl Into<String>) {
-        if let Some((sender, _)) = &self.ticker {
-            let _ = sender.send(detail.into());
-        }
-    }
-
-    pub(crate) fn done(mut self) {
-        self.is_done = true;
+        let _ = self.0.send(detail.into());
     }
 }
 
-impl Drop for Step {
-    fn drop(&mut self) {
-        if let Some((sender, thread)) = self.ticker.take() {
-            drop(sender);
-            let _ = thread.join();
-            let _ = write!(io::stderr(), "\r\x1b[K");
+/// Rewrites the line of a step until the step ends.
+fn show_time(title: &str, started: Instant, details: &Receiver<String>) {
+    let mut detail = String::new();
+    loop {
+        let time = elapsed(started.elapsed());
+        let _ = write!(io::stderr(), "\r\x1b[K  {title} ({time}{detail})");
+        match details.recv_timeout(Duration::from_secs(1)) {
+            Ok(new) if new.is_empty() => detail.clear(),
+            Ok(new) => detail = format!(", {new}"),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
         }
-        let mark = if self.is_done { "✓" } else { "✗" };
-        let time = elapsed(self.started.elapsed());
-        say(&format!("{mark} {} ({time})", self.title));
     }
-}
-
-/// Starts a thread that rewrites the line until the sender is dropped.
-fn spawn_ticker(title: String, started: Instant) -> (Sender<String>, JoinHandle<()>) {
-    let (sender, receiver) = mpsc::channel::<String>();
-    let thread = std::thread::spawn(move || {
-        let mut detail = String::new();
-        loop {
-            let time = elapsed(started.elapsed());
-            let _ = write!(io::stderr(), "\r\x1b[K  {title} ({time}{detail})");
-            match receiver.recv_timeout(Duration::from_secs(1)) {
-                Ok(new) if new.is_empty() => detail.clear(),
-                Ok(new) => detail = format!(", {new}"),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-        }
-    });
-    (sender, thread)
 }
 
 /// Formats a time as "0.4 s", "12 s" or "3 min 20 s".

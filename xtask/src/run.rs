@@ -1,17 +1,20 @@
-//! `cargo xtask run`: sets up, builds and starts the product.
+//! `cargo xtask run`: sets up, builds and starts the product, and `cargo xtask screenshots` and
+//! `cargo xtask measure`: the same for the programs of `tests/window`.
 //!
-//! With a display this is the app, which runs models with the `transom` in the same folder. Without
-//! a display, or with arguments, it is the command line, and nothing is installed or built for
-//! windows.
+//! With a display `run` starts the app, which runs models with the `transom` in the same folder.
+//! Without a display, or with arguments, it starts the command line, and nothing is installed or
+//! built for windows.
 //!
 //! It builds the profile of the tests, in which all code that a response waits for is optimized: the
 //! first response comes sooner, and tests and program share what is compiled.
 
 use std::io::{self, IsTerminal};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use crate::problem::Problem;
 use crate::process;
+use crate::progress;
 use crate::setup::{self, Purpose};
 use crate::ui::{Pages, Ui};
 
@@ -43,18 +46,51 @@ fn run_app() -> Result<ExitCode, Problem> {
     exec(app.arg(OPEN_CHAT))
 }
 
+/// Variables of `measure`, for which a virtual screen without a GPU would change the results.
+pub(crate) const MEASURE: [(&str, &str); 2] = [
+    // Otherwise, WebKitGTK would composite the whole window on the CPU for each token, unlike on a
+    // real machine. Not for screenshots: without compositing, WebKitGTK may never send the picture of
+    // a page that does not change.
+    ("WEBKIT_DISABLE_COMPOSITING_MODE", "1"),
+    // The engine has no GPU either. On all cores, it would compete with the app for them.
+    ("OPENBLAS_NUM_THREADS", "1"),
+];
+
+/// Builds and runs a program of `tests/window`, which shows windows on a virtual screen.
+pub(crate) fn run_windows(
+    program: &str,
+    profile: Profile,
+    variables: &[(&str, &str)],
+    args: &[String],
+) -> Result<ExitCode, Problem> {
+    if !cfg!(target_os = "linux") {
+        return Err(Problem::new(format!(
+            "`{program}` runs only on Linux, where windows can be shown on a virtual screen"
+        )));
+    }
+    let workspace = setup::set_up(Purpose::Tests)?;
+    let ui = Ui::new(&workspace)?;
+    ui.build(Pages::App)?;
+    ui.build(Pages::Gallery)?;
+    let packages = ["transom-cli", "transom-app", "transom-window-tests"];
+    build(profile, &packages)?;
+    let mut command = Command::new(workspace.target.join(profile.folder()).join(program));
+    command.args(args).envs(variables.iter().copied());
+    process::run(&mut command, &format!("run {program}"))?;
+    progress::say(&format!("✓ {program}"));
+    Ok(ExitCode::SUCCESS)
+}
+
 /// The cargo profile of a build.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Profile {
-    /// A fast build, as for tests.
     Dev,
-    /// An optimized build.
     Release,
 }
 
 impl Profile {
     /// Returns the folder in the target folder of cargo.
-    pub(crate) fn folder(self) -> &'static str {
+    fn folder(self) -> &'static str {
         match self {
             Self::Dev => "debug",
             Self::Release => "release",
@@ -62,8 +98,7 @@ impl Profile {
     }
 }
 
-pub(crate) fn build(profile: Profile, packages: &[&str]) -> Result<(), Problem> {
-    let action = "build transom";
+fn build(profile: Profile, packages: &[&str]) -> Result<(), Problem> {
     let mut build = process::cargo();
     build.arg("build");
     if profile == Profile::Release {
@@ -72,15 +107,13 @@ pub(crate) fn build(profile: Profile, packages: &[&str]) -> Result<(), Problem> 
     for package in packages {
         build.args(["--package", package]);
     }
-    let status = build
-        .status()
-        .map_err(|error| process::not_started(&build, action, &error))?;
-    if status.success() {
-        return Ok(());
+    let status = build.status();
+    let status = status.map_err(process::not_started(&build, "build transom"))?;
+    let failed = "could not build transom; see the errors of the compiler above";
+    match status.success() {
+        true => Ok(()),
+        false => Err(Problem::new(failed)),
     }
-    Err(Problem::new(
-        "could not build transom; see the errors of the compiler above",
-    ))
 }
 
 fn is_set(variable: &str) -> bool {
@@ -106,16 +139,9 @@ fn arguments(args: &[String], is_interactive: bool) -> Vec<&str> {
 }
 
 /// Replaces this process with the program, which so gets Ctrl-C and sets the exit code.
-#[cfg(unix)]
 fn exec(program: &mut Command) -> Result<ExitCode, Problem> {
-    use std::os::unix::process::CommandExt;
     let error = program.exec();
-    Err(process::not_started(program, "start transom", &error))
-}
-
-#[cfg(not(unix))]
-fn exec(_program: &mut Command) -> Result<ExitCode, Problem> {
-    Err(Problem::new("this system is not supported yet"))
+    Err(process::not_started(program, "start transom")(error))
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@
 mod apt;
 mod bindings;
 mod blas;
-mod cmake;
 mod config;
 mod host;
 mod instructions;
@@ -53,7 +52,7 @@ pub(crate) struct Workspace {
 pub(crate) fn set_up(purpose: Purpose) -> Result<Workspace, Problem> {
     let started = Instant::now();
     let host = Host::detect()?;
-    let wheel = wheel::for_host(&host)?;
+    let wheel = wheel::for_host(&host);
     let source = mlxc::Source::locate(&host)?;
     source.check_mlx_version()?;
 
@@ -75,22 +74,21 @@ pub(crate) fn set_up(purpose: Purpose) -> Result<Workspace, Problem> {
         mlx_c: mlxc::build(&host, &source, &mlx, &cache)?,
         bindings: bindings::generate(&host, &source, &cache)?,
         mlx: mlx.join("mlx/lib"),
-        cmake: cmake::find_or_unpack(&host, &cache)?,
-        ccache: cache.ccache().to_owned(),
+        cmake: wheel::find_or_unpack_cmake(&host, &cache)?,
+        ccache: cache.ccache.clone(),
         instructions: instructions::variables(&host)?,
     };
     config::write(&host, &native)?;
     starter::write()?;
-    let node = if purpose >= Purpose::App {
-        Some(Node::find_or_unpack(&host, &cache)?)
-    } else {
-        None
+    let node = match purpose {
+        Purpose::CommandLine => None,
+        Purpose::App | Purpose::Tests => Some(Node::find_or_unpack(&host, &cache)?),
     };
     progress::say(&format!(
         "✓ set up ({}): MLX {} and the build of llama.cpp, in {}",
         progress::elapsed(started.elapsed()),
         wheel::MLX_VERSION,
-        cache.folder().display()
+        cache.folder.display()
     ));
     Ok(Workspace {
         target: source.target,

@@ -3,6 +3,7 @@
 //! A skipped test appends a line to the file in the variable [`VARIABLE`], with
 //! `transom_signals::test_support::skipped`. `cargo xtask test` lists them at its end.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ pub(crate) const VARIABLE: &str = "TRANSOM_SKIPPED_TESTS";
 /// The checks that were skipped in one run.
 pub(crate) struct SkippedChecks {
     /// The file that tests append to.
-    file: PathBuf,
+    pub(crate) file: PathBuf,
     own: Vec<String>,
 }
 
@@ -24,25 +25,17 @@ impl SkippedChecks {
     pub(crate) fn start(target: &Path) -> Result<Self, Problem> {
         let file = target.join("skipped-tests");
         let made = fs::create_dir_all(target).and_then(|()| fs::write(&file, ""));
-        made.map_err(|error| Problem::new(format!("could not write {}: {error}", file.display())))?;
+        made.map_err(Problem::io("write", &file))?;
         let own = Vec::new();
         Ok(Self { file, own })
     }
 
-    pub(crate) fn file(&self) -> &Path {
-        &self.file
-    }
-
-    /// Adds a check that this program skips.
     pub(crate) fn add(&mut self, name: &str, reason: &str) {
         self.own.push(format!("{name}: {reason}"));
     }
 
-    /// Prints the list.
     pub(crate) fn print(&self) -> Result<(), Problem> {
-        let text = fs::read_to_string(&self.file).map_err(|error| {
-            Problem::new(format!("could not read {}: {error}", self.file.display()))
-        })?;
+        let text = fs::read_to_string(&self.file).map_err(Problem::io("read", &self.file))?;
         for line in self.summary(&text) {
             progress::say(&line);
         }
@@ -51,10 +44,8 @@ impl SkippedChecks {
 
     /// Returns the lines to print; `text` has the lines of the tests.
     fn summary(&self, text: &str) -> Vec<String> {
-        let mut all: Vec<&str> = self.own.iter().map(String::as_str).collect();
-        all.extend(text.lines());
-        all.sort_unstable();
-        all.dedup();
+        let own = self.own.iter().map(String::as_str);
+        let all: BTreeSet<&str> = own.chain(text.lines()).collect();
         let count = match all.len() {
             0 => "no check was skipped".to_owned(),
             1 => "1 check was skipped:".to_owned(),
@@ -92,10 +83,7 @@ mod tests {
     #[test]
     fn an_earlier_list_is_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let file = SkippedChecks::start(folder.path())
-            .unwrap()
-            .file()
-            .to_owned();
+        let file = SkippedChecks::start(folder.path()).unwrap().file;
         fs::write(&file, "old: reason\n").unwrap();
         SkippedChecks::start(folder.path()).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "");

@@ -164,7 +164,7 @@ fn check(name: &str, shown_command: &str, command: &mut Command) -> Result<(), P
     progress::say(&format!("  {name}: {shown_command}"));
     let started = Instant::now();
     let status = command.status();
-    let status = status.map_err(|error| process::not_started(command, name, &error))?;
+    let status = status.map_err(process::not_started(command, name))?;
     report_end(name, shown_command, started, status)
 }
 
@@ -203,7 +203,7 @@ impl Check {
         let args = [args, FEATURES].concat();
         let mut command = process::cargo();
         command.args(&args).envs(CLIPPY);
-        command.env(skipped_checks::VARIABLE, skipped.file());
+        command.env(skipped_checks::VARIABLE, &skipped.file);
         Self::new(format!("cargo {}", args.join(" ")), command)
     }
 
@@ -219,7 +219,7 @@ impl Check {
         ));
         let started = Instant::now();
         let output = self.command.stdin(Stdio::null()).output();
-        let output = output.map_err(|error| process::not_started(&self.command, name, &error))?;
+        let output = output.map_err(process::not_started(&self.command, name))?;
         for text in [&output.stdout, &output.stderr] {
             progress::say(String::from_utf8_lossy(text).trim_end());
         }

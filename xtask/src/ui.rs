@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use crate::cache;
+use crate::cache::{self, is_newer};
 use crate::problem::Problem;
 use crate::process;
-use crate::progress::Step;
+use crate::progress;
 use crate::setup::{Node, Workspace};
 
 /// The sources of the pages and the program that builds them.
@@ -26,27 +26,9 @@ pub(crate) struct Ui<'a> {
 /// The results that are built from the sources.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pages {
-    /// The pages of the app.
     App,
     /// One page that shows every state, without the app.
     Gallery,
-}
-
-impl Pages {
-    fn script(self) -> &'static str {
-        match self {
-            Self::App => "build",
-            Self::Gallery => "gallery",
-        }
-    }
-
-    /// Returns the folder that the npm script writes.
-    fn folder(self) -> &'static str {
-        match self {
-            Self::App => "dist",
-            Self::Gallery => "dist-gallery",
-        }
-    }
 }
 
 impl<'a> Ui<'a> {
@@ -68,42 +50,38 @@ impl<'a> Ui<'a> {
         if is_newer(&record, &lock) {
             return Ok(());
         }
-        let step = Step::start("Installing the packages that build the pages");
-        let mut npm = self.node.npm(&self.folder)?;
-        npm.args(["ci", "--no-audit", "--no-fund"]);
-        let log = self.logs.join("npm-ci.log");
-        process::run_logged(&mut npm, "install the packages of ui/", &log)?;
-        step.done();
-        Ok(())
+        progress::step("Installing the packages that build the pages", |_| {
+            let mut npm = self.node.npm(&self.folder)?;
+            npm.args(["ci", "--no-audit", "--no-fund"]);
+            let log = self.logs.join("npm-ci.log");
+            process::run_logged(&mut npm, "install the packages of ui/", &log)
+        })
     }
 
-    /// Builds the pages if a source is newer, and returns their folder.
-    pub(crate) fn build(&self, pages: Pages) -> Result<PathBuf, Problem> {
+    /// Builds the pages if a source is newer.
+    pub(crate) fn build(&self, pages: Pages) -> Result<(), Problem> {
         self.install()?;
-        let folder = self.folder.join(pages.folder());
-        let marker = self
-            .folder
-            .join(format!("node_modules/.transom-{}", pages.script()));
-        let sources = sources(&self.folder)
-            .map_err(|error| Problem::io("read the sources in", &self.folder, &error))?;
-        if folder.is_dir() && is_newer(&marker, &sources) {
-            return Ok(folder);
+        let (script, folder, title) = match pages {
+            Pages::App => ("build", "dist", "Building the pages"),
+            Pages::Gallery => ("gallery", "dist-gallery", "Building the gallery of states"),
+        };
+        let marker = format!("node_modules/.transom-{script}");
+        let marker = self.folder.join(marker);
+        let sources = sources(&self.folder);
+        let sources = sources.map_err(Problem::io("read the sources in", &self.folder))?;
+        if self.folder.join(folder).is_dir() && is_newer(&marker, &sources) {
+            return Ok(());
         }
-        let step = Step::start(match pages {
-            Pages::App => "Building the pages",
-            Pages::Gallery => "Building the gallery of states",
-        });
-        // Taken first, so a source that changes during the build is built next time.
-        let began = SystemTime::now();
-        let log = self.logs.join(format!("{}.log", pages.script()));
-        process::run_logged(&mut self.script(pages.script())?, "build the pages", &log)?;
-        let written = fs::File::create(&marker).and_then(|file| file.set_modified(began));
-        written.map_err(|error| Problem::io("write", &marker, &error))?;
-        step.done();
-        Ok(folder)
+        progress::step(title, |_| {
+            // Taken first, so a source that changes during the build is built next time.
+            let began = SystemTime::now();
+            let log = self.logs.join(format!("{script}.log"));
+            process::run_logged(&mut self.script(script)?, "build the pages", &log)?;
+            let written = fs::File::create(&marker).and_then(|file| file.set_modified(began));
+            written.map_err(Problem::io("write", &marker))
+        })
     }
 
-    /// Returns the command of a script of `ui/package.json`.
     pub(crate) fn script(&self, name: &str) -> Result<Command, Problem> {
         let mut npm = self.node.npm(&self.folder)?;
         npm.args(["run", "--silent", name]);
@@ -132,16 +110,6 @@ fn sources(folder: &Path) -> io::Result<Vec<PathBuf>> {
         }
     }
     Ok(files)
-}
-
-/// Returns true if `result` exists and no file in `from` is newer.
-fn is_newer(result: &Path, from: &[PathBuf]) -> bool {
-    let modified = |path: &Path| fs::metadata(path).and_then(|about| about.modified());
-    let Ok(built) = modified(result) else {
-        return false;
-    };
-    from.iter()
-        .all(|path| modified(path).is_ok_and(|time| time <= built))
 }
 
 #[cfg(test)]

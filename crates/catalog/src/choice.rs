@@ -45,32 +45,19 @@ pub struct RepositoryFiles<'a> {
     pub size_bytes: Option<u64>,
 }
 
-/// Returns the variant of `entry` that suits `machine`, if models may use `budget_bytes` together;
-/// `None` only for an entry without variants.
+/// Returns the one of these `variants` of `entry` that suits `machine`, if models may use
+/// `budget_bytes` together; `None` only without variants.
 ///
 /// Of the variants with room for a conversation, the machine's preferred format wins, and of those
 /// the smallest variant with at least four bits per weight. If no variant has that room, the same
 /// order applies to those that are usable, and if none is usable, to all.
-pub fn variant_for<'a>(
-    entry: &'a Entry,
-    machine: &Machine,
-    budget_bytes: u64,
-) -> Option<EstimatedVariant<'a>> {
-    variant_among(entry, &entry.variants, machine, budget_bytes)
-}
-
-/// Like [`variant_for`], for only these variants of the entry.
 pub fn variant_among<'a>(
     entry: &Entry,
     variants: impl IntoIterator<Item = &'a Variant>,
     machine: &Machine,
     budget_bytes: u64,
 ) -> Option<EstimatedVariant<'a>> {
-    let available = AvailableMemory {
-        budget_bytes,
-        in_use_bytes: 0,
-        available_bytes: None,
-    };
+    let available = AvailableMemory::all_of(budget_bytes);
     let estimated = variants.into_iter().map(|variant| {
         let facts = entry.facts(variant);
         EstimatedVariant {
@@ -127,7 +114,6 @@ impl EstimatedVariant<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     headroom: Headroom,
-    /// The size is unknown.
     has_unknown_size: bool,
     /// It is not in the machine's preferred format.
     is_second_format: bool,

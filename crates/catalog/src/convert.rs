@@ -108,7 +108,6 @@ impl Quantization {
     }
 }
 
-/// An error while the file is written.
 enum WriteError {
     /// The part file can't be written.
     Output(io::Error),
@@ -140,7 +139,6 @@ fn write_file(
     let (prefix, suffix) = (format!(".{name}."), ".part");
     part.prefix(&prefix).suffix(suffix);
     // By default only the owner may read a temporary file, which a model does not need.
-    #[cfg(unix)]
     part.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
     let part = part.tempfile_in(folder).map_err(output)?;
     let mut buffer = BufWriter::with_capacity(WRITE_BYTES, part.as_file());

@@ -12,7 +12,7 @@ mod table;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-pub use error::CatalogError;
+pub use error::{CatalogError, CatalogErrorCode};
 pub(crate) use quantization::bits_of;
 use serde::Serialize;
 
@@ -70,6 +70,7 @@ pub struct Entry {
 
 /// A use of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS), ts(rename = "TagView"))]
 #[serde(rename_all = "lowercase")]
 pub enum Tag {
     /// Conversation.
@@ -145,6 +146,7 @@ pub struct BundledQuantization {
 
 /// Sampling parameters that the authors of a model recommend.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS), ts(rename = "SamplingView"))]
 pub struct Sampling {
     /// 0 always takes the most likely token.
     pub temperature: Option<f64>,

@@ -63,9 +63,9 @@ pub struct AvailableMemory {
 
 impl AvailableMemory {
     /// Returns all of a budget, on a machine that runs nothing else.
-    pub fn of_budget(budget: &Budget) -> Self {
+    pub fn all_of(budget_bytes: u64) -> Self {
         Self {
-            budget_bytes: budget.total_bytes,
+            budget_bytes,
             in_use_bytes: 0,
             available_bytes: None,
         }
@@ -176,11 +176,7 @@ pub fn estimate(
 }
 
 /// Returns the memory that `request` needs with `context_length` tokens.
-pub fn need(
-    request: &EstimateRequest<'_>,
-    machine: &Machine,
-    context_length: u64,
-) -> EstimatedNeed {
+fn need(request: &EstimateRequest<'_>, machine: &Machine, context_length: u64) -> EstimatedNeed {
     let of_machine = machine.for_fit();
     let own = fit::need(request.facts, &of_machine, request.kv, context_length);
     let draft = request.draft.map_or(0, |draft| {

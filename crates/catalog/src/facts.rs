@@ -125,7 +125,6 @@ pub enum KvType {
 }
 
 impl KvType {
-    /// Returns the bytes of a head with `length` elements.
     fn row_bytes(self, length: u64) -> Option<u64> {
         match self {
             Self::F16 => length.checked_mul(2),
@@ -182,7 +181,6 @@ impl ModelFacts {
             .checked_add(sliding.checked_mul(n_sliding)?)
     }
 
-    /// Returns the number of key-value heads in all layers of the kind `of`, if known.
     pub(crate) fn kv_heads(&self, of: LayerKind) -> Option<u64> {
         if self.n_kv_heads.is_empty() {
             return None;
@@ -208,7 +206,6 @@ impl ModelFacts {
         }
     }
 
-    /// Returns the bytes of the states of all linear layers.
     pub(crate) fn state_bytes(&self) -> Option<u64> {
         let n_linear = self.n_layers_of(LayerKind::Linear);
         self.linear_state_bytes.checked_mul(n_linear)

@@ -5,18 +5,18 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use crate::facts::ModelFacts;
+use crate::file_error::FileError;
 use crate::inspect::inspect;
-use crate::model_files::{files_of, is_gguf, parts};
+use crate::model_files::{files_of, is_gguf, is_weights, parts};
 
-/// The result of [`inspect`], with the problem as text.
-pub(crate) type CachedFacts = Result<Arc<ModelFacts>, String>;
+pub(crate) type CachedFacts = Result<Arc<ModelFacts>, FileError>;
 
-/// The size and time of a file when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileStamp {
     path: PathBuf,
@@ -46,7 +46,6 @@ pub(crate) fn facts(path: &Path) -> CachedFacts {
     }
     // The lock is not held while the file is read. Two threads that read it get the same result.
     let facts = inspect(path).map(Arc::new);
-    let facts = facts.map_err(|error| error.to_string());
     let mut cache = cache();
     if cache.len() >= MAX_CACHED {
         cache.clear();
@@ -69,12 +68,8 @@ pub(crate) fn size_bytes(paths: &[PathBuf]) -> u64 {
 /// a file has the identity of the file. Without weight files it is the path.
 pub(crate) fn weights_identity(path: &Path) -> Vec<FileIdentity> {
     let stamps = stamps(path).into_iter().map(|stamp| stamp.path);
-    let is_weights = |file: &PathBuf| {
-        let end = file.extension().unwrap_or_default();
-        end.eq_ignore_ascii_case("gguf") || end.eq_ignore_ascii_case("safetensors")
-    };
     let is_folder = path.is_dir();
-    let weights = stamps.filter(is_weights);
+    let weights = stamps.filter(|file| is_weights(file));
     // GGUF files in a folder are other variants of the model.
     let weights = weights.filter(|file| !is_folder || !is_gguf(file));
     let mut identity: Vec<FileIdentity> = weights.map(|file| FileIdentity::of(&file)).collect();
@@ -85,11 +80,9 @@ pub(crate) fn weights_identity(path: &Path) -> Vec<FileIdentity> {
     identity
 }
 
-/// The identity of a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FileIdentity {
     /// Device and inode number.
-    #[cfg(unix)]
     Number(u64, u64),
     /// The path, if nothing else is known.
     Path(PathBuf),
@@ -97,12 +90,10 @@ pub(crate) enum FileIdentity {
 
 impl FileIdentity {
     pub(crate) fn of(path: &Path) -> Self {
-        #[cfg(unix)]
-        if let Ok(metadata) = path.metadata() {
-            use std::os::unix::fs::MetadataExt;
-            return Self::Number(metadata.dev(), metadata.ino());
+        match path.metadata() {
+            Ok(metadata) => Self::Number(metadata.dev(), metadata.ino()),
+            Err(_) => Self::Path(path.canonicalize().unwrap_or_else(|_| path.to_owned())),
         }
-        Self::Path(path.canonicalize().unwrap_or_else(|_| path.to_owned()))
     }
 }
 

@@ -96,12 +96,10 @@ pub(crate) fn longest(facts: &ModelFacts, fits: impl Fn(u64) -> bool) -> Option<
     (least > 0).then_some(least * CONTEXT_STEP)
 }
 
-/// Returns a context length in the type that engines use.
 fn tokens(context_length: u64) -> usize {
     usize::try_from(context_length).unwrap_or(usize::MAX)
 }
 
-/// Multiplies numbers of a file without overflow.
 fn product(factors: &[u64]) -> u64 {
     factors.iter().copied().fold(1, u64::saturating_mul)
 }

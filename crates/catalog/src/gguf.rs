@@ -9,7 +9,6 @@
 //! since 2023.
 
 mod cursor;
-mod error;
 mod facts;
 mod split;
 mod tensor;
@@ -17,7 +16,6 @@ mod value;
 mod view;
 mod writer;
 
-pub use error::{Fault, GgufError};
 pub use split::{GgufModel, Split};
 pub use tensor::{TensorInfo, TensorType};
 pub use value::{Array, Value, ValueKind};
@@ -28,6 +26,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
+
+use crate::file_error::FileError;
 
 /// A memory-mapped file with checked contents.
 #[derive(Debug)]
@@ -40,12 +40,9 @@ impl GgufFile {
     /// Maps and checks a file.
     ///
     /// # Errors
-    /// [`GgufError`], which names the file and the problem.
-    pub fn open(path: &Path) -> Result<Self, GgufError> {
-        let io = |error: std::io::Error| GgufError::Io {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        };
+    /// [`FileError`], which names the file and the problem.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        let io = |error: std::io::Error| FileError::io(path, &error);
         let file = transom_files::open(path).map_err(io)?;
         let mapping = map(&file).map_err(io)?;
         let this = Self {
@@ -61,16 +58,11 @@ impl GgufFile {
         &self.path
     }
 
-    /// Returns the size of the file in bytes.
-    pub fn file_bytes(&self) -> u64 {
-        self.mapping.len() as u64
-    }
-
     /// Returns the contents. They are parsed on each call, which takes about a millisecond.
     ///
     /// # Errors
     /// Only if the file was changed after it was opened.
-    pub fn view(&self) -> Result<Gguf<'_>, GgufError> {
+    pub fn view(&self) -> Result<Gguf<'_>, FileError> {
         Gguf::parse(&self.mapping).map_err(|fault| fault.in_file(&self.path))
     }
 }

@@ -26,6 +26,7 @@ pub use remove::{FreedSpace, Removal, RemoveError, removal, remove};
 
 use crate::facts::{Format, ModelFacts};
 use crate::facts_cache;
+use crate::file_error::FileError;
 use crate::model_files::{self, ModelFiles};
 
 /// Name of the models folder in the data folder.
@@ -72,7 +73,6 @@ impl Places {
         }
     }
 
-    /// Returns the absolute path of the folder for downloads.
     fn models_folder(&self) -> Option<PathBuf> {
         let data_folder = self.data_folder.as_ref()?;
         Some(model_files::absolute(&data_folder.join(MODELS_FOLDER)))
@@ -80,12 +80,9 @@ impl Places {
 
     /// Returns what the user added; nothing if that list can't be read, which [`read_added`] reports.
     fn all_added(&self) -> Vec<PathBuf> {
-        let mut all = match &self.data_folder {
-            Some(data_folder) => added::read(data_folder).unwrap_or_default(),
-            None => Vec::new(),
-        };
-        all.extend_from_slice(&self.added);
-        all
+        let added = self.data_folder.as_deref().map(added::read);
+        let added = added.and_then(Result::ok).unwrap_or_default();
+        [&*added, &*self.added].concat()
     }
 }
 
@@ -119,7 +116,7 @@ pub struct InstalledModel {
     /// The place where it was found.
     pub origin: Origin,
     /// The facts of the first variant that can be read, else the problem of the first one.
-    pub facts: Result<Arc<ModelFacts>, String>,
+    pub facts: Result<Arc<ModelFacts>, FileError>,
     /// Bytes of all its files.
     pub size_bytes: u64,
     /// `owner/name` on the hub, if the path of its files says it.
@@ -131,7 +128,7 @@ impl InstalledModel {
     ///
     /// # Errors
     /// Those of [`model_files::of`].
-    pub fn at(path: &Path, origin: Origin) -> Result<Self, crate::InspectError> {
+    pub fn at(path: &Path, origin: Origin) -> Result<Self, FileError> {
         let files = model_files::of(path)?;
         let repository = cached_repository(&files.paths[0]);
         Ok(Self::new(FoundModel { files, repository }, origin))
@@ -141,7 +138,7 @@ impl InstalledModel {
     ///
     /// # Errors
     /// Those of [`model_files::of`].
-    pub fn of_places(path: &Path, places: &Places) -> Result<Self, crate::InspectError> {
+    pub fn of_places(path: &Path, places: &Places) -> Result<Self, FileError> {
         let files = model_files::of(path)?;
         let id = files.paths[0].clone();
         let found = |repository| FoundModel { files, repository };
@@ -172,11 +169,11 @@ impl InstalledModel {
 
     fn new(found: FoundModel, origin: Origin) -> Self {
         let FoundModel { files, repository } = found;
-        let mut facts = files.paths.iter().map(|path| facts_cache::facts(path));
-        let first = facts.next().unwrap_or_else(|| Err(String::new()));
+        let (first, others) = (&files.paths[0], &files.paths[1..]);
+        let other = || others.iter().find_map(|path| facts_cache::facts(path).ok());
         Self {
-            id: files.paths[0].clone(),
-            facts: first.or_else(|problem| facts.find_map(Result::ok).ok_or(problem)),
+            id: first.clone(),
+            facts: facts_cache::facts(first).or_else(|problem| other().ok_or(problem)),
             size_bytes: facts_cache::size_bytes(&files.paths),
             files,
             origin,
@@ -192,8 +189,8 @@ impl InstalledModel {
     /// Returns the facts of the variant at `path`. Variants may have different quantizations.
     ///
     /// # Errors
-    /// The variant's problem, in words.
-    pub fn facts_of(&self, path: &Path) -> Result<Arc<ModelFacts>, String> {
+    /// The variant's problem.
+    pub fn facts_of(&self, path: &Path) -> Result<Arc<ModelFacts>, FileError> {
         facts_cache::facts(path)
     }
 
@@ -273,17 +270,13 @@ pub fn starter_near(executable: &Path) -> Option<PathBuf> {
 /// with its problem.
 fn models_at(path: &Path) -> Vec<FoundModel> {
     let path = model_files::absolute(path);
-    let models = match path.is_dir() {
-        true => models_in(&path, ADDED_DEPTH),
-        false => Vec::new(),
-    };
-    let mut models = match (models.is_empty(), model_files::of(&path)) {
-        (true, Ok(files)) => {
-            let repository = None;
-            vec![FoundModel { files, repository }]
-        }
-        (true, Err(_)) | (false, _) => models,
-    };
+    let mut models = models_in(&path, ADDED_DEPTH);
+    if models.is_empty()
+        && let Ok(files) = model_files::of(&path)
+    {
+        let repository = None;
+        models.push(FoundModel { files, repository });
+    }
     for found in &mut models {
         let id = &found.files.paths[0];
         found.repository = found.repository.take().or_else(|| cached_repository(id));
@@ -332,13 +325,9 @@ fn models_below(folder: &Path, depth: usize) -> Vec<ModelFiles> {
     let files = files.into_iter().map(ModelFiles::of_file);
     let mut models: Vec<ModelFiles> = own.into_iter().chain(files).collect();
     if depth > 0 && !is_model {
-        let entries = folder.read_dir().into_iter().flatten().flatten();
-        let folders = entries
-            .map(|entry| entry.path())
-            .filter(|path| is_visible_folder(path));
-        models.extend(
-            folders.flat_map(|folder| models_below(&model_files::absolute(&folder), depth - 1)),
-        );
+        let folders = model_files::paths_in(folder).filter(|path| is_visible_folder(path));
+        let folders = folders.map(|folder| model_files::absolute(&folder));
+        models.extend(folders.flat_map(|folder| models_below(&folder, depth - 1)));
     }
     models
 }

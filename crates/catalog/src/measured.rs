@@ -12,7 +12,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use transom_fit::KvCacheChoice;
@@ -26,8 +26,6 @@ pub const FILE_NAME: &str = "measured.json";
 
 /// Minimum response length for its speed to count.
 const MIN_RESPONSE_TOKENS: u64 = 16;
-/// Minimum prompt length for its speed to count.
-const MIN_PROMPT_TOKENS: u64 = 64;
 /// Minimum tokens in the context for the peak memory to say something about longer contexts.
 const MIN_PEAK_TOKENS: u64 = 256;
 /// Number of bandwidth measurements of which at least one was probably not disturbed.
@@ -41,13 +39,8 @@ const NEWEST_WEIGHT: f64 = 0.3;
 pub struct Key(String);
 
 impl Key {
-    /// Returns the key for a model at `path` (a folder or a GGUF file) with this KV cache type, as
+    /// Returns the key for a model with any permanent name, such as its path, and this KV cache type, as
     /// [`fit::kv_type`] returns it.
-    pub fn of_path(path: &Path, format: Format, kv: Option<KvType>) -> Self {
-        Self::new(&path.to_string_lossy(), format, kv)
-    }
-
-    /// Returns the key for a model with any permanent name.
     pub fn new(model: &str, format: Format, kv: Option<KvType>) -> Self {
         let format = match format {
             Format::Gguf => "gguf",
@@ -65,10 +58,6 @@ impl Key {
 /// The measurements of one response.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sample {
-    /// Tokens of the prompt that were processed, without the cached ones.
-    pub prompt_tokens: u64,
-    /// Prefill speed; `None` if it was not measured.
-    pub prefill_tokens_per_second: Option<f64>,
     /// Tokens of the response.
     pub response_tokens: u64,
     /// Decode speed; `None` if it was not measured.
@@ -83,8 +72,7 @@ pub struct Sample {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Record {
-    prefill_tokens_per_second: Option<f64>,
-    decode_tokens_per_second: Option<f64>,
+    pub(crate) decode_tokens_per_second: Option<f64>,
     peak: Option<Peak>,
     /// Sequence number of the last use, across the whole file.
     last_use: u64,
@@ -98,21 +86,6 @@ struct Peak {
 }
 
 impl Record {
-    /// Returns the recent decode speed in tokens per second.
-    pub fn decode_tokens_per_second(&self) -> Option<f64> {
-        self.decode_tokens_per_second
-    }
-
-    /// Returns the recent prefill speed in tokens per second.
-    pub fn prefill_tokens_per_second(&self) -> Option<f64> {
-        self.prefill_tokens_per_second
-    }
-
-    /// Returns the peak memory in bytes and the tokens that the context held then.
-    pub fn peak(&self) -> Option<(u64, u64)> {
-        self.peak.map(|peak| (peak.bytes, peak.context_tokens))
-    }
-
     /// Returns the bytes by which the model's estimated need must be corrected: the measured peak beyond
     /// the estimate for the same number of tokens. If the peak was lower, the correction is half of the
     /// difference and at most a tenth of the estimate, because a longer context may need more.
@@ -131,20 +104,12 @@ impl Record {
     }
 
     fn update(&mut self, sample: &Sample) {
-        let blend = |old: Option<f64>, new: f64| match old {
-            Some(old) => old + (new - old) * NEWEST_WEIGHT,
-            None => new,
-        };
         let is_rate = |rate: &f64| rate.is_finite() && *rate > 0.0;
         if let Some(rate) = sample.decode_tokens_per_second.filter(is_rate)
             && sample.response_tokens >= MIN_RESPONSE_TOKENS
         {
-            self.decode_tokens_per_second = Some(blend(self.decode_tokens_per_second, rate));
-        }
-        if let Some(rate) = sample.prefill_tokens_per_second.filter(is_rate)
-            && sample.prompt_tokens >= MIN_PROMPT_TOKENS
-        {
-            self.prefill_tokens_per_second = Some(blend(self.prefill_tokens_per_second, rate));
+            let old = self.decode_tokens_per_second.unwrap_or(rate);
+            self.decode_tokens_per_second = Some(old + (rate - old) * NEWEST_WEIGHT);
         }
         let is_fuller = |old: Peak| sample.context_tokens >= old.context_tokens;
         if sample.peak_bytes > 0
@@ -164,7 +129,6 @@ impl Record {
 struct Memory {
     chip_name: String,
     bytes_per_second: u64,
-    /// Number of measurements.
     #[serde(default)]
     n_times: u32,
 }
@@ -174,8 +138,6 @@ struct Memory {
 pub struct Measured {
     records: BTreeMap<String, Record>,
     memory: Option<Memory>,
-    /// Where a file was moved that could not be read.
-    pub set_aside: Option<PathBuf>,
 }
 
 impl Measured {
@@ -198,12 +160,9 @@ impl Measured {
     /// Returns true if a machine with this chip should measure its bandwidth: none is published for the
     /// chip, and there are too few measurements to rule out that the machine was busy.
     pub fn wants_bandwidth(&self, chip_name: &str) -> bool {
-        Bandwidth::of_chip(chip_name).is_none() && !self.has_enough_measurements(chip_name)
-    }
-
-    fn has_enough_measurements(&self, chip_name: &str) -> bool {
         let memory = self.memory(chip_name);
-        memory.is_some_and(|memory| memory.n_times >= ENOUGH_MEASUREMENTS)
+        let has_few = memory.is_none_or(|memory| memory.n_times < ENOUGH_MEASUREMENTS);
+        has_few && Bandwidth::of_chip(chip_name).is_none()
     }
 
     fn memory(&self, chip_name: &str) -> Option<&Memory> {
@@ -220,11 +179,8 @@ impl Measured {
 /// The system's error if the file can't be written. Log it; the response is not affected.
 pub fn record(path: &Path, key: &Key, sample: &Sample) -> io::Result<()> {
     let mut measured = Measured::read(path);
-    let newest = measured
-        .records
-        .values()
-        .map(|record| record.last_use)
-        .max();
+    let uses = measured.records.values().map(|record| record.last_use);
+    let newest = uses.max();
     let record = measured.records.entry(key.0.clone()).or_default();
     record.update(sample);
     record.last_use = newest.unwrap_or(0).saturating_add(1);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::facts::{Format, ModelFacts};
 use crate::facts_cache;
-use crate::inspect::InspectError;
+use crate::file_error::{Fault, FileError};
 
 /// A model's name and the paths of its variants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +25,8 @@ pub struct ModelFiles {
 /// A path at which nothing exists is its own only variant: the engine reports what is missing.
 ///
 /// # Errors
-/// [`InspectError::SeveralModels`] for a folder with several models, with their names.
-pub fn of(path: &Path) -> Result<ModelFiles, InspectError> {
+/// [`Fault::SeveralModels`] for a folder with several models, with their names.
+pub fn of(path: &Path) -> Result<ModelFiles, FileError> {
     let path = absolute(path);
     if !path.is_dir() {
         return Ok(ModelFiles::of_file(first_part(&path)));
@@ -42,10 +42,8 @@ pub fn of(path: &Path) -> Result<ModelFiles, InspectError> {
         [file] => Ok(ModelFiles::of_file(file.clone())),
         several => {
             let names = several.iter().filter_map(|file| file.file_name());
-            Err(InspectError::SeveralModels {
-                names: names.map(|name| name.to_string_lossy().into()).collect(),
-                path,
-            })
+            let names = names.map(|name| name.to_string_lossy().into()).collect();
+            Err(Fault::SeveralModels { names }.in_file(&path))
         }
     }
 }
@@ -111,11 +109,18 @@ pub(crate) fn gguf_models(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the files of a folder; none if it can't be read, which the engine will report.
-pub(crate) fn files_of(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    let entries = folder.read_dir().into_iter().flatten();
-    entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.is_file())
+pub(crate) fn files_of(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    paths_in(folder).filter(|path| path.is_file())
+}
+
+/// Returns the paths of everything in a folder; none if it can't be read.
+pub(crate) fn paths_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
+}
+
+pub(crate) fn is_weights(path: &Path) -> bool {
+    is_gguf(path) || has_extension(path, "safetensors")
 }
 
 /// Keeps only the files that are the folder's model in another format.
@@ -185,10 +190,7 @@ pub(crate) fn parts(path: &Path) -> Vec<PathBuf> {
     let Some((base, _)) = part_of(path) else {
         return vec![path.to_owned()];
     };
-    let siblings = path.parent().into_iter().flat_map(|folder| {
-        let entries = folder.read_dir().into_iter().flatten().flatten();
-        entries.map(|entry| entry.path())
-    });
+    let siblings = path.parent().into_iter().flat_map(paths_in);
     let is_part = |file: &PathBuf| part_of(file).is_some_and(|(other, _)| other == base);
     siblings.filter(is_part).collect()
 }
@@ -251,7 +253,7 @@ mod tests {
     use std::fs;
 
     /// Creates empty files in a folder called `Model` and returns the variants of `path` in it.
-    fn variants(files: &[&str], path: &str) -> Result<(String, Vec<String>), InspectError> {
+    fn variants(files: &[&str], path: &str) -> Result<(String, Vec<String>), FileError> {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("Model");
         fs::create_dir(&folder).unwrap();

@@ -83,6 +83,7 @@ pub struct ModelPair {
 
 /// The purpose of two models that are loaded together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum PairKind {
     /// The second is the draft model of the main one.
@@ -139,7 +140,6 @@ const MIN_SMALL_PARAMETERS: u64 = 1_000_000_000;
 /// Number of parameters from which a model is no longer small.
 const MAX_SMALL_PARAMETERS: u64 = 9_000_000_000;
 
-/// The catalog entries that fit a machine.
 struct Recommender<'a> {
     machine: &'a Machine,
     budget_bytes: u64,
@@ -148,7 +148,6 @@ struct Recommender<'a> {
     candidates: Vec<Candidate<'a>>,
 }
 
-/// An entry in the variant that suits the machine.
 struct Candidate<'a> {
     entry: &'a Entry,
     estimated: EstimatedVariant<'a>,
@@ -163,7 +162,6 @@ impl Candidate<'_> {
         self.estimated.estimate.need.total_bytes()
     }
 
-    /// Returns true if it fits with the default context length.
     fn fits_with_full_context(&self) -> bool {
         self.estimated.estimate.verdict == EstimatedFit::Fits
     }
@@ -175,7 +173,6 @@ impl Candidate<'_> {
         speed.map(|speed| (speed.low * speed.high).sqrt())
     }
 
-    /// Returns true if it is at least this fast, or if its speed is unknown.
     fn is_as_fast_as(&self, tokens_per_second: f64) -> bool {
         self.rate().is_none_or(|rate| rate >= tokens_per_second)
     }
@@ -204,52 +201,32 @@ impl Candidate<'_> {
 
 impl<'a> Recommender<'a> {
     fn new(machine: &'a Machine, budget_bytes: u64, catalog: &'a Catalog) -> Self {
-        let mut recommender = Self {
+        let fitting = catalog
+            .entries
+            .iter()
+            .filter_map(|entry| candidate(entry, &entry.variants, machine, budget_bytes));
+        let mut candidates: Vec<Candidate<'_>> = fitting.collect();
+        candidates.sort_by(|a, b| b.capability().total_cmp(&a.capability()));
+        Self {
             machine,
             budget_bytes,
             catalog,
-            candidates: Vec::new(),
-        };
-        let entries = catalog.entries.iter();
-        let candidates =
-            entries.filter_map(|entry| recommender.candidate(entry, &entry.variants, budget_bytes));
-        recommender.candidates = candidates.collect();
-        let by_capability =
-            |a: &Candidate<'_>, b: &Candidate<'_>| b.capability().total_cmp(&a.capability());
-        recommender.candidates.sort_by(by_capability);
-        recommender
-    }
-
-    /// Returns the variant of `entry` that suits the machine, if it fits comfortably in `room_bytes`.
-    fn candidate(
-        &self,
-        entry: &'a Entry,
-        variants: impl IntoIterator<Item = &'a Variant>,
-        room_bytes: u64,
-    ) -> Option<Candidate<'a>> {
-        let estimated = choice::variant_among(entry, variants, self.machine, room_bytes)?;
-        estimated
-            .is_comfortable()
-            .then_some(Candidate { entry, estimated })
+            candidates,
+        }
     }
 
     /// Returns the most capable model for `tag` that is fast enough; if all are too slow, the fastest.
     fn most_capable(&self, tag: Tag) -> Option<Recommendation> {
-        let candidates = || {
-            self.candidates
-                .iter()
-                .filter(|candidate| candidate.is_for(tag))
+        let all = || self.candidates.iter();
+        let candidates = || all().filter(|candidate| candidate.is_for(tag));
+        let first = |rate, reason| {
+            let first = candidates().find(|candidate| candidate.is_as_fast_as(rate));
+            first.map(|candidate| candidate.recommend(reason))
         };
-        let first = |rate| candidates().find(|candidate| candidate.is_as_fast_as(rate));
-        let slow = || {
-            Some(
-                first(ACCEPTABLE_TOKENS_PER_SECOND)?
-                    .recommend(RecommendationReason::MostCapableThoughSlow),
-            )
-        };
-        let quick = first(READING_TOKENS_PER_SECOND)
-            .map(|candidate| candidate.recommend(RecommendationReason::MostCapable));
-        quick.or_else(slow).or_else(|| fastest_of(candidates()))
+        let (quick, slow) = (READING_TOKENS_PER_SECOND, ACCEPTABLE_TOKENS_PER_SECOND);
+        first(quick, RecommendationReason::MostCapable)
+            .or_else(|| first(slow, RecommendationReason::MostCapableThoughSlow))
+            .or_else(|| fastest_of(candidates()))
     }
 
     fn fastest(&self) -> Option<Recommendation> {
@@ -268,29 +245,25 @@ impl<'a> Recommender<'a> {
             candidate.is_for(Tag::Chat) && candidate.fits_with_full_context()
         };
         let mains = || self.candidates.iter().filter(is_main);
-        let with_draft = || {
-            // A draft model is worth its memory only if responses are known to be fast without it.
-            let is_fast = |main: &&Candidate<'_>| {
-                main.rate()
-                    .is_some_and(|rate| rate >= READING_TOKENS_PER_SECOND)
-            };
-            mains().filter(is_fast).find_map(|main| {
-                let draft = self.draft_beside(main)?;
-                Some(pair(PairKind::Draft, main, &draft))
-            })
+        // A draft model is worth its memory only if responses are known to be fast without it.
+        let is_fast = |main: &&Candidate<'_>| {
+            let rate = main.rate();
+            rate.is_some_and(|rate| rate >= READING_TOKENS_PER_SECOND)
         };
-        let with_embedding = || {
-            let is_acceptable =
-                |main: &&Candidate<'_>| main.is_as_fast_as(ACCEPTABLE_TOKENS_PER_SECOND);
+        let is_acceptable =
+            |main: &&Candidate<'_>| main.is_as_fast_as(ACCEPTABLE_TOKENS_PER_SECOND);
+        let with_draft = mains().filter(is_fast).find_map(|main| {
+            let draft = self.draft_beside(main)?;
+            Some(pair(PairKind::Draft, main, &draft))
+        });
+        with_draft.or_else(|| {
             mains().filter(is_acceptable).find_map(|main| {
                 let embedding = self.embedding_beside(main)?;
                 Some(pair(PairKind::Embedding, main, &embedding))
             })
-        };
-        with_draft().or_else(with_embedding)
+        })
     }
 
-    /// Returns the bytes of the budget that `main` leaves.
     fn memory_left_by(&self, main: &Candidate<'_>) -> u64 {
         self.budget_bytes.saturating_sub(main.need_bytes())
     }
@@ -300,7 +273,8 @@ impl<'a> Recommender<'a> {
         let draft = self.catalog.find(main.entry.draft.as_deref()?)?;
         let format = main.estimated.variant.format;
         let variants = draft.variants.iter().filter(|other| other.format == format);
-        let candidate = self.candidate(draft, variants, self.memory_left_by(main));
+        let left_bytes = self.memory_left_by(main);
+        let candidate = candidate(draft, variants, self.machine, left_bytes);
         candidate.filter(Candidate::fits_with_full_context)
     }
 
@@ -310,10 +284,23 @@ impl<'a> Recommender<'a> {
         let entries = self.catalog.entries.iter();
         let mut embeddings = entries.filter(|entry| entry.tags.contains(&Tag::Embedding));
         embeddings.find_map(|entry| {
-            let candidate = self.candidate(entry, &entry.variants, left_bytes);
+            let candidate = candidate(entry, &entry.variants, self.machine, left_bytes);
             candidate.filter(Candidate::fits_with_full_context)
         })
     }
+}
+
+/// Returns the variant of `entry` that suits the machine, if it fits comfortably in `room_bytes`.
+fn candidate<'a>(
+    entry: &'a Entry,
+    variants: impl IntoIterator<Item = &'a Variant>,
+    machine: &Machine,
+    room_bytes: u64,
+) -> Option<Candidate<'a>> {
+    let estimated = choice::variant_among(entry, variants, machine, room_bytes)?;
+    estimated
+        .is_comfortable()
+        .then_some(Candidate { entry, estimated })
 }
 
 fn fastest_of<'a>(candidates: impl Iterator<Item = &'a Candidate<'a>>) -> Option<Recommendation> {

@@ -10,13 +10,14 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use safetensors::tensor::Metadata;
+use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::Value;
 
 use crate::facts::{Format, ModelFacts, TensorTypeStats};
+use crate::file_error::{FaultCode, FileError};
 pub(crate) use json::{indexed_files, read_config, read_json, read_text};
 use layers::Config;
 
@@ -26,33 +27,13 @@ const MAX_HEADER_BYTES: u64 = 16 << 20;
 const MAX_HEADER_VALUES: usize = 1 << 20;
 /// Maximum number of tensors of a model. The largest published models have about 200,000.
 const MAX_TENSORS: usize = 1 << 19;
-/// Maximum number of weight files of a model.
 pub(crate) const MAX_WEIGHT_FILES: usize = 10_000;
-
-/// A model folder can't be used.
-#[derive(Debug, thiserror::Error)]
-#[error("{path}: {reason}")]
-pub struct FolderError {
-    /// The file, or the folder if a file is missing.
-    pub path: PathBuf,
-    /// The problem, and what to do.
-    pub reason: String,
-}
-
-impl FolderError {
-    fn new(path: &Path, reason: impl ToString) -> Self {
-        Self {
-            path: path.to_owned(),
-            reason: reason.to_string(),
-        }
-    }
-}
 
 /// Reads the facts of the model in `folder`.
 ///
 /// # Errors
-/// [`FolderError`] if a file is missing, cut short or not JSON.
-pub fn facts(folder: &Path) -> Result<ModelFacts, FolderError> {
+/// [`FileError`] if a file is missing, cut short or not JSON.
+pub fn facts(folder: &Path) -> Result<ModelFacts, FileError> {
     let config = read_config(folder)?;
     let files = weight_files(folder)?;
     let mut tally = TensorSums::default();
@@ -97,7 +78,6 @@ fn quantized_bits(config: &Value) -> Option<u64> {
 
 /// The checked header of a safetensors file.
 pub(crate) struct Header {
-    /// The open file.
     pub(crate) file: File,
     /// Types, shapes and positions of the tensors.
     pub(crate) metadata: Metadata,
@@ -107,47 +87,40 @@ pub(crate) struct Header {
 
 impl Header {
     /// Reads the header and checks that each tensor is inside the file and has the size of its shape.
-    pub(crate) fn read(path: &Path) -> Result<Self, FolderError> {
-        let bad = |reason: String| FolderError::new(path, format!("{reason}; download it again"));
-        let mut file = transom_files::open(path).map_err(|error| bad(error.to_string()))?;
-        let file_bytes = file
-            .metadata()
-            .map_err(|error| bad(error.to_string()))?
-            .len();
+    pub(crate) fn read(path: &Path) -> Result<Self, FileError> {
+        let bad =
+            |code, reason: &str| FileError::new(path, code, format!("{reason}; download it again"));
+        let io = |error: io::Error| bad(FaultCode::of_io(&error), &error.to_string());
+        let mut file = transom_files::open(path).map_err(io)?;
+        let file_bytes = file.metadata().map_err(io)?.len();
         let mut length = [0; 8];
         file.read_exact(&mut length)
-            .map_err(|_| bad("cut short in its first 8 bytes".to_owned()))?;
+            .map_err(|_| bad(FaultCode::Truncated, "cut short in its first 8 bytes"))?;
         let length = u64::from_le_bytes(length);
         if length > file_bytes.saturating_sub(8) {
-            return Err(bad(format!(
-                "says that its header has {length} bytes, but the file has {file_bytes}"
-            )));
+            let reason =
+                format!("says that its header has {length} bytes, but the file has {file_bytes}");
+            return Err(bad(FaultCode::Truncated, &reason));
         }
         if length > MAX_HEADER_BYTES {
-            return Err(bad(format!(
-                "its header has {length} bytes; the limit is {MAX_HEADER_BYTES}"
-            )));
+            let reason = format!("its header has {length} bytes; the limit is {MAX_HEADER_BYTES}");
+            return Err(bad(FaultCode::TooLarge, &reason));
         }
         let mut header = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
-        (&file)
-            .take(length)
-            .read_to_end(&mut header)
-            .map_err(|error| bad(error.to_string()))?;
+        let read = (&file).take(length).read_to_end(&mut header);
+        read.map_err(io)?;
         if json::n_values(&header) > MAX_HEADER_VALUES {
-            return Err(bad(format!(
-                "its header has more than {MAX_HEADER_VALUES} values"
-            )));
+            let reason = format!("its header has more than {MAX_HEADER_VALUES} values");
+            return Err(bad(FaultCode::TooLarge, &reason));
         }
         // Checks that the tensors are contiguous and have the sizes of their shapes.
         let metadata: Metadata = serde_json::from_slice(&header)
-            .map_err(|error| bad(format!("a bad header ({error})")))?;
+            .map_err(|error| bad(FaultCode::WrongFormat, &format!("a bad header ({error})")))?;
         let data_bytes = file_bytes - 8 - length;
-        for (name, tensor) in metadata.tensors() {
-            if tensor.data_offsets.1 as u64 > data_bytes {
-                return Err(bad(format!(
-                    "cut short: tensor {name} ends behind the file"
-                )));
-            }
+        let is_outside = |tensor: &TensorInfo| tensor.data_offsets.1 as u64 > data_bytes;
+        if let Some((name, _)) = metadata.tensors().into_iter().find(|(_, t)| is_outside(t)) {
+            let reason = format!("cut short: tensor {name} ends behind the file");
+            return Err(bad(FaultCode::Truncated, &reason));
         }
         Ok(Self {
             file,
@@ -160,24 +133,22 @@ impl Header {
 /// Sums over tensors, by name and by type.
 #[derive(Default)]
 struct TensorSums {
-    /// Number of elements of each tensor.
-    tensors: BTreeMap<String, u64>,
-    /// Bytes of each tensor.
-    bytes: BTreeMap<String, u64>,
+    /// Number of elements and bytes of each tensor.
+    tensors: BTreeMap<String, (u64, u64)>,
     kinds: BTreeMap<String, TensorTypeStats>,
 }
 
 impl TensorSums {
-    fn read(&mut self, path: &Path) -> Result<(), FolderError> {
+    fn read(&mut self, path: &Path) -> Result<(), FileError> {
         let header = Header::read(path)?;
         for (name, tensor) in header.metadata.tensors() {
             if !is_for_text(&name) {
                 continue;
             }
             let (start, end) = tensor.data_offsets;
+            let bytes = (end - start) as u64;
             let n_elements = tensor.shape.iter().map(|&size| size as u64).product();
-            self.bytes.insert(name.clone(), (end - start) as u64);
-            self.tensors.insert(name, n_elements);
+            self.tensors.insert(name, (n_elements, bytes));
             let kind = format!("{:?}", tensor.dtype);
             let packed = self.kinds.entry(kind.clone()).or_insert(TensorTypeStats {
                 kind,
@@ -185,11 +156,11 @@ impl TensorSums {
                 bytes: 0,
             });
             packed.n_tensors += 1;
-            packed.bytes = packed.bytes.saturating_add((end - start) as u64);
+            packed.bytes = packed.bytes.saturating_add(bytes);
         }
         if self.tensors.len() > MAX_TENSORS {
             let reason = format!("the model has more than {MAX_TENSORS} tensors");
-            return Err(FolderError::new(path, reason));
+            return Err(FileError::new(path, FaultCode::TooLarge, reason));
         }
         Ok(())
     }
@@ -211,7 +182,7 @@ impl TensorSums {
                 .filter(|&bits| bits > 0)
         };
         let tensors = self.tensors.iter();
-        let counts = tensors.map(|(name, &n_elements)| {
+        let counts = tensors.map(|(name, &(n_elements, _))| {
             if let Some((layer, kind)) = name.rsplit_once('.')
                 && self.tensors.contains_key(&format!("{layer}.scales"))
             {
@@ -229,8 +200,8 @@ impl TensorSums {
     /// Returns the bytes that a token reads: all weights, but only its share of the experts, and only one
     /// row of embedding tables, unless the table is also the output matrix.
     fn active_bytes(&self, experts: Option<(u64, u64)>) -> u64 {
-        let has_head = self.bytes.keys().any(|name| name.contains("lm_head."));
-        let read = self.bytes.iter().map(|(name, &bytes)| {
+        let has_head = self.tensors.keys().any(|name| name.contains("lm_head."));
+        let read = self.tensors.iter().map(|(name, &(_, bytes))| {
             let is_expert = name.contains(".experts.") || name.contains(".switch_mlp.");
             let is_table = name.contains("embed_tokens_per_layer.")
                 || has_head && name.contains("embed_tokens.");
@@ -276,8 +247,8 @@ pub fn is_for_text(name: &str) -> bool {
 /// Returns all weight files in order: those in the index, else `model*.safetensors`, else all. Some
 /// folders also contain adapters, or the same weights in another form
 /// (`consolidated.safetensors`).
-pub(crate) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
-    let entries = fs::read_dir(folder).map_err(|error| FolderError::new(folder, error))?;
+pub(crate) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let entries = fs::read_dir(folder).map_err(|error| FileError::io(folder, &error))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let mut files: Vec<PathBuf> = paths
         .filter(|path| path.extension().is_some_and(|end| end == "safetensors"))
@@ -299,11 +270,11 @@ pub(crate) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
     files.sort();
     if files.is_empty() {
         let reason = "has no *.safetensors files; name a model folder or a GGUF file";
-        return Err(FolderError::new(folder, reason));
+        return Err(FileError::new(folder, FaultCode::NoWeights, reason));
     }
     if files.len() > MAX_WEIGHT_FILES {
         let reason = format!("has more than {MAX_WEIGHT_FILES} weight files");
-        return Err(FolderError::new(folder, reason));
+        return Err(FileError::new(folder, FaultCode::TooLarge, reason));
     }
     Ok(files)
 }

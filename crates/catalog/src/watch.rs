@@ -8,19 +8,25 @@ mod folders;
 mod reader;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub(crate) use file_watcher::{FileWatcher, lock};
+pub(crate) use file_watcher::FileWatcher;
 use reader::CatalogReader;
-pub use reader::read_catalog_file;
 
 use crate::entries::{Catalog, CatalogError};
+
+/// Reads the built-in catalog with the user's own, once. After an error in the user's file, which need
+/// not exist, returns the built-in catalog and the error.
+pub fn read_catalog(user: PathBuf) -> (Arc<Catalog>, Option<CatalogError>) {
+    let (catalog, errors) = CatalogReader::new(None, Some(user)).read();
+    (catalog, errors.into_iter().next())
+}
 
 /// A catalog that follows its files until it is dropped.
 #[derive(Debug)]
 pub struct CatalogWatcher {
     state: Arc<Mutex<State>>,
-    watcher: FileWatcher,
+    _watcher: FileWatcher,
 }
 
 #[derive(Debug)]
@@ -54,7 +60,10 @@ impl CatalogWatcher {
             }
             on_change();
         });
-        Self { state, watcher }
+        Self {
+            state,
+            _watcher: watcher,
+        }
     }
 
     /// Returns the current catalog.
@@ -67,14 +76,9 @@ impl CatalogWatcher {
     pub fn error(&self) -> Option<CatalogError> {
         lock(&self.state).errors.first().cloned()
     }
+}
 
-    /// Returns why changes aren't noticed, if so. [`Self::reload`] reads the files in that case.
-    pub fn problem(&self) -> Option<String> {
-        self.watcher.problem()
-    }
-
-    /// Reads the files again soon, as if they had changed.
-    pub fn reload(&self) {
-        self.watcher.reload();
-    }
+/// Locks the state, also after a panic: each change is one assignment, so it is complete.
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! The arguments of the command line, and the help that explains them.
 //!
 //! Rule: the help is the manual. It must lead a newcomer to a first response, and list every exit code
-//! and environment variable.
+//! and environment variable. The examples and exit codes of each command are in `help/`.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,6 @@ use crate::chat::ChatArgs;
 use crate::doctor::DoctorArgs;
 use crate::inspect::InspectArgs;
 use crate::models::ModelsArgs;
-use crate::pause::{PauseArgs, ResumeArgs};
 use crate::status::StatusArgs;
 use crate::unload::UnloadArgs;
 
@@ -37,7 +36,7 @@ use crate::unload::UnloadArgs;
     name = "transom",
     version,
     verbatim_doc_comment,
-    after_long_help = AFTER_HELP,
+    after_long_help = include_str!("help/transom.txt"),
     after_help = "`transom --help` also shows examples, environment variables and exit codes.",
     subcommand_required = true,
     arg_required_else_help = true,
@@ -54,8 +53,8 @@ pub(crate) struct Arguments {
     pub(crate) verbose: u8,
 }
 
-// The commands, in the order of the help. A doc comment here would replace the help text, which is
-// with each command's arguments.
+// The commands, in the order of the help. A doc comment here would replace the help text of a command
+// with arguments, which is with them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Ask(AskArgs),
@@ -63,8 +62,17 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     Status(StatusArgs),
     Unload(UnloadArgs),
-    Pause(PauseArgs),
-    Resume(ResumeArgs),
+    /// Stop answering and unload all models, until `transom resume`
+    ///
+    /// The running answer is finished first. Questions asked meanwhile wait; nothing is lost. A pause
+    /// ends when the running Transom quits.
+    #[command(after_long_help = "Exit codes: 0 paused, 1 failed.")]
+    Pause,
+    /// Answer again after `transom pause`
+    ///
+    /// Waiting questions are answered now; the first one loads the model.
+    #[command(after_long_help = "Exit codes: 0 resumed, 1 failed.")]
+    Resume,
     Doctor(DoctorArgs),
     Models(Box<ModelsArgs>),
     Inspect(InspectArgs),
@@ -105,31 +113,6 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
         _ => Err("must be a whole number of at least 1".into()),
     }
 }
-
-const AFTER_HELP: &str = "\
-Environment:
-  TRANSOM_MODEL   the model to use when --model is not given
-  TRANSOM_DATA    data folder: installed models, your models.toml, the running instance's socket
-  TRANSOM_LOG     log filter, such as `info` or `transom_engine_mlx=debug` (wins over -v)
-  NO_COLOR        set to anything: no colors or dimming
-  HF_ENDPOINT     the hub to search and download from [default: https://huggingface.co]
-  HF_TOKEN        the hub's token, in place of the one that `transom models token set` stores
-  HF_HUB_OFFLINE  set to 1: the network is not used
-  HF_HOME, HF_HUB_CACHE, LLAMA_CACHE   where other programs keep models, which are used in place
-  HTTPS_PROXY, ALL_PROXY, NO_PROXY     the proxy for the hub
-
-Exit codes:
-  0    done; also when the program that reads the output stops reading
-  1    the answer failed, or the computer is too busy, too hot or short of memory;
-       the hub, the network or the disk failed
-  2    the request is wrong: bad option or value, empty prompt, prompt too long
-  3    the model is missing, cannot be used here or exceeds the memory budget
-  130  interrupted with Ctrl-C (an install keeps what it downloaded)
-
-What a model is: a GGUF file, which llama.cpp runs, or a folder in the layout of Hugging Face or
-mlx-lm, which MLX runs. One that you already have needs no install:
-  transom chat --model ~/models/Qwen3-4B-Q4_K_M.gguf
-A folder that holds the same model in both forms is run by whichever suits this computer.";
 
 #[cfg(test)]
 mod tests {

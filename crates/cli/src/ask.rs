@@ -3,6 +3,7 @@
 //! Rule: if the response ends early, the text written so far stays and ends with a newline.
 
 use clap::Args;
+use serde_json::json;
 use transom_engine::{
     ChatPrompt, EngineError, FinishReason, Message, ModelInfo, Prompt, Role, TokenEvent, Truncation,
 };
@@ -11,10 +12,7 @@ use transom_supervisor::{ModelRequest, Outcome};
 use crate::arguments::ModelArgs;
 use crate::client::Completion;
 use crate::load::load;
-use crate::output::answer::{AnswerWriter, Reasoning, dropped_at_start};
-use crate::output::json::{ErrorLine, JsonLines};
-use crate::output::limits::{BY_MAX_TOKENS, ResponseLimits};
-use crate::output::text::stats_line;
+use crate::output::{EarlyEnd, JsonLines, ResponseLimits, stats_line, write_response};
 use crate::sampling_args::GenerationArgs;
 use crate::{Client, Console, Failure, Result};
 
@@ -23,18 +21,7 @@ use crate::{Client, Console, Failure, Result};
 /// The prompt is what you write after `ask`, or what you pipe in, or both: then the piped text
 /// follows after a blank line. Standard input is read to its end whenever it is not a terminal.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom ask \"What is the capital of France?\"
-  transom ask \"Explain this error:\" < build.log
-  git diff | transom ask \"Write a commit message\" --system \"You are brief\"
-  transom ask \"Name a color\" --temperature 0 --stats
-  transom ask \"Hi\" < /dev/null     in a loop or a service, whose own input is not meant
-  transom ask \"Hi\" --json          one JSON object a line: started, prefill, text, finished, error
-                                     (before them queued and loading, while it waits)
-
-Exit codes: 0 answered, 1 failed on the way or no answers for now, 2 bad request, 3 bad model or
-too large, 130 interrupted.")]
+#[command(after_long_help = include_str!("help/ask.txt"))]
 pub(crate) struct AskArgs {
     /// What to ask; quotes are needed only where the shell needs them
     #[arg(value_name = "PROMPT")]
@@ -73,7 +60,8 @@ pub(crate) fn run(args: &AskArgs, client: &Client, console: &mut Console) -> Res
         && let Some(message) = failure.message()
     {
         let exit_code = failure.exit_code();
-        console.print_json(&ErrorLine { exit_code, message })?;
+        let line = json!({ "event": "error", "exit_code": exit_code, "message": message });
+        console.print_json(&line)?;
     }
     result
 }
@@ -85,20 +73,15 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     let prompt = prompt(args, text, &loaded.info)?;
     let params = args.generation.params(&loaded.info.recommended_sampling);
     let request = loaded.request(prompt, Truncation::Disabled, params);
-    let mut limits = ResponseLimits::default();
-    let completion = match args.json {
-        true => stream_json(&request, client, console)?,
+    let (completion, limits) = match args.json {
+        true => {
+            let completion = stream_json(&request, client, console)?;
+            (completion, ResponseLimits::default())
+        }
         false => {
-            let reasoning = Reasoning::for_console(console, args.show_reasoning);
-            let mut writer = AnswerWriter::new(console, &loaded.info.name, reasoning);
-            let completion = client.send(&request, &mut |event| {
-                if dropped_at_start(&event).is_some() {
-                    limits = ResponseLimits::now(client);
-                }
-                writer.on_event(event)
-            })?;
-            writer.finish()?;
-            completion
+            let (name, show) = (&loaded.info.name, args.show_reasoning);
+            let written = write_response(&request, name, show, client, console, &mut |_, _| None)?;
+            (written.completion, written.limits)
         }
     };
     let was_interrupted = completion.was_interrupted;
@@ -112,7 +95,7 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     }
     let has_max_tokens = args.generation.max_tokens.is_some();
     let cause = limits.early_end(reason, &stats, has_max_tokens, client);
-    if let Some(cause) = cause.filter(|cause| !args.json && cause != BY_MAX_TOKENS) {
+    if let Some(cause) = cause.filter(|cause| !args.json && *cause != EarlyEnd::MaxTokens) {
         console.note(&format!("The answer ends here: {cause}."));
     }
     Ok(())

@@ -14,11 +14,10 @@ use transom_supervisor::Allowance;
 
 use crate::arguments::{ModelArgs, at_least_one};
 use crate::load::{Loaded, load};
-use crate::output::limits::stop_reason;
-use crate::output::progress::Progress;
+use crate::output::{Progress, stop_reason};
 use crate::{Client, Console, Failure, Result};
 
-use report::{Guesses, Report, Run, SecondTurn};
+use report::{Report, SecondTurn, heading};
 
 /// Measure how fast a model runs here
 ///
@@ -26,15 +25,7 @@ use report::{Guesses, Report, Run, SecondTurn};
 /// median and the spread (min to max) of several runs, after a warm-up. `pp512` is reading a prompt
 /// of 512 tokens (prefill); `tg128` is writing 128 tokens after it (decode).
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom bench
-  transom bench --model ~/models/Qwen3-4B-4bit --prompt-tokens 128,512,2048 --runs 5
-  transom bench --prompt-tokens 1500 --generate-tokens 100 --turn2
-  transom bench --json               one JSON object a line, one line a prompt length
-
-Exit codes: 0 measured, 1 a run failed or was limited, 2 bad request, 3 bad model or too large,
-130 interrupted.")]
+#[command(after_long_help = include_str!("help/bench.txt"))]
 pub(crate) struct BenchArgs {
     /// Length of the prompt; repeat it or give a list for several
     #[arg(short, long, value_name = "TOKENS", value_delimiter = ',', default_value = "512",
@@ -94,15 +85,14 @@ pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
         let mut bench = Bench {
             loaded: &loaded,
             client,
+            args,
             n_prompt: *n_prompt,
-            n_generate: args.generate_tokens,
-            speculate: args.speculation,
             n_prompts_made: 0,
         };
-        let measured = bench.measure(args, &Progress::new(console))?;
-        let report = Report::new(&loaded, args, *n_prompt, measured);
+        let (runs, second_turns) = bench.measure(&console.progress())?;
+        let report = Report::new(&loaded, args, *n_prompt, &runs, second_turns);
         console.print_result(args.json, &report, |report, layout| match index {
-            0 => report.heading() + &report.table(layout),
+            0 => heading(&loaded) + &report.table(layout),
             _ => report.table(layout),
         })?;
     }
@@ -115,8 +105,11 @@ pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
 /// Responses of the requested length are not allowed now.
 fn check_allowance(allowance: &Allowance, args: &BenchArgs, console: &mut Console) -> Result {
     let mut reasons: Vec<String> = Vec::new();
-    for limit in &allowance.limits {
-        let reason = limit.reason.to_string();
+    for reason in allowance
+        .limits
+        .iter()
+        .map(|limit| limit.reason.to_string())
+    {
         if !reasons.contains(&reason) {
             reasons.push(reason);
         }
@@ -124,7 +117,7 @@ fn check_allowance(allowance: &Allowance, args: &BenchArgs, console: &mut Consol
     let reasons = reasons.join(", ");
     let n_generate = args.generate_tokens;
     if allowance.max_tokens.is_some_and(|max| max < n_generate) {
-        return Err(Failure::Failed(format!(
+        return Err(Failure::failed(format!(
             "answers of {n_generate} tokens are not allowed now ({reasons}); try again later, or \
              choose fewer --generate-tokens"
         )));
@@ -140,52 +133,43 @@ fn check_allowance(allowance: &Allowance, args: &BenchArgs, console: &mut Consol
 /// Returns the length of the longest conversation that is measured.
 fn tokens_needed(args: &BenchArgs) -> usize {
     let longest = args.prompt_tokens.iter().copied().max().unwrap_or(0);
-    let one_turn = longest.saturating_add(args.generate_tokens);
-    match args.turn2 {
-        true => one_turn.saturating_add(NEW_TOKENS + args.generate_tokens),
-        false => one_turn,
-    }
-}
-
-/// The measurements of one prompt length.
-#[derive(Default)]
-struct Measured {
-    runs: Vec<Run>,
-    second_turns: Vec<SecondTurn>,
-    guesses: Guesses,
-    peak_memory_bytes: u64,
+    let second_turn = match args.turn2 {
+        true => NEW_TOKENS + args.generate_tokens,
+        false => 0,
+    };
+    longest
+        .saturating_add(args.generate_tokens)
+        .saturating_add(second_turn)
 }
 
 /// A loaded model and the lengths to measure.
 struct Bench<'a> {
     loaded: &'a Loaded,
     client: &'a Client,
+    args: &'a BenchArgs,
     n_prompt: usize,
-    n_generate: usize,
-    speculate: bool,
     n_prompts_made: usize,
 }
 
 impl Bench<'_> {
-    fn measure(&mut self, args: &BenchArgs, progress: &Progress) -> Result<Measured> {
-        let mut measured = Measured::default();
-        for index in 0..args.warmup + args.runs {
-            progress.show(&match index.checked_sub(args.warmup) {
-                None => format!("pp{}: warm-up {}", self.n_prompt, index + 1),
-                Some(run) => format!("pp{}: run {} of {}", self.n_prompt, run + 1, args.runs),
+    /// Returns the measurements of the runs and of their second turns, without the warm-up.
+    fn measure(&mut self, progress: &Progress) -> Result<(Vec<Stats>, Vec<SecondTurn>)> {
+        let (mut runs, mut second_turns) = (Vec::new(), Vec::new());
+        let (n_prompt, n_warmup, n_runs) = (self.n_prompt, self.args.warmup, self.args.runs);
+        for index in 0..n_warmup + n_runs {
+            progress.show(&match index.checked_sub(n_warmup) {
+                None => format!("pp{n_prompt}: warm-up {}", index + 1),
+                Some(run) => format!("pp{n_prompt}: run {} of {n_runs}", run + 1),
             });
             let prompt = self.next_prompt();
-            let stats = self.generate_uncached(&prompt, Vec::new())?;
-            let second_turn = args.turn2.then(|| self.two_turns()).transpose()?;
-            if index < args.warmup {
-                continue;
+            let run = self.generate_uncached(&prompt, Vec::new())?;
+            let second_turn = self.args.turn2.then(|| self.two_turns()).transpose()?;
+            if index >= n_warmup {
+                runs.push(run);
+                second_turns.extend(second_turn);
             }
-            measured.runs.push(Run::from(&stats));
-            measured.guesses.add(&stats);
-            measured.second_turns.extend(second_turn);
-            measured.peak_memory_bytes = measured.peak_memory_bytes.max(stats.peak_memory_bytes);
         }
-        Ok(measured)
+        Ok((runs, second_turns))
     }
 
     /// Measures a second turn, in a conversation of its own: the engine does not report the ids of a
@@ -194,7 +178,7 @@ impl Bench<'_> {
         let mut tokens = self.next_prompt();
         let answer = self.token(ANSWER_SEED);
         let first = self.generate_uncached(&tokens, vec![(answer, 1e4)])?;
-        tokens.extend(std::iter::repeat_n(answer, self.n_generate));
+        tokens.extend(std::iter::repeat_n(answer, self.args.generate_tokens));
         tokens.extend((0..NEW_TOKENS).map(|index| self.token(index as u64 + NEW_SEED)));
         let second = self.generate(&tokens, Vec::new())?;
         Ok(SecondTurn::new(&first, &second))
@@ -210,15 +194,16 @@ impl Bench<'_> {
 
     fn generate(&self, tokens: &[u32], logit_bias: Vec<(u32, f32)>) -> Result<Stats> {
         let prompt = Prompt::Tokens(tokens.to_vec());
+        let n_generate = self.args.generate_tokens;
         let params = GenerationParams {
             sampling: SamplingParams {
                 temperature: 0.0,
                 logit_bias,
                 ..SamplingParams::default()
             },
-            max_tokens: Some(self.n_generate),
+            max_tokens: Some(n_generate),
             ignore_end_of_text: true,
-            speculate: self.speculate,
+            speculate: self.args.speculation,
             ..GenerationParams::default()
         };
         let request = self.loaded.request(prompt, Truncation::Disabled, params);
@@ -227,11 +212,11 @@ impl Bench<'_> {
         self.loaded.record(&stats);
         match reason {
             FinishReason::Canceled => Err(Failure::Interrupted),
-            FinishReason::Shed => Err(Failure::Failed(format!(
-                "the run was stopped: {}",
-                stop_reason(self.client)
-            ))),
-            FinishReason::Length if stats.generated_tokens < self.n_generate => {
+            FinishReason::Shed => {
+                let reason = stop_reason(self.client);
+                Err(Failure::Failed(format!("the run was stopped: {reason}")))
+            }
+            FinishReason::Length if stats.generated_tokens < n_generate => {
                 Err(Failure::Failed(format!(
                     "the run was limited to {} tokens; `transom status` shows the reason",
                     stats.generated_tokens

@@ -13,12 +13,12 @@ use transom_library::Origin;
 
 use crate::arguments::ModelArgs;
 use crate::load::{Loaded, load};
-use crate::output::text::parameters_text;
+use crate::output::parameters_text;
 use crate::sampling_args::GenerationArgs;
 use crate::{Client, Console, Failure, Result};
 
 use editor::{Line, LineSource};
-use session::{Chat, Next};
+use session::Chat;
 
 /// Talk with a model in the terminal
 ///
@@ -26,14 +26,7 @@ use session::{Chat, Next};
 /// line in the same message. Ctrl-C stops an answer, Ctrl-D or /quit ends the chat; /help lists
 /// the commands.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom chat
-  transom chat --model ~/models/Qwen3-4B-4bit --system \"You are a patient teacher\"
-  printf 'Hello\\n/quit\\n' | transom chat      one message a line, answers on standard output
-
-Exit codes: 0 ended by the user, 1 an answer failed (piped chats only), 2 bad request,
-3 bad model or too large, 130 interrupted while the model loaded.")]
+#[command(after_long_help = include_str!("help/chat.txt"))]
 pub(crate) struct ChatArgs {
     /// Instructions that the model follows throughout
     #[arg(short, long, value_name = "TEXT")]
@@ -76,7 +69,7 @@ pub(crate) fn run(args: &ChatArgs, client: &Client, console: &mut Console) -> Re
     loop {
         match lines.next_line(console)? {
             Line::Text(text) => {
-                if chat.handle_line(&text, console)? == Next::Quit {
+                if chat.handle_line(&text, console)?.is_break() {
                     break;
                 }
             }
@@ -84,23 +77,22 @@ pub(crate) fn run(args: &ChatArgs, client: &Client, console: &mut Console) -> Re
             Line::End => break,
         }
     }
-    match chat.n_failed() {
-        0 => Ok(()),
-        _ if console.is_interactive() => Ok(()),
-        n => Err(Failure::Failed(format!(
-            "{n} of the messages got no answer; see above"
-        ))),
+    match chat.n_failed {
+        n if n > 0 && !console.is_interactive() => {
+            let message = format!("{n} of the messages got no answer; see above");
+            Err(Failure::failed(message))
+        }
+        _ => Ok(()),
     }
 }
 
 /// Notes which model responds, and how to use the chat.
 fn print_greeting(loaded: &Loaded, console: &mut Console) {
     let info = &loaded.info;
+    let (name, length) = (&info.name, info.context_length);
+    let parameters = parameters_text(info.n_parameters);
     console.note(&format!(
-        "{}, {} parameters, context of {} tokens",
-        info.name,
-        parameters_text(info.n_parameters),
-        info.context_length
+        "{name}, {parameters} parameters, context of {length} tokens"
     ));
     if loaded.model.origin == Origin::Starter {
         let card = loaded.model.id.join("README.md");

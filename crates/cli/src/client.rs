@@ -6,12 +6,16 @@
 //! Rule: nothing is started or opened before it is needed, so a wrong request, or one that only reads
 //! files, costs nothing. An instance that disappeared is replaced at the next request.
 
+#[cfg(test)]
+mod test_support;
+
 use std::cell::{Cell, OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use transom_engine::{FinishReason, Stats};
 use transom_engine_host::ProcessWorkers;
@@ -23,8 +27,8 @@ use transom_supervisor::{
     CancelHandle, Handle, ModelRequest, ModelSelector, Outcome, RequestError, ResponseEvent,
     Status, Supervisor,
 };
+use transom_terminal::Interrupt;
 
-use crate::interrupt::Interrupt;
 use crate::{Console, Failure, Result};
 
 /// How a request ended.
@@ -42,28 +46,13 @@ pub(crate) struct Client {
     runtime: OnceCell<Runtime>,
     /// The data folder, which contains the socket of a running instance; or why there is none.
     data_folder: Result<PathBuf, String>,
-    connection: RefCell<Option<Connected>>,
+    /// The connection to any instance, which is ours if none was running.
+    connection: RefCell<Option<Connection>>,
 }
 
 /// Time limit for our own supervisor to shut down when a signal ends the program: longer than the
 /// supervisor waits before it kills a child process.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
-
-enum Connected {
-    /// To any instance, which is ours if none was running.
-    Opened(Connection),
-    /// To the running instance of another program, to read its status.
-    Running(Handle),
-}
-
-impl Connected {
-    fn handle(&self) -> Handle {
-        match self {
-            Self::Opened(connection) => connection.handle(),
-            Self::Running(handle) => handle.clone(),
-        }
-    }
-}
 
 impl Client {
     /// Returns a client of the user's instance, and connects to nothing yet. If the client starts a
@@ -77,29 +66,13 @@ impl Client {
         }
     }
 
-    /// Returns a client of the supervisor that `start` returns, for tests.
-    #[cfg(test)]
-    pub(crate) fn of_supervisor(start: impl FnOnce() -> Handle) -> Self {
-        let runtime = runtime().unwrap();
-        let handle = {
-            let _context = runtime.enter();
-            start()
-        };
-        Self {
-            interrupt: Interrupt::detached(),
-            runtime: OnceCell::from(runtime),
-            data_folder: Ok(PathBuf::from("no data folder in tests")),
-            connection: RefCell::new(Some(Connected::Running(handle))),
-        }
-    }
-
     /// Returns the runtime, for a command that waits for something else than the supervisor.
     pub(crate) fn runtime(&self) -> Result<&Runtime> {
-        if self.runtime.get().is_none() {
-            let _ = self.runtime.set(runtime()?);
+        if let Some(runtime) = self.runtime.get() {
+            return Ok(runtime);
         }
-        let runtime = self.runtime.get();
-        runtime.ok_or_else(|| Failure::internal("the runtime was created and is missing"))
+        let runtime = runtime()?;
+        Ok(self.runtime.get_or_init(|| runtime))
     }
 
     /// Returns the data folder.
@@ -109,13 +82,13 @@ impl Client {
 
     /// Returns the supervisor of the running instance, else one that is started here.
     fn handle(&self) -> Result<Handle> {
-        if let Some(connected) = &*self.connection.borrow() {
-            return Ok(connected.handle());
+        if let Some(connection) = &*self.connection.borrow() {
+            return Ok(connection.handle());
         }
         let folder = self.data_folder()?;
         let opening = instance::open(folder, || start(folder));
-        let connection = self.runtime()?.block_on(opening);
-        let connection = connection.map_err(Failure::failed)?;
+        let opened = self.runtime()?.block_on(opening);
+        let connection = opened.map_err(Failure::failed)?;
         let handle = connection.handle();
         if connection.is_own() {
             let (runtime, quit) = (self.runtime()?.handle().clone(), connection.quit());
@@ -123,23 +96,35 @@ impl Client {
                 let _ = runtime.block_on(async { timeout(SHUTDOWN_LIMIT, quit).await });
             });
         }
-        self.connection.replace(Some(Connected::Opened(connection)));
+        self.connection.replace(Some(connection));
         Ok(handle)
     }
 
     /// Returns the supervisor of the running instance, if there is one.
     pub(crate) fn running(&self) -> Result<Option<Handle>> {
-        if let Some(connected) = &*self.connection.borrow() {
-            return Ok(Some(connected.handle()));
+        if let Some(connection) = &*self.connection.borrow() {
+            return Ok(Some(connection.handle()));
         }
         let connecting = instance::connect(self.data_folder()?);
-        let handle = self
-            .runtime()?
-            .block_on(connecting)
-            .map_err(Failure::failed)?;
-        self.connection
-            .replace(handle.clone().map(Connected::Running));
+        let connected = self.runtime()?.block_on(connecting);
+        let handle = connected.map_err(Failure::failed)?;
+        let connection = handle.clone().map(Connection::Running);
+        self.connection.replace(connection);
         Ok(handle)
+    }
+
+    /// Waits for `work`, or for Ctrl-C.
+    pub(crate) fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let key = Arc::new(Notify::new());
+        let pressed = key.clone();
+        let _watch = self.interrupt.watch(move || pressed.notify_one());
+        self.runtime()?.block_on(async {
+            tokio::select! {
+                biased;
+                result = work => result,
+                () = key.notified() => Err(Failure::Interrupted),
+            }
+        })
     }
 
     /// Returns the supervisor's present status.
@@ -165,7 +150,13 @@ impl Client {
             sink(event)
         };
         let first = self.send_once(request, &mut sink)?;
-        if !is_instance_gone(&first.outcome) {
+        let is_instance_gone = matches!(
+            first.outcome,
+            Outcome::Failed {
+                error: RequestError::InstanceGone { .. } | RequestError::Quitting
+            }
+        );
+        if !is_instance_gone {
             return Ok(first);
         }
         // A supervisor that a signal ends must not be replaced.
@@ -232,9 +223,10 @@ impl Client {
         let mut status = handle.status();
         handle.set_paused(is_paused);
         let applied = status.wait_for(|status| status.is_paused == is_paused);
-        let applied = self.runtime()?.block_on(applied);
-        let status = applied.map(|status| status.clone());
-        status.map_err(|_| Failure::failed("the running instance ended"))
+        match self.runtime()?.block_on(applied) {
+            Ok(status) => Ok(status.clone()),
+            Err(_) => Err(Failure::failed("the running instance ended")),
+        }
     }
 
     /// Shuts down the instance if it is this process's own: after the responses that other programs
@@ -245,7 +237,7 @@ impl Client {
         let Some(runtime) = self.runtime.into_inner() else {
             return;
         };
-        if let Some(Connected::Opened(connection)) = self.connection.take() {
+        if let Some(connection) = self.connection.take() {
             match connection.n_remote_requests() {
                 0 => {}
                 1 => console.note("Finishing an answer for another program; Ctrl-C ends it."),
@@ -280,15 +272,6 @@ fn start(data_folder: &Path) -> Supervisor {
         Arc::from(transom_signals::system_signals()),
         &Hardware::detect(),
         settings.unwrap_or_default().tuning(),
-    )
-}
-
-fn is_instance_gone(outcome: &Outcome) -> bool {
-    matches!(
-        outcome,
-        Outcome::Failed {
-            error: RequestError::InstanceGone { .. } | RequestError::Quitting
-        }
     )
 }
 

@@ -3,14 +3,13 @@
 //! Rule: nothing else in this crate touches standard input, output or error, apart from the line
 //! editor, which needs the terminal itself.
 
-use std::ffi::OsString;
 use std::io::{BufRead, Write};
 
 use indicatif::ProgressDrawTarget;
 use serde::Serialize;
 use transom_files::visible;
+use transom_terminal::{Layout, Progress, write_json_line};
 
-use crate::output::json;
 use crate::{Failure, Result};
 
 /// The streams of one run.
@@ -42,31 +41,6 @@ pub(crate) struct Terminals {
     pub(crate) stderr: bool,
 }
 
-/// How results are laid out.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Layout {
-    /// Columns of the terminal; `None` for a pipe or a file.
-    pub(crate) columns: Option<usize>,
-    /// Whether labels are dimmed.
-    pub(crate) is_dimmed: bool,
-}
-
-impl Layout {
-    /// Returns the columns that text may fill: the terminal's but one, at most 79.
-    pub(crate) fn text_width(self) -> usize {
-        let columns = self.columns.unwrap_or(DEFAULT_COLUMNS);
-        columns.min(DEFAULT_COLUMNS).saturating_sub(1)
-    }
-
-    /// Returns `text`, dimmed where labels are.
-    pub(crate) fn dim(self, text: &str) -> String {
-        match self.is_dimmed && !text.is_empty() {
-            true => format!("{DIM}{text}{RESET}"),
-            false => text.to_owned(),
-        }
-    }
-}
-
 impl Console<'_> {
     /// Writes `text` to standard output at once and unchanged: untrusted values in it must be
     /// [`visible`].
@@ -76,7 +50,7 @@ impl Console<'_> {
 
     /// Writes `value` to standard output as one line of JSON.
     pub(crate) fn print_json(&mut self, value: &impl Serialize) -> Result {
-        json::write_line(self.out, value).map_err(Failure::Output)
+        write_json_line(self.out, value).map_err(Failure::Output)
     }
 
     /// Writes a result, as JSON or as text.
@@ -123,6 +97,11 @@ impl Console<'_> {
         self.terminals.stderr && self.color
     }
 
+    /// Returns a dimmed line on standard error, which shows nothing yet.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress::new(self.progress_target())
+    }
+
     /// Returns where progress is drawn: nowhere unless [`Self::draws_progress`].
     pub(crate) fn progress_target(&self) -> ProgressDrawTarget {
         match self.draws_progress() {
@@ -137,48 +116,7 @@ impl Console<'_> {
     }
 }
 
-/// Starts dimmed text.
-pub(crate) const DIM: &str = "\x1b[2m";
-/// Ends any style.
-pub(crate) const RESET: &str = "\x1b[0m";
-
-/// Returns the columns of the terminal that this process writes to.
-pub(crate) fn columns_of_terminal() -> usize {
-    let size = terminal_size::terminal_size_of(std::io::stdout())
-        .or_else(|| terminal_size::terminal_size_of(std::io::stderr()));
-    // A terminal that does not know its size reports 0.
-    let columns = size.map(|(width, _)| usize::from(width.0));
-    columns.filter(|&n| n > 0).unwrap_or(DEFAULT_COLUMNS)
-}
-
-/// Columns of a terminal that does not report its size, and the most that text fills.
-pub(crate) const DEFAULT_COLUMNS: usize = 80;
-
 fn write_now(stream: &mut dyn Write, text: &str) -> std::io::Result<()> {
     stream.write_all(text.as_bytes())?;
     stream.flush()
-}
-
-/// Returns true unless `NO_COLOR` is set and not empty (no-color.org), or the terminal knows no
-/// escape sequences.
-pub(crate) fn allows_color(no_color: Option<OsString>, term: Option<OsString>) -> bool {
-    no_color.is_none_or(|value| value.is_empty()) && term.is_some_and(|term| term != "dumb")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn color_is_off_for_no_color_and_for_terminals_without_escape_sequences() {
-        let check = |no_color: Option<&str>, term: Option<&str>, expect: bool| {
-            let allowed = allows_color(no_color.map(Into::into), term.map(Into::into));
-            assert_eq!(allowed, expect, "NO_COLOR={no_color:?} TERM={term:?}");
-        };
-        check(None, Some("xterm-256color"), true);
-        check(Some(""), Some("xterm"), true);
-        check(Some("1"), Some("xterm"), false);
-        check(None, Some("dumb"), false);
-        check(None, None, false);
-    }
 }

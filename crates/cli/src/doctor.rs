@@ -11,7 +11,6 @@ use transom_signals::{Hardware, SignalSource, SystemSignals, parse_simulation};
 use transom_supervisor::settings::{self, Settings};
 use transom_supervisor::{Governor, budget, variants};
 
-use crate::output::progress::Progress;
 use crate::{Client, Console, Result};
 
 use report::{Instance, Report, SettingsReport};
@@ -21,18 +20,11 @@ use report::{Instance, Report, SettingsReport};
 /// Memory pressure, heat and power limit what a model may use and do. This shows each signal, where it
 /// comes from, and the limits in force.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom doctor
-  transom doctor --measure                              also time the memory, for a second or two
-  transom doctor --simulate memory=warning,power=low    the limits that would follow
-  transom doctor --json
-
-Exit codes: 0 shown, 2 bad simulation.")]
+#[command(after_long_help = include_str!("help/doctor.txt"))]
 pub(crate) struct DoctorArgs {
     /// Show the limits that would follow from these signals: memory=normal|warning|critical,
     /// heat=nominal|fair|serious|critical, power=normal|low, battery, thrashing
-    #[arg(long, value_name = "SIGNALS", value_parser = simulation)]
+    #[arg(long, value_name = "SIGNALS", value_parser = parse_simulation)]
     pub(crate) simulate: Option<SystemSignals>,
 
     /// Also measure the memory bandwidth
@@ -42,10 +34,6 @@ pub(crate) struct DoctorArgs {
     /// Write everything as JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-fn simulation(text: &str) -> Result<SystemSignals, String> {
-    parse_simulation(text).map_err(|error| error.to_string())
 }
 
 /// Runs the command.
@@ -64,7 +52,7 @@ fn gather(
     let data_folder = client.data_folder()?.to_path_buf();
     let machine = ThisMachine::read(&hardware, &data_folder, None);
     let measured = args.measure.then(|| {
-        let progress = Progress::new(console);
+        let progress = console.progress();
         progress.show("Measuring the memory …");
         machine.measure_bandwidth()
     });
@@ -87,16 +75,13 @@ fn gather(
     let in_force = running.as_ref().filter(|_| args.simulate.is_none());
     let budget = budget::of_machine(&hardware, &tuning);
     let (budget_bytes, signals, allowance) = match in_force {
-        Some(status) => (
-            status.budget_bytes,
-            status.signals,
-            status.allowance.clone(),
-        ),
+        Some(status) => (status.budget_bytes, status.signals, &status.allowance),
         None => {
             let budget_bytes = budget::bytes_under(signals.memory, &budget);
-            (budget_bytes, signals, governor.allowance().clone())
+            (budget_bytes, signals, governor.allowance())
         }
     };
+    let allowance = allowance.clone();
     Ok(Report {
         budget_bytes,
         bounds: budget.bounds,

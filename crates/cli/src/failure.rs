@@ -44,6 +44,11 @@ impl Failure {
         Self::Failed(message.to_string())
     }
 
+    /// Returns the failure of a request that is wrong.
+    pub(crate) fn usage(message: impl Display) -> Self {
+        Self::Usage(message.to_string())
+    }
+
     /// Returns the failure of a read of standard input.
     pub(crate) fn input(error: io::Error) -> Self {
         Self::Failed(format!("cannot read standard input: {error}"))
@@ -73,7 +78,12 @@ impl Failure {
             Self::Interrupted => None,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
             Self::HelpNeeded(help) => Some(help.trim_end().to_owned()),
-            _ => Some(format!("transom: {}", one_line(&self.to_string()))),
+            _ => {
+                // A message may quote a library or a file, and have several lines.
+                let text = self.to_string();
+                let words: Vec<&str> = text.split_whitespace().collect();
+                Some(format!("transom: {}", visible(&words.join(" "))))
+            }
         }
     }
 
@@ -167,12 +177,6 @@ pub(crate) fn report(result: Result, err: &mut dyn Write) -> u8 {
         let _ = writeln!(err, "{message}");
     }
     failure.exit_code()
-}
-
-/// Joins the lines of a message, which may quote a library or a file, and makes it safe to show.
-fn one_line(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    visible(&line).into_owned()
 }
 
 #[cfg(test)]

@@ -2,11 +2,8 @@
 //!
 //! Rule: however the read ends, Ctrl-C included, the terminal shows typed text again.
 
-use std::sync::Arc;
+use transom_terminal::{HiddenText, Interrupt};
 
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-
-use crate::interrupt::Interrupt;
 use crate::{Console, Failure, Result};
 
 /// Reads one line from standard input and returns it without its end. Shows `prompt` if a person types.
@@ -15,11 +12,11 @@ pub(crate) fn read_line(
     console: &mut Console,
     interrupt: &Interrupt,
 ) -> Result<String> {
-    let hidden = console.terminals.stdin.then(HiddenInput::begin).flatten();
-    let before = hidden.as_ref().map(|hidden| hidden.before.clone());
+    let hidden = console.terminals.stdin.then(HiddenText::begin).flatten();
+    let at_interrupt = hidden.clone();
     let _watch = interrupt.watch(move || {
-        if let Some(before) = &before {
-            restore(before);
+        if let Some(hidden) = &at_interrupt {
+            hidden.end();
         }
         // The read cannot be interrupted, and nothing else is running.
         signal_hook::low_level::exit(130);
@@ -29,41 +26,13 @@ pub(crate) fn read_line(
     }
     let mut line = String::new();
     let read = console.input.read_line(&mut line);
-    if hidden.is_some() {
+    if let Some(hidden) = hidden {
+        hidden.end();
         console.write_err("\n");
     }
     read.map_err(Failure::input)?;
     line.truncate(line.trim_end_matches(['\n', '\r']).len());
     Ok(line)
-}
-
-/// Stops the terminal from showing typed text until it is dropped.
-struct HiddenInput {
-    before: Arc<Termios>,
-}
-
-impl HiddenInput {
-    /// Returns `None` if standard input is not a terminal.
-    fn begin() -> Option<Self> {
-        let before = tcgetattr(std::io::stdin()).ok()?;
-        let mut hidden = before.clone();
-        hidden.local_modes.remove(LocalModes::ECHO);
-        tcsetattr(std::io::stdin(), OptionalActions::Now, &hidden).ok()?;
-        Some(Self {
-            before: Arc::new(before),
-        })
-    }
-}
-
-impl Drop for HiddenInput {
-    fn drop(&mut self) {
-        restore(&self.before);
-    }
-}
-
-fn restore(before: &Termios) {
-    // This fails only if the terminal is gone.
-    let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
 }
 
 #[cfg(test)]
@@ -75,7 +44,7 @@ mod tests {
     fn a_piped_line_is_read_without_its_end_or_a_prompt() {
         for (typed, expect) in [("hf_x\n", "hf_x"), ("hf_x\r\nmore\n", "hf_x"), ("", "")] {
             let mut streams = TestConsole::typing(typed);
-            let interrupt = Interrupt::detached();
+            let interrupt = Interrupt::default();
             let line = read_line("Token: ", &mut streams.console(), &interrupt).unwrap();
             assert_eq!(line, expect);
             assert_eq!(streams.err_text(), "");

@@ -5,7 +5,6 @@
 //! the answer is the same when the model is loaded. Nothing is downloaded or loaded.
 
 mod catalog_entry;
-mod estimate;
 mod files;
 mod recommendations;
 mod report;
@@ -17,16 +16,14 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use transom_engine::KvCacheChoice;
-use transom_library::{Library, MEMORY_SIZES, Machine, ThisMachine, is_path};
+use transom_library::{Library, LoadSettings, MEMORY_SIZES, Machine, ThisMachine, is_path};
 
-use crate::console::Layout;
 use crate::library;
 use crate::{Client, Console, Result};
 
 use catalog_entry::CatalogEntry;
-use estimate::{Query, Subject};
 use files::ModelFiles;
-use report::Report;
+use report::{Report, doubt};
 
 /// Show what a model is and whether it fits, or which models suit this computer
 ///
@@ -34,24 +31,7 @@ use report::Report;
 /// it needs by part, whether that fits, the longest context that does, and how fast it will be. Without
 /// one: the models for this computer, or for one with other memory. Nothing is downloaded or loaded.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom inspect                              which models for this computer
-  transom inspect --memory 36G                 which for a Mac with 36 GB
-  transom inspect --tiers                      which for Macs from 8 to 192 GB
-  transom inspect ~/models/Qwen3-4B-4bit       what is it, and does it fit?
-  transom inspect model-Q4_K_M.gguf --json
-  transom inspect qwen3-8b                     by its name in `transom models list --all`
-  transom inspect qwen3-8b@8-bit --context 32768 --kv small
-  transom inspect qwen3-8b --draft qwen3-0.6b  do these two fit side by side?
-
---draft plans the memory of two models that are loaded side by side, the second as the draft model of
-the first. It only plans: Transom itself needs no draft model for speculative decoding.
-
-Speeds are estimated from the memory bandwidth, and measured once a model was used.
-
-Exit codes: 0 shown, whether or not it fits; 2 bad request; 3 no such model, or a file that is missing,
-cut short or no model.")]
+#[command(after_long_help = include_str!("help/inspect.txt"))]
 pub(crate) struct InspectArgs {
     /// A model of `transom models list --all`, `id@packing` for one variant, a GGUF file (any part of
     /// a split model), or a model folder
@@ -94,16 +74,6 @@ pub(crate) enum Kv {
     Small,
 }
 
-impl From<Kv> for KvCacheChoice {
-    fn from(kv: Kv) -> Self {
-        match kv {
-            Kv::Auto => Self::Automatic,
-            Kv::Full => Self::Full,
-            Kv::Small => Self::Small,
-        }
-    }
-}
-
 /// Parses a count of tokens; `32k` is 32768.
 fn context(text: &str) -> Result<u64, String> {
     let bad = || "must be a whole number of tokens of at least 1, such as 8192 or 32k".to_owned();
@@ -119,19 +89,16 @@ fn context(text: &str) -> Result<u64, String> {
 fn memory(text: &str) -> Result<u64, String> {
     let bad = || "must be a size of memory, such as 16G or 16384M".to_owned();
     let lower = text.trim().to_lowercase();
-    let shorter = lower.strip_suffix("ib").or(lower.strip_suffix('b'));
-    let lower = shorter.unwrap_or(&lower);
-    let (digits, unit) = match lower.strip_suffix(['g', 'm', 't']) {
-        Some(digits) => (digits, lower.as_bytes()[digits.len()]),
-        None => (lower, b'g'),
+    let size = lower.strip_suffix("ib").or(lower.strip_suffix('b'));
+    let size = size.unwrap_or(&lower);
+    let (digits, shift) = match size.char_indices().next_back() {
+        Some((end, 'm')) => (&size[..end], 20),
+        Some((end, 'g')) => (&size[..end], 30),
+        Some((end, 't')) => (&size[..end], 40),
+        _ => (size, 30),
     };
     let count: f64 = digits.trim().parse().map_err(|_| bad())?;
-    let unit = match unit {
-        b'm' => 1u64 << 20,
-        b't' => 1 << 40,
-        _ => 1 << 30,
-    };
-    let bytes = count * unit as f64;
+    let bytes = count * (1u64 << shift) as f64;
     // No system runs in less, and no machine has more.
     match (256e6..=64e12).contains(&bytes) {
         true => Ok(bytes as u64),
@@ -161,15 +128,6 @@ impl Description {
             None => Self::Entry(Box::new(CatalogEntry::find(text, library)?)),
         })
     }
-
-    /// Returns the description for people. Files show the memory that they need unless an estimate
-    /// follows.
-    fn text(&self, layout: Layout, has_fit: bool) -> String {
-        match self {
-            Self::Files(files) => files.text(layout, !has_fit),
-            Self::Entry(entry) => entry.text(layout),
-        }
-    }
 }
 
 /// The result as JSON.
@@ -188,10 +146,10 @@ struct InspectJson<'a> {
 /// Runs the command.
 pub(crate) fn run(args: &InspectArgs, client: &Client, console: &mut Console) -> Result {
     let library = library::open_to_find(args.model.as_deref().unwrap_or(""), client, console)?;
-    let Some(model) = &args.model else {
-        return recommend(args, &library, console);
-    };
-    inspect(args, model, &library, client, console)
+    match &args.model {
+        Some(model) => inspect(args, model, &library, client, console),
+        None => recommend(args, &library, console),
+    }
 }
 
 /// Runs `transom fit`, the former name of the command, whose JSON contains only the estimate.
@@ -200,7 +158,7 @@ pub(crate) fn run_as_fit(args: &InspectArgs, client: &Client, console: &mut Cons
         return run(args, client, console);
     };
     let library = library::open_to_find(model, client, console)?;
-    let (library, name) = on_machine(args, &library, client, console);
+    let (library, name) = on_machine(args, &library, Some(client), console);
     let report = estimate(args, model, &library, name, console)?;
     console.print_json(&report)
 }
@@ -214,9 +172,8 @@ fn recommend(args: &InspectArgs, library: &Library, console: &mut Console) -> Re
             recommendations::of_tiers(tiers, layout)
         });
     }
-    let (machine, name) = machine(args, library, console);
-    let tier = library.with_machine(machine).recommended();
-    console.print_result(args.json, &tier, |tier, layout| {
+    let (library, name) = on_machine(args, library, None, console);
+    console.print_result(args.json, &library.recommended(), |tier, layout| {
         recommendations::of_machine(tier, &name, layout)
     })
 }
@@ -229,7 +186,7 @@ fn inspect(
     client: &Client,
     console: &mut Console,
 ) -> Result {
-    let (library, name) = on_machine(args, library, client, console);
+    let (library, name) = on_machine(args, library, Some(client), console);
     let description = Description::of(model, &library)?;
     let report = match estimate(args, model, &library, name, console) {
         // What the catalog lists can be estimated, so the request is wrong.
@@ -243,9 +200,16 @@ fn inspect(
         fit: report.as_ref().ok(),
         fit_problem: report.as_ref().err().map(ToString::to_string),
     };
-    console.print_result(args.json, &json, |json, layout| match json.fit {
-        Some(fit) => json.description.text(layout, true) + "\n" + &fit.text(layout),
-        None => json.description.text(layout, false),
+    console.print_result(args.json, &json, |json, layout| {
+        // Files show the memory that they need unless an estimate follows.
+        let text = match &description {
+            Description::Files(files) => files.text(layout, json.fit.is_none()),
+            Description::Entry(entry) => entry.text(layout),
+        };
+        match json.fit {
+            Some(fit) => text + "\n" + &fit.text(layout),
+            None => text,
+        }
     })?;
     if args.json {
         return Ok(());
@@ -259,20 +223,6 @@ fn inspect(
     Ok(())
 }
 
-/// Returns the library on the machine in question, and the machine's name for people.
-fn on_machine(
-    args: &InspectArgs,
-    library: &Library,
-    client: &Client,
-    console: &Console,
-) -> (Library, String) {
-    let (mut machine, name) = machine(args, library, console);
-    if args.memory.is_none() {
-        machine = with_current_budget(machine, client);
-    }
-    (library.with_machine(machine), name)
-}
-
 /// Estimates the memory and the speed of `model`, and of the draft model beside it, on the machine
 /// called `name`.
 fn estimate(
@@ -282,45 +232,53 @@ fn estimate(
     name: String,
     console: &mut Console,
 ) -> Result<Report> {
-    let query = Query { args, library };
-    let subject = Subject::find(model, &query)?;
+    let settings = LoadSettings {
+        context_length: args.context.map(|n| n as usize),
+        kv_cache: match args.kv {
+            None | Some(Kv::Auto) => KvCacheChoice::Automatic,
+            Some(Kv::Full) => KvCacheChoice::Full,
+            Some(Kv::Small) => KvCacheChoice::Small,
+        },
+    };
+    let main = library.subject(model)?;
     let draft = args.draft.as_ref();
-    let draft = draft.map(|draft| subject.draft_model(draft, &query));
+    let draft = draft.map(|draft| library.draft_subject(&main, draft, &settings));
     let draft = draft.transpose()?;
-    if let Some(doubt) = draft.as_ref().and_then(|draft| subject.doubt(draft)) {
+    if let Some(doubt) = draft.as_ref().and_then(|draft| doubt(&main, draft)) {
         console.note(&doubt);
     }
-    Ok(subject.report(draft, &query, name))
+    Ok(Report::new(main, draft, library, &settings, name))
 }
 
-/// Returns the machine in question, and its name for people.
-fn machine(args: &InspectArgs, library: &Library, console: &Console) -> (ThisMachine, String) {
+/// Returns the library on the machine in question, and the machine's name for people. With a client
+/// this computer has its budget now, and loaded models are unloaded if another needs their room.
+fn on_machine(
+    args: &InspectArgs,
+    library: &Library,
+    client: Option<&Client>,
+    console: &Console,
+) -> (Library, String) {
     if let Some(bytes) = args.memory {
+        let machine = ThisMachine::simulated(Machine::with_memory(bytes));
         let name = format!("a Mac with {}", recommendations::memory_text(bytes));
-        return (ThisMachine::simulated(Machine::with_memory(bytes)), name);
+        return (library.with_machine(machine), name);
     }
-    let machine = library::with_bandwidth(library.machine().clone(), console);
+    let progress = console.progress();
+    let mut machine = library.machine().clone();
+    machine = machine.with_bandwidth(|| progress.show("Measuring the memory …"));
     let memory = recommendations::memory_text(machine.specs().memory_bytes);
     let name = match machine.chip_name() {
         "" => format!("this computer with {memory}"),
         chip => format!("this computer ({chip}) with {memory}"),
     };
-    (machine, name)
-}
-
-/// Returns the machine with its budget now. Loaded models are unloaded if another needs their room.
-fn with_current_budget(machine: ThisMachine, client: &Client) -> ThisMachine {
-    let status = client
-        .running()
-        .ok()
-        .flatten()
-        .map(|handle| handle.status());
-    let (budget_bytes, in_use_bytes) = match status {
-        Some(status) => {
-            let status = status.borrow();
-            (status.budget_bytes, status.in_use_bytes)
-        }
-        None => (machine.available_memory().budget_bytes, 0),
-    };
-    machine.with_status(budget_bytes, in_use_bytes)
+    if let Some(client) = client {
+        let running = client.running().ok().flatten();
+        let status = running.map(|handle| handle.status().borrow().clone());
+        let (budget_bytes, in_use_bytes) = match status {
+            Some(status) => (status.budget_bytes, status.in_use_bytes),
+            None => (machine.available_memory().budget_bytes, 0),
+        };
+        machine = machine.with_status(budget_bytes, in_use_bytes);
+    }
+    (library.with_machine(machine), name)
 }

@@ -18,7 +18,6 @@ mod doctor;
 mod failure;
 mod hidden_input;
 mod inspect;
-mod interrupt;
 mod library;
 mod load;
 mod models;
@@ -40,12 +39,12 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 use tracing_subscriber::EnvFilter;
+use transom_terminal::{Interrupt, Layout, allows_color, columns_of_terminal, draw_target};
 
 use arguments::{Arguments, Command};
 use client::Client;
-use console::{Console, Terminals, allows_color, columns_of_terminal};
+use console::{Console, Terminals};
 use failure::{Failure, Result};
-use interrupt::Interrupt;
 
 /// Runs the command line of this process and returns the process's exit code.
 ///
@@ -68,7 +67,7 @@ pub fn main() -> ExitCode {
         terminals,
         color: allows_color(std::env::var_os("NO_COLOR"), std::env::var_os("TERM")),
         columns: columns_of_terminal,
-        draw_target: &output::terminal::draw_target,
+        draw_target: &draw_target,
     };
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let run = AssertUnwindSafe(|| {
@@ -95,8 +94,8 @@ fn run(arguments: &[OsString], console: &mut Console, interrupt: Interrupt) -> R
         Command::Bench(args) => bench::run(args, &client, console),
         Command::Status(args) => status::run(args, &client, console),
         Command::Unload(args) => unload::run(args, &client, console),
-        Command::Pause(_) => pause::run(true, &client, console),
-        Command::Resume(_) => pause::run(false, &client, console),
+        Command::Pause => pause::run(true, &client, console),
+        Command::Resume => pause::run(false, &client, console),
         Command::Doctor(args) => doctor::run(args, &client, console),
         Command::Models(args) => models::run(args, &client, console),
         Command::Inspect(args) => inspect::run(args, &client, console),

@@ -3,12 +3,10 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use transom_library::download::{PlanError, PlanFit, UnknownModel};
-use transom_library::{InstalledModel, Library, LookupError, ThisMachine, is_path};
+use transom_library::download::{PlanError, UnknownModel};
+use transom_library::{InstalledModel, Library, LookupError, is_path};
 use transom_signals::Hardware;
 
-use crate::output::progress::Progress;
-use crate::output::text::{bytes_text, verdict_text};
 use crate::{Client, Console, Failure, Result};
 
 /// Opens the library of the data folder. Mistakes in files that the user may edit are noted.
@@ -24,12 +22,6 @@ pub(crate) fn open_to_find(text: &str, client: &Client, console: &mut Console) -
         console.note(problem);
     }
     Ok(library)
-}
-
-/// Returns this machine with its memory bandwidth, which may be measured for half a second.
-pub(crate) fn with_bandwidth(machine: ThisMachine, console: &Console) -> ThisMachine {
-    let progress = Progress::new(console);
-    machine.with_bandwidth(|| progress.show("Measuring the memory …"))
 }
 
 /// Opens the library and returns the model that a command uses: the named one, else the one in
@@ -53,8 +45,7 @@ pub(crate) fn open_for(
 fn name_of_model(named: Option<&Path>, from_environment: Option<OsString>) -> Option<String> {
     let from_environment = from_environment.filter(|value| !value.is_empty());
     let text = named.map(|path| path.as_os_str().to_owned());
-    let text = text.or(from_environment)?;
-    Some(text.to_string_lossy().into_owned())
+    Some(text.or(from_environment)?.to_string_lossy().into_owned())
 }
 
 /// Returns the model that `text` names, else the starter.
@@ -71,16 +62,6 @@ fn find_or_starter(library: &Library, text: Option<&str>) -> Result<InstalledMod
     })
 }
 
-/// Returns whether a model fits, with the numbers.
-pub(crate) fn fit_text(fit: &PlanFit) -> String {
-    let (need, room) = (bytes_text(fit.need_bytes), bytes_text(fit.room_bytes));
-    let context = match fit.context_length {
-        Some(n) => format!(" with a context of {n} tokens"),
-        None => " for the weights alone".to_owned(),
-    };
-    verdict_text(fit.verdict, &format!("needs {need} of {room}{context}"))
-}
-
 impl From<LookupError> for Failure {
     fn from(error: LookupError) -> Self {
         let advice = match &error {
@@ -88,17 +69,13 @@ impl From<LookupError> for Failure {
                 text,
                 quantizations,
                 ..
-            } if quantizations.is_empty() => {
-                format!("; `transom models install {text}` downloads it")
-            }
-            LookupError::NotInstalled {
-                text,
-                quantizations,
-                ..
-            } => format!(
-                " as {text}; choose {}, or download it with `transom models install {text}`",
-                quantizations.join(", ")
-            ),
+            } => match quantizations.as_slice() {
+                [] => format!("; `transom models install {text}` downloads it"),
+                others => format!(
+                    " as {text}; choose {}, or download it with `transom models install {text}`",
+                    others.join(", ")
+                ),
+            },
             LookupError::Repository { text } => {
                 format!("; `transom models install {text}` downloads it if the hub has it")
             }
@@ -106,7 +83,9 @@ impl From<LookupError> for Failure {
                 "; `transom models list` shows the installed ones, `transom models search {text}` \
                  others"
             ),
-            LookupError::NoVariant { .. } | LookupError::Path(_) => String::new(),
+            LookupError::NoVariant { .. } | LookupError::Path(_) | LookupError::NoEstimate(_) => {
+                String::new()
+            }
         };
         Self::Model(format!("{error}{advice}"))
     }
@@ -138,7 +117,7 @@ mod tests {
     use std::fs;
     use std::sync::Arc;
     use transom_library::test_support::{computer, library};
-    use transom_library::{Catalog, Origin, Places};
+    use transom_library::{Catalog, Origin, Places, ThisMachine};
 
     fn near(executable: &Path) -> Library {
         let places = Places {

@@ -6,14 +6,11 @@ use transom_engine::{FinishReason, GenerationParams, ModelInfo, Prompt, Stats, T
 use transom_engine_host::wire::Request;
 use transom_library::{InstalledModel, LoadSettings, UsageRecorder};
 use transom_supervisor::status::{ModelStatus, PassedOver};
-use transom_supervisor::{
-    ModelRequest, ModelSpec, Outcome, ResponseEvent, Status, WhenBlocked, Work,
-};
+use transom_supervisor::{ModelRequest, ModelSpec, Outcome, Status, WhenBlocked, Work};
 
 use crate::arguments::ModelArgs;
 use crate::library;
-use crate::output::json::JsonLines;
-use crate::output::progress::Progress;
+use crate::output::{JsonLines, show_wait};
 use crate::{Client, Console, Failure, Result};
 
 /// A model that was just loaded. It may be unloaded at any time; then the next request loads it again.
@@ -97,10 +94,9 @@ pub(crate) fn load(
         let mut lines = JsonLines::new(console);
         client.send(&request, &mut |event| lines.on_event(&event))?
     } else {
-        let progress = Progress::new(console);
-        let name = &request.model.name;
-        client.send(&request, &mut |event: ResponseEvent| {
-            progress.show_wait(name, &event);
+        let progress = console.progress();
+        client.send(&request, &mut |event| {
+            show_wait(&progress, &request.model.name, &event);
             Ok(())
         })?
     };
@@ -108,10 +104,7 @@ pub(crate) fn load(
         _ if completion.was_interrupted => return Err(Failure::Interrupted),
         Outcome::Loaded { info } => *info,
         Outcome::Failed { error } => return Err(error.into()),
-        Outcome::Finished {
-            reason: FinishReason::Shed,
-            ..
-        } => {
+        Outcome::Finished { reason, .. } if reason == FinishReason::Shed => {
             let message = "the load was stopped: this computer is short of memory";
             return Err(Failure::failed(message));
         }

@@ -30,22 +30,7 @@ use token::TokenArgs;
 #[command(
     arg_required_else_help = true,
     disable_help_subcommand = true,
-    after_long_help = "\
-Examples:
-  transom inspect                        which models suit this computer
-  transom models list                    the installed models
-  transom models list --all              also those that can be installed
-  transom models search coder            search the lists, then the hub
-  transom models install qwen3-4b        the variant that suits this computer
-  transom models install qwen3-4b@Q8_0   this variant
-  transom models install ./my-model      one on your disk: listed, and used where it is
-  transom models remove qwen3-4b
-
-Your own list is models.toml in the data folder, in the format of Transom's list. An entry with an
-id of Transom's list replaces that one.
-
-Exit codes: 0 done, 1 the hub or the disk failed, 2 bad request or not confirmed, 3 no such model,
-130 interrupted (the download is kept)."
+    after_long_help = include_str!("help/models.txt")
 )]
 pub(crate) struct ModelsArgs {
     /// The command.

@@ -1,14 +1,20 @@
-//! What commands write: streamed text, JSON lines, tables, progress and numbers.
+//! What commands write: streamed text, JSON lines, what they wait for, and texts about models. Tables
+//! and sizes are those of `transom-terminal`.
 //!
 //! Rule: standard output gets every piece of text at once and nothing but results; a reader that goes
 //! away cancels the request.
 
-pub(crate) mod answer;
-pub(crate) mod json;
-pub(crate) mod limits;
-pub(crate) mod progress;
-pub(crate) mod rows;
-pub(crate) mod status_text;
-pub(crate) mod table;
-pub(crate) mod terminal;
-pub(crate) mod text;
+mod answer;
+mod json;
+mod limits;
+mod progress;
+mod status_text;
+mod text;
+
+pub(crate) use transom_terminal::{
+    GB, Progress, Rows, Table, bar, bytes_text, count_short, disk_text, gigabytes, numbers,
+    of_bytes, of_disk, paragraph, parameters_text, percent_of, rate_text, rough_time, seconds,
+    size_text, tilde, tokens_short, words,
+};
+
+pub(crate) use self::{answer::*, json::*, limits::*, progress::*, status_text::*, text::*};

@@ -1,23 +1,6 @@
 //! `transom pause` and `transom resume`: stop all responses and unload all models, and start again.
 
-use clap::Args;
-
 use crate::{Client, Console, Result};
-
-/// Stop answering and unload all models, until `transom resume`
-///
-/// The running answer is finished first. Questions asked meanwhile wait; nothing is lost. A pause
-/// ends when the running Transom quits.
-#[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "Exit codes: 0 paused, 1 failed.")]
-pub(crate) struct PauseArgs {}
-
-/// Answer again after `transom pause`
-///
-/// Waiting questions are answered now; the first one loads the model.
-#[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "Exit codes: 0 resumed, 1 failed.")]
-pub(crate) struct ResumeArgs {}
 
 /// Runs either command.
 pub(crate) fn run(is_paused: bool, client: &Client, console: &mut Console) -> Result {

@@ -4,28 +4,21 @@
 
 mod view;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde::Serialize;
-use tokio::sync::Notify;
 use tokio::time::sleep;
 use transom_supervisor::Status;
+use transom_terminal::screen;
 
-use crate::{Client, Console, Result};
+use crate::{Client, Console, Failure, Result};
 
 /// Show what is loaded, what it uses and what is limited
 ///
 /// With --watch the status is updated at every change until you press Ctrl-C.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom status
-  transom status --watch
-  transom status --json              one JSON object; with --watch one a line at each change
-
-Exit codes: 0 shown, also when nothing runs; 1 the running instance does not answer.")]
+#[command(after_long_help = include_str!("help/status.txt"))]
 pub(crate) struct StatusArgs {
     /// Keep showing it
     #[arg(short, long)]
@@ -44,24 +37,17 @@ pub(crate) fn run(args: &StatusArgs, client: &Client, console: &mut Console) -> 
     };
     let mut display = Display::new(args, console);
     let mut receiver = handle.status();
-    let key = Arc::new(Notify::new());
-    let pressed = key.clone();
-    let _watch = args
-        .watch
-        .then(|| client.interrupt.watch(move || pressed.notify_one()));
-    client.runtime()?.block_on(async {
+    if !args.watch {
+        return display.show(&receiver.borrow(), Duration::ZERO);
+    }
+    let ended = client.wait(async {
         loop {
             let status = receiver.borrow_and_update().clone();
             let received = Instant::now();
             display.show(&status, Duration::ZERO)?;
-            if !args.watch {
-                return Ok(());
-            }
             let counts_down = status.models.iter().any(|model| model.unloads_in.is_some());
             loop {
                 tokio::select! {
-                    biased;
-                    () = key.notified() => return display.leave(),
                     changed = receiver.changed() => match changed {
                         Ok(()) => break,
                         Err(_) => return display.show_end(),
@@ -72,7 +58,11 @@ pub(crate) fn run(args: &StatusArgs, client: &Client, console: &mut Console) -> 
                 }
             }
         }
-    })
+    });
+    match ended {
+        Err(Failure::Interrupted) => display.leave(),
+        ended => ended,
+    }
 }
 
 /// The status as JSON.
@@ -83,22 +73,14 @@ struct StatusJson<'a> {
     status: Option<&'a Status>,
 }
 
-/// Switches to the alternate screen, whose contents are gone when it is left.
-const ENTER: &str = "\x1b[?1049h";
-const LEAVE: &str = "\x1b[?1049l";
-const TOP: &str = "\x1b[H";
-const CLEAR_LINE: &str = "\x1b[K";
-const CLEAR_BELOW: &str = "\x1b[J";
-
 /// Shows one status after the other: on a terminal in place of the one before, elsewhere below it.
 struct Display<'a, 'c> {
     console: &'a mut Console<'c>,
     json: bool,
     /// Whether a status is drawn over the one before, on the alternate screen.
     is_live: bool,
-    /// What the alternate screen shows, once it is entered.
-    drawn: Option<String>,
-    n_shown: usize,
+    /// What was shown last.
+    shown: Option<String>,
 }
 
 impl<'a, 'c> Display<'a, 'c> {
@@ -106,45 +88,39 @@ impl<'a, 'c> Display<'a, 'c> {
         Self {
             json: args.json,
             is_live: args.watch && !args.json && console.layout().is_dimmed,
-            drawn: None,
-            n_shown: 0,
+            shown: None,
             console,
         }
     }
 
     /// Shows `status`, which was received `age` ago.
     fn show(&mut self, status: &Status, age: Duration) -> Result {
-        let text = |layout| view::text(status, age, layout);
-        if self.is_live {
-            let text = text(self.console.layout());
-            let enter = if self.drawn.is_none() { ENTER } else { "" };
-            let lines = text.replace('\n', &format!("{CLEAR_LINE}\n"));
-            self.console
-                .print(&format!("{enter}{TOP}{lines}{CLEAR_BELOW}"))?;
-            self.drawn = Some(text);
-            return Ok(());
-        }
         // A countdown alone is no change for a program or a file.
-        if !age.is_zero() {
+        if !self.is_live && !age.is_zero() {
             return Ok(());
         }
-        self.n_shown += 1;
-        let json = StatusJson {
-            is_running: true,
-            status: Some(status),
-        };
-        let is_first = self.n_shown == 1;
-        self.console
-            .print_result(self.json, &json, |_, layout| match is_first {
-                true => text(layout),
-                false => format!("\n{}", text(layout)),
-            })
+        if self.json {
+            return self.console.print_json(&StatusJson {
+                is_running: true,
+                status: Some(status),
+            });
+        }
+        let text = view::text(status, age, self.console.layout());
+        let is_first = self.shown.is_none();
+        self.console.print(&match (self.is_live, is_first) {
+            (true, true) => screen::ENTER.to_owned() + &screen::frame(&text),
+            (true, false) => screen::frame(&text),
+            (false, true) => text.clone(),
+            (false, false) => format!("\n{text}"),
+        })?;
+        self.shown = Some(text);
+        Ok(())
     }
 
     /// Ends the display and leaves the last status on the screen.
     fn leave(&mut self) -> Result {
-        match self.drawn.take() {
-            Some(text) => self.console.print(&format!("{LEAVE}{text}")),
+        match self.shown.take().filter(|_| self.is_live) {
+            Some(text) => self.console.print(&(screen::LEAVE.to_owned() + &text)),
             None => Ok(()),
         }
     }

@@ -3,9 +3,10 @@
 use std::io::Cursor;
 
 use indicatif::{InMemoryTerm, ProgressDrawTarget};
+use transom_terminal::DEFAULT_COLUMNS;
 
 use crate::Console;
-use crate::console::{DEFAULT_COLUMNS, Terminals};
+use crate::console::Terminals;
 
 /// The input of a test and what its command writes.
 pub(crate) struct TestConsole {

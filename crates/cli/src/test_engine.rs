@@ -22,7 +22,7 @@ use transom_signals::{Hardware, ScriptedSignals, SystemSignals};
 use transom_supervisor::{Supervisor, Tuning};
 
 use crate::Client;
-use crate::interrupt::Interrupt;
+use transom_terminal::Interrupt;
 
 /// The model's response to one request.
 #[derive(Clone)]

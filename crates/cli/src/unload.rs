@@ -7,19 +7,14 @@ use transom_supervisor::ModelSelector;
 use transom_supervisor::status::{ModelStatus, UnloadRecord};
 
 use crate::library;
-use crate::output::status_text::unload_text;
+use crate::output::unload_text;
 use crate::{Client, Console, Result};
 
 /// Unload models and return their memory
 ///
 /// A running answer is stopped first. Nothing else is lost: the next question loads the model again.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom unload                     every model
-  transom unload qwen3-4b            one, by a name that `--model` accepts
-
-Exit codes: 0 unloaded, also when nothing was loaded; 1 failed.")]
+#[command(after_long_help = include_str!("help/unload.txt"))]
 pub(crate) struct UnloadArgs {
     /// Name of the model in `transom status` or `transom models list`, or its folder or file
     /// [default: every model]
@@ -53,29 +48,25 @@ pub(crate) fn run(args: &UnloadArgs, client: &Client, console: &mut Console) -> 
 
 /// Returns the result for people: the unloaded models, or why there are none.
 fn result_text(records: &[UnloadRecord], loaded: &[ModelStatus], named: Option<&str>) -> String {
-    let lines = records
-        .iter()
-        .map(|record| format!("{}: {}\n", visible(&record.name), unload_text(record)));
+    let line =
+        |record: &UnloadRecord| format!("{}: {}\n", visible(&record.name), unload_text(record));
     let names: Vec<&str> = loaded.iter().map(|model| &*model.name).collect();
+    let names = names.join(", ");
     match named {
-        _ if !records.is_empty() => lines.collect(),
-        Some(named) if !names.is_empty() => format!(
-            "No model called {} is loaded; there is {}.\n",
-            visible(named),
-            visible(&names.join(", "))
-        ),
+        _ if !records.is_empty() => records.iter().map(line).collect(),
+        Some(named) if !loaded.is_empty() => {
+            let (named, names) = (visible(named), visible(&names));
+            format!("No model called {named} is loaded; there is {names}.\n")
+        }
         _ => "No model is loaded.\n".to_owned(),
     }
 }
 
 /// Returns the id of the model that `text` names: a loaded one, else one of the library.
 fn id_of(text: &str, loaded: &[ModelStatus], library: impl FnOnce() -> Result<Library>) -> String {
-    let is_named = |model: &&ModelStatus| {
-        [&model.id, &model.name]
-            .iter()
-            .any(|name| name.eq_ignore_ascii_case(text))
-    };
-    if let Some(model) = loaded.iter().find(is_named) {
+    let is_it = |name: &String| name.eq_ignore_ascii_case(text);
+    let mut loaded = loaded.iter();
+    if let Some(model) = loaded.find(|model| is_it(&model.id) || is_it(&model.name)) {
         return model.id.clone();
     }
     // A model that was deleted from the disk may still be loaded, under its path.

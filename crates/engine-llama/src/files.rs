@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use transom_catalog::gguf::{Fault, GgufError, GgufModel};
-use transom_catalog::{LayerKind, ModelFacts};
+use transom_catalog::gguf::GgufModel;
+use transom_catalog::{Fault, FileError, LayerKind, ModelFacts};
 use transom_engine::{EngineError, SamplingParams, UnsupportedFeature};
 
 /// Architectures whose layers rotate keys differently or not at all, which llama.cpp respects in its
@@ -156,14 +156,12 @@ fn check_file(path: &Path) -> Result<(), EngineError> {
     Err(EngineError::not_found(path, "model file", "check the path"))
 }
 
-fn engine_error(error: GgufError) -> EngineError {
-    match error {
-        GgufError::Bad {
-            path,
-            fault: fault @ Fault::Magic { .. },
-        } => EngineError::unsupported(path, UnsupportedFeature::Format, fault.to_string()),
-        GgufError::Bad { path, fault } => EngineError::bad_file(path, fault),
-        GgufError::Io { path, reason } => EngineError::bad_file(path, reason),
+fn engine_error(FileError { path, fault }: FileError) -> EngineError {
+    match fault {
+        Fault::Magic { .. } => {
+            EngineError::unsupported(path, UnsupportedFeature::Format, fault.to_string())
+        }
+        _ => EngineError::bad_file(path, fault),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::models::ModelSize;
 /// Reads the facts about the model in `folder` from the headers of its files.
 pub(crate) fn facts(folder: &Path) -> Result<ModelFacts, EngineError> {
     transom_catalog::safetensors::facts(folder)
-        .map_err(|error| EngineError::bad_file(error.path, error.reason))
+        .map_err(|error| EngineError::bad_file(error.path, error.fault))
 }
 
 pub(crate) fn context_length(size: &ModelSize, limits: &Limits) -> usize {

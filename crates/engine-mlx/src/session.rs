@@ -6,7 +6,7 @@
 //! the last position before it that all layers can rewind to.
 
 use mlx_rs::Array;
-use transom_catalog::fit::mlx::SMALL_PIN_BYTES;
+use transom_catalog::fit::mlx::SMALL_CHECKPOINT_BYTES;
 
 use crate::kv_cache::LayerCache;
 use crate::nn::Transformer;
@@ -91,7 +91,11 @@ impl Session {
             return;
         }
         let bytes: u64 = self.caches.iter().map(LayerCache::checkpoint_bytes).sum();
-        let n_checkpoints = if bytes <= SMALL_PIN_BYTES { 2 } else { 1 };
+        let n_checkpoints = if bytes <= SMALL_CHECKPOINT_BYTES {
+            2
+        } else {
+            1
+        };
         for cache in &mut self.caches {
             cache.add_checkpoint(n_checkpoints);
         }

@@ -20,7 +20,6 @@ use crate::{DownloadsOptions, Hub, HubError};
 /// Received bytes are written in chunks of this size.
 const STEP_BYTES: usize = 1 << 20;
 
-/// One attempt to download a file.
 pub(crate) struct DownloadAttempt<'a> {
     pub(crate) hub: &'a Hub,
     pub(crate) options: &'a DownloadsOptions,
@@ -37,7 +36,6 @@ pub(crate) struct DownloadAttempt<'a> {
     pub(crate) disk_full_error: &'a (dyn Fn() -> HubError + Sync),
 }
 
-/// The progress of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AttemptProgress {
     Written,
@@ -45,7 +43,6 @@ pub(crate) enum AttemptProgress {
 }
 
 impl DownloadAttempt<'_> {
-    /// Returns when the part file is complete and its checksum is correct.
     pub(crate) async fn run(&self) -> Result<(), AttemptError> {
         let fetch = async {
             if self.part.is_complete() {
@@ -84,7 +81,6 @@ impl DownloadAttempt<'_> {
         self.part.file()
     }
 
-    /// Fails if the hub no longer has the file of the plan.
     fn check_unchanged(&self, resolved: &Resolved) -> Result<(), AttemptError> {
         let file = self.file();
         let is_commit = resolved
@@ -130,12 +126,11 @@ impl DownloadAttempt<'_> {
 
     async fn download_piece(&self, link: &Url, range: Range<u64>) -> Result<(), AttemptError> {
         let _turn = self.connections.acquire().await;
-        let if_range = self.part.etag();
         let request = RangeRequest {
-            range: Some(range.clone()),
-            if_range: if_range.clone(),
+            range: range.clone(),
+            if_range: self.part.etag(),
         };
-        let response = self.request(link, &request).await?;
+        let response = self.request(link, Some(&request)).await?;
         let is_part = response.inner.status() == StatusCode::PARTIAL_CONTENT;
         let is_all = range == (0..self.file().size_bytes);
         if !self.part.check_etag(response.strong_etag()) {
@@ -162,11 +157,7 @@ impl DownloadAttempt<'_> {
 
     async fn download_in_one_request(&self, link: &Url) -> Result<(), AttemptError> {
         let _turn = self.connections.acquire().await;
-        let request = RangeRequest {
-            range: None,
-            if_range: None,
-        };
-        let response = self.request(link, &request).await?;
+        let response = self.request(link, None).await?;
         if !self.part.check_etag(response.strong_etag()) {
             return Err(self.changed());
         }
@@ -176,13 +167,13 @@ impl DownloadAttempt<'_> {
     async fn request(
         &self,
         link: &Url,
-        request: &RangeRequest,
+        range: Option<&RangeRequest>,
     ) -> Result<HubResponse, AttemptError> {
         let context = RequestContext {
             file: Some(self.file().name.clone()),
             ..RequestContext::of(self.repository, self.commit)
         };
-        let response = self.hub.http().get_bytes(link, request, &context).await;
+        let response = self.hub.http().get_bytes(link, range, &context).await;
         response.map_err(|error| self.classify(link, error))
     }
 

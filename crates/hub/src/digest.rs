@@ -36,7 +36,6 @@ impl Digest {
         }
     }
 
-    /// Returns a hasher for a file of this size.
     pub(crate) fn hasher(&self, size_bytes: u64) -> Hasher {
         match self {
             Self::Sha256(_) => Hasher::Sha256(Box::default()),
@@ -59,7 +58,6 @@ fn is_hex(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Computes a digest.
 pub(crate) enum Hasher {
     Sha256(Box<sha2::Sha256>),
     GitSha1(sha1::Sha1),
@@ -81,7 +79,6 @@ impl Hasher {
     }
 }
 
-/// Formats bytes in lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -9,6 +9,8 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use serde::Serialize;
+
 use crate::HubError;
 
 /// A disk that part files are written to.
@@ -98,6 +100,12 @@ pub(crate) fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
         sync_folder(folder)?;
     }
     Ok(())
+}
+
+/// Replaces a file with a value as JSON, like [`replace_file`].
+pub(crate) fn save_json(path: &Path, value: &impl Serialize) -> Result<(), HubError> {
+    let text = serde_json::to_vec_pretty(value).unwrap_or_default();
+    replace_file(path, &text).map_err(|error| disk_error(path, &error))
 }
 
 /// Syncs a folder, so that the names in it survive a power cut.

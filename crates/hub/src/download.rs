@@ -128,14 +128,6 @@ impl State {
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Downloading | Self::Verifying { .. })
     }
-
-    /// Returns true if the download occupies one of the slots for concurrent downloads.
-    pub fn is_running(&self) -> bool {
-        matches!(
-            self,
-            Self::Downloading | Self::Verifying { .. } | Self::Retrying { .. }
-        )
-    }
 }
 
 /// A position in the queue.

@@ -12,108 +12,63 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "snake_case")]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum HubError {
     /// `HF_HUB_OFFLINE` turns the network off.
     #[error("Downloads are off because HF_HUB_OFFLINE is set. Unset it to download models.")]
     Offline,
     /// No connection could be made. A download waits and continues by itself.
     #[error("Can't reach {host}: {reason}. Check your internet connection.")]
-    Unreachable {
-        /// The host.
-        host: String,
-        /// The system's error.
-        reason: String,
-    },
+    Unreachable { host: String, reason: String },
     /// This computer does not trust the host's certificate, or a redirect leads from HTTPS to HTTP.
     #[error(
         "Can't make a secure connection to {host}: {reason}. Check your clock and your proxy settings."
     )]
-    NotSafe {
-        /// The host.
-        host: String,
-        /// What is wrong with the connection.
-        reason: String,
-    },
+    NotSafe { host: String, reason: String },
     /// The connection timed out.
     #[error("{host} sent no data for {seconds} seconds.")]
-    Silent {
-        /// The host.
-        host: String,
-        /// The length of the timeout.
-        seconds: u64,
-    },
+    Silent { host: String, seconds: u64 },
     /// The connection ended before the response did.
     #[error("The connection was lost during the download of {file}.")]
-    Dropped {
-        /// The file, or the address.
-        file: String,
-    },
+    Dropped { file: String },
     /// 401 without a token.
     #[error(
         "{repository} was not found or is private. If it is yours, add a Hugging Face token in the settings or set HF_TOKEN."
     )]
-    TokenNeeded {
-        /// The requested repository.
-        repository: String,
-    },
+    TokenNeeded { repository: String },
     /// 401 with a token.
     #[error("{host} rejected the token. It may have been revoked. Set a new one.")]
-    TokenRefused {
-        /// The host.
-        host: String,
-    },
+    TokenRefused { host: String },
     /// The authors require that users accept their license first.
     #[error(
         "You need to accept the license of {repository} first. Accept it at {page}, then try again with a token of that account."
     )]
     Gated {
-        /// The requested repository.
         repository: String,
         /// The page on which to accept the license.
         page: String,
     },
     /// 403 for another reason.
     #[error("{host} denied access to {what}. The token may not have permission to read it.")]
-    Forbidden {
-        /// The host.
-        host: String,
-        /// The repository or file.
-        what: String,
-    },
+    Forbidden { host: String, what: String },
     /// 404 for the repository.
     #[error("There's no repository named {repository}. Check its name.")]
-    RepositoryNotFound {
-        /// The requested repository.
-        repository: String,
-    },
+    RepositoryNotFound { repository: String },
     /// 404 for the revision.
     #[error("{repository} has no revision {revision}.")]
     RevisionNotFound {
-        /// The requested repository.
         repository: String,
-        /// The requested revision.
         revision: String,
     },
     /// 404 for a file.
     #[error("{repository} has no file {file}.")]
-    FileNotFound {
-        /// The requested repository.
-        repository: String,
-        /// The requested file.
-        file: String,
-    },
+    FileNotFound { repository: String, file: String },
     /// 416: the server does not have the requested range of the file.
     #[error("{host} can't resume the download of {file} right now. Try again later.")]
-    RangeRefused {
-        /// The host.
-        host: String,
-        /// The file.
-        file: String,
-    },
+    RangeRefused { host: String, file: String },
     /// 429.
     #[error("{host} received too many requests. Try again {}.", when(*seconds))]
     TooManyRequests {
-        /// The host.
         host: String,
         /// How long to wait, if the response says so.
         seconds: Option<u64>,
@@ -121,9 +76,7 @@ pub enum HubError {
     /// 5xx.
     #[error("{host} returned an error (status {status}). Try again later.")]
     ServerTrouble {
-        /// The host.
         host: String,
-        /// The status.
         status: u16,
         /// How long to wait, if the response says so. Used for the next attempt, and not shown.
         #[serde(skip)]
@@ -134,20 +87,12 @@ pub enum HubError {
     ProxyRefused,
     /// A response that no hub sends.
     #[error("{host} sent an unexpected response: {what}")]
-    NotAHub {
-        /// The host.
-        host: String,
-        /// What is wrong with the response.
-        what: String,
-    },
+    NotAHub { host: String, what: String },
     /// The server sent a file or a range with the wrong length.
     #[error("{file} has the wrong size: the server sent {found} bytes instead of {expected}.")]
     WrongLength {
-        /// The file.
         file: String,
-        /// In bytes.
         expected: u64,
-        /// In bytes.
         found: u64,
     },
     /// All bytes arrived, but their checksum is wrong. The file was deleted.
@@ -155,29 +100,20 @@ pub enum HubError {
         "{file} failed verification, so Transom deleted it: its checksum is {found} instead of {expected}. Try again later."
     )]
     WrongHash {
-        /// The file.
         file: String,
-        /// In hexadecimal.
         expected: String,
-        /// In hexadecimal.
         found: String,
     },
     /// The file changed on the server between two requests, so it is downloaded again.
     #[error("{file} changed on the hub during the download.")]
-    ChangedMeanwhile {
-        /// The file.
-        file: String,
-    },
+    ChangedMeanwhile { file: String },
     /// The hub's file has another size or checksum than the requested one.
     #[error(
         "{file} on the hub doesn't match the list of models: expected {expected}, found {found}."
     )]
     NotAsListed {
-        /// The requested file.
         file: String,
-        /// The listed size or checksum.
         expected: String,
-        /// The hub's size or checksum.
         found: String,
     },
     /// The disk is full, before or during the download.
@@ -186,65 +122,39 @@ pub enum HubError {
         folder.display(), bytes(*needed_bytes), bytes(*free_bytes)
     )]
     DiskFull {
-        /// The folder of the file.
         folder: PathBuf,
         /// The bytes still to write.
         needed_bytes: u64,
-        /// The free bytes of the disk.
         free_bytes: u64,
     },
     /// This user cannot write to a file or folder.
     #[error("Can't write to {}: {reason}", path.display())]
-    NotWritable {
-        /// The file or folder.
-        path: PathBuf,
-        /// The system's error.
-        reason: String,
-    },
+    NotWritable { path: PathBuf, reason: String },
     /// Reading or writing failed for another reason.
     #[error("Can't read or write {}: {reason}", path.display())]
-    DiskTrouble {
-        /// The file or folder.
-        path: PathBuf,
-        /// The system's error.
-        reason: String,
-    },
+    DiskTrouble { path: PathBuf, reason: String },
     /// The repository contains no model that Transom can run.
     #[error(
         "{repository} has no model that Transom can run (.safetensors with a config.json, or .gguf)."
     )]
-    NoModelFiles {
-        /// The requested repository.
-        repository: String,
-    },
+    NoModelFiles { repository: String },
     /// The repository contains several quantizations of the model, and none was chosen.
     #[error("{repository} has the model in several quantizations. Choose one of {}.", packings.join(", "))]
     SeveralPackings {
-        /// The requested repository.
         repository: String,
-        /// The names of the quantizations.
         packings: Vec<String>,
     },
     /// An invalid name of a repository or file, or one that would leave its folder.
     #[error("{name:?} isn't a valid name for a repository or file.")]
-    BadName {
-        /// The name.
-        name: String,
-    },
+    BadName { name: String },
     /// The endpoint, for example in `HF_ENDPOINT`, is not a valid address.
     #[error("{endpoint:?} isn't a valid hub address: {reason}")]
-    BadEndpoint {
-        /// The endpoint.
-        endpoint: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    BadEndpoint { endpoint: String, reason: String },
     /// Another program has the same download. This one waits and continues when that one ends.
     #[error("{by} is already downloading {name}.")]
     InUse {
         /// The program and its process id.
         by: String,
-        /// The name of the model.
         name: String,
     },
     /// No download has this id.
@@ -254,16 +164,10 @@ pub enum HubError {
     #[error(
         "No keychain was found ({reason}), so the token can't be stored. Set HF_TOKEN instead."
     )]
-    NoKeychain {
-        /// The system's error.
-        reason: String,
-    },
+    NoKeychain { reason: String },
     /// The keychain is locked, or the user denied access.
     #[error("The keychain returned an error: {reason}")]
-    KeychainRefused {
-        /// The system's error.
-        reason: String,
-    },
+    KeychainRefused { reason: String },
     /// The text is not a token.
     #[error("This is not a token. A Hugging Face token is one word that starts with hf_.")]
     NotAToken,
@@ -273,44 +177,10 @@ pub enum HubError {
 }
 
 impl HubError {
-    /// Returns the code of the case, for translation. It equals `code` in JSON.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Offline => "offline",
-            Self::Unreachable { .. } => "unreachable",
-            Self::NotSafe { .. } => "not_safe",
-            Self::Silent { .. } => "silent",
-            Self::Dropped { .. } => "dropped",
-            Self::TokenNeeded { .. } => "token_needed",
-            Self::TokenRefused { .. } => "token_refused",
-            Self::Gated { .. } => "gated",
-            Self::Forbidden { .. } => "forbidden",
-            Self::RepositoryNotFound { .. } => "repository_not_found",
-            Self::RevisionNotFound { .. } => "revision_not_found",
-            Self::FileNotFound { .. } => "file_not_found",
-            Self::RangeRefused { .. } => "range_refused",
-            Self::TooManyRequests { .. } => "too_many_requests",
-            Self::ServerTrouble { .. } => "server_trouble",
-            Self::ProxyRefused => "proxy_refused",
-            Self::NotAHub { .. } => "not_a_hub",
-            Self::WrongLength { .. } => "wrong_length",
-            Self::WrongHash { .. } => "wrong_hash",
-            Self::ChangedMeanwhile { .. } => "changed_meanwhile",
-            Self::NotAsListed { .. } => "not_as_listed",
-            Self::DiskFull { .. } => "disk_full",
-            Self::NotWritable { .. } => "not_writable",
-            Self::DiskTrouble { .. } => "disk_trouble",
-            Self::NoModelFiles { .. } => "no_model_files",
-            Self::SeveralPackings { .. } => "several_packings",
-            Self::BadName { .. } => "bad_name",
-            Self::BadEndpoint { .. } => "bad_endpoint",
-            Self::InUse { .. } => "in_use",
-            Self::NoSuchDownload => "no_such_download",
-            Self::NoKeychain { .. } => "no_keychain",
-            Self::KeychainRefused { .. } => "keychain_refused",
-            Self::NotAToken => "not_a_token",
-            Self::Stopped => "stopped",
-        }
+    /// Returns the code of the case, for translation: `code` in JSON.
+    pub fn code(&self) -> String {
+        let json = serde_json::to_value(self).unwrap_or_default();
+        json["code"].as_str().unwrap_or_default().to_owned()
     }
 }
 

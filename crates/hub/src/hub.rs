@@ -8,12 +8,11 @@ mod http_client;
 mod names;
 mod responses;
 
-use std::fmt;
 use std::sync::Arc;
 
 use reqwest::Url;
-use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 pub(crate) use http_client::{HttpClient, HubResponse, RangeRequest};
 pub(crate) use names::{check_file, check_repository};
@@ -22,9 +21,7 @@ pub(crate) use responses::{RequestContext, content_range};
 use crate::digest::Digest;
 use crate::{FoundRepository, HubError, HubOptions, Listing, ModelFormat, RemoteFile, Token};
 
-/// The maximum number of repositories in a search result.
 const MAX_RESULTS: usize = 50;
-/// The maximum number of files in a listing.
 const MAX_FILES: usize = 5_000;
 /// The maximum size of a file. The sizes of [`MAX_FILES`] such files can be added without overflow.
 const MAX_FILE_BYTES: u64 = 1 << 50;
@@ -35,7 +32,6 @@ pub struct Hub {
     http: Arc<HttpClient>,
 }
 
-/// Where the bytes of a file are, and its size and checksum.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolved {
     /// The commit that the hub resolved the revision to, if the response says so.
@@ -110,7 +106,7 @@ impl Hub {
         Ok(Listing {
             repository: own_spelling.unwrap_or_else(|| repository.to_owned()),
             commit: listing.sha,
-            is_gated: listing.gated.0,
+            is_gated: is_gated(listing.gated.as_deref()),
             files,
         })
     }
@@ -119,12 +115,17 @@ impl Hub {
         if file.name.contains(transom_files::is_control) {
             return Err(HubError::BadName { name: file.name });
         }
-        match file.size_bytes {
+        self.check_size(&file.name, file.size_bytes)?;
+        Ok(file)
+    }
+
+    fn check_size(&self, file: &str, size_bytes: Option<u64>) -> Result<(), HubError> {
+        match size_bytes {
             Some(bytes) if bytes > MAX_FILE_BYTES => {
-                let what = format!("it says that {} has {bytes} bytes", file.name);
+                let what = format!("it says that {file} has {bytes} bytes");
                 Err(self.http.not_a_hub(&what))
             }
-            _ => Ok(file),
+            _ => Ok(()),
         }
     }
 
@@ -147,13 +148,8 @@ impl Hub {
             ..RequestContext::of(repository, commit)
         };
         let resolved = self.http.head(url, &context).await?;
-        match resolved.size_bytes {
-            Some(bytes) if bytes > MAX_FILE_BYTES => {
-                let what = format!("it says that {file} has {bytes} bytes");
-                Err(self.http.not_a_hub(&what))
-            }
-            _ => Ok(resolved),
-        }
+        self.check_size(file, resolved.size_bytes)?;
+        Ok(resolved)
     }
 
     pub(crate) fn http(&self) -> &HttpClient {
@@ -184,8 +180,7 @@ struct FoundRepositoryJson {
     downloads: u64,
     #[serde(default)]
     likes: u64,
-    #[serde(default)]
-    gated: Gated,
+    gated: Option<Box<RawValue>>,
     #[serde(default)]
     tags: Vec<String>,
     #[serde(rename = "lastModified")]
@@ -200,7 +195,7 @@ impl FoundRepositoryJson {
             .iter()
             .find_map(|tag| tag.strip_prefix("license:"));
         FoundRepository {
-            is_gated: self.gated.0,
+            is_gated: is_gated(self.gated.as_deref()),
             formats: [ModelFormat::Mlx, ModelFormat::Gguf]
                 .into_iter()
                 .filter(|library| has(library.tag()))
@@ -218,8 +213,7 @@ impl FoundRepositoryJson {
 struct ListingJson {
     id: Option<String>,
     sha: String,
-    #[serde(default)]
-    gated: Gated,
+    gated: Option<Box<RawValue>>,
     #[serde(default)]
     siblings: Vec<FileJson>,
 }
@@ -253,81 +247,8 @@ impl FileJson {
     }
 }
 
-/// Whether a repository is gated: `"auto"` or `"manual"` if it is, `false` if it is not. Any other
-/// value counts as gated and is skipped without storing it.
-#[derive(Default)]
-struct Gated(bool);
-
-impl<'de> Deserialize<'de> for Gated {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct GatedVisitor;
-
-        impl<'de> Visitor<'de> for GatedVisitor {
-            type Value = Gated;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-                formatter.write_str("any value")
-            }
-
-            fn visit_bool<E>(self, is_gated: bool) -> Result<Gated, E> {
-                Ok(Gated(is_gated))
-            }
-
-            fn visit_unit<E>(self) -> Result<Gated, E> {
-                Ok(Gated(false))
-            }
-
-            fn visit_str<E>(self, _: &str) -> Result<Gated, E> {
-                Ok(Gated(true))
-            }
-
-            fn visit_i64<E>(self, _: i64) -> Result<Gated, E> {
-                Ok(Gated(true))
-            }
-
-            fn visit_u64<E>(self, _: u64) -> Result<Gated, E> {
-                Ok(Gated(true))
-            }
-
-            fn visit_f64<E>(self, _: f64) -> Result<Gated, E> {
-                Ok(Gated(true))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Gated, A::Error> {
-                while items.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Gated(true))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Gated, A::Error> {
-                while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Gated(true))
-            }
-        }
-
-        deserializer.deserialize_any(GatedVisitor)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_value_of_gated_is_parsed() {
-        for (json, expected) in [
-            ("null", false),
-            ("false", false),
-            ("true", true),
-            (r#""auto""#, true),
-            (r#""manual""#, true),
-            ("-1", true),
-            ("1", true),
-            ("1.5", true),
-            ("[[], {}]", true),
-            (r#"{"a": {"b": []}}"#, true),
-        ] {
-            let gated: Gated = serde_json::from_str(json).unwrap();
-            assert_eq!(gated.0, expected, "{json}");
-        }
-    }
+/// Returns true if a repository is gated: `"auto"` or `"manual"` if it is, `false` if it is not. Any
+/// other value counts as gated.
+fn is_gated(value: Option<&RawValue>) -> bool {
+    value.is_some_and(|value| value.get() != "false")
 }

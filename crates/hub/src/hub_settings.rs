@@ -8,12 +8,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{disk_error, replace_file};
+use crate::disk::save_json;
 use crate::{HubError, HubOptions, PUBLIC_HUB};
 
-/// The environment variable with the hub's address.
 const ENDPOINT: &str = "HF_ENDPOINT";
-/// The environment variables that may contain a token.
 const TOKENS: [&str; 2] = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -35,9 +33,7 @@ pub fn options(data_folder: &Path) -> Result<HubOptions, HubError> {
 
 /// Saves the user's hub address; `None` restores the default.
 pub fn save_endpoint(data_folder: &Path, endpoint: Option<String>) -> Result<(), HubError> {
-    let path = path(data_folder);
-    let text = serde_json::to_vec_pretty(&HubSettings { endpoint }).unwrap_or_default();
-    replace_file(&path, &text).map_err(|error| disk_error(&path, &error))
+    save_json(&path(data_folder), &HubSettings { endpoint })
 }
 
 /// Returns true if this is the address of the default hub.

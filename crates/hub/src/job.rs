@@ -7,7 +7,7 @@ mod plan_download;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -23,7 +23,6 @@ use crate::publish::publish;
 use crate::retry_policy::{AttemptError, RetryAction, RetryPolicy};
 use crate::{DownloadId, DownloadRequest, DownloadsOptions, Hub, HubError, State};
 
-/// The state that all jobs of a queue share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) hub: Hub,
@@ -31,7 +30,7 @@ pub(crate) struct Shared {
     pub(crate) connections: Semaphore,
     /// The bytes that each running download has yet to write. Contains only downloads that passed
     /// the check for disk space.
-    pub(crate) reserved_bytes: Mutex<HashMap<DownloadId, u64>>,
+    reserved_bytes: Mutex<HashMap<DownloadId, u64>>,
     /// Held during the check for disk space, so that one download checks at a time.
     pub(crate) disk_check: tokio::sync::Mutex<()>,
 }
@@ -47,7 +46,11 @@ impl Shared {
         }
     }
 
-    /// Returns the folder for the part files of this download.
+    fn reserved_bytes(&self) -> MutexGuard<'_, HashMap<DownloadId, u64>> {
+        let reserved_bytes = self.reserved_bytes.lock();
+        reserved_bytes.unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn folder(&self, key: &str) -> PathBuf {
         let readable: String = key
             .chars()
@@ -98,9 +101,19 @@ impl EventSender {
         // The receiver is gone while the program ends.
         let _ = self.sender.send((self.id, self.run, event));
     }
+
+    /// Reports how much of a file is verified, unless it is so small that this takes only a moment.
+    fn send_verified(&self, done_bytes: u64, total_bytes: u64) {
+        const MIN_REPORTED_BYTES: u64 = 64 << 20;
+        if total_bytes >= MIN_REPORTED_BYTES {
+            self.send(DownloadEvent::State(State::Verifying {
+                done_bytes,
+                total_bytes,
+            }));
+        }
+    }
 }
 
-/// One run of a download.
 pub(crate) struct Job {
     pub(crate) shared: Arc<Shared>,
     pub(crate) request: DownloadRequest,
@@ -241,7 +254,6 @@ async fn blocking<T: Send + 'static>(
     done.unwrap_or(Err(HubError::Stopped))
 }
 
-/// Removes the bytes of files that changed between the old and the new plan.
 fn remove_changed(folder: &Path, old: Option<&Plan>, new: &Plan) {
     remove_others(folder, &new.files);
     let Some(old) = old else {
@@ -255,9 +267,7 @@ fn remove_changed(folder: &Path, old: Option<&Plan>, new: &Plan) {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        let reserved_bytes = self.shared.reserved_bytes.lock();
-        let mut reserved_bytes = reserved_bytes.unwrap_or_else(PoisonError::into_inner);
-        reserved_bytes.remove(&self.events.id);
+        self.shared.reserved_bytes().remove(&self.events.id);
     }
 }
 

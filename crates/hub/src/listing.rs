@@ -89,7 +89,6 @@ pub struct RepositoryVariant {
     pub size_bytes: Option<u64>,
 }
 
-/// The name of the variant that is a folder of safetensors.
 const SAFETENSORS: &str = "safetensors";
 
 /// Endings of the files that belong to a folder of safetensors.
@@ -116,11 +115,9 @@ impl Listing {
         let mut variants = Vec::with_capacity(models.len() + 1);
         for (model, files) in models {
             let quantization = quantization_of(model);
-            let is_first = named.insert(quantization.clone());
-            let name = if is_first {
-                quantization
-            } else {
-                model.to_owned()
+            let name = match named.insert(quantization.clone()) {
+                true => quantization,
+                false => model.to_owned(),
             };
             variants.push(variant(name, true, files));
         }
@@ -139,21 +136,21 @@ impl Listing {
         let is_usual = |variant: &&RepositoryVariant| {
             !variant.is_gguf || variants.len() == 1 || variant.quantization == "Q4_K_M"
         };
-        if let Some(usual) = variants.iter().find(is_usual) {
-            return Ok(usual.clone());
+        let usual = variants.iter().find(is_usual).cloned();
+        usual.ok_or_else(|| self.no_choice(&variants))
+    }
+
+    /// Returns the error if none of these variants was chosen: there is none, or there are several.
+    pub fn no_choice(&self, variants: &[RepositoryVariant]) -> HubError {
+        let repository = self.repository.clone();
+        let names = variants.iter().map(|variant| variant.quantization.clone());
+        match variants {
+            [] => HubError::NoModelFiles { repository },
+            _ => HubError::SeveralPackings {
+                repository,
+                packings: names.collect(),
+            },
         }
-        if variants.is_empty() {
-            return Err(HubError::NoModelFiles {
-                repository: self.repository.clone(),
-            });
-        }
-        Err(HubError::SeveralPackings {
-            repository: self.repository.clone(),
-            packings: variants
-                .into_iter()
-                .map(|variant| variant.quantization)
-                .collect(),
-        })
     }
 
     fn safetensors_files(&self) -> Vec<&RemoteFile> {

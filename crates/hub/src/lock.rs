@@ -83,12 +83,10 @@ impl Lock {
         }
     }
 
-    /// Returns when no write is in progress.
     pub(crate) async fn wait_for_writes(&self) {
         let _all = self.writes.write().await;
     }
 
-    /// Returns true if somebody holds the lock of this folder.
     pub(crate) fn is_held(folder: &Path) -> bool {
         match File::open(folder.join(NAME)) {
             Ok(file) => matches!(file.try_lock(), Err(TryLockError::WouldBlock)),

@@ -25,7 +25,6 @@ use crate::ranges::Ranges;
 /// times.
 const SYNC_BYTES: u64 = 512 << 20;
 const SYNC_TIME: Duration = Duration::from_secs(10);
-/// The number of bytes that are hashed in one step.
 const HASH_BYTES: u64 = 1 << 20;
 
 /// The identity of a file: two files with the same identity have the same bytes.
@@ -36,7 +35,6 @@ pub(crate) struct FileIdentity {
     pub(crate) digest: Digest,
 }
 
-/// The journal file beside the part file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Journal {
     part: String,
@@ -45,7 +43,6 @@ struct Journal {
     ranges: Ranges,
 }
 
-/// A file during its download.
 pub(crate) struct PartFile {
     file: FileIdentity,
     folder: PathBuf,
@@ -335,7 +332,7 @@ fn stem(name: &str) -> String {
     let mut hasher = Digest::Sha256(String::new()).hasher(0);
     hasher.update(name.as_bytes());
     let digest = hasher.finish();
-    let last: String = name.rsplit('/').next().unwrap_or(name).chars().collect();
+    let last = name.rsplit('/').next().unwrap_or(name);
     let last: String = last.chars().take(60).collect();
     format!("{}-{last}", &digest.hex()[..8])
 }
@@ -394,29 +391,23 @@ fn read_journal(
 /// Removes the journal first, then the part files of a file.
 fn remove(folder: &Path, stem: &str) {
     let _ = fs::remove_file(journal_path(folder, stem));
-    let Ok(entries) = fs::read_dir(folder) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with(stem) && name.ends_with(".part") {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
+    remove_all(folder, |name| {
+        name.starts_with(stem) && name.ends_with(".part")
+    });
 }
 
 /// Removes the part files and journals of all other files.
 pub(crate) fn remove_others(folder: &Path, files: &[FileIdentity]) {
     let stems: Vec<String> = files.iter().map(|file| stem(&file.name)).collect();
-    let Ok(entries) = fs::read_dir(folder) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
+    remove_all(folder, |name| {
         let is_part = name.ends_with(".part") || name.ends_with(".journal");
-        if is_part && !stems.iter().any(|stem| name.starts_with(&**stem)) {
+        is_part && !stems.iter().any(|stem| name.starts_with(&**stem))
+    });
+}
+
+fn remove_all(folder: &Path, is_match: impl Fn(&str) -> bool) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if is_match(&entry.file_name().to_string_lossy()) {
             let _ = fs::remove_file(entry.path());
         }
     }

@@ -10,14 +10,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::disk::{disk_error, replace_file};
+use crate::disk::save_json;
 use crate::hub::check_file;
 use crate::part_file::FileIdentity;
 use crate::{DownloadRequest, Hub, HubError, RemoteFile, RequestedFile};
 
 const NAME: &str = "plan.json";
 
-/// The plan of a download.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     #[serde(rename = "wanted")]
@@ -39,7 +38,6 @@ impl Plan {
         })
     }
 
-    /// Loads the saved plan of this folder.
     pub(crate) fn load(folder: &Path) -> Option<Self> {
         let text = fs::read(folder.join(NAME)).ok()?;
         let plan: Self = serde_json::from_slice(&text).ok()?;
@@ -48,12 +46,9 @@ impl Plan {
     }
 
     pub(crate) fn save(&self, folder: &Path) -> Result<(), HubError> {
-        let path = folder.join(NAME);
-        let text = serde_json::to_vec_pretty(self).unwrap_or_default();
-        replace_file(&path, &text).map_err(|error| disk_error(&path, &error))
+        save_json(&folder.join(NAME), self)
     }
 
-    /// Makes a plan from the hub's listing.
     pub(crate) async fn fetch(hub: &Hub, request: &DownloadRequest) -> Result<Self, HubError> {
         let listing = hub.files(&request.repository, &request.revision).await?;
         let chosen = match &*request.files {
@@ -95,7 +90,6 @@ impl Plan {
         folder.join("whole").join(&file.name)
     }
 
-    /// Returns the final path of a file.
     pub(crate) fn final_path(&self, file: &FileIdentity) -> PathBuf {
         self.request.folder.join(&file.name)
     }

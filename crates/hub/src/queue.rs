@@ -12,14 +12,12 @@ use crate::job::DownloadEvent;
 use crate::rate::Rate;
 use crate::{Download, DownloadId, DownloadRequest, HubError, QueuePosition, State};
 
-/// What the driver must do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
     Start { id: DownloadId, run: u64 },
     Stop(DownloadId),
 }
 
-/// The download queue.
 #[derive(Debug)]
 pub(crate) struct Queue {
     entries: Vec<Entry>,
@@ -45,7 +43,6 @@ struct Run {
     is_stopping: bool,
 }
 
-/// A download in the queue file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedDownload {
     pub(crate) id: DownloadId,
@@ -205,7 +202,6 @@ impl Queue {
         Ok(())
     }
 
-    /// Stops all jobs and starts no new ones.
     pub(crate) fn stop(&mut self) {
         self.is_stopped = true;
     }
@@ -233,22 +229,16 @@ impl Queue {
         let Some(current) = entry.run.filter(|current| current.number == run) else {
             return false;
         };
-        if let DownloadEvent::Ended(result) = event {
-            entry.run = None;
-            entry.rate = None;
-            if !current.is_stopping || result.is_ok() {
-                entry.finish(result);
-            }
-            return true;
-        }
-        if let DownloadEvent::Progress { done, total } = event {
-            entry.update_progress(done, total, now);
-            return true;
-        }
-        if current.is_stopping {
-            return false;
-        }
         match event {
+            DownloadEvent::Ended(result) => {
+                entry.run = None;
+                entry.rate = None;
+                if !current.is_stopping || result.is_ok() {
+                    entry.finish(result);
+                }
+            }
+            DownloadEvent::Progress { done, total } => entry.update_progress(done, total, now),
+            _ if current.is_stopping => return false,
             DownloadEvent::State(state) => {
                 if state != State::Downloading {
                     entry.rate = None;
@@ -257,7 +247,6 @@ impl Queue {
                 entry.download.state = state;
             }
             DownloadEvent::Problem(error) => entry.download.last_error = Some(error),
-            DownloadEvent::Progress { .. } | DownloadEvent::Ended(_) => {}
         }
         true
     }
@@ -303,7 +292,6 @@ impl Queue {
         effects
     }
 
-    /// Returns the list that users see.
     pub(crate) fn list(&self) -> Vec<Download> {
         let entries = self.entries.iter().filter(|entry| !entry.is_canceled);
         entries.map(|entry| entry.download.clone()).collect()
@@ -325,7 +313,6 @@ impl Queue {
         .collect()
     }
 
-    /// Returns an entry that is not canceled.
     fn entry(&mut self, id: DownloadId) -> Result<&mut Entry, HubError> {
         let entry = self.any_entry(id)?;
         if entry.is_canceled {

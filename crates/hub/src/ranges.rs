@@ -29,7 +29,6 @@ impl Ranges {
         self.0.splice(from..to, [(start, end)]);
     }
 
-    /// Returns the number of bytes in the set.
     pub(crate) fn len(&self) -> u64 {
         self.0.iter().map(|(start, end)| end - start).sum()
     }
@@ -62,7 +61,6 @@ impl Ranges {
         pieces
     }
 
-    /// Returns the missing parts of a range.
     pub(crate) fn missing_in(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut missing = Vec::new();
         let mut at = range.start;

@@ -11,7 +11,6 @@ const MIN_MEASURED_TIME: Duration = Duration::from_secs(1);
 /// Longer estimates are not shown.
 const MAX_SECONDS_LEFT: u64 = 14 * 24 * 3600;
 
-/// The rate of one download.
 #[derive(Debug, Clone)]
 pub(crate) struct Rate {
     began: Instant,
@@ -54,7 +53,6 @@ impl Rate {
         (self.decayed_bytes / self.decayed_seconds.max(0.001)) as u64
     }
 
-    /// Returns the remaining time at this rate.
     pub(crate) fn seconds_left(&self, total_bytes: Option<u64>) -> Option<u64> {
         let rest = total_bytes?.saturating_sub(self.done_bytes);
         let rate = self.bytes_per_second();

@@ -16,7 +16,6 @@ const MAX_CHANGED: u32 = 3;
 /// How often a server may refuse a link or a range that it offered itself.
 const MAX_REFUSED: u32 = 4;
 
-/// Why an attempt failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AttemptError {
     /// An error with a sentence for the user.
@@ -41,7 +40,6 @@ impl From<HubError> for AttemptError {
     }
 }
 
-/// What to do after a failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RetryAction {
     /// Resume from the existing bytes after this delay.

@@ -9,7 +9,6 @@ use zeroize::Zeroizing;
 
 use crate::HubError;
 
-/// The service name in the keychain.
 const SERVICE: &str = "Transom";
 
 /// A token that `Debug` does not show.

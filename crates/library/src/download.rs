@@ -201,10 +201,10 @@ impl Library {
         }
         let variant = match named {
             Some(named) => self.variant_named(entry, named)?,
-            None => match self.variant_among(entry, &entry.variants) {
-                Some(variant) => variant,
-                None => &entry.variants[0],
-            },
+            None => {
+                let suited = self.variant_among(entry, &entry.variants);
+                suited.unwrap_or(&entry.variants[0])
+            }
         };
         Ok((entry, variant))
     }
@@ -263,20 +263,14 @@ impl Library {
 
     fn plan_of_listing(&self, listing: &Listing, part: Option<&str>) -> Result<Plan, HubError> {
         let offers = listing.variants();
-        let none = || HubError::NoModelFiles {
-            repository: listing.repository.clone(),
-        };
+        let repository = &listing.repository;
+        let suggested = || Some(&offers[self.suggested_offer(repository, &offers)?]);
         let offer = match part {
-            Some(part) => named_offer(&offers, part).ok_or_else(|| match offers.is_empty() {
-                true => none(),
-                false => several(listing, &offers),
-            })?,
-            None => {
-                let place = self.suggested_offer(&listing.repository, &offers);
-                offers[place.ok_or_else(none)?].clone()
-            }
+            Some(part) => named_offer(&offers, part),
+            None => suggested(),
         };
-        let id = self.id_of_offer(&listing.repository, &offer, &offers);
+        let offer = offer.ok_or_else(|| listing.no_choice(&offers))?;
+        let id = self.id_of_offer(repository, offer, &offers);
         let fit = offer.size_bytes.map(|bytes| PlanFit {
             verdict: self.fit_of_weights(bytes),
             need_bytes: bytes,
@@ -286,20 +280,17 @@ impl Library {
         Ok(Plan {
             wanted: DownloadRequest {
                 key: id.clone(),
-                name: listing.repository.clone(),
-                repository: listing.repository.clone(),
+                name: repository.clone(),
+                repository: repository.clone(),
                 revision: listing.commit.clone(),
                 files: offer.files.clone(),
-                folder: self.folder_of(&listing.repository),
+                folder: self.folder_of(repository),
             },
-            name: match part {
-                Some(_) => id.clone(),
-                None => listing.repository.clone(),
-            },
+            name: part.map_or(repository, |_| &id).clone(),
             id,
-            title: listing.repository.clone(),
-            format: format_of(&offer),
-            quantization: quantization_of(&offer).to_owned(),
+            title: repository.clone(),
+            format: format_of(offer),
+            quantization: quantization_of(offer).to_owned(),
             license: String::new(),
             size_bytes: offer.size_bytes,
             fit,
@@ -326,7 +317,6 @@ impl Library {
         })
     }
 
-    /// Returns the folder for a repository's files.
     fn folder_of(&self, repository: &str) -> PathBuf {
         let root = self.models_folder().unwrap_or_default();
         let parts = repository.split('/');
@@ -371,13 +361,8 @@ fn offer_of(listing: &Listing, variant: &Variant) -> Result<RepositoryVariant, H
         [only] => Some(only),
         _ => None,
     });
-    match found {
-        Some(offer) => Ok(offer.clone()),
-        None if offers.is_empty() => Err(HubError::NoModelFiles {
-            repository: listing.repository.clone(),
-        }),
-        None => Err(several(listing, &offers)),
-    }
+    let found = found.cloned();
+    found.ok_or_else(|| listing.no_choice(&offers))
 }
 
 /// Returns the hub's files with the sizes and checksums of the catalog.
@@ -394,21 +379,11 @@ fn with_listed(files: Vec<RequestedFile>, listed: &[RequestedFile]) -> Vec<Reque
 }
 
 /// Returns the offer with this quantization, format or file.
-fn named_offer(offers: &[RepositoryVariant], part: &str) -> Option<RepositoryVariant> {
+fn named_offer<'a>(offers: &'a [RepositoryVariant], part: &str) -> Option<&'a RepositoryVariant> {
     let is = |text: &str| text.eq_ignore_ascii_case(part);
     let is_it =
         |offer: &&RepositoryVariant| is(&offer.quantization) || (!offer.is_gguf && is("mlx"));
     let has_file = |offer: &&RepositoryVariant| offer.files.iter().any(|file| file.name == part);
     let found = offers.iter().find(is_it);
-    found.or_else(|| offers.iter().find(has_file)).cloned()
-}
-
-fn several(listing: &Listing, offers: &[RepositoryVariant]) -> HubError {
-    HubError::SeveralPackings {
-        repository: listing.repository.clone(),
-        packings: offers
-            .iter()
-            .map(|offer| offer.quantization.clone())
-            .collect(),
-    }
+    found.or_else(|| offers.iter().find(has_file))
 }

@@ -9,7 +9,7 @@ use transom_catalog::estimate::{
 use transom_catalog::measured::Record;
 use transom_catalog::model_files::format_of;
 use transom_catalog::recommendations::{self, MEMORY_SIZES, Recommendations};
-use transom_catalog::{Entry, Format, InstalledModel, ModelFacts, Variant};
+use transom_catalog::{Entry, FileError, Format, InstalledModel, ModelFacts, Variant};
 use transom_hub::RepositoryVariant;
 use transom_supervisor::KvCacheChoice;
 
@@ -24,7 +24,7 @@ impl Library {
         &self,
         model: &InstalledModel,
         settings: &LoadSettings,
-    ) -> Result<Estimate, String> {
+    ) -> Result<Estimate, FileError> {
         let (path, facts) = self.runnable_variant(model)?;
         let kv = settings.kv_cache;
         let request = EstimateRequest {
@@ -64,7 +64,7 @@ impl Library {
         self.machine.record(facts, path, kv)
     }
 
-    fn estimate_of(&self, request: &EstimateRequest<'_>) -> Estimate {
+    pub(crate) fn estimate_of(&self, request: &EstimateRequest<'_>) -> Estimate {
         estimate(
             request,
             self.machine.specs(),

@@ -13,6 +13,7 @@ mod estimates;
 mod load;
 mod machine;
 mod names;
+mod subject;
 #[cfg(feature = "test-support")]
 pub mod test_support;
 #[cfg(test)]
@@ -21,7 +22,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use transom_catalog::{installed, read_catalog_file};
+use transom_catalog::{installed, read_catalog};
 use transom_signals::Hardware;
 use transom_supervisor::settings::Settings;
 
@@ -29,6 +30,7 @@ pub use disk::DiskSpace;
 pub use load::{LoadSettings, UsageRecorder};
 pub use machine::ThisMachine;
 pub use names::{LookupError, format_name, is_path, is_repository, quantizations_of, variant_text};
+pub use subject::Subject;
 
 // Types of the catalog that shells show, so that they don't need the catalog itself.
 pub use transom_catalog::entries::{FILE_NAME as CATALOG_FILE, Sampling, Tag};
@@ -44,8 +46,8 @@ pub use transom_catalog::recommendations::{
     MEMORY_SIZES, ModelPair, PairKind, Recommendation, RecommendationReason, Recommendations,
 };
 pub use transom_catalog::{
-    Catalog, CatalogError, CatalogWatcher, Entry, Format, InstalledModel, ModelFacts, Origin,
-    Places, Variant,
+    Catalog, CatalogError, CatalogWatcher, Entry, FileError, Format, InstalledModel, ModelFacts,
+    Origin, Places, Variant,
 };
 
 /// A snapshot of the models of a person on a machine.
@@ -73,7 +75,9 @@ impl Library {
     /// budget. Returns the problems of files that the user may have edited: their own `models.toml`, the
     /// list of added models, and the settings. The rest of the library works without these files.
     pub fn open(data_folder: &Path, hardware: &Hardware) -> (Self, Vec<String>) {
-        let (catalog, error) = read_catalog(data_folder);
+        let (catalog, error) = read_catalog(data_folder.join(CATALOG_FILE));
+        let error =
+            error.map(|error| format!("{error}; your own catalog is left out until you fix it"));
         let added = installed::read_added(data_folder).err();
         let added = added.map(|error| format!("{error}; the models that you added are left out"));
         let (settings, damaged) = match Settings::read(data_folder) {
@@ -99,11 +103,6 @@ impl Library {
     /// Returns the catalog: the built-in one merged with the user's own.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
-    }
-
-    /// Returns the places where models are searched.
-    pub fn places(&self) -> &Places {
-        &self.places
     }
 
     /// Returns this machine.
@@ -175,23 +174,5 @@ impl Library {
             let entry_and_variant = model.entry(&self.catalog);
             entry_and_variant.is_some_and(|(of, its)| of.id == entry.id && its == Some(variant))
         })
-    }
-}
-
-/// Reads the built-in catalog and merges the user's own into it. After an error in the user's file,
-/// returns the built-in catalog and the error.
-fn read_catalog(data_folder: &Path) -> (Arc<Catalog>, Option<String>) {
-    let built_in = Catalog::built_in();
-    let file = data_folder.join(CATALOG_FILE);
-    let merged = read_catalog_file(&file).and_then(|text| match text {
-        Some(text) => built_in.merged_with(&text, &file).map(Arc::new),
-        None => Ok(built_in.clone()),
-    });
-    match merged {
-        Ok(merged) => (merged, None),
-        Err(error) => {
-            let problem = format!("{error}; your own catalog is left out until you fix it");
-            (built_in, Some(problem))
-        }
     }
 }

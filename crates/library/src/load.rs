@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use transom_catalog::measured::{self, Key, Sample};
 use transom_catalog::model_files::{ModelFiles, format_of};
-use transom_catalog::{Format, InstalledModel, ModelFacts};
+use transom_catalog::{FileError, Format, InstalledModel, ModelFacts};
 use transom_engine::{ModelSource, Stats};
 use transom_supervisor::status::ModelStatus;
 use transom_supervisor::{Correction, KvCacheChoice, ModelSpec, Role};
@@ -55,7 +55,7 @@ impl Library {
     pub fn runnable_variant(
         &self,
         model: &InstalledModel,
-    ) -> Result<(PathBuf, Arc<ModelFacts>), String> {
+    ) -> Result<(PathBuf, Arc<ModelFacts>), FileError> {
         let first = self.machine.specs().preferred_format();
         let mut paths: Vec<&PathBuf> = model.files.paths.iter().collect();
         paths.sort_by_key(|path| format_of(path) != first);
@@ -116,13 +116,11 @@ impl UsageRecorder {
     }
 }
 
-/// Returns the measurements of a response, without cached or shifted tokens.
+/// Returns the measurements of a response, without shifted tokens.
 fn sample(stats: &Stats) -> Sample {
     let count = |n: usize| n as u64;
     let in_context = stats.prompt_tokens + stats.generated_tokens;
     Sample {
-        prompt_tokens: count(stats.prompt_tokens.saturating_sub(stats.cached_tokens)),
-        prefill_tokens_per_second: stats.prefill_tokens_per_second(),
         response_tokens: count(stats.generated_tokens),
         decode_tokens_per_second: stats.decode_tokens_per_second(),
         context_tokens: count(in_context.saturating_sub(stats.shifted_tokens)),
@@ -136,7 +134,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_sample_leaves_out_cached_and_shifted_tokens() {
+    fn a_sample_leaves_out_shifted_tokens() {
         let stats = Stats {
             prompt_tokens: 300,
             cached_tokens: 200,
@@ -148,8 +146,6 @@ mod tests {
             ..Stats::default()
         };
         let expected = Sample {
-            prompt_tokens: 100,
-            prefill_tokens_per_second: Some(100.0),
             response_tokens: 101,
             decode_tokens_per_second: Some(50.0),
             context_tokens: 351,

@@ -35,7 +35,7 @@ impl ThisMachine {
             measured.bandwidth(&chip_name),
         );
         Self {
-            available_memory: AvailableMemory::of_budget(&machine.budget(budget_bytes)),
+            available_memory: AvailableMemory::all_of(machine.budget(budget_bytes).total_bytes),
             machine,
             chip_name,
             measured,
@@ -46,7 +46,7 @@ impl ThisMachine {
     /// Returns a made-up machine that runs nothing else and has no measurements.
     pub fn simulated(machine: Machine) -> Self {
         Self {
-            available_memory: AvailableMemory::of_budget(&machine.budget(None)),
+            available_memory: AvailableMemory::all_of(machine.budget(None).total_bytes),
             machine,
             chip_name: String::new(),
             measured: Measured::default(),
@@ -117,12 +117,10 @@ impl ThisMachine {
         &self.available_memory
     }
 
-    /// Returns the path of `measured.json`.
     pub(crate) fn measured_file(&self) -> &Path {
         &self.measured_file
     }
 
-    /// Returns the measurements of the variant at `path`.
     pub(crate) fn record(
         &self,
         facts: &ModelFacts,
@@ -132,10 +130,9 @@ impl ThisMachine {
         self.measured.of(&self.key(facts, path, kv))
     }
 
-    /// Returns the key for measurements of the variant at `path`.
     pub(crate) fn key(&self, facts: &ModelFacts, path: &Path, kv: KvCacheChoice) -> Key {
         let kv = kv_type(facts, &self.machine.for_fit(), kv);
-        Key::of_path(path, model_files::format_of(path), kv)
+        Key::new(&path.to_string_lossy(), model_files::format_of(path), kv)
     }
 
     #[cfg(feature = "test-support")]

@@ -7,20 +7,19 @@
 
 use std::path::Path;
 
-use transom_catalog::{Entry, Format, InspectError, InstalledModel, Origin, Variant, model_files};
+use transom_catalog::{Entry, FileError, Format, InstalledModel, Origin, Variant, model_files};
 
 use crate::Library;
 use crate::download::with_format;
 
 /// Why no installed model has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum LookupError {
     /// It is in the catalog, but not installed.
     #[error("{title} is not installed")]
     NotInstalled {
-        /// The given text.
         text: String,
-        /// The entry's display name.
         title: String,
         /// Quantizations that can be installed, if another one is installed; else empty.
         quantizations: Vec<String>,
@@ -28,34 +27,22 @@ pub enum LookupError {
     /// The entry has no such quantization or format.
     #[error("{entry} is not available as {text}; choose {}", quantizations.join(", "))]
     NoVariant {
-        /// The entry's id.
         entry: String,
-        /// The given quantization or format.
         text: String,
-        /// The available quantizations.
         quantizations: Vec<String>,
     },
     /// The text may be a repository of the hub.
     #[error("nothing is at {text}, and no model of that name is installed")]
-    Repository {
-        /// The given text.
-        text: String,
-    },
+    Repository { text: String },
     /// No model has this name.
     #[error("no model is called {text}")]
-    Unknown {
-        /// The given text.
-        text: String,
-    },
+    Unknown { text: String },
     /// The text is a path without a model.
+    #[error(transparent)]
+    Path(#[from] FileError),
+    /// There is such a model, but its memory can't be estimated.
     #[error("{0}")]
-    Path(String),
-}
-
-impl From<InspectError> for LookupError {
-    fn from(error: InspectError) -> Self {
-        Self::Path(error.to_string())
-    }
+    NoEstimate(String),
 }
 
 impl Library {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The state of the machine. The default is a machine on mains power without any pressure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct SystemSignals {
     /// Memory pressure: the system asks programs to free memory.
     pub memory: MemoryPressure,
@@ -30,6 +31,7 @@ impl SystemSignals {
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryPressure {
     /// No pressure.
@@ -55,6 +57,7 @@ impl fmt::Display for MemoryPressure {
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum ThermalState {
     /// Normal temperature.

@@ -142,6 +142,7 @@ pub struct ActiveLimit {
 
 /// Something that is limited. Displayed as `shorter answers (1024 tokens)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(tag = "limit", rename_all = "snake_case")]
 pub enum Limit {
     /// Running responses are stopped.

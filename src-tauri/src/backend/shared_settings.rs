@@ -25,7 +25,11 @@ pub(super) fn sync(
             return match store.patch_settings(&json!({ "behavior": shared })) {
                 Ok(settings) => (settings, Ok(())),
                 Err(error) => {
-                    let behavior = behavior(&shared);
+                    let behavior = Behavior {
+                        idle_unload_seconds: shared.idle_unload_seconds,
+                        keep_loaded: shared.keep_loaded,
+                        memory_budget_bytes: shared.memory_budget_bytes,
+                    };
                     let settings = Settings {
                         behavior,
                         ..settings
@@ -60,14 +64,6 @@ pub(crate) fn shared_part(behavior: &Behavior) -> settings::Settings {
         idle_unload_seconds: behavior.idle_unload_seconds,
         keep_loaded: behavior.keep_loaded,
         memory_budget_bytes: behavior.memory_budget_bytes,
-    }
-}
-
-fn behavior(shared: &settings::Settings) -> Behavior {
-    Behavior {
-        idle_unload_seconds: shared.idle_unload_seconds,
-        keep_loaded: shared.keep_loaded,
-        memory_budget_bytes: shared.memory_budget_bytes,
     }
 }
 

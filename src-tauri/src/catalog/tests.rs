@@ -45,7 +45,7 @@ fn catalog_view(gigabytes: u64) -> CatalogView {
 }
 
 fn on_disk(gigabytes: u64, free_bytes: u64) -> CatalogView {
-    view(&library(gigabytes), None, &free(free_bytes))
+    view(&library(gigabytes), Path::new(""), None, &free(free_bytes))
 }
 
 fn entry<'a>(view: &'a CatalogView, id: &str) -> &'a EntryView {
@@ -57,7 +57,7 @@ fn entry<'a>(view: &'a CatalogView, id: &str) -> &'a EntryView {
 fn the_key_of_a_variant_is_the_key_of_its_download() {
     let library = library(16);
     let mut keys = std::collections::HashSet::new();
-    for shown in view(&library, None, &free(1 << 50)).entries {
+    for shown in view(&library, Path::new(""), None, &free(1 << 50)).entries {
         for variant in shown.variants {
             let reference = Reference::parse(&variant.key, library.catalog(), "hub");
             let plan = library.plan(&reference.unwrap(), None).unwrap();
@@ -116,7 +116,7 @@ fn recommendations_are_listed_fit_and_are_unique() {
 fn the_best_variant_for_a_mac_is_the_smallest_mlx_one() {
     let view = catalog_view(16);
     let small = entry(&view, "qwen3-4b");
-    let best = &small.variants[small.best as usize];
+    let best = &small.variants[small.best];
     assert_eq!(best.format, "mlx");
     let smaller = small
         .variants
@@ -170,7 +170,7 @@ fn a_repository_lists_every_quantization_and_marks_large_ones() {
     assert_eq!(of("Q4_K_M").fit, None, "only its size is known");
     let large = of("Q8_0").fit;
     assert!(matches!(large, Some(FitSummary::TooLarge { .. })));
-    assert_eq!(view.variants[view.best as usize].packing, "Q4_K_M");
+    assert_eq!(view.variants[view.best].packing, "Q4_K_M");
     assert_eq!(of("Q4_K_M").key, "a/b-GGUF:Q4_K_M");
     assert_eq!(of("Q4_K_M").disk_missing_bytes, None);
     assert_eq!(of("Q8_0").disk_missing_bytes, Some(21 << 30));
@@ -204,8 +204,22 @@ fn the_recommended_pair_is_listed_and_fits_together() {
         let view = catalog_view(gigabytes);
         let pair = view.pair.as_ref().unwrap();
         assert!(pair.need_bytes <= view.room_bytes, "{gigabytes} GB");
-        for pick in [&pair.main, &pair.second] {
-            assert_eq!(entry(&view, &pick.entry).name, pick.name);
+        for model in [&pair.main, &pair.second] {
+            assert_eq!(entry(&view, &model.entry).name, model.name);
         }
+    }
+}
+
+#[test]
+fn rows_match_the_table_of_the_command_line() {
+    let library = library(16);
+    let own_bytes = library.machine().specs().memory_bytes;
+    for row in tiers(&library) {
+        let mac = library.with_machine(mac(row.memory_bytes >> 30));
+        assert_eq!(tier_view(mac.recommended(), own_bytes), row);
+        let pair = row.pair.expect("every size has two that fit");
+        let need = pair.main.need_bytes + pair.second.need_bytes;
+        assert_eq!(pair.need_bytes, need);
+        assert!(need <= row.room_bytes);
     }
 }

@@ -2,32 +2,26 @@
 //!
 //! Rule: all changes of settings take effect in [`apply`], whichever way they were made.
 
-use std::future::Future;
-
 use serde_json::{Value, json};
 use tauri::{AppHandle, Manager, State, WebviewWindow};
 use tauri_plugin_autostart::ManagerExt;
 use tauri_plugin_opener::OpenerExt;
 use transom_store::{Appearance, ConversationId, Settings};
 
-use super::conversations::choose_save_path;
-use super::other;
+use super::save;
 use crate::backend::shared_settings;
 use crate::hotkey::{self, SystemShortcuts};
 use crate::shell::{Shell, blocking};
-use crate::start::{SystemRegistry, draw_tray};
+use crate::start::draw_tray;
 use crate::wire::{
-    AboutView, AppEvent, CapturedText, CommandError, HotkeyView, StatusView, TextSource, Window,
+    AboutView, AppEvent, CapturedText, CommandError, CommandResult, HotkeyView, StatusView,
+    TextSource, Window,
 };
-use crate::{about, diagnostics, status_view, windows};
-
-type CommandResult<T> = Result<T, CommandError>;
+use crate::{about, diagnostics, windows};
 
 #[tauri::command]
 pub(crate) async fn status(shell: State<'_, Shell>) -> CommandResult<StatusView> {
-    let backend = shell.backend().await?;
-    let status = backend.handle().current_status().await;
-    Ok(status_view::from_status(&status, backend.is_client()))
+    Ok(shell.backend().await?.status_view().await)
 }
 
 #[tauri::command]
@@ -35,35 +29,29 @@ pub(crate) async fn settings(shell: State<'_, Shell>) -> CommandResult<Settings>
     Ok(shell.backend().await?.settings())
 }
 
+/// Changes settings and applies the change.
 #[tauri::command]
 pub(crate) async fn update_settings(app: AppHandle, patch: Value) -> CommandResult<Settings> {
-    change_settings(&app, patch).await
-}
-
-/// Changes settings and applies the change.
-pub(crate) async fn change_settings(app: &AppHandle, patch: Value) -> CommandResult<Settings> {
-    let backend = app.state::<Shell>().backend().await?;
+    let shell = app.state::<Shell>();
+    let backend = shell.backend().await?;
     let before = backend.settings();
-    let store = backend.store.clone();
-    let folder = backend.data_folder().to_owned();
     let old_behavior = before.behavior.clone();
-    let (settings, shared) = blocking(move || {
-        let settings = store.patch_settings(&patch)?;
+    let patched = shell.blocking(move |backend| {
+        let settings = backend.store.patch_settings(&patch)?;
         let shared = match settings.behavior == old_behavior {
             true => Ok(()),
-            false => shared_settings::write(&settings, &folder),
+            false => shared_settings::write(&settings, backend.data_folder()),
         };
         Ok((settings, shared))
-    })
-    .await?;
+    });
+    let (settings, shared) = patched.await?;
     if let Err(detail) = shared {
         tracing::warn!(detail, "the shared settings could not be written");
-        app.state::<Shell>()
-            .notice(AppEvent::notice("other", detail));
+        shell.notice(AppEvent::notice("other", detail));
     }
     backend.settings_changed(settings.clone());
-    apply(app, Some(&before), &settings);
-    app.state::<Shell>().send(&AppEvent::Settings {
+    apply(&app, Some(&before), &settings);
+    shell.send(&AppEvent::Settings {
         settings: Box::new(settings.clone()),
     });
     Ok(settings)
@@ -72,10 +60,8 @@ pub(crate) async fn change_settings(app: &AppHandle, patch: Value) -> CommandRes
 /// Applies settings to the app: all of them at startup, later only those that changed. Do not call
 /// this on the main thread, because registering the shortcut waits for it.
 pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) {
-    let shell = app.state::<Shell>();
     let was = before.map(|settings| &settings.general);
     let general = &now.general;
-    shell.pin_chat(general.pin_chat);
     if was.is_none_or(|was| was.appearance != general.appearance) {
         app.set_theme(match general.appearance {
             Appearance::System => None,
@@ -83,32 +69,31 @@ pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) 
             Appearance::Dark => Some(tauri::Theme::Dark),
         });
     }
+    #[cfg(target_os = "macos")]
     if was.is_none_or(|was| was.show_in_dock != general.show_in_dock) {
-        show_in_dock(app, general.show_in_dock);
+        let policy = match general.show_in_dock {
+            true => tauri::ActivationPolicy::Regular,
+            false => tauri::ActivationPolicy::Accessory,
+        };
+        if let Err(error) = app.set_activation_policy(policy) {
+            tracing::warn!(%error, "the Dock icon could not be switched");
+        }
     }
     // Not at startup: the system owns the login item, and the user may have removed it there.
     if was.is_some_and(|was| was.launch_at_login != general.launch_at_login) {
         launch_at_login(app, general.launch_at_login);
     }
     if was.is_none_or(|was| was.hotkey != general.hotkey) {
-        register_hotkey(app, general.hotkey.as_deref());
+        let shortcut = general.hotkey.as_deref().unwrap_or(hotkey::DEFAULT);
+        let system = SystemShortcuts::read();
+        let shell = app.state::<Shell>();
+        let view = shell.hotkey.set(shortcut, app, &system);
+        if let HotkeyView::Taken { shortcut } = view {
+            shell.notice(AppEvent::notice("hotkey_taken", shortcut));
+        }
     }
     draw_tray(app);
 }
-
-#[cfg(target_os = "macos")]
-fn show_in_dock(app: &AppHandle, is_shown: bool) {
-    let policy = match is_shown {
-        true => tauri::ActivationPolicy::Regular,
-        false => tauri::ActivationPolicy::Accessory,
-    };
-    if let Err(error) = app.set_activation_policy(policy) {
-        tracing::warn!(%error, "the Dock icon could not be switched");
-    }
-}
-
-#[cfg(not(target_os = "macos"))]
-fn show_in_dock(_: &AppHandle, _: bool) {}
 
 fn launch_at_login(app: &AppHandle, is_enabled: bool) {
     let login = app.autolaunch();
@@ -123,41 +108,24 @@ fn launch_at_login(app: &AppHandle, is_enabled: bool) {
     }
 }
 
-/// Registers the selected shortcut, and shows a notice if it is taken.
-fn register_hotkey(app: &AppHandle, chosen: Option<&str>) -> HotkeyView {
-    let shell = app.state::<Shell>();
-    let requested = chosen.unwrap_or(hotkey::DEFAULT);
-    let registry = SystemRegistry(app.clone());
-    let view = shell
-        .hotkey
-        .set(requested, &registry, &SystemShortcuts::read());
-    if let HotkeyView::Taken { shortcut } = &view {
-        shell.notice(AppEvent::notice("hotkey_taken", shortcut.clone()));
-    }
-    view
-}
-
 #[tauri::command]
 pub(crate) async fn set_hotkey(app: AppHandle, shortcut: String) -> CommandResult<HotkeyView> {
     let shell = app.state::<Shell>();
-    let registry = SystemRegistry(app.clone());
-    let requested = shortcut.clone();
     let system = blocking(|| Ok(SystemShortcuts::read())).await?;
-    let view = shell.hotkey.set(&requested, &registry, &system);
+    let view = shell.hotkey.set(&shortcut, &app, &system);
     if let HotkeyView::Registered { .. } = view {
         let chosen = match shortcut == hotkey::DEFAULT {
             true => Value::Null,
             false => Value::String(shortcut),
         };
-        change_settings(&app, json!({ "general": { "hotkey": chosen } })).await?;
+        update_settings(app.clone(), json!({ "general": { "hotkey": chosen } })).await?;
     }
     Ok(view)
 }
 
 #[tauri::command]
 pub(crate) async fn record_hotkey(app: AppHandle, is_recording: bool) -> CommandResult<()> {
-    let registry = SystemRegistry(app.clone());
-    app.state::<Shell>().hotkey.record(is_recording, &registry);
+    app.state::<Shell>().hotkey.record(is_recording, &app);
     Ok(())
 }
 
@@ -166,26 +134,25 @@ pub(crate) async fn capture_text(
     app: AppHandle,
     source: TextSource,
 ) -> CommandResult<CapturedText> {
-    let shared = app.clone();
-    let text = blocking(move || Ok(shared.state::<Shell>().clipboard.capture(source))).await?;
+    let text = blocking(move || Ok(app.state::<Shell>().clipboard.capture(source))).await?;
     text.map_err(|reason| {
         tracing::info!(reason, ?source, "the text cannot be captured");
-        other(reason)
+        CommandError::other(reason)
     })
 }
 
 #[tauri::command]
 pub(crate) async fn copy(app: AppHandle, text: String) -> CommandResult<()> {
-    blocking(move || app.state::<Shell>().clipboard.copy(text).map_err(other)).await
+    let copied = blocking(move || Ok(app.state::<Shell>().clipboard.copy(text)));
+    copied.await?.map_err(CommandError::other)
 }
 
 #[tauri::command]
 pub(crate) async fn open_link(app: AppHandle, url: String) -> CommandResult<()> {
-    let url = external_url(&url).ok_or_else(|| CommandError::Invalid {
-        field: "url".to_owned(),
-        reason: "only http, https and mailto addresses are opened".to_owned(),
-    })?;
-    app.opener().open_url(url, None::<&str>).map_err(other)
+    let reason = "only http, https and mailto addresses are opened";
+    let url = external_url(&url).ok_or_else(|| CommandError::invalid("url", reason))?;
+    let opened = app.opener().open_url(url, None::<&str>);
+    opened.map_err(CommandError::other)
 }
 
 /// Returns a URL that may be opened outside of the app, normalized by the parser.
@@ -195,10 +162,8 @@ fn external_url(url: &str) -> Option<String> {
 }
 
 #[tauri::command]
-pub(crate) async fn about(app: AppHandle, shell: State<'_, Shell>) -> CommandResult<AboutView> {
-    let hardware = shell.backend().await?.hardware.clone();
-    let has_tray = shell.tray.exists();
-    Ok(about::view(&app, &shell, &hardware, has_tray))
+pub(crate) async fn about(shell: State<'_, Shell>) -> CommandResult<AboutView> {
+    Ok(about::view(&shell, &shell.backend().await?.hardware))
 }
 
 #[tauri::command]
@@ -212,38 +177,22 @@ pub(crate) async fn save_diagnostics(
     shell: State<'_, Shell>,
 ) -> CommandResult<Option<String>> {
     let backend = shell.backend().await?;
-    let about = about::view(
-        page.app_handle(),
-        &shell,
-        &backend.hardware,
-        shell.tray.exists(),
-    );
-    let status = status_view::from_status(
-        &backend.handle().current_status().await.clone(),
-        backend.is_client(),
-    );
-    let (settings, folder) = (backend.settings(), shell.data_folder.clone());
-    let Some(path) = choose_save_path(&page, "transom-diagnostics.txt").await? else {
-        return Ok(None);
-    };
-    blocking(move || {
-        let log = diagnostics::log_tail(&folder);
-        let added = diagnostics::added(&folder);
+    let about = about::view(&shell, &backend.hardware);
+    let status = backend.status_view().await;
+    let text = move || {
+        let folder = backend.data_folder();
+        let (added, log) = (diagnostics::added(folder), diagnostics::log_tail(folder));
         let home = std::env::home_dir();
-        let text = diagnostics::text(&about, &status, &settings, &added, &log, home);
-        std::fs::write(&path, text).map_err(|error| CommandError::Storage {
-            kind: None,
-            reason: format!("{}: {error}", path.display()),
-        })?;
-        Ok(Some(path.to_string_lossy().into_owned()))
-    })
-    .await
+        diagnostics::text(&about, &status, &backend.settings(), &added, &log, home)
+    };
+    save(&page, "transom-diagnostics.txt", text).await
 }
 
 #[tauri::command]
 pub(crate) async fn open_data_folder(app: AppHandle, shell: State<'_, Shell>) -> CommandResult<()> {
     let folder = shell.data_folder.to_string_lossy().into_owned();
-    app.opener().open_path(folder, None::<&str>).map_err(other)
+    let opened = app.opener().open_path(folder, None::<&str>);
+    opened.map_err(CommandError::other)
 }
 
 #[tauri::command]
@@ -305,15 +254,8 @@ where
     tauri::async_runtime::spawn(async move {
         if let Err(error) = work.await {
             tracing::warn!(?error, "a menu action failed");
-            let detail = match error {
-                CommandError::Other { reason }
-                | CommandError::Storage { reason, .. }
-                | CommandError::Invalid { reason, .. } => reason,
-                CommandError::Hub { error } => error.reason,
-                CommandError::NotFound | CommandError::Turn { .. } => String::new(),
-            };
-            app.state::<Shell>()
-                .notice(AppEvent::notice("other", detail));
+            let notice = AppEvent::notice("other", error.into_reason());
+            app.state::<Shell>().notice(notice);
         }
     });
 }

@@ -2,20 +2,17 @@
 //!
 //! Rule: a command uses the network only if the user asked for something from it.
 
-use std::sync::Arc;
-
-use tauri::{AppHandle, Manager, State};
-use transom_hub::HubError;
+use tauri::State;
+use transom_hub::{Download, HubError};
 
 use crate::backend::Backend;
 use crate::catalog as views;
 use crate::model_source;
-use crate::shell::{Shell, blocking};
+use crate::shell::Shell;
 use crate::wire::{
-    CatalogView, CommandError, DownloadChange, DownloadView, EntryView, HubAccessView, TierView,
+    CatalogView, CommandError, CommandResult, DownloadChange, DownloadView, EntryView,
+    HubAccessView, TierView,
 };
-
-type CommandResult<T> = Result<T, CommandError>;
 
 impl From<HubError> for CommandError {
     fn from(error: HubError) -> Self {
@@ -27,27 +24,19 @@ impl From<HubError> for CommandError {
 
 #[tauri::command]
 pub(crate) async fn catalog(shell: State<'_, Shell>) -> CommandResult<CatalogView> {
-    let backend = shell.backend().await?;
-    blocking(move || {
-        let error = backend.model_source.error();
-        let disk = backend.model_source.disk();
-        Ok(CatalogView {
-            user_file: backend
-                .model_source
-                .user_file()
-                .to_string_lossy()
-                .into_owned(),
-            ..views::view(&backend.timed_library(), error.as_ref(), &disk)
-        })
-    })
-    .await
+    let view = |backend: &Backend| {
+        let source = &backend.model_source;
+        let (file, error, disk) = (source.user_file(), source.error(), source.disk());
+        Ok(views::view(&backend.timed_library(), &file, error, &disk))
+    };
+    shell.blocking(view).await
 }
 
 /// Returns the recommended models by memory size.
 #[tauri::command]
 pub(crate) async fn tiers(shell: State<'_, Shell>) -> CommandResult<Vec<TierView>> {
-    let backend = shell.backend().await?;
-    blocking(move || Ok(views::tiers::views(&backend.timed_library()))).await
+    let tiers = |backend: &Backend| Ok(views::tiers(&backend.timed_library()));
+    shell.blocking(tiers).await
 }
 
 #[tauri::command]
@@ -65,29 +54,38 @@ pub(crate) async fn hub_entry(
 ) -> CommandResult<EntryView> {
     let backend = shell.backend().await?;
     let listing = backend.model_source.files(&repository).await?;
-    blocking(move || {
+    let view = move |backend: &Backend| {
         let disk = backend.model_source.disk();
         Ok(views::listing_view(
             &listing,
             &backend.timed_library(),
             &disk,
         ))
-    })
-    .await
+    };
+    shell.blocking(view).await
 }
 
 #[tauri::command]
 pub(crate) async fn install(shell: State<'_, Shell>, variant: String) -> CommandResult<()> {
+    let library = shell.blocking(|backend| Ok(backend.library())).await?;
     let backend = shell.backend().await?;
-    let shared = backend.clone();
-    let library = blocking(move || Ok(shared.library())).await?;
     backend.model_source.install(&variant, &library).await
 }
 
+/// Returns the current downloads. Reads files only if one is done, to identify its model.
 #[tauri::command]
-pub(crate) async fn downloads(app: AppHandle) -> CommandResult<Vec<DownloadView>> {
-    let backend = app.state::<Shell>().backend().await?;
-    download_views(&backend).await
+pub(crate) async fn downloads(shell: State<'_, Shell>) -> CommandResult<Vec<DownloadView>> {
+    let backend = shell.backend().await?;
+    let list = backend.model_source.downloads().borrow().clone();
+    let is_done = |one: &Download| one.state == transom_hub::State::Done;
+    if !list.iter().any(is_done) {
+        return Ok(model_source::download_views(&list, None));
+    }
+    let views = move |backend: &Backend| {
+        let library = backend.library();
+        Ok(model_source::download_views(&list, Some(&library)))
+    };
+    shell.blocking(views).await
 }
 
 #[tauri::command]
@@ -96,12 +94,8 @@ pub(crate) async fn change_download(
     id: u64,
     change: DownloadChange,
 ) -> CommandResult<()> {
-    Ok(shell
-        .backend()
-        .await?
-        .model_source
-        .change(id, change)
-        .await?)
+    let backend = shell.backend().await?;
+    Ok(backend.model_source.change(id, change).await?)
 }
 
 #[tauri::command]
@@ -116,7 +110,7 @@ pub(crate) async fn set_hub_token(
 ) -> CommandResult<HubAccessView> {
     let backend = shell.backend().await?;
     backend.model_source.set_token(token).await?;
-    Ok(backend.model_source.access().await?)
+    hub_access(shell).await
 }
 
 #[tauri::command]
@@ -126,22 +120,5 @@ pub(crate) async fn set_hub_endpoint(
 ) -> CommandResult<HubAccessView> {
     let backend = shell.backend().await?;
     backend.model_source.set_endpoint(endpoint).await?;
-    Ok(backend.model_source.access().await?)
-}
-
-/// Returns the current downloads. Reads files only if one is done, to identify its model.
-pub(crate) async fn download_views(backend: &Arc<Backend>) -> CommandResult<Vec<DownloadView>> {
-    let list = backend.model_source.downloads().borrow().clone();
-    let is_done = |one: &transom_hub::Download| one.state == transom_hub::State::Done;
-    if !list.iter().any(is_done) {
-        return Ok(model_source::download_views(&list, None));
-    }
-    let backend = backend.clone();
-    blocking(move || {
-        Ok(model_source::download_views(
-            &list,
-            Some(&backend.library()),
-        ))
-    })
-    .await
+    hub_access(shell).await
 }

@@ -4,20 +4,15 @@
 //! once. After the deletion (see [`deletion`]) the supervisor deletes all saved KV caches, so that no
 //! text is left anywhere. Other conversations pay with one prefill.
 
-use tauri::{AppHandle, Manager, State, WebviewWindow};
-use tauri_plugin_dialog::{DialogExt, FilePath};
-use tokio::sync::oneshot;
+use tauri::{AppHandle, State, WebviewWindow};
 use transom_chat::MessageView;
-use transom_store::{ConversationId, FoundConversation, MessageId};
+use transom_store::{ConversationId, FoundConversation, MessageId, Store, StoreError};
 
-use super::{conversations_changed, other};
+use super::{choose_path, save};
 use crate::backend;
 use crate::deletion;
-use crate::shell::{Shell, blocking, guarded};
-use crate::windows;
-use crate::wire::{AppEvent, CommandError, FileFormat, OpenedConversation, Window};
-
-type CommandResult<T> = Result<T, CommandError>;
+use crate::shell::{Shell, guarded};
+use crate::wire::{AppEvent, CommandError, CommandResult, FileFormat, OpenedConversation};
 
 /// Maximum number of conversations per call.
 const MAX_LISTED: u32 = 500;
@@ -32,8 +27,8 @@ pub(crate) async fn conversations(
     offset: u32,
     limit: u32,
 ) -> CommandResult<Vec<FoundConversation>> {
-    let store = shell.backend().await?.store.clone();
-    blocking(move || Ok(store.search(&search, offset, limit.min(MAX_LISTED))?)).await
+    let limit = limit.min(MAX_LISTED);
+    with_store(&shell, move |store| store.search(&search, offset, limit)).await
 }
 
 #[tauri::command]
@@ -41,9 +36,7 @@ pub(crate) async fn open_conversation(
     shell: State<'_, Shell>,
     id: ConversationId,
 ) -> CommandResult<OpenedConversation> {
-    let backend = shell.backend().await?;
-    let store = backend.store_of(id.is_temporary()).clone();
-    blocking(move || {
+    with_store_of(&shell, id.is_temporary(), move |store| {
         Ok(OpenedConversation {
             conversation: store.conversation(id)?,
             messages: store.path(id)?,
@@ -65,28 +58,24 @@ pub(crate) async fn messages(
 
 #[tauri::command]
 pub(crate) async fn rename_conversation(
-    app: AppHandle,
     shell: State<'_, Shell>,
     id: ConversationId,
     title: String,
 ) -> CommandResult<()> {
-    let backend = shell.backend().await?;
-    let store = backend.store_of(id.is_temporary()).clone();
-    blocking(move || Ok(store.rename(id, title.trim())?)).await?;
-    conversations_changed(&app);
+    let rename = move |store: &Store| store.rename(id, title.trim());
+    with_store_of(&shell, id.is_temporary(), rename).await?;
+    shell.send(&AppEvent::Conversations);
     Ok(())
 }
 
 #[tauri::command]
 pub(crate) async fn pin_conversation(
-    app: AppHandle,
     shell: State<'_, Shell>,
     id: ConversationId,
     is_pinned: bool,
 ) -> CommandResult<()> {
-    let store = shell.backend().await?.store.clone();
-    blocking(move || Ok(store.pin(id, is_pinned)?)).await?;
-    conversations_changed(&app);
+    with_store(&shell, move |store| store.pin(id, is_pinned)).await?;
+    shell.send(&AppEvent::Conversations);
     Ok(())
 }
 
@@ -100,8 +89,7 @@ pub(crate) async fn delete_conversation(
     if let Some(answer) = backend.turns.running_in(id) {
         backend.turns.stop(answer);
     }
-    let store = backend.store.clone();
-    blocking(move || Ok(store.conversation(id)?)).await?;
+    with_store(&shell, move |store| store.conversation(id)).await?;
     deletion::schedule(&app, id).await;
     Ok(())
 }
@@ -123,33 +111,33 @@ pub(crate) async fn finish_deletion(app: AppHandle) -> CommandResult<()> {
 
 #[tauri::command]
 pub(crate) async fn delete_exchange(
-    app: AppHandle,
     shell: State<'_, Shell>,
     question: MessageId,
 ) -> CommandResult<()> {
     let backend = shell.backend().await?;
-    let turns = backend.turns_of(question.is_temporary());
-    let store = backend.store_of(question.is_temporary()).clone();
-    let (message, store) = blocking(move || Ok((store.message(question)?, store))).await?;
+    let is_temporary = question.is_temporary();
+    let find = move |store: &Store| store.message(question);
+    let message = with_store_of(&shell, is_temporary, find).await?;
+    let turns = backend.turns_of(is_temporary);
     if let Some(answer) = turns.running_in(message.conversation) {
         turns.stop(answer);
     }
-    blocking(move || Ok(store.delete_exchange(question)?)).await?;
+    let delete = move |store: &Store| store.delete_exchange(question);
+    with_store_of(&shell, is_temporary, delete).await?;
     backend.handle().forget_conversations();
-    conversations_changed(&app);
+    shell.send(&AppEvent::Conversations);
     Ok(())
 }
 
 #[tauri::command]
 pub(crate) async fn duplicate_conversation(
-    app: AppHandle,
     shell: State<'_, Shell>,
     id: ConversationId,
     title: String,
 ) -> CommandResult<()> {
-    let store = shell.backend().await?.store.clone();
-    blocking(move || Ok(store.duplicate(id, &title, backend::now())?)).await?;
-    conversations_changed(&app);
+    let duplicate = move |store: &Store| store.duplicate(id, &title, backend::now());
+    with_store(&shell, duplicate).await?;
+    shell.send(&AppEvent::Conversations);
     Ok(())
 }
 
@@ -159,27 +147,22 @@ pub(crate) async fn copy_conversation(
     shell: State<'_, Shell>,
     id: ConversationId,
 ) -> CommandResult<()> {
-    let store = shell.backend().await?.store.clone();
-    blocking(move || {
-        let text = store.readable_markdown(id)?;
-        app.state::<Shell>().clipboard.copy(text).map_err(other)
-    })
-    .await
+    let text = with_store(&shell, move |store| store.readable_markdown(id));
+    super::app::copy(app, text.await?).await
 }
 
 #[tauri::command]
-pub(crate) async fn clear_history(app: AppHandle, shell: State<'_, Shell>) -> CommandResult<()> {
+pub(crate) async fn clear_history(shell: State<'_, Shell>) -> CommandResult<()> {
     let backend = shell.backend().await?;
     for answer in backend.turns.running() {
         backend.turns.stop(answer);
     }
     shell.deletion.forget();
     backend.discard_temporary().await;
-    let store = backend.store.clone();
-    blocking(move || Ok(store.clear_history()?)).await?;
+    with_store(&shell, Store::clear_history).await?;
     backend.handle().forget_conversations();
-    app.state::<Shell>().send(&AppEvent::HistoryCleared);
-    conversations_changed(&app);
+    shell.send(&AppEvent::HistoryCleared);
+    shell.send(&AppEvent::Conversations);
     Ok(())
 }
 
@@ -192,9 +175,8 @@ pub(crate) async fn discard_temporary(shell: State<'_, Shell>) -> CommandResult<
 
 #[tauri::command]
 pub(crate) async fn show_branch(shell: State<'_, Shell>, message: MessageId) -> CommandResult<()> {
-    let backend = shell.backend().await?;
-    let store = backend.store_of(message.is_temporary()).clone();
-    blocking(move || Ok(store.show_branch(message)?)).await
+    let show = move |store: &Store| store.show_branch(message);
+    with_store_of(&shell, message.is_temporary(), show).await
 }
 
 #[tauri::command]
@@ -204,8 +186,7 @@ pub(crate) async fn export_conversation(
     id: Option<ConversationId>,
     format: FileFormat,
 ) -> CommandResult<Option<String>> {
-    let store = shell.backend().await?.store.clone();
-    let (name, text) = blocking(move || {
+    let export = with_store(&shell, move |store| {
         let title = match id {
             Some(id) => store.conversation(id)?.title,
             None => "Transom".to_owned(),
@@ -215,77 +196,54 @@ pub(crate) async fn export_conversation(
             (id, _) => (store.export_json(id)?, "json"),
         };
         Ok((format!("{}.{end}", file_name(&title)), text))
-    })
-    .await?;
-    let Some(path) = choose_save_path(&page, &name).await? else {
-        return Ok(None);
-    };
-    blocking(move || {
-        std::fs::write(&path, text).map_err(|error| CommandError::Storage {
-            kind: None,
-            reason: format!("{}: {error}", path.display()),
-        })?;
-        Ok(Some(path.to_string_lossy().into_owned()))
-    })
-    .await
+    });
+    let (name, text) = export.await?;
+    save(&page, &name, || text).await
 }
 
 #[tauri::command]
 pub(crate) async fn import_conversations(
-    app: AppHandle,
     page: WebviewWindow,
     shell: State<'_, Shell>,
-) -> CommandResult<Option<u32>> {
-    let guard = keep_open(&page);
-    let (reply, picked) = oneshot::channel();
-    let dialog = page.dialog().file().set_parent(&page);
-    let dialog = dialog.add_filter("JSON, Markdown", &["json", "md"]);
-    dialog.pick_file(move |path| drop(reply.send(path)));
-    let path = picked.await.ok().flatten();
-    drop(guard);
-    let Some(path) = path else {
+) -> CommandResult<Option<usize>> {
+    let chosen = choose_path(&page, |dialog, reply| {
+        let dialog = dialog.add_filter("JSON, Markdown", &["json", "md"]);
+        dialog.pick_file(reply);
+    });
+    let Some(path) = chosen.await? else {
         return Ok(None);
     };
-    let path = path.into_path().map_err(other)?;
-    let store = shell.backend().await?.store.clone();
-    let n = blocking(move || {
-        let io_error = |error: std::io::Error| CommandError::Storage {
-            kind: None,
-            reason: format!("{}: {error}", path.display()),
-        };
+    let import = shell.blocking(move |backend| {
+        let io_error = |error| CommandError::of_file(&path, &error);
         let bytes = std::fs::metadata(&path).map_err(io_error)?.len();
         if bytes > MAX_IMPORT_BYTES {
-            return Err(CommandError::Invalid {
-                field: "file".to_owned(),
-                reason: format!("{} is larger than 1 GB", path.display()),
-            });
+            let reason = format!("{} is larger than 1 GB", path.display());
+            return Err(CommandError::invalid("file", reason));
         }
         let text = std::fs::read_to_string(&path).map_err(io_error)?;
-        Ok(store.import(&text, backend::now())?)
-    })
-    .await?;
-    conversations_changed(&app);
-    Ok(Some(u32::try_from(n).unwrap_or(u32::MAX)))
+        Ok(backend.store.import(&text, backend::now())?)
+    });
+    let n_imported = import.await?;
+    shell.send(&AppEvent::Conversations);
+    Ok(Some(n_imported))
 }
 
-/// Asks the user where to save a file; `None` if the user cancels.
-pub(super) async fn choose_save_path(
-    page: &WebviewWindow,
-    name: &str,
-) -> CommandResult<Option<std::path::PathBuf>> {
-    let guard = keep_open(page);
-    let (reply, chosen) = oneshot::channel();
-    let dialog = page.dialog().file().set_parent(page).set_file_name(name);
-    dialog.save_file(move |path| drop(reply.send(path)));
-    let path = chosen.await.ok().flatten();
-    drop(guard);
-    path.map(FilePath::into_path).transpose().map_err(other)
+/// Calls the store on a blocking thread.
+async fn with_store<T: Send + 'static>(
+    shell: &Shell,
+    work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+) -> CommandResult<T> {
+    with_store_of(shell, false, work).await
 }
 
-/// Keeps the calling window open while a dialog has the focus.
-pub(super) fn keep_open(page: &WebviewWindow) -> Option<windows::KeepOpen> {
-    let window = Window::from_label(page.label())?;
-    Some(windows::keep_open(page.app_handle(), window))
+/// Calls the store of temporary or of all other conversations on a blocking thread.
+async fn with_store_of<T: Send + 'static>(
+    shell: &Shell,
+    is_temporary: bool,
+    work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+) -> CommandResult<T> {
+    let called = shell.blocking(move |backend| Ok(work(backend.store_of(is_temporary))?));
+    called.await
 }
 
 /// Converts a title to a file name that every system accepts, of limited length.

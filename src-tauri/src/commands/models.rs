@@ -3,37 +3,30 @@
 //! Rule: selecting a model affects the next response and never ends a running one.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use serde_json::json;
 use tauri::{AppHandle, Manager, State, WebviewWindow};
-use tauri_plugin_dialog::DialogExt;
-use tokio::sync::oneshot;
 use transom_library::{InstalledModel, read_added};
 use transom_store::ModelSettings;
-use transom_supervisor::{ModelRequest, ModelSelector, Outcome, WhenBlocked, Work};
+use transom_supervisor::{ModelRequest, ModelSelector, Outcome, ResponseEvent, WhenBlocked, Work};
 
-use super::app::change_settings;
-use super::conversations::keep_open;
-use super::other;
+use super::app::update_settings;
+use super::choose_path;
 use crate::backend::Backend;
 use crate::models;
-use crate::shell::{Shell, blocking};
+use crate::shell::Shell;
 use crate::start::draw_tray;
-use crate::wire::{AppEvent, CommandError, FitView, ModelView};
-
-type CommandResult<T> = Result<T, CommandError>;
+use crate::wire::{AppEvent, CommandError, CommandResult, FitView, ModelView};
 
 #[tauri::command]
 pub(crate) async fn models(app: AppHandle) -> CommandResult<Vec<ModelView>> {
     let shell = app.state::<Shell>();
-    let backend = shell.backend().await?;
-    let shared = backend.clone();
-    let views = blocking(move || Ok(models::list(&shared.library(), &shared.settings()))).await?;
+    let list = |backend: &Backend| Ok(models::list(&backend.library(), &backend.settings()));
+    let views = shell.blocking(list).await?;
     let names = views
         .iter()
         .map(|view| (view.id.clone(), view.name.clone()));
-    if backend.remember_names(names.collect()) {
+    if shell.backend().await?.remember_names(names.collect()) {
         draw_tray(&app);
     }
     Ok(views)
@@ -46,14 +39,12 @@ pub(crate) fn changed(app: &AppHandle) {
     let app = app.clone();
     tauri::async_runtime::spawn(async move {
         let shell = app.state::<Shell>();
-        let backend = shell.backend().await?;
-        let shared = backend.clone();
-        let read = blocking(move || {
-            let names = models::names_of_recent(&shared.library(), &shared.settings());
-            Ok((names, read_added(shared.data_folder())))
+        let read = shell.blocking(|backend| {
+            let names = models::names_of_recent(&backend.library(), &backend.settings());
+            Ok((names, read_added(backend.data_folder())))
         });
         let (names, added) = read.await?;
-        if backend.remember_names(names) {
+        if shell.backend().await?.remember_names(names) {
             draw_tray(&app);
         }
         if let Err(error) = added {
@@ -63,30 +54,30 @@ pub(crate) fn changed(app: &AppHandle) {
     });
 }
 
+/// Selects a model.
 #[tauri::command]
 pub(crate) async fn choose_model(app: AppHandle, id: String) -> CommandResult<()> {
-    choose(app, id).await
-}
-
-/// Selects a model.
-pub(crate) async fn choose(app: AppHandle, id: String) -> CommandResult<()> {
-    let (backend, model) = find(&app, id.clone()).await?;
+    let shell = app.state::<Shell>();
+    let model = find(&shell, &id).await?;
+    let backend = shell.backend().await?;
     // Cached before the change of settings redraws the menu.
     backend.remember_names([(id.clone(), model.title(&backend.model_source.catalog()))].into());
     let recent = models::add_recent(&backend.settings().recent_models, &id);
-    change_settings(&app, json!({ "model": id, "recent_models": recent })).await?;
-    app.state::<Shell>().send(&AppEvent::Models);
+    let patch = json!({ "model": id, "recent_models": recent });
+    update_settings(app.clone(), patch).await?;
+    shell.send(&AppEvent::Models);
     Ok(())
 }
 
 #[tauri::command]
 pub(crate) async fn fit(
-    app: AppHandle,
+    shell: State<'_, Shell>,
     id: String,
     settings: ModelSettings,
 ) -> CommandResult<FitView> {
-    let (backend, model) = find(&app, id).await?;
-    blocking(move || models::fit(&backend.timed_library(), &model, &settings)).await
+    let model = find(&shell, &id).await?;
+    let fit = move |backend: &Backend| models::fit(&backend.timed_library(), &model, &settings);
+    shell.blocking(fit).await
 }
 
 #[tauri::command]
@@ -95,153 +86,119 @@ pub(crate) async fn add_model(
     page: WebviewWindow,
     kind: String,
 ) -> CommandResult<Option<ModelView>> {
-    let guard = keep_open(&page);
-    let (reply, picked) = oneshot::channel();
-    let dialog = page.dialog().file().set_parent(&page);
-    match kind.as_str() {
-        "folder" => dialog.pick_folder(move |path| drop(reply.send(path))),
-        _ => dialog
-            .add_filter("GGUF", &["gguf"])
-            .pick_file(move |path| drop(reply.send(path))),
+    let chosen = choose_path(&page, |dialog, reply| match kind.as_str() {
+        "folder" => dialog.pick_folder(reply),
+        _ => dialog.add_filter("GGUF", &["gguf"]).pick_file(reply),
+    });
+    match chosen.await? {
+        Some(path) => add(&app, path).await.map(Some),
+        None => Ok(None),
     }
-    let path = picked.await.ok().flatten();
-    drop(guard);
-    let Some(path) = path else {
-        return Ok(None);
-    };
-    let path = path.into_path().map_err(other)?;
-    add(&app, path).await.map(Some)
 }
 
 /// Adds the model at `path` to the list. Its files stay where they are.
 pub(crate) async fn add(app: &AppHandle, path: PathBuf) -> CommandResult<ModelView> {
     let shell = app.state::<Shell>();
-    let backend = shell.backend().await?;
-    let view = blocking(move || {
-        let added = backend.library().add(&path)?;
+    let add = shell.blocking(move |backend| {
+        let model = backend.library().add(&path)?.model;
         let library = backend.library();
-        let id = library.id_of(&added.model);
-        let mut models = models::list(&library, &backend.settings()).into_iter();
-        models
-            .find(|model| model.id == id)
-            .ok_or(CommandError::NotFound)
+        let chosen = models::chosen_id(&library, &backend.settings());
+        Ok(models::view(&model, chosen.as_deref(), &library))
     });
-    let view = view.await?;
+    let view = add.await?;
     shell.send(&AppEvent::Models);
     Ok(view)
 }
 
 #[tauri::command]
 pub(crate) async fn forget_model(app: AppHandle, id: String) -> CommandResult<()> {
-    let (backend, model) = find(&app, id.clone()).await?;
-    let shared = backend.clone();
-    if blocking(move || Ok(shared.library().forget(&model)?))
-        .await?
-        .is_none()
-    {
-        return Err(CommandError::Invalid {
-            field: "model".to_owned(),
-            reason: "only a model that you added can be removed from the list".to_owned(),
-        });
+    let shell = app.state::<Shell>();
+    let model = find(&shell, &id).await?;
+    let forget = shell.blocking(move |backend| Ok(backend.library().forget(&model)?));
+    if forget.await?.is_none() {
+        let reason = "only a model that you added can be removed from the list";
+        return Err(CommandError::invalid("model", reason));
     }
-    remove_from_settings(&app, &backend, &id).await
+    remove_from_settings(&app, &id).await
 }
 
 #[tauri::command]
 pub(crate) async fn remove_model(app: AppHandle, id: String) -> CommandResult<u64> {
-    let (backend, model) = find(&app, id.clone()).await?;
+    let shell = app.state::<Shell>();
+    let model = find(&shell, &id).await?;
     // A mapped file keeps its disk space until its process is gone.
-    backend
-        .handle()
-        .unload(ModelSelector::Model(id.clone()))
-        .await?;
-    let shared = backend.clone();
-    let freed = blocking(move || {
-        shared
-            .library()
-            .remove(&model)
-            .map_err(|error| CommandError::Storage {
-                kind: None,
-                reason: error.to_string(),
-            })
-    })
-    .await?;
-    remove_from_settings(&app, &backend, &id).await?;
+    let handle = shell.backend().await?.handle();
+    handle.unload(ModelSelector::Model(id.clone())).await?;
+    let remove = shell.blocking(move |backend| {
+        let removed = backend.library().remove(&model);
+        removed.map_err(|error| CommandError::Storage {
+            kind: None,
+            reason: error.to_string(),
+        })
+    });
+    let freed = remove.await?;
+    remove_from_settings(&app, &id).await?;
     tracing::info!(id, bytes = freed.bytes, "a model was removed");
     Ok(freed.bytes)
 }
 
 /// Removes a model from the settings. If it was selected, the starter takes its place.
-async fn remove_from_settings(app: &AppHandle, backend: &Backend, id: &str) -> CommandResult<()> {
-    let settings = backend.settings();
+async fn remove_from_settings(app: &AppHandle, id: &str) -> CommandResult<()> {
+    let shell = app.state::<Shell>();
+    let settings = shell.backend().await?.settings();
     let mut recent = settings.recent_models;
     recent.retain(|other| other != id);
     let mut patch = json!({ "recent_models": recent });
     if settings.model.as_deref() == Some(id) {
         patch["model"] = serde_json::Value::Null;
     }
-    change_settings(app, patch).await?;
-    app.state::<Shell>().send(&AppEvent::Models);
+    update_settings(app.clone(), patch).await?;
+    shell.send(&AppEvent::Models);
     Ok(())
 }
 
 #[tauri::command]
 pub(crate) async fn load_model(shell: State<'_, Shell>) -> CommandResult<()> {
-    let backend = shell.backend().await?;
-    let shared = backend.clone();
-    let request = blocking(move || {
-        models::prepare_request(&shared.library(), &shared.settings(), None, false)
+    let request = shell.blocking(|backend| {
+        models::prepare_request(&backend.library(), &backend.settings(), None, false)
     });
-    let options = request.await?.options;
-    let mut answer = backend.handle().submit(ModelRequest {
+    let (options, _) = request.await?;
+    let mut response = shell.backend().await?.handle().submit(ModelRequest {
         model: options.model,
         work: Work::Load,
         over_budget: false,
         when_blocked: WhenBlocked::Refuse,
         is_private: false,
     });
-    loop {
-        match answer.next().await {
-            Some(transom_supervisor::ResponseEvent::Ended { outcome }) => {
-                return match outcome {
-                    Outcome::Failed { error } => Err(error.into()),
-                    Outcome::Loaded { .. } | Outcome::Finished { .. } => Ok(()),
-                };
-            }
-            Some(_) => {}
-            None => return Err(other("the supervisor has quit")),
+    while let Some(event) = response.next().await {
+        if let ResponseEvent::Ended { outcome } = event {
+            return match outcome {
+                Outcome::Failed { error } => Err(error.into()),
+                Outcome::Loaded { .. } | Outcome::Finished { .. } => Ok(()),
+            };
         }
     }
-}
-
-#[tauri::command]
-pub(crate) async fn eject(app: AppHandle) -> CommandResult<()> {
-    eject_all(app).await
+    Err(CommandError::other("the supervisor has quit"))
 }
 
 /// Unloads every model.
-pub(crate) async fn eject_all(app: AppHandle) -> CommandResult<()> {
+#[tauri::command]
+pub(crate) async fn eject(app: AppHandle) -> CommandResult<()> {
     let backend = app.state::<Shell>().backend().await?;
     backend.handle().unload(ModelSelector::All).await?;
     Ok(())
 }
 
+/// Pauses or resumes the supervisor.
 #[tauri::command]
 pub(crate) async fn pause(app: AppHandle, is_paused: bool) -> CommandResult<()> {
-    set_paused(app, is_paused).await
-}
-
-/// Pauses or resumes the supervisor.
-pub(crate) async fn set_paused(app: AppHandle, is_paused: bool) -> CommandResult<()> {
     let backend = app.state::<Shell>().backend().await?;
-    backend.pause(is_paused);
+    backend.handle().set_paused(is_paused);
     Ok(())
 }
 
-async fn find(app: &AppHandle, id: String) -> CommandResult<(Arc<Backend>, InstalledModel)> {
-    let shell = app.state::<Shell>();
-    let backend = shell.backend().await?;
-    let shared = backend.clone();
-    let model = blocking(move || Ok(shared.library().resolve(&id)?)).await?;
-    Ok((backend, model))
+async fn find(shell: &Shell, id: &str) -> CommandResult<InstalledModel> {
+    let id = id.to_owned();
+    let resolve = shell.blocking(move |backend| Ok(backend.library().resolve(&id)?));
+    resolve.await
 }

@@ -7,17 +7,14 @@ use std::sync::Arc;
 
 use tauri::ipc::Channel;
 use tauri::{State, WebviewWindow};
-use transom_chat::Update;
-use transom_chat::turns::StartedTurn;
+use transom_chat::turns::{StartedTurn, TurnOptions};
+use transom_chat::{Failure, Update};
 use transom_store::{ConversationId, MessageId};
 
 use crate::backend::Backend;
-use crate::models::{self, PreparedRequest};
-use crate::shell::{Shell, blocking, guarded};
-use crate::usage_recorder;
-use crate::wire::{CommandError, Window};
-
-type CommandResult<T> = Result<T, CommandError>;
+use crate::shell::{Shell, guarded};
+use crate::wire::{CommandError, CommandResult, Window};
+use crate::{models, usage_recorder};
 
 #[tauri::command]
 pub(crate) async fn ask(
@@ -29,14 +26,11 @@ pub(crate) async fn ask(
     is_temporary: bool,
 ) -> CommandResult<StartedTurn> {
     let is_temporary = conversation.map_or(is_temporary, ConversationId::is_temporary);
-    let (backend, request) = prepare_request(&shell, None, over_budget, is_temporary).await?;
-    guarded(async move {
-        let (options, recorder) = usage_recorder::split(&backend, request);
+    let ask = move |backend: Arc<Backend>, options| async move {
         let turns = backend.turns_of(is_temporary);
-        let started = turns.ask(conversation, &text, &attachment, options);
-        Ok(recorder.follow(started.await?))
-    })
-    .await
+        turns.ask(conversation, &text, &attachment, options).await
+    };
+    start(&shell, is_temporary, None, over_budget, ask).await
 }
 
 #[tauri::command]
@@ -47,13 +41,11 @@ pub(crate) async fn regenerate(
     model: Option<String>,
 ) -> CommandResult<StartedTurn> {
     let is_temporary = answer.is_temporary();
-    let (backend, request) = prepare_request(&shell, model, over_budget, is_temporary).await?;
-    guarded(async move {
-        let (options, recorder) = usage_recorder::split(&backend, request);
+    let regenerate = move |backend: Arc<Backend>, options| async move {
         let turns = backend.turns_of(is_temporary);
-        Ok(recorder.follow(turns.regenerate(answer, options).await?))
-    })
-    .await
+        turns.regenerate(answer, options).await
+    };
+    start(&shell, is_temporary, model, over_budget, regenerate).await
 }
 
 #[tauri::command]
@@ -62,14 +54,11 @@ pub(crate) async fn continue_answer(
     answer: MessageId,
 ) -> CommandResult<StartedTurn> {
     let is_temporary = answer.is_temporary();
-    let (backend, request) = prepare_request(&shell, None, false, is_temporary).await?;
-    guarded(async move {
-        let (options, recorder) = usage_recorder::split(&backend, request);
+    let continue_answer = move |backend: Arc<Backend>, options| async move {
         let turns = backend.turns_of(is_temporary);
-        let started = turns.continue_answer(answer, options);
-        Ok(recorder.follow(started.await?))
-    })
-    .await
+        turns.continue_answer(answer, options).await
+    };
+    start(&shell, is_temporary, None, false, continue_answer).await
 }
 
 #[tauri::command]
@@ -79,13 +68,11 @@ pub(crate) async fn edit_message(
     text: String,
 ) -> CommandResult<StartedTurn> {
     let is_temporary = message.is_temporary();
-    let (backend, request) = prepare_request(&shell, None, false, is_temporary).await?;
-    guarded(async move {
-        let (options, recorder) = usage_recorder::split(&backend, request);
+    let edit = move |backend: Arc<Backend>, options| async move {
         let turns = backend.turns_of(is_temporary);
-        Ok(recorder.follow(turns.edit(message, &text, options).await?))
-    })
-    .await
+        turns.edit(message, &text, options).await
+    };
+    start(&shell, is_temporary, None, false, edit).await
 }
 
 #[tauri::command]
@@ -98,6 +85,32 @@ pub(crate) async fn edit_answer(
     guarded(async move {
         let turns = backend.turns_of(answer.is_temporary());
         Ok(turns.edit_answer(answer, &text).await?)
+    })
+    .await
+}
+
+/// Starts a response of the model with the id `model`, or of the selected one. Its usage is recorded
+/// when it ends.
+async fn start<F>(
+    shell: &Shell,
+    is_temporary: bool,
+    model: Option<String>,
+    over_budget: bool,
+    start: impl FnOnce(Arc<Backend>, TurnOptions) -> F + Send + 'static,
+) -> CommandResult<StartedTurn>
+where
+    F: Future<Output = Result<StartedTurn, Failure>> + Send + 'static,
+{
+    let backend = shell.backend().await?;
+    let request = shell.blocking(move |backend| {
+        models::prepare_request(&backend.library(), &backend.settings(), model, over_budget)
+    });
+    let (mut options, model) = request.await?;
+    options.is_private = is_temporary;
+    guarded(async move {
+        let started = start(backend.clone(), options.clone()).await?;
+        usage_recorder::record_at_end(backend, started.answer, model, options);
+        Ok(started)
     })
     .await
 }
@@ -132,21 +145,4 @@ pub(crate) async fn follow(
 pub(crate) async fn unfollow(shell: State<'_, Shell>, follower: u32) -> CommandResult<()> {
     shell.followers.stop(follower);
     Ok(())
-}
-
-/// Returns the backend and a request to the model with the id `model`; `None` is the selected one.
-async fn prepare_request(
-    shell: &Shell,
-    model: Option<String>,
-    over_budget: bool,
-    is_temporary: bool,
-) -> CommandResult<(Arc<Backend>, PreparedRequest)> {
-    let backend = shell.backend().await?;
-    let shared = backend.clone();
-    let request = blocking(move || {
-        models::prepare_request(&shared.library(), &shared.settings(), model, over_budget)
-    });
-    let mut request = request.await?;
-    request.options.is_private = is_temporary;
-    Ok((backend, request))
 }

@@ -67,7 +67,7 @@ fn a_move_places_a_download_before_the_one_at_its_position() {
 fn free_space_is_known_before_the_models_folder_exists() {
     let folder = tempfile::tempdir().unwrap();
     let model_source = ModelSource::new(folder.path(), || {});
-    assert!(!model_source.models_folder().exists());
+    assert!(!folder.path().join(MODELS_FOLDER).exists());
     assert!(model_source.disk().free_bytes.unwrap() > 0);
     assert_eq!(model_source.disk().pending_bytes(), 0);
 }

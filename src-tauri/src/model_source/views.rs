@@ -1,10 +1,9 @@
 //! Downloads and their errors, as pages see them.
 
-use serde_json::Value;
 use transom_hub::{Download, HubError, State};
 use transom_library::Library;
 
-use crate::wire::{DownloadState, DownloadView, HubErrorView};
+use crate::wire::{DownloadState, DownloadView, HubErrorView, fields_of};
 
 /// Returns all downloads in order. `library` identifies the models of finished downloads.
 pub(crate) fn download_views(list: &[Download], library: Option<&Library>) -> Vec<DownloadView> {
@@ -20,7 +19,7 @@ fn view(download: &Download, library: Option<&Library>) -> DownloadView {
         done_bytes: download.done_bytes,
         total_bytes: download.total_bytes,
         bytes_per_second: Some(download.bytes_per_second).filter(|rate| *rate > 0),
-        seconds_left: download.seconds_left.map(to_u32),
+        seconds_left: download.seconds_left,
     }
 }
 
@@ -34,12 +33,9 @@ fn state(download: &Download, library: Option<&Library>) -> DownloadState {
         } => DownloadState::Verifying {
             fraction: *done_bytes as f64 / (*total_bytes).max(1) as f64,
         },
-        State::Retrying {
-            seconds,
-            error: because,
-        } => DownloadState::Retrying {
-            seconds: to_u32(*seconds),
-            error: hub_error_view(because),
+        State::Retrying { seconds, error } => DownloadState::Retrying {
+            seconds: *seconds,
+            error: hub_error_view(error),
         },
         State::Paused => DownloadState::Paused,
         State::Done => DownloadState::Done {
@@ -53,20 +49,11 @@ fn state(download: &Download, library: Option<&Library>) -> DownloadState {
 
 /// Converts an error into its code and the values for its sentence.
 pub(crate) fn hub_error_view(error: &HubError) -> HubErrorView {
-    let values = match serde_json::to_value(error) {
-        Ok(Value::Object(mut values)) => {
-            values.remove("code");
-            values
-        }
-        _ => serde_json::Map::new(),
-    };
+    let mut values = fields_of(error);
+    values.remove("code");
     HubErrorView {
-        code: error.code().to_owned(),
+        code: error.code(),
         reason: error.to_string(),
         values,
     }
-}
-
-fn to_u32(n: u64) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
 }

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use transom_store::Settings;
 
 use crate::models::Names;
@@ -40,9 +41,7 @@ const MAX_RECENT: usize = 5;
 /// The content of the tray.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TrayView {
-    /// The icon.
     pub(crate) activity: Activity,
-    /// The icon's tooltip.
     pub(crate) tooltip: String,
     /// The menu from top to bottom.
     pub(crate) rows: Vec<Row>,
@@ -51,18 +50,14 @@ pub(crate) struct TrayView {
 /// A row of the menu.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Row {
-    /// A separator.
     Separator,
     /// An item; disabled without an action.
     Item {
-        /// The text.
         text: String,
-        /// The action.
         action: Option<Action>,
     },
     /// A submenu, in which one row may be checked.
     Menu {
-        /// The text.
         text: String,
         /// The rows: text, action, and whether it is checked.
         rows: Vec<(String, Action, bool)>,
@@ -70,11 +65,9 @@ pub(crate) enum Row {
 }
 
 /// The action of a click.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Action {
-    /// Show the chat.
     OpenChat,
-    /// Show the quick prompt.
     QuickPrompt,
     /// Unload every model.
     Eject,
@@ -82,32 +75,21 @@ pub(crate) enum Action {
     Choose(String),
     /// Pause or resume.
     Pause(bool),
-    /// Show settings.
     Settings,
     /// Show the models and their downloads.
     Models,
-    /// Quit the app.
     Quit,
 }
 
-/// The input of the tray's content.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TrayInput<'a> {
-    /// The status of models and machine.
-    pub(crate) status: &'a StatusView,
-    /// The settings.
-    pub(crate) settings: &'a Settings,
-    /// Display names of models; the menu reads no files.
-    pub(crate) names: &'a Names,
-    /// The downloads.
-    pub(crate) downloads: &'a [DownloadView],
-}
-
-/// Returns the content of the tray.
-pub(crate) fn view(input: &TrayInput<'_>, strings: &Strings) -> TrayView {
-    let TrayInput {
-        status, settings, ..
-    } = input;
+/// Returns the content of the tray. `names` are the display names of models; the menu reads no
+/// files.
+pub(crate) fn view(
+    status: &StatusView,
+    settings: &Settings,
+    names: &Names,
+    downloads: &[DownloadView],
+    strings: &Strings,
+) -> TrayView {
     let item = |key: &str, action: Action| Row::Item {
         text: strings.text(key, &[]),
         action: Some(action),
@@ -118,8 +100,8 @@ pub(crate) fn view(input: &TrayInput<'_>, strings: &Strings) -> TrayView {
         Row::Separator,
         model(status, strings),
     ];
-    rows.extend(download_row(input.downloads, strings));
-    rows.extend(recent(settings, input.names, strings));
+    rows.extend(download_row(downloads, strings));
+    rows.extend(recent(settings, names, strings));
     rows.push(match status.is_paused {
         true => item("resume", Action::Pause(false)),
         false => item("pause", Action::Pause(true)),
@@ -159,16 +141,10 @@ fn model(status: &StatusView, strings: &Strings) -> Row {
 /// The downloads, with progress in steps of five percent, because an open menu closes when it is
 /// replaced.
 fn download_row(downloads: &[DownloadView], strings: &Strings) -> Option<Row> {
-    let is_at = |states: fn(&DownloadState) -> bool| {
-        let found = downloads.iter().find(|one| states(&one.state));
-        found.map(|one| {
-            (
-                one,
-                downloads.iter().filter(|one| states(&one.state)).count(),
-            )
-        })
+    let in_state = |states: fn(&DownloadState) -> bool| -> Vec<&DownloadView> {
+        downloads.iter().filter(|one| states(&one.state)).collect()
     };
-    let runs = is_at(|state| {
+    let running = in_state(|state| {
         matches!(
             state,
             DownloadState::Waiting
@@ -177,26 +153,23 @@ fn download_row(downloads: &[DownloadView], strings: &Strings) -> Option<Row> {
                 | DownloadState::Retrying { .. }
         )
     });
-    let failed = is_at(|state| matches!(state, DownloadState::Failed { .. }));
-    let paused = is_at(|state| matches!(state, DownloadState::Paused));
-    let text = match (runs, failed, paused) {
-        (Some((one, 1)), _, _) => {
+    let failed = in_state(|state| matches!(state, DownloadState::Failed { .. }));
+    let paused = in_state(|state| matches!(state, DownloadState::Paused));
+    let text = match (&*running, &*failed, &*paused) {
+        ([], [], []) => return None,
+        ([], [], [one, ..]) => strings.text("download_paused", &[("name", &*one.name)]),
+        ([], [one, ..], _) => strings.text("download_failed", &[("name", &*one.name)]),
+        ([one], ..) => {
             let values = [("name", &*one.name), ("percent", &*percent(one))];
             strings.text("downloading", &values)
         }
-        (Some((_, n)), _, _) => {
-            let running = downloads
-                .iter()
-                .find(|one| matches!(one.state, DownloadState::Downloading));
-            let percent = running.map(percent).unwrap_or_default();
-            strings.text(
-                "downloading_many",
-                &[("n", &n.to_string()), ("percent", &percent)],
-            )
+        (many, ..) => {
+            let is_receiving = |one: &&&DownloadView| one.state == DownloadState::Downloading;
+            let receiving = many.iter().find(is_receiving);
+            let percent = receiving.map(|one| percent(one)).unwrap_or_default();
+            let values = [("n", &*many.len().to_string()), ("percent", &*percent)];
+            strings.text("downloading_many", &values)
         }
-        (None, Some((one, _)), _) => strings.text("download_failed", &[("name", &*one.name)]),
-        (None, None, Some((one, _))) => strings.text("download_paused", &[("name", &*one.name)]),
-        (None, None, None) => return None,
     };
     Some(Row::Item {
         text,
@@ -256,7 +229,7 @@ fn tooltip(status: &StatusView, strings: &Strings) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status_view::tests::idle;
+    use crate::status_view::empty;
     use crate::wire::LoadedView;
 
     fn strings() -> Strings {
@@ -265,13 +238,8 @@ mod tests {
 
     fn tray_view(status: &StatusView, settings: &Settings, downloads: &[DownloadView]) -> TrayView {
         let qwen = ("/models/Qwen3-4B".to_owned(), "Qwen3 4B · 4-bit".to_owned());
-        let input = TrayInput {
-            status,
-            settings,
-            names: &Names::from([qwen]),
-            downloads,
-        };
-        view(&input, &strings())
+        let names = Names::from([qwen]);
+        view(status, settings, &names, downloads, &strings())
     }
 
     fn download(state: DownloadState, done_bytes: u64) -> DownloadView {
@@ -314,13 +282,13 @@ mod tests {
                 context_length: None,
                 unloads_in_seconds: None,
             }),
-            ..idle()
+            ..empty()
         }
     }
 
     #[test]
     fn the_menu_of_a_new_app() {
-        let view = tray_view(&idle(), &Settings::default(), &[]);
+        let view = tray_view(&empty(), &Settings::default(), &[]);
         let expected = [
             "Open Chat",
             "Quick Prompt",
@@ -374,7 +342,7 @@ mod tests {
     #[test]
     fn downloads_are_shown_in_steps_and_open_the_models() {
         let of = |downloads: &[DownloadView]| {
-            let view = tray_view(&idle(), &Settings::default(), downloads);
+            let view = tray_view(&empty(), &Settings::default(), downloads);
             texts(&view)[4].clone()
         };
         let download_row = download(DownloadState::Downloading, 449);

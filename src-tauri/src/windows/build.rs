@@ -10,6 +10,7 @@ use transom_files::visible;
 
 use crate::placement::Size;
 use crate::wire::Window;
+pub(super) use platform::{is_button_down, present, put_away};
 
 /// The folder in the data folder for the web view's storage, such as drafts of messages. macOS has
 /// its own location for it.
@@ -55,21 +56,6 @@ pub(super) fn build(
     let built = platform::style(builder, window).build()?;
     platform::configure(window, &built)?;
     Ok(built)
-}
-
-/// Shows and focuses a window.
-pub(super) fn present(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
-    platform::present(window, built)
-}
-
-/// Hides a window without destroying it.
-pub(super) fn put_away(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
-    platform::put_away(window, built)
-}
-
-/// Returns true while the main mouse button is held down, anywhere on the desktop.
-pub(super) fn is_button_down(built: &WebviewWindow) -> bool {
-    platform::is_button_down(built)
 }
 
 /// Sets the inner size of a window.
@@ -127,7 +113,8 @@ mod platform {
         Ok(())
     }
 
-    pub(super) fn present(_: Window, built: &WebviewWindow) -> tauri::Result<()> {
+    /// Shows and focuses a window.
+    pub(in crate::windows) fn present(_: Window, built: &WebviewWindow) -> tauri::Result<()> {
         let is_shown_already = built.is_visible()?;
         built.show()?;
         if is_shown_already {
@@ -136,12 +123,14 @@ mod platform {
         Ok(())
     }
 
-    pub(super) fn put_away(_: Window, built: &WebviewWindow) -> tauri::Result<()> {
+    /// Hides a window without destroying it.
+    pub(in crate::windows) fn put_away(_: Window, built: &WebviewWindow) -> tauri::Result<()> {
         built.hide()
     }
 
-    /// Wayland reports buttons only while the pointer is over our windows.
-    pub(super) fn is_button_down(built: &WebviewWindow) -> bool {
+    /// Returns true while the main mouse button is held down, anywhere on the desktop. Wayland
+    /// reports buttons only while the pointer is over our windows.
+    pub(in crate::windows) fn is_button_down(built: &WebviewWindow) -> bool {
         let state = || {
             let window = built.gtk_window().ok()?.window()?;
             let pointer = window.display().default_seat()?.pointer()?;

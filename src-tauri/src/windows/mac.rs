@@ -77,7 +77,7 @@ pub(super) fn after_resize(_: Window, _: &WebviewWindow, _: tauri::Size) -> taur
     Ok(())
 }
 
-pub(super) fn present(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
+pub(in crate::windows) fn present(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
     match built.app_handle().get_webview_panel(window.label()) {
         Ok(panel) => {
             panel.show_and_make_key();
@@ -90,7 +90,7 @@ pub(super) fn present(window: Window, built: &WebviewWindow) -> tauri::Result<()
     }
 }
 
-pub(super) fn put_away(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
+pub(in crate::windows) fn put_away(window: Window, built: &WebviewWindow) -> tauri::Result<()> {
     match built.app_handle().get_webview_panel(window.label()) {
         Ok(panel) => {
             panel.hide();
@@ -100,7 +100,7 @@ pub(super) fn put_away(window: Window, built: &WebviewWindow) -> tauri::Result<(
     }
 }
 
-pub(super) fn is_button_down(_: &WebviewWindow) -> bool {
+pub(in crate::windows) fn is_button_down(_: &WebviewWindow) -> bool {
     const MAIN: usize = 1;
     NSEvent::pressedMouseButtons() & MAIN != 0
 }

@@ -4,14 +4,14 @@
 //! notice, a text for the composer) wait for it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use tauri::{AppHandle, Emitter, EventTarget};
 
+use crate::lock;
 use crate::visibility::Visibility;
 use crate::wire::{AppEvent, Window};
 
-/// See the top of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
     state: Mutex<HashMap<Window, Page>>,
@@ -29,36 +29,35 @@ struct Page {
 }
 
 impl Pages {
-    /// Returns the visibility of a window.
     pub(crate) fn visibility(&self, window: Window) -> Visibility {
-        self.lock()
+        lock(&self.state)
             .get(&window)
             .map(|page| page.visibility)
             .unwrap_or_default()
     }
 
-    /// Changes the visibility of a window.
     pub(crate) fn change(&self, window: Window, change: impl FnOnce(&mut Visibility)) {
-        change(&mut self.lock().entry(window).or_default().visibility);
+        change(&mut lock(&self.state).entry(window).or_default().visibility);
     }
 
     /// Returns true if the page listens to events.
     pub(crate) fn is_ready(&self, window: Window) -> bool {
-        self.lock().get(&window).is_some_and(|page| page.is_ready)
+        lock(&self.state)
+            .get(&window)
+            .is_some_and(|page| page.is_ready)
     }
 
     /// Returns true if the window can be shown: its page is ready or took too long.
     pub(crate) fn can_be_shown(&self, window: Window) -> bool {
-        let pages = self.lock();
-        pages
-            .get(&window)
-            .is_some_and(|page| page.is_ready || page.has_timed_out)
+        let pages = lock(&self.state);
+        let page = pages.get(&window);
+        page.is_some_and(|page| page.is_ready || page.has_timed_out)
     }
 
-    /// Stops pending for a page. Returns true if its window should be shown and it is still not
+    /// Stops waiting for a page. Returns true if its window should be shown and it is still not
     /// ready.
     pub(crate) fn time_out(&self, window: Window) -> bool {
-        let mut pages = self.lock();
+        let mut pages = lock(&self.state);
         let Some(page) = pages.get_mut(&window).filter(|page| !page.is_ready) else {
             return false;
         };
@@ -68,19 +67,19 @@ impl Pages {
 
     /// Records that a window was created and should be shown.
     pub(crate) fn created(&self, window: Window) {
-        self.lock().entry(window).or_default().should_show = true;
+        lock(&self.state).entry(window).or_default().should_show = true;
     }
 
     /// Records that a window and its page are gone.
     pub(crate) fn removed(&self, window: Window) {
-        self.lock().remove(&window);
+        lock(&self.state).remove(&window);
     }
 
     /// Marks a page as ready and sends the pending events. Returns true if the window should be
     /// shown.
     pub(crate) fn ready(&self, app: &AppHandle, window: Window) -> bool {
         let (pending, should_show) = {
-            let mut pages = self.lock();
+            let mut pages = lock(&self.state);
             let page = pages.entry(window).or_default();
             page.is_ready = true;
             let should_show = std::mem::take(&mut page.should_show);
@@ -95,7 +94,7 @@ impl Pages {
     /// Sends an event to one page, as soon as it is ready.
     pub(crate) fn send(&self, app: &AppHandle, window: Window, event: AppEvent) {
         {
-            let mut pages = self.lock();
+            let mut pages = lock(&self.state);
             let page = pages.entry(window).or_default();
             if !page.is_ready {
                 page.pending.push(event);
@@ -106,25 +105,14 @@ impl Pages {
     }
 
     /// Sends an event to every page that is ready. The status goes only to visible pages; others
-    /// get it when they are shown. Returns the number of pages.
-    pub(crate) fn broadcast(&self, app: &AppHandle, event: &AppEvent) -> usize {
+    /// get it when they are shown.
+    pub(crate) fn broadcast(&self, app: &AppHandle, event: &AppEvent) {
         let is_status = matches!(event, AppEvent::Status { .. });
-        let receivers: Vec<Window> = {
-            let pages = self.lock();
-            let pages = pages.iter();
-            pages
-                .filter(|(_, page)| page.is_ready && (!is_status || page.visibility.is_visible))
-                .map(|(window, _)| *window)
-                .collect()
-        };
-        for window in &receivers {
-            emit(app, *window, event);
+        for window in Window::ALL {
+            if self.is_ready(window) && (!is_status || self.visibility(window).is_visible) {
+                emit(app, window, event);
+            }
         }
-        receivers.len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Window, Page>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

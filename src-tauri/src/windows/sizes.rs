@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
+use crate::lock;
 use crate::placement::Size;
 use crate::wire::Window;
 
@@ -21,7 +22,6 @@ const VALID_LENGTHS: (f64, f64) = (200.0, 10_000.0);
 /// Accepted range of the quick prompt's height, in points.
 const PROMPT_HEIGHTS: (f64, f64) = (80.0, 1000.0);
 
-/// See the top of this file.
 #[derive(Debug)]
 pub(crate) struct Sizes {
     file: PathBuf,
@@ -40,11 +40,9 @@ impl Sizes {
     pub(crate) fn read(data_folder: &std::path::Path) -> Self {
         let file = data_folder.join(FILE);
         let text = fs::read_to_string(&file).unwrap_or_default();
-        let sizes = serde_json::from_str(&text).unwrap_or_default();
         let state = State {
-            sizes,
-            prompt_height: None,
-            is_changed: false,
+            sizes: serde_json::from_str(&text).unwrap_or_default(),
+            ..State::default()
         };
         Self {
             file,
@@ -56,10 +54,10 @@ impl Sizes {
     pub(crate) fn get(&self, window: Window) -> Size {
         if window == Window::Prompt {
             let Size { width, height } = window.default_size();
-            let height = self.lock().prompt_height.unwrap_or(height);
+            let height = lock(&self.state).prompt_height.unwrap_or(height);
             return Size { width, height };
         }
-        let saved = self.lock().sizes.get(window.label()).copied();
+        let saved = lock(&self.state).sizes.get(window.label()).copied();
         let is_valid = |length: f64| length >= VALID_LENGTHS.0 && length <= VALID_LENGTHS.1;
         match saved {
             Some((width, height)) if is_valid(width) && is_valid(height) => Size { width, height },
@@ -72,7 +70,7 @@ impl Sizes {
         if window == Window::Prompt {
             return;
         }
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let size = (size.width.round(), size.height.round());
         if state.sizes.insert(window.label().to_owned(), size) != Some(size) {
             state.is_changed = true;
@@ -82,13 +80,14 @@ impl Sizes {
     /// Sets the height of the quick prompt. Values that are not finite are ignored.
     pub(crate) fn fit_prompt(&self, height: f64) {
         if height.is_finite() {
-            self.lock().prompt_height = Some(height.clamp(PROMPT_HEIGHTS.0, PROMPT_HEIGHTS.1));
+            lock(&self.state).prompt_height =
+                Some(height.clamp(PROMPT_HEIGHTS.0, PROMPT_HEIGHTS.1));
         }
     }
 
     /// Writes the sizes if they changed.
     pub(crate) fn save(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if !std::mem::take(&mut state.is_changed) {
             return;
         }
@@ -98,10 +97,6 @@ impl Sizes {
         if let Err(error) = written {
             tracing::warn!(%error, "the window sizes could not be saved");
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

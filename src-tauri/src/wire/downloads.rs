@@ -23,7 +23,7 @@ pub struct DownloadView {
     /// The current rate.
     pub bytes_per_second: Option<u64>,
     /// The remaining time at this rate.
-    pub seconds_left: Option<u32>,
+    pub seconds_left: Option<u64>,
 }
 
 /// The state of a download.
@@ -42,7 +42,7 @@ pub enum DownloadState {
     /// It failed temporarily and will be retried.
     Retrying {
         /// Seconds until the retry.
-        seconds: u32,
+        seconds: u64,
         /// The reason.
         error: HubErrorView,
     },
@@ -85,7 +85,7 @@ pub enum DownloadChange {
     /// Move it to this position in the queue, counted from 0.
     Move {
         /// The position.
-        position: u32,
+        position: usize,
     },
 }
 

@@ -3,9 +3,8 @@
 //! Rule: a page computes nothing that a crate knows. Each row comes with its fit, speed and size.
 
 use serde::Serialize;
+use transom_library::{PairKind, Sampling, Speed, Tag};
 use ts_rs::TS;
-
-use super::PairView;
 
 /// An installed model.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
@@ -29,13 +28,26 @@ pub struct ModelView {
     /// Bytes of all its files.
     pub size_bytes: u64,
     /// The recommendations of its authors, if known.
-    pub sampling: Option<SamplingView>,
+    pub sampling: Option<Sampling>,
     /// Facts from its files; `None` if they cannot be used.
     pub facts: Option<FactsView>,
-    /// Why its files cannot be used, in English.
-    pub problem: Option<String>,
+    /// Why its files cannot be used.
+    pub problem: Option<ModelErrorView>,
     /// It is selected, but no longer installed.
     pub is_missing: bool,
+}
+
+/// Why the files of a model cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
+pub struct ModelErrorView {
+    /// The code of the catalog crate, such as `truncated`.
+    pub code: String,
+    /// The name of the file or folder.
+    pub file: String,
+    /// The version, entry, type or list that the sentence names; may be empty.
+    pub value: String,
+    /// The whole error in English.
+    pub detail: String,
 }
 
 /// Where a model comes from.
@@ -69,24 +81,9 @@ pub struct FactsView {
     /// Bytes on disk.
     pub size_bytes: u64,
     /// The maximum context length in tokens.
-    pub max_context_length: Option<u32>,
+    pub max_context_length: Option<u64>,
     /// It has a chat template.
     pub has_chat_template: bool,
-}
-
-/// Sampling parameters that the authors recommend; `None` where they recommend nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, TS)]
-pub struct SamplingView {
-    /// 0 to 2.
-    pub temperature: Option<f32>,
-    /// Above 0, up to 1.
-    pub top_p: Option<f32>,
-    /// 0 keeps all tokens.
-    pub top_k: Option<u32>,
-    /// 0 to 1.
-    pub min_p: Option<f32>,
-    /// 1 has no effect.
-    pub repetition_penalty: Option<f32>,
 }
 
 /// The memory that a model needs, by part, and whether it fits.
@@ -107,15 +104,15 @@ pub struct FitView {
     /// Bytes of the budget that are used by models that would not be unloaded.
     pub taken_bytes: u64,
     /// The context length for these numbers.
-    pub context_length: u32,
+    pub context_length: u64,
     /// The longest context that would fit; `None` if none does.
-    pub context_that_fits: Option<u32>,
+    pub context_that_fits: Option<u64>,
     /// The total fits.
     pub fits: bool,
     /// How well it fits.
     pub summary: FitSummary,
     /// The estimated speed, if known.
-    pub speed: Option<SpeedView>,
+    pub speed: Option<Speed>,
     /// The working memory was corrected by measurements on this machine.
     pub is_measured: bool,
 }
@@ -129,7 +126,7 @@ pub enum FitSummary {
     /// It fits with a shorter context.
     Context {
         /// The context length in tokens.
-        tokens: u32,
+        tokens: u64,
     },
     /// It would fit if other programs released memory.
     OthersClose {
@@ -143,17 +140,6 @@ pub enum FitSummary {
         /// Bytes that models may use.
         room_bytes: u64,
     },
-}
-
-/// Tokens per second.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, TS)]
-pub struct SpeedView {
-    /// Lower bound.
-    pub low: f64,
-    /// Upper bound.
-    pub high: f64,
-    /// Measured on this machine, not estimated.
-    pub is_measured: bool,
 }
 
 /// The models that can be downloaded.
@@ -185,11 +171,15 @@ pub struct CatalogErrorView {
     /// The file.
     pub file: String,
     /// Counted from 1.
-    pub line: u32,
+    pub line: usize,
     /// Counted from 1.
-    pub column: u32,
-    /// The reason in English.
-    pub reason: String,
+    pub column: usize,
+    /// The code of the catalog crate, such as `missing_key`.
+    pub code: String,
+    /// The key with the error; may be empty.
+    pub key: String,
+    /// The details in English.
+    pub detail: String,
 }
 
 /// A recommended model.
@@ -216,7 +206,7 @@ pub enum Purpose {
 }
 
 /// A model that can be downloaded.
-#[derive(Debug, Clone, PartialEq, Serialize, TS)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, TS)]
 pub struct EntryView {
     /// The catalog's id, or the hub's `owner/name`.
     pub id: String,
@@ -229,7 +219,7 @@ pub struct EntryView {
     /// SPDX id, or the license's own name; empty if unknown.
     pub license: String,
     /// What it is for.
-    pub tags: Vec<TagView>,
+    pub tags: Vec<Tag>,
     /// URL of a page with details.
     pub source: String,
     /// Number of parameters, if known.
@@ -237,7 +227,7 @@ pub struct EntryView {
     /// Active parameters per token of a mixture of experts.
     pub n_active_parameters: Option<u64>,
     /// The maximum context length in tokens.
-    pub context_length: Option<u32>,
+    pub context_length: Option<u64>,
     /// It is from the user's own catalog.
     pub is_users: bool,
     /// It was found on the hub and is not in the catalog.
@@ -247,21 +237,7 @@ pub struct EntryView {
     /// Its variants; empty until the hub was asked for them.
     pub variants: Vec<VariantView>,
     /// The index of the variant that suits this machine best.
-    pub best: u32,
-}
-
-/// A purpose of a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
-#[serde(rename_all = "snake_case")]
-pub enum TagView {
-    /// Conversation.
-    Chat,
-    /// Programming.
-    Code,
-    /// Thinks before it answers.
-    Reasoning,
-    /// Computes embeddings for search. It can't chat.
-    Embedding,
+    pub best: usize,
 }
 
 /// A variant of a model that can be downloaded.
@@ -283,7 +259,54 @@ pub struct VariantView {
     /// How well it fits, if known.
     pub fit: Option<FitSummary>,
     /// The estimated speed.
-    pub speed: Option<SpeedView>,
+    pub speed: Option<Speed>,
     /// The id of the installed model, if it is installed.
     pub model: Option<String>,
+}
+
+/// Recommendations for a computer with this much memory.
+#[derive(Debug, Clone, PartialEq, Serialize, TS)]
+pub struct TierView {
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Bytes that models may use together.
+    pub room_bytes: u64,
+    /// It is this computer. The others are Macs of which only the memory is known.
+    pub is_this_computer: bool,
+    /// For conversation; `None` if nothing fits, also below.
+    pub chat: Option<PickView>,
+    /// For programming.
+    pub code: Option<PickView>,
+    /// Small and fast.
+    pub small: Option<PickView>,
+    /// Two models that fit together.
+    pub pair: Option<PairView>,
+}
+
+/// A recommended model, in the variant that suits the computer.
+#[derive(Debug, Clone, PartialEq, Serialize, TS)]
+pub struct PickView {
+    /// The entry's id.
+    pub entry: String,
+    /// Display name.
+    pub name: String,
+    /// `4-bit`, `Q4_K_M`, ….
+    pub packing: String,
+    /// Bytes of memory that it needs.
+    pub need_bytes: u64,
+    /// The estimated speed.
+    pub speed: Option<Speed>,
+}
+
+/// Two models that fit together.
+#[derive(Debug, Clone, PartialEq, Serialize, TS)]
+pub struct PairView {
+    /// The purpose of the second model. No engine runs such a model yet.
+    pub kind: PairKind,
+    /// The model that writes responses.
+    pub main: PickView,
+    /// The other model.
+    pub second: PickView,
+    /// Bytes of memory that both need together.
+    pub need_bytes: u64,
 }

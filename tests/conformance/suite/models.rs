@@ -159,7 +159,7 @@ pub(crate) fn every_family_folder(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the tokens at the end of a shared prefix that this model computes again. A recurrent
-/// state can only be rewound to a pin, which is before the opening of the response.
+/// state can only be rewound to a checkpoint, which is before the opening of the response.
 pub(crate) fn reread_tokens(model: &Path) -> usize {
     let facts = transom_catalog::inspect(model).unwrap();
     let has_states = facts.layers.contains(&LayerKind::Linear);

@@ -3,7 +3,7 @@ import { date } from "../i18n/format";
 import { t, type Key, type Params } from "../i18n";
 import { catalog } from "../i18n/catalogs";
 import { ipc } from "../ipc";
-import { hubNoticeText } from "../models/labels";
+import { errorNoticeText } from "../models/labels";
 import { attempt, type Notice } from "../state/app.svelte";
 import { page } from "../state/page.svelte";
 import { storageText } from "./labels";
@@ -24,7 +24,8 @@ export function noticeView(notice: Notice): NoticeView | null {
   const detail = storageText(values.kind) ?? notice.detail;
   if (elsewhere.includes(code)) return null;
   if (code === "not_found") return { text: t("chat.failure.not_found"), detail: "", action: null };
-  if (code === "hub") return { text: hubNoticeText(notice), detail: "", action: null };
+  if (code === "hub") return { text: errorNoticeText(notice), detail: "", action: null };
+  if (code === "model") return { text: errorNoticeText(notice), detail: notice.detail, action: null };
   const isRestored = code === "store_recovered" && typeof values.backed_up_at === "number";
   const key = isRestored ? "notice.store_restored" : `notice.${code}`;
   if (code === "other" || !(key in catalog("en", "chat"))) {

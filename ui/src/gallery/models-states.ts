@@ -34,7 +34,8 @@ function retrying({ downloadQueue }: FakeIpc): void {
 function mistaken({ downloadQueue }: FakeIpc): void {
   downloadQueue.catalog = { ...downloadQueue.catalog, error: {
     file: "~/Library/Application Support/Transom/models.toml", line: 14, column: 9,
-    reason: "“licence” is missing; write for example licence = \"Apache-2.0\"",
+    code: "missing_key", key: "license",
+    detail: "“license” is missing; write for example license = \"Apache-2.0\"",
   } };
 }
 
@@ -81,7 +82,7 @@ export const modelsStates: GalleryStates = {
   "settings-models-downloads": { shows: "Paused", show: pane("models", busy) },
   "settings-models-downloads-trouble": { shows: "Verifying", show: pane("models", retrying) },
   "settings-models-hub": { shows: "SmolLM", show: pane("models", undefined, searched) },
-  "settings-models-mistake": { shows: "“licence” is missing", show: pane("models", mistaken) },
+  "settings-models-mistake": { shows: "The key “license” is missing.", show: pane("models", mistaken) },
   "settings-models-remove": {
     shows: "This deletes its files",
     show: pane("models", undefined, clicked(".list li:first-child button:last-child")),
@@ -97,7 +98,7 @@ export const modelsStates: GalleryStates = {
   "settings-models-drop-refused": {
     shows: "Holiday.mov",
     show: pane("models", undefined,
-      dropped({ state: "refused", name: "Holiday.mov", problem: "not_usable", reason: "" })),
+      dropped({ state: "refused", name: "Holiday.mov", problem: "not_usable", error: null, reason: "" })),
   },
   "settings-models-german": { shows: "Angehalten", show: pane("models", speaking("de", busy)) },
   "settings-models-german-list": {

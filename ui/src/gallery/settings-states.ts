@@ -34,7 +34,8 @@ const isTight: SetUp = (fake) => {
 
 const hot: Partial<StatusView> = {
   machine: {
-    memory: "warning", heat: "nominal", is_low_power: true, is_on_battery: true, is_thrashing: false,
+    memory: "warning", thermal: "nominal", is_low_power: true, is_on_battery: true,
+    is_thrashing: false,
   },
   limits: [
     { limit: { limit: "answer_length", tokens: 1024 }, reason: "memory_warning" },

@@ -1,4 +1,4 @@
-// Generated from the Rust types in src-tauri/src/wire, crates/store and crates/chat. Update with:
+// Generated from the Rust types in src-tauri/src/wire and in crates. Update with:
 // TRANSOM_WRITE_BINDINGS=1 cargo test -p transom-app bindings
 
 /**
@@ -240,9 +240,17 @@ line: number,
  */
 column: number,
 /**
- * The reason in English.
+ * The code of the catalog crate, such as `missing_key`.
  */
-reason: string, };
+code: string,
+/**
+ * The key with the error; may be empty.
+ */
+key: string,
+/**
+ * The details in English.
+ */
+detail: string, };
 
 /**
  * The models that can be downloaded.
@@ -321,7 +329,11 @@ reason: string, } | { "code": "turn",
 /**
  * The reason.
  */
-failure: Failure, } | { "code": "hub",
+failure: Failure, } | { "code": "model",
+/**
+ * The reason.
+ */
+error: ModelErrorView, } | { "code": "hub",
 /**
  * The reason.
  */
@@ -500,7 +512,11 @@ name: string,
  */
 problem: DropProblem,
 /**
- * The error of the model or the system, in English; may be empty.
+ * The error of the model's files, if they are the problem.
+ */
+error: ModelErrorView | null,
+/**
+ * Another error of the model or the system, in English; may be empty.
  */
 reason: string, };
 
@@ -891,9 +907,9 @@ values: Record<string, unknown>, };
 export type KvCache = "automatic" | "full" | "small";
 
 /**
- * A kind of limit.
+ * Something that is limited. Displayed as `shorter answers (1024 tokens)`.
  */
-export type Limit = { "limit": "new_answers" } | { "limit": "running_answers" } | { "limit": "answer_length",
+export type Limit = { "limit": "running_answers" } | { "limit": "new_answers" } | { "limit": "answer_length",
 /**
  * Maximum number of tokens.
  */
@@ -903,7 +919,7 @@ tokens: number, } | { "limit": "context",
  */
 tokens: number, } | { "limit": "prefill_step",
 /**
- * Maximum number of tokens.
+ * Maximum number of tokens of a step.
  */
 tokens: number, } | { "limit": "speculation" } | { "limit": "repaint",
 /**
@@ -911,7 +927,7 @@ tokens: number, } | { "limit": "speculation" } | { "limit": "repaint",
  */
 milliseconds: number, } | { "limit": "idle_unload",
 /**
- * After this many seconds.
+ * Idle time in seconds; 0 unloads at once.
  */
 seconds: number, } | { "limit": "smaller_model" };
 
@@ -971,29 +987,9 @@ context_length: number | null,
 unloads_in_seconds: number | null, };
 
 /**
- * The signals of the machine.
+ * Memory pressure, in the levels of Apple's `DISPATCH_SOURCE_TYPE_MEMORYPRESSURE`.
  */
-export type MachineView = {
-/**
- * Memory pressure.
- */
-memory: Pressure,
-/**
- * Thermal state.
- */
-heat: ThermalLevel,
-/**
- * Low Power Mode, or the equivalent on Linux.
- */
-is_low_power: boolean,
-/**
- * The machine runs on battery.
- */
-is_on_battery: boolean,
-/**
- * Swap usage grows.
- */
-is_thrashing: boolean, };
+export type MemoryPressure = "normal" | "warning" | "critical";
 
 /**
  * The data of a message that the list of a long conversation needs.
@@ -1069,6 +1065,27 @@ created_at: Timestamp,
  * Versions of this message (edited or regenerated), including itself, oldest first.
  */
 siblings: Array<MessageId>, };
+
+/**
+ * Why the files of a model cannot be used.
+ */
+export type ModelErrorView = {
+/**
+ * The code of the catalog crate, such as `truncated`.
+ */
+code: string,
+/**
+ * The name of the file or folder.
+ */
+file: string,
+/**
+ * The version, entry, type or list that the sentence names; may be empty.
+ */
+value: string,
+/**
+ * The whole error in English.
+ */
+detail: string, };
 
 /**
  * What is wrong with a model. Windows translate it by its code.
@@ -1189,9 +1206,9 @@ sampling: SamplingView | null,
  */
 facts: FactsView | null,
 /**
- * Why its files cannot be used, in English.
+ * Why its files cannot be used.
  */
-problem: string | null,
+problem: ModelErrorView | null,
 /**
  * It is selected, but no longer installed.
  */
@@ -1220,18 +1237,18 @@ export type OriginView = { "origin": "starter" } | { "origin": "ours" } | { "ori
 app: string, };
 
 /**
- * The purpose of the second of two models. No engine runs such a model yet.
+ * The purpose of two models that are loaded together.
  */
-export type PairKindView = "draft" | "embedding";
+export type PairKind = "draft" | "embedding";
 
 /**
  * Two models that fit together.
  */
 export type PairView = {
 /**
- * The purpose of the second model.
+ * The purpose of the second model. No engine runs such a model yet.
  */
-kind: PairKindView,
+kind: PairKind,
 /**
  * The model that writes responses.
  */
@@ -1271,11 +1288,6 @@ need_bytes: number,
 speed: SpeedView | null, };
 
 /**
- * Memory pressure.
- */
-export type Pressure = "normal" | "warning" | "critical";
-
-/**
  * What a model is recommended for.
  */
 export type Purpose = "chat" | "code" | "small";
@@ -1298,27 +1310,27 @@ entry: string,
 variant: string, };
 
 /**
- * Sampling parameters that the authors recommend; `None` where they recommend nothing.
+ * Sampling parameters that the authors of a model recommend.
  */
 export type SamplingView = {
 /**
- * 0 to 2.
+ * 0 always takes the most likely token.
  */
 temperature: number | null,
 /**
- * Above 0, up to 1.
+ * Keeps the most likely tokens that together have this probability.
  */
 top_p: number | null,
 /**
- * 0 keeps all tokens.
+ * Keeps this many of the most likely tokens; 0 keeps all.
  */
 top_k: number | null,
 /**
- * 0 to 1.
+ * Keeps tokens with at least this probability relative to the most likely one.
  */
 min_p: number | null,
 /**
- * 1 has no effect.
+ * 1 turns the penalty off.
  */
 repetition_penalty: number | null, };
 
@@ -1406,7 +1418,7 @@ pieces: Array<[string, boolean]>, };
 export type Speaker = "user" | "assistant";
 
 /**
- * Tokens per second.
+ * Decode speed in tokens per second.
  */
 export type SpeedView = {
 /**
@@ -1418,7 +1430,7 @@ low: number,
  */
 high: number,
 /**
- * Measured on this machine, not estimated.
+ * True if earlier uses on this machine were measured; false for a prediction.
  */
 is_measured: boolean, };
 
@@ -1507,7 +1519,7 @@ offer_smaller_model: boolean,
 /**
  * The signals of the machine.
  */
-machine: MachineView,
+machine: SystemSignals,
 /**
  * The last model that was unloaded.
  */
@@ -1527,8 +1539,33 @@ is_client: boolean, };
 export type StoreErrorKind = "folder" | "read_only" | "full" | "damaged" | "newer" | "busy" | "disk";
 
 /**
- * A purpose of a model.
+ * The state of the machine. The default is a machine on mains power without any pressure.
  */
+export type SystemSignals = {
+/**
+ * Memory pressure: the system asks programs to free memory.
+ */
+memory: MemoryPressure,
+/**
+ * The system swaps out more than [`SystemSignals::THRASHING_BYTES_PER_SECOND`], so the machine
+ * is too slow to work with. Swap in use can stay the same meanwhile.
+ */
+is_thrashing: boolean,
+/**
+ * The thermal state.
+ */
+thermal: ThermalState,
+/**
+ * Low Power Mode, or a power saver profile, is on.
+ */
+is_low_power: boolean,
+/**
+ * The machine runs on battery.
+ */
+is_on_battery: boolean, };
+
+/**
+__X__ */
 export type TagView = "chat" | "code" | "reasoning" | "embedding";
 
 /**
@@ -1537,9 +1574,9 @@ export type TagView = "chat" | "code" | "reasoning" | "embedding";
 export type TextSource = "selection" | "clipboard";
 
 /**
- * Thermal state.
+ * Thermal state, in the levels of Apple's `NSProcessInfoThermalState`.
  */
-export type ThermalLevel = "nominal" | "fair" | "serious" | "critical";
+export type ThermalState = "nominal" | "fair" | "serious" | "critical";
 
 /**
  * Recommendations for a computer with this much memory.

@@ -2,7 +2,8 @@
 import { bytes, duration, number, t, type Key } from "../i18n";
 import { catalog } from "../i18n/catalogs";
 import type {
-  CatalogView, DownloadView, EntryView, SpeedView, HubErrorView, VariantView, FitSummary,
+  CatalogErrorView, CatalogView, DownloadView, EntryView, SpeedView, HubErrorView, ModelErrorView,
+  VariantView, FitSummary,
 } from "../ipc";
 import type { Notice } from "../state/app.svelte";
 
@@ -73,8 +74,23 @@ export function hubErrorText(hubError: HubErrorView): string {
   });
 }
 
-export function hubNoticeText({ detail, values }: Notice): string {
-  return values.error ? hubErrorText(values.error as HubErrorView) : detail;
+/** The text of an error in a model's files. For an unknown code it is the app's English error. */
+export function modelErrorText({ code, file, value, detail }: ModelErrorView): string {
+  const key = `model_error.${code}`;
+  return key in catalog("en", "models") ? t(`models.${key}` as Key, { file, value }) : detail;
+}
+
+/** The text of an error in the user's own catalog, with its position. */
+export function catalogErrorText({ file, line, column, code, key, detail }: CatalogErrorView): string {
+  const name = `catalog_error.${code}`;
+  const reason = name in catalog("en", "models") ? t(`models.${name}` as Key, { key }) : detail;
+  return t("models.catalog_error.place", { file, line, column, reason });
+}
+
+/** The text of a notice about an error of the hub or of a model's files. */
+export function errorNoticeText({ code, detail, values }: Notice): string {
+  if (!values.error) return detail;
+  return code === "hub" ? hubErrorText(values.error as HubErrorView) : modelErrorText(values.error as ModelErrorView);
 }
 
 export function isRunning(download: DownloadView): boolean {

@@ -85,7 +85,8 @@ describe("installed models", () => {
 describe("the selected model", () => {
   it("says if it is no longer installed", async () => {
     await open((fake) => fake.setModels(models().map((model) => model.is_chosen
-      ? { ...model, facts: null, problem: "no model is called x", is_missing: true } : model)));
+      ? { ...model, facts: null, is_missing: true,
+          problem: { code: "not_found", file: "x", value: "", detail: "no model is called x" } } : model)));
     within(group("Installed")).getByText("No longer installed");
     expect(screen.queryByText(/no model is called/)).toBeNull();
   });
@@ -284,9 +285,11 @@ describe("the catalog", () => {
   it("shows the position of an error in the user's catalog until it is fixed", async () => {
     await open((fake) => {
       fake.downloadQueue.catalog = { ...fake.downloadQueue.catalog, error: {
-        file: "models.toml", line: 14, column: 9, reason: "license is missing" } };
+        file: "models.toml", line: 14, column: 9, code: "missing_key", key: "license",
+        detail: "license is missing" } };
     });
-    await screen.findByText("models.toml, line 14, column 9: license is missing");
+    await screen.findByText("models.toml, line 14, column 9: The key “license” is missing.");
+    screen.getByText("license is missing");
     fake.downloadQueue.catalog = { ...fake.downloadQueue.catalog, error: null };
     fake.emit({ event: "catalog" });
     await waitFor(() => expect(screen.queryByText(/line 14/)).toBeNull());
@@ -439,11 +442,15 @@ describe("files dragged over the window", () => {
     await screen.findByText("Drop to add a.gguf");
     drop({ state: "left" });
     await waitFor(() => expect(screen.queryByText(/^Drop to add/)).toBeNull());
-    drop({ state: "refused", name: "a.mov", problem: "not_usable", reason: "" });
+    drop({ state: "refused", name: "a.mov", problem: "not_usable", error: null, reason: "" });
     await screen.findByText(/^a\.mov can’t be used here\. A model is a GGUF file/);
-    drop({ state: "refused", name: "a.gguf", problem: "bad_model", reason: "no tensors" });
+    drop({ state: "refused", name: "a.gguf", problem: "bad_model", error: null, reason: "no tensors" });
     await screen.findByText("Can’t use a.gguf: no tensors");
-    drop({ state: "refused", name: "a.pdf", problem: "not_text", reason: "" });
+    const error = { code: "truncated", file: "a.gguf", value: "", detail: "/a.gguf: cut short" };
+    drop({ state: "refused", name: "a.gguf", problem: "bad_model", error, reason: "" });
+    const refused = await screen.findByText("Can’t use a.gguf: a.gguf is incomplete. Download the model again.");
+    expect(refused.title).toBe("/a.gguf: cut short");
+    drop({ state: "refused", name: "a.pdf", problem: "not_text", error: null, reason: "" });
     await screen.findByText("Can’t attach a.pdf. Only text files can be attached.");
     drop({ state: "added", id: "/a.gguf", name: "A" });
     await screen.findByText("Added A.");

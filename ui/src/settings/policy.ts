@@ -27,8 +27,8 @@ export function isActive(trigger: LimitTrigger, status: StatusView): boolean {
     case "memory_warning": return machine.memory === "warning";
     case "memory_critical": return machine.memory === "critical";
     case "thrashing": return machine.is_thrashing;
-    case "hot": return machine.heat === "serious";
-    case "very_hot": return machine.heat === "critical";
+    case "hot": return machine.thermal === "serious";
+    case "very_hot": return machine.thermal === "critical";
     case "low_power": return machine.is_low_power;
     case "battery": return machine.is_on_battery;
   }

@@ -2,7 +2,7 @@
 import { storageText } from "../chat/labels";
 import { t } from "../i18n";
 import type { CommandError } from "../ipc";
-import { hubErrorText, hubNoticeText } from "../models/labels";
+import { errorNoticeText, hubErrorText, modelErrorText } from "../models/labels";
 import type { Notice } from "../state/app.svelte";
 
 /** The field's own name: errors may contain `models.<id>.top_p`, and ids contain dots too. */
@@ -20,6 +20,7 @@ export function problemOf(refused: CommandError | null, name: string): string | 
 export function commandErrorText(refused: CommandError): string {
   switch (refused.code) {
     case "hub": return hubErrorText(refused.error);
+    case "model": return modelErrorText(refused.error);
     case "not_found": return refusedText(refused.code, "");
     case "storage": return storageText(refused.kind) ?? refusedText(refused.code, refused.reason);
     case "turn": return refusedText(refused.code, refused.failure.code);
@@ -28,13 +29,13 @@ export function commandErrorText(refused: CommandError): string {
 }
 
 /** Notices about commands of the settings window. */
-const codes = ["hub", "login_item", "not_found", "storage", "invalid", "other"];
+const codes = ["hub", "model", "login_item", "not_found", "storage", "invalid", "other"];
 
 /** The text at the top of the pane for the last notice about a command; empty without one. */
 export function noticeText(notices: readonly Notice[]): string {
   const notice = notices.findLast((one) => codes.includes(one.code));
   if (!notice) return "";
-  if (notice.code === "hub") return hubNoticeText(notice);
+  if (notice.code === "hub" || notice.code === "model") return errorNoticeText(notice);
   return storageText(notice.values.kind) ?? refusedText(notice.code, notice.detail);
 }
 

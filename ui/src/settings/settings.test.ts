@@ -144,7 +144,7 @@ describe("the behavior pane", () => {
     await open("behavior");
     await screen.findByText("No limits are active.");
     fake.setStatus({
-      machine: { memory: "normal", heat: "serious", is_low_power: false, is_on_battery: false, is_thrashing: false },
+      machine: { memory: "normal", thermal: "serious", is_low_power: false, is_on_battery: false, is_thrashing: false },
       limits: [{ limit: { limit: "answer_length", tokens: 1024 }, reason: "heat_serious" }],
     });
     const row = (await screen.findByText("High temperature")).closest("tr")!;

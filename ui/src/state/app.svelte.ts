@@ -86,13 +86,14 @@ export function attempt(call: Promise<unknown>): void {
 
 function reasonOf(rejection: CommandError): string {
   if (rejection.code === "hub") return rejection.error.reason;
+  if (rejection.code === "model") return rejection.error.detail;
   return "reason" in rejection ? rejection.reason : "";
 }
 
-/** An error of the hub or of the app's own files has values, so that it can be translated. */
+/** Errors with values can be translated: those of the hub, of models and of the app's own files. */
 function valuesOf(rejection: CommandError): Notice["values"] {
   if (rejection.code === "storage" && rejection.kind) return { kind: rejection.kind };
-  return rejection.code === "hub" ? { error: rejection.error } : {};
+  return "error" in rejection ? { error: rejection.error } : {};
 }
 
 export async function refreshModels(): Promise<void> {

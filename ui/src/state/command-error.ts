@@ -1,7 +1,7 @@
 /** Error texts for rejected commands. */
 import type { Failure, CommandError } from "../ipc";
 
-const codes = ["invalid", "not_found", "storage", "turn", "hub", "other"];
+const codes = ["invalid", "not_found", "storage", "turn", "model", "hub", "other"];
 
 /** Parses the value that a command was rejected with. */
 export function commandError(error: unknown): CommandError {
@@ -19,5 +19,6 @@ export function failureOf(error: unknown): Failure {
   if (rejection.code === "storage") return rejection;
   if (rejection.code === "invalid") return { code: "other", reason: `${rejection.field}: ${rejection.reason}` };
   if (rejection.code === "hub") return { code: "other", reason: rejection.error.reason };
+  if (rejection.code === "model") return { code: "other", reason: rejection.error.detail };
   return { code: "other", reason: rejection.code === "other" ? rejection.reason : "" };
 }

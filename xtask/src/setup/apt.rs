@@ -10,147 +10,88 @@ use std::process::Command;
 use crate::cache::Cache;
 use crate::problem::Problem;
 use crate::process;
-use crate::progress::{self, Step};
-use crate::setup::cmake;
+use crate::progress;
 use crate::setup::wheel;
 use crate::setup::{Host, Purpose};
 
-/// A package, its purpose, and a check whether it is needed.
-struct Package {
-    /// The smallest purpose that needs it.
-    purpose: Purpose,
-    name: &'static str,
-    why: &'static str,
-    is_available: fn(&str) -> bool,
+/// The packages and what they are for, by the smallest purpose that needs them.
+const PACKAGES: [(Purpose, &[(&str, &str)]); 3] = [
+    (
+        Purpose::CommandLine,
+        &[
+            ("g++", "compiles mlx-c and llama.cpp"),
+            (
+                "libfmt-dev",
+                "formats text in mlx-c where the C++ library cannot",
+            ),
+            ("cmake", "builds llama.cpp"),
+            ("make", "runs the build of cmake"),
+            (
+                "ccache",
+                "caches the compiled llama.cpp, so it is compiled once",
+            ),
+            (
+                "libclang-dev",
+                "reads the headers of mlx-c and llama.cpp for the bindings",
+            ),
+            (
+                "libopenblas0-pthread",
+                "multiplies matrices about forty times faster than the BLAS of MLX",
+            ),
+            ("python3-pip", "downloads the wheel of MLX"),
+        ],
+    ),
+    (
+        Purpose::App,
+        &[
+            ("pkg-config", "finds the libraries that draw windows"),
+            ("libwebkit2gtk-4.1-dev", "draws the windows"),
+            ("libayatana-appindicator3-1", "shows the icon in the panel"),
+        ],
+    ),
+    (
+        Purpose::Tests,
+        &[
+            ("webkit2gtk-driver", "drives the windows in tests"),
+            ("xvfb", "is a virtual screen for tests"),
+            ("dbus-daemon", "connects the programs in tests"),
+            ("openbox", "manages the windows in tests"),
+            ("xfce4-panel", "shows the tray icon in tests"),
+            ("xdotool", "presses keys in tests"),
+            ("xclip", "copies and selects text in tests"),
+            ("x11-utils", "lists the windows on the screen in tests"),
+            (
+                "fonts-inter",
+                "is the font in tests, the same on every machine",
+            ),
+        ],
+    ),
+];
+
+/// Returns true if what the package provides is there, from the package or otherwise.
+fn is_available(package: &str) -> bool {
+    match package {
+        "g++" => process::succeeds(
+            "c++",
+            &["-fsyntax-only", "-xc++", "-include", "vector", NO_FILE],
+        ),
+        "libfmt-dev" => is_installed(package) || has_std_format(),
+        "cmake" => wheel::has_cmake(),
+        "make" | "ccache" | "pkg-config" => process::succeeds(package, &["--version"]),
+        "libclang-dev" => is_installed(package) || std::env::var_os("LIBCLANG_PATH").is_some(),
+        "python3-pip" => wheel::pip().is_ok(),
+        "libwebkit2gtk-4.1-dev" => process::succeeds("pkg-config", &["--exists", "webkit2gtk-4.1"]),
+        "webkit2gtk-driver" => is_on_the_path("WebKitWebDriver"),
+        "xvfb" => is_on_the_path("Xvfb"),
+        "dbus-daemon" | "openbox" | "xdotool" | "xclip" => is_on_the_path(package),
+        _ => is_installed(package),
+    }
 }
 
-const PACKAGES: [Package; 20] = [
-    Package {
-        purpose: Purpose::CommandLine,
-        name: "g++",
-        why: "compiles mlx-c and llama.cpp",
-        is_available: |_| {
-            process::succeeds(
-                "c++",
-                &["-fsyntax-only", "-xc++", "-include", "vector", NO_FILE],
-            )
-        },
-    },
-    Package {
-        purpose: Purpose::CommandLine,
-        name: "libfmt-dev",
-        why: "formats text in mlx-c where the C++ library cannot",
-        is_available: |name| is_installed(name) || has_std_format(),
-    },
-    Package {
-        purpose: Purpose::CommandLine,
-        name: "cmake",
-        why: "builds llama.cpp",
-        is_available: |_| cmake::is_available(),
-    },
-    Package {
-        purpose: Purpose::CommandLine,
-        name: "make",
-        why: "runs the build of cmake",
-        is_available: |_| process::succeeds("make", &["--version"]),
-    },
-    Package {
-        purpose: Purpose::CommandLine,
-        name: "ccache",
-        why: "caches the compiled llama.cpp, so it is compiled once",
-        is_available: |_| process::succeeds("ccache", &["--version"]),
-    },
-    Package {
-        purpose: Purpose::CommandLine,
-        name: "libclang-dev",
-        why: "reads the headers of mlx-c and llama.cpp for the bindings",
-        is_available: |name| is_installed(name) || std::env::var_os("LIBCLANG_PATH").is_some(),
-    },
-    Package {
-        purpose: Purpose::CommandLine,
-        name: "libopenblas0-pthread",
-        why: "multiplies matrices about forty times faster than the BLAS of MLX",
-        is_available: is_installed,
-    },
-    Package {
-        purpose: Purpose::CommandLine,
-        name: "python3-pip",
-        why: "downloads the wheel of MLX",
-        is_available: |_| wheel::has_pip(),
-    },
-    Package {
-        purpose: Purpose::App,
-        name: "pkg-config",
-        why: "finds the libraries that draw windows",
-        is_available: |_| process::succeeds("pkg-config", &["--version"]),
-    },
-    Package {
-        purpose: Purpose::App,
-        name: "libwebkit2gtk-4.1-dev",
-        why: "draws the windows",
-        is_available: |_| process::succeeds("pkg-config", &["--exists", "webkit2gtk-4.1"]),
-    },
-    Package {
-        purpose: Purpose::App,
-        name: "libayatana-appindicator3-1",
-        why: "shows the icon in the panel",
-        is_available: is_installed,
-    },
-    Package {
-        purpose: Purpose::Tests,
-        name: "webkit2gtk-driver",
-        why: "drives the windows in tests",
-        is_available: |_| is_on_the_path("WebKitWebDriver"),
-    },
-    Package {
-        purpose: Purpose::Tests,
-        name: "xvfb",
-        why: "is a virtual screen for tests",
-        is_available: |_| is_on_the_path("Xvfb"),
-    },
-    Package {
-        purpose: Purpose::Tests,
-        name: "dbus-daemon",
-        why: "connects the programs in tests",
-        is_available: |_| is_on_the_path("dbus-daemon"),
-    },
-    Package {
-        purpose: Purpose::Tests,
-        name: "openbox",
-        why: "manages the windows in tests",
-        is_available: |_| is_on_the_path("openbox"),
-    },
-    Package {
-        purpose: Purpose::Tests,
-        name: "xfce4-panel",
-        why: "shows the tray icon in tests",
-        is_available: is_installed,
-    },
-    Package {
-        purpose: Purpose::Tests,
-        name: "xdotool",
-        why: "presses keys in tests",
-        is_available: |_| is_on_the_path("xdotool"),
-    },
-    Package {
-        purpose: Purpose::Tests,
-        name: "xclip",
-        why: "copies and selects text in tests",
-        is_available: |_| is_on_the_path("xclip"),
-    },
-    Package {
-        purpose: Purpose::Tests,
-        name: "x11-utils",
-        why: "lists the windows on the screen in tests",
-        is_available: is_installed,
-    },
-    Package {
-        purpose: Purpose::Tests,
-        name: "fonts-inter",
-        why: "is the font in tests, the same on every machine",
-        is_available: is_installed,
-    },
-];
+fn needed(purpose: Purpose) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let groups = PACKAGES.into_iter().filter(move |(of, _)| *of <= purpose);
+    groups.flat_map(|(_, packages)| packages.iter().copied())
+}
 
 const NO_FILE: &str = "/dev/null";
 
@@ -159,18 +100,17 @@ pub(crate) fn install_missing(host: &Host, purpose: Purpose, cache: &Cache) -> R
     if !host.is_linux() {
         return check_command_line_tools();
     }
-    let needed = PACKAGES.iter().filter(|package| package.purpose <= purpose);
-    let missing: Vec<&Package> = needed
-        .filter(|package| !(package.is_available)(package.name))
+    let missing: Vec<_> = needed(purpose)
+        .filter(|(name, _)| !is_available(name))
         .collect();
     if missing.is_empty() {
         return Ok(());
     }
     progress::say("Some system packages are missing and will be installed with apt:");
-    for package in &missing {
-        progress::say(&format!("  {}: {}", package.name, package.why));
+    for (name, why) in &missing {
+        progress::say(&format!("  {name}: {why}"));
     }
-    let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
+    let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
     install(&names, cache)
 }
 
@@ -183,40 +123,29 @@ fn install(names: &[&str], cache: &Cache) -> Result<(), Problem> {
         )));
     }
     let sudo = permission(&list)?;
-    let step = Step::start(format!("Installing {list}"));
     let log = cache.log("apt");
-    step.detail("reading the package lists");
-    // Old lists have files that no longer exist. If the update fails, the installation may still
-    // work.
-    let update = process::run_logged(apt(sudo).arg("update"), "read the package lists", &log);
-    step.detail("");
-    let action = format!("install {list}");
-    let install = process::run_logged(
-        apt(sudo)
-            .args(["install", "--yes", "--no-install-recommends"])
-            .args(names),
-        &action,
-        &log,
-    );
-    match (update, install) {
-        (_, Ok(())) => step.done(),
-        (Err(problem), Err(_)) | (Ok(()), Err(problem)) => return Err(problem),
-    }
-    Ok(())
+    progress::step(format!("Installing {list}"), |step| {
+        step.detail("reading the package lists");
+        // Old lists have files that no longer exist. If the update fails, the installation may
+        // still work.
+        let update = process::run_logged(apt(sudo).arg("update"), "read the package lists", &log);
+        step.detail("");
+        let mut install = apt(sudo);
+        install.args(["install", "--yes", "--no-install-recommends"]);
+        let installed = process::run_logged(install.args(names), &format!("install {list}"), &log);
+        installed.map_err(|problem| update.err().unwrap_or(problem))
+    })
 }
 
 /// Returns a noninteractive apt-get command that waits for other package managers.
 fn apt(sudo: bool) -> Command {
-    let mut command = if sudo {
-        let mut command = Command::new("sudo");
+    let mut command = Command::new(if sudo { "sudo" } else { "apt-get" });
+    if sudo {
         // `permission` has asked for the password already; a prompt would not be visible here.
         command.args(["-n", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
-        command
     } else {
-        let mut command = Command::new("apt-get");
         command.env("DEBIAN_FRONTEND", "noninteractive");
-        command
-    };
+    }
     command.args(["--quiet", "-o", "DPkg::Lock::Timeout=600"]);
     command
 }
@@ -268,15 +197,8 @@ fn is_on_the_path(program: &str) -> bool {
 /// Returns true if the C++ library has std::format. GCC 12 of Debian 12 lacks it; GCC 13 has it.
 fn has_std_format() -> bool {
     let mut preprocessor = Command::new("c++");
-    preprocessor.args([
-        "-std=c++20",
-        "-dM",
-        "-E",
-        "-xc++",
-        "-include",
-        "version",
-        NO_FILE,
-    ]);
+    preprocessor.args(["-std=c++20", "-dM", "-E", "-xc++"]);
+    preprocessor.args(["-include", "version", NO_FILE]);
     process::output_of(&mut preprocessor, "query the compiler")
         .is_ok_and(|macros| macros.contains("#define __cpp_lib_format "))
 }
@@ -305,16 +227,13 @@ mod tests {
 
     #[test]
     fn the_command_line_needs_no_packages_of_windows_or_tests() {
-        let names = |purpose| {
-            let needed = PACKAGES.iter();
-            let needed = needed.filter(move |package| package.purpose <= purpose);
-            needed.map(|package| package.name).collect::<Vec<_>>()
-        };
+        let names = |purpose| needed(purpose).map(|(name, _)| name).collect::<Vec<_>>();
         let least = names(Purpose::CommandLine);
         assert!(least.contains(&"cmake") && !least.contains(&"libwebkit2gtk-4.1-dev"));
         let app = names(Purpose::App);
         assert!(app.contains(&"libwebkit2gtk-4.1-dev") && !app.contains(&"xvfb"));
-        assert_eq!(names(Purpose::Tests).len(), PACKAGES.len());
+        let all = PACKAGES.map(|(_, packages)| packages.len());
+        assert_eq!(names(Purpose::Tests).len(), all.iter().sum::<usize>());
     }
 
     #[test]

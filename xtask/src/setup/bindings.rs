@@ -3,12 +3,12 @@
 //! bindgen and libclang are large, so the generator is a separate program, which is built only for
 //! this step.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::cache::Cache;
 use crate::problem::Problem;
 use crate::process;
-use crate::progress::Step;
+use crate::progress;
 use crate::setup::Host;
 use crate::setup::mlxc::{HALF_SHIM, Source};
 
@@ -17,8 +17,7 @@ pub(crate) const GENERATOR: &str = include_str!("../bin/mlx_bindings.rs");
 
 /// Generates `bindings.rs` and returns its folder.
 pub(crate) fn generate(host: &Host, source: &Source, cache: &Cache) -> Result<PathBuf, Problem> {
-    cache.get_or_build_folder("bindings", |part| {
-        let step = Step::start("Generating the bindings of mlx-c");
+    let generate = |part: &Path| {
         let mut generator = process::cargo();
         generator
             .args(["run", "--quiet", "--package", "xtask"])
@@ -28,11 +27,12 @@ pub(crate) fn generate(host: &Host, source: &Source, cache: &Cache) -> Result<Pa
             .arg(&source.mlx_c)
             .arg(part.join("bindings.rs"));
         if host.is_linux() {
-            generator.arg(cache.folder().join("shims").join(HALF_SHIM));
+            generator.arg(cache.folder.join("shims").join(HALF_SHIM));
         }
         let log = cache.log("bindings");
-        process::run_logged(&mut generator, "generate the bindings of mlx-c", &log)?;
-        step.done();
-        Ok(())
+        process::run_logged(&mut generator, "generate the bindings of mlx-c", &log)
+    };
+    cache.get_or_build_folder("bindings", |part| {
+        progress::step("Generating the bindings of mlx-c", |_| generate(part))
     })
 }

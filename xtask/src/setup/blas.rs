@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cache;
 use crate::problem::Problem;
-use crate::progress::Step;
+use crate::progress;
 
 /// The `libblas` of the package libopenblas0-pthread on Debian and Ubuntu.
 const OPENBLAS: &str = "/usr/lib/x86_64-linux-gnu/openblas-pthread/libblas.so.3";
@@ -21,29 +21,23 @@ pub(crate) fn replace_reference_blas(wheel: &Path) -> Result<(), Problem> {
 
 fn replace(libraries: &Path, openblas: &Path) -> Result<(), Problem> {
     let bundled = bundled_blas(libraries)?;
-    let replacement = fs::read(openblas).map_err(|error| Problem::io("read", openblas, &error))?;
+    let replacement = fs::read(openblas).map_err(Problem::io("read", openblas))?;
     if fs::read(&bundled).is_ok_and(|bytes| bytes == replacement) {
         return Ok(());
     }
-    let step = Step::start("Replacing the reference BLAS of MLX with OpenBLAS");
-    cache::write_atomically(&bundled, &replacement)?;
-    step.done();
-    Ok(())
+    progress::step("Replacing the reference BLAS of MLX with OpenBLAS", |_| {
+        cache::write_atomically(&bundled, &replacement)
+    })
 }
 
 fn bundled_blas(libraries: &Path) -> Result<PathBuf, Problem> {
-    let entries =
-        fs::read_dir(libraries).map_err(|error| Problem::io("read", libraries, &error))?;
-    let mut names = entries.flatten().map(|entry| entry.path());
-    names
-        .find(|path| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.starts_with("libblas-") && !name.ends_with(".part")
-        })
-        .ok_or_else(|| {
-            let folder = libraries.display();
-            Problem::new(format!("the wheel of MLX has no libblas in {folder}"))
-        })
+    let paths = cache::entries(libraries).map_err(Problem::io("read", libraries))?;
+    let bundled = paths.into_iter().find(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("libblas-") && !name.ends_with(".part")
+    });
+    let folder = libraries.display();
+    bundled.ok_or_else(|| Problem::new(format!("the wheel of MLX has no libblas in {folder}")))
 }
 
 #[cfg(test)]

@@ -13,19 +13,15 @@ use crate::problem::Problem;
 use crate::process;
 use crate::setup::Host;
 
-/// The values in the file.
+/// The values in the file: the folders of the libraries and of the bindings, and the build of
+/// llama.cpp.
 pub(crate) struct Native {
-    /// The folder of the MLX library.
     pub(crate) mlx: PathBuf,
-    /// The folder of the mlx-c library.
     pub(crate) mlx_c: PathBuf,
-    /// The folder of the bindings of mlx-c.
     pub(crate) bindings: PathBuf,
     /// The cmake that builds llama.cpp, unless it is an installed one.
     pub(crate) cmake: Option<PathBuf>,
-    /// The folder of ccache, for llama.cpp.
     pub(crate) ccache: PathBuf,
-    /// The variables with the vector instructions for llama.cpp.
     pub(crate) instructions: Vec<(&'static str, &'static str)>,
 }
 
@@ -46,13 +42,10 @@ fn contents(host: &Host, native: &Native) -> String {
         }
     };
     let triple = host.triple();
-    let archive = quoted(&native.mlx_c);
-    let bindings = quoted(&native.bindings);
-    let library = quoted(&native.mlx);
-    let run_path = quoted(Path::new(&format!(
-        "-Clink-arg=-Wl,-rpath,{}",
-        native.mlx.display()
-    )));
+    let [archive, bindings, library] =
+        [&native.mlx_c, &native.bindings, &native.mlx].map(|path| quoted(path));
+    let run_path = format!("-Clink-arg=-Wl,-rpath,{}", native.mlx.display());
+    let run_path = quoted(Path::new(&run_path));
     let environment = environment(native);
     format!(
         "\
@@ -73,17 +66,13 @@ rustdocflags = [{run_path}]
 
 /// Returns one line per variable. Variables that the user has set take precedence.
 fn environment(native: &Native) -> String {
-    let paths = [
-        ("TRANSOM_MLX_LIB", Some(&native.mlx)),
-        ("CMAKE", native.cmake.as_ref()),
-        ("CCACHE_DIR", Some(&native.ccache)),
-    ];
-    let paths = paths
-        .into_iter()
-        .filter_map(|(name, path)| Some(format!("{name} = {}\n", quoted(path?))));
+    let path = |name: &str, path: &Path| format!("{name} = {}\n", quoted(path));
+    let mut lines = vec![path("TRANSOM_MLX_LIB", &native.mlx)];
+    lines.extend(native.cmake.iter().map(|cmake| path("CMAKE", cmake)));
+    lines.push(path("CCACHE_DIR", &native.ccache));
     let instructions = native.instructions.iter();
-    let instructions = instructions.map(|(name, value)| format!("{name} = \"{value}\"\n"));
-    paths.chain(instructions).collect()
+    lines.extend(instructions.map(|(name, value)| format!("{name} = \"{value}\"\n")));
+    lines.concat()
 }
 
 /// Returns a TOML basic string. TOML supports the escapes of JSON.

@@ -16,8 +16,7 @@ pub(crate) enum Host {
 
 impl Host {
     pub(crate) fn detect() -> Result<Self, Problem> {
-        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-        let output = process::output_of(Command::new(rustc).arg("-vV"), "get the host of rustc")?;
+        let output = process::output_of(process::rustc().arg("-vV"), "get the host of rustc")?;
         let triple = output
             .lines()
             .find_map(|line| line.strip_prefix("host: "))
@@ -36,13 +35,12 @@ impl Host {
             LINUX => Ok(Self::Linux),
             MAC => {
                 let major = macos_version.split('.').next().unwrap_or_default();
-                let major = major.parse().unwrap_or(0);
-                if major < 14 {
-                    return Err(Problem::new(format!(
+                match major.parse() {
+                    Ok(major) if major >= 14 => Ok(Self::Mac { major }),
+                    _ => Err(Problem::new(format!(
                         "MLX needs macOS 14 or newer; this is macOS {macos_version}"
-                    )));
+                    ))),
                 }
-                Ok(Self::Mac { major })
             }
             other => Err(Problem::new(format!(
                 "this machine ({other}) is not supported yet; Linux on x86-64 and Apple-silicon \

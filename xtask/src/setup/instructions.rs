@@ -5,8 +5,6 @@
 //! with an illegal instruction. So setup turns each instruction set on or off: the build script
 //! passes `GGML_…` variables to cmake. Apple silicon does not need this.
 
-use std::process::Command;
-
 use crate::problem::Problem;
 use crate::process;
 use crate::setup::Host;
@@ -34,8 +32,7 @@ pub(crate) fn variables(host: &Host) -> Result<Vec<(&'static str, &'static str)>
     if !host.is_linux() {
         return Ok(Vec::new());
     }
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let mut command = Command::new(rustc);
+    let mut command = process::rustc();
     command.args(["--print", "cfg", "-C", "target-cpu=native"]);
     let rustc_output = process::output_of(&mut command, "get the CPU features from rustc")?;
     Ok(from_features(&rustc_output))
@@ -46,18 +43,13 @@ fn from_features(rustc_output: &str) -> Vec<(&'static str, &'static str)> {
         let line = format!("target_feature=\"{feature}\"");
         rustc_output.lines().any(|printed| printed == line)
     };
-    let options = OPTIONS.iter();
+    let state = |features: &[&str]| match features.iter().all(has) {
+        true => "ON",
+        false => "OFF",
+    };
+    let options = OPTIONS.into_iter();
     options
-        .map(|(option, features)| {
-            (
-                *option,
-                if features.iter().all(has) {
-                    "ON"
-                } else {
-                    "OFF"
-                },
-            )
-        })
+        .map(|(option, features)| (option, state(features)))
         .collect()
 }
 

@@ -1,19 +1,16 @@
 //! mlx-c, the C layer over MLX: compiled from the source that is part of mlx-sys.
 //!
-//! mlx-c has about thirty C++ files, so setup calls the compiler directly: the command line tools
-//! of a Mac do not contain cmake, and an interrupted build continues with the next file. On Linux,
-//! three small shims replace parts of macOS that mlx-c and mlx-rs expect.
+//! Setup calls the compiler directly, because the command line tools of a Mac do not contain cmake. On
+//! Linux, three small shims replace parts of macOS that mlx-c and mlx-rs expect.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cache::{self, Cache};
 use crate::problem::Problem;
 use crate::process;
-use crate::progress::Step;
+use crate::progress;
 use crate::setup::Host;
 use crate::setup::wheel::MLX_VERSION;
 
@@ -29,7 +26,6 @@ pub(crate) const HALF_SHIM: &str = "half_shim.h";
 
 /// The source of mlx-sys and the target folder, from the metadata of cargo.
 pub(crate) struct Source {
-    /// The folder of mlx-c.
     pub(crate) mlx_c: PathBuf,
     /// The version of mlx-sys.
     pub(crate) version: String,
@@ -69,9 +65,7 @@ impl Source {
 
     /// Checks that the wheel and mlx-c have the same version of MLX.
     pub(crate) fn check_mlx_version(&self) -> Result<(), Problem> {
-        let path = self.mlx_c.join("CMakeLists.txt");
-        let text = fs::read_to_string(&path).map_err(|error| Problem::io("read", &path, &error))?;
-        match git_tag(&text) {
+        match git_tag(&self.cmake_lists()?) {
             Some(MLX_VERSION) => Ok(()),
             tag => Err(Problem::new(format!(
                 "mlx-sys {} needs MLX {} and xtask/src/setup/wheel.rs pins {MLX_VERSION}; change \
@@ -82,15 +76,22 @@ impl Source {
         }
     }
 
-    /// Returns the C++ files to compile, from the CMakeLists.txt of mlx-c.
-    fn files(&self) -> Result<Vec<PathBuf>, Problem> {
-        let path = self.mlx_c.join("CMakeLists.txt");
-        let text = fs::read_to_string(&path).map_err(|error| Problem::io("read", &path, &error))?;
+    /// Returns a C++ file that includes all files of mlx-c, which its CMakeLists.txt lists.
+    fn unit(&self) -> Result<String, Problem> {
+        let text = self.cmake_lists()?;
         let files = listed_files(&text);
         if files.is_empty() {
-            return Err(Problem::new(format!("{} lists no files", path.display())));
+            let folder = self.mlx_c.display();
+            let problem = format!("{folder}/CMakeLists.txt lists no files");
+            return Err(Problem::new(problem));
         }
-        Ok(files.iter().map(|file| self.mlx_c.join(file)).collect())
+        let include = |file: &str| format!("#include \"{file}\"\n");
+        Ok(files.into_iter().map(include).collect())
+    }
+
+    fn cmake_lists(&self) -> Result<String, Problem> {
+        let path = self.mlx_c.join("CMakeLists.txt");
+        fs::read_to_string(&path).map_err(Problem::io("read", &path))
     }
 }
 
@@ -133,106 +134,47 @@ pub(crate) fn build(
     wheel: &Path,
     cache: &Cache,
 ) -> Result<PathBuf, Problem> {
-    let shims = cache.folder().join("shims");
+    let shims = cache.folder.join("shims");
     cache::make_folder(&shims)?;
     for (name, text) in SHIMS {
         cache::write_atomically(&shims.join(name), text.as_bytes())?;
     }
     cache.get_or_build_folder("mlxc", |part| {
-        let objects = cache.folder().join("objects");
-        cache::make_folder(&objects)?;
-        let mut files = source.files()?;
-        if host.is_linux() {
-            files.push(shims.join("mach_time.c"));
-        }
-        let step = Step::start(format!("Compiling mlx-c, {} files", files.len()));
-        let includes = [shims.as_path(), &source.mlx_c, &wheel.join("mlx/include")];
-        compile_all(&files, &objects, &includes, host, cache, &step)?;
-
-        let mut ar = Command::new("ar");
-        ar.arg("crs").arg(part.join("libmlxc.a"));
-        ar.args(files.iter().map(|file| object_of(file, &objects)));
-        process::run_logged(&mut ar, "pack mlx-c into a library", &cache.log("ar"))?;
-        let _ = fs::remove_dir_all(&objects);
-        step.done();
-        Ok(())
+        progress::step("Compiling mlx-c", |_| {
+            // One unit of all files: the headers of MLX, which take longest, are parsed once.
+            let unit = part.join("mlxc.cpp");
+            cache::write_atomically(&unit, source.unit()?.as_bytes())?;
+            let mut compiler = Command::new("c++");
+            compiler.args(compile_flags(host));
+            for include in [shims.as_path(), &source.mlx_c, &wheel.join("mlx/include")] {
+                compiler.arg("-I").arg(include);
+            }
+            let mut objects = vec![compile(compiler, &unit, part, cache)?];
+            if host.is_linux() {
+                let mut compiler = Command::new("cc");
+                compiler.args(["-O2", "-fPIC"]);
+                objects.push(compile(compiler, &shims.join("mach_time.c"), part, cache)?);
+            }
+            let mut ar = Command::new("ar");
+            ar.arg("crs").arg(part.join("libmlxc.a")).args(&objects);
+            process::run_logged(&mut ar, "pack mlx-c into a library", &cache.log("ar"))
+        })
     })
 }
 
-/// Compiles all files, with one compiler per core. No compiler is started after the first error.
-fn compile_all(
-    files: &[PathBuf],
-    objects: &Path,
-    includes: &[&Path],
-    host: &Host,
-    cache: &Cache,
-    step: &Step,
-) -> Result<(), Problem> {
-    let next = AtomicUsize::new(0);
-    let n_done = AtomicUsize::new(0);
-    let failure = Mutex::new(None);
-    let n_threads = std::thread::available_parallelism().map_or(2, usize::from);
-    let work = || {
-        while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match compile(file, objects, includes, host, cache) {
-                Ok(()) => {
-                    let n_done = 1 + n_done.fetch_add(1, Ordering::Relaxed);
-                    step.detail(format!("{n_done} done"));
-                }
-                Err(problem) => {
-                    next.store(files.len(), Ordering::Relaxed);
-                    if let Ok(mut failure) = failure.lock() {
-                        failure.get_or_insert(problem);
-                    }
-                }
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..n_threads.min(files.len()) {
-            scope.spawn(work);
-        }
-        work();
-    });
-    match failure.into_inner() {
-        Ok(None) => Ok(()),
-        Ok(Some(problem)) => Err(problem),
-        Err(_) => Err(Problem::new("a thread that compiled mlx-c panicked")),
-    }
-}
-
+/// Compiles a file into `folder` and returns the object file.
 fn compile(
+    mut compiler: Command,
     file: &Path,
-    objects: &Path,
-    includes: &[&Path],
-    host: &Host,
+    folder: &Path,
     cache: &Cache,
-) -> Result<(), Problem> {
-    let object = object_of(file, objects);
-    if object.is_file() {
-        return Ok(());
-    }
-    let part = object.with_added_extension("part");
-    let is_c = file.extension().is_some_and(|extension| extension == "c");
-    let mut compiler = Command::new(if is_c { "cc" } else { "c++" });
-    if is_c {
-        compiler.args(["-O2", "-fPIC"]);
-    } else {
-        compiler.args(compile_flags(host));
-        for include in includes {
-            compiler.arg("-I").arg(include);
-        }
-    }
-    compiler.arg("-c").arg(file).arg("-o").arg(&part);
-    let name = file.file_stem().unwrap_or_default().to_string_lossy();
-    let log = cache.log(&format!("compile-{name}"));
-    process::run_logged(&mut compiler, &format!("compile {}", file.display()), &log)?;
-    cache::rename(&part, &object)
-}
-
-fn object_of(file: &Path, objects: &Path) -> PathBuf {
+) -> Result<PathBuf, Problem> {
     let name = file.file_name().unwrap_or_default();
-    objects.join(name).with_added_extension("o")
+    let object = folder.join(name).with_added_extension("o");
+    compiler.arg("-c").arg(file).arg("-o").arg(&object);
+    let log = cache.log(&format!("compile-{}", name.to_string_lossy()));
+    process::run_logged(&mut compiler, &format!("compile {}", file.display()), &log)?;
+    Ok(object)
 }
 
 #[cfg(test)]

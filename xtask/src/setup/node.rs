@@ -30,29 +30,22 @@ exec \"$here/node\" \"$here/../lib/node_modules/npm/bin/npm-cli.js\" \"$@\"
 
 impl Node {
     pub(crate) fn find_or_unpack(host: &Host, cache: &Cache) -> Result<Self, Problem> {
-        let version = process::output_of(
-            Command::new("node").arg("--version"),
-            "get the version of Node",
-        );
+        let mut node = Command::new("node");
+        let version = process::output_of(node.arg("--version"), "get the version of Node");
         let is_new_enough = version.is_ok_and(|version| runs_vite(&version));
         if is_new_enough && process::succeeds("npm", &["--version"]) {
             return Ok(Self { folder: None });
         }
-        let wheel = if host.is_linux() {
-            &NODE_LINUX
-        } else {
-            &NODE_MAC
+        let wheel = match host {
+            Host::Linux => &NODE_LINUX,
+            Host::Mac { .. } => &NODE_MAC,
         };
-        let unpacked = wheel::unpack(wheel, &format!("node-{}", wheel.version), cache)?;
-        let program = unpacked.join(wheel.required_file);
-        let folder = program.parent().unwrap_or(&unpacked).to_owned();
-        cache::make_executable(&program)?;
-        let npm = folder.join("npm");
+        let program = wheel::unpack_program(wheel, &format!("node-{}", wheel.version), cache)?;
+        let npm = program.with_file_name("npm");
         cache::write_atomically(&npm, NPM.as_bytes())?;
         cache::make_executable(&npm)?;
-        Ok(Self {
-            folder: Some(folder),
-        })
+        let folder = npm.parent().map(Path::to_owned);
+        Ok(Self { folder })
     }
 
     /// Returns an npm command that runs in `folder` and whose scripts find the same Node.
@@ -76,8 +69,7 @@ impl Node {
 /// Returns the path with `folder` at its front.
 fn with_front(folder: &Path) -> Result<OsString, Problem> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let folders = [folder.to_owned()].into_iter();
-    env::join_paths(folders.chain(env::split_paths(&path)))
+    env::join_paths(std::iter::once(folder.to_owned()).chain(env::split_paths(&path)))
         .map_err(|error| Problem::new(format!("the cache folder cannot be on the path: {error}")))
 }
 

@@ -1,18 +1,16 @@
 //! The starter model as a GGUF file, for machines without a GPU for MLX, where llama.cpp is more
 //! than ten times faster. It is converted from the folder in the repository and ignored by git.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use transom_catalog::convert::{Quantization, convert};
 
+use crate::cache;
 use crate::problem::Problem;
 use crate::process;
-use crate::progress::Step;
+use crate::progress;
 
-/// Path of the file in the workspace.
 const FILE: &str = "assets/starter/starter.gguf";
 
 /// The weights are 4-bit in groups, which Q4_1 stores without loss.
@@ -26,49 +24,33 @@ pub(crate) fn write() -> Result<(), Problem> {
     if is_current(&file, &writer) {
         return Ok(());
     }
-    let step = Step::start("Writing the starter model as GGUF");
-    let folder = file.parent().unwrap_or(&file);
-    convert(folder, &file, PACKING, &mut |_, _| {})
-        .map_err(|error| Problem::new(format!("could not write {}: {error}", file.display())))?;
-    step.done();
-    Ok(())
+    progress::step("Writing the starter model as GGUF", |_| {
+        let folder = file.parent().unwrap_or(&file);
+        convert(folder, &file, PACKING, &mut |_, _| {})
+            .map_err(|error| Problem::new(format!("could not write {}: {error}", file.display())))
+    })
 }
 
 /// Returns true if the file is newer than its sources and than the program that converts them.
 fn is_current(file: &Path, writer: &Path) -> bool {
-    let newest = sources(file).map(|sources| {
-        let times = sources.iter().map(|path| modified(path));
-        times
-            .chain([modified(writer)])
-            .collect::<io::Result<Vec<_>>>()
-    });
-    match (modified(file), newest) {
-        (Ok(written), Ok(Ok(times))) => times.iter().all(|time| *time < written),
-        _ => false,
-    }
+    sources(file).is_ok_and(|mut sources| {
+        sources.push(writer.to_owned());
+        cache::is_newer(file, &sources)
+    })
 }
 
 /// Returns the other files of its folder.
 fn sources(file: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut sources = Vec::new();
-    for entry in fs::read_dir(file.parent().unwrap_or(file))? {
-        let path = entry?.path();
-        if path.is_file() && path != file {
-            sources.push(path);
-        }
-    }
+    let mut sources = cache::entries(file.parent().unwrap_or(file))?;
+    sources.retain(|path| path.is_file() && path != file);
     Ok(sources)
-}
-
-fn modified(path: &Path) -> io::Result<SystemTime> {
-    fs::metadata(path)?.modified()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::File;
-    use std::time::Duration;
+    use std::fs::{self, File};
+    use std::time::{Duration, SystemTime};
 
     /// Creates files of the given age in seconds.
     fn aged(folder: &Path, files: &[(&str, u64)]) {

@@ -1,5 +1,8 @@
 //! Python wheels with pinned versions and checksums: MLX, and cmake and Node if they are missing.
 //!
+//! On Linux apt installs cmake, which builds llama.cpp. The command line tools of a Mac do not
+//! contain it, so there the wheel is used, and `.cargo/native.toml` has its path.
+//!
 //! pip downloads them, because pip knows the mirror and proxy of the user. Setup checks the SHA-256
 //! and unpacks them. Nothing is installed into any Python.
 
@@ -10,7 +13,7 @@ use std::process::Command;
 use crate::cache::{self, Cache};
 use crate::problem::Problem;
 use crate::process;
-use crate::progress::Step;
+use crate::progress;
 use crate::setup::Host;
 
 /// Must be the `GIT_TAG` of the mlx-c in mlx-sys, which setup checks.
@@ -18,7 +21,6 @@ pub(crate) const MLX_VERSION: &str = "0.32.2";
 
 /// A published wheel.
 pub(crate) struct Wheel {
-    /// The display name.
     name: &'static str,
     package: &'static str,
     pub(crate) version: &'static str,
@@ -52,7 +54,7 @@ const MACOS_26: Wheel = mlx(
 );
 
 /// cmake for Macs; llama.cpp needs 3.14 or newer.
-pub(crate) const CMAKE: Wheel = Wheel {
+const CMAKE: Wheel = Wheel {
     name: "cmake",
     package: "cmake",
     version: "3.31.10",
@@ -99,22 +101,18 @@ const fn node(platform: &'static str, sha256: &'static str) -> Wheel {
 impl Wheel {
     fn file_name(&self) -> String {
         let package = self.package.replace('-', "_");
-        let Self {
-            version,
-            python,
-            platform,
-            ..
-        } = self;
-        format!("{package}-{version}-{python}-none-{platform}.whl")
+        let tags = format!("{}-none-{}", self.python, self.platform);
+        format!("{package}-{}-{tags}.whl", self.version)
     }
 }
 
-pub(crate) fn for_host(host: &Host) -> Result<&'static Wheel, Problem> {
+/// Returns the wheel of MLX for this machine.
+pub(crate) fn for_host(host: &Host) -> &'static Wheel {
     match host {
-        Host::Linux => Ok(&LINUX),
-        Host::Mac { major: 26.. } => Ok(&MACOS_26),
-        Host::Mac { major: 15.. } => Ok(&MACOS_15),
-        Host::Mac { .. } => Ok(&MACOS_14),
+        Host::Linux => &LINUX,
+        Host::Mac { major: 26.. } => &MACOS_26,
+        Host::Mac { major: 15.. } => &MACOS_15,
+        Host::Mac { .. } => &MACOS_14,
     }
 }
 
@@ -123,56 +121,73 @@ pub(crate) fn unpack(wheel: &Wheel, folder: &str, cache: &Cache) -> Result<PathB
     let Wheel { name, version, .. } = wheel;
     cache.get_or_build_folder(folder, |part| {
         let file = download(wheel, cache)?;
-        let step = Step::start(format!("Unpacking {name} {version}"));
-        let mut python = Command::new("python3");
-        python.args(["-m", "zipfile", "-e"]).arg(&file).arg(part);
-        let action = format!("unpack the wheel of {name}");
-        process::run_logged(&mut python, &action, &cache.log("unpack"))?;
-        if !part.join(wheel.required_file).is_file() {
-            let problem = format!(
-                "the wheel of {name} does not contain {}",
-                wheel.required_file
-            );
-            return Err(Problem::new(problem));
-        }
-        step.done();
-        Ok(())
+        progress::step(format!("Unpacking {name} {version}"), |_| {
+            let mut python = Command::new("python3");
+            python.args(["-m", "zipfile", "-e"]).arg(&file).arg(part);
+            let action = format!("unpack the wheel of {name}");
+            process::run_logged(&mut python, &action, &cache.log("unpack"))?;
+            let file = wheel.required_file;
+            match part.join(file).is_file() {
+                true => Ok(()),
+                false => Err(Problem::new(format!(
+                    "the wheel of {name} does not contain {file}"
+                ))),
+            }
+        })
     })
+}
+
+/// Unpacks the wheel as [`unpack`] does, and returns the path of its program.
+pub(crate) fn unpack_program(
+    wheel: &Wheel,
+    folder: &str,
+    cache: &Cache,
+) -> Result<PathBuf, Problem> {
+    let program = unpack(wheel, folder, cache)?.join(wheel.required_file);
+    cache::make_executable(&program)?;
+    Ok(program)
+}
+
+/// Returns the path of cmake for `.cargo/native.toml`; `None` if the build finds an installed one.
+pub(crate) fn find_or_unpack_cmake(host: &Host, cache: &Cache) -> Result<Option<PathBuf>, Problem> {
+    if host.is_linux() || has_cmake() {
+        return Ok(None);
+    }
+    unpack_program(&CMAKE, "cmake", cache).map(Some)
+}
+
+/// Returns true if the build of llama.cpp finds cmake without help: in `CMAKE` or on the path.
+pub(crate) fn has_cmake() -> bool {
+    std::env::var_os("CMAKE").is_some() || process::succeeds("cmake", &["--version"])
 }
 
 /// Returns the wheel file after checking it. A damaged file in the cache is downloaded again; a
 /// download with the wrong checksum is an error.
 fn download(wheel: &Wheel, cache: &Cache) -> Result<PathBuf, Problem> {
-    let cached = cache.downloads().join(wheel.file_name());
+    let cached = cache.downloads.join(wheel.file_name());
     if cached.is_file() && verify_checksum(wheel, &cached).is_ok() {
         return Ok(cached);
     }
-    let Wheel {
-        name,
-        package,
-        version,
-        ..
-    } = wheel;
-    let step = Step::start(format!("Downloading {name} {version} ({package})"));
-    let part = cache.downloads().join("part");
-    if part.exists() {
-        fs::remove_dir_all(&part).map_err(|error| Problem::io("clear", &part, &error))?;
-    }
-    cache::make_folder(&part)?;
-    let mut pip = pip()?;
-    pip.args(["download", "--no-deps", "--only-binary=:all:"])
-        .args(["--disable-pip-version-check", "--retries", "2"])
-        .args(["--platform", wheel.platform, "--dest"])
-        .arg(&part)
-        .arg(format!("{package}=={version}"))
-        .env("PIP_REQUIRE_VIRTUALENV", "false");
-    let action = format!("download the wheel of {name}");
-    process::run_logged(&mut pip, &action, &cache.log("download"))?;
-    let file = part.join(wheel.file_name());
-    verify_checksum(wheel, &file)?;
-    cache::rename(&file, &cached)?;
-    let _ = fs::remove_dir(&part);
-    step.done();
+    let (name, package, version) = (wheel.name, wheel.package, wheel.version);
+    let title = format!("Downloading {name} {version} ({package})");
+    progress::step(title, |_| {
+        let part = cache.downloads.join("part");
+        cache::make_empty_folder(&part)?;
+        let mut pip = pip()?;
+        pip.args(["download", "--no-deps", "--only-binary=:all:"])
+            .args(["--disable-pip-version-check", "--retries", "2"])
+            .args(["--platform", wheel.platform, "--dest"])
+            .arg(&part)
+            .arg(format!("{package}=={version}"))
+            .env("PIP_REQUIRE_VIRTUALENV", "false");
+        let action = format!("download the wheel of {name}");
+        process::run_logged(&mut pip, &action, &cache.log("download"))?;
+        let file = part.join(wheel.file_name());
+        verify_checksum(wheel, &file)?;
+        cache::rename(&file, &cached)?;
+        let _ = fs::remove_dir(&part);
+        Ok(())
+    })?;
     Ok(cached)
 }
 
@@ -189,21 +204,19 @@ fn verify_checksum(wheel: &Wheel, file: &Path) -> Result<(), Problem> {
     )))
 }
 
-const PIPS: [&[&str]; 3] = [&["python3", "-m", "pip"], &["pip3"], &["pip"]];
+const PIPS: [(&str, &[&str]); 3] = [("python3", &["-m", "pip"]), ("pip3", &[]), ("pip", &[])];
 
-/// Returns true if any pip works.
-pub(crate) fn has_pip() -> bool {
-    PIPS.iter()
-        .any(|pip| process::succeeds(pip[0], &[&pip[1..], &["--version"]].concat()))
-}
-
-fn pip() -> Result<Command, Problem> {
-    let pip = PIPS
+/// Returns the first pip that works.
+pub(crate) fn pip() -> Result<Command, Problem> {
+    let works = |(program, args): &&(&str, &[&str])| {
+        process::succeeds(program, &[*args, &["--version"]].concat())
+    };
+    let (program, args) = PIPS
         .iter()
-        .find(|pip| process::succeeds(pip[0], &[&pip[1..], &["--version"]].concat()))
+        .find(works)
         .ok_or_else(|| Problem::new("pip is missing; install it so that `python3 -m pip` works"))?;
-    let mut command = Command::new(pip[0]);
-    command.args(&pip[1..]);
+    let mut command = Command::new(program);
+    command.args(*args);
     Ok(command)
 }
 
@@ -228,7 +241,7 @@ mod tests {
 
     #[test]
     fn each_macos_gets_the_newest_wheel_that_runs_on_it() {
-        let platform = |major| for_host(&Host::Mac { major }).unwrap().platform;
+        let platform = |major| for_host(&Host::Mac { major }).platform;
         assert_eq!(platform(14), "macosx_14_0_arm64");
         assert_eq!(platform(15), "macosx_15_0_arm64");
         assert_eq!(platform(26), "macosx_26_0_arm64");

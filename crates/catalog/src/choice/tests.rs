@@ -48,7 +48,7 @@ fn entry(variants: &[(&str, &str, Option<u64>)]) -> Entry {
 }
 
 fn chosen(entry: &Entry, machine: &Machine) -> String {
-    let estimated = variant_for(entry, machine, budget_of(machine)).unwrap();
+    let estimated = variant_among(entry, &entry.variants, machine, budget_of(machine)).unwrap();
     estimated.variant.quantization.clone()
 }
 
@@ -66,7 +66,8 @@ fn the_recommended_variant_is_the_chosen_variant() {
         ];
         for pick in picks.into_iter().flatten() {
             let entry = list.find(&pick.id).unwrap();
-            let estimated = variant_for(entry, &machine, recommended.budget_bytes).unwrap();
+            let estimated =
+                variant_among(entry, &entry.variants, &machine, recommended.budget_bytes).unwrap();
             let variant = estimated.variant;
             assert_eq!(
                 (variant.format, &variant.quantization),
@@ -83,7 +84,8 @@ fn no_other_variant_of_any_entry_is_better() {
     for machine in machines() {
         let budget_bytes = budget_of(&machine);
         for entry in &list.entries {
-            let Some(estimated) = variant_for(entry, &machine, budget_bytes) else {
+            let Some(estimated) = variant_among(entry, &entry.variants, &machine, budget_bytes)
+            else {
                 assert!(entry.variants.is_empty(), "{}", entry.id);
                 continue;
             };
@@ -117,7 +119,13 @@ fn the_second_format_is_chosen_only_if_the_preferred_one_has_no_room() {
     assert_eq!(chosen(&large_first, &mac(32)), "8-bit");
     assert_eq!(chosen(&large_first, &mac(12)), "Q4_K_M");
     // If nothing fits, the variant in the preferred format is returned, with its numbers.
-    let estimated = variant_for(&large_first, &mac(4), budget_of(&mac(4))).unwrap();
+    let estimated = variant_among(
+        &large_first,
+        &large_first.variants,
+        &mac(4),
+        budget_of(&mac(4)),
+    )
+    .unwrap();
     assert!(!estimated.estimate.verdict.is_usable() && estimated.variant.quantization == "8-bit");
 }
 
@@ -132,7 +140,7 @@ fn fewer_than_four_bits_are_chosen_only_if_four_have_no_room_and_then_the_most()
     ]);
     let with = |gigabytes: u64| {
         let pc = Machine::new(64 * GIB, None, "", None);
-        let estimated = variant_for(&small, &pc, gigabytes * GIB).unwrap();
+        let estimated = variant_among(&small, &small.variants, &pc, gigabytes * GIB).unwrap();
         (
             estimated.variant.quantization.clone(),
             estimated.is_comfortable(),
@@ -200,7 +208,7 @@ proptest! {
         prop_assert_eq!(chosen(&one, &machine), chosen(&other, &machine));
         let larger = Machine::with_memory((memory + 4) * GIB);
         let fits = |machine: &Machine| {
-            variant_for(&one, machine, budget_of(machine)).unwrap().is_comfortable()
+            variant_among(&one, &one.variants, machine, budget_of(machine)).unwrap().is_comfortable()
         };
         prop_assert!(!fits(&machine) || fits(&larger));
     }

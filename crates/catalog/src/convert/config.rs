@@ -11,7 +11,6 @@ use super::error::ConvertError;
 use crate::gguf::GgufWriter;
 use crate::safetensors::read_config;
 
-/// The contents of `config.json`.
 #[derive(Debug)]
 pub(super) struct ModelConfig {
     pub(super) path: PathBuf,
@@ -67,7 +66,6 @@ pub(super) enum RopeScaling {
     },
 }
 
-/// Quantization of one matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AffineQuantization {
     pub(super) bits: usize,
@@ -82,7 +80,6 @@ pub(super) struct QuantizationConfig {
 }
 
 impl QuantizationConfig {
-    /// Returns the quantization of this layer, if it is quantized.
     pub(super) fn of(&self, layer: &str) -> Option<AffineQuantization> {
         match self.by_layer.get(layer) {
             Some(own) => *own,
@@ -92,7 +89,6 @@ impl QuantizationConfig {
 }
 
 impl ModelConfig {
-    /// Reads and checks `config.json`.
     pub(super) fn read(folder: &Path) -> Result<Self, ConvertError> {
         let path = folder.join("config.json");
         let json = read_config(folder)?;
@@ -135,7 +131,6 @@ impl ModelConfig {
         })
     }
 
-    /// Writes the entries of the architecture.
     pub(super) fn write(&self, to: &mut GgufWriter) {
         let architecture = self.family.architecture();
         let mut number = |key: &str, value: usize| {
@@ -189,7 +184,6 @@ impl ModelConfig {
     }
 }
 
-/// Reads entries, with errors that name the entry.
 struct Reader<'a> {
     path: &'a Path,
     json: &'a Value,

@@ -2,37 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::safetensors::FolderError;
+use crate::file_error::FileError;
 
 /// A folder can't be converted, or the file can't be written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum ConvertError {
     /// A file of the folder is missing, cut short or malformed.
     #[error("{path}: {reason}")]
-    Folder {
-        /// The file.
-        path: PathBuf,
-        /// The problem.
-        reason: String,
-    },
+    Folder { path: PathBuf, reason: String },
     /// The file contains a value that the converter does not support.
     #[error("{path}: {what} is {value}, which cannot be written as GGUF here")]
     Unsupported {
-        /// The file.
         path: PathBuf,
-        /// The key or the tensor.
         what: String,
-        /// The value.
         value: String,
     },
     /// The GGUF file can't be written.
     #[error("{path}: {reason}")]
-    Output {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        reason: String,
-    },
+    Output { path: PathBuf, reason: String },
 }
 
 impl ConvertError {
@@ -56,11 +44,11 @@ impl ConvertError {
     }
 }
 
-impl From<FolderError> for ConvertError {
-    fn from(error: FolderError) -> Self {
+impl From<FileError> for ConvertError {
+    fn from(error: FileError) -> Self {
         Self::Folder {
             path: error.path,
-            reason: error.reason,
+            reason: error.fault.to_string(),
         }
     }
 }

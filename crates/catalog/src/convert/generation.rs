@@ -12,7 +12,6 @@ use crate::safetensors::read_json;
 /// Maximum size of the file; published ones have a few hundred bytes.
 const MAX_BYTES: u64 = 1 << 16;
 
-/// Keys of `generation_config.json` and their GGUF keys.
 const NUMBERS: [(&str, &str); 4] = [
     ("temperature", "temp"),
     ("top_p", "top_p"),

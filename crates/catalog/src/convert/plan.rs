@@ -10,7 +10,6 @@ use super::error::ConvertError;
 use super::weights::{Matrix, Weights};
 use crate::gguf::TensorType;
 
-/// A tensor of the file.
 pub(super) struct Planned<'a> {
     pub(super) name: String,
     pub(super) kind: TensorType,
@@ -18,7 +17,6 @@ pub(super) struct Planned<'a> {
     pub(super) order: RowOrder,
 }
 
-/// The order of a matrix's rows in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowOrder {
     Kept,
@@ -63,7 +61,6 @@ struct Part {
     order: RowOrder,
 }
 
-/// Returns the tensors of the file.
 pub(super) fn plan<'a>(
     config: &ModelConfig,
     weights: &'a Weights,
@@ -76,10 +73,8 @@ pub(super) fn plan<'a>(
         planned: Vec::new(),
         used: BTreeSet::new(),
     };
-    let is_tied = match config.ties_embeddings {
-        Some(is_tied) => is_tied,
-        None => !planner.weights.contains("lm_head.weight"),
-    };
+    let has_head = weights.contains("lm_head.weight");
+    let is_tied = config.ties_embeddings.unwrap_or(!has_head);
     let (vocab, width) = (config.vocab_size, config.width);
     let role = if is_tied { Role::Output } else { Role::Plain };
     planner.matrix(
@@ -171,7 +166,6 @@ struct Planner<'a, 'c> {
     weights: &'a Weights,
     quantization: Quantization,
     planned: Vec<Planned<'a>>,
-    /// Names in the folder that are used.
     used: BTreeSet<String>,
 }
 
@@ -227,9 +221,7 @@ impl<'a> Planner<'a, '_> {
             .weights
             .matrix(from, self.config.quantization.as_ref())?;
         check_size(&matrix, n_rows, n_columns)?;
-        for kind in ["weight", "scales", "biases"] {
-            self.used.insert(format!("{from}.{kind}"));
-        }
+        self.skip(from);
         self.planned.push(Planned {
             name: format!("{to}.weight"),
             kind: tensor_type(self.quantization, role, n_columns),
@@ -258,6 +250,7 @@ impl<'a> Planner<'a, '_> {
         Ok(())
     }
 
+    /// Marks the tensors of a layer as used.
     fn skip(&mut self, layer: &str) {
         for kind in ["weight", "scales", "biases"] {
             self.used.insert(format!("{layer}.{kind}"));

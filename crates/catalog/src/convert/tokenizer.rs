@@ -21,7 +21,6 @@ use super::error::ConvertError;
 use crate::gguf::GgufWriter;
 use crate::safetensors::{read_json, read_text};
 
-/// Maximum size of a tokenizer file.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Token types, with llama.cpp's numbers.
@@ -35,11 +34,9 @@ enum TokenType {
     UserDefined = 4,
     /// Only fills the vocabulary.
     Unused = 5,
-    /// A single byte.
     Byte = 6,
 }
 
-/// The contents of `tokenizer.json`.
 struct Tokenizer {
     path: PathBuf,
     json: Value,
@@ -171,7 +168,6 @@ impl Tokenizer {
         Err(ConvertError::unsupported(&self.path, key, value))
     }
 
-    /// Puts each token at the index of its id.
     fn fill(&mut self, added: &[Added]) -> Result<(), ConvertError> {
         let vocab = std::mem::take(&mut self.model.vocab);
         for (text, &id) in &vocab {
@@ -227,12 +223,10 @@ impl Tokenizer {
         self.json[key].to_string()
     }
 
-    /// Returns the id of the unknown token, if the model has one.
     fn unknown(&self) -> Option<u32> {
         self.id_of(self.model.unk_token.as_deref()?)
     }
 
-    /// Returns the id of the token with this text.
     fn id_of(&self, text: &str) -> Option<u32> {
         let id = self.tokens.iter().position(|token| token == text)?;
         Some(id as u32)

@@ -14,14 +14,12 @@ use super::error::ConvertError;
 use crate::gguf::map;
 use crate::safetensors::{Header, weight_files};
 
-/// All tensors of a folder, by name.
 pub(super) struct Weights {
     folder: PathBuf,
     files: Vec<(PathBuf, Mmap)>,
     tensors: BTreeMap<String, Place>,
 }
 
-/// The position of a tensor.
 struct Place {
     file: usize,
     dtype: Dtype,
@@ -40,7 +38,6 @@ struct Raw<'a> {
 }
 
 impl Weights {
-    /// Maps the files of the folder.
     pub(super) fn open(folder: &Path) -> Result<Self, ConvertError> {
         let mut this = Self {
             folder: folder.to_owned(),
@@ -74,14 +71,12 @@ impl Weights {
         Ok(this)
     }
 
-    /// Returns the names of all tensors, with their files.
     pub(super) fn names(&self) -> impl Iterator<Item = (&str, &Path)> {
         self.tensors
             .iter()
             .map(|(name, place)| (name.as_str(), self.files[place.file].0.as_path()))
     }
 
-    /// Returns true if the tensor exists.
     pub(super) fn contains(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
     }
@@ -199,63 +194,46 @@ fn unsupported_type(raw: Raw<'_>, name: &str) -> ConvertError {
 }
 
 fn float<'a>(raw: Raw<'a>, name: &str) -> Result<Floats<'a>, ConvertError> {
-    let width = match raw.dtype {
-        Dtype::F32 => FloatType::F32,
-        Dtype::F16 => FloatType::F16,
-        Dtype::BF16 => FloatType::Bf16,
-        _ => return Err(unsupported_type(raw, name)),
-    };
-    Ok(Floats {
-        kind: width,
-        bytes: raw.bytes,
-    })
+    let Raw { dtype, bytes, .. } = raw;
+    match dtype {
+        Dtype::F32 | Dtype::F16 | Dtype::BF16 => Ok(Floats { dtype, bytes }),
+        _ => Err(unsupported_type(raw, name)),
+    }
 }
 
-/// Floating-point numbers as they are in the file.
 #[derive(Debug, Clone, Copy)]
 struct Floats<'a> {
-    kind: FloatType,
+    /// F32, F16 or BF16.
+    dtype: Dtype,
     bytes: &'a [u8],
-}
-
-#[derive(Debug, Clone, Copy)]
-enum FloatType {
-    F32,
-    F16,
-    Bf16,
 }
 
 impl Floats<'_> {
     /// Decodes the numbers from `start` on, as many as `to` holds.
     fn read(&self, start: usize, to: &mut [f32]) {
-        match self.kind {
-            FloatType::F32 => {
-                let (numbers, _) = self.bytes[start * 4..].as_chunks();
-                for (to, number) in to.iter_mut().zip(numbers) {
-                    *to = f32::from_le_bytes(*number);
-                }
-            }
-            FloatType::F16 => {
-                let (numbers, _) = self.bytes[start * 2..].as_chunks();
-                for (to, number) in to.iter_mut().zip(numbers) {
-                    *to = f16::from_le_bytes(*number).to_f32();
-                }
-            }
-            FloatType::Bf16 => {
-                let (numbers, _) = self.bytes[start * 2..].as_chunks();
-                for (to, number) in to.iter_mut().zip(numbers) {
-                    *to = bf16::from_le_bytes(*number).to_f32();
-                }
-            }
+        match self.dtype {
+            Dtype::F32 => self.decode(start, to, f32::from_le_bytes),
+            Dtype::F16 => self.decode(start, to, |bytes| f16::from_le_bytes(bytes).to_f32()),
+            _ => self.decode(start, to, |bytes| bf16::from_le_bytes(bytes).to_f32()),
+        }
+    }
+
+    fn decode<const N: usize>(
+        &self,
+        start: usize,
+        to: &mut [f32],
+        number: impl Fn([u8; N]) -> f32,
+    ) {
+        let (numbers, _) = self.bytes[start * N..].as_chunks();
+        for (to, bytes) in to.iter_mut().zip(numbers) {
+            *to = number(*bytes);
         }
     }
 }
 
 /// A matrix of a model, which is read row by row.
 pub(super) struct Matrix<'a> {
-    /// Name in the folder.
     pub(super) name: String,
-    /// File of the matrix.
     pub(super) path: PathBuf,
     pub(super) n_rows: usize,
     pub(super) n_columns: usize,

@@ -4,7 +4,7 @@
 //! [`crate::inspect`] reads from the files; tests compare both. Facts that the catalog doesn't
 //! contain, such as the chat template, are left out.
 
-use super::quantization;
+use super::quantization::{self, Quantization};
 use super::{Architecture, Entry, Variant};
 use crate::facts::{Format, LayerKind, ModelFacts, TensorTypeStats};
 use crate::model_files::gguf_architecture;
@@ -59,7 +59,7 @@ impl Entry {
             mix: mix(variant, weight_bytes),
             bits: bits(variant),
             chat_template: None,
-            n_files: variant.n_weight_files(),
+            n_files: n_weight_files(variant),
         }
     }
 
@@ -67,13 +67,12 @@ impl Entry {
     /// whole download, else the usual size of this many parameters in this quantization.
     fn weight_bytes(&self, variant: &Variant) -> u64 {
         let usual = || {
-            let bits = quantization::of(variant.format, &variant.quantization)
-                .map_or(16.0, |kind| kind.bits);
-            let scales = match bits_are_words(variant) {
-                true => SCALE_BYTES * 8.0 / GROUP_SIZE,
-                false => 0.0,
+            let bits = match quantization_of(variant) {
+                Some(kind) if kind.is_words() => kind.bits + SCALE_BYTES * 8.0 / GROUP_SIZE,
+                Some(kind) => kind.bits,
+                None => 16.0,
             };
-            (self.architecture.parameters as f64 * (bits + scales) / 8.0) as u64
+            (self.architecture.parameters as f64 * bits / 8.0) as u64
         };
         let sum = variant.weight_files_bytes();
         let fetched = sum.or_else(|| variant.size_bytes());
@@ -105,28 +104,24 @@ fn layers(numbers: &Architecture) -> Vec<LayerKind> {
     layers
 }
 
-impl Variant {
-    fn n_weight_files(&self) -> usize {
-        let weights = self.files.iter().filter(|file| self.is_weights(file));
-        weights.count().max(1)
-    }
+fn n_weight_files(variant: &Variant) -> usize {
+    let weights = variant.files.iter().filter(|file| variant.is_weights(file));
+    weights.count().max(1)
 }
 
-/// Returns true if MLX quantized the weights, which stores them in 32-bit words.
-fn bits_are_words(variant: &Variant) -> bool {
-    let quantization = quantization::of(variant.format, &variant.quantization);
-    quantization.is_some_and(|quantization| quantization.kind == "U32")
+fn quantization_of(variant: &Variant) -> Option<Quantization> {
+    quantization::of(variant.format, &variant.quantization)
 }
 
 fn bits(variant: &Variant) -> Option<u64> {
-    let quantization = quantization::of(variant.format, &variant.quantization)?;
-    (quantization.kind == "U32").then_some(quantization.bits as u64)
+    let words = quantization_of(variant).filter(Quantization::is_words);
+    words.map(|quantization| quantization.bits as u64)
 }
 
 /// Returns the tensor types of the weights: all have the main type, except the scales and biases
 /// that MLX stores next to the words of a quantized layer.
 fn mix(variant: &Variant, weight_bytes: u64) -> Vec<TensorTypeStats> {
-    let Some(quantization) = quantization::of(variant.format, &variant.quantization) else {
+    let Some(quantization) = quantization_of(variant) else {
         return Vec::new();
     };
     let packed = |kind: &str, bytes: u64| TensorTypeStats {
@@ -134,7 +129,7 @@ fn mix(variant: &Variant, weight_bytes: u64) -> Vec<TensorTypeStats> {
         n_tensors: 0,
         bytes,
     };
-    if !bits_are_words(variant) {
+    if !quantization.is_words() {
         return vec![packed(quantization.kind, weight_bytes)];
     }
     let words = GROUP_SIZE * quantization.bits / 8.0;

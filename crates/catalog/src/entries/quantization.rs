@@ -71,7 +71,6 @@ const GGUF: [(&str, f64, &str); 43] = [
     ("F32", 32.0, "F32"),
 ];
 
-/// A quantization.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Quantization {
     /// Bits per weight in most of the tensors.
@@ -80,7 +79,6 @@ pub(super) struct Quantization {
     pub(super) kind: &'static str,
 }
 
-/// Returns the names of all quantizations of this format.
 pub(super) fn names(format: Format) -> Vec<&'static str> {
     table(format).iter().map(|(name, ..)| *name).collect()
 }
@@ -97,9 +95,15 @@ pub(super) fn of(format: Format, name: &str) -> Option<Quantization> {
     Some(Quantization { bits, kind })
 }
 
-/// Returns the bits per weight in most tensors of the quantization with this name.
 pub(crate) fn bits_of(format: Format, name: &str) -> Option<f64> {
     of(format, name).map(|quantization| quantization.bits)
+}
+
+impl Quantization {
+    /// Returns true if MLX quantized the weights, which it stores in 32-bit words.
+    pub(super) fn is_words(&self) -> bool {
+        self.kind == "U32"
+    }
 }
 
 fn table(format: Format) -> &'static [(&'static str, f64, &'static str)] {

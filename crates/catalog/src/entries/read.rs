@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use toml::de::DeTable;
 
 use super::table::{Document, Located, Table, displayable, new_spelling, suggestion};
-use super::{Bundled, Catalog, CatalogError, Entry, Sampling, Tag};
+use super::{Bundled, Catalog, CatalogError, CatalogErrorCode, Entry, Sampling, Tag};
 
 /// A reference to a draft model, which is checked after all models are read.
 struct Draft {
@@ -29,28 +29,31 @@ pub(super) fn list(
     base: &Catalog,
     is_users: bool,
 ) -> (Vec<Entry>, Vec<CatalogError>) {
-    let mut document = Document::new(text, file);
+    let document = Document::new(text, file);
     let root = match DeTable::parse(text) {
         Ok(root) => root,
         Err(error) => {
             let at = error.span().map_or(0, |span| span.start);
-            document.wrong(at, not_toml(error.message()));
+            let reason = not_toml(error.message());
+            document.report(CatalogErrorCode::Syntax, at, "", reason);
             return (Vec::new(), document.into_errors());
         }
     };
-    let root = Table::new(root.get_ref(), 0, "the list");
-    root.allow_only(&["model"], &mut document);
+    let root = Table::root(root.get_ref(), &document);
+    root.allow_only(&["model"]);
     let mut ids: HashMap<String, usize> = HashMap::new();
     let mut entries = Vec::new();
     let mut drafts = Vec::new();
-    for table in root.tables("model", "[[model]]", "this model", &mut document) {
+    for table in root.tables("model", "[[model]]", "this model") {
         let n_before = document.n_errors();
-        let id = id(&table, &mut document);
+        let id = id(&table);
         if let Some(id) = &id {
-            check_unique(id, &mut ids, &mut document);
-            check_not_bundled(id, base, is_users, &mut document);
+            check_unique(id, &mut ids, &document);
+            if is_users {
+                check_not_bundled(id, base, &document);
+            }
         }
-        let entry = entry(&table, id, is_users, &mut document);
+        let entry = entry(&table, id, is_users);
         if let Some((entry, draft)) = entry.filter(|_| document.n_errors() == n_before) {
             drafts.extend(draft.map(|id| Draft {
                 of_parameters: entry.architecture.parameters,
@@ -60,7 +63,7 @@ pub(super) fn list(
         }
     }
     for draft in &drafts {
-        check_draft(draft, &entries, &ids, base, &mut document);
+        check_draft(draft, &entries, &ids, base, &document);
     }
     (entries, document.into_errors())
 }
@@ -85,57 +88,42 @@ fn not_toml(message: &str) -> String {
     }
 }
 
-fn id(table: &Table<'_>, document: &mut Document<'_>) -> Option<Located<String>> {
-    let found = table.text("id", document);
-    let found = table.require("id", "\"my-model\"", found, document)?;
-    let id = &found.value;
+fn id(table: &Table<'_>) -> Option<Located<String>> {
     let is_inner = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-');
     let is_first = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let is_right = id.bytes().all(is_inner)
-        && id.as_bytes().first().is_some_and(is_first)
-        && id.len() <= 100
-        && !id.contains("..");
-    if !is_right {
-        let reason = "`id` is what people type: at most 100 small letters a to z, digits, `.` and \
-                      `-`, beginning with a letter or digit";
-        document.wrong(found.at, reason);
-        return None;
-    }
-    Some(found)
+    let found = table.required_text("id", "\"my-model\"");
+    let reason = "`id` is what people type: at most 100 small letters a to z, digits, `.` and \
+                  `-`, beginning with a letter or digit";
+    table.check("id", found, reason, |id| {
+        id.bytes().all(is_inner)
+            && id.as_bytes().first().is_some_and(is_first)
+            && id.len() <= 100
+            && !id.contains("..")
+    })
 }
 
-fn check_unique(
-    id: &Located<String>,
-    ids: &mut HashMap<String, usize>,
-    document: &mut Document<'_>,
-) {
-    if let Some(&first) = ids.get(&id.value) {
+fn check_unique(id: &Located<String>, ids: &mut HashMap<String, usize>, document: &Document<'_>) {
+    let Located { value, at } = id;
+    if let Some(&first) = ids.get(value) {
         let line = document.line_of(first);
-        let reason = format!(
-            "`{}` is already the id of the model at line {line}",
-            id.value
-        );
-        document.wrong(id.at, reason);
+        let reason = format!("`{value}` is already the id of the model at line {line}");
+        document.report(CatalogErrorCode::Duplicate, *at, "id", reason);
     } else {
-        ids.insert(id.value.clone(), id.at);
+        ids.insert(value.clone(), *at);
     }
 }
 
 /// Checks that the user doesn't replace the model that comes with the program. A user's entry may
 /// replace any other built-in one.
-fn check_not_bundled(
-    id: &Located<String>,
-    base: &Catalog,
-    is_users: bool,
-    document: &mut Document<'_>,
-) {
-    let ships = |entry: &Entry| entry.bundled.is_some();
-    if is_users && base.find(&id.value).is_some_and(ships) {
-        let reason = format!(
-            "`{}` is the model that comes with the program; choose another id",
-            id.value
-        );
-        document.wrong(id.at, reason);
+fn check_not_bundled(id: &Located<String>, base: &Catalog, document: &Document<'_>) {
+    let Located { value, at } = id;
+    if base
+        .find(value)
+        .is_some_and(|entry| entry.bundled.is_some())
+    {
+        let reason =
+            format!("`{value}` is the model that comes with the program; choose another id");
+        document.wrong(*at, "id", reason);
     }
 }
 
@@ -145,36 +133,32 @@ fn entry(
     table: &Table<'_>,
     id: Option<Located<String>>,
     is_users: bool,
-    document: &mut Document<'_>,
 ) -> Option<(Entry, Option<Located<String>>)> {
-    table.allow_only(&keys::MODEL, document);
-    let name = table.text("name", document);
-    let name = table.require("name", "\"My Model\"", name, document);
-    let mut text = |key| table.text(key, document).map(|found| found.value);
+    table.allow_only(&keys::MODEL);
+    let name = table.required_text("name", "\"My Model\"");
+    let text = |key| table.text(key).map(|found| found.value);
     let (family, description) = (text("family"), text("description"));
-    let license = license(table, document);
-    let source = source(table, document);
-    let tags = tags(table, document);
-    let draft = table.text("draft", document);
-    let unverified = unverified(table, &keys::of_model(), document);
-    let sampling = sampling(table, document);
-    let architecture = table.table("architecture", "[model.architecture]", document);
-    let architecture = match architecture {
-        Some(numbers) => architecture::read(&numbers, table.has("path"), document),
+    let (license, source) = (license(table), source(table));
+    let tags = tags(table);
+    let draft = table.text("draft");
+    let unverified = unverified(table, &keys::of_model());
+    let sampling = sampling(table);
+    let architecture = match table.table("architecture", "[model.architecture]") {
+        Some(numbers) => architecture::read(&numbers, table.has("path")),
         None => {
             if !table.has("architecture") {
                 let reason = "this model has no [model.architecture]; its numbers are in the \
                               model's own config.json";
-                document.wrong(table.at, reason);
+                table.missing("architecture", reason);
             }
             None
         }
     };
-    let bundled = bundled(table, is_users, document);
-    let variants = variant::read_all(table, architecture.as_ref(), document);
+    let bundled = bundled(table, is_users);
+    let variants = variant::read_all(table, architecture.as_ref());
     if variants.is_empty() && bundled.is_none() && !table.has("variant") {
         let reason = "this model has no [[model.variant]], so it can't be downloaded";
-        document.wrong(table.at, reason);
+        table.missing("variant", reason);
     }
     let architecture = architecture?;
     let entry = Entry {
@@ -198,53 +182,40 @@ fn entry(
 }
 
 /// Reads the license. Checks only the characters of an SPDX expression, not whether it exists.
-fn license(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
-    let found = table.text("license", document)?;
+fn license(table: &Table<'_>) -> Option<String> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-.+: ()".contains(c);
-    if !found.value.chars().all(is_part) {
-        let reason = "`license` must be an SPDX expression such as \"Apache-2.0\", or \
-                      \"LicenseRef-\" with the name that its authors use";
-        document.wrong(found.at, reason);
-        return None;
-    }
-    Some(found.value)
+    let reason = "`license` must be an SPDX expression such as \"Apache-2.0\", or \
+                  \"LicenseRef-\" with the name that its authors use";
+    let found = table.check("license", table.text("license"), reason, |text| {
+        text.chars().all(is_part)
+    });
+    Some(found?.value)
 }
 
-fn source(table: &Table<'_>, document: &mut Document<'_>) -> Option<String> {
-    let found = table.text("source", document)?;
-    let rest = found.value.strip_prefix("https://");
-    let is_address =
-        rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace));
-    if !is_address {
-        document.wrong(
-            found.at,
-            "`source` must be an address that begins with https://",
-        );
-        return None;
-    }
-    Some(found.value)
+fn source(table: &Table<'_>) -> Option<String> {
+    let reason = "`source` must be an address that begins with https://";
+    let found = table.check("source", table.text("source"), reason, |text| {
+        let rest = text.strip_prefix("https://");
+        rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace))
+    });
+    Some(found?.value)
 }
 
-fn tags(table: &Table<'_>, document: &mut Document<'_>) -> Vec<Tag> {
+fn tags(table: &Table<'_>) -> Vec<Tag> {
     let names = Tag::ALL.map(Tag::name);
     let mut tags = Vec::new();
-    for found in table.texts("tags", document) {
-        match Tag::ALL.into_iter().find(|tag| tag.name() == found.value) {
+    for Located { value, at } in table.texts("tags") {
+        match Tag::ALL.into_iter().find(|tag| tag.name() == value) {
             Some(tag) if tags.contains(&tag) => {
-                document.wrong(
-                    found.at,
-                    format!("the tag `{}` is listed twice", tag.name()),
-                );
+                let reason = format!("the tag `{value}` is listed twice");
+                table.wrong(at, "tags", reason);
             }
             Some(tag) => tags.push(tag),
             None => {
-                let reason = format!(
-                    "there is no tag `{}`{}",
-                    displayable(&found.value),
-                    suggestion(&found.value, &names)
-                        .unwrap_or_else(|| format!("; the tags are {}", names.join(", ")))
-                );
-                document.wrong(found.at, reason);
+                let all = || format!("; the tags are {}", names.join(", "));
+                let hint = suggestion(&value, &names).unwrap_or_else(all);
+                let reason = format!("there is no tag `{}`{hint}", displayable(&value));
+                table.wrong(at, "tags", reason);
             }
         }
     }
@@ -252,76 +223,68 @@ fn tags(table: &Table<'_>, document: &mut Document<'_>) -> Vec<Tag> {
 }
 
 /// Returns the keys of `known` that are listed as unverified.
-fn unverified(table: &Table<'_>, known: &[&str], document: &mut Document<'_>) -> Vec<String> {
+fn unverified(table: &Table<'_>, known: &[&str]) -> Vec<String> {
     let mut keys = Vec::new();
-    for found in table.texts("unverified", document) {
-        let last = found.value.rsplit('.').next().unwrap_or_default();
+    for Located { value, at } in table.texts("unverified") {
+        let last = value.rsplit('.').next().unwrap_or_default();
         if known.contains(&last) {
-            keys.push(found.value);
-            continue;
-        }
-        if let Some(new) = new_spelling(last).filter(|new| known.contains(new)) {
+            keys.push(value);
+        } else if let Some(new) = new_spelling(last).filter(|new| known.contains(new)) {
             keys.push(new.to_owned());
-            continue;
+        } else {
+            let hint = suggestion(last, known).unwrap_or_default();
+            let shown = displayable(&value);
+            let reason = format!("`unverified` lists keys of this table, not `{shown}`{hint}");
+            table.wrong(at, "unverified", reason);
         }
-        let reason = format!(
-            "`unverified` lists keys of this table, not `{}`{}",
-            displayable(&found.value),
-            suggestion(last, known).unwrap_or_default()
-        );
-        document.wrong(found.at, reason);
     }
     keys
 }
 
-fn sampling(table: &Table<'_>, document: &mut Document<'_>) -> Sampling {
-    let Some(table) = table.table("sampling", "[model.sampling]", document) else {
+fn sampling(table: &Table<'_>) -> Sampling {
+    let Some(table) = table.table("sampling", "[model.sampling]") else {
         return Sampling::default();
     };
-    table.allow_only(&keys::SAMPLING, document);
-    let top_k = table.number("top_k", 0..=1_000_000, document);
-    let mut fraction = |key, range| Some(table.fraction(key, range, document)?.value);
+    table.allow_only(&keys::SAMPLING);
+    let top_k = table.number("top_k", 0..=1_000_000);
     // With 0, top_p would keep no token and the penalty would divide by zero.
     Sampling {
-        temperature: fraction("temperature", 0.0..=5.0),
-        top_p: fraction("top_p", 0.01..=1.0),
+        temperature: table.fraction("temperature", 0.0..=5.0),
+        top_p: table.fraction("top_p", 0.01..=1.0),
         top_k: top_k.map(|found| found.value),
-        min_p: fraction("min_p", 0.0..=1.0),
-        repetition_penalty: fraction("repetition_penalty", 0.01..=5.0),
+        min_p: table.fraction("min_p", 0.0..=1.0),
+        repetition_penalty: table.fraction("repetition_penalty", 0.01..=5.0),
     }
 }
 
 /// Returns the paths of the model that comes with the program, relative to the built-in catalog.
-fn bundled(table: &Table<'_>, is_users: bool, document: &mut Document<'_>) -> Option<Bundled> {
-    let mut path = |key| {
-        let found = table.text(key, document)?;
+fn bundled(table: &Table<'_>, is_users: bool) -> Option<Bundled> {
+    let path = |key| {
+        let found = table.text(key)?;
         if is_users {
             let reason = format!(
                 "`{key}` is for models that come with the program; add your own folder by its path"
             );
-            document.wrong(found.at, reason);
+            table.wrong(found.at, key, reason);
             return None;
         }
         let path = PathBuf::from(&found.value);
         let is_below = |part: Component<'_>| matches!(part, Component::Normal(_));
         if !path.components().all(is_below) {
             let reason = format!("`{key}` must be a path below the catalog's own folder");
-            document.wrong(found.at, reason);
+            table.wrong(found.at, key, reason);
             return None;
         }
         Some(path)
     };
     let (folder, gguf) = (path("path"), path("gguf"));
-    match folder {
-        Some(path) => Some(Bundled { path, gguf }),
-        None => {
-            if !table.has("path") && gguf.is_some() {
-                let reason = "`gguf` needs a `path`";
-                document.wrong(table.at, reason);
-            }
-            None
-        }
+    if folder.is_none() && !table.has("path") && gguf.is_some() {
+        table.missing("path", "`gguf` needs a `path`");
     }
+    Some(Bundled {
+        path: folder?,
+        gguf,
+    })
 }
 
 /// Checks that a draft model is another, smaller model of the catalog.
@@ -330,30 +293,24 @@ fn check_draft(
     entries: &[Entry],
     ids: &HashMap<String, usize>,
     base: &Catalog,
-    document: &mut Document<'_>,
+    document: &Document<'_>,
 ) {
-    let id = &draft.id.value;
+    let Located { value: id, at } = &draft.id;
     let own = entries.iter().find(|entry| entry.id == *id);
     // Of an entry with an error only the id is known.
     let found = own.or_else(|| base.find(id).filter(|_| !ids.contains_key(id)));
-    if let Some(found) = found {
-        if found.architecture.parameters >= draft.of_parameters {
-            let reason = format!("a draft must be smaller than its model, and `{id}` is not");
-            document.wrong(draft.id.at, reason);
+    let reason = match found {
+        Some(found) if found.architecture.parameters < draft.of_parameters => return,
+        Some(_) => format!("a draft must be smaller than its model, and `{id}` is not"),
+        None if ids.contains_key(id) => return,
+        None => {
+            let known = ids.keys().map(String::as_str);
+            let known: Vec<&str> = known
+                .chain(base.entries.iter().map(|entry| &*entry.id))
+                .collect();
+            let hint = suggestion(id, &known).unwrap_or_default();
+            format!("no model has the id `{}`{hint}", displayable(id))
         }
-        return;
-    }
-    if ids.contains_key(id) {
-        return;
-    }
-    let known = ids.keys().map(String::as_str);
-    let known: Vec<&str> = known
-        .chain(base.entries.iter().map(|entry| &*entry.id))
-        .collect();
-    let reason = format!(
-        "no model has the id `{}`{}",
-        displayable(id),
-        suggestion(id, &known).unwrap_or_default()
-    );
-    document.wrong(draft.id.at, reason);
+    };
+    document.wrong(*at, "draft", reason);
 }

@@ -3,13 +3,16 @@
 //! Rule: an error is reported once, in words, at the position of the value. A wrong value then
 //! counts as missing.
 
+use std::cell::RefCell;
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::CatalogError;
+use super::error::line_of;
+use super::{CatalogError, CatalogErrorCode};
 
 /// Maximum length of a text value in bytes.
 const MAX_TEXT_BYTES: usize = 2000;
@@ -21,7 +24,7 @@ const OLD_SPELLINGS: [(&str, &str); 1] = [("licence", "license")];
 pub(super) struct Document<'a> {
     text: &'a str,
     file: &'a Path,
-    errors: Vec<CatalogError>,
+    errors: RefCell<Vec<CatalogError>>,
 }
 
 impl<'a> Document<'a> {
@@ -29,30 +32,39 @@ impl<'a> Document<'a> {
         Self {
             text,
             file,
-            errors: Vec::new(),
+            errors: RefCell::default(),
         }
     }
 
-    /// Records an error at this byte of the file.
-    pub(super) fn wrong(&mut self, at: usize, reason: impl Into<String>) {
-        let error = CatalogError::at(self.file, self.text, at, reason);
-        self.errors.push(error);
+    /// Records an error of `key` at this byte of the file.
+    pub(super) fn report(
+        &self,
+        code: CatalogErrorCode,
+        at: usize,
+        key: &str,
+        reason: impl Into<String>,
+    ) {
+        let error = CatalogError::at(self.file, self.text, at, code, key, reason);
+        self.errors.borrow_mut().push(error);
+    }
+
+    pub(super) fn wrong(&self, at: usize, key: &str, reason: impl Into<String>) {
+        self.report(CatalogErrorCode::WrongValue, at, key, reason);
     }
 
     pub(super) fn n_errors(&self) -> usize {
-        self.errors.len()
+        self.errors.borrow().len()
     }
 
     /// Returns the line of this byte, from 1.
     pub(super) fn line_of(&self, at: usize) -> usize {
-        CatalogError::at(self.file, self.text, at, "").line
+        line_of(self.text, at)
     }
 
-    /// Returns all errors in the order of the file.
-    pub(super) fn into_errors(mut self) -> Vec<CatalogError> {
-        let place = |error: &CatalogError| (error.line, error.column);
-        self.errors.sort_by_key(place);
-        self.errors
+    pub(super) fn into_errors(self) -> Vec<CatalogError> {
+        let mut errors = self.errors.into_inner();
+        errors.sort_by_key(|error| (error.line, error.column));
+        errors
     }
 }
 
@@ -63,26 +75,34 @@ pub(super) struct Located<T> {
     pub(super) at: usize,
 }
 
-/// A table of a file.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(super) struct Table<'a> {
     values: &'a DeTable<'a>,
+    pub(super) document: &'a Document<'a>,
     /// The byte where the table begins.
     pub(super) at: usize,
     /// Name of the table in messages, such as `this variant`.
-    what: String,
+    what: &'static str,
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn new(values: &'a DeTable<'a>, at: usize, what: impl Into<String>) -> Self {
-        let what = what.into();
-        Self { values, at, what }
+    pub(super) fn root(values: &'a DeTable<'a>, document: &'a Document<'a>) -> Self {
+        Self {
+            values,
+            document,
+            at: 0,
+            what: "the list",
+        }
     }
 
-    /// Reports keys that are not in `known`.
-    pub(super) fn allow_only(&self, known: &[&str], document: &mut Document<'_>) {
+    pub(super) fn wrong(&self, at: usize, key: &str, reason: impl Into<String>) {
+        self.document.wrong(at, key, reason);
+    }
+
+    pub(super) fn allow_only(&self, known: &[&str]) {
         for key in self.values.keys() {
             let name: &str = key.get_ref();
+            let at = key.span().start;
             if known.contains(&name) {
                 continue;
             }
@@ -90,19 +110,21 @@ impl<'a> Table<'a> {
                 if self.values.contains_key(new) {
                     let reason =
                         format!("`{name}` is the old name of `{new}`; remove one of the two");
-                    document.wrong(key.span().start, reason);
+                    self.document
+                        .report(CatalogErrorCode::Duplicate, at, name, reason);
                 }
                 continue;
             }
+            let shown = displayable(name);
             let reason = match suggestion(name, known) {
-                Some(suggestion) => format!("there is no key `{}`{suggestion}", displayable(name)),
-                None => format!(
-                    "there is no key `{}` here; the keys are {}",
-                    displayable(name),
-                    known.join(", ")
-                ),
+                Some(suggestion) => format!("there is no key `{shown}`{suggestion}"),
+                None => {
+                    let known = known.join(", ");
+                    format!("there is no key `{shown}` here; the keys are {known}")
+                }
             };
-            document.wrong(key.span().start, reason);
+            self.document
+                .report(CatalogErrorCode::UnknownKey, at, &shown, reason);
         }
     }
 
@@ -115,143 +137,137 @@ impl<'a> Table<'a> {
         self.get(key).map_or(self.at, |value| value.span().start)
     }
 
+    pub(super) fn missing(&self, key: &str, reason: impl Into<String>) {
+        self.document
+            .report(CatalogErrorCode::MissingKey, self.at, key, reason);
+    }
+
     /// Returns `found`. If the key is missing, reports an error with `example`.
-    pub(super) fn require<T>(
-        &self,
-        key: &str,
-        example: &str,
-        found: Option<T>,
-        document: &mut Document<'_>,
-    ) -> Option<T> {
+    pub(super) fn require<T>(&self, key: &str, example: &str, found: Option<T>) -> Option<T> {
         if found.is_none() && !self.has(key) {
             let reason = format!("{} has no `{key}`; write {key} = {example}", self.what);
-            document.wrong(self.at, reason);
+            self.missing(key, reason);
         }
         found
     }
 
     /// Returns a text: not empty, and without invisible characters.
-    pub(super) fn text(&self, key: &str, document: &mut Document<'_>) -> Option<Located<String>> {
-        let (value, at) = self.value(key)?;
-        text_of(value, at, &format!("`{key}`"), document)
+    pub(super) fn text(&self, key: &str) -> Option<Located<String>> {
+        self.text_of(self.get(key)?, key, &format!("`{key}`"))
+    }
+
+    pub(super) fn required_text(&self, key: &str, example: &str) -> Option<Located<String>> {
+        self.require(key, example, self.text(key))
+    }
+
+    /// Returns the text `found` of `key` if it `is_right`; else reports `reason`.
+    pub(super) fn check(
+        &self,
+        key: &str,
+        found: Option<Located<String>>,
+        reason: &str,
+        is_right: impl Fn(&str) -> bool,
+    ) -> Option<Located<String>> {
+        let found = found?;
+        if !is_right(&found.value) {
+            self.wrong(found.at, key, reason);
+            return None;
+        }
+        Some(found)
     }
 
     /// Returns the correct texts of a list; empty if the key is missing.
-    pub(super) fn texts(&self, key: &str, document: &mut Document<'_>) -> Vec<Located<String>> {
-        let Some((value, at)) = self.value(key) else {
+    pub(super) fn texts(&self, key: &str) -> Vec<Located<String>> {
+        let Some(value) = self.get(key) else {
             return Vec::new();
         };
-        let Some(array) = value.as_array() else {
+        let Some(array) = value.get_ref().as_array() else {
             let example = format!("a list such as {key} = [\"…\"]");
-            wrong_kind(&format!("`{key}`"), &example, value, at, document);
+            self.wrong_type::<()>(value, key, &format!("`{key}`"), &example);
             return Vec::new();
         };
         let what = format!("each of `{key}`");
-        let texts = array.iter().filter_map(|value| {
-            let at = value.span().start;
-            text_of(value.get_ref(), at, &what, document)
-        });
-        texts.collect()
+        let texts = array.iter();
+        texts
+            .filter_map(|value| self.text_of(value, key, &what))
+            .collect()
     }
 
-    /// Returns a whole number in `range`.
-    pub(super) fn number(
-        &self,
-        key: &str,
-        range: RangeInclusive<u64>,
-        document: &mut Document<'_>,
-    ) -> Option<Located<u64>> {
-        let (value, at) = self.value(key)?;
-        let Some(number) = value.as_integer() else {
-            wrong_kind(&format!("`{key}`"), "a whole number", value, at, document);
-            return None;
+    pub(super) fn number(&self, key: &str, range: RangeInclusive<u64>) -> Option<Located<u64>> {
+        let value = self.get(key)?;
+        let Some(number) = value.get_ref().as_integer() else {
+            return self.wrong_type(value, key, &format!("`{key}`"), "a whole number");
         };
         let number = u64::from_str_radix(number.as_str(), number.radix());
-        match number.ok().filter(|number| range.contains(number)) {
-            Some(value) => Some(Located { value, at }),
-            None => {
-                let (least, most) = range.into_inner();
-                document.wrong(at, format!("`{key}` must be from {least} to {most}"));
-                None
-            }
-        }
+        self.in_range(value, key, number.ok(), range)
     }
 
     /// Returns a number in `range`, with or without a fraction.
-    pub(super) fn fraction(
-        &self,
-        key: &str,
-        range: RangeInclusive<f64>,
-        document: &mut Document<'_>,
-    ) -> Option<Located<f64>> {
-        let (value, at) = self.value(key)?;
-        let number = match value {
+    pub(super) fn fraction(&self, key: &str, range: RangeInclusive<f64>) -> Option<f64> {
+        let value = self.get(key)?;
+        let number = match value.get_ref() {
             DeValue::Float(number) => number.as_str().parse().ok(),
             DeValue::Integer(number) if number.radix() == 10 => number.as_str().parse().ok(),
-            _ => {
-                wrong_kind(&format!("`{key}`"), "a number", value, at, document);
-                return None;
-            }
+            _ => return self.wrong_type(value, key, &format!("`{key}`"), "a number"),
         };
-        match number.filter(|number| range.contains(number)) {
-            Some(value) => Some(Located { value, at }),
-            None => {
-                let (least, most) = range.into_inner();
-                document.wrong(at, format!("`{key}` must be from {least} to {most}"));
-                None
-            }
-        }
+        Some(self.in_range(value, key, number, range)?.value)
     }
 
-    /// Returns a table inside this one.
-    pub(super) fn table(
+    fn in_range<T: PartialOrd + Display>(
         &self,
+        value: &Spanned<DeValue<'_>>,
         key: &str,
-        what: impl Into<String>,
-        document: &mut Document<'_>,
-    ) -> Option<Self> {
-        let (value, at) = self.value(key)?;
-        let what = what.into();
-        let Some(values) = value.as_table() else {
-            wrong_kind(&format!("`{key}`"), "a table", value, at, document);
-            return None;
-        };
-        Some(Self { values, at, what })
+        number: Option<T>,
+        range: RangeInclusive<T>,
+    ) -> Option<Located<T>> {
+        let at = value.span().start;
+        let found = number.filter(|number| range.contains(number));
+        if found.is_none() {
+            let (least, most) = range.into_inner();
+            self.wrong(at, key, format!("`{key}` must be from {least} to {most}"));
+        }
+        found.map(|value| Located { value, at })
+    }
+
+    pub(super) fn table(&self, key: &str, what: &'static str) -> Option<Self> {
+        self.table_of(self.get(key)?, key, &format!("`{key}`"), what)
     }
 
     /// Returns the correct tables of a list inside this table. `header` is how each begins.
-    pub(super) fn tables(
-        &self,
-        key: &str,
-        header: &str,
-        what: &str,
-        document: &mut Document<'_>,
-    ) -> Vec<Self> {
-        let Some((value, at)) = self.value(key) else {
+    pub(super) fn tables(&self, key: &str, header: &str, what: &'static str) -> Vec<Self> {
+        let Some(value) = self.get(key) else {
             return Vec::new();
         };
-        let Some(array) = value.as_array() else {
+        let Some(array) = value.get_ref().as_array() else {
             let reason = format!("begin each `{key}` with {header}");
-            document.wrong(at, reason);
+            let at = value.span().start;
+            self.document
+                .report(CatalogErrorCode::WrongType, at, key, reason);
             return Vec::new();
         };
-        let mut tables = Vec::new();
-        for value in array.iter() {
-            let at = value.span().start;
-            match value.get_ref().as_table() {
-                Some(values) => tables.push(Self::new(values, at, what)),
-                None => {
-                    let each = format!("each `{key}`");
-                    wrong_kind(&each, "a table", value.get_ref(), at, document);
-                }
-            }
-        }
+        let each = format!("each `{key}`");
+        let tables = array.iter();
         tables
+            .filter_map(|value| self.table_of(value, key, &each, what))
+            .collect()
     }
 
-    fn value(&self, key: &str) -> Option<(&'a DeValue<'a>, usize)> {
-        let value = self.get(key)?;
-        Some((value.get_ref(), value.span().start))
+    fn table_of(
+        &self,
+        value: &'a Spanned<DeValue<'a>>,
+        key: &str,
+        name: &str,
+        what: &'static str,
+    ) -> Option<Self> {
+        let Some(values) = value.get_ref().as_table() else {
+            return self.wrong_type(value, key, name, "a table");
+        };
+        Some(Self {
+            values,
+            document: self.document,
+            at: value.span().start,
+            what,
+        })
     }
 
     fn get(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
@@ -261,6 +277,56 @@ impl<'a> Table<'a> {
         };
         self.values.get(key).or_else(old)
     }
+
+    fn text_of(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        key: &str,
+        what: &str,
+    ) -> Option<Located<String>> {
+        let at = value.span().start;
+        let Some(text) = value.get_ref().as_str() else {
+            return self.wrong_type(value, key, what, "text in quotes");
+        };
+        let reason = if text.trim().is_empty() {
+            format!("{what} is empty; write something, or remove the key")
+        } else if text.len() > MAX_TEXT_BYTES {
+            let n_bytes = text.len();
+            format!("{what} is {n_bytes} bytes long; the limit is {MAX_TEXT_BYTES}")
+        } else if let Some(hidden) = text.chars().find(|&c| is_hidden(c)) {
+            let code = u32::from(hidden);
+            format!("{what} contains an invisible character (U+{code:04X}); remove it")
+        } else {
+            let value = text.trim().to_owned();
+            return Some(Located { value, at });
+        };
+        self.wrong(at, key, reason);
+        None
+    }
+
+    /// Reports a value of the wrong type. `what` names the value.
+    fn wrong_type<T>(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        key: &str,
+        what: &str,
+        expected: &str,
+    ) -> Option<T> {
+        let found = match value.get_ref() {
+            DeValue::String(_) => "text in quotes",
+            DeValue::Integer(_) => "a whole number",
+            DeValue::Float(_) => "a number with a fraction",
+            DeValue::Boolean(_) => "true or false",
+            DeValue::Datetime(_) => "a date",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        };
+        let reason = format!("{what} must be {expected}, not {found}");
+        let at = value.span().start;
+        self.document
+            .report(CatalogErrorCode::WrongType, at, key, reason);
+        None
+    }
 }
 
 /// Returns the current spelling of a key whose old spelling is `name`.
@@ -269,58 +335,11 @@ pub(super) fn new_spelling(name: &str) -> Option<&'static str> {
     Some(new)
 }
 
-fn text_of(
-    value: &DeValue<'_>,
-    at: usize,
-    what: &str,
-    document: &mut Document<'_>,
-) -> Option<Located<String>> {
-    let Some(text) = value.as_str() else {
-        wrong_kind(what, "text in quotes", value, at, document);
-        return None;
-    };
-    let reason = if text.trim().is_empty() {
-        format!("{what} is empty; write something, or remove the key")
-    } else if text.len() > MAX_TEXT_BYTES {
-        format!(
-            "{what} is {} bytes long; the limit is {MAX_TEXT_BYTES}",
-            text.len()
-        )
-    } else if let Some(hidden) = text.chars().find(|&c| is_hidden(c)) {
-        let code = u32::from(hidden);
-        format!("{what} contains an invisible character (U+{code:04X}); remove it")
-    } else {
-        let value = text.trim().to_owned();
-        return Some(Located { value, at });
-    };
-    document.wrong(at, reason);
-    None
-}
-
 /// Returns true for control characters, which a terminal would obey, and for characters that change
 /// the direction of the text after them, so that a name reads as another.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
-}
-
-fn wrong_kind(
-    what: &str,
-    expected: &str,
-    found: &DeValue<'_>,
-    at: usize,
-    document: &mut Document<'_>,
-) {
-    let found = match found {
-        DeValue::String(_) => "text in quotes",
-        DeValue::Integer(_) => "a whole number",
-        DeValue::Float(_) => "a number with a fraction",
-        DeValue::Boolean(_) => "true or false",
-        DeValue::Datetime(_) => "a date",
-        DeValue::Array(_) => "a list",
-        DeValue::Table(_) => "a table",
-    };
-    document.wrong(at, format!("{what} must be {expected}, not {found}"));
 }
 
 /// Returns the end of a sentence that suggests the most similar name in `known`.

@@ -13,6 +13,7 @@ use crate::fit;
 
 /// Decode speed in tokens per second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS), ts(rename = "SpeedView"))]
 pub struct Speed {
     /// Lower bound.
     pub low: f64,
@@ -55,10 +56,8 @@ pub(super) fn speed(
     machine: &Machine,
     context_length: u64,
 ) -> Option<Speed> {
-    if let Some(rate) = request
-        .measured
-        .and_then(|record| record.decode_tokens_per_second())
-    {
+    let measured = request.measured;
+    if let Some(rate) = measured.and_then(|record| record.decode_tokens_per_second) {
         return Some(Speed {
             low: rate * (1.0 - MEASURED_SPREAD),
             high: rate * (1.0 + MEASURED_SPREAD),
@@ -75,15 +74,17 @@ pub(super) fn speed(
     })
 }
 
-/// Returns the bytes that computing one token reads.
 fn bytes_a_token(request: &EstimateRequest<'_>, machine: &Machine, context_length: u64) -> f64 {
     let facts = request.facts;
     let need = fit::need(facts, &machine.for_fit(), request.kv, context_length / 2);
-    let share = facts.active_weight_bytes as f64 / facts.weight_bytes.max(1) as f64;
-    need.weight_bytes as f64 * share + need.kv_cache_bytes as f64
+    need.weight_bytes as f64 * active_share(facts) + need.kv_cache_bytes as f64
 }
 
-/// Returns the maximum and minimum seconds per token.
+/// Returns the share of the weights that a token uses.
+fn active_share(facts: &ModelFacts) -> f64 {
+    facts.active_weight_bytes as f64 / facts.weight_bytes.max(1) as f64
+}
+
 fn seconds(facts: &ModelFacts, machine: &Machine, bandwidth: Bandwidth, bytes: f64) -> (f64, f64) {
     let (slow, fast) = (
         bandwidth.low_bytes_per_second.max(1),
@@ -102,8 +103,7 @@ fn seconds(facts: &ModelFacts, machine: &Machine, bandwidth: Bandwidth, bytes: f
         bytes / (fast as f64 * SHARES_OF_CPU.1) + layers * LAYER_SECONDS_CPU.1,
     );
     if facts.format == Format::Safetensors && fit::stays_quantized(facts, &machine.for_fit()) {
-        let share = facts.active_weight_bytes as f64 / facts.weight_bytes.max(1) as f64;
-        let products = facts.n_parameters as f64 * share;
+        let products = facts.n_parameters as f64 * active_share(facts);
         return (
             read.0.max(products / CPU_QUANTIZED_PRODUCTS.0),
             read.1.max(products / CPU_QUANTIZED_PRODUCTS.1),

@@ -64,7 +64,7 @@ fn on(facts: &ModelFacts, gigabytes: u64) -> Estimate {
     estimate(
         &EstimateRequest::new(facts),
         &machine,
-        &AvailableMemory::of_budget(&budget),
+        &AvailableMemory::all_of(budget.total_bytes),
     )
 }
 
@@ -132,7 +132,7 @@ fn the_estimate_before_a_load_equals_the_decision_at_the_load() {
             let estimated = estimate(
                 &EstimateRequest::new(&facts),
                 machine,
-                &AvailableMemory::of_budget(&budget),
+                &AvailableMemory::all_of(budget.total_bytes),
             );
             let need = fit::need(
                 &facts,
@@ -257,9 +257,13 @@ fn predicted_speeds_include_the_published_ones() {
             context_length: 256,
             ..EstimateRequest::new(&facts)
         };
-        let speed = estimate(&request, &machine, &AvailableMemory::of_budget(&budget))
-            .speed
-            .unwrap();
+        let speed = estimate(
+            &request,
+            &machine,
+            &AvailableMemory::all_of(budget.total_bytes),
+        )
+        .speed
+        .unwrap();
         assert!(!speed.is_measured);
         assert!(
             speed.low < published && published < speed.high,
@@ -273,7 +277,7 @@ fn predicted_speeds_include_the_published_ones() {
 #[test]
 fn a_mixture_of_experts_reads_only_used_experts_and_a_long_context_is_slower() {
     let machine = Machine::new(64 * GIB, Some(48 * GIB), "Apple M3 Max", None);
-    let room = AvailableMemory::of_budget(&machine.budget(None));
+    let room = AvailableMemory::all_of(machine.budget(None).total_bytes);
     let rate = |facts: &ModelFacts, context_length| {
         let request = EstimateRequest {
             context_length,
@@ -328,7 +332,7 @@ fn windows_and_states_make_long_contexts_small() {
 fn measurements_correct_the_next_estimate() {
     let facts = dense(8, Format::Safetensors);
     let machine = Machine::with_memory(16 * GIB);
-    let room = AvailableMemory::of_budget(&machine.budget(None));
+    let room = AvailableMemory::all_of(machine.budget(None).total_bytes);
     let computed = need(&EstimateRequest::new(&facts), &machine, 4096).total_bytes();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("measured.json");
@@ -338,7 +342,6 @@ fn measurements_correct_the_next_estimate() {
         decode_tokens_per_second: Some(20.0),
         context_tokens: 4096,
         peak_bytes: computed + GIB,
-        ..Sample::default()
     };
     record(&file, &key, &sample).unwrap();
     let measured = Measured::read(&file);

@@ -25,8 +25,8 @@ pub const GROWTH_STEP: u64 = 256;
 /// last few tokens of a conversation change.
 pub const WINDOW_SLACK: u64 = 16;
 
-/// If a pin of all layers is at most this large, two are kept, else one.
-pub const SMALL_PIN_BYTES: u64 = 64 << 20;
+/// If a checkpoint of all layers is at most this large, two are kept, else one.
+pub const SMALL_CHECKPOINT_BYTES: u64 = 64 << 20;
 
 /// Rows per token that exist at once in the chunked delta rule.
 const RECURRENT_COPIES: u64 = 36;
@@ -76,7 +76,7 @@ pub fn need(
             step_bytes(facts, weights, chunk, context_length, element_bytes),
             product(&[SAMPLER_COPIES, facts.vocab_size.unwrap_or(0), 4]),
         ]),
-        cache_bytes: ALLOCATOR_CACHE_BYTES.saturating_add(pinned_bytes(
+        cache_bytes: ALLOCATOR_CACHE_BYTES.saturating_add(checkpoint_bytes(
             facts,
             context_length,
             element_bytes,
@@ -134,7 +134,7 @@ fn capacity(n_tokens: u64) -> u64 {
 
 /// Returns the maximum capacity in tokens of a layer with this `window` after `n_tokens`: never more
 /// than window + 271, however long the conversation. While a chunk is prefilled, its keys and those
-/// of the window before it exist as well. Each pinned position (one, or two if [`SMALL_PIN_BYTES`]
+/// of the window before it exist as well. Each checkpoint (one, or two if [`SMALL_CHECKPOINT_BYTES`]
 /// allows it) takes at most the same again, once the window has moved past it.
 pub fn windowed_capacity(n_tokens: u64, window: u64) -> u64 {
     // A token sees itself and one token less than the window; at least one is kept.
@@ -156,19 +156,19 @@ fn kv_cache_bytes(facts: &ModelFacts, context: u64, element_bytes: u64) -> u64 {
     ])
 }
 
-/// Returns the bytes of pinned positions, to which a conversation may return: everything that
+/// Returns the bytes of checkpoints, to which a conversation may return: everything that
 /// windows and states would lose. Nothing while no window has moved.
-fn pinned_bytes(facts: &ModelFacts, context: u64, element_bytes: u64) -> u64 {
+fn checkpoint_bytes(facts: &ModelFacts, context: u64, element_bytes: u64) -> u64 {
     let rows = Rows::of(facts, element_bytes);
     let most = windowed_capacity(u64::MAX, facts.sliding_window.unwrap_or(0));
     let windowed = match capacity(context) > most {
         true => product(&[rows.windowed, most]),
         false => 0,
     };
-    let pin = windowed.saturating_add(facts.state_bytes().unwrap_or(u64::MAX));
-    match pin <= SMALL_PIN_BYTES {
-        true => 2 * pin,
-        false => pin,
+    let checkpoint = windowed.saturating_add(facts.state_bytes().unwrap_or(u64::MAX));
+    match checkpoint <= SMALL_CHECKPOINT_BYTES {
+        true => 2 * checkpoint,
+        false => checkpoint,
     }
 }
 

@@ -1,8 +1,7 @@
 //! Reads little-endian numbers and strings, never past the end.
 
-use super::error::Fault;
+use crate::file_error::Fault;
 
-/// A position in the bytes of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],

@@ -7,12 +7,12 @@ mod layers;
 
 use std::collections::BTreeMap;
 
-use super::error::{Fault, GgufError};
 use super::split::GgufModel;
 use super::tensor::{TensorInfo, TensorType};
 use super::value::Value;
 use super::view::Gguf;
 use crate::facts::{Format, MAX_LAYERS, ModelFacts, TensorTypeStats};
+use crate::file_error::{Fault, FileError};
 use layers::layers;
 
 impl GgufModel {
@@ -20,7 +20,7 @@ impl GgufModel {
     ///
     /// # Errors
     /// [`Fault::Missing`] without `general.architecture`, which every model must have.
-    pub fn facts(&self) -> Result<ModelFacts, GgufError> {
+    pub fn facts(&self) -> Result<ModelFacts, FileError> {
         let view = self.first().view()?;
         let facts = base_facts(&view).map_err(|fault| fault.in_file(self.first().path()));
         let mut tally = TensorSums::new(facts?);
@@ -41,7 +41,6 @@ impl Gguf<'_> {
     }
 }
 
-/// Sums over tensors.
 struct TensorSums {
     facts: ModelFacts,
     /// In a mixture of experts: how many experts a token uses, and how many there are.
@@ -198,7 +197,7 @@ mod tests {
     use crate::facts::{KvType, LayerKind};
     use crate::gguf::{GgufWriter, TensorType};
 
-    fn facts(change: impl Fn(&mut GgufWriter)) -> Result<ModelFacts, GgufError> {
+    fn facts(change: impl Fn(&mut GgufWriter)) -> Result<ModelFacts, FileError> {
         let mut writer = GgufWriter::new();
         change(&mut writer);
         let kind = |number| TensorType::from_number(number).unwrap();

@@ -5,9 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::{Fault, GgufError};
 use super::view::Gguf;
 use super::{GgufFile, TensorInfo};
+use crate::file_error::{FaultCode, FileError};
 
 /// Maximum number of parts, as in llama.cpp.
 const MAX_PARTS: u64 = 1024;
@@ -42,47 +42,39 @@ impl GgufModel {
     /// Opens a model by any of its parts.
     ///
     /// # Errors
-    /// [`GgufError`] of the part that is missing or wrong.
-    pub fn open(path: &Path) -> Result<Self, GgufError> {
+    /// [`FileError`] of the part that is missing or wrong.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
         let file = GgufFile::open(path)?;
         let split = Split::of(&file.view()?);
         if split.count == 1 {
             return Ok(Self { files: vec![file] });
         }
-        let bad = |reason: String| Fault::Split { reason }.in_file(path);
-        if split.count > MAX_PARTS || split.index >= split.count {
-            return Err(bad(format!(
-                "it says that it is part {} of {}, but there are at most {MAX_PARTS}",
-                split.index + 1,
-                split.count
-            )));
+        let (number, count) = (split.index.saturating_add(1), split.count);
+        if count > MAX_PARTS || split.index >= count {
+            let reason = format!(
+                "it says that it is part {number} of {count}, but there are at most {MAX_PARTS}"
+            );
+            return Err(bad_part(path, &reason));
         }
         let paths = part_paths(path, split).ok_or_else(|| {
-            bad(format!(
-                "its name must end in -{:05}-of-{:05}.gguf for the other parts to be found",
-                split.index + 1,
-                split.count
-            ))
+            let reason = format!(
+                "its name must end in -{number:05}-of-{count:05}.gguf for the other parts to be found"
+            );
+            bad_part(path, &reason)
         })?;
         let mut files = Vec::new();
         for (index, part) in paths.iter().enumerate() {
             let file = GgufFile::open(part)?;
             let found = Split::of(&file.view()?);
-            let expected = Split {
-                index: index as u64,
-                count: split.count,
-            };
-            if found != expected {
-                return Err(Fault::Split {
-                    reason: format!(
-                        "it says that it is part {} of {}, but its name says {} of {}",
-                        found.index + 1,
-                        found.count,
-                        expected.index + 1,
-                        expected.count
-                    ),
-                }
-                .in_file(part));
+            let index = index as u64;
+            if found != (Split { index, count }) {
+                let reason = format!(
+                    "it says that it is part {} of {}, but its name says {} of {count}",
+                    found.index.saturating_add(1),
+                    found.count,
+                    index + 1
+                );
+                return Err(bad_part(part, &reason));
             }
             files.push(file);
         }
@@ -106,14 +98,14 @@ impl GgufModel {
     ///
     /// # Errors
     /// Only if a file was changed after it was opened.
-    pub fn for_each_tensor(&self, mut visit: impl FnMut(&TensorInfo<'_>)) -> Result<(), GgufError> {
+    pub fn for_each_tensor(&self, mut visit: impl FnMut(&TensorInfo<'_>)) -> Result<(), FileError> {
         for file in &self.files {
             file.view()?.tensors().for_each(|tensor| visit(&tensor));
         }
         Ok(())
     }
 
-    fn check_tensor_count(&self) -> Result<(), GgufError> {
+    fn check_tensor_count(&self) -> Result<(), FileError> {
         let first = self.first();
         let expected = first.view()?.get("split.tensors.count");
         let Some(expected) = expected.and_then(|value| value.as_u64()) else {
@@ -124,11 +116,14 @@ impl GgufModel {
         if found == expected {
             return Ok(());
         }
-        Err(Fault::Split {
-            reason: format!("all parts together have {found} tensors, but must have {expected}"),
-        }
-        .in_file(first.path()))
+        let reason = format!("all parts together have {found} tensors, but must have {expected}");
+        Err(bad_part(first.path(), &reason))
     }
+}
+
+fn bad_part(path: &Path, reason: &str) -> FileError {
+    let reason = format!("part of a split model: {reason}");
+    FileError::new(path, FaultCode::Damaged, reason)
 }
 
 /// Returns the paths of all parts, if `path` has the name of a part.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::error::Fault;
+use crate::file_error::Fault;
 
 /// The position and shape of a tensor. Offsets are relative to the data section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,12 +117,6 @@ impl TensorType {
         row(self.number).map_or(1, |row| row.3)
     }
 
-    /// Returns the average bits per element, including scales.
-    pub fn bits_per_element(self) -> f64 {
-        self.block_bytes() as f64 * 8.0 / self.block_elements() as f64
-    }
-
-    /// Returns the bytes of a tensor with this `shape`.
     pub(super) fn n_bytes(self, name: &str, shape: &[u64; 4]) -> Result<u64, Fault> {
         let bad = |reason: String| Fault::Shape {
             name: name.to_owned(),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::cursor::Cursor;
-use super::error::Fault;
+use crate::file_error::Fault;
 
 /// Maximum depth of nested arrays; llama.cpp reads no nested arrays at all.
 pub(super) const MAX_NESTING: usize = 4;
@@ -28,7 +28,6 @@ pub enum ValueKind {
 }
 
 impl ValueKind {
-    /// Returns the type with this number.
     pub(super) fn from_number(number: u32) -> Option<Self> {
         use ValueKind::*;
         const ALL: [ValueKind; 13] = [
@@ -37,7 +36,6 @@ impl ValueKind {
         ALL.get(number as usize).copied()
     }
 
-    /// Returns the bytes of a value with a type of fixed size.
     fn fixed_bytes(self) -> Option<u64> {
         match self {
             Self::U8 | Self::I8 | Self::Bool => Some(1),
@@ -51,21 +49,7 @@ impl ValueKind {
 
 impl fmt::Display for ValueKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::U8 => "u8",
-            Self::I8 => "i8",
-            Self::U16 => "u16",
-            Self::I16 => "i16",
-            Self::U32 => "u32",
-            Self::I32 => "i32",
-            Self::F32 => "f32",
-            Self::Bool => "bool",
-            Self::String => "string",
-            Self::Array => "array",
-            Self::U64 => "u64",
-            Self::I64 => "i64",
-            Self::F64 => "f64",
-        })
+        f.write_str(&format!("{self:?}").to_lowercase())
     }
 }
 
@@ -119,15 +103,6 @@ impl<'a> Value<'a> {
             Self::I16(n) => n.try_into().ok(),
             Self::I32(n) => n.try_into().ok(),
             Self::I64(n) => n.try_into().ok(),
-            _ => None,
-        }
-    }
-
-    /// Returns a number with a fraction.
-    pub fn as_f64(&self) -> Option<f64> {
-        match *self {
-            Self::F32(x) => Some(x.into()),
-            Self::F64(x) => Some(x),
             _ => None,
         }
     }
@@ -246,11 +221,12 @@ impl<'a> Array<'a> {
     }
 }
 
-/// Reads the number of a type.
 pub(super) fn read_kind(cursor: &mut Cursor<'_>, key: &str) -> Result<ValueKind, Fault> {
     let number = cursor.u32("a value's type")?;
-    ValueKind::from_number(number).ok_or_else(|| Fault::ValueKind {
-        key: key.to_owned(),
+    ValueKind::from_number(number).ok_or_else(|| Fault::Type {
+        what: "metadata entry",
+        name: key.to_owned(),
         kind: number,
+        hint: "",
     })
 }

@@ -4,9 +4,9 @@
 //! per tensor, whatever the file claims.
 
 use super::cursor::Cursor;
-use super::error::Fault;
 use super::tensor::{TensorInfo, TensorType};
 use super::value::{Value, read_kind};
+use crate::file_error::Fault;
 
 /// Maximum length of a tensor name in bytes (`GGML_MAX_NAME` without its closing zero).
 const MAX_TENSOR_NAME: usize = 63;
@@ -18,7 +18,6 @@ const DEFAULT_ALIGNMENT: u64 = 32;
 #[derive(Debug, Clone, Copy)]
 pub struct Gguf<'a> {
     bytes: &'a [u8],
-    version: u32,
     n_entries: u64,
     n_tensors: u64,
     entries_at: usize,
@@ -34,7 +33,7 @@ impl<'a> Gguf<'a> {
     /// The first fault.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Fault> {
         let mut cursor = Cursor::new(bytes);
-        let version = read_version(&mut cursor, bytes)?;
+        check_version(&mut cursor, bytes)?;
         let n_tensors = cursor.u64("the number of tensors")?;
         let n_entries = cursor.u64("the number of metadata entries")?;
         // The minimum size of each: a name of one byte, and the numbers after it.
@@ -42,7 +41,6 @@ impl<'a> Gguf<'a> {
         check_count("metadata entries", n_entries, 8 + 1 + 4 + 1, bytes)?;
         let mut this = Self {
             bytes,
-            version,
             n_entries,
             n_tensors,
             entries_at: cursor.position(),
@@ -63,11 +61,6 @@ impl<'a> Gguf<'a> {
         this.data_at = end.checked_next_multiple_of(this.alignment).unwrap_or(end);
         this.check_tensors()?;
         Ok(this)
-    }
-
-    /// Returns the version of the format.
-    pub fn version(&self) -> u32 {
-        self.version
     }
 
     /// Returns the alignment of tensors in bytes.
@@ -135,14 +128,11 @@ impl<'a> Gguf<'a> {
     fn read_alignment(&self) -> Result<u64, Fault> {
         let value = match self.get("general.alignment") {
             None => return Ok(DEFAULT_ALIGNMENT),
-            Some(value) => value,
+            Some(Value::U32(n)) if n.is_power_of_two() => return Ok(n.into()),
+            Some(Value::U32(n)) => n.to_string(),
+            Some(other) => format!("a value of type {}", other.kind()),
         };
-        match value {
-            Value::U32(n) if n.is_power_of_two() => Ok(n.into()),
-            Value::U32(n) => Err(n.to_string()),
-            other => Err(format!("a value of type {}", other.kind())),
-        }
-        .map_err(|value| Fault::Alignment { value })
+        Err(Fault::Alignment { value })
     }
 
     fn check_tensor_names(&self) -> Result<(), Fault> {
@@ -172,11 +162,8 @@ impl<'a> Gguf<'a> {
                     alignment: self.alignment,
                 });
             }
-            let end = self
-                .data_at
-                .checked_add(tensor.offset)
-                .and_then(|start| start.checked_add(tensor.n_bytes))
-                .unwrap_or(u64::MAX);
+            let end = self.data_at.saturating_add(tensor.offset);
+            let end = end.saturating_add(tensor.n_bytes);
             if end > file_bytes {
                 return Err(Fault::Outside {
                     name: tensor.name.to_owned(),
@@ -207,16 +194,14 @@ impl<'a> Gguf<'a> {
     }
 }
 
-fn read_version(cursor: &mut Cursor<'_>, bytes: &[u8]) -> Result<u32, Fault> {
-    let magic = Fault::Magic {
-        found: bytes.iter().take(4).copied().collect(),
-    };
+fn check_version(cursor: &mut Cursor<'_>, bytes: &[u8]) -> Result<(), Fault> {
     if !bytes.starts_with(b"GGUF") {
-        return Err(magic);
+        let found = bytes.iter().take(4).copied().collect();
+        return Err(Fault::Magic { found });
     }
     cursor.take(4, "the magic number")?;
     match cursor.u32("the version")? {
-        version @ 2..=3 => Ok(version),
+        2..=3 => Ok(()),
         1 => Err(Fault::VersionOne),
         version if (1..=3).contains(&version.swap_bytes()) => Err(Fault::BigEndian {
             version: version.swap_bytes(),
@@ -268,9 +253,11 @@ fn read_tensor<'a>(cursor: &mut Cursor<'a>, index: u64) -> Result<TensorInfo<'a>
         *size = cursor.u64("a tensor's shape")?;
     }
     let number = cursor.u32("a tensor's type")?;
-    let kind = TensorType::from_number(number).ok_or_else(|| Fault::TensorType {
+    let kind = TensorType::from_number(number).ok_or_else(|| Fault::Type {
+        what: "tensor",
         name: name.to_owned(),
         kind: number,
+        hint: "; is there an update?",
     })?;
     Ok(TensorInfo {
         name,

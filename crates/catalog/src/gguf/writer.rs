@@ -6,8 +6,8 @@
 
 use std::io::{self, Write};
 
-use super::error::Fault;
 use super::tensor::TensorType;
+use crate::file_error::Fault;
 
 /// A file that is being built.
 #[derive(Debug, Clone)]
@@ -19,7 +19,6 @@ pub struct GgufWriter {
     tensors: Vec<Announced>,
 }
 
-/// A tensor of the file.
 #[derive(Debug, Clone)]
 struct Announced {
     name: String,
@@ -48,7 +47,6 @@ impl GgufWriter {
         Self::default()
     }
 
-    /// Adds an entry whose value is already encoded.
     pub(super) fn raw(&mut self, key: &str, kind: u32, value: &[u8]) -> &mut Self {
         self.n_entries += 1;
         push_string(&mut self.entries, key.as_bytes());
@@ -199,7 +197,6 @@ impl GgufWriter {
         Ok(())
     }
 
-    /// Returns everything before the bytes of the tensors.
     fn head(&self) -> Vec<u8> {
         let mut head = Vec::new();
         head.extend_from_slice(b"GGUF");
@@ -225,7 +222,6 @@ impl GgufWriter {
     }
 }
 
-/// A writer that counts the bytes.
 struct Counted<'a, W> {
     to: &'a mut W,
     n_bytes: u64,

@@ -6,73 +6,48 @@
 //! forgetting deletes nothing.
 
 mod file;
-mod watch;
 
 use std::path::{Path, PathBuf};
 
 use super::{InstalledModel, Origin, Places, list};
 use crate::facts_cache::weights_identity;
+use crate::file_error::FileError;
 use crate::model_files;
+use crate::watch::FileWatcher;
 
 pub use file::{FILE_NAME, add_paths, forget, read};
-pub use watch::AddedModelsWatcher;
 
 /// Why something can't be added or forgotten, or why the list can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum AddedError {
     /// There is no usable model.
-    #[error("{reason}")]
-    NoModel {
-        /// The given path.
-        path: PathBuf,
-        /// The problem, with the name of the file.
-        reason: String,
-    },
+    #[error(transparent)]
+    NoModel(#[from] FileError),
     /// The file is damaged.
     #[error(
         "{path}, line {line}, column {column}: {reason}; fix the file, or delete it and add your \
          models again"
     )]
     Damaged {
-        /// The file.
         path: PathBuf,
-        /// Line, from 1.
         line: usize,
         /// Column, from 1; 0 before the first character.
         column: usize,
-        /// The problem.
         reason: String,
     },
     /// A newer version of the program wrote the file, and only that version can change it.
     #[error("{path} is from a newer version of Transom (format {version}); use that version")]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Format version of the file.
-        version: u64,
-    },
+    Newer { path: PathBuf, version: u64 },
     /// The file can't be read.
     #[error("{path} cannot be read: {reason}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        reason: String,
-    },
+    Unreadable { path: PathBuf, reason: String },
     /// The file can't be written; its content is unchanged.
     #[error("{path} cannot be written: {reason}")]
-    NotWritable {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        reason: String,
-    },
+    NotWritable { path: PathBuf, reason: String },
     /// The path is not UTF-8, so it can't be stored.
     #[error("{path} has a name that is not UTF-8; rename it before you add it")]
-    NotText {
-        /// The given path.
-        path: PathBuf,
-    },
+    NotText { path: PathBuf },
 }
 
 /// The result of adding a model.
@@ -90,15 +65,10 @@ pub struct AddedModel {
 /// [`AddedError::NoModel`].
 pub fn usable_model_at(path: &Path) -> Result<InstalledModel, AddedError> {
     let path = model_files::absolute(path);
-    let refused = |reason: String| AddedError::NoModel {
-        path: path.clone(),
-        reason,
-    };
-    let origin = Origin::Added { path: path.clone() };
-    let model = InstalledModel::at(&path, origin).map_err(|error| refused(error.to_string()))?;
+    let model = InstalledModel::at(&path, Origin::Added { path: path.clone() })?;
     match &model.facts {
         Ok(_) => Ok(model),
-        Err(problem) => Err(refused(problem.clone())),
+        Err(problem) => Err(problem.clone().into()),
     }
 }
 
@@ -123,4 +93,27 @@ pub fn add(path: &Path, places: &Places) -> Result<AddedModel, AddedError> {
     }
     let is_new = true;
     Ok(AddedModel { model, is_new })
+}
+
+/// Watches the list of added models for changes by other programs until it is dropped.
+#[derive(Debug)]
+pub struct AddedModelsWatcher {
+    _watcher: FileWatcher,
+}
+
+impl AddedModelsWatcher {
+    /// Calls `on_change` on a separate thread when the result of [`read`] changes, also from one error
+    /// to another. Writing the same paths again is no change. The folder need not exist.
+    pub fn start(data_folder: PathBuf, mut on_change: impl FnMut() + Send + 'static) -> Self {
+        let mut last = read(&data_folder);
+        let files = vec![data_folder.join(FILE_NAME)];
+        let watcher = FileWatcher::start(FILE_NAME, files, move || {
+            let now = read(&data_folder);
+            if last != now {
+                last = now;
+                on_change();
+            }
+        });
+        Self { _watcher: watcher }
+    }
 }

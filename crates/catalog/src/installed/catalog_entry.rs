@@ -5,7 +5,7 @@
 
 use super::{InstalledModel, Origin};
 use crate::entries::{Catalog, Entry, Variant};
-use crate::facts::{Format, ModelFacts};
+use crate::facts::Format;
 use crate::model_files;
 
 impl InstalledModel {
@@ -41,27 +41,6 @@ impl InstalledModel {
         }
     }
 
-    /// Returns true if a program may have loaded it under this name: its title, or the name of its
-    /// folder or file, as before it was in the catalog.
-    pub fn has_name(&self, name: &str, of: &Catalog) -> bool {
-        name == self.name() || name == self.title(of)
-    }
-
-    /// Returns the id of [`Self::entry`].
-    pub fn entry_id(&self, of: &Catalog) -> Option<String> {
-        self.entry(of).map(|(entry, _)| entry.id.clone())
-    }
-
-    /// Returns true if one of its paths has the files of this catalog variant, so that a download is not
-    /// needed.
-    pub fn is_variant(&self, variant: &Variant) -> bool {
-        let is_from = self
-            .repository
-            .as_ref()
-            .is_some_and(|repository| repository.eq_ignore_ascii_case(&variant.repository));
-        is_from && self.has_files_of(variant)
-    }
-
     fn by_repository<'a>(&self, of: &'a Catalog) -> Option<(&'a Entry, Option<&'a Variant>)> {
         let repository = self.repository.as_ref()?;
         let is_from = |variant: &&Variant| variant.repository.eq_ignore_ascii_case(repository);
@@ -71,14 +50,10 @@ impl InstalledModel {
             let variant = from(entry).find(|variant| self.has_files_of(variant))?;
             Some((entry, Some(variant)))
         });
-        let some = || {
-            let entry = of
-                .entries
-                .iter()
-                .find(|entry| from(entry).next().is_some() && self.has_numbers_of(entry));
-            entry.map(|entry| (entry, None))
+        let is_likely = |entry: &&Entry| {
+            entry.variants.iter().any(|v| is_from(&v)) && self.has_numbers_of(entry)
         };
-        exact.or_else(some)
+        exact.or_else(|| Some((of.entries.iter().find(is_likely)?, None)))
     }
 
     fn by_name<'a>(&self, of: &'a Catalog) -> Option<(&'a Entry, Option<&'a Variant>)> {
@@ -95,52 +70,41 @@ impl InstalledModel {
 
     /// Returns true if one of its paths has the catalog variant's format and, for GGUF, is its file.
     fn has_files_of(&self, variant: &Variant) -> bool {
-        let mut paths = self.files.paths.iter();
-        paths.any(|path| {
-            if model_files::format_of(path) != variant.format {
-                return false;
-            }
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            match variant.format {
-                Format::Safetensors => true,
-                Format::Gguf => is_file_of(&name, variant),
-            }
+        self.has_path(variant, |name| match variant.format {
+            Format::Safetensors => true,
+            Format::Gguf => is_file_of(name, variant),
         })
     }
 
     fn is_named_as(&self, variant: &Variant) -> bool {
-        let mut paths = self.files.paths.iter();
-        paths.any(|path| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let has_format = model_files::format_of(path) == variant.format;
-            let repository = variant.repository.rsplit('/').next().unwrap_or_default();
-            has_format
-                && match variant.format {
-                    Format::Safetensors => name.eq_ignore_ascii_case(repository),
-                    Format::Gguf => {
-                        let mut files = variant.files.iter().map(|file| file_name_of(&file.name));
-                        files.any(|file| file.eq_ignore_ascii_case(&name))
-                    }
-                }
+        self.has_path(variant, |name| match variant.format {
+            Format::Safetensors => name.eq_ignore_ascii_case(file_name_of(&variant.repository)),
+            Format::Gguf => {
+                let mut files = variant.files.iter().map(|file| file_name_of(&file.name));
+                files.any(|file| file.eq_ignore_ascii_case(name))
+            }
         })
     }
 
-    /// Returns true if the numbers in its files are those of the entry.
+    /// Returns true if one of its paths has the format of `variant` and a name that `is_right`.
+    fn has_path(&self, variant: &Variant, is_right: impl Fn(&str) -> bool) -> bool {
+        let mut paths = self.files.paths.iter();
+        paths.any(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            model_files::format_of(path) == variant.format && is_right(&name)
+        })
+    }
+
     fn has_numbers_of(&self, entry: &Entry) -> bool {
         let Ok(facts) = &self.facts else {
             return false;
         };
         let numbers = &entry.architecture;
-        let shape = |facts: &ModelFacts| (facts.n_layers, facts.hidden_size, facts.n_heads);
         let gguf = model_files::gguf_architecture(&numbers.model_type);
-        let is_family = model_files::gguf_architecture(&facts.architecture) == gguf;
-        is_family
-            && shape(facts)
-                == (
-                    Some(numbers.layers),
-                    Some(numbers.hidden_size),
-                    Some(numbers.heads),
-                )
+        model_files::gguf_architecture(&facts.architecture) == gguf
+            && facts.n_layers == Some(numbers.layers)
+            && facts.hidden_size == Some(numbers.hidden_size)
+            && facts.n_heads == Some(numbers.heads)
     }
 }
 
@@ -160,7 +124,7 @@ fn is_file_of(name: &str, variant: &Variant) -> bool {
     if !variant.files.is_empty() {
         let mut files = variant.files.iter().map(|file| file_name_of(&file.name));
         // A cache may add a prefix to the name.
-        return files.any(|file| name.len() >= file.len() && ends_with(name, file));
+        return files.any(|file| ends_with(name, file));
     }
     let quantization = variant.quantization.to_lowercase();
     let name = name.to_lowercase();

@@ -12,15 +12,12 @@ use super::FoundModel;
 use super::other_apps::is_complete;
 use crate::model_files;
 
-/// Levels of subfolders of a snapshot to search.
 const DEPTH: usize = 2;
 /// Maximum size of a file in `refs`, which contains a commit.
 const MAX_REF_BYTES: u64 = 256;
 
-/// Returns the models in the cache at `folder`, each once.
 pub(super) fn models_in(folder: &Path) -> Vec<FoundModel> {
-    let entries = folder.read_dir().into_iter().flatten().flatten();
-    let mut repositories: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    let mut repositories: Vec<PathBuf> = model_files::paths_in(folder).collect();
     repositories.sort();
     let models = repositories.iter().filter_map(|path| {
         let repository = model_files::cached_repository(Some(&path.join("snapshots")))?;
@@ -55,14 +52,10 @@ fn snapshots(repository: &Path) -> Vec<PathBuf> {
         Some(text.trim().to_owned())
     };
     let main = commit(repository.join("refs/main"));
-    let refs = repository.join("refs").read_dir().into_iter().flatten();
-    let branches = refs.flatten().filter_map(|entry| commit(entry.path()));
+    let branches = model_files::paths_in(&repository.join("refs")).filter_map(commit);
     let branches: HashSet<String> = branches.collect();
-    let entries = repository.join("snapshots").read_dir();
-    let entries = entries.into_iter().flatten().flatten();
-    let folders = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.is_dir());
+    let folders = model_files::paths_in(&repository.join("snapshots"));
+    let folders = folders.filter(|path| path.is_dir());
     let mut snapshots: Vec<PathBuf> = folders.map(|path| model_files::absolute(&path)).collect();
     snapshots.sort_by_cached_key(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -8,7 +8,6 @@ use std::path::Path;
 use super::FoundModel;
 use crate::model_files::{self, ModelFiles};
 
-/// Returns the models in the cache at `folder`.
 pub(super) fn models_in(folder: &Path) -> Vec<FoundModel> {
     let repositories = repositories(folder);
     let models = model_files::gguf_models(folder)

@@ -49,11 +49,9 @@ pub struct AppFolder {
 
 /// Levels of LM Studio's folders to search: `owner/name`, and one more for a file's own folder.
 const DEPTH: usize = 3;
-/// Maximum size of LM Studio's settings file.
 const MAX_SETTINGS_BYTES: u64 = 1 << 20;
 
 impl AppFolder {
-    /// Returns the usable models in the folder.
     pub(super) fn models(&self) -> impl Iterator<Item = InstalledModel> {
         let folder = model_files::absolute(&self.folder);
         let found = match self.app {
@@ -109,7 +107,6 @@ pub(super) fn app_folders_for(
     all
 }
 
-/// The part of LM Studio's `settings.json` that is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Settings {
@@ -124,7 +121,6 @@ struct Environment<'a> {
 }
 
 impl Environment<'_> {
-    /// Returns the folder that an environment variable names.
     fn folder(&self, variable: &str) -> Option<PathBuf> {
         let value = (self.variable)(variable).filter(|value| !value.is_empty())?;
         let path = PathBuf::from(value);

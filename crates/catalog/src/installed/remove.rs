@@ -6,19 +6,15 @@
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::{App, InstalledModel, Origin, Places};
-use crate::facts::Format;
 use crate::model_files;
 
 /// The files that removing a model deletes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removal {
-    /// The model's name.
-    pub name: String,
-    /// The formats of the variants that are deleted together.
-    pub formats: Vec<Format>,
     /// Absolute paths of the files to delete, the weights first.
     pub files: Vec<PathBuf>,
     /// Bytes on the disk that this frees.
@@ -34,51 +30,30 @@ pub struct FreedSpace {
 
 /// Why a model was not removed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum RemoveError {
     /// The model came with the program.
     #[error("{name} came with the program and stays with it")]
-    Starter {
-        /// The model's name.
-        name: String,
-    },
+    Starter { name: String },
     /// The model is in a folder of the user.
     #[error(
         "{name} is in {path}, which you added; take that off the list instead, the files are yours"
     )]
-    Added {
-        /// The model's name.
-        name: String,
-        /// The path that the user added.
-        path: PathBuf,
-    },
+    Added { name: String, path: PathBuf },
     /// The model belongs to another app.
     #[error("{name} belongs to {}; remove it there", .app.name())]
-    OtherApp {
-        /// The model's name.
-        name: String,
-        /// The app.
-        app: App,
-    },
+    OtherApp { name: String, app: App },
     /// The models folder contains only a link to the model.
     #[error("{path} is not in the models folder, only a link to it; remove the link yourself")]
-    Outside {
-        /// Its folder or file.
-        path: PathBuf,
-    },
+    Outside { path: PathBuf },
     /// The model no longer exists.
     #[error("{path} no longer exists")]
-    Gone {
-        /// Its folder or file.
-        path: PathBuf,
-    },
+    Gone { path: PathBuf },
     /// The system refused.
     #[error("{path} could not be removed: {reason}; {} bytes were freed before that", .freed.bytes)]
     Failed {
-        /// The file.
         path: PathBuf,
-        /// The system's reason.
         reason: String,
-        /// The space that was freed before the error.
         freed: FreedSpace,
     },
 }
@@ -110,11 +85,10 @@ pub fn removal(model: &InstalledModel, places: &Places) -> Result<Removal, Remov
         }
         match path.is_dir() {
             true => add_folder(path, model, &mut files),
-            false => files.extend(
-                model_files::parts(path)
-                    .into_iter()
-                    .filter(|part| is_there(part)),
-            ),
+            false => {
+                let parts = model_files::parts(path).into_iter();
+                files.extend(parts.filter(|part| part.symlink_metadata().is_ok()));
+            }
         }
     }
     if files.is_empty() {
@@ -125,14 +99,9 @@ pub fn removal(model: &InstalledModel, places: &Places) -> Result<Removal, Remov
     files.sort();
     files.dedup();
     // If deleting fails half-way, the remaining files are still a model, so that it can be deleted.
-    files.sort_by_key(|file| !is_weights(file));
+    files.sort_by_key(|file| !model_files::is_weights(file));
     let bytes = allocated_bytes(&files);
-    Ok(Removal {
-        name,
-        formats: model.formats(),
-        files,
-        bytes,
-    })
+    Ok(Removal { files, bytes })
 }
 
 /// Deletes a model with all its variants and parts, and its folders if they are empty then.
@@ -145,12 +114,10 @@ pub fn removal(model: &InstalledModel, places: &Places) -> Result<Removal, Remov
 pub fn remove(model: &InstalledModel, places: &Places) -> Result<FreedSpace, RemoveError> {
     let removal = removal(model, places)?;
     for (n_removed, path) in removal.files.iter().enumerate() {
-        let Err(error) = fs::remove_file(path) else {
-            continue;
+        let error = match fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => error,
+            _ => continue,
         };
-        if error.kind() == std::io::ErrorKind::NotFound {
-            continue;
-        }
         let left = allocated_bytes(&removal.files[n_removed..]);
         return Err(RemoveError::Failed {
             path: path.clone(),
@@ -211,11 +178,6 @@ fn is_companion(path: &Path) -> bool {
         || (name.starts_with("mmproj") && name.ends_with(".gguf"))
 }
 
-fn is_weights(path: &Path) -> bool {
-    let end = path.extension().unwrap_or_default();
-    end.eq_ignore_ascii_case("gguf") || end.eq_ignore_ascii_case("safetensors")
-}
-
 /// Returns the files and links in `folder` and its subfolders. Links to folders are not followed.
 fn all_files(folder: &Path) -> Vec<PathBuf> {
     let entries = folder.read_dir().into_iter().flatten().flatten();
@@ -227,10 +189,6 @@ fn all_files(folder: &Path) -> Vec<PathBuf> {
         }
     }
     files
-}
-
-fn is_there(path: &Path) -> bool {
-    path.symlink_metadata().is_ok()
 }
 
 /// Returns the bytes that deleting `files` frees. A file with several names counts if all are deleted.
@@ -252,20 +210,11 @@ fn allocated_bytes(files: &[PathBuf]) -> u64 {
 }
 
 /// Returns the identity of a file, its number of names, and its bytes on the disk.
-#[cfg(unix)]
 fn on_disk(metadata: &Metadata) -> ((u64, u64), u64, u64) {
-    use std::os::unix::fs::MetadataExt;
     /// The unit of `blocks` on every file system.
     const BLOCK_BYTES: u64 = 512;
     let file = (metadata.dev(), metadata.ino());
     (file, metadata.nlink(), metadata.blocks() * BLOCK_BYTES)
-}
-
-#[cfg(not(unix))]
-fn on_disk(metadata: &Metadata) -> ((u64, u64), u64, u64) {
-    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-    let own = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    ((0, own), 1, metadata.len())
 }
 
 /// Deletes `folder` and the folders above it, up to `root`, while they are empty.
@@ -273,8 +222,7 @@ fn remove_empty(folder: &Path, root: &Path) {
     let folders = folder.ancestors();
     for folder in folders.take_while(|folder| folder.starts_with(root) && *folder != root) {
         // Finder creates these files in every folder that it has shown.
-        let only = folder.read_dir().into_iter().flatten().flatten();
-        let only: Vec<PathBuf> = only.map(|entry| entry.path()).collect();
+        let only: Vec<PathBuf> = model_files::paths_in(folder).collect();
         if let [one] = only.as_slice()
             && one.ends_with(".DS_Store")
         {

@@ -231,7 +231,7 @@ fn a_model_that_cannot_be_used_is_listed_with_its_problem() {
     let models = list(&test_folder.places(&["gone/away.gguf", "notes"]));
     let problem = |name: &str| {
         let model = models.iter().find(|model| model.name() == name).unwrap();
-        model.facts.clone().unwrap_err()
+        model.facts.clone().unwrap_err().to_string()
     };
     assert_eq!(models.len(), 4, "{models:?}");
     assert!(problem("empty").contains("empty.gguf"));
@@ -268,7 +268,7 @@ fn headers_are_read_again_only_if_a_file_changes() {
     let weights = folder.join("model.safetensors");
     let whole = fs::read(&weights).unwrap();
     fs::write(&weights, &whole[..whole.len() / 2]).unwrap();
-    let problem = facts().unwrap_err();
+    let problem = facts().unwrap_err().to_string();
     assert!(problem.contains("cut short"), "{problem}");
     fs::write(&weights, &whole).unwrap();
     assert_eq!(facts().unwrap(), first);

@@ -47,20 +47,17 @@ pub(super) fn read(path: &Path) -> Measured {
                 .map(without_impossible_numbers)
                 .collect(),
             memory: contents.memory.filter(is_likely),
-            set_aside: None,
         },
-        _ => Measured {
-            set_aside: set_aside(path),
-            ..Measured::default()
-        },
+        _ => {
+            set_aside(path);
+            Measured::default()
+        }
     }
 }
 
-/// Removes numbers from a record that no use can have had.
 fn without_impossible_numbers((key, mut record): (String, Record)) -> (String, Record) {
     let is_rate = |rate: &f64| rate.is_finite() && *rate > 0.0 && *rate < 1e6;
     record.decode_tokens_per_second = record.decode_tokens_per_second.filter(is_rate);
-    record.prefill_tokens_per_second = record.prefill_tokens_per_second.filter(is_rate);
     record.peak = record.peak.filter(|peak| peak.bytes < 1 << 50);
     (key, record)
 }
@@ -70,10 +67,10 @@ fn is_likely(memory: &Memory) -> bool {
     (100_000_000..100_000_000_000_000).contains(&memory.bytes_per_second)
 }
 
-/// Renames the file, over an older renamed one. Returns the new path.
-fn set_aside(path: &Path) -> Option<std::path::PathBuf> {
-    let aside = path.with_extension("json.damaged");
-    fs::rename(path, &aside).ok().map(|()| aside)
+/// Renames the file, over an older renamed one.
+fn set_aside(path: &Path) {
+    // If that fails, the next write replaces the file.
+    let _ = fs::rename(path, path.with_extension("json.damaged"));
 }
 
 pub(super) fn write(path: &Path, measured: Measured) -> io::Result<()> {

@@ -10,8 +10,6 @@ fn key(name: &str) -> Key {
 
 fn response(rate: f64) -> Sample {
     Sample {
-        prompt_tokens: 500,
-        prefill_tokens_per_second: Some(rate * 10.0),
         response_tokens: 200,
         decode_tokens_per_second: Some(rate),
         context_tokens: 700,
@@ -25,11 +23,10 @@ fn the_newest_response_counts_most_but_not_alone() {
     let path = folder.path().join(FILE_NAME);
     record(&path, &key("a"), &response(10.0)).unwrap();
     let first = *Measured::read(&path).of(&key("a")).unwrap();
-    assert_eq!(first.decode_tokens_per_second(), Some(10.0));
-    assert_eq!(first.prefill_tokens_per_second(), Some(100.0));
+    assert_eq!(first.decode_tokens_per_second, Some(10.0));
     record(&path, &key("a"), &response(20.0)).unwrap();
     let second = *Measured::read(&path).of(&key("a")).unwrap();
-    assert_eq!(second.decode_tokens_per_second(), Some(13.0));
+    assert_eq!(second.decode_tokens_per_second, Some(13.0));
     assert_eq!(Measured::read(&path).of(&key("b")), None);
     assert_eq!(
         Measured::read(&path).of(&Key::new("a", Format::Gguf, Some(KvType::Q8_0))),
@@ -43,24 +40,21 @@ fn a_very_short_response_does_not_count() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(FILE_NAME);
     let short = Sample {
-        prompt_tokens: 3,
         response_tokens: 2,
         context_tokens: 5,
         ..response(1000.0)
     };
     record(&path, &key("a"), &short).unwrap();
     let known = *Measured::read(&path).of(&key("a")).unwrap();
-    assert_eq!(known.decode_tokens_per_second(), None);
-    assert_eq!(known.prefill_tokens_per_second(), None);
-    assert_eq!(known.peak(), None, "nor of memory");
+    assert_eq!(known.decode_tokens_per_second, None);
+    assert_eq!(known.peak, None, "nor of memory");
     let nonsense = Sample {
         decode_tokens_per_second: Some(f64::NAN),
-        prefill_tokens_per_second: Some(-1.0),
         ..response(1.0)
     };
     record(&path, &key("a"), &nonsense).unwrap();
     let known = *Measured::read(&path).of(&key("a")).unwrap();
-    assert_eq!(known.decode_tokens_per_second(), None);
+    assert_eq!(known.decode_tokens_per_second, None);
 }
 
 #[test]
@@ -74,7 +68,8 @@ fn the_peak_is_that_of_the_fullest_context() {
             ..response(10.0)
         };
         record(&path, &key("a"), &sample).unwrap();
-        Measured::read(&path).of(&key("a")).unwrap().peak()
+        let peak = Measured::read(&path).of(&key("a")).unwrap().peak;
+        peak.map(|peak| (peak.bytes, peak.context_tokens))
     };
     assert_eq!(use_of(1000, 5), Some((5, 1000)));
     assert_eq!(use_of(4000, 9), Some((9, 4000)));
@@ -98,7 +93,8 @@ fn a_damaged_or_newer_file_is_set_aside_and_replaced() {
         fs::write(&path, bad).unwrap();
         let measured = Measured::read(&path);
         assert_eq!(measured.of(&key("a")), None);
-        let aside = measured.set_aside.unwrap();
+        let aside = path.with_extension("json.damaged");
+        assert!(!path.exists());
         assert_eq!(fs::read_to_string(aside).unwrap(), bad);
         record(&path, &key("a"), &response(10.0)).unwrap();
         assert!(Measured::read(&path).of(&key("a")).is_some());
@@ -114,9 +110,8 @@ fn impossible_numbers_are_ignored() {
         "peak": {"context_tokens": 1, "bytes": 18446744073709551615}}}}"#;
     fs::write(&path, text).unwrap();
     let known = *Measured::read(&path).of(&key("a")).unwrap();
-    assert_eq!(known.decode_tokens_per_second(), None);
-    assert_eq!(known.prefill_tokens_per_second(), None);
-    assert_eq!(known.peak(), None);
+    assert_eq!(known.decode_tokens_per_second, None);
+    assert_eq!(known.peak, None);
     record(&path, &key("a"), &response(10.0)).unwrap();
 }
 

@@ -89,7 +89,7 @@ fn a_model_of_70_billion_parameters_is_not_recommended_for_36_gigabytes() {
             estimate(
                 &EstimateRequest::new(&facts),
                 &machine,
-                &AvailableMemory::of_budget(&budget),
+                &AvailableMemory::all_of(budget.total_bytes),
             )
             .verdict
         });

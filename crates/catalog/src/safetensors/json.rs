@@ -8,48 +8,46 @@ use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 
-use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-use super::{FolderError, MAX_WEIGHT_FILES};
+use super::MAX_WEIGHT_FILES;
+use crate::file_error::{FaultCode, FileError};
 
 /// Maximum size of `config.json`; published ones have a few kilobytes.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
-/// Maximum number of values in `config.json`.
 const MAX_CONFIG_VALUES: usize = 1 << 16;
 /// Maximum size of `tokenizer_config.json`, which lists every added token.
 const MAX_TOKENIZER_CONFIG_BYTES: u64 = 16 << 20;
 /// Maximum size of `model.safetensors.index.json`, which names every tensor.
 const MAX_INDEX_BYTES: u64 = 32 << 20;
-/// Maximum size of a chat template.
 const MAX_TEMPLATE_BYTES: u64 = 1 << 20;
 
-/// Reads a file of at most `limit` bytes as UTF-8.
-pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, FolderError> {
-    transom_files::read_to_string(path, limit).map_err(|error| FolderError::new(path, error))
+pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, FileError> {
+    transom_files::read_to_string(path, limit).map_err(|error| FileError::io(path, &error))
 }
 
 /// Reads a file of at most `limit` bytes as JSON. The type `T` decides how much memory that takes.
-pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<T, FolderError> {
-    let text = transom_files::read(path, limit).map_err(|error| FolderError::new(path, error))?;
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<T, FileError> {
+    let text = transom_files::read(path, limit).map_err(|error| FileError::io(path, &error))?;
     parse(path, &text)
 }
 
-/// Reads the folder's `config.json`.
-pub(crate) fn read_config(folder: &Path) -> Result<Value, FolderError> {
+pub(crate) fn read_config(folder: &Path) -> Result<Value, FileError> {
     let path = folder.join("config.json");
     let text = transom_files::read(&path, MAX_CONFIG_BYTES);
-    let text = text.map_err(|error| FolderError::new(&path, error))?;
+    let text = text.map_err(|error| FileError::io(&path, &error))?;
     if n_values(&text) > MAX_CONFIG_VALUES {
         let reason = format!("has more than {MAX_CONFIG_VALUES} values");
-        return Err(FolderError::new(&path, reason));
+        return Err(FileError::new(&path, FaultCode::TooLarge, reason));
     }
     parse(&path, &text)
 }
 
 /// Returns the template of `chat_template.jinja`, else of `tokenizer_config.json`.
-pub(super) fn chat_template(folder: &Path) -> Result<Option<String>, FolderError> {
+pub(super) fn chat_template(folder: &Path) -> Result<Option<String>, FileError> {
     let path = folder.join("chat_template.jinja");
     if path.exists() {
         return read_text(&path, MAX_TEMPLATE_BYTES).map(Some);
@@ -58,18 +56,24 @@ pub(super) fn chat_template(folder: &Path) -> Result<Option<String>, FolderError
     if !path.exists() {
         return Ok(None);
     }
-    let config: TokenizerConfig = read_json(&path, MAX_TOKENIZER_CONFIG_BYTES)?;
-    match config.chat_template.0 {
-        Some(template) if template.len() as u64 > MAX_TEMPLATE_BYTES => {
-            let reason = format!("`chat_template` has more than {MAX_TEMPLATE_BYTES} bytes");
-            Err(FolderError::new(&path, reason))
-        }
-        template => Ok(template),
+    let text = transom_files::read(&path, MAX_TOKENIZER_CONFIG_BYTES);
+    let text = text.map_err(|error| FileError::io(&path, &error))?;
+    let config: TokenizerConfig<'_> = parse(&path, &text)?;
+    // Some files list several named templates instead of a text.
+    let json = config.chat_template.map(RawValue::get);
+    let Some(json) = json.filter(|json| json.starts_with('"')) else {
+        return Ok(None);
+    };
+    let template: String = parse(&path, json.as_bytes())?;
+    if template.len() as u64 > MAX_TEMPLATE_BYTES {
+        let reason = format!("`chat_template` has more than {MAX_TEMPLATE_BYTES} bytes");
+        return Err(FileError::new(&path, FaultCode::TooLarge, reason));
     }
+    Ok(Some(template))
 }
 
 /// Returns the names of the weight files that the folder's index lists.
-pub(crate) fn indexed_files(folder: &Path) -> Result<HashSet<String>, FolderError> {
+pub(crate) fn indexed_files(folder: &Path) -> Result<HashSet<String>, FileError> {
     #[derive(Deserialize)]
     struct Index {
         #[serde(default)]
@@ -86,73 +90,15 @@ pub(super) fn n_values(text: &[u8]) -> usize {
     text.iter().filter(|byte| b",[{".contains(byte)).count()
 }
 
-fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, FolderError> {
+fn parse<'a, T: Deserialize<'a>>(path: &Path, text: &'a [u8]) -> Result<T, FileError> {
     serde_json::from_slice(text)
-        .map_err(|error| FolderError::new(path, format!("not JSON: {error}")))
+        .map_err(|error| FileError::new(path, FaultCode::WrongFormat, format!("not JSON: {error}")))
 }
 
 #[derive(Deserialize)]
-struct TokenizerConfig {
-    #[serde(default)]
-    chat_template: Text,
-}
-
-/// A text; a value of another type is skipped. Some files list several named templates.
-#[derive(Default)]
-struct Text(Option<String>);
-
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
-
-        impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-                formatter.write_str("any value")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Text, E> {
-                Ok(Text(Some(text.to_owned())))
-            }
-
-            fn visit_string<E>(self, text: String) -> Result<Text, E> {
-                Ok(Text(Some(text)))
-            }
-
-            fn visit_unit<E>(self) -> Result<Text, E> {
-                Ok(Text(None))
-            }
-
-            fn visit_bool<E>(self, _: bool) -> Result<Text, E> {
-                Ok(Text(None))
-            }
-
-            fn visit_i64<E>(self, _: i64) -> Result<Text, E> {
-                Ok(Text(None))
-            }
-
-            fn visit_u64<E>(self, _: u64) -> Result<Text, E> {
-                Ok(Text(None))
-            }
-
-            fn visit_f64<E>(self, _: f64) -> Result<Text, E> {
-                Ok(Text(None))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Text, A::Error> {
-                while items.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Text(None))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Text, A::Error> {
-                while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Text(None))
-            }
-        }
-
-        deserializer.deserialize_any(TextVisitor)
-    }
+struct TokenizerConfig<'a> {
+    #[serde(borrow)]
+    chat_template: Option<&'a RawValue>,
 }
 
 /// The files in a map from tensors to files, each once.

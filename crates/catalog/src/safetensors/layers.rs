@@ -9,11 +9,9 @@ use serde_json::Value;
 
 use crate::facts::{LayerKind, MAX_LAYERS};
 
-/// The layers in a configuration.
 pub(crate) struct Layers {
     pub(crate) window: Option<u64>,
     pub(crate) kinds: Vec<LayerKind>,
-    /// Key-value heads, one number per layer.
     pub(crate) n_kv_heads: Vec<u64>,
     pub(crate) key_length: Option<u64>,
     pub(crate) value_length: Option<u64>,
@@ -78,6 +76,11 @@ impl<'a> Config<'a> {
         found.map(|(_, number)| *number)
     }
 
+    /// Returns the first number that the file has; different families have different keys.
+    fn first<const N: usize>(&self, keys: [&str; N]) -> Option<u64> {
+        keys.into_iter().find_map(|key| self.number(key))
+    }
+
     fn number_or(&self, key: &str, default: u64) -> u64 {
         self.number(key).unwrap_or(default)
     }
@@ -133,9 +136,8 @@ impl<'a> Config<'a> {
 
     /// Returns how many experts a token uses in a mixture, and how many there are.
     pub(crate) fn experts(&self) -> Option<(u64, u64)> {
-        let first = |keys: &[&str]| keys.iter().find_map(|key| self.number(key));
-        let all = first(&["num_local_experts", "num_experts", "n_routed_experts"])?;
-        let used = first(&["num_experts_per_tok", "experts_per_token", "top_k_experts"])?;
+        let all = self.first(["num_local_experts", "num_experts", "n_routed_experts"])?;
+        let used = self.first(["num_experts_per_tok", "experts_per_token", "top_k_experts"])?;
         (used > 0 && used <= all && all > 1).then_some((used, all))
     }
 
@@ -235,7 +237,6 @@ impl<'a> Config<'a> {
         kinds
     }
 
-    /// Returns the layers if the file lists them.
     fn listed(&self) -> Option<Vec<LayerKind>> {
         if let Some(pattern) = self.get("hybrid_override_pattern") {
             let kind = |letter| match letter {
@@ -265,10 +266,8 @@ impl<'a> Config<'a> {
             false => kind,
         };
         let sliding = |default| {
-            let each = self.number("sliding_window_pattern");
-            let each = each.or_else(|| self.number("_sliding_window_pattern"));
-            let each = each.unwrap_or(default);
-            all_but_each(each, LayerKind::Sliding)
+            let each = self.first(["sliding_window_pattern", "_sliding_window_pattern"]);
+            all_but_each(each.unwrap_or(default), LayerKind::Sliding)
         };
         match self.family() {
             "gemma3" => sliding(6),
@@ -325,20 +324,13 @@ impl<'a> Config<'a> {
             let channels = product(2, keys).saturating_add(product(heads, value));
             return product(product(heads, key), value).saturating_add(product(kept, channels));
         }
-        if let Some(heads) = self
-            .number("mamba_n_heads")
-            .or(self.number("mamba_num_heads"))
-        {
-            let head = self
-                .number("mamba_d_head")
-                .or(self.number("mamba_head_dim"));
+        if let Some(heads) = self.first(["mamba_n_heads", "mamba_num_heads"]) {
+            let head = self.first(["mamba_d_head", "mamba_head_dim"]);
             let inner = product(heads, head.unwrap_or(0));
-            let state = self
-                .number("mamba_d_state")
-                .or(self.number("ssm_state_size"));
+            let state = self.first(["mamba_d_state", "ssm_state_size"]);
             let state = state.unwrap_or(0);
-            let groups = self.number("mamba_n_groups").or(self.number("n_groups"));
-            let kernel = self.number("mamba_d_conv").or(self.number("conv_kernel"));
+            let groups = self.first(["mamba_n_groups", "n_groups"]);
+            let kernel = self.first(["mamba_d_conv", "conv_kernel"]);
             let kept = kernel.unwrap_or(4).saturating_sub(1);
             let channels = product(product(2, groups.unwrap_or(1)), state).saturating_add(inner);
             return product(inner, state).saturating_add(product(kept, channels));

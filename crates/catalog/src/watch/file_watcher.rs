@@ -5,7 +5,6 @@
 
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -18,20 +17,15 @@ const QUIET_TIME: Duration = Duration::from_millis(100);
 /// Files that keep changing are read after this time anyway.
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
-/// Watches files until it is dropped.
 #[derive(Debug)]
 pub(crate) struct FileWatcher {
-    problem: Arc<Mutex<Option<String>>>,
     messages: Sender<Message>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A message to the thread.
 enum Message {
     /// The system reported a change in a watched folder.
     Event(notify::Result<notify::Event>),
-    /// [`FileWatcher::reload`] was called.
-    Reload,
     /// The watcher was dropped.
     Stop,
 }
@@ -44,38 +38,16 @@ impl FileWatcher {
         files: Vec<PathBuf>,
         on_change: impl FnMut() + Send + 'static,
     ) -> Self {
-        let problem = Arc::new(Mutex::new(None));
         let (messages, received) = mpsc::channel();
         let watch_thread = WatchThread {
             folders: WatchedFolders::new(files, EventSender(messages.clone())),
-            problem: problem.clone(),
             on_change,
         };
         let thread = thread::Builder::new().name(name.to_owned());
         let thread = thread.spawn(move || watch_thread.run(&received));
-        let thread = match thread {
-            Ok(thread) => Some(thread),
-            Err(error) => {
-                *lock(&problem) = Some(error.to_string());
-                None
-            }
-        };
-        Self {
-            problem,
-            messages,
-            thread,
-        }
-    }
-
-    /// Returns why changes aren't noticed, if so.
-    pub(crate) fn problem(&self) -> Option<String> {
-        lock(&self.problem).clone()
-    }
-
-    /// Calls `on_change` soon, as if the files had changed.
-    pub(crate) fn reload(&self) {
-        // If the thread could not be started, `problem` says so.
-        let _ = self.messages.send(Message::Reload);
+        // Without the thread, changes are noticed at the next start.
+        let thread = thread.ok();
+        Self { messages, thread }
     }
 }
 
@@ -94,12 +66,6 @@ impl Drop for FileWatcher {
     }
 }
 
-/// Locks a mutex, also after a panic: each change of the data is one assignment, so it is complete.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Forwards the system's events to the thread.
 pub(super) struct EventSender(Sender<Message>);
 
 impl EventHandler for EventSender {
@@ -109,18 +75,15 @@ impl EventHandler for EventSender {
     }
 }
 
-/// The data of the thread.
 struct WatchThread<F> {
     folders: WatchedFolders,
-    problem: Arc<Mutex<Option<String>>>,
     on_change: F,
 }
 
 impl<F: FnMut()> WatchThread<F> {
     fn run(mut self, received: &Receiver<Message>) {
         loop {
-            let problem = self.folders.watch().err();
-            *lock(&self.problem) = problem;
+            self.folders.watch();
             (self.on_change)();
             if self.wait(received).is_none() {
                 return;
@@ -133,7 +96,6 @@ impl<F: FnMut()> WatchThread<F> {
         loop {
             match received.recv() {
                 Ok(Message::Stop) | Err(_) => return None,
-                Ok(Message::Reload) => return Some(()),
                 Ok(Message::Event(event)) if self.folders.is_relevant(&event) => break,
                 Ok(Message::Event(_)) => {}
             }
@@ -146,7 +108,7 @@ impl<F: FnMut()> WatchThread<F> {
                 .saturating_duration_since(Instant::now());
             match received.recv_timeout(left) {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return None,
-                Ok(Message::Reload) | Err(RecvTimeoutError::Timeout) => return Some(()),
+                Err(RecvTimeoutError::Timeout) => return Some(()),
                 Ok(Message::Event(event)) => {
                     if self.folders.is_relevant(&event) {
                         quiet = Instant::now() + QUIET_TIME;

@@ -4,6 +4,7 @@
 //! folder does not exist, the nearest existing folder above it is watched until it does.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use notify::event::{AccessKind, AccessMode};
@@ -14,10 +15,10 @@ use super::file_watcher::EventSender;
 /// Device and inode number, by which a folder differs from another one at the same path.
 type Identity = Option<(u64, u64)>;
 
-/// The folders that are watched for some files.
 pub(super) struct WatchedFolders {
     files: Vec<PathBuf>,
-    watcher: Result<RecommendedWatcher, String>,
+    /// `None` if the system has none; changes are then noticed at the next start.
+    watcher: Option<RecommendedWatcher>,
     watched: BTreeMap<PathBuf, Identity>,
     /// The files, and the targets of links to them, in folders without links.
     targets: Vec<PathBuf>,
@@ -31,16 +32,17 @@ impl WatchedFolders {
         });
         Self {
             files: files.collect(),
-            watcher: notify::recommended_watcher(events).map_err(|error| error.to_string()),
+            watcher: notify::recommended_watcher(events).ok(),
             watched: BTreeMap::new(),
             targets: Vec::new(),
         }
     }
 
-    /// Watches the folders that must be watched now. If one of them fails, the others are watched.
-    pub(super) fn watch(&mut self) -> Result<(), String> {
-        let watcher = self.watcher.as_mut().map_err(|reason| reason.clone())?;
-        let mut problem = Ok(());
+    /// Watches the folders that must be watched now. One that fails is tried again at the next change.
+    pub(super) fn watch(&mut self) {
+        let Some(watcher) = &mut self.watcher else {
+            return;
+        };
         let mut before = None;
         // A folder may be created before the one above it is watched; then it must be watched too.
         const MAX_ROUNDS: usize = 16;
@@ -60,19 +62,15 @@ impl WatchedFolders {
             }
             self.watched
                 .retain(|folder, identity| is_wanted(folder, identity));
-            problem = Ok(());
             for (folder, identity) in &wanted {
-                if self.watched.contains_key(folder) {
-                    continue;
-                }
-                match watcher.watch(folder, RecursiveMode::NonRecursive) {
-                    Ok(()) => _ = self.watched.insert(folder.clone(), *identity),
-                    Err(error) => problem = Err(format!("{}: {error}", folder.display())),
+                if !self.watched.contains_key(folder)
+                    && watcher.watch(folder, RecursiveMode::NonRecursive).is_ok()
+                {
+                    self.watched.insert(folder.clone(), *identity);
                 }
             }
             before = Some(wanted);
         }
-        problem
     }
 
     /// Returns true if the event may be about one of the files.
@@ -121,14 +119,7 @@ fn nearest_existing_folder(file: &Path) -> Option<(PathBuf, PathBuf)> {
     })
 }
 
-#[cfg(unix)]
 fn identity(folder: &Path) -> Identity {
-    use std::os::unix::fs::MetadataExt;
     let metadata = folder.metadata().ok()?;
     Some((metadata.dev(), metadata.ino()))
-}
-
-#[cfg(not(unix))]
-fn identity(_: &Path) -> Identity {
-    None
 }

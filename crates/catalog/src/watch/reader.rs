@@ -6,12 +6,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::entries::{Catalog, CatalogError};
+use crate::entries::{Catalog, CatalogError, CatalogErrorCode};
 
 /// Maximum size of a catalog file. The built-in one has 100 KB.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// The catalog files, and the catalog that results from them.
 pub(super) struct CatalogReader {
     built_in: Option<PathBuf>,
     user: Option<PathBuf>,
@@ -19,7 +18,6 @@ pub(super) struct CatalogReader {
     base: Arc<Catalog>,
     /// The last text of the user's own catalog without an error.
     text: Option<String>,
-    /// The current catalog.
     current: Arc<Catalog>,
 }
 
@@ -40,9 +38,8 @@ impl CatalogReader {
     pub(super) fn read(&mut self) -> (Arc<Catalog>, Vec<CatalogError>) {
         let mut errors = Vec::new();
         if let Some(file) = &self.built_in {
-            match read_catalog_file(file)
-                .and_then(|text| text.map(|t| Catalog::read(&t, file)).transpose())
-            {
+            let read = |text: String| Catalog::read(&text, file);
+            match text_of(file).and_then(|text| text.map(read).transpose()) {
                 Ok(Some(base)) => self.base = Arc::new(base),
                 Ok(None) => self.base = Catalog::built_in(),
                 Err(error) => errors.push(error),
@@ -69,7 +66,7 @@ impl CatalogReader {
         let Some(file) = &self.user else {
             return Ok((*self.base).clone());
         };
-        let text = read_catalog_file(file)?;
+        let text = text_of(file)?;
         let merged = match &text {
             Some(text) => self.base.merged_with(text, file)?,
             None => (*self.base).clone(),
@@ -80,23 +77,25 @@ impl CatalogReader {
 }
 
 /// Reads the text of a catalog file; `None` if the file doesn't exist.
-///
-/// # Errors
-/// [`CatalogError`] if the file can't be read, is too long or is not UTF-8.
-pub fn read_catalog_file(file: &Path) -> Result<Option<String>, CatalogError> {
-    let wrong = |reason: String| CatalogError::at(file, "", 0, reason);
+fn text_of(file: &Path) -> Result<Option<String>, CatalogError> {
     let bytes = match transom_files::read(file, MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
-        Err(error) => return Err(wrong(format!("can't be read: {error}"))),
+        Err(error) => {
+            let (code, reason) = (
+                CatalogErrorCode::Unreadable,
+                format!("can't be read: {error}"),
+            );
+            return Err(CatalogError::at(file, "", 0, code, "", reason));
+        }
     };
     String::from_utf8(bytes).map(Some).map_err(|error| {
         let right = error.utf8_error().valid_up_to();
         let before = String::from_utf8_lossy(&error.as_bytes()[..right]);
         let reason = "this is not UTF-8; save the file as UTF-8";
-        CatalogError::at(file, &before, right, reason)
+        CatalogError::at(file, &before, right, CatalogErrorCode::Syntax, "", reason)
     })
 }
 

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use transom_catalog::Catalog;
+use transom_catalog::{Catalog, CatalogErrorCode};
 
 use super::{FULL, read};
 
@@ -139,6 +139,41 @@ fn the_old_spelling_of_a_key_is_still_read() {
         "license = \"Apache-2.0\"\n«licence = \"MIT\"",
         "`licence` is the old name of `license`; remove one of the two",
     );
+}
+
+/// Windows translate an error by its code and name the key.
+#[test]
+fn an_error_has_a_code_and_a_key() {
+    use CatalogErrorCode::*;
+    for (from, to, code, key) in [
+        ("layers = 28", "layers = 28__0", Syntax, ""),
+        ("value_dim =", "value_dims =", UnknownKey, "value_dims"),
+        ("hidden_size = 1024\n", "", MissingKey, "hidden_size"),
+        ("top_k = 20", "top_k = \"20\"", WrongType, "top_k"),
+        ("top_p = 0.95", "top_p = 2", WrongValue, "top_p"),
+        (
+            "license =",
+            "licence = \"MIT\"\nlicense =",
+            Duplicate,
+            "licence",
+        ),
+    ] {
+        let error = read(&FULL.replace(from, to)).unwrap_err();
+        assert_eq!((error.code, &*error.key), (code, key), "{error}");
+    }
+}
+
+#[test]
+fn every_code_has_a_sentence_in_the_app() {
+    use CatalogErrorCode::*;
+    let texts = include_str!("../../../../ui/src/i18n/en/models.json");
+    for code in [
+        Unreadable, Syntax, UnknownKey, MissingKey, WrongType, WrongValue, Duplicate,
+    ] {
+        let code = serde_json::json!(code);
+        let key = format!("\"catalog_error.{}\"", code.as_str().unwrap());
+        assert!(texts.contains(&key), "{key}");
+    }
 }
 
 #[test]

@@ -5,9 +5,9 @@ use transom_signals::SystemSignals;
 
 use super::*;
 use crate::failure;
-use crate::interrupt::Interrupt;
 use crate::test_console::TestConsole;
 use crate::test_engine::{Reply, TestEngine};
+use transom_terminal::Interrupt;
 
 /// The result of a run.
 struct Outcome {
@@ -202,7 +202,7 @@ fn a_bad_model_has_its_own_exit_code() {
 
 #[test]
 fn ctrl_c_keeps_the_partial_response_and_exits_with_130() {
-    let interrupt = Interrupt::detached();
+    let interrupt = Interrupt::default();
     let pressed = interrupt.clone();
     let press: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
         pressed.press();

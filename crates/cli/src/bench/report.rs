@@ -2,20 +2,18 @@
 //!
 //! Rule: the JSON's field names are an interface; the comparison scripts read them.
 
-use std::time::Duration;
-
 use serde::Serialize;
 use transom_engine::Stats;
 use transom_files::visible;
 use transom_supervisor::status::PassedOver;
 
-use crate::bench::{BenchArgs, Measured};
-use crate::console::Layout;
+use crate::Layout;
+use crate::bench::BenchArgs;
 use crate::load::Loaded;
-use crate::output::rows::Rows;
-use crate::output::status_text::passed_over_text;
-use crate::output::table::{Table, numbers, words};
-use crate::output::text::{bytes_text, guesses_text, parameters_text, rate_text, seconds};
+use crate::output::{
+    Rows, Table, bytes_text, guesses_text, numbers, parameters_text, passed_over_text, rate_text,
+    seconds, words,
+};
 
 /// One measured run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -71,14 +69,6 @@ pub(super) struct Guesses {
     accepted_tokens: usize,
 }
 
-impl Guesses {
-    /// Adds the guesses of a run.
-    pub(super) fn add(&mut self, stats: &Stats) {
-        self.drafted_tokens += stats.drafted_tokens;
-        self.accepted_tokens += stats.accepted_tokens;
-    }
-}
-
 /// The results for one prompt length.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
@@ -101,8 +91,6 @@ pub(super) struct Report {
     speculation: Option<Guesses>,
     #[serde(skip_serializing_if = "Option::is_none")]
     turn2: Option<Turn2>,
-    #[serde(skip)]
-    description: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -119,10 +107,14 @@ impl Report {
         loaded: &Loaded,
         args: &BenchArgs,
         n_prompt: usize,
-        measured: Measured,
+        runs: &[Stats],
+        second_turns: Vec<SecondTurn>,
     ) -> Self {
         let info = &loaded.info;
-        let runs = measured.runs;
+        let sum = |count: fn(&Stats) -> usize| -> usize { runs.iter().map(count).sum() };
+        let peaks = runs.iter().map(|stats| stats.peak_memory_bytes);
+        let peak_memory_bytes = peaks.max().unwrap_or(0);
+        let runs: Vec<Run> = runs.iter().map(Run::from).collect();
         Self {
             model: info.name.clone(),
             engine: info.engine.clone(),
@@ -135,37 +127,18 @@ impl Report {
             min: pick(&runs, |values| values.first().copied()),
             max: pick(&runs, |values| values.last().copied()),
             runs,
-            peak_memory_bytes: measured.peak_memory_bytes,
-            speculation: args.speculation.then_some(measured.guesses),
-            turn2: turn2(measured.second_turns),
-            description: format!(
-                "{}: {}, {} parameters, {}",
-                info.name,
-                info.architecture,
-                parameters_text(info.n_parameters),
-                info.stored_as
-            ),
+            peak_memory_bytes,
+            speculation: args.speculation.then_some(Guesses {
+                drafted_tokens: sum(|stats| stats.drafted_tokens),
+                accepted_tokens: sum(|stats| stats.accepted_tokens),
+            }),
+            turn2: turn2(second_turns),
         }
-    }
-
-    /// Returns the lines above the first table.
-    pub(super) fn heading(&self) -> String {
-        let passed_over = self.passed_over.iter().map(passed_over_text);
-        let passed_over: String = passed_over
-            .map(|text| format!("{}\n", visible(&text)))
-            .collect();
-        let load_time = seconds(Duration::from_secs_f64(self.load_seconds));
-        format!(
-            "{}\n{}: {}, loaded in {load_time}\n{passed_over}\n",
-            visible(&self.description),
-            visible(&self.engine),
-            visible(&self.computed_as),
-        )
     }
 
     /// Returns the rows of this prompt length.
     pub(super) fn table(&self, layout: Layout) -> String {
-        let mut table = Table::new([
+        let table = Table::new([
             words("TEST", |cells: &[String; 3]| cells[0].clone()),
             numbers("MEDIAN", "", |cells| cells[1].clone()),
             numbers("MIN – MAX", "from ", |cells| cells[2].clone()),
@@ -176,13 +149,15 @@ impl Report {
         let prefill = spread(|run| run.prefill_tokens_per_second);
         let decode = spread(|run| run.decode_tokens_per_second);
         let ttft = spread(|run| Some(run.ttft_seconds * 1e3));
-        table.add(&cells(format!("pp{pp}"), "tok/s", prefill));
-        table.add(&cells(format!("tg{tg}"), "tok/s", decode));
-        table.add(&cells("ttft".to_owned(), "ms", ttft));
+        let table = table.with(&[
+            cells(format!("pp{pp}"), "tok/s", prefill),
+            cells(format!("tg{tg}"), "tok/s", decode),
+            cells("ttft".to_owned(), "ms", ttft),
+        ]);
         let mut rows = Rows::new(9, layout);
         if let Some(guesses) = &self.speculation {
-            let text = guesses_text(guesses.accepted_tokens, guesses.drafted_tokens);
-            rows.row("guesses", &text);
+            let guesses = guesses_text(guesses.accepted_tokens, guesses.drafted_tokens);
+            rows.row("guesses", &guesses);
         }
         if let Some(turn2) = &self.turn2 {
             let last = turn2.runs.last();
@@ -201,6 +176,26 @@ impl Report {
         }
         table.text(layout) + &rows.finish() + "\n"
     }
+}
+
+/// Returns the lines above the first table.
+pub(super) fn heading(loaded: &Loaded) -> String {
+    let info = &loaded.info;
+    let parameters = parameters_text(info.n_parameters);
+    let load_time = seconds(loaded.load_time);
+    let mut lines = vec![
+        format!(
+            "{}: {}, {parameters} parameters, {}",
+            info.name, info.architecture, info.stored_as
+        ),
+        format!(
+            "{}: {}, loaded in {load_time}",
+            info.engine, info.computed_as
+        ),
+    ];
+    lines.extend(loaded.passed_over.iter().map(passed_over_text));
+    let lines = lines.iter().map(|line| format!("{}\n", visible(line)));
+    lines.collect::<String>() + "\n"
 }
 
 /// Returns the cells of one measurement from its median, minimum and maximum.

@@ -4,6 +4,8 @@
 
 use std::path::PathBuf;
 
+use transom_terminal::expand_tilde;
+
 /// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Input {
@@ -11,15 +13,6 @@ pub(super) enum Input {
     Empty,
     /// Text for the model.
     Message(String),
-    /// A command of the chat.
-    Command(Command),
-    /// Looks like a command but is none; the text is a hint.
-    Mistake(String),
-}
-
-/// A command of the chat.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Command {
     /// `/help`
     Help,
     /// `/reset`
@@ -39,25 +32,15 @@ pub(super) enum Command {
     },
     /// `/quit`
     Quit,
+    /// Looks like a command but is none; the text is a hint.
+    Mistake(String),
 }
 
 /// Every command, for completion.
 pub(super) const NAMES: [&str; 6] = ["/help", "/quit", "/reset", "/save", "/stats", "/system"];
 
 /// The text of `/help`.
-pub(super) const HELP: &str = "\
-/help                show this list
-/reset               forget the conversation
-/system              show the system prompt
-/system TEXT         set it; /system off removes it
-/stats               tokens, times, speeds and memory
-/save FILE           save the conversation as Markdown, or as JSON if FILE ends in .json
-/save --force FILE   save over a file that exists
-/quit                leave (also Ctrl-D)
-
-A backslash at the end of a line, or Alt-Enter, begins a new line in the same message.
-Ctrl-C stops an answer. A message that begins with // is sent with one slash.
-";
+pub(super) const HELP: &str = include_str!("../help/chat-commands.txt");
 
 /// Parses one line, or several that make one message.
 pub(super) fn parse(line: &str) -> Input {
@@ -75,25 +58,23 @@ pub(super) fn parse(line: &str) -> Input {
         Some((name, rest)) => (name, rest.trim()),
         None => (after_slash, ""),
     };
-    Input::Command(match (name, rest) {
-        ("help" | "?", "") => Command::Help,
-        ("reset", "") => Command::Reset,
-        ("stats", "") => Command::Stats,
-        ("quit" | "exit" | "bye", "") => Command::Quit,
-        ("system", "") => Command::ShowSystem,
-        ("system", "off") => Command::SetSystem(None),
-        ("system", text) => Command::SetSystem(Some(text.to_owned())),
-        ("save", rest) => return parse_save(rest),
+    match (name, rest) {
+        ("help" | "?", "") => Input::Help,
+        ("reset", "") => Input::Reset,
+        ("stats", "") => Input::Stats,
+        ("quit" | "exit" | "bye", "") => Input::Quit,
+        ("system", "") => Input::ShowSystem,
+        ("system", "off") => Input::SetSystem(None),
+        ("system", text) => Input::SetSystem(Some(text.to_owned())),
+        ("save", rest) => parse_save(rest),
         ("help" | "reset" | "stats" | "quit", _) => {
-            return Input::Mistake(format!("/{name} takes nothing after it."));
+            Input::Mistake(format!("/{name} takes nothing after it."))
         }
-        _ => {
-            return Input::Mistake(format!(
-                "/{name} is no command; /help lists them. To send a message that begins with a \
-                 slash, type two."
-            ));
-        }
-    })
+        _ => Input::Mistake(format!(
+            "/{name} is no command; /help lists them. To send a message that begins with a slash, \
+             type two."
+        )),
+    }
 }
 
 fn parse_save(rest: &str) -> Input {
@@ -103,20 +84,12 @@ fn parse_save(rest: &str) -> Input {
         }
         _ => (false, rest),
     };
-    if file.is_empty() {
-        return Input::Mistake("Name a file: /save chat.md".into());
-    }
-    Input::Command(Command::Save {
-        path: expand_tilde(file),
-        overwrite,
-    })
-}
-
-/// Expands a leading `~/`, because no shell has expanded it.
-fn expand_tilde(file: &str) -> PathBuf {
-    match (file.strip_prefix("~/"), std::env::home_dir()) {
-        (Some(rest), Some(home)) => home.join(rest),
-        _ => PathBuf::from(file),
+    match file {
+        "" => Input::Mistake("Name a file: /save chat.md".into()),
+        file => Input::Save {
+            path: expand_tilde(file),
+            overwrite,
+        },
     }
 }
 
@@ -127,24 +100,22 @@ mod tests {
     #[test]
     fn a_line_is_a_message_a_command_or_a_mistake() {
         let check = |line: &str, expect: Input| assert_eq!(parse(line), expect, "{line}");
-        let save = |path: &str, overwrite| {
-            Input::Command(Command::Save {
-                path: path.into(),
-                overwrite,
-            })
+        let save = |path: &str, overwrite| Input::Save {
+            path: path.into(),
+            overwrite,
         };
         check("  ", Input::Empty);
         check(" Hello\nthere ", Input::Message("Hello\nthere".into()));
         check("//etc/hosts", Input::Message("/etc/hosts".into()));
-        check("/help", Input::Command(Command::Help));
-        check("/reset ", Input::Command(Command::Reset));
-        check("/stats", Input::Command(Command::Stats));
-        check("/quit", Input::Command(Command::Quit));
-        check("/system", Input::Command(Command::ShowSystem));
-        check("/system off", Input::Command(Command::SetSystem(None)));
+        check("/help", Input::Help);
+        check("/reset ", Input::Reset);
+        check("/stats", Input::Stats);
+        check("/quit", Input::Quit);
+        check("/system", Input::ShowSystem);
+        check("/system off", Input::SetSystem(None));
         check(
             "/system Be brief.\nAlways.",
-            Input::Command(Command::SetSystem(Some("Be brief.\nAlways.".into()))),
+            Input::SetSystem(Some("Be brief.\nAlways.".into())),
         );
         check("/save my chat.md", save("my chat.md", false));
         check("/save --force a.json", save("a.json", true));
@@ -169,12 +140,5 @@ mod tests {
         for name in NAMES {
             assert!(HELP.lines().any(|line| line.starts_with(name)), "{name}");
         }
-    }
-
-    #[test]
-    fn a_leading_tilde_is_the_home_folder() {
-        let home = std::env::home_dir().unwrap();
-        assert_eq!(expand_tilde("~/a.md"), home.join("a.md"));
-        assert_eq!(expand_tilde("~a.md"), PathBuf::from("~a.md"));
     }
 }

@@ -122,10 +122,9 @@ impl Hinter for ChatRules {
 
 impl Validator for ChatRules {
     fn validate(&self, context: &mut ValidationContext) -> rustyline::Result<ValidationResult> {
-        Ok(if context.input().ends_with('\\') {
-            ValidationResult::Incomplete
-        } else {
-            ValidationResult::Valid(None)
+        Ok(match context.input().ends_with('\\') {
+            true => ValidationResult::Incomplete,
+            false => ValidationResult::Valid(None),
         })
     }
 }
@@ -151,32 +150,23 @@ fn next_piped(console: &mut Console) -> Result<Line> {
     let mut message = String::new();
     loop {
         let mut bytes = Vec::new();
-        let n_read = console.input.read_until(b'\n', &mut bytes);
-        let n_read = n_read.map_err(Failure::input)?;
-        let line = String::from_utf8(bytes).map_err(|_| {
-            Failure::Usage(
-                "a line of standard input is not UTF-8 text; convert it first, for example with \
-                 iconv"
-                    .into(),
-            )
-        })?;
-        if n_read == 0 {
+        let read = console.input.read_until(b'\n', &mut bytes);
+        if read.map_err(Failure::input)? == 0 {
             return Ok(match message.is_empty() {
                 true => Line::End,
                 false => Line::Text(message),
             });
         }
+        let line = std::str::from_utf8(&bytes).map_err(|_| {
+            Failure::usage(
+                "a line of standard input is not UTF-8 text; convert it first, for example with iconv",
+            )
+        })?;
         let line = line.trim_end_matches(['\n', '\r']);
-        match line.strip_suffix('\\') {
-            Some(part) => {
-                message.push_str(part);
-                message.push('\n');
-            }
-            None => {
-                message.push_str(line);
-                return Ok(Line::Text(message));
-            }
-        }
+        let Some(part) = line.strip_suffix('\\') else {
+            return Ok(Line::Text(message + line));
+        };
+        message += &format!("{part}\n");
     }
 }
 

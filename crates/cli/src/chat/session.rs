@@ -3,32 +3,22 @@
 //!
 //! Rule: the transcript changes only with a complete response; a failed message leaves it unchanged.
 
+use std::ops::ControlFlow;
+
 use transom_engine::{
     ChatPrompt, ConversationId, FinishReason, GenerationParams, Prompt, Stats, Truncation,
 };
 use transom_supervisor::{ModelRequest, Status};
 
 use crate::chat::ChatArgs;
-use crate::chat::commands::{self, Command, Input};
+use crate::chat::commands::{self, Input};
 use crate::chat::transcript::Transcript;
-use crate::client::Completion;
-use crate::console::Layout;
 use crate::load::Loaded;
-use crate::output::answer::{AnswerWriter, Reasoning, dropped_at_start};
-use crate::output::limits::ResponseLimits;
-use crate::output::rows::Rows;
-use crate::output::status_text::{memory_text, passed_over_text};
-use crate::output::text::{rough_time, runs_text, stats_line};
-use crate::{Client, Console, Failure, Result};
-
-/// What follows a line.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// Read the next line.
-    Continue,
-    /// Leave the chat.
-    Quit,
-}
+use crate::output::{
+    ResponseLimits, Rows, memory_text, passed_over_text, rough_time, runs_text, stats_line,
+    write_response,
+};
+use crate::{Client, Console, Failure, Layout, Result};
 
 /// A conversation with its model.
 pub(super) struct Chat<'a> {
@@ -38,7 +28,8 @@ pub(super) struct Chat<'a> {
     params: GenerationParams,
     transcript: Transcript,
     last_stats: Option<Stats>,
-    n_failed: usize,
+    /// The number of messages that got no response.
+    pub(super) n_failed: usize,
 }
 
 impl<'a> Chat<'a> {
@@ -64,54 +55,44 @@ impl<'a> Chat<'a> {
         }
     }
 
-    /// Returns the number of messages that got no response.
-    pub(super) fn n_failed(&self) -> usize {
-        self.n_failed
-    }
-
-    /// Handles one message or command.
-    pub(super) fn handle_line(&mut self, text: &str, console: &mut Console) -> Result<Next> {
+    /// Handles one message or command. Breaks if the user leaves the chat.
+    pub(super) fn handle_line(
+        &mut self,
+        text: &str,
+        console: &mut Console,
+    ) -> Result<ControlFlow<()>> {
         match commands::parse(text) {
             Input::Empty => {}
             Input::Message(message) => self.respond(message, console)?,
-            Input::Command(Command::Quit) => return Ok(Next::Quit),
-            Input::Command(command) => self.run_command(command, console)?,
-            Input::Mistake(hint) => console.note(&hint),
-        }
-        Ok(Next::Continue)
-    }
-
-    fn run_command(&mut self, command: Command, console: &mut Console) -> Result {
-        match command {
-            Command::Help => console.print(commands::HELP)?,
-            Command::Reset => {
+            Input::Help => console.print(commands::HELP)?,
+            Input::Reset => {
                 self.transcript.clear();
                 self.params.conversation = Some(ConversationId::random());
                 self.last_stats = None;
                 console.note("The conversation is cleared; the system prompt stays.");
             }
-            Command::ShowSystem => match self.transcript.system() {
+            Input::ShowSystem => match &self.transcript.system {
                 Some(system) => console.print(&format!("{system}\n"))?,
                 None => console.note("There is no system prompt; /system TEXT sets one."),
             },
-            Command::SetSystem(system) => {
+            Input::SetSystem(system) => {
                 console.note(match system {
                     Some(_) => "The system prompt is set, from the next message on.",
                     None => "The system prompt is removed.",
                 });
-                self.transcript.set_system(system);
+                self.transcript.system = system;
             }
-            Command::Stats => console.print(&self.stats_text(console.layout())?)?,
-            Command::Save { path, overwrite } => {
-                let saved = self
-                    .transcript
-                    .save(&path, overwrite, &self.loaded.info.name);
+            Input::Stats => console.print(&self.stats_text(console.layout())?)?,
+            Input::Save { path, overwrite } => {
+                let model = &self.loaded.info.name;
+                let saved = self.transcript.save(&path, overwrite, model);
                 let saved = saved.map(|()| format!("Saved to {}.", path.display()));
                 console.note(&saved.unwrap_or_else(|hint| hint));
             }
-            Command::Quit => {}
+            Input::Quit => return Ok(ControlFlow::Break(())),
+            Input::Mistake(hint) => console.note(&hint),
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Requests a response and keeps its text, even if the user stopped it.
@@ -121,10 +102,26 @@ impl<'a> Chat<'a> {
     fn respond(&mut self, message: String, console: &mut Console) -> Result {
         self.transcript.push_user(message);
         let request = self.request();
-        let mut limits = ResponseLimits::default();
-        let streamed = self.stream(&request, &mut limits, console);
-        let was_interrupted = streamed.as_ref().is_ok_and(|(end, _)| end.was_interrupted);
-        let finished = streamed.and_then(|(end, text)| Ok((end.finished()?, text)));
+        let (info, transcript) = (&self.loaded.info, &mut self.transcript);
+        let mut note_dropped = |n_dropped: usize, limits: &ResponseLimits| {
+            let n_exchanges = transcript.drop_oldest(n_dropped);
+            (n_dropped > 0).then(|| dropped_text(n_exchanges, info.context_length, limits))
+        };
+        let written = write_response(
+            &request,
+            &info.name,
+            self.args.show_reasoning,
+            self.client,
+            console,
+            &mut note_dropped,
+        );
+        let was_interrupted = written
+            .as_ref()
+            .is_ok_and(|written| written.completion.was_interrupted);
+        let finished = written.and_then(|written| {
+            let (reason, stats) = written.completion.finished()?;
+            Ok((reason, stats, written.text, written.limits))
+        });
         match finished {
             Err(failure @ Failure::Output(_)) => return Err(failure),
             Err(failure) => {
@@ -135,16 +132,18 @@ impl<'a> Chat<'a> {
                     console.note(&message);
                 }
             }
-            Ok(((reason, stats), text)) => {
+            Ok((reason, stats, text, limits)) => {
                 self.transcript.push_assistant(text);
                 self.last_stats = Some(stats);
                 self.loaded.record(&stats);
                 if stats.shifted_tokens > 0 {
                     console.note(CONTEXT_SHIFTED);
                 }
+                let has_max_tokens = self.args.generation.max_tokens.is_some();
+                let cause = limits.early_end(reason, &stats, has_max_tokens, self.client);
                 if reason == FinishReason::Canceled && was_interrupted {
                     console.note("(stopped)");
-                } else if let Some(cause) = self.early_end(reason, &stats, &limits) {
+                } else if let Some(cause) = cause {
                     console.note(&format!("(The answer ends here: {cause}.)"));
                 }
                 if self.args.stats {
@@ -176,41 +175,6 @@ impl<'a> Chat<'a> {
             context_limit: None,
         };
         self.loaded.request(prompt, fit, self.params.clone())
-    }
-
-    /// Streams the response; returns its end and its text.
-    fn stream(
-        &mut self,
-        request: &ModelRequest,
-        limits: &mut ResponseLimits,
-        console: &mut Console,
-    ) -> Result<(Completion, String)> {
-        let reasoning = Reasoning::for_console(console, self.args.show_reasoning);
-        let info = &self.loaded.info;
-        let transcript = &mut self.transcript;
-        let client = self.client;
-        let mut writer = AnswerWriter::new(console, &info.name, reasoning);
-        let completion = client.send(request, &mut |event| {
-            if let Some(n_dropped) = dropped_at_start(&event) {
-                *limits = ResponseLimits::now(client);
-                if n_dropped > 0 {
-                    let n_exchanges = transcript.drop_oldest(n_dropped);
-                    writer.note(&dropped_text(n_exchanges, info.context_length, limits));
-                }
-            }
-            writer.on_event(event)
-        })?;
-        Ok((completion, writer.finish()?))
-    }
-
-    fn early_end(
-        &self,
-        reason: FinishReason,
-        stats: &Stats,
-        limits: &ResponseLimits,
-    ) -> Option<String> {
-        let has_max_tokens = self.args.generation.max_tokens.is_some();
-        limits.early_end(reason, stats, has_max_tokens, self.client)
     }
 
     fn stats_text(&self, layout: Layout) -> Result<String> {

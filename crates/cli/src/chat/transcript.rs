@@ -7,13 +7,14 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 
-use serde::Serialize;
+use serde_json::json;
 use transom_engine::{Message, Role};
 
 /// A conversation.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Transcript {
-    system: Option<String>,
+    /// The system prompt; the messages do not depend on it.
+    pub(super) system: Option<String>,
     messages: Vec<Message>,
     /// Messages at the start that the model no longer sees.
     n_dropped: usize,
@@ -26,16 +27,6 @@ impl Transcript {
             system: system.filter(|text| !text.trim().is_empty()),
             ..Self::default()
         }
-    }
-
-    /// Returns the system prompt.
-    pub(super) fn system(&self) -> Option<&str> {
-        self.system.as_deref()
-    }
-
-    /// Sets or removes the system prompt; the messages stay.
-    pub(super) fn set_system(&mut self, system: Option<String>) {
-        self.system = system;
     }
 
     /// Removes all messages; the system prompt stays.
@@ -96,16 +87,11 @@ impl Transcript {
     /// # Errors
     /// A sentence for the user. An existing file is replaced only if `overwrite`.
     pub(super) fn save(&self, path: &Path, overwrite: bool, model: &str) -> Result<(), String> {
-        let is_json = path
-            .extension()
-            .is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        let text = if is_json {
-            self.to_json(model)
-        } else {
-            Ok(self.to_markdown(model))
+        let text = match path.extension() {
+            Some(extension) if extension.eq_ignore_ascii_case("json") => self.to_json(model),
+            _ => self.to_markdown(model),
         };
-        let written = text.and_then(|text| write_file(path, overwrite, &text));
-        written.map_err(|error| match error.kind() {
+        write_file(path, overwrite, &text).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => format!(
                 "{0} exists and was not changed; to replace it: /save --force {0}",
                 path.display()
@@ -114,15 +100,9 @@ impl Transcript {
         })
     }
 
-    fn to_json(&self, model: &str) -> io::Result<String> {
-        #[derive(Serialize)]
-        struct Saved<'a> {
-            model: &'a str,
-            messages: Vec<Message>,
-        }
+    fn to_json(&self, model: &str) -> String {
         let messages = self.with_system(self.messages.iter());
-        let text = serde_json::to_string_pretty(&Saved { model, messages })?;
-        Ok(text + "\n")
+        format!("{:#}\n", json!({ "model": model, "messages": messages }))
     }
 
     fn to_markdown(&self, model: &str) -> String {
@@ -142,13 +122,10 @@ impl Transcript {
 
 fn write_file(path: &Path, overwrite: bool, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    options.write(true);
-    if overwrite {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
-    }
-    options.open(path)?.write_all(text.as_bytes())
+    // A file that must be new is neither opened nor truncated if it exists.
+    options.write(true).create(true).truncate(true);
+    let mut file = options.create_new(!overwrite).open(path)?;
+    file.write_all(text.as_bytes())
 }
 
 #[cfg(test)]
@@ -199,8 +176,7 @@ mod tests {
             "# Conversation with tiny\n\n## System\n\nBe brief.\n\n## You\n\nOne?\n\n## tiny\n\n\
              1\n\n## You\n\nTwo?\n\n## tiny\n\n2\n"
         );
-        let json: serde_json::Value =
-            serde_json::from_str(&transcript.to_json("tiny").unwrap()).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&transcript.to_json("tiny")).unwrap();
         assert_eq!(json["model"], "tiny");
         assert_eq!(json["messages"][0]["role"], "system");
         assert_eq!(json["messages"][4]["content"], "2");

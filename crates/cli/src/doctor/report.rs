@@ -8,10 +8,8 @@ use transom_signals::{Hardware, MemoryPressure, SourceReport, SystemSignals};
 use transom_supervisor::settings::Settings;
 use transom_supervisor::{Allowance, Bound};
 
-use crate::console::Layout;
-use crate::output::rows::Rows;
-use crate::output::status_text::{limits_text, signals_text};
-use crate::output::text::{bytes_text, rough_time};
+use crate::Layout;
+use crate::output::{Rows, bytes_text, gigabytes, limits_text, rough_time, signals_text};
 
 /// Columns of the labels, with their indentation and the space after them.
 const LABEL_WIDTH: usize = 21;
@@ -71,15 +69,13 @@ impl Report {
         self.add_hardware(&mut rows);
         rows.heading("Memory that models may use");
         for bound in &self.bounds {
-            let bytes = bytes_text(bound.bytes);
-            let text = match bound.reserved_bytes {
-                0 => bytes,
-                kept => format!(
-                    "{bytes} = {} less {} for all other programs",
-                    bytes_text(bound.capacity_bytes),
-                    bytes_text(kept)
-                ),
+            let (capacity, reserved) = (bound.capacity_bytes, bound.reserved_bytes);
+            let (capacity, reserved_text) = (bytes_text(capacity), bytes_text(reserved));
+            let reason = match reserved {
+                0 => String::new(),
+                _ => format!(" = {capacity} less {reserved_text} for all other programs"),
             };
+            let text = bytes_text(bound.bytes) + &reason;
             rows.row(&format!("  {}", bound.kind), &text);
         }
         rows.row("  together", &self.budget_text());
@@ -110,19 +106,16 @@ impl Report {
             (None, None) => "none; the next `transom chat` or `transom ask` starts one".to_owned(),
         };
         rows.row("  process", &process);
-        let folder = self.instance.data_folder.display();
-        rows.row("  data folder", &folder.to_string());
+        let folder = self.instance.data_folder.to_string_lossy();
+        rows.row("  data folder", &folder);
         rows.finish()
     }
 
     fn add_hardware(&self, rows: &mut Rows) {
         rows.heading("Hardware");
         let hardware = &self.hardware;
-        let chip = match hardware.chip_name.as_str() {
-            "" => "unknown",
-            name => name,
-        };
-        rows.row("  chip", chip);
+        let chip = Some(&*hardware.chip_name).filter(|name| !name.is_empty());
+        rows.row("  chip", chip.unwrap_or("unknown"));
         rows.row("  memory", &bytes_text(hardware.memory_bytes));
         let (n_fast, n) = (hardware.n_performance_cores, hardware.n_cores);
         rows.row("  cores", &format!("{n_fast} for speed, {n} in all"));
@@ -130,18 +123,17 @@ impl Report {
             true => ", estimated: Metal is not available to this terminal",
             false => "",
         };
-        let working_set = match hardware.working_set_bytes {
-            Some(bytes) => format!("{} at most in use by the GPU{note}", bytes_text(bytes)),
-            None => "no GPU that shares the memory".to_owned(),
+        let (working_set, gpu) = match hardware.working_set_bytes.map(bytes_text) {
+            Some(bytes) => (format!("{bytes} at most in use by the GPU{note}"), "a"),
+            None => ("no GPU that shares the memory".to_owned(), "no"),
         };
         rows.row("  working set", &working_set);
         rows.row("  bandwidth", &self.bandwidth_text());
-        let reason = match hardware.working_set_bytes {
-            Some(_) => "because MLX has a GPU here",
-            None => "because MLX has no GPU here",
-        };
-        let engines = format!("{}, {reason}", self.engines.join(" before "));
-        rows.row("  engines", &engines);
+        let engines = self.engines.join(" before ");
+        rows.row(
+            "  engines",
+            &format!("{engines}, because MLX has {gpu} GPU here"),
+        );
     }
 
     fn bandwidth_text(&self) -> String {
@@ -173,13 +165,9 @@ impl Report {
     fn budget_text(&self) -> String {
         let bytes = bytes_text(self.budget_bytes);
         match self.allowance.memory {
-            MemoryPressure::Normal if self.bounds.len() > 1 => {
-                format!("{bytes}, the lowest of these")
-            }
+            MemoryPressure::Normal if self.bounds.len() > 1 => bytes + ", the lowest of these",
             MemoryPressure::Normal => bytes,
-            pressure @ (MemoryPressure::Warning | MemoryPressure::Critical) => {
-                format!("{bytes}, less than usual: memory pressure is {pressure}")
-            }
+            pressure => format!("{bytes}, less than usual: memory pressure is {pressure}"),
         }
     }
 
@@ -200,14 +188,6 @@ impl Report {
 /// Returns bytes per second.
 fn bandwidth_rate(bytes: u64) -> String {
     format!("{} GB/s", gigabytes(bytes))
-}
-
-/// Returns the number of gigabytes.
-fn gigabytes(bytes: u64) -> String {
-    match bytes as f64 / 1e9 {
-        few @ ..9.95 => format!("{few:.1}"),
-        many => format!("{many:.0}"),
-    }
 }
 
 #[cfg(test)]

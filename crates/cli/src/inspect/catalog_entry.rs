@@ -5,11 +5,8 @@
 use serde::Serialize;
 use transom_library::{Entry, EstimatedFit, Library, variant_text};
 
-use crate::Result;
-use crate::console::Layout;
-use crate::output::rows::Rows;
-use crate::output::table::{Table, numbers, words};
-use crate::output::text::{disk_text, parameters_text, verdict_short};
+use crate::output::{Rows, Table, numbers, parameters_text, size_text, verdict_short, words};
+use crate::{Layout, Result};
 
 /// A variant, and whether it fits here.
 #[derive(Serialize)]
@@ -64,44 +61,31 @@ impl CatalogEntry {
     pub(super) fn text(&self, layout: Layout) -> String {
         let entry = &self.entry;
         let mut rows = Rows::new(15, layout);
-        let mut optional = |label: &str, value: &str| {
-            if !value.is_empty() {
-                rows.row(label, value);
-            }
-        };
         let family = match entry.family.as_str() {
             "" => String::new(),
             family => format!(", {family} family"),
         };
-        optional("model", &format!("{}{family}", entry.name));
-        optional("description", &entry.description);
+        rows.row("model", &format!("{}{family}", entry.name));
+        rows.row("description", &entry.description);
         let tags = entry.tags.iter().map(|tag| tag.name()).collect::<Vec<_>>();
-        optional("good for", &tags.join(", "));
-        let architecture = &entry.architecture;
-        let active = architecture.active_parameters.map(parameters_text);
+        rows.row("good for", &tags.join(", "));
+        let all = parameters_text(entry.architecture.parameters);
+        let active = entry.architecture.active_parameters.map(parameters_text);
         let active = active.map(|n| format!(", of which a token uses {n}"));
-        let all = parameters_text(architecture.parameters);
-        optional("parameters", &(all + &active.unwrap_or_default()));
-        optional("context", &format!("{} tokens", entry.context_length));
-        optional("license", &entry.license);
-        optional("model card", entry.source.as_deref().unwrap_or(""));
-        optional("not verified", &entry.unverified.join(", "));
-        rows.finish() + &self.table(layout)
-    }
-
-    fn table(&self, layout: Layout) -> String {
+        rows.row("parameters", &(all + &active.unwrap_or_default()));
+        rows.row("context", &format!("{} tokens", entry.context_length));
+        rows.row("license", &entry.license);
+        rows.row("model card", entry.source.as_deref().unwrap_or(""));
+        rows.row("not verified", &entry.unverified.join(", "));
         if self.variants.is_empty() {
-            return String::new();
+            return rows.finish();
         }
-        let size = |row: &VariantRow| row.size_bytes.map_or("unknown".to_owned(), disk_text);
-        let memory = |row: &VariantRow| row.verdict.map_or(String::new(), verdict_short);
-        let columns = [
+        let table = Table::new([
             words("VARIANT", |row: &VariantRow| row.name.clone()),
             words("FORM", |row| row.form.clone()),
-            numbers("SIZE", "", size),
-            words("MEMORY", memory),
-        ];
-        let table = Table::new(columns).with(&self.variants);
-        format!("\n{}", table.text(layout))
+            numbers("SIZE", "", |row| size_text(row.size_bytes)),
+            words("MEMORY", |row| verdict_short(row.verdict)),
+        ]);
+        rows.finish() + "\n" + &table.with(&self.variants).text(layout)
     }
 }

@@ -5,10 +5,8 @@ use std::path::Path;
 use serde::Serialize;
 use transom_catalog::{Format, KvType, ModelFacts};
 
-use crate::console::Layout;
-use crate::output::rows::Rows;
-use crate::output::text::{bytes_text, parameters_text};
-use crate::{Failure, Result};
+use crate::output::{Rows, bytes_text, parameters_text};
+use crate::{Failure, Layout, Result};
 
 /// The facts of a model's files.
 #[derive(Serialize)]

@@ -6,10 +6,8 @@ use transom_library::{
     PairKind, Recommendation, RecommendationReason, Recommendations, variant_text,
 };
 
-use crate::console::Layout;
-use crate::output::rows::paragraph;
-use crate::output::table::{Table, numbers, words};
-use crate::output::text::{GB, bytes_text, disk_text, speed_range};
+use crate::Layout;
+use crate::output::{GB, Table, bytes_text, disk_text, numbers, paragraph, speed_range, words};
 
 /// A recommended model and its purpose.
 type Row<'a> = (&'static str, &'a Recommendation);
@@ -33,44 +31,32 @@ fn table<'a>() -> Table<Row<'a>> {
 
 /// Returns the recommendations for the machine of this name.
 pub(super) fn of_machine(tier: &Recommendations, machine: &str, layout: Layout) -> String {
-    let mut letters = machine.chars();
-    let first: String = letters
-        .next()
-        .into_iter()
-        .flat_map(char::to_uppercase)
-        .collect();
-    let (rest, budget) = (letters.as_str(), bytes_text(tier.budget_bytes));
+    let (first, rest) = machine.split_at(1);
+    let (first, budget) = (first.to_uppercase(), bytes_text(tier.budget_bytes));
     let heading = format!("{first}{rest}, of which models may use {budget}.");
-    let mut text = paragraph(&heading, layout) + "\n";
-    let mut table = table();
-    add_tier(&mut table, tier);
-    if table.is_empty() {
+    let text = paragraph(&heading, layout) + "\n";
+    let rows = rows(tier);
+    if rows.is_empty() {
         return text + "Nothing in the list fits.\n";
     }
-    text.push_str(&table.text(layout));
     let mut notes = Vec::new();
     if let Some(pair) = &tier.pair {
         let together = bytes_text(pair.need_bytes);
         notes.push(format!("The two together need {together}. {NOTE_ON_PAIRS}"));
     }
-    let picks = [&tier.chat, &tier.code, &tier.small].into_iter().flatten();
-    let picks: Vec<&Recommendation> = picks.collect();
-    if picks
-        .iter()
-        .any(|pick| pick.reason == RecommendationReason::MostCapableThoughSlow)
-    {
+    let mut picks = [&tier.chat, &tier.code, &tier.small].into_iter().flatten();
+    let first_pick = picks.clone().next();
+    if picks.any(|pick| pick.reason == RecommendationReason::MostCapableThoughSlow) {
         let slow = "Slower than most people read; a smaller one answers faster.";
         notes.push(slow.to_owned());
     }
-    if let Some(first) = picks.first() {
-        let id = &first.id;
+    if let Some(Recommendation { id, .. }) = first_pick {
         notes.push(format!("To install one: transom models install {id}"));
     }
-    for note in notes {
-        text.push('\n');
-        text.push_str(&paragraph(&note, layout));
-    }
-    text
+    let notes = notes
+        .iter()
+        .map(|note| format!("\n{}", paragraph(note, layout)));
+    text + &table().with(&rows).text(layout) + &notes.collect::<String>()
 }
 
 /// Returns the recommendations for machines, smallest memory first.
@@ -80,7 +66,7 @@ pub(super) fn of_tiers(tiers: &[Recommendations], layout: Layout) -> String {
         let memory = memory_text(tier.memory_bytes);
         let budget = bytes_text(tier.budget_bytes);
         table.section(&format!("{memory}, of which models may use {budget}"));
-        add_tier(&mut table, tier);
+        table = table.with(&rows(tier));
     }
     table.text(layout) + "\n" + &paragraph(NOTE_ON_PAIRS, layout)
 }
@@ -89,25 +75,24 @@ pub(super) fn of_tiers(tiers: &[Recommendations], layout: Layout) -> String {
 const NOTE_ON_PAIRS: &str =
     "Two at once is what fits side by side; Transom itself does not use a second model yet.";
 
-fn add_tier<'a>(table: &mut Table<Row<'a>>, tier: &'a Recommendations) {
+fn rows(tier: &Recommendations) -> Vec<Row<'_>> {
     let singles = [
         ("conversation", &tier.chat),
         ("programs", &tier.code),
         ("quick answers", &tier.small),
     ];
-    for (purpose, pick) in singles {
-        if let Some(pick) = pick {
-            table.add(&(purpose, pick));
-        }
-    }
+    let singles = singles.into_iter();
+    let mut rows: Vec<Row> = singles
+        .filter_map(|(purpose, pick)| Some((purpose, pick.as_ref()?)))
+        .collect();
     if let Some(pair) = &tier.pair {
-        table.add(&("two at once", &pair.main));
         let purpose = match pair.kind {
             PairKind::Draft => "  as draft model",
             PairKind::Embedding => "  for search",
         };
-        table.add(&(purpose, &pair.second));
+        rows.extend([("two at once", &pair.main), (purpose, &pair.second)]);
     }
+    rows
 }
 
 /// Returns the memory of a machine: `16 GB`.

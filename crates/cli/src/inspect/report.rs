@@ -4,11 +4,10 @@
 //! names are an interface.
 
 use serde::Serialize;
-use transom_library::{EstimatedFit, Speed};
+use transom_library::{EstimatedFit, Library, LoadSettings, Speed, Subject};
 
-use crate::console::Layout;
-use crate::output::rows::{Rows, paragraph};
-use crate::output::text::{bytes_text, speed_text};
+use crate::Layout;
+use crate::output::{Rows, bytes_text, paragraph, speed_text};
 
 /// The estimate of a model on a machine.
 #[derive(Debug, Clone, Serialize)]
@@ -105,6 +104,54 @@ impl PartKind {
 }
 
 impl Report {
+    /// Returns what `main` needs, with `draft` beside it, on the machine of `library`, called `machine`.
+    pub(crate) fn new(
+        main: Subject,
+        draft: Option<Subject>,
+        library: &Library,
+        settings: &LoadSettings,
+        machine: String,
+    ) -> Self {
+        let estimate = library.estimate_subject(&main, draft.as_ref(), settings);
+        let suggested = match draft {
+            Some(_) => None,
+            None => library.suggested_draft(&main, settings),
+        };
+        let need = &estimate.need;
+        let working_bytes = need.activation_bytes;
+        let working_bytes = working_bytes.saturating_add_signed(need.correction_bytes);
+        let part = |kind, bytes| Part { kind, bytes };
+        Self {
+            suggested_draft: suggested.map(|(id, draft)| Suggestion {
+                id,
+                model: draft.title,
+            }),
+            draft: draft.map(|draft| DraftModel {
+                model: draft.title,
+                form: draft.form,
+            }),
+            model: main.title,
+            form: main.form,
+            machine,
+            room_bytes: estimate.room_bytes,
+            context_length: need.context_length,
+            parts: vec![
+                part(PartKind::Weights, need.weight_bytes),
+                part(PartKind::KvCache, need.kv_cache_bytes),
+                part(PartKind::Working, working_bytes),
+                part(PartKind::Draft, need.draft_bytes),
+                part(PartKind::PrefixCache, need.cache_bytes),
+            ],
+            need_bytes: need.total_bytes(),
+            is_corrected: estimate.is_corrected,
+            verdict: estimate.verdict,
+            longest_context: estimate.context_that_fits,
+            model_context: main.facts.context_length,
+            speed: estimate.speed,
+            unverified: main.unverified,
+        }
+    }
+
     /// Returns the report for people.
     pub(crate) fn text(&self, layout: Layout) -> String {
         let draft = self.draft.as_ref();
@@ -237,6 +284,23 @@ impl Report {
             (None, _) => "none fits".to_owned(),
         }
     }
+}
+
+/// Returns why `draft` is no useful draft model for `main`, if that is known.
+pub(super) fn doubt(main: &Subject, draft: &Subject) -> Option<String> {
+    // Some vocabularies of the same tokenizer are padded to different lengths.
+    const MAX_PADDING: u64 = 128;
+    let sizes = main.facts.vocab_size.zip(draft.facts.vocab_size);
+    let (title, other) = (&main.title, &draft.title);
+    if sizes.is_some_and(|(own, its)| own.abs_diff(its) > MAX_PADDING) {
+        return Some(format!(
+            "{other} has another vocabulary than {title} and cannot be its draft model; this plans the \
+             memory of both."
+        ));
+    }
+    (draft.facts.active_weight_bytes >= main.facts.active_weight_bytes).then(|| {
+        format!("{other} is no smaller than {title}, so it would gain nothing as its draft model.")
+    })
 }
 
 /// Indentation of the bar and its rows.

@@ -18,14 +18,10 @@ fn built_in(machine: Machine) -> Library {
 
 fn report(args: &InspectArgs) -> Value {
     let library = built_in(Machine::with_memory(args.memory.unwrap()));
-    let query = Query {
-        args,
-        library: &library,
-    };
-    let subject = Subject::find(args.model.as_deref().unwrap(), &query).unwrap();
-    let draft = args.draft.as_deref();
-    let draft = draft.map(|draft| subject.draft_model(draft, &query).unwrap());
-    serde_json::to_value(subject.report(draft, &query, "a Mac".to_owned())).unwrap()
+    let model = args.model.as_deref().unwrap();
+    let (name, mut streams) = ("a Mac".to_owned(), TestConsole::default());
+    let report = estimate(args, model, &library, name, &mut streams.console()).unwrap();
+    serde_json::to_value(report).unwrap()
 }
 
 fn args(model: &str, draft: Option<&str>, gigabytes: u64) -> InspectArgs {
@@ -73,13 +69,8 @@ fn a_draft_model_is_suggested_only_if_both_fit() {
 #[test]
 fn a_draft_model_that_gains_nothing_is_noted() {
     let library = built_in(Machine::with_memory(64 << 30));
-    let args = InspectArgs::default();
-    let query = Query {
-        args: &args,
-        library: &library,
-    };
-    let find = |id: &str| Subject::find(id, &query).unwrap();
-    let doubt = |main: &str, draft: &str| find(main).doubt(&find(draft));
+    let find = |id: &str| library.subject(id).unwrap();
+    let doubt = |main: &str, draft: &str| doubt(&find(main), &find(draft));
     assert_eq!(doubt("qwen3-8b", "qwen3-0.6b"), None);
     let other = doubt("qwen3-8b", "llama-3.2-1b").unwrap();
     assert!(other.contains("another vocabulary"), "{other}");

@@ -5,21 +5,12 @@
 
 use std::path::Path;
 
-use serde::Serialize;
+use serde_json::json;
 use transom_files::visible;
 use transom_library::{AddedError, AddedModel, Library, is_path, usable_model_at};
 
-use crate::models::install::tilde;
+use crate::output::tilde;
 use crate::{Console, Failure, Result};
-
-/// The result as JSON.
-#[derive(Serialize)]
-struct AddedJson<'a> {
-    name: &'a str,
-    path: &'a Path,
-    /// `added`, or `here` if it was on the list before.
-    state: &'a str,
-}
 
 /// Returns true if `text` can only be a path, or if a file is there that no hub has.
 pub(super) fn is_on_disk(text: &str) -> bool {
@@ -52,11 +43,9 @@ pub(super) fn run(
     let library = library.refreshed();
     let name = library.short_name(&model);
     if json {
-        return console.print_json(&AddedJson {
-            name: &name,
-            path: &model.id,
-            state: if is_new { "added" } else { "here" },
-        });
+        let state = if is_new { "added" } else { "here" };
+        let path = model.id.to_string_lossy();
+        return console.print_json(&json!({ "name": name, "path": path, "state": state }));
     }
     let place = tilde(&model.id);
     if is_new {

@@ -2,13 +2,9 @@
 //!
 //! Rule: Ctrl-C ends every wait for the network.
 
-use std::future::Future;
-use std::sync::Arc;
-
-use tokio::sync::Notify;
 use transom_hub::{Hub, HubError, HubOptions, hub_settings};
 
-use crate::{Client, Failure, Result};
+use crate::{Client, Result};
 
 /// Returns the options of the hub that the environment names, else of the one that was chosen in the
 /// app.
@@ -34,13 +30,5 @@ pub(super) fn wait<T>(
     response: impl Future<Output = Result<T, HubError>>,
     client: &Client,
 ) -> Result<T> {
-    let key = Arc::new(Notify::new());
-    let pressed = key.clone();
-    let _watch = client.interrupt.watch(move || pressed.notify_one());
-    client.runtime()?.block_on(async {
-        tokio::select! {
-            response = response => Ok(response?),
-            () = key.notified() => Err(Failure::Interrupted),
-        }
-    })
+    client.wait(async { Ok(response.await?) })
 }

@@ -14,18 +14,16 @@ mod tests;
 use std::path::Path;
 
 use clap::Args;
-use transom_hub::HubError;
+use transom_hub::{DownloadsOptions, HubError};
 use transom_library::download::Plan;
-use transom_library::{Library, MODELS_FOLDER, PARTS_FOLDER};
+use transom_library::{DiskSpace, Library, MODELS_FOLDER, PARTS_FOLDER};
 
-use crate::console::Layout;
 use crate::models::{add, hub};
-use crate::output::text::bytes_text;
-use crate::{Client, Console, Failure, Result};
+use crate::output::{bytes_text, tilde};
+use crate::{Client, Console, Failure, Layout, Result};
 
 use download::{End, download_all};
 use plan::plan;
-pub(crate) use plan::tilde;
 
 /// Download models, from the list or from the hub
 ///
@@ -33,19 +31,7 @@ pub(crate) use plan::tilde;
 /// GGUF, with four bits per weight if they are offered. Every file is verified before it is in its
 /// place. If a download is interrupted, the same command continues it.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom models install qwen3-4b                  an entry of `transom models list --all`
-  transom models install qwen3-4b@8-bit            this packing (or @mlx, @gguf)
-  transom models install qwen3-4b qwen3-0.6b       one after the other
-  transom models install Qwen/Qwen3-4B-GGUF:Q8_0   a repository of the hub, and a packing or file
-  transom models install https://huggingface.co/mlx-community/Qwen3-4B-4bit
-  transom models install ./my-model ~/b.gguf       on your disk: listed, and used where it is
-
-The hub is huggingface.co, or what HF_ENDPOINT names. HF_HUB_OFFLINE=1 forbids the network.
-
-Exit codes: 0 installed, or installed before; 1 the hub or the disk failed; 2 bad request; 3 no such
-model, or it does not fit in memory; 130 interrupted (the download is kept).")]
+#[command(after_long_help = include_str!("../help/models-install.txt"))]
 pub(super) struct InstallArgs {
     /// Id in the list (or id@packing), owner/name on the hub (or owner/name:packing), or the path of a
     /// model folder or GGUF file
@@ -96,8 +82,12 @@ pub(super) fn run(
         }
     }
     let data_folder = client.data_folder()?;
-    let models_folder = data_folder.join(MODELS_FOLDER);
-    let free_bytes = free_bytes(&models_folder);
+    let options = DownloadsOptions {
+        // The first model is complete, and usable, as early as possible.
+        max_concurrent: 1,
+        ..DownloadsOptions::in_folder(data_folder.join(MODELS_FOLDER).join(PARTS_FOLDER))
+    };
+    let free_bytes = DiskSpace::read(&options, &[]).free_bytes;
     let layout = Layout {
         columns: Some((console.columns)()),
         is_dimmed: false,
@@ -110,14 +100,13 @@ pub(super) fn run(
         }
         check_memory(plan, args.anyway)?;
     }
-    let parts = models_folder.join(PARTS_FOLDER);
-    check_disk(&plans, free_bytes, &parts)?;
+    check_disk(&plans, free_bytes, &options.parts_folder)?;
     if plans.is_empty() || args.dry_run {
         return Ok(());
     }
     transom_files::create_private_folder(data_folder)
-        .map_err(|error| Failure::Failed(format!("{}: {error}", data_folder.display())))?;
-    let ends = download_all(&plans, hub, &parts, args, client, console)?;
+        .map_err(|error| Failure::failed(format!("{}: {error}", data_folder.display())))?;
+    let ends = download_all(&plans, hub, options, args, client, console)?;
     finish(&plans, &ends, args.json, console)
 }
 
@@ -152,12 +141,6 @@ fn check_disk(plans: &[Plan], free_bytes: Option<u64>, parts: &Path) -> Result {
         }
         _ => Ok(()),
     }
-}
-
-/// Returns the free bytes for this user on the disk of `folder`.
-fn free_bytes(folder: &Path) -> Option<u64> {
-    let existing = folder.ancestors().find(|folder| folder.is_dir())?;
-    transom_signals::free_disk_bytes(existing).ok()
 }
 
 /// Shows how to use the first installed model, and fails if any download failed.

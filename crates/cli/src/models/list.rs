@@ -10,24 +10,17 @@ use transom_library::{
     Entry, EstimatedFit, InstalledModel, Library, LoadSettings, Origin, format_name, variant_text,
 };
 
-use crate::console::Layout;
-use crate::output::rows::paragraph;
-use crate::output::table::{Table, numbers, words};
-use crate::output::text::{disk_text, tokens_short, verdict_short};
-use crate::{Console, Result};
+use crate::output::{
+    Table, disk_text, numbers, paragraph, size_text, tokens_short, verdict_short, words,
+};
+use crate::{Console, Layout, Result};
 
 /// List the installed models
 ///
 /// The list shows the name to use with `--model`, the format and packing, the size on disk, the longest
 /// context, whether it fits in this computer's memory, and where it comes from.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom models list
-  transom models list --all --fits     also those that can be installed, and only what fits here
-  transom models list --json
-
-Exit codes: 0 listed.")]
+#[command(after_long_help = include_str!("../help/models-list.txt"))]
 pub(super) struct ListArgs {
     /// Also list the models that can be installed
     #[arg(short, long)]
@@ -90,12 +83,12 @@ pub(super) struct OfferedRow {
     is_installed: bool,
 }
 
-/// Both lists as JSON.
+/// Both lists.
 #[derive(Serialize)]
-struct ListsJson<'a> {
-    installed: &'a [InstalledRow],
+struct Lists {
+    installed: Vec<InstalledRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    offered: Option<&'a [OfferedRow]>,
+    offered: Option<Vec<OfferedRow>>,
 }
 
 /// Returns every installed model.
@@ -118,7 +111,7 @@ fn installed(library: &Library) -> Vec<InstalledRow> {
                 Origin::OtherApp { app } => app.name().to_owned(),
             },
             path: model.id.clone(),
-            problem: facts.err().cloned(),
+            problem: facts.err().map(ToString::to_string),
         }
     };
     library.installed().iter().map(row).collect()
@@ -126,11 +119,10 @@ fn installed(library: &Library) -> Vec<InstalledRow> {
 
 /// Returns the formats of a model and its packing: `MLX+GGUF 4-bit`.
 fn form(model: &InstalledModel, library: &Library) -> String {
-    let packing = model.quantization(library.catalog());
     let mut formats: Vec<&str> = model.formats().into_iter().map(format_name).collect();
     formats.sort_unstable_by(|a, b| b.cmp(a));
-    let text = format!("{} {packing}", formats.join("+"));
-    text.trim().to_owned()
+    let packing = model.quantization(library.catalog());
+    format!("{} {packing}", formats.join("+")).trim().to_owned()
 }
 
 /// Returns the entries of the catalog that match these words and can be installed, each in the variant
@@ -152,9 +144,8 @@ pub(super) fn offered(words: &str, only_fitting: bool, library: &Library) -> Vec
         })
     };
     let found = library.catalog().search(words).into_iter().filter_map(row);
-    found
-        .filter(|row| !only_fitting || is_usable(row.verdict))
-        .collect()
+    let fitting = found.filter(|row| !only_fitting || is_usable(row.verdict));
+    fitting.collect()
 }
 
 fn is_usable(verdict: Option<EstimatedFit>) -> bool {
@@ -163,23 +154,22 @@ fn is_usable(verdict: Option<EstimatedFit>) -> bool {
 
 /// Runs the command.
 pub(super) fn run(args: &ListArgs, library: &Library, console: &mut Console) -> Result {
-    let mut installed = installed(library);
-    installed.retain(|model| !args.fits || is_usable(model.verdict));
-    let offered = args.all.then(|| {
-        let mut offered = offered("", args.fits, library);
-        offered.retain(|model| !model.is_installed);
-        offered
-    });
-    let lists = ListsJson {
-        installed: &installed,
-        offered: offered.as_deref(),
+    let mut lists = Lists {
+        installed: installed(library),
+        offered: args.all.then(|| offered("", args.fits, library)),
     };
+    lists
+        .installed
+        .retain(|model| !args.fits || is_usable(model.verdict));
+    if let Some(offered) = &mut lists.offered {
+        offered.retain(|model| !model.is_installed);
+    }
     console.print_result(args.json, &lists, lists_text)
 }
 
-fn lists_text(lists: &ListsJson, layout: Layout) -> String {
-    let mut text = installed_text(lists.installed, layout);
-    if let Some(offered) = lists.offered {
+fn lists_text(lists: &Lists, layout: Layout) -> String {
+    let mut text = installed_text(&lists.installed, layout);
+    if let Some(offered) = &lists.offered {
         text.push_str("\nTo install, with `transom models install NAME`:\n\n");
         text.push_str(&offered_text(offered, layout));
     } else if lists.installed.iter().all(|model| model.origin == STARTER) {
@@ -202,7 +192,7 @@ fn installed_text(models: &[InstalledRow], layout: Layout) -> String {
     let context = |model: &InstalledRow| model.context_length.map_or(String::new(), tokens_short);
     let memory = |model: &InstalledRow| match &model.problem {
         Some(_) => "cannot be used".to_owned(),
-        None => model.verdict.map_or(String::new(), verdict_short),
+        None => verdict_short(model.verdict),
     };
     let columns = [
         words("NAME", |model: &InstalledRow| model.name.clone()),
@@ -227,18 +217,16 @@ pub(super) fn offered_text(models: &[OfferedRow], layout: Layout) -> String {
     if models.is_empty() {
         return "None.\n".to_owned();
     }
-    let size = |model: &OfferedRow| model.size_bytes.map_or("unknown".to_owned(), disk_text);
     let context = |model: &OfferedRow| tokens_short(model.context_length);
-    let memory = |model: &OfferedRow| model.verdict.map_or(String::new(), verdict_short);
-    let columns = [
+    let table = Table::new([
         words("NAME", |model: &OfferedRow| model.id.clone()),
         words("FORM", |model| model.form.clone()),
-        numbers("SIZE", "", size),
+        numbers("SIZE", "", |model| size_text(model.size_bytes)),
         numbers("CONTEXT", "context ", context).optional(1),
-        words("MEMORY", memory),
+        words("MEMORY", |model| verdict_short(model.verdict)),
         words("GOOD FOR", |model: &OfferedRow| model.good_for.clone()).optional(2),
-    ];
-    Table::new(columns).with(models).text(layout)
+    ]);
+    table.with(models).text(layout)
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@ use clap::Args;
 use transom_files::visible;
 use transom_library::{InstalledModel, Library, Origin};
 
-use crate::models::install::tilde;
-use crate::output::text::disk_text;
+use crate::output::{disk_text, tilde};
 use crate::{Client, Console, Failure, Result};
 
 /// Remove models that were installed, and free their space
@@ -19,14 +18,7 @@ use crate::{Client, Console, Failure, Result};
 /// Only models in Transom's own folder are removed. A model that you added by path is taken off the
 /// list, and its files stay where they are. Models of other apps are never removed.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom models remove qwen3-4b
-  transom models remove qwen3-4b@Q8_0 --yes     without asking
-  transom models remove my-model                added by path: taken off the list, nothing is deleted
-
-Exit codes: 0 removed, 1 it is loaded or the disk refused, 2 not confirmed or an ambiguous name,
-3 no such model.")]
+#[command(after_long_help = include_str!("../help/models-remove.txt"))]
 pub(super) struct RemoveArgs {
     /// Name in `transom models list`
     #[arg(value_name = "MODEL", required = true)]
@@ -48,35 +40,37 @@ pub(super) fn run(
         let model = find_removable(text, library)?;
         if let Origin::Added { path } = &model.origin {
             take_off_list(model, path, library, console)?;
-            continue;
+        } else {
+            check_unloaded(model, text, library, client)?;
+            remove(model, args.yes, library, console)?;
         }
-        check_unloaded(model, text, library, client)?;
-        remove(model, args.yes, library, console)?;
     }
     Ok(())
 }
 
 /// Returns the only removable model of this name.
 fn find_removable<'a>(text: &str, library: &'a Library) -> Result<&'a InstalledModel> {
-    let models = library.named(text);
-    let is_removable = |model: &&InstalledModel| {
-        matches!(model.origin, Origin::Added { .. }) || library.removal(model).is_ok()
-    };
-    let removable: Vec<&InstalledModel> = models.iter().copied().filter(is_removable).collect();
-    match (removable.as_slice(), models.as_slice()) {
-        ([only], _) => Ok(only),
-        ([], [first, ..]) => match library.removal(first) {
-            Err(error) => Err(Failure::Usage(error.to_string())),
-            Ok(_) => Ok(first),
-        },
-        ([], []) => Err(Failure::Model(format!(
+    let mut models = library.named(text);
+    let Some(&first) = models.first() else {
+        return Err(Failure::Model(format!(
             "no installed model is called {text}; `transom models list` shows all"
-        ))),
-        (several, _) => {
+        )));
+    };
+    models.retain(|model| {
+        matches!(model.origin, Origin::Added { .. }) || library.removal(model).is_ok()
+    });
+    match models.as_slice() {
+        [] => library
+            .removal(first)
+            .map(|_| first)
+            .map_err(Failure::usage),
+        [only] => Ok(only),
+        several => {
             let names = several.iter().map(|model| library.short_name(model));
             let names = names.collect::<Vec<_>>().join(" or ");
-            let message = format!("{text} can be {names}; name one of them");
-            Err(Failure::Usage(message))
+            Err(Failure::usage(format!(
+                "{text} can be {names}; name one of them"
+            )))
         }
     }
 }
@@ -92,11 +86,10 @@ fn check_unloaded(
         return Ok(());
     };
     let status = handle.status().borrow().clone();
-    let mut loaded = status.models.iter();
     let id = library.id_of(model);
-    match loaded.find(|loaded| loaded.id == id) {
+    match status.models.iter().find(|loaded| loaded.id == id) {
         None => Ok(()),
-        Some(loaded) => Err(Failure::Failed(format!(
+        Some(loaded) => Err(Failure::failed(format!(
             "{} is loaded; unload it first with `transom unload {text}`",
             loaded.name
         ))),
@@ -126,42 +119,36 @@ fn take_off_list(
 fn remove(model: &InstalledModel, yes: bool, library: &Library, console: &mut Console) -> Result {
     let name = library.short_name(model);
     let removal = library.removal(model).map_err(Failure::failed)?;
-    if !yes && !is_confirmed(model, &name, removal.bytes, console)? {
-        let message = format!("{name} was not removed, because you did not type y or yes");
-        return Err(Failure::Usage(message));
+    if !yes {
+        let (size, place) = (disk_text(removal.bytes), tilde(&model.id));
+        confirm(&name, &size, &place, console)?;
     }
     let freed = library.remove(model).map_err(Failure::failed)?;
-    console.print(&format!(
-        "{}: removed, {} freed.\n",
-        visible(&name),
-        disk_text(freed.bytes)
-    ))
+    let (name, freed) = (visible(&name), disk_text(freed.bytes));
+    console.print(&format!("{name}: removed, {freed} freed.\n"))
 }
 
-fn is_confirmed(
-    model: &InstalledModel,
-    name: &str,
-    bytes: u64,
-    console: &mut Console,
-) -> Result<bool> {
+/// Asks whether to remove the model called `name`, and fails without a yes.
+fn confirm(name: &str, size: &str, place: &str, console: &mut Console) -> Result {
     if !console.terminals.stdin {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "{name} is removed only after a yes, and standard input is not a terminal; add --yes"
         )));
     }
-    console.write_err(&format!(
-        "Remove {} ({}) from {}? [y/N] ",
-        visible(name),
-        disk_text(bytes),
-        visible(&tilde(&model.id))
-    ));
+    let (shown, place) = (visible(name), visible(place));
+    console.write_err(&format!("Remove {shown} ({size}) from {place}? [y/N] "));
     let mut line = String::new();
     console.input.read_line(&mut line).map_err(Failure::input)?;
     if line.is_empty() {
         // At the end of the input no newline follows the question.
         console.write_err("\n");
     }
-    Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+    match line.trim().to_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Failure::usage(format!(
+            "{name} was not removed, because you did not type y or yes"
+        ))),
+    }
 }
 
 #[cfg(test)]

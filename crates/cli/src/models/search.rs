@@ -9,27 +9,17 @@ use transom_files::visible;
 use transom_hub::{FoundRepository, Hub, Listing, ModelFormat as Kind};
 use transom_library::{EstimatedFit, Library, download, variant_text};
 
-use crate::console::Layout;
 use crate::models::hub;
 use crate::models::list::{OfferedRow, offered, offered_text};
-use crate::output::progress::Progress;
-use crate::output::table::{Table, numbers, words};
-use crate::output::text::{disk_text, verdict_short};
-use crate::{Client, Console, Failure, Result};
+use crate::output::{Table, count_short, disk_text, numbers, verdict_short, words};
+use crate::{Client, Console, Failure, Layout, Result};
 
 /// Search for models by words
 ///
 /// Transom's list and your own are searched first, in names, descriptions and what models are good
 /// for; then the hub, by the names of repositories.
 #[derive(Debug, Clone, Default, Args)]
-#[command(after_long_help = "\
-Examples:
-  transom models search coder
-  transom models search small chat --fits      only models that fit in this computer's memory
-  transom models search qwen3 --list-only      without the network
-
-Exit codes: 0 searched, also when nothing was found; 1 the hub could not be reached and the list had
-nothing.")]
+#[command(after_long_help = include_str!("../help/models-search.txt"))]
 pub(super) struct SearchArgs {
     /// Words that must all be there
     #[arg(value_name = "WORDS", required = true)]
@@ -94,7 +84,7 @@ pub(super) fn run(
     if !args.list_only {
         let hub = hub::hub(client)?;
         hub::name_of(&hub).clone_into(&mut hub_name);
-        let progress = Progress::new(console);
+        let progress = console.progress();
         progress.show(&format!("Searching {hub_name} …"));
         match search_hub(&hub, &words, args.fits, library, client) {
             Ok(found) => results.hub = found,
@@ -147,16 +137,11 @@ fn search_hub(
     found.truncate(MAX_LISTINGS);
     let repositories: Vec<String> = found.iter().map(|found| found.repository.clone()).collect();
     let listings = hub::wait(async { Ok(listings(hub, repositories).await) }, client)?;
-    let fitting = found
-        .into_iter()
-        .zip(listings)
-        .filter_map(|(found, listing)| {
-            let offer = offer_of(&listing?, library)?;
-            offer.verdict.is_usable().then_some(HubResult {
-                found,
-                offer: Some(offer),
-            })
-        });
+    let pairs = found.into_iter().zip(listings);
+    let fitting = pairs.filter_map(|(found, listing)| {
+        let offer = offer_of(&listing?, library).filter(|offer| offer.verdict.is_usable());
+        offer.is_some().then_some(HubResult { found, offer })
+    });
     Ok(fitting.collect())
 }
 
@@ -201,7 +186,7 @@ fn hub_text(results: &[HubResult], layout: Layout) -> String {
             result.of_offer(|offer| disk_text(offer.size_bytes))
         }),
         words("MEMORY", |result| {
-            result.of_offer(|offer| verdict_short(offer.verdict))
+            result.of_offer(|offer| verdict_short(Some(offer.verdict)))
         }),
         numbers("DOWNLOADS", "downloads ", |result| {
             count_short(result.found.downloads)
@@ -236,21 +221,12 @@ impl HubResult {
     }
 }
 
-/// Returns a count for a column: `310`, `12k`, `3.1M`.
-fn count_short(n: u64) -> String {
-    match n {
-        0..10_000 => n.to_string(),
-        10_000..1_000_000 => format!("{}k", n / 1000),
-        _ => format!("{:.1}M", n as f64 / 1e6),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interrupt::Interrupt;
     use crate::test_console::TestConsole;
     use transom_library::test_support::{computer, library};
+    use transom_terminal::Interrupt;
 
     fn result(repository: &str, downloads: u64, is_gated: bool) -> HubResult {
         HubResult {
@@ -301,15 +277,6 @@ a/b
     }
 
     #[test]
-    fn download_counts_are_shortened() {
-        let check = |n, expect: &str| assert_eq!(count_short(n), expect);
-        check(9_999, "9999");
-        check(10_000, "10k");
-        check(999_999, "999k");
-        check(1_000_000, "1.0M");
-    }
-
-    #[test]
     fn the_list_is_searched_offline_for_all_words() {
         let data = tempfile::tempdir().unwrap();
         let library = library(data.path(), computer());
@@ -321,7 +288,7 @@ a/b
                 ..SearchArgs::default()
             };
             let mut streams = TestConsole::default();
-            let client = Client::new(Interrupt::detached());
+            let client = Client::new(Interrupt::default());
             run(&args, &library, &client, &mut streams.console()).unwrap();
             assert_eq!(streams.err_text(), "");
             streams.out_text()

@@ -4,7 +4,7 @@
 //! shell's history would see it. It is not shown while it is typed, and never written.
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use serde_json::json;
 use transom_hub::{Hub, Token, TokenSource};
 
 use crate::hidden_input;
@@ -20,15 +20,7 @@ use crate::{Client, Console, Result};
 #[command(
     arg_required_else_help = true,
     disable_help_subcommand = true,
-    after_long_help = "\
-Examples:
-  transom models token set               asks for it, and does not show it
-  pass show hub | transom models token set
-  transom models token clear
-
-HF_TOKEN in the environment takes precedence over the stored one.
-
-Exit codes: 0 done, 1 the Keychain or Secret Service cannot be used, 2 no token was given."
+    after_long_help = include_str!("../help/models-token.txt")
 )]
 pub(super) struct TokenArgs {
     #[command(subcommand)]
@@ -49,14 +41,6 @@ enum TokenCommand {
     },
 }
 
-/// The state of the token as JSON.
-#[derive(Debug, Serialize)]
-struct StatusJson<'a> {
-    hub: &'a str,
-    /// `environment`, `keychain`; `null` if there is none.
-    token_from: Option<&'static str>,
-}
-
 /// Runs the command.
 pub(super) fn run(args: &TokenArgs, client: &Client, console: &mut Console) -> Result {
     let options = hub::options(client)?;
@@ -75,19 +59,16 @@ pub(super) fn run(args: &TokenArgs, client: &Client, console: &mut Console) -> R
             console.note(&format!("No token for {name} is stored."));
         }
         TokenCommand::Status { json } => {
-            let token_from = match is_in_environment {
-                true => Some("environment"),
-                false => hub::wait(hub.has_token(), client)?.then_some("keychain"),
+            // Where the token comes from; `null` in the JSON if there is none.
+            let (origin, text) = if is_in_environment {
+                (Some("environment"), "a token from HF_TOKEN")
+            } else if hub::wait(hub.has_token(), client)? {
+                (Some("keychain"), "a token is stored")
+            } else {
+                (None, "no token")
             };
-            let status = StatusJson {
-                hub: name,
-                token_from,
-            };
-            return console.print_result(json, &status, |status, _| match status.token_from {
-                Some("environment") => format!("{name}: a token from HF_TOKEN\n"),
-                Some(_) => format!("{name}: a token is stored\n"),
-                None => format!("{name}: no token\n"),
-            });
+            let status = json!({ "hub": name, "token_from": origin });
+            return console.print_result(json, &status, |_, _| format!("{name}: {text}\n"));
         }
     }
     if is_in_environment {

@@ -3,19 +3,62 @@
 //! Rule: control characters of the model are not written to a terminal. A pipe gets the response
 //! unchanged.
 
-use std::borrow::Cow;
-
 use transom_engine::{Section, TokenEvent};
-use transom_files::is_control;
-use transom_supervisor::ResponseEvent;
+use transom_supervisor::{ModelRequest, ResponseEvent};
+use transom_terminal::{DIM, RESET, without_controls};
 
-use crate::console::{DIM, RESET};
-use crate::output::progress::Progress;
-use crate::{Console, Result};
+use crate::client::Completion;
+use crate::output::{Progress, ResponseLimits, show_wait};
+use crate::{Client, Console, Result};
+
+/// A response that was written.
+pub(crate) struct Written {
+    /// Its end.
+    pub(crate) completion: Completion,
+    /// Its text, without its reasoning.
+    pub(crate) text: String,
+    /// The limits in force when it began.
+    pub(crate) limits: ResponseLimits,
+}
+
+/// Sends a request to the model called `model` and writes the response while it arrives. When it begins,
+/// `on_start` gets the number of messages that the model no longer sees, and may return a note.
+pub(crate) fn write_response(
+    request: &ModelRequest,
+    model: &str,
+    show_reasoning: bool,
+    client: &Client,
+    console: &mut Console,
+    on_start: &mut dyn FnMut(usize, &ResponseLimits) -> Option<String>,
+) -> Result<Written> {
+    let reasoning = Reasoning::for_console(console, show_reasoning);
+    let mut writer = AnswerWriter::new(console, model, reasoning);
+    let mut limits = ResponseLimits::default();
+    let completion = client.send(request, &mut |event| {
+        if let ResponseEvent::Token {
+            event: TokenEvent::Started {
+                dropped_messages, ..
+            },
+        } = &event
+        {
+            limits = ResponseLimits::now(client);
+            if let Some(note) = on_start(*dropped_messages, &limits) {
+                writer.note(&note);
+            }
+        }
+        writer.on_event(event)
+    })?;
+    let text = writer.finish()?;
+    Ok(Written {
+        completion,
+        text,
+        limits,
+    })
+}
 
 /// How the reasoning section is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reasoning {
+enum Reasoning {
     /// Dimmed, for a person.
     Dimmed,
     /// Between `<think>` and `</think>`.
@@ -27,7 +70,7 @@ pub(crate) enum Reasoning {
 impl Reasoning {
     /// Returns the form for this console: dimmed on a terminal, or tagged if it knows no escape
     /// sequences; elsewhere hidden unless `is_requested`.
-    pub(crate) fn for_console(console: &Console, is_requested: bool) -> Self {
+    fn for_console(console: &Console, is_requested: bool) -> Self {
         match (console.terminals.stdout, console.color) {
             (true, true) => Self::Dimmed,
             (true, false) => Self::Tagged,
@@ -38,7 +81,7 @@ impl Reasoning {
 }
 
 /// Writes a response while it arrives, and keeps its text.
-pub(crate) struct AnswerWriter<'a, 'c> {
+struct AnswerWriter<'a, 'c> {
     console: &'a mut Console<'c>,
     progress: Progress,
     /// The model's name for people.
@@ -51,9 +94,9 @@ pub(crate) struct AnswerWriter<'a, 'c> {
 
 impl<'a, 'c> AnswerWriter<'a, 'c> {
     /// Returns a writer for a response of the model called `model`.
-    pub(crate) fn new(console: &'a mut Console<'c>, model: &'a str, reasoning: Reasoning) -> Self {
+    fn new(console: &'a mut Console<'c>, model: &'a str, reasoning: Reasoning) -> Self {
         Self {
-            progress: Progress::new(console),
+            progress: console.progress(),
             console,
             model,
             reasoning,
@@ -64,22 +107,29 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
     }
 
     /// Writes one event.
-    pub(crate) fn on_event(&mut self, event: ResponseEvent) -> Result {
+    fn on_event(&mut self, event: ResponseEvent) -> Result {
         match event {
-            ResponseEvent::Token { event } => return self.on_token(event),
-            waiting => self.progress.show_wait(self.model, &waiting),
+            ResponseEvent::Token { event } => match event {
+                TokenEvent::Started { .. } | TokenEvent::Finished { .. } => self.progress.clear(),
+                TokenEvent::Prefill { done, total } => {
+                    let text = format!("Reading the prompt … {done} of {total} tokens");
+                    self.progress.show(&text);
+                }
+                TokenEvent::Text { section, text, .. } => return self.on_text(section, &text),
+            },
+            waiting => show_wait(&self.progress, self.model, &waiting),
         }
         Ok(())
     }
 
     /// Writes a note to standard error, before the response's text.
-    pub(crate) fn note(&mut self, text: &str) {
+    fn note(&mut self, text: &str) {
         self.progress.clear();
         self.console.note(text);
     }
 
     /// Ends the last line and returns the response without its reasoning.
-    pub(crate) fn finish(mut self) -> Result<String> {
+    fn finish(mut self) -> Result<String> {
         self.progress.clear();
         self.write(match (self.section, self.reasoning) {
             (Some(Section::Reasoning), Reasoning::Dimmed) => RESET,
@@ -90,18 +140,6 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
             self.write("\n")?;
         }
         Ok(self.answer)
-    }
-
-    fn on_token(&mut self, event: TokenEvent) -> Result {
-        match event {
-            TokenEvent::Started { .. } | TokenEvent::Finished { .. } => self.progress.clear(),
-            TokenEvent::Prefill { done, total } => {
-                let text = format!("Reading the prompt … {done} of {total} tokens");
-                self.progress.show(&text);
-            }
-            TokenEvent::Text { section, text, .. } => return self.on_text(section, &text),
-        }
-        Ok(())
     }
 
     fn on_text(&mut self, section: Section, text: &str) -> Result {
@@ -151,28 +189,6 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
         }
         self.ends_with_newline = text.ends_with('\n');
         self.console.print(text)
-    }
-}
-
-/// Returns how many messages the model no longer sees, if this event starts a response.
-pub(crate) fn dropped_at_start(event: &ResponseEvent) -> Option<usize> {
-    match event {
-        ResponseEvent::Token {
-            event: TokenEvent::Started {
-                dropped_messages, ..
-            },
-        } => Some(*dropped_messages),
-        _ => None,
-    }
-}
-
-/// Removes control characters: a model can write escape sequences that move the cursor or rename the
-/// window, and characters that reverse the direction of text.
-fn without_controls(text: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| !is_control(c) || c == '\n' || c == '\t';
-    match text.chars().all(is_plain) {
-        true => Cow::Borrowed(text),
-        false => Cow::Owned(text.chars().filter(|c| is_plain(*c)).collect()),
     }
 }
 

@@ -3,14 +3,11 @@
 //! Rule: the lines are `TokenEvent` as `transom-engine` serializes it. Before them come `queued` and
 //! `loading` while the response waits for its turn or its model. `error` is always the last.
 
-use std::io::{self, Write};
-
-use serde::Serialize;
+use serde_json::json;
 use transom_engine::LoadProgress;
-use transom_files::is_control;
 use transom_supervisor::ResponseEvent;
 
-use crate::output::progress::percent;
+use crate::output::percent;
 use crate::{Console, Result};
 
 /// Writes each event as a line.
@@ -35,75 +32,32 @@ impl<'a, 'c> JsonLines<'a, 'c> {
             ResponseEvent::Token { event } => self.console.print_json(event),
             ResponseEvent::Queued {
                 position,
-                blocked_by: held,
-            } => self.console.print_json(&WaitEvent::Queued {
-                position: *position,
-                held: held.map(|because| because.to_string()),
-            }),
-            ResponseEvent::Loading { progress } => self.on_load(*progress),
-            ResponseEvent::Ended { .. } => Ok(()),
+                blocked_by,
+            } => {
+                let held = blocked_by.map(|reason| reason.to_string());
+                let line = json!({ "event": "queued", "position": position, "held": held });
+                self.console.print_json(&line)
+            }
+            ResponseEvent::Loading {
+                progress: Some(progress),
+            } => self.on_load(*progress),
+            ResponseEvent::Loading { progress: None } | ResponseEvent::Ended { .. } => Ok(()),
         }
     }
 
     /// Writes one line for each tenth, because a load reports thousands of steps.
-    fn on_load(&mut self, progress: Option<LoadProgress>) -> Result {
-        let tenths = progress.and_then(percent).map(|percent| percent / 10);
-        match progress {
-            Some(progress) if tenths.is_some() && tenths != self.loaded_tenths => {
-                self.loaded_tenths = tenths;
-                self.console.print_json(&WaitEvent::Loading(progress))
-            }
-            _ => Ok(()),
+    fn on_load(&mut self, progress: LoadProgress) -> Result {
+        let tenths = percent(progress).map(|percent| percent / 10);
+        if tenths.is_none() || tenths == self.loaded_tenths {
+            return Ok(());
         }
+        self.loaded_tenths = tenths;
+        self.console.print_json(&json!({
+            "event": "loading",
+            "done_bytes": progress.done_bytes,
+            "total_bytes": progress.total_bytes,
+        }))
     }
-}
-
-/// An event before the response begins.
-#[derive(Serialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-enum WaitEvent {
-    Queued {
-        /// Responses before this one.
-        position: usize,
-        /// Why no request is run at present.
-        held: Option<String>,
-    },
-    Loading(LoadProgress),
-}
-
-/// The last line of a run that failed.
-#[derive(Serialize)]
-#[serde(tag = "event", rename = "error")]
-pub(crate) struct ErrorLine {
-    /// The process's exit code.
-    pub(crate) exit_code: u8,
-    /// The failure's message.
-    pub(crate) message: String,
-}
-
-/// Writes `value` as one line, at once. Programs read the same value, and the line is safe to show in
-/// a terminal.
-pub(crate) fn write_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
-    let mut line = escaped(serde_json::to_string(value)?);
-    line.push('\n');
-    out.write_all(line.as_bytes())?;
-    out.flush()
-}
-
-/// Escapes the control characters that `serde_json` leaves as they are. All of them are in strings,
-/// and none needs more than four digits.
-fn escaped(json: String) -> String {
-    if !json.contains(is_control) {
-        return json;
-    }
-    let mut safe = String::with_capacity(json.len());
-    for character in json.chars() {
-        match is_control(character) {
-            true => safe.push_str(&format!("\\u{:04x}", u32::from(character))),
-            false => safe.push(character),
-        }
-    }
-    safe
 }
 
 #[cfg(test)]
@@ -111,17 +65,6 @@ mod tests {
     use super::*;
     use crate::test_console::TestConsole;
     use transom_supervisor::LimitReason;
-
-    #[test]
-    fn control_characters_are_escaped_and_keep_their_value() {
-        let text = "a\x1b\x7f\u{9b}2J\u{202e}\n\u{feff}é";
-        let mut out = Vec::new();
-        write_line(&mut out, &text).unwrap();
-        let line = String::from_utf8(out).unwrap();
-        assert_eq!(line, "\"a\\u001b\\u007f\\u009b2J\\u202e\\n\u{feff}é\"\n");
-        let read: String = serde_json::from_str(&line).unwrap();
-        assert_eq!(read, text);
-    }
 
     #[test]
     fn a_load_is_written_in_tenths_and_a_wait_with_its_reason() {

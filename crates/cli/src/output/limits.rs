@@ -3,9 +3,20 @@
 //! Rule: a limit that changed nothing for this response is not mentioned.
 
 use transom_engine::{FinishReason, Stats};
-use transom_supervisor::{ActiveLimit, Allowance, Limit};
+use transom_supervisor::{ActiveLimit, Limit};
 
 use crate::Client;
+
+/// Why a response ended before the model wanted, as a part of a sentence.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum EarlyEnd {
+    /// The user limited its length.
+    #[error("--max-tokens is reached")]
+    MaxTokens,
+    /// Any other reason.
+    #[error("{0}")]
+    Other(String),
+}
 
 /// The machine's limits of one response, as they were when it began.
 #[derive(Debug, Clone, Default)]
@@ -18,15 +29,13 @@ pub(crate) struct ResponseLimits {
 impl ResponseLimits {
     /// Returns the limits in force now.
     pub(crate) fn now(client: &Client) -> Self {
-        let status = client.status();
-        status.map_or_else(|_| Self::default(), |status| Self::new(&status.allowance))
-    }
-
-    fn new(allowance: &Allowance) -> Self {
+        let Ok(status) = client.status() else {
+            return Self::default();
+        };
         Self {
-            max_tokens: allowance.max_tokens,
-            context_length: allowance.context_length,
-            limits: allowance.limits.clone(),
+            max_tokens: status.allowance.max_tokens,
+            context_length: status.allowance.context_length,
+            limits: status.allowance.limits.clone(),
         }
     }
 
@@ -38,20 +47,20 @@ impl ResponseLimits {
         stats: &Stats,
         has_max_tokens: bool,
         client: &Client,
-    ) -> Option<String> {
+    ) -> Option<EarlyEnd> {
         let cause = match reason {
             FinishReason::Stop => return None,
-            FinishReason::Shed => return Some(stop_reason(client)),
+            FinishReason::Shed => stop_reason(client),
             // Ctrl-C and a reader that left are handled before.
-            FinishReason::Canceled => "the model was unloaded",
+            FinishReason::Canceled => "the model was unloaded".to_owned(),
             FinishReason::Length => match self.on_length(stats.generated_tokens) {
-                Some(limit) => return Some(limit),
-                None if has_max_tokens => BY_MAX_TOKENS,
-                None if stats.shifted_tokens > 0 => "it is as long as the whole context",
-                None => "the context is full (--context-length)",
+                Some(limit) => limit,
+                None if has_max_tokens => return Some(EarlyEnd::MaxTokens),
+                None if stats.shifted_tokens > 0 => "it is as long as the whole context".to_owned(),
+                None => "the context is full (--context-length)".to_owned(),
             },
         };
-        Some(cause.to_owned())
+        Some(EarlyEnd::Other(cause))
     }
 
     /// Returns the limit that ended a response of `n_generated` tokens, if it was the machine's.
@@ -79,18 +88,13 @@ impl ResponseLimits {
     }
 }
 
-/// The reason for the end of a response that the user limited.
-pub(crate) const BY_MAX_TOKENS: &str = "--max-tokens is reached";
-
 /// Returns why the machine stopped a response.
 pub(crate) fn stop_reason(client: &Client) -> String {
-    let held = client
-        .status()
-        .ok()
-        .and_then(|status| status.allowance.blocked_by);
-    held.map_or("this computer is short of memory".to_owned(), |because| {
-        because.to_string()
-    })
+    let status = client.status().ok();
+    match status.and_then(|status| status.allowance.blocked_by) {
+        Some(because) => because.to_string(),
+        None => "this computer is short of memory".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -1,76 +1,32 @@
-//! One line on standard error that shows what a command waits for.
-//!
-//! Rule: it is drawn only on a terminal that gets escape sequences, and is gone when the wait ends.
+//! What a command waits for, in one line.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use transom_engine::LoadProgress;
-use transom_files::visible;
 use transom_supervisor::ResponseEvent;
 
-use crate::Console;
+use crate::output::{Progress, percent_of};
 
-/// The line. It must be cleared before anything else is written to the terminal; dropping clears it.
-pub(crate) struct Progress {
-    bar: ProgressBar,
-}
-
-impl Progress {
-    /// Returns a line on this console's standard error, which shows nothing yet.
-    pub(crate) fn new(console: &Console) -> Self {
-        Self {
-            bar: bar("{wide_msg:.dim}", console.progress_target()),
-        }
-    }
-
-    /// Replaces the line.
-    pub(crate) fn show(&self, text: &str) {
-        let text = visible(text).into_owned();
-        if self.bar.is_finished() {
-            self.bar.reset();
-        } else if self.bar.message() == text {
-            return;
-        }
-        self.bar.set_message(text);
-        // Drawn even if indicatif's rate limit would skip it: no other change may follow.
-        self.bar.force_draw();
-    }
-
-    /// Shows why the response of the model called `name` has not started. Other events change nothing.
-    pub(crate) fn show_wait(&self, name: &str, event: &ResponseEvent) {
-        let text = match event {
-            ResponseEvent::Queued {
-                blocked_by: Some(reason),
-                ..
-            } => format!("Waiting: {reason} …"),
-            ResponseEvent::Queued { position: 0, .. } => "Waiting …".to_owned(),
-            ResponseEvent::Queued { position: 1, .. } => "Waiting for one answer …".to_owned(),
-            ResponseEvent::Queued { position, .. } => format!("Waiting for {position} answers …"),
-            ResponseEvent::Loading { progress } => match progress.and_then(percent) {
-                Some(percent) => format!("Loading {name} … {percent} %"),
-                None => format!("Loading {name} …"),
-            },
-            ResponseEvent::Token { .. } | ResponseEvent::Ended { .. } => return,
-        };
-        self.show(&text);
-    }
-
-    /// Removes the line.
-    pub(crate) fn clear(&self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-/// Returns a progress bar with this template.
-pub(crate) fn bar(template: &'static str, target: ProgressDrawTarget) -> ProgressBar {
-    let style = ProgressStyle::with_template(template);
-    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::with_draw_target(None, target).with_style(style.progress_chars("█░"))
+/// Shows why the response of the model called `name` has not started. Other events change nothing.
+pub(crate) fn show_wait(progress: &Progress, name: &str, event: &ResponseEvent) {
+    let text = match event {
+        ResponseEvent::Queued {
+            blocked_by: Some(reason),
+            ..
+        } => format!("Waiting: {reason} …"),
+        ResponseEvent::Queued { position: 0, .. } => "Waiting …".to_owned(),
+        ResponseEvent::Queued { position: 1, .. } => "Waiting for one answer …".to_owned(),
+        ResponseEvent::Queued { position, .. } => format!("Waiting for {position} answers …"),
+        ResponseEvent::Loading { progress } => match progress.and_then(percent) {
+            Some(percent) => format!("Loading {name} … {percent} %"),
+            None => format!("Loading {name} …"),
+        },
+        ResponseEvent::Token { .. } | ResponseEvent::Ended { .. } => return,
+    };
+    progress.show(&text);
 }
 
 /// Returns how much of a load is done, in percent; `None` for a model without weights.
 pub(crate) fn percent(progress: LoadProgress) -> Option<u64> {
-    let done_bytes = progress.done_bytes.min(progress.total_bytes);
-    (done_bytes * 100).checked_div(progress.total_bytes)
+    percent_of(progress.done_bytes, progress.total_bytes)
 }
 
 #[cfg(test)]
@@ -82,8 +38,8 @@ mod tests {
     /// Shows `event` for a model called `name`, and returns what is on the screen then and after.
     fn shown(name: &str, event: &ResponseEvent) -> (String, String) {
         let mut streams = TestConsole::default().on_terminal(40);
-        let progress = Progress::new(&streams.console());
-        progress.show_wait(name, event);
+        let progress = streams.console().progress();
+        show_wait(&progress, name, event);
         let during = streams.screen.contents();
         drop(progress);
         assert_eq!(streams.err_text() + &streams.out_text(), "");
@@ -101,9 +57,9 @@ mod tests {
     #[test]
     fn the_line_is_replaced_and_removed_at_the_end() {
         let mut streams = TestConsole::default().on_terminal(40);
-        let progress = Progress::new(&streams.console());
+        let progress = streams.console().progress();
         for percent in [0, 50, 100] {
-            progress.show_wait("m", &loading(percent, 100));
+            show_wait(&progress, "m", &loading(percent, 100));
             let expect = format!("Loading m … {percent} %");
             assert_eq!(streams.screen.contents(), expect);
         }
@@ -118,8 +74,9 @@ mod tests {
     #[test]
     fn a_name_with_escape_sequences_stays_on_the_line() {
         let mut streams = TestConsole::default().on_terminal(40);
-        let progress = Progress::new(&streams.console());
-        progress.show_wait(
+        let progress = streams.console().progress();
+        show_wait(
+            &progress,
             "m\x1b]0;b\x07\nn",
             &ResponseEvent::Loading { progress: None },
         );
@@ -139,7 +96,7 @@ mod tests {
     fn without_a_terminal_nothing_is_drawn() {
         let mut streams = TestConsole::default().on_terminal(40);
         streams.terminals.stderr = false;
-        Progress::new(&streams.console()).show("Loading");
+        streams.console().progress().show("Loading");
         assert_eq!(streams.screen.moves_since_last_check(), "");
     }
 

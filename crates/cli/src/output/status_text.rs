@@ -5,36 +5,35 @@ use transom_signals::SystemSignals;
 use transom_supervisor::Allowance;
 use transom_supervisor::status::{PassedOver, UnloadReason, UnloadRecord};
 
-use crate::output::text::{bytes_text, of_bytes};
+use crate::output::{bytes_text, of_bytes};
 
 /// Returns the machine's signals in one line.
 pub(crate) fn signals_text(signals: &SystemSignals) -> String {
-    let mut parts = vec![
-        format!("memory pressure {}", signals.memory),
-        format!("heat {}", signals.thermal),
-    ];
     let power = match signals.is_on_battery {
         true => "on battery",
         false => "mains power",
     };
-    parts.push(power.to_owned());
-    if signals.is_thrashing {
-        parts.push("swap grows fast".to_owned());
-    }
-    if signals.is_low_power {
-        parts.push("Low Power Mode".to_owned());
-    }
-    parts.join(", ")
+    let swap = if signals.is_thrashing {
+        ", swap grows fast"
+    } else {
+        ""
+    };
+    let mode = if signals.is_low_power {
+        ", Low Power Mode"
+    } else {
+        ""
+    };
+    let (memory, heat) = (signals.memory, signals.thermal);
+    format!("memory pressure {memory}, heat {heat}, {power}{swap}{mode}")
 }
 
 /// Returns each limit in force with its reason, one a line.
 pub(crate) fn limits_text(allowance: &Allowance) -> String {
-    let limits = allowance.limits.iter();
-    let lines: Vec<String> = limits.map(ToString::to_string).collect();
-    match lines.is_empty() {
-        true => "none".to_owned(),
-        false => lines.join("\n"),
+    if allowance.limits.is_empty() {
+        return "none".to_owned();
     }
+    let lines = allowance.limits.iter().map(ToString::to_string);
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Returns a form of a model that does not run, and why: `not starter.gguf: …`.

@@ -1,114 +1,9 @@
-//! Sizes, times, rates and estimates as text.
-//!
-//! Rule: files are counted in powers of ten, as the Finder and model hubs count them
-//! ([`disk_text`]); memory in powers of two, as it is sold ([`bytes_text`]). A token count is
-//! shortened only in a column.
-
-use std::time::Duration;
+//! Estimates and statistics as text.
 
 use transom_engine::{ModelInfo, Stats};
 use transom_library::{EstimatedFit, Speed};
 
-/// A megabyte of memory.
-pub(crate) const MB: u64 = 1 << 20;
-/// A gigabyte of memory.
-pub(crate) const GB: u64 = 1 << 30;
-
-/// Returns bytes of memory: `512 MB`, `2.50 GB`. A Mac with 16 GB has 2^34 bytes.
-pub(crate) fn bytes_text(bytes: u64) -> String {
-    match bytes < GB {
-        true => format!("{:.0} MB", bytes as f64 / MB as f64),
-        false => format!("{:.2} GB", bytes as f64 / GB as f64),
-    }
-}
-
-/// Returns `part` of `whole` bytes of memory in the unit of the whole: `8.1 of 8.2 GB`.
-pub(crate) fn of_bytes(part: u64, whole: u64) -> String {
-    let count = |bytes: u64, unit: u64| bytes as f64 / unit as f64;
-    match whole < GB {
-        true => format!("{:.0} of {:.0} MB", count(part, MB), count(whole, MB)),
-        false => format!("{:.1} of {:.1} GB", count(part, GB), count(whole, GB)),
-    }
-}
-
-/// Returns bytes of a file or a disk: `2.50 GB`, `41.2 GB`, `512 MB`.
-pub(crate) fn disk_text(bytes: u64) -> String {
-    let (count, unit) = scaled(bytes, bytes);
-    format!("{count} {unit}")
-}
-
-/// Returns `part` of `whole` bytes of a file in the unit of the whole: `1.30 of 2.50 GB`.
-pub(crate) fn of_disk(part: u64, whole: u64) -> String {
-    let (part, _) = scaled(part, whole);
-    let (whole, unit) = scaled(whole, whole);
-    format!("{part:>width$} of {whole} {unit}", width = whole.len())
-}
-
-/// Returns `bytes` in the unit and with the decimals that suit `scale`.
-fn scaled(bytes: u64, scale: u64) -> (String, &'static str) {
-    let bytes = bytes as f64;
-    match scale {
-        0..1_000 => (format!("{bytes:.0}"), "bytes"),
-        1_000..999_500 => (format!("{:.0}", bytes / 1e3), "kB"),
-        999_500..9_950_000 => (format!("{:.1}", bytes / 1e6), "MB"),
-        9_950_000..999_500_000 => (format!("{:.0}", bytes / 1e6), "MB"),
-        999_500_000..9_995_000_000 => (format!("{:.2}", bytes / 1e9), "GB"),
-        9_995_000_000..99_950_000_000 => (format!("{:.1}", bytes / 1e9), "GB"),
-        _ => (format!("{:.0}", bytes / 1e9), "GB"),
-    }
-}
-
-/// Returns a context length for a column: `40k`, `1M`. Lengths are mostly powers of two, so `k` is
-/// 1024 unless only 1000 divides the length.
-pub(crate) fn tokens_short(n: u64) -> String {
-    for (k, m) in [(1024, 1 << 20), (1000, 1_000_000)] {
-        if n >= m && n.is_multiple_of(m) {
-            return format!("{}M", n / m);
-        }
-        if n >= k && n.is_multiple_of(k) {
-            return format!("{}k", n / k);
-        }
-    }
-    // Rounded down, so that the context never seems longer than it is.
-    match n {
-        0..2048 => n.to_string(),
-        _ => format!("{}k", n / 1024),
-    }
-}
-
-/// Returns a count of parameters: `26.0M`, `7.6B`.
-pub(crate) fn parameters_text(n_parameters: u64) -> String {
-    match n_parameters < 1_000_000_000 {
-        true => format!("{:.1}M", n_parameters as f64 / 1e6),
-        false => format!("{:.1}B", n_parameters as f64 / 1e9),
-    }
-}
-
-/// Returns a measured time: `12 ms`, `2.05 s`.
-pub(crate) fn seconds(time: Duration) -> String {
-    match time.as_secs_f64() {
-        seconds @ ..1.0 => format!("{:.0} ms", seconds * 1e3),
-        seconds => format!("{seconds:.2} s"),
-    }
-}
-
-/// Returns a waiting time: `40 s`, `3 min`, `2 h`.
-pub(crate) fn rough_time(time: Duration) -> String {
-    let seconds = time.as_secs_f64().round() as u64;
-    match seconds {
-        0..100 => format!("{seconds} s"),
-        100..6000 => format!("{} min", (seconds + 30) / 60),
-        _ => format!("{} h", (seconds + 1800) / 3600),
-    }
-}
-
-/// Returns tokens per second, with about three digits.
-pub(crate) fn rate_text(rate: f64) -> String {
-    match rate {
-        ..100.0 => format!("{rate:.1}"),
-        _ => format!("{rate:.0}"),
-    }
-}
+use crate::output::{bytes_text, rate_text, seconds, tokens_short};
 
 /// Returns an estimated rate without decimals, unless it is tiny.
 fn estimated_rate_text(rate: f64) -> String {
@@ -138,40 +33,24 @@ pub(crate) fn speed_text(speed: Speed) -> String {
     format!("{} tokens a second, {basis}", speed_range(speed))
 }
 
-/// Returns whether a model fits, for a column.
-pub(crate) fn verdict_short(verdict: EstimatedFit) -> String {
-    match verdict {
-        EstimatedFit::Fits => "fits".to_owned(),
-        EstimatedFit::FitsWithContext { context_length } => {
-            format!("fits with {}", tokens_short(context_length))
+/// Returns whether a model fits, for a column; empty if that is not known.
+pub(crate) fn verdict_short(verdict: Option<EstimatedFit>) -> String {
+    let text = match verdict {
+        None => "",
+        Some(EstimatedFit::Fits) => "fits",
+        Some(EstimatedFit::FitsWithContext { context_length }) => {
+            return format!("fits with {}", tokens_short(context_length));
         }
-        EstimatedFit::FitsIfOthersClose { .. } => "if others close".to_owned(),
-        EstimatedFit::DoesNotFit { .. } => "too large".to_owned(),
-    }
-}
-
-/// Returns whether a model fits, followed by `numbers`.
-pub(crate) fn verdict_text(verdict: EstimatedFit, numbers: &str) -> String {
-    match verdict {
-        EstimatedFit::Fits => format!("fits: {numbers}"),
-        EstimatedFit::FitsWithContext { context_length } => {
-            format!("fits with a context of {context_length} tokens: {numbers}")
-        }
-        EstimatedFit::FitsIfOthersClose { needs_bytes_free } => format!(
-            "fits if other apps free {}: {numbers}",
-            bytes_text(needs_bytes_free)
-        ),
-        EstimatedFit::DoesNotFit { .. } => format!("does not fit: {numbers}"),
-    }
+        Some(EstimatedFit::FitsIfOthersClose { .. }) => "if others close",
+        Some(EstimatedFit::DoesNotFit { .. }) => "too large",
+    };
+    text.to_owned()
 }
 
 /// Returns the format in which an engine computes a model, and the engine.
 pub(crate) fn runs_text(info: &ModelInfo) -> String {
-    let preposition = match info.computed_as.starts_with("as ") {
-        true => "",
-        false => "as ",
-    };
-    format!("runs {preposition}{} ({})", info.computed_as, info.engine)
+    let computed_as = info.computed_as.trim_start_matches("as ");
+    format!("runs as {computed_as} ({})", info.engine)
 }
 
 /// Returns how many drafted tokens were accepted.
@@ -191,27 +70,26 @@ pub(crate) fn stats_line(stats: &Stats) -> String {
         format!("{} generated", stats.generated_tokens),
         format!("first after {}", seconds(stats.time_to_first_token)),
     ];
-    if let Some(rate) = stats.prefill_tokens_per_second() {
-        parts.push(format!("prefill {} tok/s", rate_text(rate)));
-    }
-    if let Some(rate) = stats.decode_tokens_per_second() {
-        parts.push(format!("decode {} tok/s", rate_text(rate)));
-    }
-    if stats.drafted_tokens > 0 {
-        parts.push(guesses_text(stats.accepted_tokens, stats.drafted_tokens));
-    }
-    if stats.shifted_tokens > 0 {
-        parts.push(format!("{} tokens forgotten", stats.shifted_tokens));
-    }
-    if stats.peak_memory_bytes > 0 {
-        parts.push(format!("peak {}", bytes_text(stats.peak_memory_bytes)));
-    }
+    let rate = |label: &str, rate: f64| format!("{label} {} tok/s", rate_text(rate));
+    let prefill = stats.prefill_tokens_per_second();
+    let decode = stats.decode_tokens_per_second();
+    let (n_accepted, n_drafted) = (stats.accepted_tokens, stats.drafted_tokens);
+    let (n_forgotten, peak_bytes) = (stats.shifted_tokens, stats.peak_memory_bytes);
+    let optional = [
+        prefill.map(|tokens| rate("prefill", tokens)),
+        decode.map(|tokens| rate("decode", tokens)),
+        (n_drafted > 0).then(|| guesses_text(n_accepted, n_drafted)),
+        (n_forgotten > 0).then(|| format!("{n_forgotten} tokens forgotten")),
+        (peak_bytes > 0).then(|| format!("peak {}", bytes_text(peak_bytes))),
+    ];
+    parts.extend(optional.into_iter().flatten());
     parts.join(", ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn the_stats_line_has_every_number_that_was_measured() {
@@ -236,18 +114,6 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_time_is_rounded() {
-        let check = |seconds, expect: &str| {
-            assert_eq!(rough_time(Duration::from_secs(seconds)), expect);
-        };
-        check(0, "0 s");
-        check(99, "99 s");
-        check(180, "3 min");
-        check(5999, "100 min");
-        check(7200, "2 h");
-    }
-
-    #[test]
     fn the_stats_line_leaves_out_what_was_not_measured() {
         let stats = Stats {
             prompt_tokens: 3,
@@ -260,48 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn file_sizes_have_three_digits_and_decimal_units() {
-        let check = |bytes, expect: &str| assert_eq!(disk_text(bytes), expect);
-        check(0, "0 bytes");
-        check(999, "999 bytes");
-        check(1_000, "1 kB");
-        check(999_499, "999 kB");
-        check(999_500, "1.0 MB");
-        check(14_639_520, "15 MB");
-        check(999_499_999, "999 MB");
-        check(999_500_000, "1.00 GB");
-        check(2_497_280_480, "2.50 GB");
-        check(41_234_567_890, "41.2 GB");
-        check(512_110_190_592, "512 GB");
-    }
-
-    #[test]
-    fn a_part_has_the_unit_and_the_width_of_its_whole() {
-        assert_eq!(of_disk(1_300_000_000, 2_500_000_000), "1.30 of 2.50 GB");
-        assert_eq!(of_disk(1_000_000, 2_500_000_000), "0.00 of 2.50 GB");
-        assert_eq!(of_disk(2_000_000_000, 41_200_000_000), " 2.0 of 41.2 GB");
-        assert_eq!(of_disk(0, 0), "0 of 0 bytes");
-    }
-
-    #[test]
-    fn context_lengths_are_shortened_to_k_or_m() {
-        let check = |n, expect: &str| assert_eq!(tokens_short(n), expect);
-        check(512, "512");
-        check(2048, "2k");
-        check(8_000, "8k");
-        check(40_960, "40k");
-        check(131_072, "128k");
-        check(262_144, "256k");
-        check(1_048_576, "1M");
-        check(1_000_000, "1M");
-        check(2_047, "2047");
-        check(3_328, "3k");
-        check(21_777, "21k");
-    }
-
-    #[test]
     fn a_verdict_is_short_in_a_column() {
-        let check = |verdict, expect: &str| assert_eq!(verdict_short(verdict), expect);
+        let check = |verdict, expect: &str| assert_eq!(verdict_short(Some(verdict)), expect);
         check(EstimatedFit::Fits, "fits");
         let context_length = 16_384;
         check(

@@ -5,13 +5,11 @@ use std::time::Duration;
 use transom_supervisor::Status;
 use transom_supervisor::status::{ModelStatus, PhaseStatus};
 
-use crate::console::Layout;
-use crate::output::progress::percent;
-use crate::output::rows::{Rows, bar};
-use crate::output::status_text::{
-    limits_text, memory_text, passed_over_text, signals_text, unload_reason_text, unload_text,
+use crate::Layout;
+use crate::output::{
+    Rows, bar, bytes_text, limits_text, memory_text, of_bytes, parameters_text, passed_over_text,
+    percent, rough_time, runs_text, seconds, signals_text, unload_reason_text, unload_text,
 };
-use crate::output::text::{bytes_text, of_bytes, parameters_text, rough_time, runs_text, seconds};
 
 /// Columns of the labels, with the space after them.
 const LABEL_WIDTH: usize = 13;
@@ -22,43 +20,33 @@ const BAR_WIDTH: usize = 24;
 /// Returns `status`, which was received `age` ago. Every line ends with a newline.
 pub(super) fn text(status: &Status, age: Duration, layout: Layout) -> String {
     let mut rows = Rows::new(LABEL_WIDTH, layout);
-    if status.is_paused {
-        rows.row("paused", "questions wait; `transom resume` continues");
-    }
+    let (paused, none) = match status.is_paused {
+        true => ("questions wait; `transom resume` continues", "none loaded"),
+        false => ("", "none loaded; the next question loads one"),
+    };
+    rows.row("paused", paused);
     if status.models.is_empty() {
-        let text = match status.is_paused {
-            true => "none loaded",
-            false => "none loaded; the next question loads one",
-        };
-        rows.row("model", text);
+        rows.row("model", none);
     }
     for model in &status.models {
         add_model(model, age, &mut rows);
     }
     let (used, budget) = (status.in_use_bytes, status.budget_bytes);
-    let used = format!(
-        "{}  {}",
-        bar(used, budget, BAR_WIDTH),
-        of_bytes(used, budget)
-    );
-    rows.row("budget", &used);
+    let bar = bar(used, budget, BAR_WIDTH);
+    rows.row("budget", &format!("{bar}  {}", of_bytes(used, budget)));
     rows.row("queue", &queue_text(status));
     rows.row("signals", &signals_text(&status.signals));
     rows.row("limits", &limits_text(&status.allowance));
     if status.keeps_awake {
-        rows.row(
-            "awake",
-            "the computer is kept awake until the answer is complete",
-        );
+        let text = "the computer is kept awake until the answer is complete";
+        rows.row("awake", text);
     }
     if let Some(record) = &status.last_unload {
         let reason = unload_reason_text(record.why);
         let text = format!("{}: {reason}\n{}", record.name, unload_text(record));
         rows.row("last unload", &text);
     }
-    if let Some(error) = &status.last_error {
-        rows.row("last error", error);
-    }
+    rows.row("last error", status.last_error.as_deref().unwrap_or(""));
     rows.row("process", &status.process_id.to_string());
     rows.finish()
 }
@@ -66,33 +54,27 @@ pub(super) fn text(status: &Status, age: Duration, layout: Layout) -> String {
 fn add_model(model: &ModelStatus, age: Duration, rows: &mut Rows) {
     rows.row("model", &format!("{}: {}", model.name, phase_text(model)));
     if let Some(info) = &model.info {
+        let parameters = parameters_text(info.n_parameters);
         let description = format!(
-            "{}, {} parameters, {}; context of {} tokens",
-            info.architecture,
-            parameters_text(info.n_parameters),
-            info.stored_as,
-            info.context_length
+            "{}, {parameters} parameters, {}; context of {} tokens",
+            info.architecture, info.stored_as, info.context_length
         );
         rows.row("", &description);
-        let load_time = model
-            .load_time
-            .map(|time| format!(", loaded in {}", seconds(time)));
-        rows.row("", &(runs_text(info) + &load_time.unwrap_or_default()));
+        let load_time = model.load_time.map(seconds);
+        let load_time = load_time.map_or(String::new(), |time| format!(", loaded in {time}"));
+        rows.row("", &(runs_text(info) + &load_time));
     }
     for form in &model.passed_over {
         rows.row("", &passed_over_text(form));
     }
     if model.restored_tokens > 0 {
-        let text = format!(
-            "restored a conversation of {} tokens",
-            model.restored_tokens
-        );
-        rows.row("", &text);
+        let n_tokens = model.restored_tokens;
+        rows.row("", &format!("restored a conversation of {n_tokens} tokens"));
     }
-    let mut memory = Vec::new();
-    if let Some(in_use) = &model.memory {
-        memory.extend(memory_text(in_use, model.footprint_bytes));
-    }
+    let mut memory = match &model.memory {
+        Some(in_use) => memory_text(in_use, model.footprint_bytes),
+        None => Vec::new(),
+    };
     if let Some(need) = &model.need {
         let (bytes, length) = (bytes_text(need.total_bytes()), need.context_length);
         memory.push(format!(
@@ -119,12 +101,10 @@ fn phase_text(model: &ModelStatus) -> String {
             1 => "ready, 1 answer given",
             n => return format!("ready, {n} answers given"),
         },
-        PhaseStatus::Generating {
-            is_stopping: false, ..
-        } => "answering",
-        PhaseStatus::Generating {
-            is_stopping: true, ..
-        } => "stopping its answer",
+        PhaseStatus::Generating { is_stopping, .. } => match is_stopping {
+            true => "stopping its answer",
+            false => "answering",
+        },
         PhaseStatus::Unloading { why } => {
             return format!("unloading: {}", unload_reason_text(*why));
         }

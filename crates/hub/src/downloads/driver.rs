@@ -26,7 +26,6 @@ const PUBLISH_INTERVAL: Duration = Duration::from_millis(250);
 
 type Reply<T> = oneshot::Sender<Result<T, HubError>>;
 
-/// A command of a handle.
 #[derive(Debug)]
 pub(super) enum Command {
     Add(Box<DownloadRequest>, Reply<DownloadId>),

@@ -8,16 +8,17 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::HubError;
+use crate::disk::save_json;
 use crate::job::Shared;
 use crate::lock::Lock;
 use crate::part_file::PartFile;
 use crate::plan::Plan;
 use crate::queue::{Queue, SavedDownload};
-use crate::{HubError, disk};
 
 const NAME: &str = "queue.json";
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct QueueFile {
     #[serde(rename = "lines")]
     entries: Vec<SavedDownload>,
@@ -25,9 +26,7 @@ struct QueueFile {
 
 /// Writes the queue file. Blocks.
 pub(super) fn save(folder: &Path, entries: Vec<SavedDownload>) -> Result<(), HubError> {
-    let path = folder.join(NAME);
-    let text = serde_json::to_vec_pretty(&QueueFile { entries }).unwrap_or_default();
-    disk::replace_file(&path, &text).map_err(|error| disk::disk_error(&path, &error))
+    save_json(&folder.join(NAME), &QueueFile { entries })
 }
 
 /// Restores the saved downloads, and adds a paused download for each folder of part files that has
@@ -39,13 +38,9 @@ pub(super) fn restore(shared: &Shared, queue: &mut Queue) {
         Ok(text) => serde_json::from_slice(&text).unwrap_or_else(|error| {
             tracing::warn!(%error, "the queue's file cannot be read and is set aside");
             let _ = fs::rename(&path, path.with_extension("damaged"));
-            QueueFile {
-                entries: Vec::new(),
-            }
+            QueueFile::default()
         }),
-        Err(_) => QueueFile {
-            entries: Vec::new(),
-        },
+        Err(_) => QueueFile::default(),
     };
     let mut known = Vec::new();
     for saved in entries.entries {

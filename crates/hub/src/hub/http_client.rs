@@ -24,7 +24,6 @@ const MAX_JSON_BYTES: usize = 16 << 20;
 /// How long a request waits for the user to unlock the keychain.
 const KEYCHAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Connections to a hub and its blob stores.
 #[derive(Debug)]
 pub(crate) struct HttpClient {
     options: HubOptions,
@@ -33,7 +32,6 @@ pub(crate) struct HttpClient {
     token: Mutex<TokenState>,
 }
 
-/// What is known about the token.
 #[derive(Debug)]
 enum TokenState {
     /// The keychain is read at the first request, because it may ask the user for permission.
@@ -44,21 +42,20 @@ enum TokenState {
     Known(Option<Token>),
 }
 
-/// Which bytes to request.
 #[derive(Debug, Clone)]
 pub(crate) struct RangeRequest {
-    /// `None` requests the entire file.
-    pub(crate) range: Option<std::ops::Range<u64>>,
+    pub(crate) range: std::ops::Range<u64>,
     /// Sent as `If-Range`: the server sends the range only if the file still has this strong ETag,
     /// otherwise the entire file.
     pub(crate) if_range: Option<String>,
 }
 
-/// A response whose body has not been read yet.
 #[derive(Debug)]
 pub(crate) struct HubResponse {
     pub(crate) inner: Response,
     pub(crate) host: String,
+    /// True if the request carried the token.
+    has_token: bool,
 }
 
 impl HubResponse {
@@ -130,33 +127,27 @@ impl HttpClient {
         &self.options.endpoint
     }
 
-    /// The error for a response of the endpoint that no hub sends.
     pub(super) fn not_a_hub(&self, what: &str) -> HubError {
         not_a_hub(&host_of(&self.endpoint), what)
     }
 
-    /// Returns how long a connection may be silent before it times out.
     pub(crate) fn silence(&self) -> Duration {
         self.options.silence
     }
 
-    /// Returns the endpoint's address with these path segments appended.
     pub(super) fn url(&self, segments: &[&str]) -> Url {
         let mut url = self.endpoint.clone();
         names::push(&mut url, segments.iter().copied());
         url
     }
 
-    /// Sends a GET request and parses the JSON response.
     pub(super) async fn json<T: DeserializeOwned>(
         &self,
         url: Url,
         context: &RequestContext,
     ) -> Result<T, HubError> {
-        let (mut response, has_token) = self
-            .send_following_redirects(Method::GET, url, None)
-            .await?;
-        self.check(&response, context, has_token)?;
+        let mut response = self.send_following_redirects(url, None).await?;
+        self.check(&response, context)?;
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk(self.silence(), &context.subject()).await? {
             body.extend_from_slice(chunk.as_ref());
@@ -172,12 +163,11 @@ impl HttpClient {
     /// returned.
     pub(super) async fn head(
         &self,
-        url: Url,
+        mut url: Url,
         context: &RequestContext,
     ) -> Result<Resolved, HubError> {
-        let mut url = url;
         for _ in 0..MAX_REDIRECTS {
-            let (response, has_token) = self.send(Method::HEAD, url.clone(), None).await?;
+            let response = self.send(Method::HEAD, url.clone(), None).await?;
             let headers = response.inner.headers();
             let linked = text(headers, "x-linked-size");
             let is_linked = text(headers, "x-linked-etag").is_some() || linked.is_some();
@@ -190,7 +180,7 @@ impl HttpClient {
                 continue;
             }
             if next.is_none() {
-                self.check(&response, context, has_token)?;
+                self.check(&response, context)?;
             }
             let length = || text(headers, CONTENT_LENGTH.as_str()).filter(|_| next.is_none());
             return Ok(Resolved {
@@ -205,45 +195,39 @@ impl HttpClient {
         Err(not_a_hub(&host_of(&url), "it redirects in a circle"))
     }
 
-    /// Requests bytes of a link. Fails unless the status is 200 or 206.
+    /// Requests a range of a link, or all of it. Fails unless the status is 200 or 206.
     pub(crate) async fn get_bytes(
         &self,
         link: &Url,
-        range: &RangeRequest,
+        range: Option<&RangeRequest>,
         context: &RequestContext,
     ) -> Result<HubResponse, HubError> {
-        let (response, has_token) = self
-            .send_following_redirects(Method::GET, link.clone(), Some(range))
-            .await?;
-        self.check(&response, context, has_token)?;
+        let response = self.send_following_redirects(link.clone(), range).await?;
+        self.check(&response, context)?;
         Ok(response)
     }
 
-    /// Sends a request and follows all redirects.
     async fn send_following_redirects(
         &self,
-        method: Method,
-        url: Url,
+        mut url: Url,
         range: Option<&RangeRequest>,
-    ) -> Result<(HubResponse, bool), HubError> {
-        let mut url = url;
+    ) -> Result<HubResponse, HubError> {
         for _ in 0..MAX_REDIRECTS {
-            let (response, has_token) = self.send(method.clone(), url.clone(), range).await?;
+            let response = self.send(Method::GET, url.clone(), range).await?;
             match self.redirect(&response, &url)? {
                 Some(next) => url = next,
-                None => return Ok((response, has_token)),
+                None => return Ok(response),
             }
         }
         Err(not_a_hub(&host_of(&url), "it redirects in a circle"))
     }
 
-    /// Sends one request. Returns the response and whether the request carried the token.
     async fn send(
         &self,
         method: Method,
         url: Url,
         range: Option<&RangeRequest>,
-    ) -> Result<(HubResponse, bool), HubError> {
+    ) -> Result<HubResponse, HubError> {
         if self.options.is_offline {
             return Err(HubError::Offline);
         }
@@ -268,16 +252,13 @@ impl HttpClient {
             return Err(timed_out(&host, self.silence()));
         };
         let response = sent.map_err(|error| connection_error(error, &host))?;
-        Ok((
-            HubResponse {
-                inner: response,
-                host,
-            },
+        Ok(HubResponse {
+            inner: response,
+            host,
             has_token,
-        ))
+        })
     }
 
-    /// Returns the address that a response redirects to, if it is a redirect.
     fn redirect(&self, response: &HubResponse, from: &Url) -> Result<Option<Url>, HubError> {
         let status = response.inner.status();
         if !status.is_redirection() || status == StatusCode::NOT_MODIFIED {
@@ -296,12 +277,7 @@ impl HttpClient {
         Ok(Some(next))
     }
 
-    fn check(
-        &self,
-        response: &HubResponse,
-        context: &RequestContext,
-        has_token: bool,
-    ) -> Result<(), HubError> {
+    fn check(&self, response: &HubResponse, context: &RequestContext) -> Result<(), HubError> {
         let status = response.inner.status();
         if status.is_success() {
             return Ok(());
@@ -309,12 +285,12 @@ impl HttpClient {
         let headers = response.inner.headers();
         let endpoint = self.endpoint();
         let host = &response.host;
+        let has_token = response.has_token;
         Err(status_error(
             status, headers, context, endpoint, host, has_token,
         ))
     }
 
-    /// Returns true if scheme, host and port are those of the endpoint.
     pub(crate) fn is_own(&self, url: &Url) -> bool {
         url.origin() == self.endpoint.origin()
     }
@@ -376,11 +352,8 @@ impl HttpClient {
 }
 
 fn with_range(request: RequestBuilder, bytes: &RangeRequest) -> RequestBuilder {
-    let Some(range) = &bytes.range else {
-        return request;
-    };
-    let last = range.end.saturating_sub(1);
-    let request = request.header(RANGE, format!("bytes={}-{last}", range.start));
+    let last = bytes.range.end.saturating_sub(1);
+    let request = request.header(RANGE, format!("bytes={}-{last}", bytes.range.start));
     match &bytes.if_range {
         Some(etag) => request.header(IF_RANGE, etag),
         None => request,
@@ -420,7 +393,6 @@ fn timed_out(host: &str, silence: Duration) -> HubError {
     }
 }
 
-/// The error for a request that got no response.
 fn connection_error(error: reqwest::Error, host: &str) -> HubError {
     let error = error.without_url();
     let reason = root_cause(&error);
@@ -437,7 +409,6 @@ fn connection_error(error: reqwest::Error, host: &str) -> HubError {
     HubError::Dropped { file: host }
 }
 
-/// Returns true if the error or one of its sources is an invalid certificate.
 fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {

@@ -38,7 +38,6 @@ impl RequestContext {
     }
 }
 
-/// The error for a response with this status.
 pub(super) fn status_error(
     status: StatusCode,
     headers: &HeaderMap,
@@ -123,7 +122,6 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     Some(after.or_else(limit)?.min(MAX_RETRY_AFTER))
 }
 
-/// Returns a header's value if it is text.
 pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::{DownloadEvent, Job, blocking, stopped};
 use crate::attempt::{AttemptProgress, DownloadAttempt};
@@ -18,23 +18,17 @@ use crate::plan::Plan;
 use crate::retry_policy::{AttemptError, RetryAction, RetryPolicy};
 use crate::{HubError, State};
 
-/// Smaller files are verified without reporting progress, because it takes only a moment.
-const MIN_REPORTED_BYTES: u64 = 64 << 20;
-
-/// The result of downloading the files of a plan.
 pub(super) enum Outcome {
     Complete,
     /// The files on the hub have changed, so a new plan is needed.
     Replan,
 }
 
-/// Downloads the files of a plan.
 pub(super) struct PlanDownload<'a> {
     pub(super) job: &'a mut Job,
     pub(super) folder: &'a Path,
     pub(super) lock: &'a Arc<Lock>,
     pub(super) plan: &'a Plan,
-    /// Bytes of complete files.
     pub(super) done_bytes: u64,
     /// Bytes of complete files that are already in the model's folder.
     pub(super) in_place_bytes: u64,
@@ -85,7 +79,6 @@ impl PlanDownload<'_> {
         Ok(missing)
     }
 
-    /// Returns true if a file in the model's folder has the expected checksum.
     async fn has_checksum(&self, path: &Path, file: &FileIdentity) -> Result<bool, HubError> {
         let (path, file) = (path.to_owned(), file.clone());
         let events = self.job.events.clone();
@@ -107,12 +100,7 @@ impl PlanDownload<'_> {
                 }
                 hasher.update(&step[..n_bytes]);
                 done_bytes += n_bytes as u64;
-                if file.size_bytes >= MIN_REPORTED_BYTES {
-                    events.send(DownloadEvent::State(State::Verifying {
-                        done_bytes,
-                        total_bytes: file.size_bytes,
-                    }));
-                }
+                events.send_verified(done_bytes, file.size_bytes);
             }
         })
         .await
@@ -132,11 +120,9 @@ impl PlanDownload<'_> {
         }
         let _turn = self.job.shared.disk_check.lock().await;
         let reserved_by_others: u64 = {
-            let reserved_bytes = self.job.shared.reserved_bytes.lock();
-            let reserved_bytes = reserved_bytes.unwrap_or_else(PoisonError::into_inner);
-            let others = reserved_bytes
-                .iter()
-                .filter(|(id, _)| **id != self.job.events.id);
+            let reserved_bytes = self.job.shared.reserved_bytes();
+            let others = reserved_bytes.iter();
+            let others = others.filter(|(id, _)| **id != self.job.events.id);
             others.map(|(_, bytes)| bytes).sum()
         };
         let needed_bytes = needed_bytes + self.job.shared.options.spare_bytes;
@@ -147,28 +133,23 @@ impl PlanDownload<'_> {
         let guard = self.lock.guard();
         blocking(move || {
             let _guard = guard;
-            if let Some(target) = if_on_another_disk(&folder, &target) {
-                let free = disk.free_bytes(&target);
-                let free_bytes = free.map_err(|error| disk_error(&target, &error))?;
-                if free_bytes < target_bytes {
-                    return Err(HubError::DiskFull {
-                        folder: target,
-                        needed_bytes: target_bytes,
+            let check = |folder: PathBuf, needed_bytes: u64, reserved_bytes: u64| {
+                let free = disk.free_bytes(&folder);
+                let free = free.map_err(|error| disk_error(&folder, &error))?;
+                let free_bytes = free.saturating_sub(reserved_bytes);
+                match free_bytes < needed_bytes {
+                    false => Ok(()),
+                    true => Err(HubError::DiskFull {
+                        folder,
+                        needed_bytes,
                         free_bytes,
-                    });
+                    }),
                 }
+            };
+            if let Some(target) = if_on_another_disk(&folder, &target) {
+                check(target, target_bytes, 0)?;
             }
-            let free = disk.free_bytes(&folder);
-            let free = free.map_err(|error| disk_error(&folder, &error))?;
-            let free_bytes = free.saturating_sub(reserved_by_others);
-            if free_bytes < needed_bytes {
-                return Err(HubError::DiskFull {
-                    folder,
-                    needed_bytes,
-                    free_bytes,
-                });
-            }
-            Ok(())
+            check(folder, needed_bytes, reserved_by_others)
         })
         .await?;
         self.report_and_reserve(there);
@@ -178,8 +159,7 @@ impl PlanDownload<'_> {
     /// Reports the progress, and reserves disk space for the remaining bytes.
     fn report_and_reserve(&self, part_bytes: u64) {
         let rest = self.report_progress(part_bytes);
-        let reserved_bytes = self.job.shared.reserved_bytes.lock();
-        let mut reserved_bytes = reserved_bytes.unwrap_or_else(PoisonError::into_inner);
+        let mut reserved_bytes = self.job.shared.reserved_bytes();
         reserved_bytes.insert(self.job.events.id, rest);
     }
 
@@ -284,16 +264,13 @@ impl PlanDownload<'_> {
         is_range_unsupported: bool,
     ) -> Result<(), AttemptError> {
         let shared = &self.job.shared;
-        let size_bytes = part.file().size_bytes;
         let on_progress = |progress| match progress {
             AttemptProgress::Written => self.report_and_reserve(part.len()),
-            AttemptProgress::Verified(done_bytes) if size_bytes >= MIN_REPORTED_BYTES => {
-                self.job.events.send(DownloadEvent::State(State::Verifying {
-                    done_bytes,
-                    total_bytes: size_bytes,
-                }));
+            AttemptProgress::Verified(done_bytes) => {
+                self.job
+                    .events
+                    .send_verified(done_bytes, part.file().size_bytes);
             }
-            AttemptProgress::Verified(_) => {}
         };
         let attempt = DownloadAttempt {
             hub: &shared.hub,
@@ -321,7 +298,6 @@ fn if_on_another_disk(parts: &Path, target: &Path) -> Option<PathBuf> {
     (disk(above) != disk(parts)).then(|| above.to_owned())
 }
 
-/// Returns true if the hub no longer has the commit or file of the plan.
 fn is_gone(error: &HubError) -> bool {
     matches!(
         error,

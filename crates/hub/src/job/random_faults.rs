@@ -181,9 +181,9 @@ impl FaultSchedule {
         );
         ScheduleResult {
             code: match &result {
-                Some(Ok(())) => "complete",
+                Some(Ok(())) => "complete".to_owned(),
                 Some(Err(error)) => error.code(),
-                None => "crashed",
+                None => "crashed".to_owned(),
             },
             has_crashed: self.log.contains("None; "),
             has_changed: self.log.contains("Change x"),
@@ -209,7 +209,7 @@ impl FaultSchedule {
 
 /// How a job ended before its run without faults.
 struct ScheduleResult {
-    code: &'static str,
+    code: String,
     has_crashed: bool,
     has_changed: bool,
 }
@@ -245,6 +245,6 @@ async fn random_faults_and_crashes_leave_a_complete_or_resumable_download() {
     assert!(n_with(&|it| it.code == "complete") > 50);
     assert!(n_with(&|it| it.has_crashed) > 100);
     assert!(n_with(&|it| it.has_changed) > 10);
-    let codes: BTreeSet<&str> = results.iter().map(|it| it.code).collect();
+    let codes: BTreeSet<&str> = results.iter().map(|it| &*it.code).collect();
     assert!(codes.contains("disk_full") && codes.len() > 5, "{codes:?}");
 }

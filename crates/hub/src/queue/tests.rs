@@ -37,7 +37,7 @@ fn list_text(queue: &Queue) -> String {
             State::Retrying { .. } => "retrying".to_owned(),
             State::Paused => "paused".to_owned(),
             State::Done => "done".to_owned(),
-            State::Failed(error) => error.code().to_owned(),
+            State::Failed(error) => error.code(),
         };
         format!("{} {state}", entry.key)
     });

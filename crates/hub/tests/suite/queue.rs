@@ -183,7 +183,7 @@ async fn a_download_moved_first_runs_first() {
         let states: Vec<_> = list.iter().map(|it| (&*it.key, &it.state)).collect();
         states.len() == 3
             && states[0].0 == "c"
-            && states[0].1.is_running()
+            && (states[0].1.is_busy() || matches!(states[0].1, State::Retrying { .. }))
             && *states[1].1 == State::Queued
     };
     until_list(&downloads, "c first", is_c_first).await;

@@ -417,9 +417,9 @@ pub(crate) async fn every_family_generates_the_same_with_and_without_a_cache(sub
         let stats = full.stats();
         assert_eq!(stats.prompt_tokens + stats.generated_tokens, 512, "{name}");
         let held = full.summary().memory.kv_cache_bytes;
-        let pinned = need.cache_bytes;
+        let checkpoints = need.cache_bytes;
         assert!(
-            held <= need.kv_cache_bytes + pinned && held >= need.kv_cache_bytes / 2,
+            held <= need.kv_cache_bytes + checkpoints && held >= need.kv_cache_bytes / 2,
             "{name}: {held}, {need:?}"
         );
         process.shut_down().await;

@@ -37,7 +37,8 @@ export function models(): ModelView[] {
         formats: ["gguf"], size_bytes: 13.3 * GB, max_context_length: 32_768 } },
     { ...common, id: "/models/old-model", name: "old-model", origin: { origin: "added" },
       is_added: true, size_bytes: 4.1 * GB, facts: null,
-      problem: "config.json: the architecture \"rwkv\" is not known" },
+      problem: { code: "truncated", file: "model.safetensors", value: "",
+        detail: "/models/old-model/model.safetensors: cut short: tensor model.norm.weight ends behind the file" } },
     { ...common, id: "starter", name: "Starter", origin: { origin: "starter" }, is_starter: true,
       entry: "starter", size_bytes: 71 * MB,
       facts: { ...facts, architecture: "qwen3", n_parameters: 62e6, quantization: "4-bit",
@@ -81,7 +82,7 @@ export function status(): StatusView {
     activity: "idle", model: loaded(), budget_bytes: 10.5 * GB, in_use_bytes: 2.8 * GB, held: null,
     is_paused: false, limits: [], repaint_ms: 16, offer_smaller_model: false,
     machine: {
-      memory: "normal", heat: "nominal", is_low_power: false, is_on_battery: false,
+      memory: "normal", thermal: "nominal", is_low_power: false, is_on_battery: false,
       is_thrashing: false,
     },
     last_unload: null, n_queued: 0, is_client: false,

@@ -35,7 +35,6 @@ const PRE_TOKENIZERS: [(Split<'static>, bool, &str); 5] = [
 ];
 
 impl Tokenizer {
-    /// Writes the kind, the pre-tokenizer and the merges.
     pub(super) fn write_byte_level(&self, to: &mut GgufWriter) -> Result<(), ConvertError> {
         let is_nfc = |normalizer: &Value| normalizer["type"] == "NFC";
         let normalizer = &self.json["normalizer"];
@@ -81,7 +80,6 @@ impl Tokenizer {
     }
 }
 
-/// Reads `pre_tokenizer`.
 fn split(entry: &Value) -> Option<Split<'_>> {
     let steps = match entry["type"].as_str()? {
         "Sequence" => entry["pretokenizers"].as_array()?.as_slice(),

@@ -17,7 +17,6 @@ use crate::gguf::GgufWriter;
 const SPACE: char = '▁';
 
 impl Tokenizer {
-    /// Writes the kind, the scores and the treatment of spaces.
     pub(super) fn write_sentence_piece(&self, to: &mut GgufWriter) -> Result<(), ConvertError> {
         to.string("tokenizer.ggml.model", "llama")
             .string("tokenizer.ggml.pre", "default")
@@ -26,7 +25,6 @@ impl Tokenizer {
         Ok(())
     }
 
-    /// Marks the tokens for single bytes.
     pub(super) fn mark_bytes(&mut self) -> Result<(), ConvertError> {
         for byte in 0..=255u8 {
             let text = format!("<0x{byte:02X}>");

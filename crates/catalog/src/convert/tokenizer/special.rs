@@ -119,14 +119,12 @@ impl Tokenizer {
         Ok(pieces)
     }
 
-    /// Returns true if a piece of the template is the token `id`.
     fn is_special(&self, piece: &Value, id: Option<u32>) -> bool {
         let text = piece["SpecialToken"]["id"].as_str();
         id.is_some() && text.and_then(|text| self.id_of(text)) == id
     }
 }
 
-/// Returns one id or a list of ids.
 fn ids_of(value: &Value) -> Vec<u32> {
     let values = match value {
         Value::Array(values) => values.as_slice(),

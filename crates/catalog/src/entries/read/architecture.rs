@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 
 use super::keys;
-use crate::entries::table::{Document, Table};
+use crate::entries::table::Table;
 use crate::entries::{Architecture, BundledQuantization};
 use crate::facts::MAX_LAYERS;
 
@@ -20,21 +20,12 @@ const BYTES: RangeInclusive<u64> = 1..=1 << 50;
 const STATE_BYTES: RangeInclusive<u64> = 1..=1 << 34;
 
 /// Reads `[model.architecture]`. `is_bundled` is true for the model that comes with the program.
-pub(super) fn read(
-    table: &Table<'_>,
-    is_bundled: bool,
-    document: &mut Document<'_>,
-) -> Option<Architecture> {
-    table.allow_only(&keys::ARCHITECTURE, document);
-    let n_before = document.n_errors();
-    let model_type = table.text("model_type", document);
-    let model_type = table.require("model_type", "\"qwen3\"", model_type, document);
-    let bundled = bundled(table, is_bundled, document);
-    let mut needed = |key, range, example| {
-        let found = table.number(key, range, document);
-        let found = table.require(key, example, found, document);
-        found.map(|found| found.value)
-    };
+pub(super) fn read(table: &Table<'_>, is_bundled: bool) -> Option<Architecture> {
+    table.allow_only(&keys::ARCHITECTURE);
+    let n_before = table.document.n_errors();
+    let given = |key, range| Some(table.number(key, range)?.value);
+    let needed = |key, range, example| table.require(key, example, given(key, range));
+    let model_type = table.required_text("model_type", "\"qwen3\"");
     let parameters = needed("parameters", PARAMETERS, "4_022_468_096");
     let layers = needed("layers", LAYERS, "36");
     let hidden_size = needed("hidden_size", WIDTH, "2560");
@@ -44,74 +35,59 @@ pub(super) fn read(
     let intermediate_size = needed("intermediate_size", WIDTH, "9728");
     let vocabulary = needed("vocabulary", 2..=*WIDTH.end(), "151_936");
     let context_length = needed("context_length", TOKENS, "40_960");
-    let mut given = |key, range| Some(table.number(key, range, document)?.value);
-    let active_parameters = given("active_parameters", PARAMETERS);
-    let experts_per_token = given("experts_per_token", EXPERTS);
-    let vision_parameters = given("vision_parameters", PARAMETERS);
-    let value_dim = given("value_dim", WIDTH);
+    let value_dim = given("value_dim", WIDTH).or(head_dim);
     let sliding_window = given("sliding_window", TOKENS);
-    let sliding_layers = given("sliding_layers", LAYERS);
-    let sliding_kv_heads = given("sliding_kv_heads", WIDTH);
-    let sliding_head_dim = given("sliding_head_dim", WIDTH);
-    let shared_layers = given("shared_layers", LAYERS);
-    let linear_layers = given("linear_layers", LAYERS);
-    let linear_state_bytes = given("linear_state_bytes", STATE_BYTES);
+    // A window without a number of layers applies to all layers.
+    let sliding_layers = given("sliding_layers", LAYERS).or(sliding_window.and(layers));
+    let sliding_kv_heads = given("sliding_kv_heads", WIDTH).or(kv_heads);
     let numbers = Architecture {
+        active_parameters: given("active_parameters", PARAMETERS),
+        experts_per_token: given("experts_per_token", EXPERTS),
+        vision_parameters: given("vision_parameters", PARAMETERS).unwrap_or(0),
+        sliding_window,
+        sliding_layers: sliding_layers.unwrap_or(0),
+        sliding_head_dim: given("sliding_head_dim", WIDTH),
+        shared_layers: given("shared_layers", LAYERS).unwrap_or(0),
+        linear_layers: given("linear_layers", LAYERS).unwrap_or(0),
+        linear_state_bytes: given("linear_state_bytes", STATE_BYTES).unwrap_or(0),
+        bundled: bundled(table, is_bundled),
+        // All keys are read above, so that every error is reported.
         model_type: model_type?.value,
         parameters: parameters?,
-        active_parameters,
-        experts_per_token,
-        vision_parameters: vision_parameters.unwrap_or(0),
         layers: layers?,
         hidden_size: hidden_size?,
         heads: heads?,
         kv_heads: kv_heads?,
         head_dim: head_dim?,
-        value_dim: value_dim.or(head_dim)?,
+        value_dim: value_dim?,
         intermediate_size: intermediate_size?,
         vocabulary: vocabulary?,
         context_length: context_length?,
-        sliding_window,
-        // A window without a number of layers applies to all layers.
-        sliding_layers: sliding_layers.or(sliding_window.and(layers)).unwrap_or(0),
-        sliding_kv_heads: sliding_kv_heads.or(kv_heads)?,
-        sliding_head_dim,
-        shared_layers: shared_layers.unwrap_or(0),
-        linear_layers: linear_layers.unwrap_or(0),
-        linear_state_bytes: linear_state_bytes.unwrap_or(0),
-        bundled,
+        sliding_kv_heads: sliding_kv_heads?,
     };
-    if document.n_errors() > n_before {
+    if table.document.n_errors() > n_before {
         return None;
     }
-    check(&numbers, table, document);
-    check_layers(&numbers, table, document);
+    check(&numbers, table);
+    check_layers(&numbers, table);
     Some(numbers)
 }
 
 /// Reads the quantization of the model that comes with the program. Other models have it in their
 /// variants.
-fn bundled(
-    table: &Table<'_>,
-    is_bundled: bool,
-    document: &mut Document<'_>,
-) -> Option<BundledQuantization> {
-    const KEYS: [(&str, RangeInclusive<u64>); 3] = [
-        ("bits", 1..=32),
-        ("group_size", 1..=1024),
-        ("weight_bytes", BYTES),
-    ];
-    let values = KEYS.map(|(key, range)| {
-        let found = table.number(key, range, document)?;
+fn bundled(table: &Table<'_>, is_bundled: bool) -> Option<BundledQuantization> {
+    let number = |key, range| {
+        let found = table.number(key, range)?;
         if !is_bundled {
             let reason = format!(
                 "`{key}` is for models that come with the program; other models have it in their variants"
             );
-            document.wrong(found.at, reason);
+            table.wrong(found.at, key, reason);
         }
         Some(found.value)
-    });
-    let [bits, group_size, weight_bytes] = values;
+    };
+    let (bits, group_size) = (number("bits", 1..=32), number("group_size", 1..=1024));
+    let weight_bytes = number("weight_bytes", BYTES);
     Some(BundledQuantization {
         bits: bits?,
         group_size: group_size?,
@@ -119,11 +95,10 @@ fn bundled(
     })
 }
 
-/// Checks that the numbers are consistent.
-fn check(numbers: &Architecture, table: &Table<'_>, document: &mut Document<'_>) {
-    let mut check = |key: &str, is_right: bool, reason: &str| {
+fn check(numbers: &Architecture, table: &Table<'_>) {
+    let check = |key, is_right: bool, reason: &str| {
         if !is_right {
-            document.wrong(table.position_of(key), reason);
+            table.wrong(table.position_of(key), key, reason);
         }
     };
     check(
@@ -154,29 +129,31 @@ fn check(numbers: &Architecture, table: &Table<'_>, document: &mut Document<'_>)
     );
 }
 
-fn check_layers(numbers: &Architecture, table: &Table<'_>, document: &mut Document<'_>) {
-    let has_window = numbers.sliding_window.is_some();
+fn check_layers(numbers: &Architecture, table: &Table<'_>) {
+    let wrong = |key, reason: &str| table.wrong(table.position_of(key), key, reason);
     for key in ["sliding_layers", "sliding_kv_heads", "sliding_head_dim"] {
-        if table.has(key) && !has_window {
+        if table.has(key) && numbers.sliding_window.is_none() {
             let reason = format!("`{key}` needs a `sliding_window`; write how many tokens it has");
-            document.wrong(table.position_of(key), reason);
+            wrong(key, &reason);
         }
     }
     let pair = ["linear_layers", "linear_state_bytes"];
     for (key, other) in [(pair[0], pair[1]), (pair[1], pair[0])] {
         if table.has(key) && !table.has(other) {
-            let reason = format!("`{key}` needs `{other}`; write both or neither");
-            document.wrong(table.position_of(key), reason);
+            wrong(
+                key,
+                &format!("`{key}` needs `{other}`; write both or neither"),
+            );
         }
     }
     if numbers.sliding_layers + numbers.linear_layers > numbers.layers {
         let keys = ["linear_layers", "sliding_layers"];
         let key = keys.into_iter().find(|key| table.has(key));
         let reason = "`sliding_layers` and `linear_layers` together are more than `layers`";
-        document.wrong(table.position_of(key.unwrap_or("layers")), reason);
+        wrong(key.unwrap_or("layers"), reason);
     }
     if numbers.shared_layers >= numbers.layers {
         let reason = "`shared_layers` must be fewer than `layers`";
-        document.wrong(table.position_of("shared_layers"), reason);
+        wrong("shared_layers", reason);
     }
 }

@@ -66,12 +66,10 @@ pub(in crate::entries) const VARIANT: [&str; 7] = [
 
 pub(in crate::entries) const FILE: [&str; 3] = ["name", "size_bytes", "sha256"];
 
-/// Returns the keys that `unverified` of a model may list.
 pub(super) fn of_model() -> Vec<&'static str> {
     [&MODEL[..], &SAMPLING, &ARCHITECTURE].concat()
 }
 
-/// Returns the keys that `unverified` of a variant may list.
 pub(super) fn of_variant() -> Vec<&'static str> {
     [&VARIANT[..], &FILE].concat()
 }

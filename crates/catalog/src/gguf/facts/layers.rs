@@ -8,7 +8,6 @@ use crate::facts::{LayerKind, MAX_LAYERS};
 use crate::gguf::value::Value;
 use crate::gguf::view::Gguf;
 
-/// The layers of a file.
 pub(super) struct Layers {
     pub(super) window: Option<u64>,
     pub(super) kinds: Vec<LayerKind>,
@@ -98,29 +97,25 @@ impl File<'_, '_> {
             "gemma4" | "step35" | "mimo2" | "granite-swa" | "afmoe" | "exaone-moe" | "laguna" => 1,
             _ => return false,
         };
-        match self.get("attention.sliding_window_pattern") {
-            Some(Value::Array(list)) => {
-                let listed = list.iter().nth(layer as usize);
-                listed.is_some_and(|one| one.as_bool().unwrap_or(one.as_u64() == Some(1)))
-            }
-            Some(value) => slides(layer, value.as_u64().unwrap_or(each)),
-            None => slides(layer, each),
-        }
+        let key = "attention.sliding_window_pattern";
+        let listed = self.listed(key, layer);
+        listed.unwrap_or_else(|| slides(layer, self.number(key).unwrap_or(each)))
+    }
+
+    /// Returns the entry of a layer in a list of booleans or numbers; `None` if `key` is no list.
+    fn listed(&self, key: &str, layer: u64) -> Option<bool> {
+        let entry = self.get(key)?.as_array()?.iter().nth(layer as usize);
+        Some(entry.is_some_and(|one| one.as_bool().unwrap_or(one.as_u64() == Some(1))))
     }
 
     fn is_recurrent(&self, layer: u64, n_kv_heads: &[u64]) -> bool {
         match self.architecture {
             "mamba" | "mamba2" | "rwkv6" | "rwkv6qwen2" | "rwkv7" | "arwkv7" => true,
-            "qwen3next" | "qwen35" | "qwen35moe" => match self.get("attention.recurrent_layers") {
-                Some(Value::Array(list)) => {
-                    let listed = list.iter().nth(layer as usize);
-                    listed.is_some_and(|one| one.as_bool().unwrap_or(one.as_u64() == Some(1)))
-                }
-                _ => {
-                    let each = self.number("full_attention_interval").unwrap_or(4);
-                    !(layer + 1).is_multiple_of(each.max(1))
-                }
-            },
+            "qwen3next" | "qwen35" | "qwen35moe" => {
+                let each = self.number("full_attention_interval").unwrap_or(4);
+                let listed = self.listed("attention.recurrent_layers", layer);
+                listed.unwrap_or(!(layer + 1).is_multiple_of(each.max(1)))
+            }
             // A layer without keys and values, with a state or, in Nemotron-H, with neither.
             "granitehybrid" | "jamba" | "plamo2" | "lfm2" | "lfm2moe" | "kimi-linear"
             | "nemotron_h" | "nemotron_h_moe" => n_kv_heads.get(layer as usize) == Some(&0),

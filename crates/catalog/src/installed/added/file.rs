@@ -26,7 +26,6 @@ struct Contents {
     paths: Vec<PathBuf>,
 }
 
-/// The part of the file that all versions have.
 #[derive(Deserialize)]
 struct VersionOnly {
     version: u64,

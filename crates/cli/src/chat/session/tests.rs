@@ -3,10 +3,10 @@ use std::sync::Arc;
 use transom_engine::{Role, Section};
 
 use super::*;
-use crate::interrupt::Interrupt;
 use crate::load::load;
 use crate::test_console::TestConsole;
 use crate::test_engine::{Reply, TestEngine};
+use transom_terminal::Interrupt;
 
 /// Starts a chat and passes it to `test`.
 fn with_chat<T>(
@@ -25,10 +25,10 @@ fn with_chat<T>(
 /// Handles the lines one after another. Returns the id of the conversation after each.
 fn ids_after(lines: &[&str], engine: &TestEngine) -> Vec<Option<ConversationId>> {
     let streams = &mut TestConsole::default();
-    with_chat(engine, &Interrupt::detached(), streams, |chat, streams| {
+    with_chat(engine, &Interrupt::default(), streams, |chat, streams| {
         let ids = lines.iter().map(|line| {
             let next = chat.handle_line(line, &mut streams.console()).unwrap();
-            assert_eq!(next, Next::Continue);
+            assert!(next.is_continue());
             chat.params.conversation
         });
         ids.collect()
@@ -37,7 +37,7 @@ fn ids_after(lines: &[&str], engine: &TestEngine) -> Vec<Option<ConversationId>>
 
 /// Sends one message on a terminal, and presses Ctrl-C before piece `at` of the response.
 fn interrupted_at(at: usize) -> (Vec<(Role, String)>, String) {
-    let interrupt = Interrupt::detached();
+    let interrupt = Interrupt::default();
     let pressed = interrupt.clone();
     let press: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
         pressed.press();
@@ -48,7 +48,7 @@ fn interrupted_at(at: usize) -> (Vec<(Role, String)>, String) {
     streams.terminals.stdout = true;
     let messages = with_chat(&engine, &interrupt, &mut streams, |chat, streams| {
         let next = chat.handle_line("Count", &mut streams.console()).unwrap();
-        assert_eq!(next, Next::Continue);
+        assert!(next.is_continue());
         chat.transcript.messages().into_iter()
     });
     let messages = messages.map(|message| (message.role, message.content));

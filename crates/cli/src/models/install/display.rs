@@ -1,15 +1,13 @@
 //! Shows downloads: a progress bar on a terminal, a line at each tenth elsewhere, JSON for programs.
 
+use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
-use indicatif::ProgressBar;
-use transom_files::visible;
 use transom_hub::{Download, HubError, State};
 use transom_library::download::Plan;
 
 use crate::models::install::download::End;
-use crate::output::progress::bar;
-use crate::output::text::{disk_text, of_disk, rough_time};
+use crate::output::{Progress, bar, disk_text, of_disk, percent_of, rough_time};
 use crate::{Console, Result};
 
 /// Shows one download after the other.
@@ -17,37 +15,39 @@ pub(super) struct Display<'a, 'c> {
     console: &'a mut Console<'c>,
     json: bool,
     /// Drawn only on a terminal.
-    bar: ProgressBar,
+    progress: Progress,
     /// The number of this download, and of how many.
     place: Option<(usize, usize)>,
-    /// The last tenth and the last state that were written as a line.
-    last_line: (u64, &'static str),
+    /// The last tenth that was written as a line.
+    last_tenth: u64,
+    last_state: Option<Discriminant<State>>,
     done_bytes: u64,
 }
+
+/// Columns of the bar.
+const BAR_WIDTH: usize = 16;
 
 impl<'a, 'c> Display<'a, 'c> {
     /// Returns a display that shows nothing yet.
     pub(super) fn new(console: &'a mut Console<'c>, json: bool) -> Self {
         Self {
-            bar: bar(TEMPLATE, console.progress_target()),
+            progress: Progress::undimmed(console.progress_target()),
             console,
             json,
             place: None,
-            last_line: (0, ""),
+            last_tenth: 0,
+            last_state: None,
             done_bytes: 0,
         }
-    }
-
-    fn is_drawn(&self) -> bool {
-        self.console.draws_progress()
     }
 
     /// Starts to show the next download.
     pub(super) fn begin(&mut self, plan: &Plan, place: Option<(usize, usize)>) {
         self.place = place;
-        self.last_line = (0, "");
+        self.last_tenth = 0;
+        self.last_state = None;
         self.done_bytes = 0;
-        if !self.json && !self.is_drawn() {
+        if !self.json && !self.console.draws_progress() {
             self.console.note(&format!("{}: downloading", plan.name));
         }
     }
@@ -59,7 +59,8 @@ impl<'a, 'c> Display<'a, 'c> {
             return self.console.print_json(download);
         }
         let total_bytes = download.total_bytes.or(plan.size_bytes);
-        match self.is_drawn() {
+        let total_bytes = total_bytes.filter(|&total| total > 0);
+        match self.console.draws_progress() {
             true => self.draw(plan, download, total_bytes),
             false => self.write_lines(plan, download, total_bytes),
         }
@@ -68,8 +69,8 @@ impl<'a, 'c> Display<'a, 'c> {
 
     fn draw(&self, plan: &Plan, download: &Download, total_bytes: Option<u64>) {
         let done_bytes = download.done_bytes;
-        let total_bytes = total_bytes.filter(|&total| total > 0);
-        let percent = total_bytes.map(|total| percent_of(done_bytes, total));
+        let percent = total_bytes.and_then(|total| percent_of(done_bytes, total));
+        let percentage = percent.map(|percent| format!("{percent:>3} %"));
         let sizes = match total_bytes {
             Some(total) => of_disk(done_bytes.min(total), total),
             None => disk_text(done_bytes),
@@ -78,71 +79,59 @@ impl<'a, 'c> Display<'a, 'c> {
             Some((number, of)) => format!("{} ({number} of {of})", plan.name),
             None => plan.name.clone(),
         };
-        let percentage = percent.map(|percent| format!("{percent:>3} %"));
-        let parts = [
+        // On a narrow terminal the end of the line is cut off.
+        let mut parts = vec![
+            bar(percent.unwrap_or(0), 100, BAR_WIDTH),
             percentage.unwrap_or_default(),
             sizes,
             state_text(download),
             name,
         ];
-        let parts = parts.iter().filter(|part| !part.is_empty());
-        let message = parts.map(String::as_str).collect::<Vec<_>>().join("  ");
-        self.bar.set_message(visible(&message).into_owned());
-        if self.bar.is_finished() {
-            self.bar.reset();
-        }
-        self.bar.update(|state| {
-            state.set_len(100);
-            state.set_pos(percent.unwrap_or(0));
-        });
+        parts.retain(|part| !part.is_empty());
+        self.progress.show(&parts.join("  "));
     }
 
     /// Writes a line if the state changed or another tenth is done.
     fn write_lines(&mut self, plan: &Plan, download: &Download, total_bytes: Option<u64>) {
         let name = &plan.name;
-        let (last_tenth, last_state) = self.last_line;
-        let (state, line) = match &download.state {
-            State::Downloading => ("downloading", None),
-            State::Verifying { .. } => ("verifying", Some(format!("{name}: verifying"))),
-            State::Retrying { seconds, error } => {
+        let state = Some(discriminant(&download.state));
+        let is_new = self.last_state != state;
+        self.last_state = state;
+        let line = match &download.state {
+            State::Downloading => {
+                let (done_bytes, total_bytes) = (download.done_bytes, total_bytes.unwrap_or(0));
+                let tenth = percent_of(done_bytes, total_bytes).unwrap_or(0) / 10;
+                if tenth <= self.last_tenth {
+                    return;
+                }
+                self.last_tenth = tenth;
+                let sizes = of_disk(done_bytes, total_bytes);
+                format!("{name}: {} %, {sizes}", tenth * 10)
+            }
+            State::Verifying { .. } if is_new => format!("{name}: verifying"),
+            State::Retrying { seconds, error } if is_new => {
                 let wait = rough_time(Duration::from_secs(*seconds));
-                let line = format!("{name}: {}; again in {wait}", short_reason(error));
-                ("retrying", Some(line))
+                format!("{name}: {}; again in {wait}", short_reason(error))
             }
-            _ => ("waiting", None),
+            _ => return,
         };
-        if let Some(line) = line.filter(|_| state != last_state) {
-            self.console.note(&line);
-        }
-        self.last_line.1 = state;
-        let done_bytes = download.done_bytes;
-        if let Some(total) = total_bytes.filter(|&total| total > 0 && state == "downloading") {
-            let tenth = percent_of(done_bytes, total) / 10;
-            if tenth > last_tenth {
-                let sizes = of_disk(done_bytes, total);
-                self.console
-                    .note(&format!("{name}: {} %, {sizes}", tenth * 10));
-                self.last_line.0 = tenth;
-            }
-        }
+        self.console.note(&line);
     }
 
     /// Shows how the download ended.
     pub(super) fn end(&mut self, plan: &Plan, end: &End) {
-        self.bar.finish_and_clear();
+        self.progress.clear();
         if self.json {
             return;
         }
         match end {
             End::Done { took } => {
-                let size = plan
-                    .size_bytes
-                    .map(|bytes| format!(", {}", disk_text(bytes)));
+                let size = plan.size_bytes.map(disk_text);
+                let size = size.map_or(String::new(), |size| format!(", {size}"));
                 let took = match took.as_secs() {
                     0 => String::new(),
                     _ => format!(" in {}", rough_time(*took)),
                 };
-                let size = size.unwrap_or_default();
                 let text = format!("{} is installed{size}{took}.", plan.name);
                 self.console.note(&text);
             }
@@ -162,7 +151,7 @@ impl<'a, 'c> Display<'a, 'c> {
 
     /// Shows that the user stopped the download, and how to continue.
     pub(super) fn show_stopped(&mut self, plan: &Plan, done_bytes: u64) {
-        self.bar.finish_and_clear();
+        self.progress.clear();
         let kept = match done_bytes {
             0 => "Stopped.".to_owned(),
             n => format!("Stopped; {} are kept.", disk_text(n)),
@@ -174,21 +163,12 @@ impl<'a, 'c> Display<'a, 'c> {
     }
 }
 
-/// The line of a download. On a narrow terminal its end is cut off.
-const TEMPLATE: &str = "{bar:16}  {wide_msg}";
-
-/// Returns how much is done, rounded down.
-fn percent_of(done_bytes: u64, total_bytes: u64) -> u64 {
-    let percent = u128::from(done_bytes.min(total_bytes)) * 100 / u128::from(total_bytes);
-    u64::try_from(percent).unwrap_or(100)
-}
-
 /// Returns the state of a download, or its rate and the time left.
 fn state_text(download: &Download) -> String {
     match &download.state {
         State::Downloading => {
-            let rate = Some(download.bytes_per_second).filter(|&rate| rate > 0);
-            let rate = rate.map(|rate| format!("{}/s", disk_text(rate)));
+            let rate = download.bytes_per_second;
+            let rate = (rate > 0).then(|| format!("{}/s", disk_text(rate)));
             let left = download.seconds_left.map(Duration::from_secs);
             let left = left.map(|left| format!("{} left", rough_time(left)));
             let parts: Vec<String> = rate.into_iter().chain(left).collect();

@@ -3,13 +3,10 @@
 //! Rule: Ctrl-C keeps what was downloaded and shows how to continue. A model that fails does not stop
 //! the others.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
 use tokio::time::timeout_at;
-use transom_hub::{Download, DownloadId, Downloads, DownloadsOptions, Hub, HubError, State};
+use transom_hub::{Downloads, DownloadsOptions, Hub, HubError, State};
 use transom_library::download::Plan;
 
 use crate::models::install::InstallArgs;
@@ -29,48 +26,40 @@ pub(super) enum End {
     Failed(HubError),
 }
 
-/// Downloads `plans` in their order, with part files in `parts_folder`.
+/// Downloads `plans` in their order.
 pub(super) fn download_all(
     plans: &[Plan],
     hub: Hub,
-    parts_folder: &Path,
+    options: DownloadsOptions,
     args: &InstallArgs,
     client: &Client,
     console: &mut Console,
 ) -> Result<Vec<End>> {
-    let key = Arc::new(Notify::new());
-    let pressed = key.clone();
-    let _watch = client.interrupt.watch(move || pressed.notify_one());
-    let options = DownloadsOptions {
-        // The first model is complete, and usable, as early as possible.
-        max_concurrent: 1,
-        ..DownloadsOptions::in_folder(parts_folder)
-    };
     let wait = longest_wait(args.wait, console.terminals.stderr && !args.json);
     let mut display = Display::new(console, args.json);
-    client.runtime()?.block_on(async {
-        let downloads = Downloads::start(hub, options).await?;
+    let runtime = client.runtime()?;
+    let downloads = runtime.block_on(Downloads::start(hub, options))?;
+    let mut running = None;
+    let ends = client.wait(async {
         let mut ends = Vec::new();
         for (index, plan) in plans.iter().enumerate() {
+            running = Some(plan);
             display.begin(plan, (plans.len() > 1).then_some((index + 1, plans.len())));
             let began = Instant::now();
-            let result = tokio::select! {
-                result = download(&downloads, plan, wait, &mut display) => result?,
-                () = key.notified() => {
-                    let done_bytes = stop(&downloads).await;
-                    display.show_stopped(plan, done_bytes);
-                    return Err(Failure::Interrupted);
-                }
-            };
-            let end = result.map_or_else(End::Failed, |()| End::Done {
-                took: began.elapsed(),
-            });
+            let result = download(&downloads, plan, wait, &mut display).await?;
+            let took = began.elapsed();
+            let end = result.map_or_else(End::Failed, |()| End::Done { took });
             display.end(plan, &end);
             ends.push(end);
         }
         downloads.stop().await;
         Ok(ends)
-    })
+    });
+    if let (Err(Failure::Interrupted), Some(plan)) = (&ends, running) {
+        let done_bytes = runtime.block_on(stop(&downloads));
+        display.show_stopped(plan, done_bytes);
+    }
+    ends
 }
 
 /// Downloads one model. Fails if it reaches no network for as long as `wait`.
@@ -87,7 +76,11 @@ async fn download(
     let mut list = downloads.watch();
     let mut wait = NetworkWait::new(wait);
     loop {
-        let download = find(&list.borrow_and_update(), id);
+        let download = list
+            .borrow_and_update()
+            .iter()
+            .find(|download| download.id == id)
+            .cloned();
         if let Some(download) = &download {
             match &download.state {
                 State::Done => return Ok(Ok(())),
@@ -112,10 +105,6 @@ async fn download(
             return Ok(Err(HubError::Stopped));
         }
     }
-}
-
-fn find(list: &[Download], id: DownloadId) -> Option<Download> {
-    list.iter().find(|download| download.id == id).cloned()
 }
 
 /// Stops all downloads once their bytes are saved, and returns the number of bytes.

@@ -1,24 +1,16 @@
 //! Plans an install and shows the plan before the download begins.
 
-use std::path::Path;
-
 use transom_hub::Hub;
-use transom_library::download::{Plan, Reference};
-use transom_library::{Library, variant_text};
+use transom_library::download::{Plan, PlanFit, Reference};
+use transom_library::{EstimatedFit, Library, variant_text};
 
-use crate::console::Layout;
-use crate::library::fit_text;
 use crate::models::hub;
-use crate::output::rows::Rows;
-use crate::output::text::disk_text;
-use crate::{Client, Result};
-
-/// Columns of labels, with their indentation.
-const LABEL_WIDTH: usize = 11;
+use crate::output::{Rows, bytes_text, disk_text, tilde};
+use crate::{Client, Layout, Result};
 
 /// Returns the plan for people: the model, its origin, its size, whether it fits, and the free space.
 pub(super) fn text(plan: &Plan, hub: &str, free_bytes: Option<u64>, layout: Layout) -> String {
-    let mut rows = Rows::new(LABEL_WIDTH, layout);
+    let mut rows = Rows::new(11, layout);
     let license = match plan.license.as_str() {
         "" => String::new(),
         license => format!(" ({license})"),
@@ -32,7 +24,7 @@ pub(super) fn text(plan: &Plan, hub: &str, free_bytes: Option<u64>, layout: Layo
         n => format!(" in {n} files"),
     };
     let size = plan.size_bytes.map(disk_text);
-    let size = size.unwrap_or_else(|| "a size that the hub does not report".to_owned());
+    let size = size.unwrap_or("a size that the hub does not report".to_owned());
     rows.row("  size", &format!("{size}{n_files}"));
     if let Some(fit) = &plan.fit {
         rows.row("  memory", &fit_text(fit));
@@ -46,20 +38,32 @@ pub(super) fn text(plan: &Plan, hub: &str, free_bytes: Option<u64>, layout: Layo
         rows.row("  note", &format!("not verified in the list: {names}"));
     }
     if plan.is_gated {
-        let text = "accept its conditions on its page of the hub first";
-        rows.row("  note", text);
+        rows.row(
+            "  note",
+            "accept its conditions on its page of the hub first",
+        );
     }
     rows.finish()
 }
 
-/// Returns a path for people, with `~` for the home folder.
-pub(crate) fn tilde(path: &Path) -> String {
-    let home = std::env::home_dir();
-    let below = home.and_then(|home| path.strip_prefix(home).ok().map(Path::to_owned));
-    match below {
-        Some(below) => format!("~/{}", below.display()),
-        None => path.display().to_string(),
-    }
+/// Returns whether a model fits, with the numbers.
+fn fit_text(fit: &PlanFit) -> String {
+    let (need, room) = (bytes_text(fit.need_bytes), bytes_text(fit.room_bytes));
+    let verdict = match fit.verdict {
+        EstimatedFit::Fits => "fits".to_owned(),
+        EstimatedFit::FitsWithContext { context_length } => {
+            format!("fits with a context of {context_length} tokens")
+        }
+        EstimatedFit::FitsIfOthersClose { needs_bytes_free } => {
+            format!("fits if other apps free {}", bytes_text(needs_bytes_free))
+        }
+        EstimatedFit::DoesNotFit { .. } => "does not fit".to_owned(),
+    };
+    let context = match fit.context_length {
+        Some(n) => format!(" with a context of {n} tokens"),
+        None => " for the weights alone".to_owned(),
+    };
+    format!("{verdict}: needs {need} of {room}{context}")
 }
 
 /// Plans the download that `text` names. Asks the hub for what the catalog does not contain.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use ::console::Term;
+use console::Term;
 use indicatif::{ProgressDrawTarget, TermLike};
 
 /// Redraws per second, indicatif's own default.
@@ -13,7 +13,7 @@ const MAX_HZ: u8 = 20;
 const INTERRUPT_COLUMNS: u16 = 2;
 
 /// Returns the terminal of standard error, to draw one line on it.
-pub(crate) fn draw_target() -> ProgressDrawTarget {
+pub fn draw_target() -> ProgressDrawTarget {
     let term = Narrowed(Term::buffered_stderr());
     ProgressDrawTarget::term_like_with_hz(Box::new(term), MAX_HZ)
 }

@@ -7,11 +7,10 @@
 use comfy_table::{CellAlignment, ColumnConstraint, presets};
 use transom_files::visible;
 
-use crate::console::Layout;
-use crate::output::rows::paragraph;
+use crate::{Layout, paragraph};
 
 /// A column of rows of type `T`.
-pub(crate) struct Column<T> {
+pub struct Column<T> {
     heading: &'static str,
     alignment: CellAlignment,
     /// The text before a cell if entries have several lines and no headings.
@@ -24,7 +23,7 @@ pub(crate) struct Column<T> {
 
 impl<T> Column<T> {
     /// Lets the column be left out; the one with the highest number goes first.
-    pub(crate) fn optional(self, number: u8) -> Self {
+    pub fn optional(self, number: u8) -> Self {
         Self {
             optional: number,
             ..self
@@ -33,7 +32,7 @@ impl<T> Column<T> {
 }
 
 /// Returns a column of words.
-pub(crate) fn words<T>(heading: &'static str, cell: fn(&T) -> String) -> Column<T> {
+pub fn words<T>(heading: &'static str, cell: fn(&T) -> String) -> Column<T> {
     Column {
         heading,
         alignment: CellAlignment::Left,
@@ -44,7 +43,7 @@ pub(crate) fn words<T>(heading: &'static str, cell: fn(&T) -> String) -> Column<
 }
 
 /// Returns a column of numbers, which need `prefix` if there is no heading.
-pub(crate) fn numbers<T>(
+pub fn numbers<T>(
     heading: &'static str,
     prefix: &'static str,
     cell: fn(&T) -> String,
@@ -57,11 +56,11 @@ pub(crate) fn numbers<T>(
 }
 
 /// Entries under construction. The first column is the entry's name.
-pub(crate) struct Table<T> {
+pub struct Table<T> {
     columns: Vec<Column<T>>,
     entries: Vec<Vec<String>>,
-    /// Lines between entries, each with the number of entries above it.
-    sections: Vec<(usize, String)>,
+    /// The lines above each entry, and those below the last one.
+    sections: Vec<String>,
 }
 
 /// Blanks between two columns.
@@ -69,40 +68,32 @@ const GAP: u16 = 2;
 
 impl<T> Table<T> {
     /// Returns a table without entries.
-    pub(crate) fn new(columns: impl Into<Vec<Column<T>>>) -> Self {
+    pub fn new(columns: impl Into<Vec<Column<T>>>) -> Self {
         Self {
             columns: columns.into(),
             entries: Vec::new(),
-            sections: Vec::new(),
+            sections: vec![String::new()],
         }
     }
 
-    /// Adds an entry. Control characters in a cell are replaced.
-    pub(crate) fn add(&mut self, row: &T) {
-        let cells = self.columns.iter().map(|column| (column.cell)(row));
-        let cells = cells.map(|cell| visible(&cell).into_owned()).collect();
-        self.entries.push(cells);
-    }
-
-    /// Adds an entry for each row.
-    pub(crate) fn with(mut self, rows: &[T]) -> Self {
-        rows.iter().for_each(|row| self.add(row));
+    /// Adds an entry for each row. Control characters in a cell are replaced.
+    pub fn with(mut self, rows: &[T]) -> Self {
+        for row in rows {
+            let cells = self.columns.iter().map(|column| (column.cell)(row));
+            let cells = cells.map(|cell| visible(&cell).into_owned()).collect();
+            self.entries.push(cells);
+            self.sections.push(String::new());
+        }
         self
     }
 
     /// Adds a line above the entries that follow.
-    pub(crate) fn section(&mut self, text: &str) {
-        let section = (self.entries.len(), visible(text).into_owned());
-        self.sections.push(section);
-    }
-
-    /// Returns true if there is no entry.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    pub fn section(&mut self, text: &str) {
+        self.sections[self.entries.len()] += &format!("\n{}\n", visible(text));
     }
 
     /// Returns all lines. Columns without any text are left out.
-    pub(crate) fn text(&self, layout: Layout) -> String {
+    pub fn text(&self, layout: Layout) -> String {
         let is_filled = |n: &usize| self.entries.iter().any(|cells| !cells[*n].is_empty());
         let mut shown: Vec<usize> = (0..self.columns.len()).filter(is_filled).collect();
         let mut table = self.aligned();
@@ -113,13 +104,10 @@ impl<T> Table<T> {
             if layout.columns.is_none_or(fits) {
                 break;
             }
-            let optional = shown
-                .iter()
-                .copied()
-                .max_by_key(|&n| self.columns[n].optional);
-            match optional.filter(|&n| self.columns[n].optional > 0) {
-                Some(optional) => shown.retain(|&n| n != optional),
-                None => return self.stacked(layout),
+            let optional = |n: &usize| self.columns[*n].optional;
+            match shown.iter().copied().max_by_key(optional) {
+                Some(last) if optional(&last) > 0 => shown.retain(|&n| n != last),
+                _ => return self.stacked(layout),
             }
         }
         for (n, column) in table.column_iter_mut().enumerate() {
@@ -148,41 +136,29 @@ impl<T> Table<T> {
 
     /// Returns each entry as its name and, below it, its other cells.
     fn stacked(&self, layout: Layout) -> String {
+        let narrower = Layout {
+            columns: layout.columns.map(|n| n.saturating_sub(INDENT.len())),
+            ..layout
+        };
         let entry = |cells: &Vec<String>| {
             let others = cells.iter().zip(&self.columns).skip(1);
             let others = others.filter(|(cell, _)| !cell.is_empty());
             let others = others.map(|(cell, column)| format!("{}{cell}", column.prefix));
-            let others = others.collect::<Vec<_>>().join(", ");
-            let narrower = Layout {
-                columns: layout.columns.map(|n| n.saturating_sub(INDENT.len())),
-                ..layout
-            };
-            let mut text = format!("{}\n", cells[0]);
-            for line in paragraph(&others, narrower)
-                .lines()
-                .filter(|line| !line.is_empty())
-            {
-                text.push_str(&format!("{INDENT}{}\n", layout.dim(line)));
-            }
-            text
+            let others = paragraph(&others.collect::<Vec<_>>().join(", "), narrower);
+            let lines = others.lines().filter(|line| !line.is_empty());
+            let lines = lines.map(|line| format!("{INDENT}{}\n", layout.dim(line)));
+            format!("{}\n{}", cells[0], lines.collect::<String>())
         };
         let text = self.with_sections(self.entries.iter().map(entry));
         text.trim_start_matches('\n').to_owned()
     }
 
     fn with_sections(&self, entries: impl Iterator<Item = String>) -> String {
-        let mut text = String::new();
-        let sections_at = |text: &mut String, index| {
-            for (_, section) in self.sections.iter().filter(|(at, _)| *at == index) {
-                text.push_str(&format!("\n{section}\n"));
-            }
-        };
-        for (index, entry) in entries.enumerate() {
-            sections_at(&mut text, index);
-            text.push_str(&entry);
-        }
-        sections_at(&mut text, self.entries.len());
-        text
+        let entries = entries.chain([String::new()]);
+        let pairs = self.sections.iter().zip(entries);
+        pairs
+            .map(|(above, entry)| format!("{above}{entry}"))
+            .collect()
     }
 }
 

@@ -12,23 +12,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// The handler of Ctrl-C and of signals that end the program. Clones share one state.
-#[derive(Clone)]
-pub(crate) struct Interrupt {
+/// The handler of Ctrl-C and of signals that end the program. Clones share one state. No signal reaches
+/// the default one, which is for tests.
+#[derive(Clone, Default)]
+pub struct Interrupt {
     state: Arc<Mutex<State>>,
 }
 
 /// Asks a job to stop.
 type Cancel = Arc<dyn Fn() + Send + Sync>;
 
+#[derive(Default)]
 struct State {
     job: Option<Cancel>,
     /// Presses since the job began.
     n_presses: u32,
-    /// The press that ends the program although the job is still running.
-    last_press: u32,
-    /// Whether a press with no job ends the program. False while a line editor reads the key itself.
-    ends_when_idle: bool,
+    /// Whether a line editor reads the key between jobs.
+    is_read_when_idle: bool,
     /// What must be done before the program ends.
     before_exit: Option<BeforeExit>,
     is_exiting: bool,
@@ -37,69 +37,40 @@ struct State {
 /// Cleans up, in limited time.
 type BeforeExit = Box<dyn FnOnce() + Send>;
 
-/// The effect of one press.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// The job was asked to stop.
-    Canceled,
-    /// None: the line editor reads the key.
-    Nothing,
-    /// The program must end at once.
-    EndProgram,
-}
-
 impl Interrupt {
     /// Installs the signal handlers of the process.
-    pub(crate) fn install() -> io::Result<Self> {
-        let interrupt = Self::detached();
+    pub fn install() -> io::Result<Self> {
+        let interrupt = Self::default();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
         let pressed = interrupt.clone();
         std::thread::Builder::new()
             .name("ctrl-c".into())
             .spawn(move || {
                 for signal in signals.forever() {
-                    let effect = match signal {
-                        SIGINT => pressed.press(),
-                        _ => pressed.terminate(),
-                    };
-                    if effect == Effect::EndProgram {
-                        pressed.end_program(128 + signal);
+                    if signal != SIGINT {
+                        pressed.cancel();
+                    } else if !pressed.press() {
+                        continue;
                     }
+                    pressed.end_program(128 + signal);
                 }
             })?;
         Ok(interrupt)
     }
 
-    /// Returns an interrupt that no signal reaches, for tests.
-    pub(crate) fn detached() -> Self {
-        let state = State {
-            job: None,
-            n_presses: 0,
-            last_press: 2,
-            ends_when_idle: true,
-            before_exit: None,
-            is_exiting: false,
-        };
-        Self {
-            state: Arc::new(Mutex::new(state)),
-        }
-    }
-
     /// Ignores presses between jobs, where the line editor reads the key, and lets an impatient second
     /// press during a response not end the conversation.
-    pub(crate) fn ignore_when_idle(&self) {
-        let mut state = self.state();
-        state.ends_when_idle = false;
-        state.last_press = 3;
+    pub fn ignore_when_idle(&self) {
+        self.state().is_read_when_idle = true;
     }
 
     /// Lets presses between jobs end the program again.
-    pub(crate) fn end_when_idle(&self) {
-        self.state().ends_when_idle = true;
+    pub fn end_when_idle(&self) {
+        self.state().is_read_when_idle = false;
     }
 
     /// Makes Ctrl-C call `cancel` until the returned guard is dropped.
-    pub(crate) fn watch(&self, cancel: impl Fn() + Send + Sync + 'static) -> Watch<'_> {
+    pub fn watch(&self, cancel: impl Fn() + Send + Sync + 'static) -> Watch<'_> {
         let mut state = self.state();
         state.job = Some(Arc::new(cancel));
         state.n_presses = 0;
@@ -107,12 +78,12 @@ impl Interrupt {
     }
 
     /// Sets what is called before a signal ends the program.
-    pub(crate) fn before_exit(&self, before_exit: impl FnOnce() + Send + 'static) {
+    pub fn before_exit(&self, before_exit: impl FnOnce() + Send + 'static) {
         self.state().before_exit = Some(Box::new(before_exit));
     }
 
     /// Returns only if no signal is ending the program.
-    pub(crate) fn wait_if_exiting(&self) {
+    pub fn wait_if_exiting(&self) {
         while self.state().is_exiting {
             std::thread::park();
         }
@@ -141,35 +112,31 @@ impl Interrupt {
         state.before_exit.take()
     }
 
-    /// Handles SIGTERM and SIGHUP: cancels the running job and ends the program.
-    fn terminate(&self) -> Effect {
-        let mut state = self.state();
-        state.n_presses += 1;
-        let cancel = state.job.clone();
-        drop(state);
-        if let Some(cancel) = cancel {
-            cancel();
+    /// Handles one press of Ctrl-C. Returns true if the program must end now.
+    pub fn press(&self) -> bool {
+        let state = self.state();
+        if state.job.is_none() {
+            return !state.is_read_when_idle;
         }
-        Effect::EndProgram
+        let last_press = if state.is_read_when_idle { 3 } else { 2 };
+        if state.n_presses + 1 >= last_press {
+            return true;
+        }
+        drop(state);
+        self.cancel();
+        false
     }
 
-    /// Handles one press of Ctrl-C.
-    pub(crate) fn press(&self) -> Effect {
+    /// Asks the running job to stop.
+    fn cancel(&self) {
         let mut state = self.state();
-        let Some(cancel) = state.job.clone() else {
-            return match state.ends_when_idle {
-                true => Effect::EndProgram,
-                false => Effect::Nothing,
-            };
-        };
         state.n_presses += 1;
-        if state.n_presses >= state.last_press {
-            return Effect::EndProgram;
-        }
+        let job = state.job.clone();
         // The callback is not ours, so it must not run under the lock.
         drop(state);
-        cancel();
-        Effect::Canceled
+        if let Some(cancel) = job {
+            cancel();
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -178,13 +145,13 @@ impl Interrupt {
 }
 
 /// Makes Ctrl-C cancel a job until it is dropped.
-pub(crate) struct Watch<'a> {
+pub struct Watch<'a> {
     interrupt: &'a Interrupt,
 }
 
 impl Watch<'_> {
     /// Returns true if Ctrl-C was pressed since the job began.
-    pub(crate) fn was_pressed(&self) -> bool {
+    pub fn was_pressed(&self) -> bool {
         self.interrupt.state().n_presses > 0
     }
 }
@@ -202,18 +169,18 @@ mod tests {
 
     #[test]
     fn the_first_press_cancels_and_the_second_ends_the_program() {
-        let interrupt = Interrupt::detached();
+        let interrupt = Interrupt::default();
         let is_canceled = Arc::new(AtomicBool::new(false));
         let flag = is_canceled.clone();
         let watch = interrupt.watch(move || flag.store(true, Ordering::SeqCst));
-        assert_eq!(interrupt.press(), Effect::Canceled);
+        assert!(!interrupt.press());
         assert!(is_canceled.load(Ordering::SeqCst) && watch.was_pressed());
-        assert_eq!(interrupt.press(), Effect::EndProgram);
+        assert!(interrupt.press());
     }
 
     #[test]
     fn sigterm_cancels_the_job_and_runs_the_cleanup_once() {
-        let interrupt = Interrupt::detached();
+        let interrupt = Interrupt::default();
         let is_canceled = Arc::new(AtomicBool::new(false));
         let flag = is_canceled.clone();
         let watch = interrupt.watch(move || flag.store(true, Ordering::SeqCst));
@@ -221,7 +188,7 @@ mod tests {
         let flag = is_done.clone();
         interrupt.before_exit(move || flag.store(true, Ordering::SeqCst));
         interrupt.ignore_when_idle();
-        assert_eq!(interrupt.terminate(), Effect::EndProgram);
+        interrupt.cancel();
         assert!(is_canceled.load(Ordering::SeqCst) && watch.was_pressed());
         assert!(!interrupt.state().is_exiting);
         let before_exit = interrupt.begin_exit().unwrap();
@@ -236,26 +203,25 @@ mod tests {
 
     #[test]
     fn a_press_with_no_job_ends_the_program_unless_an_editor_reads() {
-        let interrupt = Interrupt::detached();
+        let interrupt = Interrupt::default();
         drop(interrupt.watch(|| {}));
-        assert_eq!(interrupt.press(), Effect::EndProgram);
+        assert!(interrupt.press());
         interrupt.ignore_when_idle();
-        assert_eq!(interrupt.press(), Effect::Nothing);
+        assert!(!interrupt.press());
         interrupt.end_when_idle();
-        assert_eq!(interrupt.press(), Effect::EndProgram);
+        assert!(interrupt.press());
     }
 
     #[test]
     fn in_a_chat_the_third_press_during_one_job_ends_the_program() {
-        let interrupt = Interrupt::detached();
+        let interrupt = Interrupt::default();
         interrupt.ignore_when_idle();
         for _ in 0..2 {
             let _watch = interrupt.watch(|| {});
-            assert_eq!(interrupt.press(), Effect::Canceled);
-            assert_eq!(interrupt.press(), Effect::Canceled);
+            assert_eq!([interrupt.press(), interrupt.press()], [false, false]);
         }
         let _watch = interrupt.watch(|| {});
-        let effects = [interrupt.press(), interrupt.press(), interrupt.press()];
-        assert_eq!(effects[2], Effect::EndProgram);
+        let ends = [interrupt.press(), interrupt.press(), interrupt.press()];
+        assert_eq!(ends, [false, false, true]);
     }
 }

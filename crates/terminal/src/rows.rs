@@ -7,10 +7,10 @@ use comfy_table::{ColumnConstraint, Table, Width, presets};
 use transom_files::visible;
 use unicode_width::UnicodeWidthStr;
 
-use crate::console::Layout;
+use crate::Layout;
 
 /// Labeled lines under construction.
-pub(crate) struct Rows {
+pub struct Rows {
     text: String,
     label_width: usize,
     layout: Layout,
@@ -18,7 +18,7 @@ pub(crate) struct Rows {
 
 impl Rows {
     /// Returns no lines yet. Labels get `label_width` columns.
-    pub(crate) fn new(label_width: usize, layout: Layout) -> Self {
+    pub fn new(label_width: usize, layout: Layout) -> Self {
         Self {
             text: String::new(),
             label_width,
@@ -27,7 +27,7 @@ impl Rows {
     }
 
     /// Adds a line above the rows that follow, with a blank line before it unless it is the first.
-    pub(crate) fn heading(&mut self, text: &str) {
+    pub fn heading(&mut self, text: &str) {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
@@ -35,9 +35,9 @@ impl Rows {
         self.text.push('\n');
     }
 
-    /// Adds one row, of one or more lines; long ones are wrapped. Control characters in both texts are
-    /// replaced, so neither may contain styles.
-    pub(crate) fn row(&mut self, label: &str, value: &str) {
+    /// Adds one row, of one or more lines; long ones are wrapped. An empty value adds none. Control
+    /// characters in both texts are replaced, so neither may contain styles.
+    pub fn row(&mut self, label: &str, value: &str) {
         let width = self.layout.text_width().saturating_sub(self.label_width);
         let lines = value.lines().flat_map(|line| wrap(&visible(line), width));
         let mut label = visible(label).into_owned();
@@ -55,7 +55,7 @@ impl Rows {
     }
 
     /// Returns all lines; every line ends with a newline.
-    pub(crate) fn finish(self) -> String {
+    pub fn finish(self) -> String {
         self.text
     }
 }
@@ -79,14 +79,14 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// Wraps a sentence for `layout`. Control characters in it are replaced.
-pub(crate) fn paragraph(text: &str, layout: Layout) -> String {
+pub fn paragraph(text: &str, layout: Layout) -> String {
     let lines = wrap(&visible(text), layout.text_width()).into_iter();
     lines.map(|line| line + "\n").collect()
 }
 
 /// Returns a bar of `width` columns that shows how much of `total` is `part`. A part that is not zero
 /// fills at least one column.
-pub(crate) fn bar(part: u64, total: u64, width: usize) -> String {
+pub fn bar(part: u64, total: u64, width: usize) -> String {
     let share = (u128::from(part.min(total)) * width as u128).checked_div(u128::from(total));
     let n_full = usize::try_from(share.unwrap_or(0)).unwrap_or(width);
     let n_full = n_full.max(usize::from(part > 0)).min(width);
