@@ -11,7 +11,7 @@ use tauri::{AppHandle, DragDropEvent, Manager};
 use crate::commands::models as model_commands;
 use crate::shell::{Shell, blocking};
 use crate::windows;
-use crate::wire::{AppEvent, DropKind, DropProblem, DropView, Window};
+use crate::wire::{AppEvent, CommandError, DropKind, DropProblem, DropView, Window};
 
 /// Maximum size of attached text in bytes, more than any context holds.
 const MAX_TEXT_BYTES: u64 = 1 << 20;

@@ -9,13 +9,15 @@ use serde_json::{Value, json};
 use transom_chat::turns::TurnOptions;
 use transom_engine::KvCacheChoice;
 use transom_library::{
-    AddedError, FileError, InstalledModel, Library, LoadSettings, LookupError, ModelFacts, Origin, Places,
-    format_name,
+    AddedError, FileError, InstalledModel, Library, LoadSettings, LookupError, ModelFacts, Origin,
+    Places, format_name,
 };
 use transom_store::{KvCache, ModelSettings, Settings};
 
 use crate::catalog;
-use crate::wire::{CommandError, CommandResult, FactsView, FitView, ModelErrorView, ModelView, OriginView};
+use crate::wire::{
+    CommandError, CommandResult, FactsView, FitView, ModelErrorView, ModelView, OriginView,
+};
 
 /// Maximum number of recent models.
 pub(crate) const MAX_RECENT: usize = 8;
@@ -251,6 +253,7 @@ impl From<AddedError> for CommandError {
             | AddedError::Newer { .. }
             | AddedError::Unreadable { .. }
             | AddedError::NotWritable { .. } => Self::Storage {
+                kind: None,
                 reason: error.to_string(),
             },
         }

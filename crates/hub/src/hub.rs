@@ -252,3 +252,28 @@ impl FileJson {
 fn is_gated(value: Option<&RawValue>) -> bool {
     value.is_some_and(|value| value.get() != "false")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_of_gated_is_parsed() {
+        for (value, expected) in [
+            ("null", false),
+            ("false", false),
+            ("true", true),
+            (r#""auto""#, true),
+            (r#""manual""#, true),
+            ("-1", true),
+            ("1", true),
+            ("1.5", true),
+            ("[[], {}]", true),
+            (r#"{"a": {"b": []}}"#, true),
+        ] {
+            let json = format!(r#"{{"sha": "c", "gated": {value} }}"#);
+            let listing: ListingJson = serde_json::from_str(&json).unwrap();
+            assert_eq!(is_gated(listing.gated.as_deref()), expected, "{json}");
+        }
+    }
+}

@@ -107,7 +107,8 @@ fn chatgpt_conversation(
     let roots = chat.mapping.iter().filter(|(_, node)| is_root(node));
     let mut pending: Vec<(&String, Option<u64>)> = roots.map(|(id, _)| (id, None)).collect();
     // The last item in is the first one out.
-    pending.sort_by(|a, b| b.cmp(a));
+    pending.sort();
+    pending.reverse();
     let mut seen = HashSet::new();
     while let Some((id, parent)) = pending.pop() {
         let Some(node) = chat.mapping.get(id).filter(|_| seen.insert(id)) else {

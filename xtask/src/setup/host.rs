@@ -35,7 +35,7 @@ impl Host {
             LINUX => Ok(Self::Linux),
             MAC => {
                 let major = macos_version.split('.').next().unwrap_or_default();
-                match major.parse() {
+                match major.parse::<u32>() {
                     Ok(major) if major >= 14 => Ok(Self::Mac { major }),
                     _ => Err(Problem::new(format!(
                         "MLX needs macOS 14 or newer; this is macOS {macos_version}"

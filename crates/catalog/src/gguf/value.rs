@@ -107,6 +107,15 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Returns a number with a fraction.
+    pub fn as_f64(&self) -> Option<f64> {
+        match *self {
+            Self::F32(x) => Some(x.into()),
+            Self::F64(x) => Some(x),
+            _ => None,
+        }
+    }
+
     /// Returns a text.
     pub fn as_str(&self) -> Option<&'a str> {
         match *self {

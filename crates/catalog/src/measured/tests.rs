@@ -174,10 +174,10 @@ fn the_bandwidth_is_the_highest_that_was_measured_with_the_same_chip() {
     let known = |chip: &str| Measured::read(&path).bandwidth(chip);
     assert_eq!(known("a"), None);
     for rate in [20_000_000_000, 30_000_000_000, 10_000_000_000] {
-        assert!(!Measured::read(&path).has_enough_measurements("a"));
+        assert!(Measured::read(&path).wants_bandwidth("a"));
         record_bandwidth(&path, "a", rate).unwrap();
     }
-    assert!(Measured::read(&path).has_enough_measurements("a"));
+    assert!(!Measured::read(&path).wants_bandwidth("a"));
     assert_eq!(known("a"), Some(30_000_000_000));
     record(&path, &key("m"), &response(10.0)).unwrap();
     assert_eq!(known("a"), Some(30_000_000_000), "a response keeps it");

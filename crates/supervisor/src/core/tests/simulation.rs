@@ -11,9 +11,7 @@ use std::fmt::Write as _;
 use std::hash::Hasher as _;
 use std::time::Duration;
 
-use transom_engine::{
-    EngineError, FinishReason, GenerationParams, Prompt, Stats, Truncation, UnsupportedFeature,
-};
+use transom_engine::{EngineError, FinishReason, GenerationParams, Prompt, Stats, Truncation};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{JobSummary, Request};
 use transom_signals::{MemoryPressure, SystemSignals};
@@ -168,11 +166,8 @@ impl Simulation {
         };
         let mut workers = self.workers.iter_mut().rev();
         let (worker, state) = workers.find(|(_, state)| reads(state))?;
-        let error = EngineError::unsupported(
-            self.models.path(*worker),
-            UnsupportedFeature::Other,
-            "a new architecture",
-        );
+        let path = self.models.path(*worker);
+        let error = EngineError::unsupported(path, Default::default(), "a new architecture");
         let refusal = match state.pending_events.pop_front()? {
             WorkerEvent::Loaded { .. } => WorkerEvent::LoadFailed(error),
             _ => WorkerEvent::Measured(Err(error)),
