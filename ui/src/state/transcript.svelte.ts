@@ -309,11 +309,11 @@ export class Transcript {
 
   /** Deletes a question with its responses. */
   async deleteExchange(question: MessageId): Promise<void> {
-    await this.do(ipc.deleteExchange(question));
     const after = this.heads.slice(this.heads.findIndex((head) => head.id === question) + 1);
     const next = after.find((head) => head.speaker === "user");
+    await this.do(ipc.deleteExchange(question));
     // It may have other siblings now.
-    if (next) this.views.delete(next.id);
+    if (next) await this.do(ipc.messages([next.id]).then((views) => this.keep(views)));
     await this.refresh();
   }
 
