@@ -41,6 +41,9 @@ pub(crate) struct Backend {
     pub(crate) store: Store,
     /// Questions and responses.
     pub(crate) turns: Turns,
+    /// Temporary conversations, which are never written to the disk.
+    temporary_store: Store,
+    temporary_turns: Turns,
     pub(crate) hardware: Hardware,
     /// The catalog, the hub and the downloads.
     pub(crate) model_source: ModelSource,
@@ -61,7 +64,7 @@ impl Backend {
     /// display names may have changed.
     pub(crate) async fn open(
         data_folder: &Path,
-        on_event: impl Fn(TurnEvent) + Send + Sync + 'static,
+        on_event: impl Fn(TurnEvent) + Clone + Send + Sync + 'static,
         mut on_catalog_change: impl FnMut() + Send + 'static,
         on_models_change: impl Fn() + Clone + Send + 'static,
     ) -> (Self, Vec<AppEvent>) {
@@ -87,12 +90,17 @@ impl Backend {
         let tuning = tuning_for(&settings);
         let (connection, is_client) = connect(data_folder, tuning, &hardware, &mut notices).await;
         let handles = watch::Sender::new(connection.handle());
-        let turns = Turns::new(handles.subscribe(), store.clone(), now, on_event);
+        let turns = Turns::new(handles.subscribe(), store.clone(), now, on_event.clone());
+        let temporary_store = in_memory(Store::temporary);
+        let temporary_turns =
+            Turns::new(handles.subscribe(), temporary_store.clone(), now, on_event);
         let (names, settings) = recent.await.unwrap_or((Names::default(), settings));
         tokio::spawn(backups::back_up_daily(store.clone()));
         let backend = Self {
             store,
             turns,
+            temporary_store,
+            temporary_turns,
             hardware,
             model_source,
             data_folder: data_folder.to_owned(),
@@ -104,6 +112,41 @@ impl Backend {
             _added: AddedModelsWatcher::start(data_folder.to_owned(), on_models_change),
         };
         (backend, notices)
+    }
+
+    /// Returns the store of temporary or of all other conversations.
+    pub(crate) fn store_of(&self, is_temporary: bool) -> &Store {
+        match is_temporary {
+            true => &self.temporary_store,
+            false => &self.store,
+        }
+    }
+
+    /// Returns the turns of temporary or of all other conversations.
+    pub(crate) fn turns_of(&self, is_temporary: bool) -> &Turns {
+        match is_temporary {
+            true => &self.temporary_turns,
+            false => &self.turns,
+        }
+    }
+
+    /// Deletes all temporary conversations, also from the KV caches of the models.
+    pub(crate) async fn discard_temporary(&self) {
+        for answer in self.temporary_turns.running() {
+            self.temporary_turns.stop(answer);
+        }
+        let store = self.temporary_store.clone();
+        let discarded = tokio::task::spawn_blocking(move || {
+            let is_used = !store.conversations(0, 1)?.is_empty();
+            store.clear_history()?;
+            Ok::<_, StoreError>(is_used)
+        });
+        match discarded.await {
+            Ok(Ok(false)) => {}
+            Ok(Ok(true)) => self.handle().forget_conversations(),
+            Ok(Err(error)) => tracing::error!(%error, "a temporary chat could not be discarded"),
+            Err(error) => tracing::error!(%error, "a temporary chat could not be discarded"),
+        }
     }
 
     /// Returns the current handle of the supervisor.
@@ -187,7 +230,10 @@ impl Backend {
 
     /// Shuts down within a time limit: saves responses and unloads models.
     pub(crate) async fn close(&self) {
-        let saved = self.turns.close();
+        let saved = async {
+            self.temporary_turns.close().await;
+            self.turns.close().await;
+        };
         within(SAVE_TIMEOUT, saved, "a response was not saved in time").await;
         self.model_source.close().await;
         // Locked while a reconnect reads files.
@@ -263,7 +309,11 @@ async fn open_store(data_folder: PathBuf, notices: &mut Vec<AppEvent>) -> Store 
     };
     tracing::error!(reason, "the store cannot be opened");
     notices.push(AppEvent::store_notice("store_unavailable", kind, reason));
-    Store::in_memory().unwrap_or_else(|error| {
+    in_memory(Store::in_memory)
+}
+
+fn in_memory(create: fn() -> Result<Store, StoreError>) -> Store {
+    create().unwrap_or_else(|error| {
         // Without memory for an empty database nothing else would work either.
         panic!("no store in memory: {error}")
     })

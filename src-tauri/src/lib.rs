@@ -17,6 +17,7 @@ mod bindings;
 mod catalog;
 mod clipboard;
 mod commands;
+mod deletion;
 mod desktop;
 mod diagnostics;
 mod dropped;

@@ -198,16 +198,19 @@ fn facts_view(model: &InstalledModel, facts: &ModelFacts) -> FactsView {
 pub(crate) fn prepare_request(
     library: &Library,
     settings: &Settings,
+    model: Option<String>,
     over_budget: bool,
 ) -> CommandResult<(TurnOptions, InstalledModel)> {
     let none = "there is no model; download one in Settings";
-    let id = chosen_id(library, settings).ok_or_else(|| CommandError::other(none))?;
+    let id = model.or_else(|| chosen_id(library, settings));
+    let id = id.ok_or_else(|| CommandError::other(none))?;
     let model = library.resolve(&id)?;
     let chosen = settings.models.get(&id).cloned().unwrap_or_default();
     let options = TurnOptions {
         model: library.spec(&model, &load_settings(&chosen)),
         settings: chosen,
         over_budget,
+        is_private: false,
     };
     Ok((options, model))
 }
@@ -327,9 +330,12 @@ mod tests {
         settings.model = Some(models[1].id.clone());
         let models = list(&library, &settings);
         assert!(!models[0].is_chosen && models[1].is_chosen);
-        let (options, _) = prepare_request(&library, &settings, true).unwrap();
+        let (options, _) = prepare_request(&library, &settings, None, true).unwrap();
         assert_eq!(options.model.name, "own");
         assert!(options.over_budget);
+        let other = Some("starter".to_owned());
+        let (options, _) = prepare_request(&library, &settings, other, false).unwrap();
+        assert_eq!(options.model.id, "starter");
     }
 
     #[test]
@@ -372,7 +378,7 @@ mod tests {
             ..ModelSettings::default()
         };
         settings.models.insert("starter".to_owned(), chosen.clone());
-        let (options, _) = prepare_request(&library, &settings, false).unwrap();
+        let (options, _) = prepare_request(&library, &settings, None, false).unwrap();
         assert_eq!(options.model.context_length, Some(1024));
         assert_eq!(options.model.kv_cache, KvCacheChoice::Small);
         assert_eq!(options.settings, chosen);

@@ -8,9 +8,11 @@ macro_rules! commands {
     ($with:ident) => {
         $with! {
             conversations: conversations, open_conversation, messages, rename_conversation,
-                pin_conversation, delete_conversation, clear_history, show_branch,
-                export_conversation, import_conversations;
-            turns: ask, regenerate, edit_message, stop, follow, unfollow;
+                pin_conversation, delete_conversation, restore_conversation, finish_deletion,
+                delete_exchange, duplicate_conversation, copy_conversation, clear_history,
+                discard_temporary, show_branch, export_conversation, import_conversations;
+            turns: ask, regenerate, continue_answer, edit_message, edit_answer, stop, follow,
+                unfollow;
             models: models, choose_model, fit, add_model, forget_model, remove_model, load_model,
                 eject, pause;
             catalog: catalog, tiers, search_hub, hub_entry, install, downloads, change_download,

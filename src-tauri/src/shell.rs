@@ -15,6 +15,7 @@ use transom_store::General;
 
 use crate::backend::Backend;
 use crate::clipboard::SystemClipboard;
+use crate::deletion::{self, Deletion};
 use crate::focus::Focus;
 use crate::hotkey::{self, Hotkey};
 use crate::lock;
@@ -27,6 +28,9 @@ use crate::wire::{AppEvent, CommandError, CommandResult, DownloadView, StatusVie
 /// Longer than all waits of an orderly quit together.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Time limit at exit for deleting the conversation that the user deleted last.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(3);
+
 pub(crate) struct Shell {
     app: AppHandle,
     pub(crate) data_folder: PathBuf,
@@ -37,6 +41,8 @@ pub(crate) struct Shell {
     pub(crate) clipboard: SystemClipboard,
     /// Pages that follow responses.
     pub(crate) followers: Followers,
+    /// The conversation that will be deleted.
+    pub(crate) deletion: Deletion,
     /// The content of the menu-bar icon as it is drawn now; `None` without an icon.
     pub(crate) tray: Mutex<Option<TrayView>>,
     /// The system's languages, preferred first.
@@ -66,6 +72,7 @@ impl Shell {
             focus: Focus::default(),
             clipboard: SystemClipboard::default(),
             followers: Followers::default(),
+            deletion: Deletion::default(),
             tray: Mutex::default(),
             languages: sys_locale::get_locales().collect(),
             downloads: Mutex::default(),
@@ -178,6 +185,10 @@ pub(crate) async fn close(app: &AppHandle) {
     let closing = || async {
         tracing::info!("quitting");
         shell.frames.save();
+        let deleted = tokio::time::timeout(DELETE_TIMEOUT, deletion::finish(app));
+        if deleted.await.is_err() {
+            tracing::warn!("a conversation was not deleted in time");
+        }
         if let Some(backend) = shell.backend_if_open() {
             backend.close().await;
         }

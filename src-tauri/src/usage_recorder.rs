@@ -21,7 +21,8 @@ pub(crate) fn record_at_end(
     model: InstalledModel,
     options: TurnOptions,
 ) {
-    let mut updates = backend.turns.follow(answer);
+    let turns = backend.turns_of(answer.is_temporary());
+    let mut updates = turns.follow(answer);
     tauri::async_runtime::spawn(async move {
         while let Some(update) = updates.next().await {
             if let Update::Ended { stats, .. } = update {

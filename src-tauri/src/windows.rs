@@ -14,6 +14,7 @@ use tauri::{
     AppHandle, DragDropEvent, LogicalSize, Manager, PhysicalPosition, PhysicalSize, WebviewWindow,
 };
 
+use crate::deletion;
 use crate::desktop::{Desktop, Monitor, Unit};
 use crate::placement::{self, Rect, Size};
 use crate::shell::Shell;
@@ -398,6 +399,8 @@ fn hide_now(app: &AppHandle, window: Window, is_automatic: bool) {
     }
     if window == Window::Chat {
         update_dock(app);
+        let handle = app.clone();
+        tauri::async_runtime::spawn(async move { deletion::finish(&handle).await });
         destroy_chat_later(app.clone());
     }
 }

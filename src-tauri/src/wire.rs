@@ -347,6 +347,11 @@ pub enum AppEvent {
     },
     /// Conversations were added, changed or deleted. Reload them.
     Conversations,
+    /// A conversation was deleted and can no longer be restored.
+    Deleted {
+        /// The conversation.
+        id: ConversationId,
+    },
     /// All conversations were deleted. Pages also delete their drafts.
     HistoryCleared,
     /// Models were added or removed. Reload them.

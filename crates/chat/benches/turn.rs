@@ -96,6 +96,7 @@ async fn stream(per_second: u32, n_tokens: usize, n_already: usize) -> Run {
         model: spec("script"),
         settings: ModelSettings::default(),
         over_budget: false,
+        is_private: false,
     };
     let started = turns.ask(None, "Go on", "", options).await.unwrap();
     let mut updates = turns.follow(started.answer);

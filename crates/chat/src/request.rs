@@ -17,8 +17,8 @@ use transom_store::{Message, MessageRole, ModelSettings};
 /// Tokens reserved for a response if the user set no limit; at most a quarter of the context.
 const RESERVED_FOR_RESPONSE: usize = 1024;
 
-/// Builds the request that continues `path`, which starts at the conversation's root and ends with
-/// a user message, for the model described by `info`.
+/// Builds a request for the model described by `info`. `path` starts at the conversation's root. It
+/// ends with a user message, or with an unfinished response, whose text the model continues.
 pub fn request(path: &[Message], settings: &ModelSettings, info: &ModelInfo) -> Request {
     let turns = turns(path, settings.system_prompt.as_deref());
     let prompt = if info.has_chat_template {
@@ -26,6 +26,7 @@ pub fn request(path: &[Message], settings: &ModelSettings, info: &ModelInfo) -> 
             messages: turns,
             enable_thinking: settings.thinking,
             tools: Vec::new(),
+            continue_final_message: path.last().is_some_and(is_from_model),
         })
     } else {
         // A base model continues text and has no roles.
@@ -49,6 +50,10 @@ pub fn request(path: &[Message], settings: &ModelSettings, info: &ModelInfo) -> 
             ..GenerationParams::default()
         },
     }
+}
+
+fn is_from_model(message: &Message) -> bool {
+    message.role == MessageRole::Assistant
 }
 
 /// Returns the stored id of the message's conversation. The store never reuses ids.

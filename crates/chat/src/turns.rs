@@ -9,6 +9,7 @@
 
 mod answer_task;
 mod answer_writer;
+mod ended_answer;
 mod follow;
 mod live_answer;
 mod section;
@@ -21,15 +22,14 @@ use std::sync::{Arc, Mutex};
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use transom_store::{
-    ConversationId, Ending, MessageId, MessageRole, ModelSettings, NewMessage, Store, StoreError,
-    StoreErrorKind, Timestamp,
+    ConversationId, Ending, Message, MessageId, MessageRole, ModelSettings, NewMessage, Store,
+    StoreError, StoreErrorKind, Timestamp,
 };
 use transom_supervisor::{Handle, ModelSpec};
 
 use crate::failure::Failure;
 use crate::title::title;
 use crate::update::MessageView;
-use crate::view::{Rendered, view};
 use answer_task::RunningAnswer;
 use answer_writer::AnswerStorage;
 use live_answer::LiveAnswer;
@@ -56,6 +56,8 @@ pub struct TurnOptions {
     pub settings: ModelSettings,
     /// Load the model even if it exceeds the memory budget. The user confirmed this.
     pub over_budget: bool,
+    /// The conversation must not be written to the disk.
+    pub is_private: bool,
 }
 
 /// The ids of a message that was accepted and of the response that was started.
@@ -353,15 +355,28 @@ impl Turns {
         });
         let (path, message) = added.await?;
         let answer = message.id;
+        self.start_writing(lock, path, message, options);
+        Ok(answer)
+    }
+
+    /// Starts the task that writes `message`, a stored response, after the messages of `path`.
+    fn start_writing(
+        &self,
+        lock: ConversationLock,
+        path: Vec<Message>,
+        message: Message,
+        options: TurnOptions,
+    ) {
+        let conversation = lock.conversation;
         let entry = Arc::new(RunningAnswer {
-            id: answer,
+            id: message.id,
             conversation,
-            live: Arc::new(LiveAnswer::new(view(message, &Rendered::default()))),
+            live: Arc::new(LiveAnswer::new(message)),
             stop: Notify::new(),
         });
         let is_closing = {
             let mut active = self.shared.active();
-            active.entries.insert(answer, entry.clone());
+            active.entries.insert(entry.id, entry.clone());
             active.is_closing
         };
         if is_closing {
@@ -370,7 +385,6 @@ impl Turns {
         self.shared.active_changed.send_replace(());
         (self.shared.listener)(TurnEvent::ConversationChanged { id: conversation });
         tokio::spawn(shared::run_answer(lock, entry, path, options));
-        Ok(answer)
     }
 
     fn lock(&self, conversation: ConversationId) -> Result<ConversationLock, Failure> {

@@ -1,12 +1,13 @@
 //! Converts stored messages for display, and caches rendered blocks.
 //!
-//! Rule: an ended message never changes, so its blocks can be cached. Data that may change, such as
-//! its siblings, is read each time.
+//! Rule: only blocks are cached, under the texts from which they were rendered. Data that may
+//! change, such as the siblings of a message, is read each time.
 
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use transom_store::{Ending, Message, MessageId};
+use transom_store::{Ending, Message};
 
 use crate::block::Block;
 use crate::ending;
@@ -59,15 +60,15 @@ pub(crate) fn view(message: Message, rendered: &Rendered) -> MessageView {
 /// An LRU cache of rendered messages, up to [`MAX_CACHE_BYTES`].
 #[derive(Debug, Default)]
 pub(crate) struct RenderCache {
-    /// The least recently used one first.
-    entries: VecDeque<(MessageId, Arc<Rendered>)>,
+    /// The least recently used one first, with the hash of its message.
+    entries: VecDeque<(u64, Arc<Rendered>)>,
     n_bytes: usize,
 }
 
 impl RenderCache {
-    /// Returns the blocks of the message `id` if they are cached.
-    pub(crate) fn get(&mut self, id: MessageId) -> Option<Arc<Rendered>> {
-        let at = self.position(id)?;
+    /// Returns the blocks of `message` if they are cached.
+    pub(crate) fn get(&mut self, message: &Message) -> Option<Arc<Rendered>> {
+        let at = self.position(hash(message))?;
         let entry = self.entries.remove(at)?;
         let rendered = entry.1.clone();
         self.entries.push_back(entry);
@@ -76,11 +77,12 @@ impl RenderCache {
 
     /// Caches the blocks of `message` if it has ended, and evicts the least recently used ones.
     pub(crate) fn put(&mut self, message: &Message, rendered: &Arc<Rendered>) {
-        if message.ending == Ending::Writing || self.position(message.id).is_some() {
+        let hash = hash(message);
+        if message.ending == Ending::Writing || self.position(hash).is_some() {
             return;
         }
         self.n_bytes += rendered.n_bytes();
-        self.entries.push_back((message.id, rendered.clone()));
+        self.entries.push_back((hash, rendered.clone()));
         while self.n_bytes > MAX_CACHE_BYTES
             && let Some((_, gone)) = self.entries.pop_front()
         {
@@ -88,15 +90,22 @@ impl RenderCache {
         }
     }
 
-    fn position(&self, id: MessageId) -> Option<usize> {
-        self.entries.iter().position(|(known, _)| *known == id)
+    fn position(&self, hash: u64) -> Option<usize> {
+        self.entries.iter().position(|(known, _)| *known == hash)
     }
+}
+
+/// Returns a hash of the id and the texts.
+fn hash(message: &Message) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (message.id, &message.reasoning, &message.text).hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use transom_store::MessageRole;
+    use transom_store::{MessageId, MessageRole};
 
     fn message(id: i64, text: &str) -> Message {
         Message {
@@ -109,17 +118,27 @@ mod tests {
     fn the_least_recently_used_entry_is_evicted() {
         let mut cache = RenderCache::default();
         let long = "word ".repeat(100_000);
+        let first = message(0, &long);
         for id in 0..20 {
             let message = message(id, &long);
             let rendered = Arc::new(Rendered::new(&message));
             cache.put(&message, &rendered);
-            assert!(cache.get(MessageId(0)).is_some(), "{id}: used every time");
+            assert!(cache.get(&first).is_some(), "{id}: used every time");
         }
-        assert!(cache.get(MessageId(1)).is_none());
-        assert!(cache.get(MessageId(19)).is_some());
+        assert!(cache.get(&message(1, &long)).is_none());
+        assert!(cache.get(&message(19, &long)).is_some());
         assert!(cache.n_bytes <= MAX_CACHE_BYTES, "{}", cache.n_bytes);
         let n_bytes = cache.entries.iter().map(|(_, entry)| entry.n_bytes());
         assert_eq!(n_bytes.sum::<usize>(), cache.n_bytes);
+    }
+
+    #[test]
+    fn blocks_of_an_earlier_text_are_not_used() {
+        let mut cache = RenderCache::default();
+        let early = message(1, "half");
+        cache.put(&early, &Arc::new(Rendered::new(&early)));
+        assert!(cache.get(&early).is_some());
+        assert!(cache.get(&message(1, "half and half")).is_none());
     }
 
     #[test]
@@ -130,6 +149,6 @@ mod tests {
             ..message(1, "half")
         };
         cache.put(&growing, &Arc::new(Rendered::new(&growing)));
-        assert!(cache.get(MessageId(1)).is_none());
+        assert!(cache.get(&growing).is_none());
     }
 }

@@ -147,6 +147,7 @@ fn prompt(args: &AskArgs, text: String, info: &ModelInfo) -> Result<Prompt> {
         messages: system.chain([Message::new(Role::User, text)]).collect(),
         enable_thinking: args.generation.enable_thinking(),
         tools: Vec::new(),
+        continue_final_message: false,
     }))
 }
 

@@ -54,6 +54,7 @@ impl Loaded {
             work: Work::Generate(Box::new(request)),
             over_budget: self.over_budget,
             when_blocked: WhenBlocked::Wait,
+            is_private: false,
         }
     }
 
@@ -86,6 +87,7 @@ pub(crate) fn load(
         work: Work::Load,
         over_budget: args.over_budget,
         when_blocked: WhenBlocked::Wait,
+        is_private: false,
     };
     let began = Instant::now();
     let completion = if json {
@@ -102,7 +104,10 @@ pub(crate) fn load(
         _ if completion.was_interrupted => return Err(Failure::Interrupted),
         Outcome::Loaded { info } => *info,
         Outcome::Failed { error } => return Err(error.into()),
-        Outcome::Finished { reason, .. } if reason == FinishReason::Shed => {
+        Outcome::Finished {
+            reason: FinishReason::Shed,
+            ..
+        } => {
             let message = "the load was stopped: this computer is short of memory";
             return Err(Failure::failed(message));
         }

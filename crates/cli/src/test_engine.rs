@@ -203,6 +203,7 @@ impl LoadedModel for TestModel {
         Ok(PreparedPrompt {
             tokens,
             starts_in_reasoning: None,
+            continues_message: false,
             dropped_messages: 0,
             system_tokens: 0,
         })

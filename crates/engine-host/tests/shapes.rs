@@ -26,6 +26,7 @@ fn requests() -> Vec<Request> {
             messages: vec![Message::new(Role::User, "text")],
             enable_thinking: Some(true),
             tools: vec![Value::Null],
+            continue_final_message: false,
         }),
         Prompt::Text(text()),
         Prompt::Tokens(vec![1]),

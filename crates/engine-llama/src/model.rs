@@ -115,6 +115,7 @@ impl LlamaModel {
         let system = system.take_while(|message| message.role == Role::System);
         let mut probe = ChatPrompt {
             messages: system.cloned().collect(),
+            continue_final_message: false,
             ..chat.clone()
         };
         if probe.messages.is_empty() {
@@ -154,10 +155,12 @@ impl LoadedModel for LlamaModel {
     }
 
     fn prepare(&self, prompt: &Prompt) -> Result<PreparedPrompt, EngineError> {
+        let continues_message = matches!(prompt, Prompt::Chat(chat) if chat.continue_final_message);
         let (tokens, starts_in_reasoning) = match prompt {
             Prompt::Chat(chat) => {
                 let (tokens, rendered) = self.tokenize_chat(chat)?;
-                (tokens, OpenReasoning::at_end_of(rendered.text()))
+                let reasoning = OpenReasoning::at_end_of(rendered.text());
+                (tokens, reasoning.filter(|_| !continues_message))
             }
             Prompt::Text(text) => {
                 let tokens = self.model.vocab().tokenize(text, true);
@@ -173,6 +176,7 @@ impl LoadedModel for LlamaModel {
         Ok(PreparedPrompt {
             tokens,
             starts_in_reasoning,
+            continues_message,
             dropped_messages: 0,
             system_tokens,
         })

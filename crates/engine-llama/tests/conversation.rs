@@ -35,6 +35,7 @@ fn prepared(tokens: Vec<u32>, system_tokens: usize) -> PreparedPrompt {
     PreparedPrompt {
         tokens,
         starts_in_reasoning: None,
+        continues_message: false,
         dropped_messages: 0,
         system_tokens,
     }

@@ -127,12 +127,14 @@ impl LoadedModel for MlxModel {
     }
 
     fn prepare(&self, prompt: &Prompt) -> Result<PreparedPrompt, EngineError> {
+        let continues_message = matches!(prompt, Prompt::Chat(chat) if chat.continue_final_message);
         let (tokens, starts_in_reasoning) = match prompt {
             Prompt::Chat(chat) => {
                 let template = self.template.as_ref();
                 let rendered = self.info.render(template, chat, SystemTime::now())?;
                 let tokens = self.tokenizer.encode_prompt(&rendered)?;
-                (tokens, OpenReasoning::at_end_of(rendered.text()))
+                let reasoning = OpenReasoning::at_end_of(rendered.text());
+                (tokens, reasoning.filter(|_| !continues_message))
             }
             Prompt::Text(text) => (self.tokenizer.encode(text, true)?, None),
             Prompt::Tokens(tokens) => (tokens.clone(), None),
@@ -141,6 +143,7 @@ impl LoadedModel for MlxModel {
         Ok(PreparedPrompt {
             tokens,
             starts_in_reasoning,
+            continues_message,
             dropped_messages: 0,
             system_tokens: 0,
         })

@@ -367,6 +367,7 @@ fn invalid_parameters_are_refused_before_any_event() {
     let prompt = PreparedPrompt {
         tokens: vec![1, 2, 3],
         starts_in_reasoning: None,
+        continues_message: false,
         dropped_messages: 0,
         system_tokens: 0,
     };

@@ -31,6 +31,7 @@ fn check(engine: &MlxEngine, folder: &Path, limits: &Limits) {
     let prompt = PreparedPrompt {
         tokens: tokens.collect(),
         starts_in_reasoning: None,
+        continues_message: false,
         dropped_messages: 0,
         system_tokens: 0,
     };

@@ -178,6 +178,7 @@ fn check(folder: &Path, context_length: usize, prefill_chunk: usize) {
     let prompt = PreparedPrompt {
         tokens: (0..context_length - 8).map(|i| i as u32 % 90 + 5).collect(),
         starts_in_reasoning: None,
+        continues_message: false,
         dropped_messages: 0,
         system_tokens: 0,
     };

@@ -56,4 +56,14 @@ pub struct ChatPrompt {
     pub enable_thinking: Option<bool>,
     /// Tool definitions in the JSON schema form that templates expect.
     pub tools: Vec<serde_json::Value>,
+    /// The last message is an unfinished one of the model, and the response continues its text.
+    #[serde(default)]
+    pub continue_final_message: bool,
+}
+
+impl ChatPrompt {
+    /// Returns the unfinished message that the response continues.
+    pub(crate) fn unfinished_message(&self) -> Option<&Message> {
+        self.messages.last().filter(|_| self.continue_final_message)
+    }
 }

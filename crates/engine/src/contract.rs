@@ -242,6 +242,8 @@ pub struct PreparedPrompt {
     /// The reasoning section that the template opened and did not close (`<think>`), if any. The
     /// response starts inside it.
     pub starts_in_reasoning: Option<OpenReasoning>,
+    /// The prompt ends inside a message, whose text the response continues.
+    pub continues_message: bool,
     /// Number of messages after the system prompt that were dropped because they do not fit (see
     /// [`crate::truncation`]).
     pub dropped_messages: usize,

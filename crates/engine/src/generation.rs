@@ -102,6 +102,12 @@ pub fn run<D: Decode>(
         sink.on_event(TokenEvent::Prefill { done, total });
     })?;
     stats.prefill_time = job.start.elapsed();
+    if prompt.continues_message
+        && let Some(token) = prompt.tokens.last()
+    {
+        // Tokenizers that begin words with a space drop it at the start of a text.
+        detokenizer.push(*token);
+    }
     let mut last_token = Duration::ZERO;
     let mut text = TextStream::new(&params.stop, prompt.starts_in_reasoning);
     let reason = loop {

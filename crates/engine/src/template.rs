@@ -13,6 +13,7 @@ mod json;
 mod methods;
 mod syntax;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -115,12 +116,14 @@ impl ChatTemplate {
         })
     }
 
-    /// Renders a conversation up to the start of the response. Templates that write the date use
-    /// `now` in the machine's time zone.
+    /// Renders a conversation up to the start of the response. With
+    /// [`ChatPrompt::continue_final_message`] it ends with the text of the last message. Templates
+    /// that write the date use `now` in the machine's time zone.
     ///
     /// # Errors
     /// [`EngineError::Template`]: the template's own message if it refuses the conversation, else
-    /// the line that failed or the limit that was exceeded.
+    /// the line that failed or the limit that was exceeded. Also if the template changes the text
+    /// of a message that the response continues.
     pub fn render(
         &self,
         prompt: &ChatPrompt,
@@ -140,6 +143,12 @@ impl ChatTemplate {
         result.map_err(|error| template_error(&error))?;
         let rendered = String::from_utf8(output.bytes);
         let rendered = rendered.map_err(|_| failed("it wrote half a character".to_owned()))?;
+        let rendered = match prompt.unfinished_message() {
+            None => rendered,
+            Some(message) => marker.cut_after(&rendered, message).ok_or_else(|| {
+                failed("it changes the unfinished response, which cannot be continued".to_owned())
+            })?,
+        };
         Ok(marker.finish(&rendered))
     }
 
@@ -150,10 +159,16 @@ impl ChatTemplate {
 
     /// Returns the variables that `transformers` gives to templates.
     fn variables(&self, prompt: &ChatPrompt, marker: Marker<'_>, now: SystemTime) -> Value {
+        let unfinished = prompt.unfinished_message();
         let messages = prompt.messages.iter().map(|message| {
+            let is_unfinished = unfinished.is_some_and(|last| std::ptr::eq(last, message));
+            let content = match is_unfinished {
+                true => Cow::Owned(marker.unfinished_content(message)),
+                false => marker.content(message),
+            };
             Value::from_pairs([
                 ("role", Value::from(message.role.as_str())),
-                ("content", Value::from(&*marker.content(message))),
+                ("content", Value::from(&*content)),
             ])
         });
         let tools = match prompt.tools.as_slice() {
@@ -167,7 +182,7 @@ impl ChatTemplate {
             ("messages", messages.collect()),
             ("tools", tools),
             ("documents", Value::from(())),
-            ("add_generation_prompt", Value::from(true)),
+            ("add_generation_prompt", Value::from(unfinished.is_none())),
             ("strftime_now", environment::strftime(now)),
         ];
         if let Some(enable_thinking) = prompt.enable_thinking {

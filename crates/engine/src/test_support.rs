@@ -167,6 +167,7 @@ impl LoadedModel for ScriptedModel {
                 .script
                 .starts_in_reasoning
                 .then_some(OpenReasoning::THINK),
+            continues_message: false,
             dropped_messages: 0,
             system_tokens: 0,
         })

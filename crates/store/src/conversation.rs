@@ -1,7 +1,7 @@
 //! Conversations as trees of messages, of which one path is shown.
 //!
-//! Editing and regenerating add a sibling; nothing is overwritten. The conversation stores the leaf
-//! of the path that is shown.
+//! Editing a question and regenerating add a sibling; only the edited text of a response overwrites
+//! the old one. The conversation stores the leaf of the path that is shown.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,23 @@ pub struct ConversationId(#[cfg_attr(feature = "bindings", ts(type = "number"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct MessageId(#[cfg_attr(feature = "bindings", ts(type = "number"))] pub i64);
+
+/// The first id of conversations and messages in [`crate::Store::temporary`]. No file reaches it.
+pub(crate) const FIRST_TEMPORARY_ID: i64 = 1 << 50;
+
+impl ConversationId {
+    /// Returns true for a conversation of [`crate::Store::temporary`].
+    pub fn is_temporary(self) -> bool {
+        self.0 >= FIRST_TEMPORARY_ID
+    }
+}
+
+impl MessageId {
+    /// Returns true for a message of [`crate::Store::temporary`].
+    pub fn is_temporary(self) -> bool {
+        self.0 >= FIRST_TEMPORARY_ID
+    }
+}
 
 /// Milliseconds since 1970 in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

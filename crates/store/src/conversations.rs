@@ -98,15 +98,24 @@ impl Store {
     /// file of the folder, except damaged files that were set aside. If a response of it is being
     /// written, further calls for that fail with [`StoreError::NoMessage`].
     pub fn delete(&self, id: ConversationId) -> Result<(), StoreError> {
-        // A backup that is being made now would still contain it.
-        let _backups = self.inner.backups();
-        let key = self.write(Flush::Now, |tx| {
+        self.erase(|tx| {
             let sql = "SELECT key FROM conversation WHERE id = ?1";
             let key = query_one(tx, sql, [id.0], |row| text(row, 0))?;
             let key = key.ok_or(StoreError::NoConversation(id))?;
             delete_rows(tx, id)?;
             Ok(key)
-        })?;
+        })
+    }
+
+    /// Deletes the rows that `work` deletes, whose texts are then in no file. The conversation with
+    /// the key that `work` returns leaves the backups.
+    pub(crate) fn erase(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<String, StoreError>,
+    ) -> Result<(), StoreError> {
+        // A backup that is being made now would still contain them.
+        let _backups = self.inner.backups();
+        let key = self.write(Flush::Now, work)?;
         if let Some(path) = &self.inner.path {
             backup::delete_conversation(path, &key);
         }

@@ -1,7 +1,7 @@
 //! Exports conversations: JSON with everything, Markdown for reading.
 //!
-//! Rule: every export can be imported again. JSON has all branches; Markdown has the path that is
-//! shown.
+//! Rule: every export to a file can be imported again. JSON has all branches; Markdown has the path
+//! that is shown.
 
 use std::collections::{HashMap, HashSet};
 
@@ -36,6 +36,11 @@ impl Store {
         Ok(json.expect("texts, numbers and truth values are always JSON") + "\n")
     }
 
+    /// Returns the path that is shown as Markdown to paste elsewhere, which cannot be imported.
+    pub fn readable_markdown(&self, id: ConversationId) -> Result<String, StoreError> {
+        Ok(markdown::without_markers(&self.export_markdown(id)?))
+    }
+
     /// Exports the path that is shown as readable Markdown, which [`Store::import`] reads too.
     pub fn export_markdown(&self, id: ConversationId) -> Result<String, StoreError> {
         let mut exported = self.read(|tx| exported_conversation(tx, id))?;
@@ -53,7 +58,7 @@ impl Store {
     }
 }
 
-fn exported_conversation(
+pub(crate) fn exported_conversation(
     tx: &Transaction<'_>,
     id: ConversationId,
 ) -> Result<ExportedConversation, StoreError> {

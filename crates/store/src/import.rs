@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::export_format::{Export, ExportedConversation, ExportedMessage, FORMAT, check_version};
 use crate::search::{self, Change};
 use crate::store::{Flush, Store, execute};
-use crate::{conversations, markdown, messages, other_formats, tree};
+use crate::{conversations, export, markdown, messages, other_formats, tree};
 
 impl Store {
     /// Imports the output of [`Store::export_json`] or [`Store::export_markdown`],
@@ -39,6 +39,32 @@ impl Store {
                 n_changed += usize::from(import_conversation(tx, exported, &place)?);
             }
             Ok(n_changed)
+        })
+    }
+}
+
+impl Store {
+    /// Copies a conversation with all its branches. The copy is new at `now`, has this title and is
+    /// not pinned.
+    pub fn duplicate(
+        &self,
+        id: ConversationId,
+        title: &str,
+        now: Timestamp,
+    ) -> Result<ConversationId, StoreError> {
+        self.write(Flush::Now, |tx| {
+            let original = export::exported_conversation(tx, id)?;
+            let copy = ExportedConversation {
+                key: tx.query_row("SELECT lower(hex(randomblob(16)))", [], |row| row.get(0))?,
+                title: title.trim().to_owned(),
+                is_pinned: false,
+                created_at: now.0,
+                updated_at: now.0,
+                ..original
+            };
+            import_conversation(tx, &copy, "the copy")?;
+            let copied = conversations::find_by_key(tx, &copy.key)?;
+            copied.ok_or(StoreError::NoConversation(id))
         })
     }
 }

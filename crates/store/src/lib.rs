@@ -10,6 +10,7 @@ mod backup;
 mod check;
 mod conversations;
 mod error;
+mod exchange;
 mod export;
 mod export_format;
 mod import;

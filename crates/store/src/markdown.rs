@@ -116,6 +116,20 @@ fn marker(kind: &str, header: &impl Serialize) -> String {
     )
 }
 
+/// Removes the data that only the app needs from the output of [`write`].
+pub(crate) fn without_markers(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut was_marker = false;
+    for line in text.split_inclusive('\n') {
+        let is_marker = line.starts_with(MARKER);
+        if !is_marker && !(was_marker && line == "\n") {
+            out += line;
+        }
+        was_marker = is_marker;
+    }
+    out
+}
+
 /// Reads the output of [`write`].
 pub(crate) fn read(text: &str) -> Result<ExportedConversation, StoreError> {
     let mut exported: Option<ExportedConversation> = None;

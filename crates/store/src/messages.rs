@@ -11,8 +11,9 @@ use crate::conversation::{
     ConversationId, Ending, Message, MessageId, MessageRole, NewMessage, Timestamp,
 };
 use crate::error::StoreError;
+use crate::search::{self, Change};
 use crate::store::{Flush, Store, execute, optional_text, query_one, text};
-use crate::{conversations, search, tree};
+use crate::{conversations, tree};
 
 impl Store {
     /// Adds a message, which becomes the end of the path that is shown. If its parent has children
@@ -59,6 +60,42 @@ impl Store {
         self.write(Flush::Now, |tx| {
             check_writing(tx, id)?;
             finish(tx, id, &ending, stats.as_deref())
+        })
+    }
+
+    /// Opens a response that has ended, so that it can grow further. Until it ends again it is not
+    /// in the search index and has no statistics.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoMessage`], also for a message of the user or a response that is being
+    /// written.
+    pub fn reopen(&self, id: MessageId) -> Result<(), StoreError> {
+        self.write(Flush::Now, |tx| {
+            let message = ended_response(tx, id)?;
+            search::change_message(tx, Change::Remove, id, &message.text, &message.attachment)?;
+            let sql = "UPDATE body SET failure = NULL, stats = NULL WHERE message = ?1";
+            execute(tx, sql, [id.0])?;
+            let sql = "UPDATE message SET ending = 'writing' WHERE id = ?1";
+            execute(tx, sql, [id.0]).map(drop)
+        })
+    }
+
+    /// Replaces the text of a response that has ended. Its reasoning, ending and statistics stay.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::reopen`].
+    pub fn replace_text(&self, id: MessageId, text: &str) -> Result<(), StoreError> {
+        self.write(Flush::Now, |tx| {
+            let old = ended_response(tx, id)?;
+            search::change_message(tx, Change::Remove, id, &old.text, &old.attachment)?;
+            search::change_message(tx, Change::Add, id, text, &old.attachment)?;
+            let sql = "UPDATE body SET text = ?2 WHERE message = ?1";
+            execute(tx, sql, (id.0, text))?;
+            let n_chars = chars_column(old.reasoning.chars().count() + text.chars().count());
+            let sql = "UPDATE message SET n_chars = ?2 WHERE id = ?1";
+            execute(tx, sql, (id.0, n_chars)).map(drop)
         })
     }
 
@@ -118,7 +155,7 @@ pub(crate) fn insert(
     if is_writing {
         append(tx, id, reasoning, &message.text)?;
     } else {
-        search::add_message(tx, id, &message.text, &message.attachment)?;
+        search::change_message(tx, Change::Add, id, &message.text, &message.attachment)?;
     }
     Ok(id)
 }
@@ -210,7 +247,15 @@ fn finish(
     execute(tx, "DELETE FROM piece WHERE message = ?1", [id.0])?;
     let sql = "UPDATE message SET ending = ?2 WHERE id = ?1";
     execute(tx, sql, (id.0, ending_name(ending)))?;
-    search::add_message(tx, id, &message.text, &message.attachment)
+    search::change_message(tx, Change::Add, id, &message.text, &message.attachment)
+}
+
+fn ended_response(tx: &Transaction<'_>, id: MessageId) -> Result<Message, StoreError> {
+    let is_ended = |message: &Message| {
+        message.role == MessageRole::Assistant && message.ending != Ending::Writing
+    };
+    let message = find(tx, id)?.filter(is_ended);
+    message.ok_or(StoreError::NoMessage(id))
 }
 
 fn check_writing(tx: &Transaction<'_>, id: MessageId) -> Result<(), StoreError> {

@@ -199,13 +199,14 @@ pub(crate) fn change_title(
     change_row(tx, change, -id.0, [title, "", ""])
 }
 
-pub(crate) fn add_message(
+pub(crate) fn change_message(
     tx: &Connection,
+    change: Change,
     id: MessageId,
     text: &str,
     attachment: &str,
 ) -> Result<(), StoreError> {
-    change_row(tx, Change::Add, id.0, ["", text, attachment])
+    change_row(tx, change, id.0, ["", text, attachment])
 }
 
 /// Adds or removes all messages of a conversation, or of all conversations.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, TransactionBehavior};
 
-use crate::conversation::Timestamp;
+use crate::conversation::{FIRST_TEMPORARY_ID, Timestamp};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::notice::Opened;
 use crate::{open, schema};
@@ -83,6 +83,19 @@ impl Store {
     /// Creates a store in memory, for tests.
     pub fn in_memory() -> Result<Self, StoreError> {
         open::in_memory()
+    }
+
+    /// Creates a store in memory for conversations that are never written to the disk. Their ids,
+    /// and those of their messages, differ from all ids in files: see
+    /// [`crate::ConversationId::is_temporary`].
+    pub fn temporary() -> Result<Self, StoreError> {
+        let store = open::in_memory()?;
+        store.write(Flush::Later, |tx| {
+            let sql = "INSERT INTO sqlite_sequence (name, seq)
+                       VALUES ('conversation', ?1), ('message', ?1)";
+            execute(tx, sql, [FIRST_TEMPORARY_ID - 1])
+        })?;
+        Ok(store)
     }
 
     pub(crate) fn write<T>(

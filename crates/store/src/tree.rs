@@ -141,7 +141,11 @@ pub(crate) fn siblings(
     ids(tx, sql, (parent.map(|id| id.0), conversation.0))
 }
 
-fn leaf(tx: &Transaction<'_>, id: ConversationId) -> Result<Option<MessageId>, StoreError> {
+/// Returns the leaf of the path that is shown.
+pub(crate) fn leaf(
+    tx: &Transaction<'_>,
+    id: ConversationId,
+) -> Result<Option<MessageId>, StoreError> {
     let sql = "SELECT leaf FROM conversation WHERE id = ?1";
     let leaf: Option<Option<i64>> = query_one(tx, sql, [id.0], |row| row.get(0))?;
     let leaf = leaf.ok_or(StoreError::NoConversation(id))?;

@@ -91,6 +91,60 @@ fn a_message_that_has_ended_cannot_be_changed() {
 }
 
 #[test]
+fn a_response_that_is_continued_grows_again() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let asked = store.add_message(question(id, None, "Why?")).unwrap();
+    let said = store.add_message(answer(id, asked)).unwrap();
+    store.append(said, "Hm.", "Because of").unwrap();
+    let stats = Some("{}".to_owned());
+    store.finish(said, Ending::Length, stats).unwrap();
+    assert_eq!(store.search("because", 0, 9).unwrap().len(), 1);
+
+    store.reopen(said).unwrap();
+    let open = store.message(said).unwrap();
+    assert_eq!((&*open.text, &*open.reasoning), ("Because of", "Hm."));
+    assert_eq!((open.ending, open.stats), (Ending::Writing, None));
+    assert!(store.search("because", 0, 9).unwrap().is_empty());
+    assert!(matches!(store.reopen(said), Err(StoreError::NoMessage(_))));
+
+    store.append(said, "", " moonlight").unwrap();
+    store.finish(said, Ending::Stop, None).unwrap();
+    let ended = store.message(said).unwrap();
+    assert_eq!(
+        (&*ended.text, &*ended.reasoning),
+        ("Because of moonlight", "Hm.")
+    );
+    assert_eq!(store.path(id).unwrap()[1].n_chars, 23);
+    assert_eq!(store.search("because moonlight", 0, 9).unwrap().len(), 1);
+    assert!(matches!(store.reopen(asked), Err(StoreError::NoMessage(_))));
+}
+
+#[test]
+fn the_text_of_a_response_can_be_replaced() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let asked = store.add_message(question(id, None, "Why?")).unwrap();
+    let said = store.add_message(answer(id, asked)).unwrap();
+    let early = store.replace_text(said, "Too early");
+    assert!(matches!(early, Err(StoreError::NoMessage(_))));
+    store.append(said, "Hm.", "Because of sunlight").unwrap();
+    store.finish(said, Ending::Length, None).unwrap();
+    store.replace_text(said, "It is moonlight").unwrap();
+    let edited = store.message(said).unwrap();
+    assert_eq!(
+        (&*edited.text, &*edited.reasoning),
+        ("It is moonlight", "Hm.")
+    );
+    assert_eq!(edited.ending, Ending::Length);
+    assert_eq!(store.path(id).unwrap()[1].n_chars, 18);
+    assert!(store.search("sunlight", 0, 9).unwrap().is_empty());
+    assert_eq!(store.search("moonlight", 0, 9).unwrap().len(), 1);
+    let refused = store.replace_text(asked, "No");
+    assert!(matches!(refused, Err(StoreError::NoMessage(_))));
+}
+
+#[test]
 fn an_edit_adds_a_version_and_the_old_one_can_be_shown_again() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();
@@ -209,4 +263,112 @@ fn messages_are_returned_in_the_requested_order() {
     let second = store.add_message(question(id, Some(first), "two")).unwrap();
     let found = store.messages(&[second, MessageId(99), first]).unwrap();
     assert_eq!(texts(&found), ["two", "one"]);
+}
+
+/// Returns the texts of the path that is shown.
+fn shown(store: &Store, id: ConversationId) -> Vec<String> {
+    let path = store.path(id).unwrap().into_iter();
+    path.map(|head| store.message(head.id).unwrap().text)
+        .collect()
+}
+
+/// Adds questions with their responses to the end of the path.
+fn talk(store: &Store, id: ConversationId, questions: &[&str]) -> Vec<MessageId> {
+    let mut parent = store.path(id).unwrap().last().map(|head| head.id);
+    let mut asked = Vec::new();
+    for text in questions {
+        let one = store.add_message(question(id, parent, text)).unwrap();
+        let said = store.add_message(answer(id, one)).unwrap();
+        store.append(said, "", &format!("{text}!")).unwrap();
+        store.finish(said, Ending::Stop, None).unwrap();
+        asked.push(one);
+        parent = Some(said);
+    }
+    asked
+}
+
+#[test]
+fn messages_after_a_deleted_exchange_move_up() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let asked = talk(&store, id, &["one", "two", "three"]);
+    // Another version of the second question, with another third one.
+    let parent = store.message(asked[1]).unwrap().parent;
+    store
+        .add_message(question(id, parent, "two again"))
+        .unwrap();
+    talk(&store, id, &["four"]);
+    store.show_branch(asked[1]).unwrap();
+    assert_eq!(
+        shown(&store, id),
+        ["one", "one!", "two", "two!", "three", "three!"]
+    );
+
+    store.delete_exchange(asked[1]).unwrap();
+    assert_eq!(shown(&store, id), ["one", "one!", "three", "three!"]);
+    assert_eq!(store.conversation(id).unwrap().n_messages, 4);
+    assert!(store.search("two", 0, 9).unwrap().is_empty());
+    assert_eq!(store.search("three", 0, 9).unwrap().len(), 1);
+    let third = store.message(asked[2]).unwrap();
+    assert_eq!(third.siblings.len(), 2, "the other branch is kept");
+    store.show_branch(third.siblings[1]).unwrap();
+    assert_eq!(shown(&store, id), ["one", "one!", "four", "four!"]);
+
+    store.delete_exchange(asked[0]).unwrap();
+    assert_eq!(shown(&store, id), ["four", "four!"]);
+    assert_eq!(talk(&store, id, &["five"]).len(), 1);
+    assert_eq!(shown(&store, id), ["four", "four!", "five", "five!"]);
+}
+
+#[test]
+fn the_last_exchange_can_be_deleted() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let asked = talk(&store, id, &["one", "two"]);
+    let said = store.path(id).unwrap()[1].id;
+    let refused = store.delete_exchange(said);
+    assert!(matches!(refused, Err(StoreError::NoMessage(_))));
+    store.delete_exchange(asked[1]).unwrap();
+    assert_eq!(shown(&store, id), ["one", "one!"]);
+    store.delete_exchange(asked[0]).unwrap();
+    assert!(store.path(id).unwrap().is_empty());
+    assert_eq!(store.conversation(id).unwrap().n_messages, 0);
+    talk(&store, id, &["three"]);
+    assert_eq!(shown(&store, id), ["three", "three!"]);
+}
+
+#[test]
+fn a_copy_has_all_branches_and_is_independent() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    store.rename(id, "Talk").unwrap();
+    store.pin(id, true).unwrap();
+    let asked = talk(&store, id, &["one", "two"]);
+    store.add_message(question(id, None, "other")).unwrap();
+    store.show_branch(asked[0]).unwrap();
+
+    let copy = store.duplicate(id, "Talk copy", NOW).unwrap();
+    assert_ne!(copy, id);
+    assert_eq!(shown(&store, copy), shown(&store, id));
+    let copied = store.conversation(copy).unwrap();
+    assert_eq!((&*copied.title, copied.is_pinned), ("Talk copy", false));
+    let first = store.path(copy).unwrap()[0].id;
+    assert_eq!(store.message(first).unwrap().siblings.len(), 2);
+    store.delete(id).unwrap();
+    assert_eq!(shown(&store, copy), ["one", "one!", "two", "two!"]);
+}
+
+#[test]
+fn ids_of_temporary_conversations_are_in_no_file() {
+    let store = Store::temporary().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let asked = talk(&store, id, &["one"])[0];
+    assert!(id.is_temporary() && asked.is_temporary());
+    store.clear_history().unwrap();
+    let next = store.create_conversation(NOW).unwrap();
+    assert!(next > id, "an id is never reused");
+    let kept = Store::in_memory().unwrap();
+    let id = kept.create_conversation(NOW).unwrap();
+    let asked = talk(&kept, id, &["one"])[0];
+    assert!(!id.is_temporary() && !asked.is_temporary());
 }

@@ -134,6 +134,20 @@ fn a_deleted_conversation_is_in_no_file() {
 }
 
 #[test]
+fn a_deleted_exchange_is_in_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), NOW).unwrap().store;
+    let id = add_conversation(&store, 1, 6);
+    store.back_up_if_due(NOW).unwrap().unwrap();
+    let question = store.path(id).unwrap()[2].id;
+    store.delete_exchange(question).unwrap();
+    let words: Vec<_> = (16..32).map(|n| word(1, n)).collect();
+    assert_eq!(found(folder.path(), &words), HashSet::new());
+    assert_eq!(store.search(&word(1, 40), 0, 9).unwrap().len(), 1);
+    assert_eq!(store.path(id).unwrap().len(), 4);
+}
+
+#[test]
 fn an_old_title_and_an_unfinished_response_are_in_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), NOW).unwrap().store;

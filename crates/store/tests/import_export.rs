@@ -297,3 +297,22 @@ fn a_refused_import_names_the_place() {
         assert_eq!(store.conversations(0, 9).unwrap(), []);
     }
 }
+
+#[test]
+fn markdown_to_paste_has_only_what_readers_see() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    store.rename(id, "Talk").unwrap();
+    let question = NewMessage::from_user(id, None, "Why?", NOW);
+    let asked = store.add_message(question.clone()).unwrap();
+    let answer = NewMessage {
+        parent: Some(asked),
+        role: MessageRole::Assistant,
+        text: "Because.".to_owned(),
+        model: Some("starter".to_owned()),
+        ..question
+    };
+    store.add_message(answer).unwrap();
+    let expected = "# Talk\n\n## You\n\nWhy?\n\n## Assistant (starter)\n\nBecause.\n\n";
+    assert_eq!(store.readable_markdown(id).unwrap(), expected);
+}

@@ -254,6 +254,10 @@ pub(crate) async fn page_ready(
         for notice in shell.take_notices() {
             shell.pages.send(&app, window, notice);
         }
+        // A temporary chat ends with its page.
+        if let Some(backend) = shell.backend_if_open() {
+            backend.discard_temporary().await;
+        }
     }
     if window == Window::Settings
         && let Err(error) = read_login_item(app.clone()).await

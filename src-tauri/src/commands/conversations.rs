@@ -1,15 +1,16 @@
 //! Commands for conversations: list, open, rename, delete, export and import.
 //!
 //! Rule: before a conversation is deleted, its response is stopped, so that the model is free at
-//! once. After that the supervisor deletes all saved KV caches, so that no text is left anywhere.
-//! Other conversations pay with one prefill.
+//! once. After the deletion (see [`deletion`]) the supervisor deletes all saved KV caches, so that no
+//! text is left anywhere. Other conversations pay with one prefill.
 
-use tauri::{State, WebviewWindow};
+use tauri::{AppHandle, State, WebviewWindow};
 use transom_chat::MessageView;
 use transom_store::{ConversationId, FoundConversation, MessageId, Store, StoreError};
 
 use super::{choose_path, save};
 use crate::backend;
+use crate::deletion;
 use crate::shell::{Shell, guarded};
 use crate::wire::{AppEvent, CommandError, CommandResult, FileFormat, OpenedConversation};
 
@@ -35,7 +36,7 @@ pub(crate) async fn open_conversation(
     shell: State<'_, Shell>,
     id: ConversationId,
 ) -> CommandResult<OpenedConversation> {
-    with_store(&shell, move |store| {
+    with_store_of(&shell, id.is_temporary(), move |store| {
         Ok(OpenedConversation {
             conversation: store.conversation(id)?,
             messages: store.path(id)?,
@@ -50,7 +51,9 @@ pub(crate) async fn messages(
     ids: Vec<MessageId>,
 ) -> CommandResult<Vec<MessageView>> {
     let backend = shell.backend().await?;
-    guarded(async move { Ok(backend.turns.messages(&ids).await?) }).await
+    // All are of one conversation.
+    let is_temporary = ids.first().is_some_and(|id| id.is_temporary());
+    guarded(async move { Ok(backend.turns_of(is_temporary).messages(&ids).await?) }).await
 }
 
 #[tauri::command]
@@ -59,7 +62,8 @@ pub(crate) async fn rename_conversation(
     id: ConversationId,
     title: String,
 ) -> CommandResult<()> {
-    with_store(&shell, move |store| store.rename(id, title.trim())).await?;
+    let rename = move |store: &Store| store.rename(id, title.trim());
+    with_store_of(&shell, id.is_temporary(), rename).await?;
     shell.send(&AppEvent::Conversations);
     Ok(())
 }
@@ -77,6 +81,7 @@ pub(crate) async fn pin_conversation(
 
 #[tauri::command]
 pub(crate) async fn delete_conversation(
+    app: AppHandle,
     shell: State<'_, Shell>,
     id: ConversationId,
 ) -> CommandResult<()> {
@@ -84,10 +89,66 @@ pub(crate) async fn delete_conversation(
     if let Some(answer) = backend.turns.running_in(id) {
         backend.turns.stop(answer);
     }
-    with_store(&shell, move |store| store.delete(id)).await?;
+    with_store(&shell, move |store| store.conversation(id)).await?;
+    deletion::schedule(&app, id).await;
+    Ok(())
+}
+
+#[tauri::command]
+pub(crate) async fn restore_conversation(
+    shell: State<'_, Shell>,
+    id: ConversationId,
+) -> CommandResult<()> {
+    let is_kept = shell.deletion.cancel(id);
+    is_kept.then_some(()).ok_or(CommandError::NotFound)
+}
+
+#[tauri::command]
+pub(crate) async fn finish_deletion(app: AppHandle) -> CommandResult<()> {
+    deletion::finish(&app).await;
+    Ok(())
+}
+
+#[tauri::command]
+pub(crate) async fn delete_exchange(
+    shell: State<'_, Shell>,
+    question: MessageId,
+) -> CommandResult<()> {
+    let backend = shell.backend().await?;
+    let is_temporary = question.is_temporary();
+    let find = move |store: &Store| store.message(question);
+    let message = with_store_of(&shell, is_temporary, find).await?;
+    let turns = backend.turns_of(is_temporary);
+    if let Some(answer) = turns.running_in(message.conversation) {
+        turns.stop(answer);
+    }
+    let delete = move |store: &Store| store.delete_exchange(question);
+    with_store_of(&shell, is_temporary, delete).await?;
     backend.handle().forget_conversations();
     shell.send(&AppEvent::Conversations);
     Ok(())
+}
+
+#[tauri::command]
+pub(crate) async fn duplicate_conversation(
+    shell: State<'_, Shell>,
+    id: ConversationId,
+    title: String,
+) -> CommandResult<()> {
+    let duplicate = move |store: &Store| store.duplicate(id, &title, backend::now());
+    with_store(&shell, duplicate).await?;
+    shell.send(&AppEvent::Conversations);
+    Ok(())
+}
+
+#[tauri::command]
+pub(crate) async fn copy_conversation(
+    app: AppHandle,
+    shell: State<'_, Shell>,
+    id: ConversationId,
+) -> CommandResult<()> {
+    let text = with_store(&shell, move |store| store.readable_markdown(id));
+    super::app::copy(app, text.await?).await
 }
 
 #[tauri::command]
@@ -96,6 +157,8 @@ pub(crate) async fn clear_history(shell: State<'_, Shell>) -> CommandResult<()> 
     for answer in backend.turns.running() {
         backend.turns.stop(answer);
     }
+    shell.deletion.forget();
+    backend.discard_temporary().await;
     with_store(&shell, Store::clear_history).await?;
     backend.handle().forget_conversations();
     shell.send(&AppEvent::HistoryCleared);
@@ -103,9 +166,17 @@ pub(crate) async fn clear_history(shell: State<'_, Shell>) -> CommandResult<()> 
     Ok(())
 }
 
+/// Deletes all temporary conversations.
+#[tauri::command]
+pub(crate) async fn discard_temporary(shell: State<'_, Shell>) -> CommandResult<()> {
+    shell.backend().await?.discard_temporary().await;
+    Ok(())
+}
+
 #[tauri::command]
 pub(crate) async fn show_branch(shell: State<'_, Shell>, message: MessageId) -> CommandResult<()> {
-    with_store(&shell, move |store| store.show_branch(message)).await
+    let show = move |store: &Store| store.show_branch(message);
+    with_store_of(&shell, message.is_temporary(), show).await
 }
 
 #[tauri::command]
@@ -162,7 +233,17 @@ async fn with_store<T: Send + 'static>(
     shell: &Shell,
     work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
 ) -> CommandResult<T> {
-    shell.blocking(|backend| Ok(work(&backend.store)?)).await
+    with_store_of(shell, false, work).await
+}
+
+/// Calls the store of temporary or of all other conversations on a blocking thread.
+async fn with_store_of<T: Send + 'static>(
+    shell: &Shell,
+    is_temporary: bool,
+    work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+) -> CommandResult<T> {
+    let called = shell.blocking(move |backend| Ok(work(backend.store_of(is_temporary))?));
+    called.await
 }
 
 /// Converts a title to a file name that every system accepts, of limited length.

@@ -160,7 +160,7 @@ async fn remove_from_settings(app: &AppHandle, id: &str) -> CommandResult<()> {
 #[tauri::command]
 pub(crate) async fn load_model(shell: State<'_, Shell>) -> CommandResult<()> {
     let request = shell.blocking(|backend| {
-        models::prepare_request(&backend.library(), &backend.settings(), false)
+        models::prepare_request(&backend.library(), &backend.settings(), None, false)
     });
     let (options, _) = request.await?;
     let mut response = shell.backend().await?.handle().submit(ModelRequest {
@@ -168,6 +168,7 @@ pub(crate) async fn load_model(shell: State<'_, Shell>) -> CommandResult<()> {
         work: Work::Load,
         over_budget: false,
         when_blocked: WhenBlocked::Refuse,
+        is_private: false,
     });
     while let Some(event) = response.next().await {
         if let ResponseEvent::Ended { outcome } = event {

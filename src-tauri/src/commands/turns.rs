@@ -23,12 +23,14 @@ pub(crate) async fn ask(
     text: String,
     attachment: String,
     over_budget: bool,
+    is_temporary: bool,
 ) -> CommandResult<StartedTurn> {
+    let is_temporary = conversation.map_or(is_temporary, ConversationId::is_temporary);
     let ask = move |backend: Arc<Backend>, options| async move {
-        let turns = &backend.turns;
+        let turns = backend.turns_of(is_temporary);
         turns.ask(conversation, &text, &attachment, options).await
     };
-    start(&shell, over_budget, ask).await
+    start(&shell, is_temporary, None, over_budget, ask).await
 }
 
 #[tauri::command]
@@ -36,11 +38,27 @@ pub(crate) async fn regenerate(
     shell: State<'_, Shell>,
     answer: MessageId,
     over_budget: bool,
+    model: Option<String>,
 ) -> CommandResult<StartedTurn> {
+    let is_temporary = answer.is_temporary();
     let regenerate = move |backend: Arc<Backend>, options| async move {
-        backend.turns.regenerate(answer, options).await
+        let turns = backend.turns_of(is_temporary);
+        turns.regenerate(answer, options).await
     };
-    start(&shell, over_budget, regenerate).await
+    start(&shell, is_temporary, model, over_budget, regenerate).await
+}
+
+#[tauri::command]
+pub(crate) async fn continue_answer(
+    shell: State<'_, Shell>,
+    answer: MessageId,
+) -> CommandResult<StartedTurn> {
+    let is_temporary = answer.is_temporary();
+    let continue_answer = move |backend: Arc<Backend>, options| async move {
+        let turns = backend.turns_of(is_temporary);
+        turns.continue_answer(answer, options).await
+    };
+    start(&shell, is_temporary, None, false, continue_answer).await
 }
 
 #[tauri::command]
@@ -49,15 +67,34 @@ pub(crate) async fn edit_message(
     message: MessageId,
     text: String,
 ) -> CommandResult<StartedTurn> {
+    let is_temporary = message.is_temporary();
     let edit = move |backend: Arc<Backend>, options| async move {
-        backend.turns.edit(message, &text, options).await
+        let turns = backend.turns_of(is_temporary);
+        turns.edit(message, &text, options).await
     };
-    start(&shell, false, edit).await
+    start(&shell, is_temporary, None, false, edit).await
 }
 
-/// Starts a response of the selected model, whose usage is recorded when it ends.
+#[tauri::command]
+pub(crate) async fn edit_answer(
+    shell: State<'_, Shell>,
+    answer: MessageId,
+    text: String,
+) -> CommandResult<()> {
+    let backend = shell.backend().await?;
+    guarded(async move {
+        let turns = backend.turns_of(answer.is_temporary());
+        Ok(turns.edit_answer(answer, &text).await?)
+    })
+    .await
+}
+
+/// Starts a response of the model with the id `model`, or of the selected one. Its usage is recorded
+/// when it ends.
 async fn start<F>(
     shell: &Shell,
+    is_temporary: bool,
+    model: Option<String>,
     over_budget: bool,
     start: impl FnOnce(Arc<Backend>, TurnOptions) -> F + Send + 'static,
 ) -> CommandResult<StartedTurn>
@@ -66,9 +103,10 @@ where
 {
     let backend = shell.backend().await?;
     let request = shell.blocking(move |backend| {
-        models::prepare_request(&backend.library(), &backend.settings(), over_budget)
+        models::prepare_request(&backend.library(), &backend.settings(), model, over_budget)
     });
-    let (options, model) = request.await?;
+    let (mut options, model) = request.await?;
+    options.is_private = is_temporary;
     guarded(async move {
         let started = start(backend.clone(), options.clone()).await?;
         usage_recorder::record_at_end(backend, started.answer, model, options);
@@ -79,7 +117,8 @@ where
 
 #[tauri::command]
 pub(crate) async fn stop(shell: State<'_, Shell>, answer: MessageId) -> CommandResult<()> {
-    shell.backend().await?.turns.stop(answer);
+    let backend = shell.backend().await?;
+    backend.turns_of(answer.is_temporary()).stop(answer);
     Ok(())
 }
 
@@ -91,7 +130,8 @@ pub(crate) async fn follow(
     updates: Channel<Update>,
 ) -> CommandResult<u32> {
     let window = Window::from_label(page.label()).ok_or(CommandError::NotFound)?;
-    let mut stream = shell.backend().await?.turns.follow(answer);
+    let backend = shell.backend().await?;
+    let mut stream = backend.turns_of(answer.is_temporary()).follow(answer);
     Ok(shell.followers.start(window, async move {
         while let Some(update) = stream.next().await {
             if updates.send(update).is_err() {

@@ -157,7 +157,7 @@ async fn regenerating_keeps_the_old_response_as_a_branch() {
     run_test("answering_again", async |setup| {
         let chat = setup.open().await?;
         let first = actions::ask_to_the_end(&chat, "What is a haiku?").await?;
-        chat.click("button", "^Regenerate").await?;
+        chat.click("button", "^Regenerate$").await?;
         chat.until_says("2 ?(/|of) ?2").await?;
         actions::until_ended(&chat).await?;
         let second = actions::last_answer(&chat).await?;
@@ -182,7 +182,7 @@ async fn editing_a_message_creates_a_branch_with_a_response() {
     run_test("editing", async |setup| {
         let chat = setup.open().await?;
         actions::ask_to_the_end(&chat, "What is the capital of France?").await?;
-        chat.click("button", "^Edit").await?;
+        chat.click("button", "^Edit$").await?;
         let editor = chat.by("textbox", "^Edit your message").await?;
         editor.clear().await?;
         editor.send_keys("What is the capital of Italy?").await?;

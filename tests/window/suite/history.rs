@@ -95,13 +95,41 @@ async fn a_chat_is_renamed_pinned_and_deleted() {
         chat.until_says("Pinned\\s+Cities").await?;
 
         actions::choose(&chat, "Cities", "^Delete").await?;
-        chat.by("alertdialog", "^Delete “Cities”").await?;
-        chat.click("button", "^Delete$").await?;
         actions::until_listed(&chat, "Cities", false).await?;
+        chat.click("button", "^Undo$").await?;
+        actions::until_listed(&chat, "Cities", true).await?;
+        actions::choose(&chat, "Cities", "^Delete").await?;
+        actions::until_listed(&chat, "Cities", false).await?;
+        // Quitting finishes the deletion.
         let chat = setup.restart().await?;
         show_history(&chat).await?;
         actions::until_listed(&chat, "How does", true).await?;
         actions::until_listed(&chat, "Cities", false).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_temporary_chat_ends_when_it_is_left() {
+    run_test("temporary_chat", async |setup| {
+        let chat = setup.open().await?;
+        show_history(&chat).await?;
+        chat.click("button", "^More options$").await?;
+        chat.click("menuitem", "^New Temporary Chat$").await?;
+        chat.until_says("Temporary chat").await?;
+        actions::ask_to_the_end(&chat, "What is the capital of France?").await?;
+        show_history(&chat).await?;
+        chat.until_says("Your chats appear here").await?;
+        chat.click("button", "^New chat$").await?;
+        until("the temporary chat is gone", async || {
+            let questions = actions::questions(&chat).await?;
+            let seen = Failure::Wrong(format!("{questions:?}"));
+            questions.is_empty().then_some(Some(())).ok_or(seen)
+        })
+        .await?;
+        let chat = setup.restart().await?;
+        show_history(&chat).await?;
+        chat.until_says("Your chats appear here").await.map(drop)
     })
     .await;
 }

@@ -11,6 +11,7 @@ import { NO_CHOICES } from "../settings/patch";
 import { announcer } from "../state/announcer.svelte";
 import { app } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
+import { history } from "../state/history.svelte";
 import { page } from "../state/page.svelte";
 import { transcript } from "../state/transcript.svelte";
 import { openChat } from "./open";
@@ -31,6 +32,7 @@ afterEach(async () => {
   page.isHistoryShown = page.isStatusShown = page.areShortcutsShown = false;
   page.link = null;
   composer.forgetAll();
+  history.deleted = null;
   app.notices = [];
   app.status = null;
   announcer.announcements = [];
@@ -223,11 +225,85 @@ describe("the chat", () => {
     await waitFor(() => expect(called("pinConversation")[0]?.values).toEqual([id, true]));
     await fireEvent.click(await screen.findByLabelText("Actions for “A talk”"));
     await fireEvent.click(await screen.findByRole("menuitem", { name: "Delete" }));
-    const dialog = await screen.findByRole("alertdialog");
-    expect(called("deleteConversation")).toHaveLength(0);
-    await fireEvent.click(within(dialog).getByText("Delete"));
     await waitFor(() => expect(called("deleteConversation")[0]?.values).toEqual([id]));
     await waitFor(() => expect(screen.queryAllByRole("article")).toHaveLength(0));
+    await screen.findByText("Deleted “A talk”.");
+    await waitFor(() => expect(screen.queryByLabelText("Actions for “A talk”")).toBeNull());
+    await fireEvent.click(screen.getByLabelText("Dismiss"));
+    await waitFor(() => expect(screen.queryByText("Undo")).toBeNull());
+    expect(ipc.tree.conversations.has(id)).toBe(false);
+  });
+
+  it("deletes an exchange after a question, and keeps what follows", async () => {
+    await openWith(["What?", "That.", "Who?", "She."]);
+    await fireEvent.click(screen.getAllByLabelText("Delete question and response")[0]!);
+    const dialog = await screen.findByRole("alertdialog");
+    expect(called("deleteExchange")).toHaveLength(0);
+    await fireEvent.click(within(dialog).getByText("Delete"));
+    await waitFor(() => expect(screen.getAllByRole("article")).toHaveLength(2));
+    expect(await screen.findByText("She.")).toBeTruthy();
+    expect(screen.queryByText("That.")).toBeNull();
+  });
+
+  it("duplicates a chat, and copies it as Markdown", async () => {
+    await openWith(["What?", "That."]);
+    await fireEvent.click(screen.getByLabelText("Show history"));
+    await fireEvent.click(await screen.findByLabelText("Actions for “A talk”"));
+    await fireEvent.click(await screen.findByRole("menuitem", { name: "Duplicate" }));
+    await fireEvent.click(await screen.findByLabelText("Actions for “A talk copy”"));
+    await fireEvent.click(await screen.findByRole("menuitem", { name: "Copy as Markdown" }));
+    await screen.findByText("Copied the chat as Markdown.");
+    expect(ipc.copied).toEqual(["# A talk copy\n\nWhat?\n\nThat."]);
+  });
+
+  it("edits a response in place", async () => {
+    await openWith(["What?", "That."]);
+    await fireEvent.click(screen.getByLabelText("Edit response"));
+    const editor = await screen.findByLabelText<HTMLTextAreaElement>("Edit the response");
+    expect(editor.value).toBe("That.");
+    await fireEvent.input(editor, { target: { value: "This." } });
+    await fireEvent.keyDown(editor, { key: "Enter" });
+    expect(called("editAnswer")).toHaveLength(0);
+    await fireEvent.keyDown(editor, { key: "Enter", metaKey: true });
+    await screen.findByText("This.");
+    expect(screen.queryByLabelText("Edit the response")).toBeNull();
+    expect(screen.queryByText("That.")).toBeNull();
+    expect(called("ask")).toHaveLength(0);
+  });
+
+  it("regenerates a response with another model", async () => {
+    await openWith(["What?", "That."]);
+    await fireEvent.click(await screen.findByLabelText("Regenerate with another model"));
+    await fireEvent.click(await screen.findByRole("menuitem", { name: "Starter" }));
+    await waitFor(() => expect(called("regenerate")[0]?.values[2]).toBe("starter"));
+    expect(called("chooseModel")).toHaveLength(0);
+  });
+
+  it("starts a temporary chat that is marked and not listed", async () => {
+    await open();
+    await fireEvent.keyDown(window, { key: "N", metaKey: true, shiftKey: true });
+    await screen.findByText("Temporary chat");
+    await ask("A secret");
+    await waitFor(() => expect(screen.getAllByRole("article")).toHaveLength(2));
+    expect(screen.getByRole("heading", { name: "Temporary chat" })).toBeTruthy();
+    await fireEvent.click(screen.getByLabelText("Show history"));
+    await screen.findByText("Your chats appear here.");
+    await fireEvent.click(screen.getByLabelText("New chat"));
+    await waitFor(() => expect(called("discardTemporary")).toHaveLength(1));
+    await waitFor(() => expect(screen.queryByText("Temporary chat")).toBeNull());
+  });
+
+  it("restores a deleted chat with its draft", async () => {
+    const id = await openWith(["What?", "That."]);
+    await fireEvent.input(field(), { target: { value: "A draft" } });
+    await fireEvent.click(screen.getByLabelText("Show history"));
+    await fireEvent.keyDown(await screen.findByRole("button", { name: "A talk", current: true }), { key: "Delete" });
+    await fireEvent.click(await screen.findByText("Undo"));
+    await waitFor(() => expect(called("restoreConversation")[0]?.values).toEqual([id]));
+    await waitFor(() => expect(screen.getAllByRole("article")).toHaveLength(2));
+    expect(field().value).toBe("A draft");
+    expect(screen.queryByText("Undo")).toBeNull();
+    expect(ipc.tree.conversations.has(id)).toBe(true);
   });
 
   it("keeps the scroll position on a refresh, and jumps to the end on request", async () => {
@@ -294,7 +370,6 @@ describe("the chat", () => {
     await fireEvent.click(screen.getByLabelText("Show history"));
     await fireEvent.click(await screen.findByLabelText("Actions for “A talk”"));
     await fireEvent.click(await screen.findByRole("menuitem", { name: "Delete" }));
-    await fireEvent.click(within(await screen.findByRole("alertdialog")).getByText("Delete"));
     await waitFor(() => expect(called("deleteConversation")[0]?.values).toEqual([id]));
     await waitFor(() => expect(screen.queryAllByRole("article")).toHaveLength(0));
     await waitFor(() => expect(field().value).toBe(""));

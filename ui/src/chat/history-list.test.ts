@@ -14,7 +14,7 @@ beforeEach(async () => {
   useIpc(ipc);
   old = ipc.addConversation("Old talk", ["What?", "That."], 30).id;
   await history.search("");
-  render(HistoryList, { onopen: () => {}, ondelete: () => {} });
+  render(HistoryList, { onopen: () => {}, ontemporary: () => {}, ondelete: () => {} });
 });
 
 const lines = () => [...document.querySelectorAll("h2, [data-row]")].map((line) => line.textContent?.trim());

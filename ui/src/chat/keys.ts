@@ -9,6 +9,7 @@ import { transcript } from "../state/transcript.svelte";
 
 export interface ChatActions {
   begin: () => void;
+  beginTemporary: () => void;
   neighbor: (by: number) => void;
   focus: () => void;
 }
@@ -16,6 +17,7 @@ export interface ChatActions {
 export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
   const table: [string, () => void][] = [
     ["Mod+N", actions.begin],
+    ["Mod+Shift+N", actions.beginTemporary],
     ["Mod+.", () => void transcript.stop()],
     ["Mod+R", regenerate],
     ["Mod+Shift+C", copyAnswer],

@@ -19,6 +19,10 @@ export async function openChat(target: HTMLElement): Promise<ReturnType<typeof C
     else if (event.event === "conversations") {
       void history.refresh();
       if (!transcript.isAsking) void transcript.refresh();
+    } else if (event.event === "deleted") {
+      if (history.deleted?.id === event.id) history.deleted = null;
+    } else if (event.event === "history_cleared") {
+      history.deleted = null;
     } else if (event.event === "compose") {
       page.open(null);
       composer.append(event.text);

@@ -201,13 +201,17 @@ export const states: Record<string, ChatState> = {
     },
   },
   "chat-delete": {
-    shows: "You can’t undo this.",
+    shows: "Deleted “",
     set: manyConversations,
     after: async () => {
       await showHistory();
       await click("li.open .more button");
       await click("[role=menu] .danger");
     },
+  },
+  "chat-temporary": {
+    shows: "This chat isn’t saved.",
+    after: () => key("N", { metaKey: true, shiftKey: true }),
   },
   "chat-models": { shows: "Eject Qwen3 4B", set: long(4), after: () => click("[data-model-menu]") },
   "chat-branches": {

@@ -57,9 +57,9 @@ export async function showHistory(): Promise<void> {
   await tick();
 }
 
-export function key(name: string): void {
+export function key(name: string, more: KeyboardEventInit = {}): void {
   const target = document.activeElement ?? document.body;
-  target.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+  target.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true, ...more }));
 }
 
 /** One question and its response, after an older exchange. */

@@ -95,7 +95,11 @@ status: StatusView, } | { "event": "settings",
 /**
  * All settings.
  */
-settings: Settings, } | { "event": "conversations" } | { "event": "history_cleared" } | { "event": "models" } | { "event": "catalog" } | { "event": "downloads",
+settings: Settings, } | { "event": "conversations" } | { "event": "deleted",
+/**
+ * The conversation.
+ */
+id: ConversationId, } | { "event": "history_cleared" } | { "event": "models" } | { "event": "catalog" } | { "event": "downloads",
 /**
  * All downloads in order.
  */

@@ -60,7 +60,19 @@ export const commands = {
   messages: (ids: MessageId[]) => invoke<MessageView[]>("messages", { ids }),
   renameConversation: (id: ConversationId, title: string) => invoke<void>("rename_conversation", { id, title }),
   pinConversation: (id: ConversationId, isPinned: boolean) => invoke<void>("pin_conversation", { id, isPinned }),
+  /** Deletes after some seconds. The page hides it; the event `deleted` tells the end. */
   deleteConversation: (id: ConversationId) => invoke<void>("delete_conversation", { id }),
+  /** Keeps a conversation whose deletion is not finished. */
+  restoreConversation: (id: ConversationId) => invoke<void>("restore_conversation", { id }),
+  /** Finishes the deletion now. */
+  finishDeletion: () => invoke<void>("finish_deletion"),
+  /** Deletes all versions of a question and all responses to them. */
+  deleteExchange: (question: MessageId) => invoke<void>("delete_exchange", { question }),
+  duplicateConversation: (id: ConversationId, title: string) => invoke<void>("duplicate_conversation", { id, title }),
+  /** Copies the visible path as Markdown. */
+  copyConversation: (id: ConversationId) => invoke<void>("copy_conversation", { id }),
+  /** Deletes all temporary conversations. */
+  discardTemporary: () => invoke<void>("discard_temporary"),
   clearHistory: () => invoke<void>("clear_history"),
   /** Shows the branch that contains `message`. */
   showBranch: (message: MessageId) => invoke<void>("show_branch", { message }),
@@ -74,13 +86,23 @@ export const commands = {
   importConversations: () => invoke<number | null>("import_conversations"),
 
   // Turns
-  /** `conversation` null creates one. */
-  ask: (conversation: ConversationId | null, text: string, attachment: string, overBudget: boolean) =>
-    invoke<StartedTurn>("ask", { conversation, text, attachment, overBudget }),
-  /** Answers the same question again; the old response stays as a sibling. */
-  regenerate: (answer: MessageId, overBudget: boolean) => invoke<StartedTurn>("regenerate", { answer, overBudget }),
+  /** `conversation` null creates one, which is never written to the disk if it is temporary. */
+  ask: (
+    conversation: ConversationId | null, text: string, attachment: string, overBudget: boolean,
+    isTemporary = false,
+  ) => invoke<StartedTurn>("ask", { conversation, text, attachment, overBudget, isTemporary }),
+  /**
+   * Answers the same question again; the old response stays as a sibling. `model` is the id of a
+   * model for this response only, null the selected one.
+   */
+  regenerate: (answer: MessageId, overBudget: boolean, model: string | null = null) =>
+    invoke<StartedTurn>("regenerate", { answer, overBudget, model }),
+  /** Adds text to a response that ended too early. */
+  continueAnswer: (answer: MessageId) => invoke<StartedTurn>("continue_answer", { answer }),
   /** Adds a new version of a user message, and a response to it. */
   editMessage: (message: MessageId, text: string) => invoke<StartedTurn>("edit_message", { message, text }),
+  /** Replaces the text of a response. */
+  editAnswer: (answer: MessageId, text: string) => invoke<void>("edit_answer", { answer, text }),
   stop: (answer: MessageId) => invoke<void>("stop", { answer }),
   /** Sends a snapshot first, then updates until `ended`. */
   follow,

@@ -36,6 +36,9 @@ export class FakeIpc implements Ipc {
 
   private listeners = new Set<(event: AppEvent) => void>();
   private errors = new Map<string, CommandError>();
+  /** The conversation that will be deleted, which needs `finishDeletion` here. */
+  private deleting: number | null = null;
+  private temporary = new Set<number>();
   private now: StatusView = defaults.status();
   private chosen: Settings = defaults.settings();
   private list: ModelView[] = defaults.models();
@@ -125,11 +128,16 @@ export class FakeIpc implements Ipc {
 
   private begin(conversation: number, parent: MessageId, question: MessageId | null): StartedTurn {
     const message = this.tree.add(conversation, parent, "assistant", { ending: { ending: "writing" } });
-    const player = new Player(message, this.script);
-    this.players.set(message.id, player);
+    return this.play(message, this.script, question);
+  }
+
+  private play(message: MessageView, script: Script, question: MessageId | null): StartedTurn {
+    const { conversation, id } = message;
+    const player = new Player(message, script);
+    this.players.set(id, player);
     player.play();
     this.change(conversation, { updated_at: Date.now(), n_messages: this.tree.path(conversation).length });
-    return { conversation, question, answer: message.id };
+    return { conversation, question, answer: id };
   }
 
   // Conversations
@@ -139,6 +147,7 @@ export class FakeIpc implements Ipc {
     const found: FoundConversation[] = [];
     const words = search.trim().toLowerCase();
     for (const conversation of this.tree.conversations.values()) {
+      if (this.temporary.has(conversation.id)) continue;
       const inTitle = conversation.title.toLowerCase().includes(words);
       const message = inTitle || !words ? undefined : [...this.tree.messages.values()].find(
         ({ view }) => view.conversation === conversation.id && view.text.toLowerCase().includes(words),
@@ -171,11 +180,47 @@ export class FakeIpc implements Ipc {
 
   async deleteConversation(id: number) {
     this.conversation(id);
+    this.finish();
+    this.deleting = id;
+  }
+
+  restoreConversation: Ipc["restoreConversation"] = async (id) => {
+    known(this.deleting === id || null);
+    this.deleting = null;
+  };
+  finishDeletion: Ipc["finishDeletion"] = async () => this.finish();
+
+  deleteExchange: Ipc["deleteExchange"] = async (question) => {
+    const { view } = known(this.tree.messages.get(question));
+    this.tree.removeExchange(question);
+    this.change(view.conversation, { n_messages: this.tree.path(view.conversation).length });
+  };
+  duplicateConversation: Ipc["duplicateConversation"] = async (id, title) => {
+    const views = this.tree.path(id).map((head) => this.tree.messages.get(head.id)!.view);
+    this.addConversation(title, views.map(({ speaker, text, blocks }) => ({ speaker, text, blocks })));
+    this.emit({ event: "conversations" });
+  };
+  copyConversation: Ipc["copyConversation"] = async (id) => {
+    const views = this.tree.path(id).map((head) => this.tree.messages.get(head.id)!.view);
+    this.copied.push([`# ${this.conversation(id).title}`, ...views.map((view) => view.text)].join("\n\n"));
+  };
+
+  discardTemporary: Ipc["discardTemporary"] = async () => {
+    for (const id of this.temporary) this.tree.remove(id);
+    this.temporary.clear();
+  };
+
+  private finish(): void {
+    const id = this.deleting;
+    if (id === null) return;
+    this.deleting = null;
     this.tree.remove(id);
+    this.emit({ event: "deleted", id });
     this.emit({ event: "conversations" });
   }
 
   async clearHistory() {
+    this.deleting = null;
     for (const id of [...this.tree.conversations.keys()]) this.tree.remove(id);
     this.emit({ event: "history_cleared" });
     this.emit({ event: "conversations" });
@@ -190,17 +235,32 @@ export class FakeIpc implements Ipc {
 
   // Turns
 
-  ask: Ipc["ask"] = async (id, text, attachment) => {
+  ask: Ipc["ask"] = async (id, text, attachment, _overBudget, isTemporary = false) => {
     const conversation = id ?? this.tree.begin(text.split(/\s+/).slice(0, 6).join(" ")).id;
+    if (id === null && isTemporary) this.temporary.add(conversation);
     return this.question(conversation, this.tree.leaf(conversation), text, attachment);
   };
-  regenerate: Ipc["regenerate"] = async (answer) => {
+  regenerate: Ipc["regenerate"] = async (answer, _overBudget, model = null) => {
     const { view, parent } = known(this.tree.messages.get(answer));
-    return this.begin(view.conversation, known(parent), null);
+    const started = this.begin(view.conversation, known(parent), null);
+    const other = this.list.find((one) => one.id === model);
+    if (other) this.tree.messages.get(started.answer)!.view.model = other.name;
+    return started;
+  };
+  continueAnswer: Ipc["continueAnswer"] = async (answer) => {
+    const { view } = known(this.tree.messages.get(answer));
+    view.ending = { ending: "writing" };
+    const script = { ...this.script, reasoning: undefined, initialWords: view.text.trim().split(/\s+/).length };
+    return this.play(view, { ...script, answer: [...pieces(view.text), ...script.answer] }, null);
   };
   editMessage: Ipc["editMessage"] = async (message, text) => {
     const { view, parent } = known(this.tree.messages.get(message));
     return this.question(view.conversation, parent, text, view.attachment);
+  };
+  editAnswer: Ipc["editAnswer"] = async (answer, text) => {
+    const { view } = known(this.tree.messages.get(answer));
+    Object.assign(view, { text, blocks: blocks(pieces(text)) });
+    this.emit({ event: "conversations" });
   };
   stop: Ipc["stop"] = async (answer) => this.players.get(answer)?.end({ ending: "cancelled" });
   follow: Ipc["follow"] = async (answer, onUpdate) => known(this.players.get(answer)).follow(onUpdate);

@@ -18,6 +18,9 @@ const LONG_PASTE_LINES = 25;
 const KEY = "transom.drafts";
 const MAX_DRAFTS = 40;
 
+/** The draft of a temporary chat, which is never stored. */
+const TEMPORARY = "temporary";
+
 /** Returns true if a pasted text should become an attachment. */
 export function isLongPaste(text: string): boolean {
   return text.length > LONG_PASTE_CHARS || text.split("\n").length > LONG_PASTE_LINES;
@@ -41,11 +44,16 @@ export class Composer {
     this.read();
   }
 
-  /** Switches to the draft of another conversation; the current draft stays stored. */
-  switchTo(conversation: ConversationId | null): void {
-    const key = conversation === null ? "new" : String(conversation);
+  /**
+   * Switches to the draft of another conversation; the current draft stays stored, unless it is of
+   * a temporary chat.
+   */
+  switchTo(conversation: ConversationId | null, isTemporary = false): void {
+    const key = isTemporary ? TEMPORARY : conversation === null ? "new" : String(conversation);
     if (key === this.key) return;
     this.save();
+    this.drafts.delete(TEMPORARY);
+    if (this.sending?.key === TEMPORARY) this.sending = null;
     this.key = key;
     this.read();
   }
@@ -103,12 +111,20 @@ export class Composer {
     this.write();
   }
 
-  forget(conversation: ConversationId): void {
+  /** Deletes the draft of a conversation and returns it, so that it can be put back. */
+  forget(conversation: ConversationId): Draft | undefined {
     const key = String(conversation);
     if (this.sending?.key === key) this.sending = null;
+    if (this.key === key) this.save();
+    const draft = this.drafts.get(key);
     if (this.key === key) this.clear();
     this.drafts.delete(key);
     this.write();
+    return draft;
+  }
+
+  putBack(conversation: ConversationId, draft: Draft): void {
+    this.restore(String(conversation), draft);
   }
 
   forgetAll(): void {
@@ -132,7 +148,7 @@ export class Composer {
   }
 
   private write(): void {
-    const kept = [...this.drafts].slice(-MAX_DRAFTS);
+    const kept = [...this.drafts].filter(([key]) => key !== TEMPORARY).slice(-MAX_DRAFTS);
     if (this.tryStore(kept)) return;
     // There is too little space for everything: the text is more important than the attachment.
     this.tryStore(kept.map(([key, { text }]) => [key, { text, attachment: "" }]));

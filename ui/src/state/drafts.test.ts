@@ -27,6 +27,20 @@ describe("drafts", () => {
     expect([again.text, again.attachment]).toEqual(["for seven", "a page"]);
   });
 
+  it("of a temporary chat are never stored, and are gone when it is left", () => {
+    const disk = storage();
+    const composer = new Composer(disk);
+    composer.switchTo(null, true);
+    composer.text = "secret";
+    composer.attach("a secret page");
+    expect(disk.getItem("transom.drafts")).not.toContain("secret");
+    composer.switchTo(7);
+    expect(composer.text).toBe("");
+    composer.switchTo(null, true);
+    expect([composer.text, composer.attachment]).toEqual(["", ""]);
+    expect(disk.getItem("transom.drafts")).not.toContain("secret");
+  });
+
   it("are deleted with their conversation", () => {
     const disk = storage();
     const composer = new Composer(disk);

@@ -1,6 +1,6 @@
 /** The list of conversations or search results, loaded page by page. */
 import { ipc, type ConversationId, type FileFormat, type FoundConversation } from "../ipc";
-import { composer } from "./composer.svelte";
+import { composer, type Draft } from "./composer.svelte";
 import { commandError } from "./command-error";
 
 const PAGE = 60;
@@ -10,12 +10,15 @@ const MOST = 500;
 
 export class History {
   query = $state("");
-  found = $state.raw<FoundConversation[]>([]);
+  /** A deleted chat, which is hidden and can be restored until its deletion is finished. */
+  deleted = $state.raw<{ id: ConversationId; title: string; draft: Draft | undefined } | null>(null);
+  private loaded = $state.raw<FoundConversation[]>([]);
+  found = $derived(this.loaded.filter((one) => one.conversation.id !== this.deleted?.id));
   hasMore = $state(false);
   isReady = $state(false);
-  /** The result or error of the last export or import. */
-  note = $state.raw<{ kind: "exported"; path: string } | { kind: "imported"; n: number } |
-    { kind: "failed"; reason: string } | null>(null);
+  /** The result or error of the last copy, export or import. */
+  note = $state.raw<{ kind: "copied" } | { kind: "exported"; path: string } |
+    { kind: "imported"; n: number } | { kind: "failed"; reason: string } | null>(null);
 
   private turn = 0;
 
@@ -26,11 +29,11 @@ export class History {
   }
 
   refresh(): Promise<void> {
-    return this.load(0, Math.max(PAGE, this.found.length));
+    return this.load(0, Math.max(PAGE, this.loaded.length));
   }
 
   async more(): Promise<void> {
-    if (this.hasMore) await this.load(this.found.length, PAGE);
+    if (this.hasMore) await this.load(this.loaded.length, PAGE);
   }
 
   private async load(offset: number, limit: number): Promise<void> {
@@ -41,8 +44,8 @@ export class History {
       if (turn !== this.turn) return;
       this.hasMore = found.length > limit;
       // A conversation that moved up while a page was loaded would appear twice.
-      const shown = [...this.found.slice(0, offset), ...found.slice(0, limit)];
-      this.found = [...new Map(shown.map((one) => [one.conversation.id, one])).values()];
+      const loaded = [...this.loaded.slice(0, offset), ...found.slice(0, limit)];
+      this.loaded = [...new Map(loaded.map((one) => [one.conversation.id, one])).values()];
     } catch (error) {
       if (turn === this.turn) this.fail(error);
     } finally {
@@ -65,10 +68,38 @@ export class History {
     return this.do(() => ipc.pinConversation(id, isPinned));
   }
 
+  /** Hides a chat. The app deletes it some seconds later, unless it is restored. */
   delete(id: ConversationId): Promise<void> {
     return this.do(async () => {
       await ipc.deleteConversation(id);
-      composer.forget(id);
+      const title = this.loaded.find((one) => one.conversation.id === id)?.conversation.title ?? "";
+      this.deleted = { id, title, draft: composer.forget(id) };
+    });
+  }
+
+  restore(): Promise<void> {
+    return this.do(async () => {
+      const { deleted } = this;
+      if (!deleted) return;
+      await ipc.restoreConversation(deleted.id);
+      if (deleted.draft) composer.putBack(deleted.id, deleted.draft);
+      this.deleted = null;
+    });
+  }
+
+  finishDeletion(): Promise<void> {
+    return this.do(() => ipc.finishDeletion());
+  }
+
+  duplicate(id: ConversationId, title: string): Promise<void> {
+    return this.do(() => ipc.duplicateConversation(id, title));
+  }
+
+  /** Copies a chat as Markdown. */
+  copy(id: ConversationId): Promise<void> {
+    return this.do(async () => {
+      await ipc.copyConversation(id);
+      this.note = { kind: "copied" };
     });
   }
 

@@ -11,6 +11,7 @@ export interface Shortcut {
 
 export const chatShortcuts: Shortcut[] = [
   { keys: ["Mod+N"], does: "chat.shortcut.new" },
+  { keys: ["Mod+Shift+N"], does: "chat.temporary.new" },
   { keys: ["Enter"], does: "chat.shortcut.send" },
   { keys: ["Shift+Enter"], does: "chat.shortcut.newline" },
   { keys: ["Mod+."], does: "chat.shortcut.stop" },

@@ -24,6 +24,8 @@ export class Transcript {
   conversation = $state.raw<Conversation | null>(null);
   /** The conversation that was opened last, even while its messages are loading. */
   target = $state<ConversationId | null>(null);
+  /** The conversation is never written to the disk, and is discarded when the page leaves it. */
+  isTemporary = $state(false);
   heads = $state.raw<MessageHead[]>([]);
   views = new SvelteMap<MessageId, MessageView>();
   answers = new SvelteMap<MessageId, Answer>();
@@ -32,7 +34,9 @@ export class Transcript {
   isAsking = $state(false);
   /** Incremented to scroll to the end. */
   jumps = $state(0);
-  /** The user message that is being edited. */
+  /** The question that the user wants to delete, to be confirmed. */
+  deleting = $state<MessageId | null>(null);
+  /** The message that is being edited. */
   editing = $state<MessageId | null>(null);
 
   private requested = new Set<MessageId>();
@@ -58,9 +62,11 @@ export class Transcript {
   async open(id: ConversationId | null): Promise<void> {
     const turn = ++this.opening;
     const isCurrent = () => turn === this.opening;
+    if (this.isTemporary) this.discard();
     this.target = id;
     this.failure = null;
     this.editing = null;
+    this.deleting = null;
     if (id === null) return this.clear();
     try {
       const opened = await ipc.openConversation(id);
@@ -71,6 +77,18 @@ export class Transcript {
       this.target = this.conversation?.id ?? null;
       this.fail(error);
     }
+  }
+
+  /** Shows an empty page for a temporary conversation. */
+  openTemporary(): void {
+    void this.open(null);
+    this.isTemporary = true;
+  }
+
+  private discard(): void {
+    this.isTemporary = false;
+    this.clear();
+    if (this.target !== null) void this.do(ipc.discardTemporary());
   }
 
   /** Reloads the path after a change. */
@@ -174,6 +192,12 @@ export class Transcript {
       finished: (texts) => announcer.say(...texts),
       ended: (message) => this.finish(message),
     });
+    const view = this.views.get(id);
+    if (view) {
+      // A continued response shows its text until the snapshot arrives.
+      answer.reasoning = view.reasoning;
+      answer.blocks = view.blocks;
+    }
     this.answers.set(id, answer);
     answer.follow().catch((error: unknown) => {
       if (this.answers.get(id) !== answer) return;
@@ -202,21 +226,45 @@ export class Transcript {
   async ask(text: string, attachment = "", overBudget = false): Promise<boolean> {
     const { target } = this;
     if (this.isOpening) return false;
-    return this.begin(() => ipc.ask(target, text, attachment, overBudget));
+    return this.begin(() => ipc.ask(target, text, attachment, overBudget, this.isTemporary));
   }
 
-  regenerate(answer: MessageId, overBudget = false): Promise<boolean> {
-    return this.begin(() => ipc.regenerate(answer, overBudget));
+  /** Answers the question again, with the selected model or the one with the id `model`. */
+  regenerate(answer: MessageId, overBudget = false, model: string | null = null): Promise<boolean> {
+    return this.begin(() => ipc.regenerate(answer, overBudget, model));
+  }
+
+  /** Adds text to a response that ended too early. */
+  continue(answer: MessageId): Promise<boolean> {
+    // The ended one; its view stays.
+    this.answers.delete(answer);
+    return this.begin(() => ipc.continueAnswer(answer));
   }
 
   edit(message: MessageId, text: string): Promise<boolean> {
     return this.begin(() => ipc.editMessage(message, text));
   }
 
+  /** Replaces the text of a response. The editor stays open if that fails. */
+  async editAnswer(answer: MessageId, text: string): Promise<void> {
+    this.failure = null;
+    try {
+      await ipc.editAnswer(answer, text);
+      const views = await ipc.messages([answer]);
+      // One that streamed here has the old text.
+      this.answers.delete(answer);
+      this.keep(views);
+      this.editing = null;
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
   private async begin(call: () => Promise<StartedTurn>): Promise<boolean> {
     const turn = ++this.opening;
     const isCurrent = () => turn === this.opening;
     const before = this.conversation?.id ?? null;
+    const { isTemporary } = this;
     this.target = before;
     this.failure = null;
     this.isAsking = true;
@@ -224,7 +272,11 @@ export class Transcript {
     try {
       const started = await call();
       isAccepted = true;
-      if (!isCurrent()) return true;
+      if (!isCurrent()) {
+        // The page left it before it began.
+        if (isTemporary && !this.isTemporary) void this.do(ipc.discardTemporary());
+        return true;
+      }
       if (before === null) this.onCreated(started.conversation);
       this.target = started.conversation;
       this.editing = null;
@@ -252,6 +304,16 @@ export class Transcript {
 
   async showBranch(message: MessageId): Promise<void> {
     await this.do(ipc.showBranch(message));
+    await this.refresh();
+  }
+
+  /** Deletes a question with its responses. */
+  async deleteExchange(question: MessageId): Promise<void> {
+    const after = this.heads.slice(this.heads.findIndex((head) => head.id === question) + 1);
+    const next = after.find((head) => head.speaker === "user");
+    await this.do(ipc.deleteExchange(question));
+    // It may have other siblings now.
+    if (next) await this.do(ipc.messages([next.id]).then((views) => this.keep(views)));
     await this.refresh();
   }
 

@@ -55,7 +55,38 @@ describe("a conversation", () => {
     expect(transcript.views.get(last.id)?.ending).toEqual({ ending: "cancelled" });
   });
 
-  it("regenerates a response, and switches back to the old one", async () => {
+  it("continues a response that ended too early, in the same message", async () => {
+    await transcript.ask("Go on");
+    ipc.player().write(2);
+    ipc.player().end({ ending: "length" });
+    await vi.waitFor(() => expect(transcript.writing).toBeNull());
+    const { id } = transcript.heads[1]!;
+    expect(await transcript.continue(id)).toBe(true);
+    expect(speakers()).toEqual(["user", "assistant"]);
+    expect(transcript.writing?.id).toBe(id);
+    expect(transcript.writing?.blocks[0]?.html).toBe("<p>An answer.</p>");
+    await finish();
+    await vi.waitFor(() => expect(transcript.views.get(id)?.ending).toEqual({ ending: "stop" }));
+    expect(transcript.views.get(id)?.text).toBe("An answer.\n\nAn answer.\n\nWith two parts.");
+  });
+
+  it("is temporary until the page leaves it", async () => {
+    const { id } = ipc.addConversation("Kept", ["a", "b"]);
+    transcript.openTemporary();
+    await transcript.ask("A secret");
+    const secret = transcript.conversation!.id;
+    await finish();
+    await transcript.ask("More");
+    expect(transcript.conversation?.id).toBe(secret);
+    expect((await ipc.conversations("", 0, 9)).map((one) => one.conversation.id)).toEqual([id]);
+    await transcript.open(id);
+    expect(transcript.isTemporary).toBe(false);
+    expect(ipc.tree.conversations.has(secret)).toBe(false);
+    await transcript.ask("Not a secret");
+    expect(ipc.calls.filter((call) => call.name === "ask").map((call) => call.values[4])).toEqual([true, true, false]);
+  });
+
+  it("regenerates a response, and switches back to the old one async () => {
     await transcript.ask("Why?");
     await finish();
     const old = transcript.heads[1]!.id;

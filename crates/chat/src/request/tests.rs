@@ -143,6 +143,20 @@ fn a_model_without_a_chat_template_gets_plain_text() {
 }
 
 #[test]
+fn an_unfinished_response_at_the_end_is_continued() {
+    let open = |path: &[Message]| {
+        let Prompt::Chat(chat) = request(path, &ModelSettings::default(), &info()).prompt else {
+            panic!("a model with a template is given a conversation");
+        };
+        chat.continue_final_message
+    };
+    let path = [person("One?"), model("Half an", Ending::Length)];
+    check(&path, &["user: One?", "assistant: Half an"]);
+    assert!(open(&path));
+    assert!(!open(&path[..1]));
+}
+
+#[test]
 fn unset_parameters_use_the_recommended_values() {
     let request = |settings: &ModelSettings| request(&[person("One?")], settings, &info());
     let open = request(&ModelSettings::default());

@@ -167,6 +167,7 @@ impl AnswerTask {
             work,
             over_budget: self.options.over_budget,
             when_blocked: WhenBlocked::Wait,
+            is_private: self.options.is_private,
         }
     }
 
@@ -178,7 +179,7 @@ impl AnswerTask {
                 error: RequestError::InstanceGone { .. } | RequestError::Quitting
             }
         );
-        is_gone && !self.is_stopping && !self.entry.live.state().has_text()
+        is_gone && !self.is_stopping && self.time_to_first_text.is_none()
     }
 
     /// Waits until a different supervisor is available.

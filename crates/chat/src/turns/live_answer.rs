@@ -7,10 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use transom_engine::Section as EngineSection;
+use transom_store::Message;
 
 use super::section::RenderedSection;
 use crate::block::Change;
 use crate::update::{AnswerStats, EndingView, MessageView, Section, Snapshot, Stage, Update};
+use crate::view::{Rendered, view};
 
 pub(super) struct LiveAnswer {
     state: Mutex<AnswerState>,
@@ -39,12 +41,16 @@ pub(super) struct Cursor {
 }
 
 impl LiveAnswer {
-    pub(super) fn new(message: MessageView) -> Self {
+    /// Creates the state of a stored response, which may have text already.
+    pub(super) fn new(message: Message) -> Self {
+        let (mut reasoning, mut answer) = (RenderedSection::default(), RenderedSection::default());
+        reasoning.push(&message.reasoning);
+        answer.push(&message.text);
         Self {
             state: Mutex::new(AnswerState {
-                message,
-                reasoning: RenderedSection::default(),
-                answer: RenderedSection::default(),
+                message: view(message, &Rendered::default()),
+                reasoning,
+                answer,
                 stage: Stage::Waiting { position: 0 },
                 stage_version: 0,
             }),
@@ -113,10 +119,6 @@ impl AnswerState {
 
     pub(super) fn is_over(&self) -> bool {
         self.message.ending != EndingView::Writing
-    }
-
-    pub(super) fn has_text(&self) -> bool {
-        !self.reasoning.source().is_empty() || !self.answer.source().is_empty()
     }
 
     pub(super) fn sources(&self) -> (&str, &str) {

@@ -116,7 +116,7 @@ impl Shared {
         }
         let cache = &self.render_cache;
         let cache = || cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let cached = cache().get(message.id);
+        let cached = cache().get(&message);
         let rendered = cached.unwrap_or_else(|| {
             let rendered = Arc::new(Rendered::new(&message));
             cache().put(&message, &rendered);

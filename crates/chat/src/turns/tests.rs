@@ -183,6 +183,7 @@ fn options() -> TurnOptions {
         model: spec("chat"),
         settings: ModelSettings::default(),
         over_budget: false,
+        is_private: false,
     }
 }
 

@@ -168,6 +168,7 @@ impl<'a> Chat<'a> {
             messages: self.transcript.messages(),
             enable_thinking: generation.enable_thinking(),
             tools: Vec::new(),
+            continue_final_message: false,
         });
         let fit = Truncation::DropOldest {
             response_tokens: generation.max_tokens.unwrap_or(RESERVED_FOR_RESPONSE),

@@ -96,6 +96,7 @@ fn run_job(tokens: &[NextToken], params: &GenerationParams, control: &JobControl
     let prompt = PreparedPrompt {
         tokens: vec![7; 6],
         starts_in_reasoning: None,
+        continues_message: false,
         dropped_messages: 2,
         system_tokens: 0,
     };

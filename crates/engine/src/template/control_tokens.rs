@@ -130,6 +130,24 @@ impl<'a> Marker<'a> {
         self.tokens.mark(&message.content, self.mark, exempt)
     }
 
+    /// Like [`Marker::content`], for a message that the response continues: with one more mark at
+    /// its end, which [`Marker::cut_after`] finds.
+    pub(super) fn unfinished_content(&self, message: &Message) -> String {
+        let content = self.content(message);
+        format!("{}{}", content.trim_end(), self.mark)
+    }
+
+    /// Removes what the template wrote after `message`, the last one, and adds the white space at
+    /// its end. Returns `None` if the template changed more of it than the white space around it.
+    pub(super) fn cut_after(&self, rendered: &str, message: &Message) -> Option<String> {
+        let content = self.content(message);
+        let text = content.trim_end();
+        let (rendered, _) = rendered.rsplit_once(self.mark)?;
+        let whitespace = &content[text.len()..];
+        let is_unchanged = rendered.ends_with(text.trim_start());
+        is_unchanged.then(|| format!("{rendered}{whitespace}"))
+    }
+
     /// Marks any other text that the template did not write.
     pub(super) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.tokens.mark(text, self.mark, &[])

@@ -222,6 +222,56 @@ fn reasoning_markers_in_assistant_messages_are_left_to_the_template() {
     assert_eq!((&*text, &*literals[0]), (said, "<|channel>"));
 }
 
+/// Renders a conversation whose last message, `text`, is continued.
+fn render_unfinished(source: &str, text: &str) -> Result<RenderedPrompt, EngineError> {
+    let tokens = ["<|im_start|>", "<|im_end|>"].into_iter().collect();
+    let template = ChatTemplate::new(source, [("", "")], tokens).unwrap();
+    let prompt = ChatPrompt {
+        messages: vec![
+            Message::new(Role::User, "Hi"),
+            Message::new(Role::Assistant, text),
+        ],
+        continue_final_message: true,
+        ..ChatPrompt::default()
+    };
+    template.render(&prompt, SystemTime::UNIX_EPOCH)
+}
+
+#[test]
+fn an_unfinished_response_is_left_open() {
+    let chatml = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content|trim }}<|im_end|>\n\
+        {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+    let start = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
+    for (text, end) in [
+        ("e", "e"),
+        ("\nHalf an ", "Half an "),
+        ("a\n\n", "a\n\n"),
+        ("1 <", "1 <"),
+        ("", ""),
+    ] {
+        let rendered = render_unfinished(chatml, text).unwrap();
+        assert_eq!(rendered.text(), format!("{start}{end}"), "{text:?}");
+        assert!(rendered.literal_tokens().is_empty(), "{text:?}");
+    }
+    let rendered = render_unfinished(chatml, "a<|im_end|>").unwrap();
+    assert_eq!(rendered.text(), format!("{start}a<|im_end|>"));
+    assert_eq!(rendered.literal_tokens(), [start.len() + 1]);
+}
+
+#[test]
+fn an_unfinished_response_that_the_template_changes_is_refused() {
+    for source in [
+        "{{ messages[1].content.split('</think>')[-1] }}",
+        "{{ messages[1].content|upper }}",
+        "{{ messages[0].content }}",
+    ] {
+        let refused = render_unfinished(source, "a</think>b").unwrap_err();
+        let expected =
+            "chat template: it changes the unfinished response, which cannot be continued";
+        assert_eq!(refused.to_string(), expected, "{source}");
+    }
+}
+
 #[test]
 fn tools_cannot_write_control_tokens() {
     let tokens: ControlTokens = ["<|im_end|>"].into_iter().collect();

@@ -40,6 +40,8 @@ pub(super) struct Model {
     pub(super) restored_tokens: usize,
     /// Conversations were deleted during its load, which may have restored one.
     pub(super) clears_cache_when_loaded: bool,
+    /// Its KV cache may contain a private conversation, so it is not saved.
+    pub(super) has_private_cache: bool,
     /// The variants before this one, and why they do not run.
     pub(super) passed_over: Vec<PassedOver>,
     pub(super) last_used: Timestamp,
@@ -161,6 +163,7 @@ impl Model {
             footprint: None,
             restored_tokens: 0,
             clears_cache_when_loaded: false,
+            has_private_cache: false,
             passed_over: Vec::new(),
             last_used: now,
             n_answered: 0,

@@ -70,6 +70,7 @@ impl Core {
                 Phase::Ready | Phase::Generating(_) => {
                     let trim = Effect::Trim(model.worker, Trim::Everything);
                     self.effects.push(trim);
+                    model.has_private_cache = false;
                 }
                 Phase::Loading { .. } => model.clears_cache_when_loaded = true,
                 // They have no KV cache, or are saving one that the effect above deletes.
@@ -248,7 +249,8 @@ impl Core {
 /// and the maximum extra time.
 fn state_on_unload(model: &Model, why: UnloadReason) -> (StateOnUnload, Duration) {
     let bytes = model.memory.map_or(0, |memory| memory.kv_cache_bytes);
-    if !may_save_state(why) || !(1..=MAX_SAVED_STATE_BYTES).contains(&bytes) {
+    let may_save = may_save_state(why) && !model.has_private_cache;
+    if !may_save || !(1..=MAX_SAVED_STATE_BYTES).contains(&bytes) {
         return (StateOnUnload::Discard, Duration::ZERO);
     }
     let time = Duration::from_secs_f64(bytes as f64 / SLOW_DISK_BYTES_PER_SECOND as f64);

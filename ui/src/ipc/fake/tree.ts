@@ -72,6 +72,27 @@ export class Tree {
     return heads.reverse();
   }
 
+  /** Removes a question and its responses with all their versions. Later messages move up. */
+  removeExchange(question: MessageId): void {
+    const { view, parent } = this.messages.get(question)!;
+    const versions = this.children(view.conversation, parent)
+      .filter((id) => this.messages.get(id)!.view.speaker === "user");
+    const responses = versions.flatMap((id) => this.children(view.conversation, id))
+      .filter((id) => this.messages.get(id)!.view.speaker === "assistant");
+    const gone = [...versions, ...responses];
+    for (const [id, kept] of this.messages) {
+      if (kept.parent !== null && gone.includes(kept.parent) && !gone.includes(id)) kept.parent = parent;
+    }
+    for (const id of gone) this.messages.delete(id);
+    const siblings = this.children(view.conversation, parent);
+    for (const sibling of siblings) this.messages.get(sibling)!.view.siblings = siblings;
+    const leaf = this.leaf(view.conversation);
+    if (leaf !== null && this.messages.has(leaf)) return;
+    const last = siblings.at(-1) ?? parent;
+    if (last === null) this.leaves.delete(view.conversation);
+    else this.show(last);
+  }
+
   remove(conversation: ConversationId): void {
     this.conversations.delete(conversation);
     for (const [id, kept] of this.messages) {

@@ -39,7 +39,7 @@ fn a_folder_with_an_unreadable_file_is_listed_with_its_problem() {
             let problem = InstalledModel::at(&folder, Origin::ModelsFolder)
                 .unwrap()
                 .facts;
-            let problem = problem.unwrap_err().to_string();
+            let problem = problem.unwrap_err();
             // An empty header is a bad header.
             let reason = match (name, reason) {
                 ("model.safetensors", "the limit is") => "a bad header",

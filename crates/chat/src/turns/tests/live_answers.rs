@@ -5,7 +5,6 @@ use transom_engine::Section as EngineSection;
 
 use super::super::live_answer::{Cursor, LiveAnswer};
 use super::*;
-use crate::view::Rendered;
 
 fn live() -> LiveAnswer {
     let message = Message {
@@ -22,7 +21,7 @@ fn live() -> LiveAnswer {
         created_at: Timestamp(1),
         siblings: Vec::new(),
     };
-    LiveAnswer::new(view(message, &Rendered::default()))
+    LiveAnswer::new(message)
 }
 
 /// A window that follows the live state.

@@ -123,6 +123,90 @@ async fn a_regenerated_response_is_a_sibling_of_the_first() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_continued_response_grows_in_the_same_message() {
+    let setup = TestSetup::new(WorkerScript::default());
+    let short = TurnOptions {
+        settings: ModelSettings {
+            max_tokens: Some(2),
+            ..ModelSettings::default()
+        },
+        ..options()
+    };
+    let first = setup.turns.ask(None, "Hello", "", short).await.unwrap();
+    let page = finish(&setup, first.answer).await;
+    assert_eq!(
+        (page.ending, &*page.text),
+        (Some(EndingView::Length), "Paris is")
+    );
+    // Caches the blocks of the first half.
+    let views = setup.turns.messages(&[first.answer]).await.unwrap();
+    assert_eq!(views[0].text, "Paris is");
+
+    let more = setup.turns.continue_answer(first.answer, options()).await;
+    let more = more.unwrap();
+    assert_eq!((more.question, more.answer), (None, first.answer));
+    assert_eq!(setup.message(first.answer).ending, Ending::Writing);
+    let page = finish(&setup, first.answer).await;
+    assert_eq!(page.ending, Some(EndingView::Stop));
+    assert_eq!(page.text, "Paris isParis is the capital.");
+    assert_eq!(setup.last_prompt(), ["user: Hello", "assistant: Paris is"]);
+    let requests = setup.requests.lock().unwrap().clone();
+    let is_open = requests.iter().map(
+        |request| matches!(&request.prompt, Prompt::Chat(chat) if chat.continue_final_message),
+    );
+    assert_eq!(is_open.collect::<Vec<_>>(), [false, true]);
+    let views = setup.turns.messages(&[first.answer]).await.unwrap();
+    assert_eq!(views[0].text, page.text);
+    assert_eq!(views[0].blocks, page.blocks);
+    let path = setup.store.path(first.conversation).unwrap();
+    assert_eq!(path.len(), 2, "no question was added");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edited_response_is_part_of_the_next_prompt() {
+    let setup = TestSetup::new(WorkerScript::default());
+    let first = setup.ask("First?").await;
+    finish(&setup, first.answer).await;
+    let views = setup.turns.messages(&[first.answer]).await.unwrap();
+    assert_eq!(views[0].text, "Paris is the capital.");
+    let turns = &setup.turns;
+    turns.edit_answer(first.answer, "*Rome* \n").await.unwrap();
+    let views = turns.messages(&[first.answer]).await.unwrap();
+    assert_eq!(views[0].text, "*Rome*");
+    assert!(views[0].blocks[0].html.contains("<em>Rome</em>"));
+    let second = setup.ask_in(first.conversation, "Second?").await;
+    let refused = turns.edit_answer(first.answer, "Bern").await;
+    assert_eq!(refused, Err(Failure::Busy), "another response is running");
+    finish(&setup, second.answer).await;
+    assert_eq!(
+        setup.last_prompt(),
+        ["user: First?", "assistant: *Rome*", "user: Second?"]
+    );
+    let refused = turns.edit_answer(first.question.unwrap(), "Third?").await;
+    assert!(matches!(refused, Err(Failure::Other { .. })), "{refused:?}");
+    let refused = turns.edit_answer(first.answer, " ").await;
+    assert!(matches!(refused, Err(Failure::Other { .. })), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_response_with_text_can_be_continued() {
+    let setup = TestSetup::new(endless());
+    let first = setup.ask("Hello").await;
+    let refused = setup.turns.continue_answer(first.answer, options()).await;
+    assert!(matches!(refused, Err(Failure::Other { .. })), "{refused:?}");
+    let mut updates = setup.turns.follow(first.answer);
+    Page::default().read_until(&mut updates, is_writing).await;
+    pass(Duration::from_secs(2)).await;
+    let refused = setup.turns.continue_answer(first.answer, options()).await;
+    assert_eq!(refused, Err(Failure::Busy), "it is being written");
+    setup.turns.stop(first.answer);
+    finish(&setup, first.answer).await;
+    let question = first.question.unwrap();
+    let refused = setup.turns.continue_answer(question, options()).await;
+    assert!(matches!(refused, Err(Failure::Other { .. })), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_edited_question_is_a_sibling_with_its_attachment_and_its_own_response() {
     let setup = TestSetup::new(WorkerScript::default());
     let turns = &setup.turns;

@@ -26,6 +26,24 @@ fn an_idle_unload_saves_the_state_and_extends_the_deadline() {
 }
 
 #[test]
+fn a_private_conversation_is_not_saved() {
+    check(
+        "
+        0s request 1 other private
+        → start w1, measure w1 other 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 other 8192
+        2s w1 loaded
+        → generate w1 1
+        5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
+        185s wait
+        → unload w1
+        ",
+    );
+}
+
+#[test]
 fn a_process_that_saves_slower_than_a_slow_disk_is_killed() {
     check(
         "

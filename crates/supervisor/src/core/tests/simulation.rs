@@ -136,6 +136,7 @@ impl Simulation {
             work,
             over_budget: false,
             when_blocked: WhenBlocked::Wait,
+            is_private: false,
         };
         Some(Event::Request(id, Box::new(request)))
     }

@@ -140,6 +140,7 @@ fn request(model: &str, rest: &[&str]) -> ModelRequest {
             true => WhenBlocked::Refuse,
             false => WhenBlocked::Wait,
         },
+        is_private: rest.contains(&"private"),
     }
 }
 
