@@ -122,7 +122,8 @@ pub(crate) fn without_markers(text: &str) -> String {
     let mut was_marker = false;
     for line in text.split_inclusive('\n') {
         let is_marker = line.starts_with(MARKER);
-        if !is_marker && !(was_marker && line == "\n") {
+        let is_blank_after_marker = was_marker && line == "\n";
+        if !is_marker && !is_blank_after_marker {
             out += line;
         }
         was_marker = is_marker;

@@ -259,28 +259,44 @@ fn a_deleted_conversation_does_not_exist_and_its_id_is_not_reused() {
 fn messages_are_returned_in_the_requested_order() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();
-    let first = store.add_message(question(id, None, "one")).unwrap();
-    let second = store.add_message(question(id, Some(first), "two")).unwrap();
-    let found = store.messages(&[second, MessageId(99), first]).unwrap();
+    let first = store
+        .add_message(question(id, None, "one"))
+        .expect("the store works");
+    let second = store
+        .add_message(question(id, Some(first), "two"))
+        .expect("the store works");
+    let found = store
+        .messages(&[second, MessageId(99), first])
+        .expect("the store works");
     assert_eq!(texts(&found), ["two", "one"]);
 }
 
 /// Returns the texts of the path that is shown.
 fn shown(store: &Store, id: ConversationId) -> Vec<String> {
-    let path = store.path(id).unwrap().into_iter();
-    path.map(|head| store.message(head.id).unwrap().text)
+    let path = store.path(id).expect("the store works").into_iter();
+    path.map(|head| store.message(head.id).expect("the store works").text)
         .collect()
 }
 
 /// Adds questions with their responses to the end of the path.
 fn talk(store: &Store, id: ConversationId, questions: &[&str]) -> Vec<MessageId> {
-    let mut parent = store.path(id).unwrap().last().map(|head| head.id);
+    let mut parent = store
+        .path(id)
+        .expect("the store works")
+        .last()
+        .map(|head| head.id);
     let mut asked = Vec::new();
     for text in questions {
-        let one = store.add_message(question(id, parent, text)).unwrap();
-        let said = store.add_message(answer(id, one)).unwrap();
-        store.append(said, "", &format!("{text}!")).unwrap();
-        store.finish(said, Ending::Stop, None).unwrap();
+        let one = store
+            .add_message(question(id, parent, text))
+            .expect("the store works");
+        let said = store.add_message(answer(id, one)).expect("the store works");
+        store
+            .append(said, "", &format!("{text}!"))
+            .expect("the store works");
+        store
+            .finish(said, Ending::Stop, None)
+            .expect("the store works");
         asked.push(one);
         parent = Some(said);
     }

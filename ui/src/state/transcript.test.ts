@@ -86,7 +86,7 @@ describe("a conversation", () => {
     expect(ipc.calls.filter((call) => call.name === "ask").map((call) => call.values[4])).toEqual([true, true, false]);
   });
 
-  it("regenerates a response, and switches back to the old one async () => {
+  it("regenerates a response, and switches back to the old one", async () => {
     await transcript.ask("Why?");
     await finish();
     const old = transcript.heads[1]!.id;

@@ -48,7 +48,7 @@ export function models(): ModelView[] {
 
 /** The models of a new user: the starter, and one of LM Studio if it has a size. */
 export function firstModels(gigabytes: number | null = null): ModelView[] {
-  return models().flatMap((one) => {
+  return models().flatMap((one): ModelView[] => {
     if (one.is_starter) return [{ ...one, is_chosen: true }];
     if (one.origin.origin !== "elsewhere" || !one.facts || gigabytes === null) return [];
     const size_bytes = gigabytes * GB;
