@@ -399,14 +399,14 @@ fn the_error_for_missing_write_permission_names_the_file() {
     set(&folder.path().join(FILE), 0o400);
     let output = run_child("child_opens", folder.path(), None);
     assert!(
-        output.contains("refused ReadOnly") && output.contains("transom.db cannot be"),
+        output.contains("kind: ReadOnly") && output.contains("transom.db cannot be"),
         "{output}"
     );
     set(&folder.path().join(FILE), 0o600);
     set(folder.path(), 0o500);
     let output = run_child("child_opens", folder.path(), None);
     assert!(
-        output.contains("refused ReadOnly") && output.contains("cannot be written to"),
+        output.contains("kind: ReadOnly") && output.contains("cannot be written to"),
         "{output}"
     );
     set(folder.path(), 0o700);
@@ -415,7 +415,7 @@ fn the_error_for_missing_write_permission_names_the_file() {
     let empty = tempfile::tempdir().unwrap();
     set(empty.path(), 0o500);
     let output = run_child("child_opens", empty.path(), None);
-    assert!(output.contains("refused ReadOnly"), "{output}");
+    assert!(output.contains("kind: ReadOnly"), "{output}");
     let output = run_child("child_opens", &empty.path().join("."), None);
     assert!(output.contains(FILE), "{output}");
     set(empty.path(), 0o700);

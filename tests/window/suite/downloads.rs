@@ -70,7 +70,7 @@ async fn a_model_is_downloaded_used_and_removed() {
             .await?;
 
         settings.click("tab", "^Model settings$").await?;
-        settings.until_says(r"0\.25 \(default\)").await?;
+        settings.css("[placeholder='0.25 (default)']").await?;
         settings.click("tab", "^Models$").await?;
         settings.click("button", "^Remove Tiny").await?;
         settings.until_says(r"frees \d+ MB").await?;

@@ -129,7 +129,7 @@ export const states: Record<string, ChatState> = {
     shows: "first token in",
     set: answers({ stats: { prompt_tokens: 412, cached_tokens: 380, generated_tokens: 168,
       time_to_first_token_seconds: 0.41, tokens_per_second: 41.8, dropped_messages: 0 } }),
-    after: () => click(".stays .buttons button:last-child"),
+    after: () => click(".stays .buttons > button:last-child"),
   },
   "chat-context": {
     shows: "The oldest messages will be left out.",
@@ -226,7 +226,7 @@ export const states: Record<string, ChatState> = {
   "chat-edit": {
     shows: "Transom keeps the original message",
     set: answers(),
-    after: () => click(".mine .buttons button:last-child"),
+    after: () => click(".mine .buttons > button:nth-last-child(2)"),
   },
   "chat-link": {
     shows: "Open this link?",

@@ -122,6 +122,7 @@ describe("a conversation", () => {
     const { id } = ipc.addConversation("Gone", ["a", "b"]);
     await transcript.open(id);
     await ipc.deleteConversation(id);
+    await ipc.finishDeletion();
     await transcript.refresh();
     expect(transcript.conversation).toBeNull();
   });
