@@ -21,6 +21,8 @@ const UNDO_TIME: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(crate) struct Deletion {
     waiting: Mutex<Option<Waiting>>,
+    /// Locked while one is deleted, so that quitting waits for it and none is forgotten.
+    turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -52,22 +54,31 @@ impl Deletion {
 
 /// Deletes the conversation that waits now, and `id` after [`UNDO_TIME`].
 pub(crate) async fn schedule(app: &AppHandle, id: ConversationId) {
-    finish(app).await;
+    let shell = app.state::<Shell>();
+    let _turn = shell.deletion.turn.lock().await;
+    if let Some(other) = shell.deletion.take(|_| true) {
+        delete(app, other).await;
+    }
     let since = Instant::now();
-    *lock(&app.state::<Shell>().deletion.waiting) = Some(Waiting { id, since });
+    *lock(&shell.deletion.waiting) = Some(Waiting { id, since });
     let app = app.clone();
     tauri::async_runtime::spawn(async move {
         tokio::time::sleep(UNDO_TIME).await;
-        let deletion = &app.state::<Shell>().deletion;
-        if let Some(id) = deletion.take(|waiting| waiting.since == since) {
-            delete(&app, id).await;
-        }
+        finish_since(&app, Some(since)).await;
     });
 }
 
-/// Deletes the conversation that waits.
+/// Deletes the conversation that waits. Also waits for a deletion that is running.
 pub(crate) async fn finish(app: &AppHandle) {
-    if let Some(id) = app.state::<Shell>().deletion.take(|_| true) {
+    finish_since(app, None).await;
+}
+
+/// Like [`finish`], but only the conversation that waits since this time, if one is given.
+async fn finish_since(app: &AppHandle, since: Option<Instant>) {
+    let shell = app.state::<Shell>();
+    let _turn = shell.deletion.turn.lock().await;
+    let is_it = |waiting: &Waiting| since.is_none_or(|since| waiting.since == since);
+    if let Some(id) = shell.deletion.take(is_it) {
         delete(app, id).await;
     }
 }

@@ -54,7 +54,6 @@ impl Loaded {
             work: Work::Generate(Box::new(request)),
             over_budget: self.over_budget,
             when_blocked: WhenBlocked::Wait,
-            is_private: false,
         }
     }
 
@@ -87,7 +86,6 @@ pub(crate) fn load(
         work: Work::Load,
         over_budget: args.over_budget,
         when_blocked: WhenBlocked::Wait,
-        is_private: false,
     };
     let began = Instant::now();
     let completion = if json {

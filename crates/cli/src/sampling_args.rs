@@ -96,6 +96,7 @@ impl GenerationArgs {
             speculate: !self.no_speculation,
             shift_context: false,
             conversation: None,
+            is_private: false,
         }
     }
 

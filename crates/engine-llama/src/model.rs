@@ -77,6 +77,7 @@ impl LlamaModel {
             conversation: params.conversation,
             dropped_messages: prompt.dropped_messages,
             may_shift: params.shift_context,
+            is_private: params.is_private,
         };
         let decoder = Decoder::new(session, speculation, sampler, session_prompt, n_kept)?;
         let detokenizer = Detokenizer::new(self.model.vocab());

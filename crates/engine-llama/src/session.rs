@@ -53,6 +53,8 @@ pub(crate) struct SessionPrompt<'a> {
     /// True if cached tokens may be reused that were computed after text that is no longer in the
     /// prompt.
     pub(crate) may_shift: bool,
+    /// See [`transom_engine::GenerationParams::is_private`].
+    pub(crate) is_private: bool,
 }
 
 /// A position that a model with recurrent states can rewind to.
@@ -87,6 +89,8 @@ pub(crate) struct Session {
     conversation: CachedConversation,
     /// True if keys were moved and the next step has to rotate them.
     shift_is_pending: bool,
+    /// The last prompt is private, so the cache grows in memory.
+    is_private: bool,
     batch: Batch,
     thread_tuner: ThreadTuner,
 }
@@ -101,6 +105,7 @@ impl Session {
             context: None,
             conversation: CachedConversation::default(),
             shift_is_pending: false,
+            is_private: false,
             batch: Batch::default(),
         }
     }
@@ -153,7 +158,7 @@ impl Session {
             !self.shift_is_pending,
             "a step comes before the cache grows"
         );
-        let contents = CacheContents::take(context);
+        let contents = CacheContents::take(context, self.is_private);
         // Freed before the larger one is allocated.
         self.context = None;
         self.make_context(n_tokens)?;
@@ -204,6 +209,7 @@ impl Session {
         let moved = may_move.then(|| self.find_movable(start, &wanted[start..]));
         let moved = moved.flatten();
         self.truncate(moved.as_ref().map_or(start, |moved| moved.end));
+        self.is_private = prompt.is_private;
         // Before tokens are moved: the cache cannot grow while their rotation is pending.
         self.reserve(n_prompt + MAX_DRAFT)?;
         if let Some(moved) = moved

@@ -102,6 +102,7 @@ pub(crate) fn without_conversation(prompt: &[u32]) -> SessionPrompt<'_> {
         conversation: None,
         dropped_messages: 0,
         may_shift: false,
+        is_private: false,
     }
 }
 
@@ -116,6 +117,7 @@ pub(crate) fn in_conversation(
         conversation: Some(ConversationId(id)),
         dropped_messages,
         may_shift: true,
+        is_private: false,
     }
 }
 

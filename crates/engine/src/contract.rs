@@ -279,6 +279,9 @@ pub struct GenerationParams {
     /// that is no longer in the prompt are reused only within one conversation; without an id they
     /// never are.
     pub conversation: Option<ConversationId>,
+    /// The conversation must not be written to the disk. The engine keeps its KV cache in memory,
+    /// and the supervisor does not save it.
+    pub is_private: bool,
 }
 
 impl Default for GenerationParams {
@@ -294,6 +297,7 @@ impl Default for GenerationParams {
             speculate: true,
             shift_context: false,
             conversation: None,
+            is_private: false,
         }
     }
 }

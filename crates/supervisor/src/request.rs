@@ -132,9 +132,6 @@ pub struct ModelRequest {
     /// What to do while requests are blocked.
     #[serde(rename = "when_held")]
     pub when_blocked: WhenBlocked,
-    /// The conversation must not be written to the disk, so the model's KV cache is not saved.
-    #[serde(default)]
-    pub is_private: bool,
 }
 
 /// The work that a request asks for.

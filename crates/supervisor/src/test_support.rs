@@ -466,7 +466,6 @@ pub fn request_for(name: &str, work: Work) -> ModelRequest {
         work,
         over_budget: false,
         when_blocked: WhenBlocked::Wait,
-        is_private: false,
     }
 }
 

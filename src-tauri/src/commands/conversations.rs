@@ -181,11 +181,16 @@ pub(crate) async fn show_branch(shell: State<'_, Shell>, message: MessageId) -> 
 
 #[tauri::command]
 pub(crate) async fn export_conversation(
+    app: AppHandle,
     page: WebviewWindow,
     shell: State<'_, Shell>,
     id: Option<ConversationId>,
     format: FileFormat,
 ) -> CommandResult<Option<String>> {
+    if id.is_none() {
+        // The deleted conversation is not exported with all the others.
+        deletion::finish(&app).await;
+    }
     let export = with_store(&shell, move |store| {
         let title = match id {
             Some(id) => store.conversation(id)?.title,

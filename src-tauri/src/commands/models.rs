@@ -168,7 +168,6 @@ pub(crate) async fn load_model(shell: State<'_, Shell>) -> CommandResult<()> {
         work: Work::Load,
         over_budget: false,
         when_blocked: WhenBlocked::Refuse,
-        is_private: false,
     });
     while let Some(event) = response.next().await {
         if let ResponseEvent::Ended { outcome } = event {

@@ -156,7 +156,8 @@ impl AnswerTask {
             let (reason, stats) = (FinishReason::Canceled, Stats::default());
             return Outcome::Finished { reason, stats };
         }
-        let generate = Box::new(request(path, &self.options.settings, &info));
+        let mut generate = Box::new(request(path, &self.options.settings, &info));
+        generate.params.is_private = self.options.is_private;
         let generate = self.supervisor_request(Work::Generate(generate));
         self.process_events(handle.submit(generate)).await
     }
@@ -167,7 +168,6 @@ impl AnswerTask {
             work,
             over_budget: self.options.over_budget,
             when_blocked: WhenBlocked::Wait,
-            is_private: self.options.is_private,
         }
     }
 

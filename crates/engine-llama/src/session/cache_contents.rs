@@ -9,17 +9,20 @@ use crate::native::Context;
 
 /// The contents of a cache that was freed.
 ///
-/// They are stored on the disk. In memory they would come on top of the larger cache, up to half of
-/// its size.
+/// They are stored on the disk, unless they are private. In memory they come on top of the larger
+/// cache, up to half of its size.
 pub(super) enum CacheContents {
     /// Readable only for this user, and deleted when the value is dropped.
     OnDisk(TempPath),
-    /// If the disk has no space.
+    /// If they are private, or the disk has no space.
     InMemory(Vec<u8>),
 }
 
 impl CacheContents {
-    pub(super) fn take(context: &Context) -> Self {
+    pub(super) fn take(context: &Context, is_private: bool) -> Self {
+        if is_private {
+            return Self::InMemory(context.state());
+        }
         on_disk(context).map_or_else(
             |error| {
                 tracing::warn!(%error, "while the KV cache grows it is in memory twice");

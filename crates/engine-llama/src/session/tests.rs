@@ -68,9 +68,11 @@ fn contents_round_trip_through_the_disk_and_through_memory() {
     last_logits(&mut session, &tokens(30));
     let context = session.context.as_ref().expect("it was created");
     let state = context.state();
-    let on_disk = CacheContents::take(context);
+    let on_disk = CacheContents::take(context, false);
     assert!(matches!(on_disk, CacheContents::OnDisk(_)));
-    for contents in [on_disk, CacheContents::InMemory(state.clone())] {
+    let in_memory = CacheContents::take(context, true);
+    assert!(matches!(in_memory, CacheContents::InMemory(_)));
+    for contents in [on_disk, in_memory] {
         session.release();
         session.reserve(1500).expect("there is memory");
         let context = session.context.as_mut().expect("it was created");

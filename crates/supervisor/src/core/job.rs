@@ -33,7 +33,7 @@ impl Core {
         };
         let request = apply_limits(self.governor.allowance(), request);
         let model = &mut self.models[index];
-        model.has_private_cache |= pending.is_private;
+        model.has_private_cache |= request.params.is_private;
         model.phase = Phase::Generating(Job::new(pending.id));
         let effect = Effect::Generate(model.worker, pending.id, request);
         self.effects.push(effect);

@@ -20,7 +20,6 @@ pub(super) struct PendingRequest {
     pub(super) spec: Arc<ModelSpec>,
     pub(super) work: Work,
     pub(super) over_budget: bool,
-    pub(super) is_private: bool,
     /// Number of loads of its model that memory pressure ended.
     pub(super) n_shed_loads: u8,
     when_blocked: WhenBlocked,
@@ -40,7 +39,6 @@ impl Core {
             spec,
             work: request.work,
             over_budget: request.over_budget,
-            is_private: request.is_private,
             n_shed_loads: 0,
             when_blocked: request.when_blocked,
             blocked_since: None,

@@ -136,7 +136,6 @@ impl Simulation {
             work,
             over_budget: false,
             when_blocked: WhenBlocked::Wait,
-            is_private: false,
         };
         Some(Event::Request(id, Box::new(request)))
     }

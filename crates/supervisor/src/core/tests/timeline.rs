@@ -119,6 +119,7 @@ fn event(text: &str, models: &TestModels) -> Event {
 fn request(model: &str, rest: &[&str]) -> ModelRequest {
     let params = GenerationParams {
         max_tokens: rest.contains(&"short").then_some(100),
+        is_private: rest.contains(&"private"),
         ..GenerationParams::default()
     };
     let request = Request {
@@ -140,7 +141,6 @@ fn request(model: &str, rest: &[&str]) -> ModelRequest {
             true => WhenBlocked::Refuse,
             false => WhenBlocked::Wait,
         },
-        is_private: rest.contains(&"private"),
     }
 }
 
