@@ -49,7 +49,13 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
    */
   function escape() {
     if (page.isHistoryShown && !page.isWide) toggleHistory();
+    else if (find.isShown && transcript.heads.length > 0) closeFind();
     else if (!page.isInWindow) void ipc.hideWindow();
+  }
+
+  function closeFind() {
+    find.close();
+    actions.focus();
   }
 
   return (event) => {
