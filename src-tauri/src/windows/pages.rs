@@ -89,6 +89,19 @@ impl Pages {
         Some((window, self.is_panel(window)))
     }
 
+    /// Returns true if the page will open a temporary conversation as soon as it is ready.
+    pub(crate) fn opens_temporary(&self, window: Window) -> bool {
+        let opens = |event: &AppEvent| match event {
+            AppEvent::Shown { conversation, .. } => {
+                conversation.is_some_and(|id| id.is_temporary())
+            }
+            _ => false,
+        };
+        lock(&self.state)
+            .get(&window)
+            .is_some_and(|page| page.pending.iter().any(opens))
+    }
+
     /// Records that a window and its page are gone.
     pub(crate) fn removed(&self, window: Window) {
         lock(&self.state).remove(&window);
