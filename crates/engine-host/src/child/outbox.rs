@@ -87,7 +87,7 @@ impl Queue {
             self.pong = Some(report);
             return;
         }
-        while let Report::Event { job, event } = &mut report
+        if let Report::Event { job, event } = &mut report
             && let TokenEvent::Text {
                 section,
                 text,
@@ -95,14 +95,18 @@ impl Queue {
             } = event
             && text.len() > MAX_TEXT_BYTES
         {
-            let rest = text.split_off(text.floor_char_boundary(MAX_TEXT_BYTES));
-            let head = TokenEvent::Text {
-                section: *section,
-                text: std::mem::replace(text, rest),
-                generated_tokens: *generated_tokens,
-            };
-            let job = *job;
-            self.reports.push_back(Report::Event { job, event: head });
+            let mut rest = text.as_str();
+            while rest.len() > MAX_TEXT_BYTES {
+                let (head, tail) = rest.split_at(rest.floor_char_boundary(MAX_TEXT_BYTES));
+                let event = TokenEvent::Text {
+                    section: *section,
+                    text: head.to_owned(),
+                    generated_tokens: *generated_tokens,
+                };
+                self.reports.push_back(Report::Event { job: *job, event });
+                rest = tail;
+            }
+            *text = rest.to_owned();
         }
         let last = self.reports.back_mut();
         if let Some(report) = join(last, report) {
