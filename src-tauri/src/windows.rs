@@ -229,6 +229,7 @@ fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<(
         && shell.pages.is_panel(window) != is_panel
     {
         // The user chose the other form of the chat.
+        shell.pages.ended(window);
         found.destroy()?;
         show_later(app.clone(), window, shown);
         return Ok(());

@@ -3,9 +3,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
+use std::thread;
+use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getppid, setrlimit};
 
 use crate::formats;
 use crate::reader::MAX_FILE_BYTES;
@@ -14,8 +16,11 @@ use crate::{DocumentProblem, Reply};
 /// The hidden subcommand that runs a program as the child process.
 pub const SUBCOMMAND: &str = "document-reader";
 
-/// CPU time of all threads, for the case that the parent is gone and can't stop this process.
+/// CPU time of all threads, for the case that the parent is gone before [`end_with_parent`].
 const MAX_CPU_SECONDS: u64 = 120;
+
+/// How often the child process checks that its parent is alive.
+const PARENT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Returns true if these arguments (first the name of the program) start the child process.
 pub fn is_child_process(arguments: impl IntoIterator<Item = OsString>) -> bool {
@@ -28,6 +33,7 @@ pub fn main() -> ExitCode {
     // A core dump would write the document to the disk.
     limit(Resource::Core, 0);
     limit(Resource::Cpu, MAX_CPU_SECONDS);
+    end_with_parent();
     match write(&reply(io::stdin().lock())) {
         Ok(()) => ExitCode::SUCCESS,
         // The parent is gone.
@@ -42,6 +48,17 @@ fn limit(resource: Resource, value: u64) {
         maximum: Some(value),
     };
     let _ = setrlimit(resource, value);
+}
+
+/// Ends this process soon after its parent is gone, because only the parent limits its memory.
+fn end_with_parent() {
+    let parent = getppid();
+    thread::spawn(move || {
+        while getppid() == parent {
+            thread::park_timeout(PARENT_INTERVAL);
+        }
+        process::exit(1);
+    });
 }
 
 fn reply(document: impl Read) -> Reply {

@@ -249,13 +249,15 @@ pub(crate) async fn page_ready(
     shell: State<'_, Shell>,
 ) -> CommandResult<()> {
     let window = Window::from_label(page.label()).ok_or(CommandError::NotFound)?;
+    // The chat moved to its other form.
+    let goes_on = shell.pages.opens_temporary(window);
     windows::ready(&app, window);
     if window == Window::Chat {
         for notice in shell.take_notices() {
             shell.pages.send(&app, window, notice);
         }
         // A temporary chat ends with its page.
-        if let Some(backend) = shell.backend_if_open() {
+        if !goes_on && let Some(backend) = shell.backend_if_open() {
             backend.discard_temporary().await;
         }
     }

@@ -89,9 +89,31 @@ impl Pages {
         Some((window, self.is_panel(window)))
     }
 
-    /// Records that a window and its page are gone.
+    /// Returns true if the page will open a temporary conversation as soon as it is ready.
+    pub(crate) fn opens_temporary(&self, window: Window) -> bool {
+        let opens = |event: &AppEvent| match event {
+            AppEvent::Shown { conversation, .. } => {
+                conversation.is_some_and(|id| id.is_temporary())
+            }
+            _ => false,
+        };
+        lock(&self.state)
+            .get(&window)
+            .is_some_and(|page| page.pending.iter().any(opens))
+    }
+
+    /// Records that a window is being destroyed: one-time events wait for its next page.
+    pub(crate) fn ended(&self, window: Window) {
+        if let Some(page) = lock(&self.state).get_mut(&window) {
+            page.is_ready = false;
+        }
+    }
+
+    /// Records that a window and its page are gone. Events that it did not get stay.
     pub(crate) fn removed(&self, window: Window) {
-        lock(&self.state).remove(&window);
+        let mut pages = lock(&self.state);
+        let pending = pages.remove(&window).map(|page| page.pending);
+        pages.entry(window).or_default().pending = pending.unwrap_or_default();
     }
 
     /// Marks a page as ready and sends the pending events. Returns true if the window should be

@@ -95,6 +95,19 @@ describe("the find bar", () => {
     await waitFor(() => expect(find.found).toHaveLength(11));
   });
 
+  it("finds the new text of an edited response, and does not scroll to the same match again", async () => {
+    await openWith(["Tea or coffee?", "Tea is strong."]);
+    await press("f", { ctrlKey: true });
+    await fireEvent.input(await field(), { target: { value: "strong" } });
+    await says("1 of 1");
+    const { current } = find;
+    const answer = transcript.heads[1]!.id;
+    transcript.editing = answer;
+    await transcript.editAnswer(answer, "Tea is strong, coffee is stronger.");
+    await says("1 of 2");
+    expect(find.current).toBe(current);
+  });
+
   it("closes with Escape, and the window stays", async () => {
     await openWith(["Question", "Answer"]);
     await press("f", { ctrlKey: true });

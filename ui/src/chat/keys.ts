@@ -2,6 +2,7 @@
 import { ipc } from "../ipc";
 import { app, attempt } from "../state/app.svelte";
 import { copyText } from "../state/clipboard.svelte";
+import { composer } from "../state/composer.svelte";
 import { find } from "../state/find.svelte";
 import { page } from "../state/page.svelte";
 import { isPressed } from "../state/shortcuts";
@@ -49,7 +50,13 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
    */
   function escape() {
     if (page.isHistoryShown && !page.isWide) toggleHistory();
+    else if (find.isShown && transcript.heads.length > 0) closeFind();
     else if (!page.isInWindow) void ipc.hideWindow();
+  }
+
+  function closeFind() {
+    find.close();
+    actions.focus();
   }
 
   return (event) => {
@@ -64,6 +71,7 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
 
 /** Moves the chat to an ordinary window, or back under the icon. This page ends then. */
 export async function moveChat(): Promise<void> {
+  composer.save();
   await ipc.updateSettings({ general: { chat_in_window: !page.isInWindow } });
   await ipc.showWindow("chat", transcript.target, null);
 }

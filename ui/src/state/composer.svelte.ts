@@ -21,6 +21,14 @@ const MAX_DRAFTS = 40;
 /** The draft of a temporary chat, which is never stored. */
 const TEMPORARY = "temporary";
 
+/** The first id of temporary conversations, as in the store. */
+const FIRST_TEMPORARY_ID = 2 ** 50;
+
+/** Returns true for a temporary conversation, such as one that moved here with the chat. */
+export function isTemporaryId(id: ConversationId | null): boolean {
+  return id !== null && id >= FIRST_TEMPORARY_ID;
+}
+
 /** Returns true if a pasted text should become an attachment. */
 export function isLongPaste(text: string): boolean {
   return text.length > LONG_PASTE_CHARS || text.split("\n").length > LONG_PASTE_LINES;
@@ -49,7 +57,8 @@ export class Composer {
    * a temporary chat.
    */
   switchTo(conversation: ConversationId | null, isTemporary = false): void {
-    const key = isTemporary ? TEMPORARY : conversation === null ? "new" : String(conversation);
+    const isPrivate = isTemporary || isTemporaryId(conversation);
+    const key = isPrivate ? TEMPORARY : conversation === null ? "new" : String(conversation);
     if (key === this.key) return;
     this.save();
     this.drafts.delete(TEMPORARY);

@@ -26,7 +26,10 @@ class Find {
   /** The texts are loaded and searched. */
   isDone = $state(false);
 
+  /** Texts of messages that the transcript has not loaded. */
   #texts = new Map<MessageId, string>();
+  /** Texts of its messages. One that was edited or continued is another view. */
+  #shown = new WeakMap<MessageView, string>();
   #turn = 0;
   /** The query of `found`. */
   #searched = "";
@@ -36,8 +39,8 @@ class Find {
   }
 
   /**
-   * Searches again. The current match stays; for a new query, it is the first from the message
-   * `from` on.
+   * Searches again. The current match stays the same object; for a new query, it is the first from
+   * the message `from` on.
    */
   async search(from: number): Promise<void> {
     const turn = ++this.#turn;
@@ -52,12 +55,14 @@ class Find {
     if (turn !== this.#turn) return;
     const before = query === this.#searched ? this.current : null;
     this.#searched = query;
-    this.found = heads.flatMap(({ id }) =>
-      matchesIn(this.#textOf(id), query).map((_, nth) => ({ message: id, nth })));
+    const found = heads.flatMap(({ id }) =>
+      matchesIn(this.#textOf(id), query).map((_, nth): Found => ({ message: id, nth })));
     const later = new Set(heads.slice(from).map((head) => head.id));
-    const kept = this.found.findIndex((one) =>
+    const kept = found.findIndex((one) =>
       one.message === before?.message && one.nth === before.nth);
-    const next = this.found.findIndex((one) => later.has(one.message));
+    if (before && kept >= 0) found[kept] = before;
+    const next = found.findIndex((one) => later.has(one.message));
+    this.found = found;
     this.index = kept >= 0 ? kept : Math.max(0, next);
     this.isDone = true;
   }
@@ -76,7 +81,8 @@ class Find {
   }
 
   async #load(ids: MessageId[]): Promise<void> {
-    const missing = ids.filter((id) => !this.#texts.has(id) && !viewOf(id));
+    const missing = ids.filter((id) =>
+      !this.#texts.has(id) && !viewOf(id) && !transcript.answers.has(id));
     for (let at = 0; at < missing.length; at += PAGE) {
       for (const view of await ipc.messages(missing.slice(at, at + PAGE))) {
         this.#texts.set(view.id, shownText(view));
@@ -85,12 +91,12 @@ class Find {
   }
 
   #textOf(id: MessageId): string {
-    const known = this.#texts.get(id);
-    if (known !== undefined) return known;
     const view = viewOf(id);
+    if (!view) return this.#texts.get(id) ?? "";
     const answer = transcript.answers.get(id);
-    const text = view ? shownText(view, answer?.blocks) : "";
-    if (view && !answer?.isWriting) this.#texts.set(id, text);
+    if (answer?.isWriting) return shownText(view, answer.blocks);
+    const text = this.#shown.get(view) ?? shownText(view, answer?.blocks);
+    this.#shown.set(view, text);
     return text;
   }
 }

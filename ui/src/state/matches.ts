@@ -43,9 +43,15 @@ export function matchesIn(text: string, query: string): Match[] {
 /** Returns the matches of a query in an element. */
 export function rangesIn(root: Node, query: string): Range[] {
   const { text, nodes } = textIn(root);
+  // Matches are in order, so each node is passed once. Code has thousands of both.
+  let at = 0;
+  const nodeAt = (offset: number) => {
+    while (nodes[at + 1] && nodes[at + 1]!.start <= offset) at += 1;
+    return nodes[at]!;
+  };
   return matchesIn(text, query).map(([start, end]) => {
-    const first = nodes.findLast((one) => one.start <= start)!;
-    const last = nodes.findLast((one) => one.start < end)!;
+    const first = nodeAt(start);
+    const last = nodeAt(end - 1);
     const range = document.createRange();
     range.setStart(first.node, start - first.start);
     range.setEnd(last.node, end - last.start);
@@ -62,7 +68,10 @@ export function mark(ranges: Range[], current: Range | undefined): void {
   if (found) {
     const one = new Highlight(...(current ? [current] : []));
     one.priority = 1;
-    found.set("find", new Highlight(...ranges));
+    // One by one: a call can't have as many arguments as a long chat has matches of a letter.
+    const all = new Highlight();
+    for (const range of ranges) all.add(range);
+    found.set("find", all);
     found.set("find-current", one);
   } else if (current) {
     const selection = getSelection();

@@ -11,7 +11,7 @@ import {
 } from "../ipc";
 import { announcer } from "./announcer.svelte";
 import { Answer } from "./answer.svelte";
-import { composer } from "./composer.svelte";
+import { composer, isTemporaryId } from "./composer.svelte";
 import { failureOf, commandError } from "./command-error";
 
 /** Maximum number of loaded messages; the least recently used are removed. */
@@ -62,8 +62,9 @@ export class Transcript {
   async open(id: ConversationId | null): Promise<void> {
     const turn = ++this.opening;
     const isCurrent = () => turn === this.opening;
-    if (this.isTemporary) this.discard();
+    if (this.isTemporary && (id === null || id !== this.target)) this.discard();
     this.target = id;
+    this.isTemporary = isTemporaryId(id);
     this.failure = null;
     this.editing = null;
     this.deleting = null;
@@ -75,6 +76,7 @@ export class Transcript {
     } catch (error) {
       if (!isCurrent()) return;
       this.target = this.conversation?.id ?? null;
+      this.isTemporary = isTemporaryId(this.target);
       this.fail(error);
     }
   }

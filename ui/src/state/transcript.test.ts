@@ -86,6 +86,20 @@ describe("a conversation", () => {
     expect(ipc.calls.filter((call) => call.name === "ask").map((call) => call.values[4])).toEqual([true, true, false]);
   });
 
+  it("stays temporary when the chat moved to its other form", async () => {
+    ipc.tree["last"] = 2 ** 50;
+    const { id } = ipc.addConversation("A secret", ["a", "b"]);
+    const isDiscarded = () => ipc.calls.some((call) => call.name === "discardTemporary");
+    await transcript.open(id);
+    expect(transcript.isTemporary).toBe(true);
+    await transcript.open(id);
+    expect(transcript.conversation?.id).toBe(id);
+    expect(isDiscarded()).toBe(false);
+    await transcript.open(null);
+    expect(transcript.isTemporary).toBe(false);
+    expect(isDiscarded()).toBe(true);
+  });
+
   it("regenerates a response, and switches back to the old one", async () => {
     await transcript.ask("Why?");
     await finish();
