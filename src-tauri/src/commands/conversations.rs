@@ -6,7 +6,8 @@
 
 use tauri::{AppHandle, State, WebviewWindow};
 use transom_chat::MessageView;
-use transom_store::{ConversationId, FoundConversation, MessageId, Store, StoreError};
+use transom_chat::title::title;
+use transom_store::{ConversationId, FoundConversation, Message, MessageId, Store, StoreError};
 
 use super::{choose_path, save};
 use crate::backend;
@@ -122,7 +123,7 @@ pub(crate) async fn delete_exchange(
     if let Some(answer) = turns.running_in(message.conversation) {
         turns.stop(answer);
     }
-    let delete = move |store: &Store| store.delete_exchange(question);
+    let delete = move |store: &Store| delete_with_title(store, &message);
     with_store_of(&shell, is_temporary, delete).await?;
     backend.handle().forget_conversations();
     shell.send(&AppEvent::Conversations);
@@ -251,6 +252,23 @@ async fn with_store_of<T: Send + 'static>(
     called.await
 }
 
+/// Deletes a question with its responses. If the title is the beginning of the question, the next
+/// question replaces it, so that no deleted text stays in it.
+fn delete_with_title(store: &Store, question: &Message) -> Result<(), StoreError> {
+    let title_of = |message: &Message| title(&message.text, &message.attachment);
+    let (id, versions) = (question.conversation, store.messages(&question.siblings)?);
+    let old = store.conversation(id)?.title;
+    let is_title_deleted = versions.iter().any(|version| title_of(version) == old);
+    if is_title_deleted {
+        store.rename(id, "")?;
+    }
+    store.delete_exchange(question.id)?;
+    if is_title_deleted && let Some(first) = store.path(id)?.first() {
+        store.set_title_if_empty(id, &title_of(&store.message(first.id)?))?;
+    }
+    Ok(())
+}
+
 /// Converts a title to a file name that every system accepts, of limited length.
 fn file_name(title: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.' | ',');
@@ -271,7 +289,31 @@ fn file_name(title: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::file_name;
+    use transom_store::{NewMessage, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn a_deleted_first_question_is_not_in_the_title() {
+        let store = Store::temporary().unwrap();
+        let id = store.create_conversation(Timestamp(1)).unwrap();
+        let ask = |parent, text: &str| {
+            let question = NewMessage::from_user(id, parent, text.to_owned(), Timestamp(2));
+            store.add_message(question).unwrap()
+        };
+        let first = ask(None, "A secret question?");
+        let second = ask(Some(first), "What is a haiku?");
+        store.rename(id, &title("A secret question?", "")).unwrap();
+        delete_with_title(&store, &store.message(first).unwrap()).unwrap();
+        assert_eq!(
+            store.conversation(id).unwrap().title,
+            title("What is a haiku?", "")
+        );
+
+        store.rename(id, "Poems").unwrap();
+        delete_with_title(&store, &store.message(second).unwrap()).unwrap();
+        assert_eq!(store.conversation(id).unwrap().title, "Poems");
+    }
 
     #[test]
     fn a_title_becomes_a_valid_file_name() {

@@ -21,8 +21,9 @@ use crate::status::{Status, UnloadRecord};
 /// Version of the messages in this file, raised with every change of them or of the types in them.
 pub(super) const PROTOCOL: u32 = 10;
 
-/// The oldest version whose messages still have the same meaning.
-pub(super) const OLDEST_PROTOCOL: u32 = 8;
+/// The oldest version whose messages still have the same meaning. An older program would save the KV
+/// caches of private conversations.
+pub(super) const OLDEST_PROTOCOL: u32 = 10;
 
 /// Maximum length of a client's [`Hello`] in bytes.
 pub(super) const MAX_HELLO_BYTES: usize = 4 << 10;
