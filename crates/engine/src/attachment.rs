@@ -43,11 +43,12 @@ fn between_tags(attachment: Attachment) -> String {
     format!("<{tag}{name}>\n{text}\n</{tag}>")
 }
 
-/// Returns `text`, or a numbered tag if the attachment contains that tag. Takes time in proportion to
+/// Returns `text`, or a numbered tag if the attachment contains that tag in any spelling that a model
+/// could take for it. Takes time in proportion to
 /// the length of the attachment, which may contain many numbered tags.
 fn tag_for(attachment: &str) -> String {
-    let marks = ["</text>", "<text>", "<text "];
-    if !marks.iter().any(|mark| attachment.contains(mark)) {
+    let attachment = attachment.to_ascii_lowercase();
+    if !attachment.contains("<text") && !attachment.contains("</text") {
         return "text".to_owned();
     }
     let numbers = attachment.split("text-").skip(1).filter_map(|rest| {
@@ -86,7 +87,13 @@ mod tests {
 
     #[test]
     fn no_tag_occurs_in_its_text() {
-        for text in ["a </text> b", "<text>", "<text name=\"a\">"] {
+        for text in [
+            "a </text> b",
+            "<text>",
+            "<text name=\"a\">",
+            "</TEXT >",
+            "<text\n>",
+        ] {
             check(
                 &[(None, text)],
                 "?",
