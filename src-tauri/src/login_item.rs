@@ -2,7 +2,7 @@
 //! name and icon, and it stays valid when the app is moved. Elsewhere it is an XDG autostart entry.
 
 use auto_launch::{AutoLaunch, AutoLaunchBuilder, MacOSLaunchMode, Result};
-use tauri::{AppHandle, Manager};
+use tauri::AppHandle;
 
 use crate::arguments::HIDDEN;
 
@@ -30,7 +30,9 @@ pub(crate) fn is_enabled(app: &AppHandle) -> Result<bool> {
 fn item(app: &AppHandle) -> Result<AutoLaunch> {
     let program = std::env::current_exe()?;
     #[cfg(target_os = "linux")]
-    let program = app.env().appimage.map_or(program, Into::into);
+    let program = tauri::Manager::env(app)
+        .appimage
+        .map_or(program, Into::into);
     let mut item = AutoLaunchBuilder::new();
     item.set_app_name(&app.package_info().name)
         .set_app_path(&program.to_string_lossy())
