@@ -25,7 +25,7 @@ use serde::Deserialize;
 pub use self::control_tokens::{ControlTokens, Piece, RenderedPrompt};
 
 use self::control_tokens::Marker;
-use crate::chat::ChatPrompt;
+use crate::chat::{ChatPrompt, Message, Role};
 use crate::error::EngineError;
 use crate::tokenizer::{ChatTemplateSource, TokenizerConfig, read_json};
 
@@ -150,6 +150,21 @@ impl ChatTemplate {
             })?,
         };
         Ok(marker.finish(&rendered))
+    }
+
+    /// Returns whether the model reasons if a prompt does not say so. `None` if the template ignores
+    /// [`ChatPrompt::enable_thinking`], or refuses a plain question.
+    pub fn default_thinking(&self) -> Option<bool> {
+        let rendered = |enable_thinking| {
+            let prompt = ChatPrompt {
+                messages: vec![Message::new(Role::User, "Hello")],
+                enable_thinking,
+                ..ChatPrompt::default()
+            };
+            self.render(&prompt, SystemTime::UNIX_EPOCH).ok()
+        };
+        let (on, off) = (rendered(Some(true))?, rendered(Some(false))?);
+        (on != off).then(|| rendered(None).is_some_and(|default| default == on))
     }
 
     /// Returns the control tokens that only the template may write.

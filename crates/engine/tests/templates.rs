@@ -127,3 +127,21 @@ fn templates_render_as_in_transformers() {
     assert!(differences.is_empty(), "{}", differences.join("\n\n"));
     assert!(n_cases >= 200, "only {n_cases} cases were found");
 }
+
+#[test]
+fn reasoning_can_be_switched_where_the_template_of_the_model_does_it() {
+    let switchable = templates().into_iter().filter_map(|path| {
+        let source = std::fs::read_to_string(&path).expect("it can be read");
+        let template = ChatTemplate::new(&source, [("bos_token", "")], control_tokens());
+        let default = template.expect("it compiles").default_thinking()?;
+        Some((path.file_stem()?.to_str()?.to_owned(), default))
+    });
+    let expect = [
+        ("deepseek-r1-distill", false),
+        ("deepseek-v3.1", false),
+        ("qwen3", true),
+        ("smollm3", true),
+    ];
+    let expect = expect.map(|(name, default)| (name.to_owned(), default));
+    assert_eq!(switchable.collect::<Vec<_>>(), expect);
+}

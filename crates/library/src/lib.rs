@@ -14,6 +14,7 @@ mod load;
 mod machine;
 mod names;
 mod subject;
+mod thinking;
 #[cfg(feature = "test-support")]
 pub mod test_support;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use load::{LoadSettings, UsageRecorder};
 pub use machine::ThisMachine;
 pub use names::{LookupError, format_name, is_path, is_repository, quantizations_of, variant_text};
 pub use subject::Subject;
+pub use thinking::default_thinking;
 
 // Types of the catalog that shells show, so that they don't need the catalog itself.
 pub use transom_catalog::entries::{FILE_NAME as CATALOG_FILE, Sampling, Tag};

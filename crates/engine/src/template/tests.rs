@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::*;
-use crate::chat::{Message, Role};
 
 fn template(source: &str) -> ChatTemplate {
     ChatTemplate::new(source, [("bos_token", "<s>")], ControlTokens::default()).unwrap()
@@ -53,6 +52,20 @@ fn an_error_contains_its_line() {
 fn missing_variables_are_empty_and_undefined() {
     let source = "[{{ enable_thinking }}{{ eos_token }}]{{ enable_thinking is defined }}{{ tools }}{{ bos_token }}";
     assert_eq!(render(source).unwrap(), "[]FalseNone<s>");
+}
+
+#[test]
+fn a_template_says_whether_reasoning_can_be_switched() {
+    let check = |source: &str, expect| {
+        assert_eq!(template(source).default_thinking(), expect, "{source}");
+    };
+    check("{{ messages[0].content }}", None);
+    check(
+        "{% if enable_thinking is defined and not enable_thinking %}</think>{% endif %}",
+        Some(true),
+    );
+    check("{% if enable_thinking %}<think>{% endif %}", Some(false));
+    check("{# enable_thinking #}{{ raise_exception('Never') }}", None);
 }
 
 #[test]
