@@ -8,11 +8,13 @@
 //! empty responses are skipped.
 
 use transom_engine::{
-    Attachment, ChatPrompt, ConversationId, GenerationParams, Message as Turn, ModelInfo, Prompt,
-    Role, SamplingParams, Truncation, with_attachments,
+    ChatPrompt, ConversationId, GenerationParams, Message as Turn, ModelInfo, Prompt, Role,
+    SamplingParams, Truncation, with_attachments,
 };
 use transom_engine_host::wire::Request;
 use transom_store::{Message, MessageRole, ModelSettings};
+
+use crate::attached_text;
 
 /// Tokens reserved for a response if the user set no limit; at most a quarter of the context.
 const RESERVED_FOR_RESPONSE: usize = 1024;
@@ -85,7 +87,7 @@ fn turns(path: &[Message], system_prompt: Option<&str>) -> Vec<Turn> {
     turns.extend(system.map(|text| Turn::new(Role::System, text)));
     for message in path {
         let (role, text) = match message.role {
-            MessageRole::User => (Role::User, with_attachment(message)),
+            MessageRole::User => (Role::User, with_attached_texts(message)),
             MessageRole::Assistant => (Role::Assistant, message.text.clone()),
         };
         if text.trim().is_empty() {
@@ -102,13 +104,9 @@ fn turns(path: &[Message], system_prompt: Option<&str>) -> Vec<Turn> {
     turns
 }
 
-/// Returns a user message with its attachment before it.
-fn with_attachment(message: &Message) -> String {
-    let attachment = Attachment {
-        name: None,
-        text: &message.attachment,
-    };
-    with_attachments([attachment], &message.text)
+/// Returns a user message with its attached texts before it.
+fn with_attached_texts(message: &Message) -> String {
+    with_attachments(attached_text::split(&message.attachment), &message.text)
 }
 
 #[cfg(test)]

@@ -4,8 +4,11 @@
 //! between characters in others. Only a conversation without a title gets one.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use transom_engine::Attachment;
 use transom_files::visible;
 use unicode_segmentation::UnicodeSegmentation;
+
+use crate::attached_text;
 
 /// Maximum length in grapheme clusters, including the ellipsis.
 pub const MAX_CHARACTERS: usize = 60;
@@ -13,15 +16,20 @@ pub const MAX_CHARACTERS: usize = 60;
 /// Cutting at a word boundary may lose this many characters; a longer word is cut inside.
 const MAX_LOST: usize = 20;
 
-/// Returns the title for `question`, or for `attachment` if the question has no text. Empty if
-/// neither has any.
+/// Returns the title for `question`, or for the first text of a stored `attachment` if the question
+/// has no text: the name of its file, else its beginning. Empty if neither has any.
 pub fn title(question: &str, attachment: &str) -> String {
     let of = |text| shortened(first_sentence(&plain(text)));
     let title = of(question);
-    if title.is_empty() {
-        of(attachment)
-    } else {
-        title
+    if !title.is_empty() {
+        return title;
+    }
+    match attached_text::split(attachment).first() {
+        Some(Attachment {
+            name: Some(name), ..
+        }) => shortened(visible(name).trim()),
+        Some(Attachment { name: None, text }) => of(text),
+        None => title,
     }
 }
 

@@ -138,9 +138,9 @@ impl Turns {
         }
     }
 
-    /// Adds a question with an optional attachment to the end of a conversation's visible path and
-    /// starts a response. `None` creates a conversation. On return, the question is on disk and the
-    /// response has started.
+    /// Adds a question to the end of a conversation's visible path and starts a response. `None`
+    /// creates a conversation. `attachment` is the [joined](crate::attached_text::join) text of all
+    /// attachments. On return, the question is on disk and the response has started.
     ///
     /// # Errors
     /// [`Failure::Busy`] while a response of this conversation is running; [`Failure::Storage`] if

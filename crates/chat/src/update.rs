@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use transom_engine::Stats;
 use transom_store::{ConversationId, MessageId, MessageRole, Timestamp};
 
+use crate::attached_text::AttachedText;
 use crate::block::{Block, Change};
 use crate::failure::Failure;
 
@@ -26,8 +27,8 @@ pub struct MessageView {
     pub blocks: Vec<Block>,
     /// The source of `blocks`, for copying and editing.
     pub text: String,
-    /// Text that the user attached; empty if none.
-    pub attachment: String,
+    /// Texts that the user attached.
+    pub attachments: Vec<AttachedText>,
     /// How it ended.
     pub ending: EndingView,
     /// Name of the model that wrote it.

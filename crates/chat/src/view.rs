@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use transom_store::{Ending, Message};
 
+use crate::attached_text;
 use crate::block::Block;
 use crate::ending;
 use crate::markdown;
@@ -41,6 +42,8 @@ impl Rendered {
 /// Combines `message` and its blocks for display.
 pub(crate) fn view(message: Message, rendered: &Rendered) -> MessageView {
     let stats = ending::stats_of(&message);
+    let attachments = attached_text::split(&message.attachment);
+    let attachments = attachments.into_iter().map(Into::into).collect();
     MessageView {
         id: message.id,
         conversation: message.conversation,
@@ -48,7 +51,7 @@ pub(crate) fn view(message: Message, rendered: &Rendered) -> MessageView {
         reasoning: rendered.reasoning.clone(),
         blocks: rendered.answer.clone(),
         text: message.text,
-        attachment: message.attachment,
+        attachments,
         ending: ending::from_store(&message.ending),
         model: message.model,
         stats,

@@ -122,6 +122,13 @@ fn attachments_precede_the_question_between_unique_tags() {
         &["user: <text-2>\na </text> b\n</text-2>\n\nExplain"],
     );
     check(
+        &[taken_along(
+            "<text name=\"a.md\">\n# A\n</text>\n\n<text>\nB\n</text>",
+            "Compare",
+        )],
+        &["user: <text name=\"a.md\">\n# A\n</text>\n\n<text>\nB\n</text>\n\nCompare"],
+    );
+    check(
         &[taken_along("Only this", "")],
         &["user: <text>\nOnly this\n</text>"],
     );
