@@ -83,6 +83,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "transom-app",
         &[
             "transom-chat",
+            "transom-documents",
             "transom-engine",
             "transom-engine-host",
             "transom-hub",

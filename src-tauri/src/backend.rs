@@ -344,6 +344,13 @@ async fn load_settings(store: &Store, data_folder: &Path, notices: &mut Vec<AppE
     }
 }
 
+/// Returns the path of `transom`, which runs models and reads documents in child processes. It is in
+/// the folder of the app.
+pub(crate) fn child_program() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    own.with_file_name(format!("transom{}", std::env::consts::EXE_SUFFIX))
+}
+
 /// Connects to a supervisor and sets its tuning. The boolean is true if it belongs to another
 /// program.
 async fn connect(
@@ -352,8 +359,7 @@ async fn connect(
     hardware: &Hardware,
     notices: &mut Vec<AppEvent>,
 ) -> (Connection, bool) {
-    let own = std::env::current_exe().unwrap_or_default();
-    let program = own.with_file_name(format!("transom{}", std::env::consts::EXE_SUFFIX));
+    let program = child_program();
     if !program.is_file() {
         let reason = format!("{} is missing; install Transom again", program.display());
         tracing::error!(reason, "the program for models is missing");

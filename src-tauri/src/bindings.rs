@@ -55,6 +55,7 @@ fn declarations() -> String {
     found.visit::<wire::CapturedText>();
     found.visit::<wire::AboutView>();
     found.visit::<wire::FileFormat>();
+    found.visit::<wire::FileSource>();
     found.visit::<wire::Window>();
     found.visit::<wire::ZoomStep>();
     found.visit::<wire::CommandError>();

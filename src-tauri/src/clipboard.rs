@@ -2,6 +2,7 @@
 //!
 //! Rule: the text is neither stored nor logged here.
 
+use std::path::PathBuf;
 use std::sync::Mutex;
 #[cfg(target_os = "macos")]
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +35,11 @@ impl SystemClipboard {
         };
         let text = text.chars().take(MAX_CHARACTERS).collect();
         Ok(CapturedText { source, text })
+    }
+
+    /// Returns the copied files; none if something else was copied.
+    pub(crate) fn files(&self) -> Result<Vec<PathBuf>, String> {
+        self.with(|clipboard| or_empty(clipboard.get().file_list()))
     }
 
     pub(crate) fn copy(&self, text: String) -> Result<(), String> {
@@ -85,10 +91,10 @@ pub(crate) fn may_read_selection() -> bool {
     true
 }
 
-/// Returns an empty text for an empty clipboard or one with a picture.
-fn or_empty(text: Result<String, arboard::Error>) -> Result<String, arboard::Error> {
-    match text {
-        Err(arboard::Error::ContentNotAvailable) => Ok(String::new()),
+/// Returns an empty value for an empty clipboard or one with other content.
+fn or_empty<T: Default>(read: Result<T, arboard::Error>) -> Result<T, arboard::Error> {
+    match read {
+        Err(arboard::Error::ContentNotAvailable) => Ok(T::default()),
         other => other,
     }
 }

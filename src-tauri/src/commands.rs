@@ -48,23 +48,41 @@ impl From<RequestError> for CommandError {
 }
 
 /// The callback of a file dialog.
-type Reply = Box<dyn FnOnce(Option<FilePath>) + Send>;
+type Reply<T> = Box<dyn FnOnce(Option<T>) + Send>;
 
 /// Shows a file dialog, during which the calling window stays open. `None` if the user cancels.
-async fn choose_path(
+async fn show_dialog<T: Send + 'static>(
     page: &WebviewWindow,
-    show: impl FnOnce(FileDialogBuilder<Wry>, Reply) + Send,
-) -> CommandResult<Option<PathBuf>> {
+    show: impl FnOnce(FileDialogBuilder<Wry>, Reply<T>) + Send,
+) -> Option<T> {
     let window = Window::from_label(page.label());
     let guard = window.map(|window| windows::keep_open(page.app_handle(), window));
     let (reply, chosen) = oneshot::channel();
     let dialog = page.dialog().file().set_parent(page);
-    show(dialog, Box::new(move |path| drop(reply.send(path))));
-    let path = chosen.await.ok().flatten();
+    show(dialog, Box::new(move |chosen| drop(reply.send(chosen))));
+    let chosen = chosen.await.ok().flatten();
     drop(guard);
+    chosen
+}
+
+/// Asks the user for one path; `None` if the user cancels.
+async fn choose_path(
+    page: &WebviewWindow,
+    show: impl FnOnce(FileDialogBuilder<Wry>, Reply<FilePath>) + Send,
+) -> CommandResult<Option<PathBuf>> {
+    let path = show_dialog(page, show).await;
     path.map(FilePath::into_path)
         .transpose()
         .map_err(CommandError::other)
+}
+
+/// Asks the user for files; none if the user cancels.
+async fn choose_files(page: &WebviewWindow) -> CommandResult<Vec<PathBuf>> {
+    let files: Option<Vec<FilePath>> =
+        show_dialog(page, |dialog, reply| dialog.pick_files(reply)).await;
+    let paths = files.unwrap_or_default().into_iter();
+    let paths = paths.map(FilePath::into_path).collect::<Result<_, _>>();
+    paths.map_err(CommandError::other)
 }
 
 /// Asks the user where to save a text, and returns the path; `None` if the user cancels.

@@ -1,20 +1,17 @@
-//! Files dropped on a window: a model is added at its path, and text goes to the chat's composer.
+//! Files dropped on a window: a model is added at its path, and a document is attached in the chat.
 //!
 //! Rule: dropping a file copies, moves and sends nothing. Other files are refused with a reason.
 //! The quick prompt accepts no files.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use tauri::{AppHandle, DragDropEvent, Manager};
 
+use crate::attachments::{self, name_of};
 use crate::commands::models as model_commands;
 use crate::shell::{Shell, blocking};
 use crate::windows;
 use crate::wire::{AppEvent, CommandError, DropKind, DropProblem, DropView, Window};
-
-/// Maximum size of attached text in bytes, more than any context holds.
-const MAX_TEXT_BYTES: u64 = 1 << 20;
 
 /// Reports drags to the page and processes dropped files.
 pub(crate) fn on_event(app: &AppHandle, window: Window, event: &DragDropEvent) {
@@ -44,58 +41,31 @@ fn over(app: AppHandle, window: Window, paths: &[PathBuf]) {
     });
 }
 
-/// Returns what a file can be used as in this window.
+/// Returns what a file can be used as in this window. Only reading a document shows whether it has
+/// text.
 fn kind_of(window: Window, path: &Path) -> DropKind {
     if transom_library::usable_model_at(path).is_ok() {
         return DropKind::Model;
     }
-    match window == Window::Chat && text_of(path).is_ok() {
-        true => DropKind::Text,
+    match window == Window::Chat && path.is_file() {
+        true => DropKind::Document,
         false => DropKind::Other,
     }
 }
 
-/// Reads a text file, whatever its extension: source code has many.
-///
-/// # Errors
-/// Why it can't be attached, and the system's error in English if there is one.
-fn text_of(path: &Path) -> Result<String, (DropProblem, String)> {
-    let read = transom_files::read_to_string(path, MAX_TEXT_BYTES);
-    let text = read.map_err(|error| match error.kind() {
-        ErrorKind::FileTooLarge => (DropProblem::TooLarge, String::new()),
-        ErrorKind::InvalidData => (DropProblem::NotText, String::new()),
-        _ => (DropProblem::Unreadable, error.to_string()),
-    })?;
-    match text.contains('\0') {
-        true => Err((DropProblem::NotText, String::new())),
-        false => Ok(text),
-    }
-}
-
 fn dropped(app: AppHandle, window: Window, paths: Vec<PathBuf>) {
-    if paths.is_empty() {
-        send(&app, window, DropView::Left);
-        return;
-    }
     tauri::async_runtime::spawn(async move {
-        for path in paths {
-            let name = name_of(&path);
-            let is_model_like = looks_like_a_model(&path);
-            let drop = match window == Window::Chat && !is_model_like {
-                true => match blocking(move || Ok(text_of(&path))).await {
-                    Ok(Ok(text)) => DropView::Attached { name, text },
-                    Ok(Err((problem, reason))) => DropView::Refused {
-                        name,
-                        problem,
-                        error: None,
-                        reason,
-                    },
-                    Err(_) => DropView::Left,
-                },
-                false => added(&app, path).await,
-            };
+        let is_document = move |path: &PathBuf| window == Window::Chat && !looks_like_a_model(path);
+        let split = move || Ok(paths.into_iter().partition(is_document));
+        let (documents, models): (Vec<_>, Vec<_>) = blocking(split).await.unwrap_or_default();
+        if models.is_empty() {
+            send(&app, window, DropView::Left);
+        }
+        for path in models {
+            let drop = added(&app, path).await;
             send(&app, window, drop);
         }
+        attachments::read(&app, window, documents).await;
     });
 }
 
@@ -133,11 +103,6 @@ fn looks_like_a_model(path: &Path) -> bool {
         || path.join("config.json").is_file()
 }
 
-fn name_of(path: &Path) -> String {
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    name.to_string_lossy().into_owned()
-}
-
 fn send(app: &AppHandle, window: Window, drop: DropView) {
     let pages = &app.state::<Shell>().pages;
     pages.send(app, window, AppEvent::Drop { window, drop });
@@ -158,35 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn text_is_attached_only_in_the_chat() {
+    fn documents_are_attached_only_in_the_chat() {
         let folder = tempfile::tempdir().unwrap();
         let notes = folder.path().join("notes.rs");
         std::fs::write(&notes, "fn main() {}\n").unwrap();
-        assert_eq!(kind_of(Window::Chat, &notes), DropKind::Text);
+        assert_eq!(kind_of(Window::Chat, &notes), DropKind::Document);
         assert_eq!(kind_of(Window::Settings, &notes), DropKind::Other);
-        assert_eq!(text_of(&notes).as_deref(), Ok("fn main() {}\n"));
-    }
-
-    #[test]
-    fn other_files_are_refused_with_a_reason() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        for bytes in [&b"%PDF-1.7\n\xff\xfe"[..], b"a\0b"] {
-            std::fs::write(&path, bytes).unwrap();
-            assert_eq!(kind_of(Window::Chat, &path), DropKind::Other);
-            assert_eq!(text_of(&path).unwrap_err().0, DropProblem::NotText);
-        }
-        std::fs::File::create(&path)
-            .unwrap()
-            .set_len(MAX_TEXT_BYTES + 1)
-            .unwrap();
-        assert_eq!(text_of(&path).unwrap_err().0, DropProblem::TooLarge);
-        assert!(text_of(folder.path()).is_err(), "a folder");
-    }
-
-    #[test]
-    fn a_dropped_file_keeps_its_name() {
-        assert_eq!(name_of(Path::new("/a/b/Qwen3-4B.gguf")), "Qwen3-4B.gguf");
-        assert_eq!(name_of(Path::new("/")), "/");
+        assert_eq!(kind_of(Window::Chat, folder.path()), DropKind::Other);
     }
 }

@@ -10,6 +10,7 @@ mod names;
 
 mod about;
 mod arguments;
+mod attachments;
 mod backend;
 mod backups;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use transom_chat::turns::TurnOptions;
 use transom_engine::KvCacheChoice;
 use transom_library::{
     AddedError, FileError, InstalledModel, Library, LoadSettings, LookupError, ModelFacts, Origin,
-    Places, format_name,
+    Places, default_thinking, format_name,
 };
 use transom_store::{KvCache, ModelSettings, Settings};
 
@@ -191,6 +191,7 @@ fn facts_view(model: &InstalledModel, facts: &ModelFacts) -> FactsView {
         size_bytes: model.size_bytes,
         max_context_length: facts.context_length,
         has_chat_template: facts.chat_template.is_some(),
+        default_thinking: default_thinking(facts),
     }
 }
 

@@ -13,10 +13,12 @@ use ts_rs::TS;
 
 mod command_error;
 mod downloads;
+mod files;
 mod models;
 
 pub use command_error::{CommandError, CommandResult};
 pub use downloads::{DownloadChange, DownloadState, DownloadView, HubAccessView, HubErrorView};
+pub use files::{DocumentView, DropKind, DropProblem, DropView, FileSource};
 pub use models::{
     CatalogErrorView, CatalogView, EntryView, FactsView, FitSummary, FitView, ModelErrorView,
     ModelView, OriginView, PairView, PickView, Purpose, RecommendedView, TierView, VariantView,
@@ -263,74 +265,6 @@ pub enum ZoomStep {
     Reset,
 }
 
-/// What a dropped file can be used as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
-#[serde(rename_all = "snake_case")]
-pub enum DropKind {
-    /// A model to add.
-    Model,
-    /// Text to attach.
-    Text,
-    /// Nothing.
-    Other,
-}
-
-/// Why a dropped file can't be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
-#[serde(rename_all = "snake_case")]
-pub enum DropProblem {
-    /// It is neither a model nor text.
-    NotUsable,
-    /// It looks like a model, but is not one that can be used.
-    BadModel,
-    /// It is not text.
-    NotText,
-    /// It is too large to attach.
-    TooLarge,
-    /// The system can't read it.
-    Unreadable,
-}
-
-/// Files that are dragged or dropped on a window.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
-#[serde(tag = "state", rename_all = "snake_case")]
-pub enum DropView {
-    /// Files are being dragged over the window.
-    Over {
-        /// The name of the first file.
-        name: String,
-        /// What it can be used as in this window.
-        kind: DropKind,
-    },
-    /// The drag left the window.
-    Left,
-    /// A model was dropped and added.
-    Added {
-        /// The model's id.
-        id: String,
-        /// Its display name.
-        name: String,
-    },
-    /// A text was dropped, for the composer.
-    Attached {
-        /// The file's name.
-        name: String,
-        /// The whole text.
-        text: String,
-    },
-    /// A file was dropped and can't be used.
-    Refused {
-        /// The file's name.
-        name: String,
-        /// Why it can't be used.
-        problem: DropProblem,
-        /// The error of the model's files, if they are the problem.
-        error: Option<ModelErrorView>,
-        /// Another error of the model or the system, in English; may be empty.
-        reason: String,
-    },
-}
-
 /// An event that the app sends to pages.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -369,6 +303,13 @@ pub enum AppEvent {
         window: Window,
         /// What happened.
         drop: DropView,
+    },
+    /// A document for the composer is being read, or was read.
+    Document {
+        /// A number of this document, which no other one has.
+        file: u32,
+        /// What happened.
+        document: DocumentView,
     },
     /// The window was shown. The page focuses its composer and opens `conversation` if given.
     Shown {

@@ -18,6 +18,7 @@ pub struct DocumentError {
 
 /// Why a document can't be read, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum DocumentProblem {
     /// There is no file at the path.
@@ -111,6 +112,7 @@ pub enum DocumentProblem {
 
 /// What a file without text seems to contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Content {
     /// A picture.

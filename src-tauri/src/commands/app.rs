@@ -7,16 +7,16 @@ use tauri::{AppHandle, Manager, State, WebviewWindow};
 use tauri_plugin_opener::OpenerExt;
 use transom_store::{Appearance, ConversationId, Settings};
 
-use super::save;
+use super::{choose_files, save};
 use crate::backend::shared_settings;
 use crate::hotkey::{self, SystemShortcuts};
 use crate::shell::{Shell, blocking};
 use crate::start::draw_tray;
 use crate::wire::{
-    AboutView, AppEvent, CapturedText, CommandError, CommandResult, HotkeyView, StatusView,
-    TextSource, Window, ZoomStep,
+    AboutView, AppEvent, CapturedText, CommandError, CommandResult, FileSource, HotkeyView,
+    StatusView, TextSource, Window, ZoomStep,
 };
-use crate::{about, diagnostics, login_item, windows, zoom};
+use crate::{about, attachments, diagnostics, login_item, windows, zoom};
 
 #[tauri::command]
 pub(crate) async fn status(shell: State<'_, Shell>) -> CommandResult<StatusView> {
@@ -148,6 +148,26 @@ pub(crate) async fn capture_text(
         tracing::info!(reason, ?source, "the text cannot be captured");
         CommandError::other(reason)
     })
+}
+
+/// Reads documents for the composer, which gets their texts as events.
+#[tauri::command]
+pub(crate) async fn attach_files(
+    app: AppHandle,
+    page: WebviewWindow,
+    source: FileSource,
+) -> CommandResult<()> {
+    let window = Window::from_label(page.label()).ok_or(CommandError::NotFound)?;
+    let files = match source {
+        FileSource::Dialog => choose_files(&page).await?,
+        FileSource::Clipboard => {
+            let copied = app.clone();
+            let files = blocking(move || Ok(copied.state::<Shell>().clipboard.files())).await?;
+            files.map_err(CommandError::other)?
+        }
+    };
+    attachments::read(&app, window, files).await;
+    Ok(())
 }
 
 #[tauri::command]

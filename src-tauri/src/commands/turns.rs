@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tauri::ipc::Channel;
 use tauri::{State, WebviewWindow};
 use transom_chat::turns::{StartedTurn, TurnOptions};
-use transom_chat::{Failure, Update};
+use transom_chat::{AttachedText, Failure, Update, attached_text};
 use transom_store::{ConversationId, MessageId};
 
 use crate::backend::Backend;
@@ -21,13 +21,14 @@ pub(crate) async fn ask(
     shell: State<'_, Shell>,
     conversation: Option<ConversationId>,
     text: String,
-    attachment: String,
+    attachments: Vec<AttachedText>,
     over_budget: bool,
     is_temporary: bool,
 ) -> CommandResult<StartedTurn> {
     let is_temporary = conversation.map_or(is_temporary, ConversationId::is_temporary);
     let ask = move |backend: Arc<Backend>, options| async move {
         let turns = backend.turns_of(is_temporary);
+        let attachment = attached_text::join(&attachments);
         turns.ask(conversation, &text, &attachment, options).await
     };
     start(&shell, is_temporary, None, over_budget, ask).await

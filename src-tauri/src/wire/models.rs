@@ -84,6 +84,8 @@ pub struct FactsView {
     pub max_context_length: Option<u64>,
     /// It has a chat template.
     pub has_chat_template: bool,
+    /// Whether it reasons if the user does not choose; `None` if that can't be switched.
+    pub default_thinking: Option<bool>,
 }
 
 /// The memory that a model needs, by part, and whether it fits.

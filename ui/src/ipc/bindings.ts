@@ -111,7 +111,15 @@ window: Window,
 /**
  * What happened.
  */
-drop: DropView, } | { "event": "shown",
+drop: DropView, } | { "event": "document",
+/**
+ * A number of this document, which no other one has.
+ */
+file: number,
+/**
+ * What happened.
+ */
+document: DocumentView, } | { "event": "shown",
 /**
  * The window.
  */
@@ -149,6 +157,19 @@ values: Record<string, unknown>, };
  * Light or dark.
  */
 export type Appearance = "system" | "light" | "dark";
+
+/**
+ * A text that a person attached to a message.
+ */
+export type AttachedText = {
+/**
+ * The name of the file; `None` for selected, copied or pasted text.
+ */
+name: string | null,
+/**
+ * The text.
+ */
+text: string, };
 
 /**
  * What the app may use of the computer.
@@ -348,6 +369,11 @@ error: HubErrorView, } | { "code": "other",
 reason: string, };
 
 /**
+ * What a file without text seems to contain.
+ */
+export type Content = "image" | "archive" | "binary";
+
+/**
  * A conversation without its messages.
  */
 export type Conversation = {
@@ -397,6 +423,72 @@ version: string,
  * SPDX license.
  */
 license: string, };
+
+/**
+ * Why a document can't be read, and what to do.
+ */
+export type DocumentProblem = { "kind": "not_found" } | { "kind": "cannot_open",
+/**
+ * The reason of the system.
+ */
+reason: string, } | { "kind": "not_text",
+/**
+ * What the file seems to contain.
+ */
+content: Content, } | { "kind": "encrypted" } | { "kind": "damaged",
+/**
+ * The reason of the library, on one line.
+ */
+reason: string, } | { "kind": "too_large",
+/**
+ * Bytes of the file.
+ */
+bytes: number,
+/**
+ * Bytes that are allowed.
+ */
+limit_bytes: number, } | { "kind": "too_much_text",
+/**
+ * Bytes of the text.
+ */
+bytes: number,
+/**
+ * Bytes that are allowed.
+ */
+limit_bytes: number, } | { "kind": "too_slow",
+/**
+ * The limit in seconds.
+ */
+limit_seconds: number, } | { "kind": "too_much_memory",
+/**
+ * The limit in bytes.
+ */
+limit_bytes: number, } | { "kind": "no_text",
+/**
+ * Number of pages, if the format has pages.
+ */
+pages: number | null, } | { "kind": "not_started",
+/**
+ * The program and the reason of the system.
+ */
+reason: string, };
+
+/**
+ * The state of a document for the composer.
+ */
+export type DocumentView = { "state": "reading",
+/**
+ * The file's name.
+ */
+name: string, } | { "state": "read",
+/**
+ * Its name and its whole text.
+ */
+attached: AttachedText, } | { "state": "failed",
+/**
+ * The reason.
+ */
+problem: DocumentProblem, };
 
 /**
  * A change of a download.
@@ -472,12 +564,12 @@ seconds_left: number | null, };
 /**
  * What a dropped file can be used as.
  */
-export type DropKind = "model" | "text" | "other";
+export type DropKind = "model" | "document" | "other";
 
 /**
- * Why a dropped file can't be used.
+ * Why a dropped file can't be used as a model.
  */
-export type DropProblem = "not_usable" | "bad_model" | "not_text" | "too_large" | "unreadable";
+export type DropProblem = "not_usable" | "bad_model";
 
 /**
  * Files that are dragged or dropped on a window.
@@ -498,15 +590,7 @@ id: string,
 /**
  * Its display name.
  */
-name: string, } | { "state": "attached",
-/**
- * The file's name.
- */
-name: string,
-/**
- * The whole text.
- */
-text: string, } | { "state": "refused",
+name: string, } | { "state": "refused",
 /**
  * The file's name.
  */
@@ -629,7 +713,11 @@ max_context_length: number | null,
 /**
  * It has a chat template.
  */
-has_chat_template: boolean, };
+has_chat_template: boolean,
+/**
+ * Whether it reasons if the user does not choose; `None` if that can't be switched.
+ */
+default_thinking: boolean | null, };
 
 /**
  * A failed turn. Windows translate it by its code.
@@ -708,6 +796,11 @@ reason: string, };
  * The file format of an export.
  */
 export type FileFormat = "markdown" | "json";
+
+/**
+ * Where the documents to attach come from.
+ */
+export type FileSource = "dialog" | "clipboard";
 
 /**
  * How well a model fits this machine.
@@ -1054,9 +1147,9 @@ blocks: Array<Block>,
  */
 text: string,
 /**
- * Text that the user attached; empty if none.
+ * Texts that the user attached.
  */
-attachment: string,
+attachments: Array<AttachedText>,
 /**
  * How it ended.
  */
