@@ -2,7 +2,7 @@
  * How much of the context the next message needs. The last response counted everything before it;
  * later text is estimated, because only a loaded model can count its tokens.
  */
-import type { MessageHead, MessageId, MessageView } from "../ipc";
+import type { AttachedText, MessageHead, MessageId, MessageView } from "../ipc";
 
 const CHARS_PER_TOKEN = 4;
 /** Tokens reserved for a response without a maximum length; at most a quarter of the context. */
@@ -19,15 +19,26 @@ export function estimatedTokens(text: string): number {
   return Math.ceil(text.length * (wide + (1 - wide) / CHARS_PER_TOKEN));
 }
 
+/** Returns about how many tokens attachments have. */
+export function attachedTokens(attachments: readonly AttachedText[]): number {
+  return attachments.reduce((sum, { text }) => sum + estimatedTokens(text), 0);
+}
+
+/** An estimate has no exact digits. */
+export function rounded(tokens: number): number {
+  return tokens < 100 ? tokens : Math.round(tokens / 10) * 10;
+}
+
 export interface History {
   tokens: number;
   /** The oldest messages did not fit the last request. */
   isShortened: boolean;
 }
 
-/** Returns the tokens of a path and its system prompt. */
+/** Returns the tokens of a path and its system prompt. The counts of `outdated` responses are not used. */
 export function historyOf(
   heads: readonly MessageHead[], view: (id: MessageId) => MessageView | undefined, systemPrompt: string,
+  outdated: ReadonlySet<MessageId>,
 ): History {
   let tokens = 0;
   for (const { id, n_chars } of heads.toReversed()) {
@@ -36,9 +47,9 @@ export function historyOf(
       tokens += Math.ceil(n_chars / CHARS_PER_TOKEN);
       continue;
     }
-    const { stats, reasoning, text, attachment } = message;
-    if (!stats) {
-      tokens += estimatedTokens(text + attachment);
+    const { stats, reasoning, text, attachments } = message;
+    if (!stats || outdated.has(id)) {
+      tokens += estimatedTokens(text) + attachedTokens(attachments);
       continue;
     }
     // Reasoning is not sent back.
@@ -49,7 +60,16 @@ export function historyOf(
   return { tokens: tokens + estimatedTokens(systemPrompt), isShortened: false };
 }
 
+/** A new chat uses little of the context, which is not worth a number. */
+const LEAST_SHARE = 0.05;
+
+/** Returns true if the use of a context is shown. */
+export function isWorthShowing({ used, left, outcome }: ContextUse, hasAttachments: boolean): boolean {
+  return hasAttachments || outcome !== "fits" || used >= LEAST_SHARE * (used + left);
+}
+
 export interface ContextUse {
+  /** Rounded, because it is an estimate. */
   used: number;
   left: number;
   /** `shortened`: the oldest messages will be left out; `too_long`: the draft alone does not fit. */
@@ -58,7 +78,7 @@ export interface ContextUse {
 
 /** Returns what a draft makes of a context of `limit` tokens. */
 export function contextUse(history: History, draft: number, limit: number, maxTokens: number | null): ContextUse {
-  const used = history.tokens + draft;
+  const used = rounded(history.tokens + draft);
   const room = limit - Math.min(maxTokens ?? RESERVED_TOKENS, limit / 4);
   const isShortened = history.isShortened || (history.tokens > 0 && used > room);
   return {

@@ -26,9 +26,9 @@ export async function openChat(target: HTMLElement): Promise<ReturnType<typeof C
     } else if (event.event === "compose") {
       page.open(null);
       composer.append(event.text);
-    } else if (event.event === "drop" && event.drop.state === "attached") {
-      composer.attach(`${event.drop.name}:\n${event.drop.text}`);
-      page.focus();
+    } else if (event.event === "document") {
+      composer.handleDocument(event.file, event.document);
+      if (event.document.state === "reading") page.focus();
     } else if (event.event === "shown" && event.window === "chat") {
       if (event.conversation !== null) page.open(event.conversation);
       else page.focus();

@@ -6,8 +6,8 @@
 import { Channel, invoke } from "@tauri-apps/api/core";
 import { getCurrentWebviewWindow } from "@tauri-apps/api/webviewWindow";
 import type {
-  AboutView, StartedTurn, CatalogView, Conversation, ConversationId, DownloadChange, DownloadView,
-  EntryView, FileFormat, FitView, FoundConversation, HotkeyView, HubAccessView, MessageHead,
+  AboutView, AttachedText, StartedTurn, CatalogView, Conversation, ConversationId, DownloadChange, DownloadView,
+  EntryView, FileFormat, FileSource, FitView, FoundConversation, HotkeyView, HubAccessView, MessageHead,
   MessageId, MessageView, ModelSettings, ModelView, AppEvent, Settings, StatusView, TextSource, CapturedText,
   TierView, Update, Window, ZoomStep,
 } from "./bindings";
@@ -88,9 +88,9 @@ export const commands = {
   // Turns
   /** `conversation` null creates one, which is never written to the disk if it is temporary. */
   ask: (
-    conversation: ConversationId | null, text: string, attachment: string, overBudget: boolean,
+    conversation: ConversationId | null, text: string, attachments: AttachedText[], overBudget: boolean,
     isTemporary = false,
-  ) => invoke<StartedTurn>("ask", { conversation, text, attachment, overBudget, isTemporary }),
+  ) => invoke<StartedTurn>("ask", { conversation, text, attachments, overBudget, isTemporary }),
   /**
    * Answers the same question again; the old response stays as a sibling. `model` is the id of a
    * model for this response only, null the selected one.
@@ -149,6 +149,8 @@ export const commands = {
   /** While the recorder listens, the shortcut must reach the page. */
   recordHotkey: (isRecording: boolean) => invoke<void>("record_hotkey", { isRecording }),
   captureText: (source: TextSource) => invoke<CapturedText>("capture_text", { source }),
+  /** Reads documents; the event `document` brings each. Resolves when all are read. */
+  attachFiles: (source: FileSource) => invoke<void>("attach_files", { source }),
   copy: (text: string) => invoke<void>("copy", { text }),
   /** Opens an https, http or mailto URL outside of the app. The page must have shown it to the user. */
   openLink: (url: string) => invoke<void>("open_link", { url }),

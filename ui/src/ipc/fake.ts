@@ -6,8 +6,8 @@
  */
 import { commands, type Ipc } from "./commands";
 import type {
-  AboutView, StartedTurn, Conversation, FoundConversation, MessageId, MessageView,
-  ModelView, AppEvent, CommandError, Settings, StatusView, CapturedText,
+  AboutView, AttachedText, StartedTurn, Conversation, FoundConversation, MessageId, MessageView,
+  ModelView, AppEvent, CommandError, DocumentView, Settings, StatusView, CapturedText,
 } from "./bindings";
 import { found, hubEntry } from "./fake/catalog";
 import * as defaults from "./fake/defaults";
@@ -32,8 +32,11 @@ export class FakeIpc implements Ipc {
   script: Script = { answer: pieces(reply), rate: 60 };
   /** The results of file dialogs; null: the user cancels. */
   chosenFile: string | null = "~/Desktop/chat.md";
+  /** The documents that the user chooses or has copied; without a result, they are being read. */
+  files: { name: string; read?: DocumentView }[] = [];
   downloadQueue = new DownloadQueue((event) => this.emit(event));
 
+  private lastFile = 0;
   private listeners = new Set<(event: AppEvent) => void>();
   private errors = new Map<string, CommandError>();
   /** The conversation that will be deleted, which needs `finishDeletion` here. */
@@ -121,8 +124,8 @@ export class FakeIpc implements Ipc {
     this.emit({ event: "conversations" });
   }
 
-  private question(conversation: number, parent: MessageId | null, text: string, attachment: string): StartedTurn {
-    const { id } = this.tree.add(conversation, parent, "user", { text, attachment, blocks: blocks(pieces(text)) });
+  private question(conversation: number, parent: MessageId | null, text: string, attachments: AttachedText[]): StartedTurn {
+    const { id } = this.tree.add(conversation, parent, "user", { text, attachments, blocks: blocks(pieces(text)) });
     return this.begin(conversation, id, id);
   }
 
@@ -235,10 +238,10 @@ export class FakeIpc implements Ipc {
 
   // Turns
 
-  ask: Ipc["ask"] = async (id, text, attachment, _overBudget, isTemporary = false) => {
+  ask: Ipc["ask"] = async (id, text, attachments, _overBudget, isTemporary = false) => {
     const conversation = id ?? this.tree.begin(text.split(/\s+/).slice(0, 6).join(" ")).id;
     if (id === null && isTemporary) this.temporary.add(conversation);
-    return this.question(conversation, this.tree.leaf(conversation), text, attachment);
+    return this.question(conversation, this.tree.leaf(conversation), text, attachments);
   };
   regenerate: Ipc["regenerate"] = async (answer, _overBudget, model = null) => {
     const { view, parent } = known(this.tree.messages.get(answer));
@@ -255,7 +258,7 @@ export class FakeIpc implements Ipc {
   };
   editMessage: Ipc["editMessage"] = async (message, text) => {
     const { view, parent } = known(this.tree.messages.get(message));
-    return this.question(view.conversation, parent, text, view.attachment);
+    return this.question(view.conversation, parent, text, view.attachments);
   };
   editAnswer: Ipc["editAnswer"] = async (answer, text) => {
     const { view } = known(this.tree.messages.get(answer));
@@ -329,6 +332,11 @@ export class FakeIpc implements Ipc {
     this.aboutView.hotkey = { hotkey: "registered", shortcut };
   recordHotkey: Ipc["recordHotkey"] = async () => {};
   captureText: Ipc["captureText"] = async (source) => ({ ...this.captured, source });
+  attachFiles: Ipc["attachFiles"] = async () => this.files.forEach(({ name, read }) => {
+    const file = ++this.lastFile;
+    this.emit({ event: "document", file, document: { state: "reading", name } });
+    if (read) this.emit({ event: "document", file, document: read });
+  });
   copy: Ipc["copy"] = async (text) => void this.copied.push(text);
   openLink: Ipc["openLink"] = async (url) => void this.opened.push(url);
   about: Ipc["about"] = async () => this.aboutView;

@@ -5,12 +5,24 @@
  * Rule: a draft is deleted with its conversation and with the history, even if it is being sent and
  * would be restored after a failure.
  */
-import type { ConversationId } from "../ipc";
+import type { AttachedText, ConversationId, DocumentProblem, DocumentView } from "../ipc";
 
 export interface Draft {
   text: string;
-  attachment: string;
+  attachments: AttachedText[];
 }
+
+/** A document that is being read for a draft, or can't be attached to it. */
+export interface PendingFile {
+  file: number;
+  /** The key of its draft. */
+  key: string;
+  name: string;
+  /** Null while it is being read. */
+  problem: DocumentProblem | null;
+}
+
+const EMPTY: Draft = { text: "", attachments: [] };
 
 /** A longer pasted text becomes an attachment. */
 export const LONG_PASTE_CHARS = 1500;
@@ -36,20 +48,27 @@ export function isLongPaste(text: string): boolean {
 
 export class Composer {
   text = $state("");
-  attachment = $state("");
-  private key = "new";
+  attachments = $state.raw<AttachedText[]>([]);
+  private key = $state("new");
+  /** Documents of all drafts. */
+  private pending = $state.raw<PendingFile[]>([]);
   private drafts = new Map<string, Draft>();
   /** The draft that is being sent, until it was accepted or refused. */
   private sending: { key: string; draft: Draft } | null = null;
 
   constructor(private storage: Pick<Storage, "getItem" | "setItem"> | null) {
     try {
-      const kept = JSON.parse(storage?.getItem(KEY) ?? "[]") as [string, Draft][];
-      this.drafts = new Map(kept);
+      const kept = JSON.parse(storage?.getItem(KEY) ?? "[]") as [string, Partial<Draft>][];
+      this.drafts = new Map(kept.map(([key, draft]) => [key, { ...EMPTY, ...draft }]));
     } catch {
       // An unreadable draft counts as empty.
     }
     this.read();
+  }
+
+  /** Documents of this draft that are being read, or can't be attached. */
+  get files(): PendingFile[] {
+    return this.pending.filter((one) => one.key === this.key);
   }
 
   /**
@@ -62,6 +81,7 @@ export class Composer {
     if (key === this.key) return;
     this.save();
     this.drafts.delete(TEMPORARY);
+    this.dismissFiles(TEMPORARY);
     if (this.sending?.key === TEMPORARY) this.sending = null;
     this.key = key;
     this.read();
@@ -76,26 +96,59 @@ export class Composer {
 
   clear(): void {
     this.text = "";
-    this.attachment = "";
+    this.attachments = [];
+    this.dismissFiles(this.key);
     this.save();
   }
 
-  attach(text: string): void {
-    this.attachment = joined(this.attachment, text);
+  attach(attached: AttachedText): void {
+    this.put(this.key, (draft) => joined(draft, { text: "", attachments: [attached] }));
+  }
+
+  detach(attached: AttachedText): void {
+    this.attachments = this.attachments.filter((one) => one !== attached);
     this.save();
   }
 
   append(text: string): void {
-    this.text = joined(this.text, text);
-    this.save();
+    this.put(this.key, (draft) => joined(draft, { text, attachments: [] }));
+  }
+
+  /** A document is being read for this draft, was read, or can't be attached. */
+  handleDocument(file: number, document: DocumentView): void {
+    if (document.state === "reading") {
+      this.pending = [...this.pending, { file, key: this.key, name: document.name, problem: null }];
+      return;
+    }
+    const known = this.pending.find((one) => one.file === file);
+    // The user removed it, or deleted its draft.
+    if (!known) return;
+    if (document.state === "failed") {
+      const failed = { ...known, problem: document.problem };
+      this.pending = this.pending.map((one) => one === known ? failed : one);
+      return;
+    }
+    this.dismissFile(file);
+    const attachments = [document.attached];
+    this.put(known.key, (draft) => joined(draft, { text: "", attachments }));
+  }
+
+  /** Removes a document that is being read or failed. */
+  dismissFile(file: number): void {
+    this.pending = this.pending.filter((one) => one.file !== file);
+  }
+
+  private dismissFiles(key: string): void {
+    this.pending = this.pending.filter((one) => one.key !== key);
   }
 
   /** Empties the composer to send its content. The stored draft stays until `sent`. */
   take(): Draft {
-    const draft = { text: this.text, attachment: this.attachment };
+    const draft = { text: this.text, attachments: this.attachments };
     this.sending = { key: this.key, draft };
     this.text = "";
-    this.attachment = "";
+    this.attachments = [];
+    this.dismissFiles(this.key);
     return draft;
   }
 
@@ -107,16 +160,17 @@ export class Composer {
     else if (sending) this.restore(sending.key, sending.draft);
   }
 
-  private restore(key: string, { text, attachment }: Draft): void {
+  private restore(key: string, earlier: Draft): void {
+    this.put(key, (draft) => joined(earlier, draft));
+  }
+
+  /** Changes a draft, whether it is shown or not. */
+  private put(key: string, change: (draft: Draft) => Draft): void {
     if (key === this.key) {
-      this.text = joined(text, this.text);
-      this.attachment = joined(attachment, this.attachment);
+      ({ text: this.text, attachments: this.attachments } = change(this));
       return this.save();
     }
-    const later = this.drafts.get(key);
-    this.drafts.set(key, {
-      text: joined(text, later?.text ?? ""), attachment: joined(attachment, later?.attachment ?? ""),
-    });
+    this.drafts.set(key, change(this.drafts.get(key) ?? EMPTY));
     this.write();
   }
 
@@ -127,6 +181,7 @@ export class Composer {
     if (this.key === key) this.save();
     const draft = this.drafts.get(key);
     if (this.key === key) this.clear();
+    this.dismissFiles(key);
     this.drafts.delete(key);
     this.write();
     return draft;
@@ -139,28 +194,27 @@ export class Composer {
   forgetAll(): void {
     this.sending = null;
     this.drafts.clear();
+    this.pending = [];
     this.clear();
   }
 
   /** Stores the draft. Called at pauses and before the page closes. */
   save(): void {
     this.drafts.delete(this.key);
-    const { text, attachment } = this;
-    if (text || attachment) this.drafts.set(this.key, { text, attachment });
+    const { text, attachments } = this;
+    if (text || attachments.length > 0) this.drafts.set(this.key, { text, attachments });
     this.write();
   }
 
   private read(): void {
-    const draft = this.drafts.get(this.key);
-    this.text = draft?.text ?? "";
-    this.attachment = draft?.attachment ?? "";
+    ({ text: this.text, attachments: this.attachments } = this.drafts.get(this.key) ?? EMPTY);
   }
 
   private write(): void {
     const kept = [...this.drafts].filter(([key]) => key !== TEMPORARY).slice(-MAX_DRAFTS);
     if (this.tryStore(kept)) return;
-    // There is too little space for everything: the text is more important than the attachment.
-    this.tryStore(kept.map(([key, { text }]) => [key, { text, attachment: "" }]));
+    // There is too little space for everything: the text is more important than the attachments.
+    this.tryStore(kept.map(([key, { text }]) => [key, { text, attachments: [] }]));
   }
 
   private tryStore(drafts: [string, Draft][]): boolean {
@@ -173,9 +227,10 @@ export class Composer {
   }
 }
 
-/** Two texts with an empty line between them. */
-function joined(first: string, second: string): string {
-  return first && second ? `${first}\n\n${second}` : first + second;
+/** Two drafts as one, with an empty line between their texts. */
+function joined(first: Draft, second: Draft): Draft {
+  const gap = first.text && second.text ? "\n\n" : "";
+  return { text: first.text + gap + second.text, attachments: [...first.attachments, ...second.attachments] };
 }
 
 export const composer = new Composer(typeof localStorage === "undefined" ? null : localStorage);

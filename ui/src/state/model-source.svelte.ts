@@ -62,10 +62,7 @@ export function handleModelEvent(event: AppEvent): void {
     // Another download uses disk space, or one ended.
     if (modelSource.catalog && activeDownloadIds(event.downloads) !== before) void loadCatalog();
   }
-  else if (event.event === "drop") {
-    const isGone = event.drop.state === "left" || event.drop.state === "attached";
-    modelSource.drop = isGone ? null : event.drop;
-  }
+  else if (event.event === "drop") modelSource.drop = event.drop.state === "left" ? null : event.drop;
   else if ((event.event === "catalog" || event.event === "models") && modelSource.catalog) void loadCatalog();
 }
 

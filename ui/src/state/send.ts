@@ -4,7 +4,7 @@ import { expand } from "./prompts.svelte";
 import { transcript } from "./transcript.svelte";
 
 export async function sendDraft(): Promise<void> {
-  const { text, attachment } = composer.take();
+  const { text, attachments } = composer.take();
   const question = (expand(text.trim()) ?? text).trim();
-  composer.sent(await transcript.ask(question, attachment));
+  composer.sent(await transcript.ask(question, attachments));
 }

@@ -4,9 +4,9 @@
  *
  * Rule: a message is stored either as a view or as a growing `Answer`; the `Answer` has priority.
  */
-import { SvelteMap } from "svelte/reactivity";
+import { SvelteMap, SvelteSet } from "svelte/reactivity";
 import {
-  ipc, type StartedTurn, type Conversation, type ConversationId, type Failure, type MessageHead,
+  ipc, type AttachedText, type StartedTurn, type Conversation, type ConversationId, type Failure, type MessageHead,
   type MessageId, type MessageView,
 } from "../ipc";
 import { announcer } from "./announcer.svelte";
@@ -29,6 +29,8 @@ export class Transcript {
   heads = $state.raw<MessageHead[]>([]);
   views = new SvelteMap<MessageId, MessageView>();
   answers = new SvelteMap<MessageId, Answer>();
+  /** Responses whose token counts include messages that were changed or deleted afterwards. */
+  outdated = new SvelteSet<MessageId>();
   failure = $state.raw<Failure | null>(null);
   /** A question is being sent and its response has not started. */
   isAsking = $state(false);
@@ -225,10 +227,10 @@ export class Transcript {
    * Sends a question in the visible conversation. Resolves to whether it was accepted. While
    * another conversation is loading, nothing is sent.
    */
-  async ask(text: string, attachment = "", overBudget = false): Promise<boolean> {
+  async ask(text: string, attachments: AttachedText[] = [], overBudget = false): Promise<boolean> {
     const { target } = this;
     if (this.isOpening) return false;
-    return this.begin(() => ipc.ask(target, text, attachment, overBudget, this.isTemporary));
+    return this.begin(() => ipc.ask(target, text, attachments, overBudget, this.isTemporary));
   }
 
   /** Answers the question again, with the selected model or the one with the id `model`. */
@@ -253,6 +255,7 @@ export class Transcript {
     try {
       await ipc.editAnswer(answer, text);
       const views = await ipc.messages([answer]);
+      this.countAgain(answer);
       // One that streamed here has the old text.
       this.answers.delete(answer);
       this.keep(views);
@@ -314,9 +317,16 @@ export class Transcript {
     const after = this.heads.slice(this.heads.findIndex((head) => head.id === question) + 1);
     const next = after.find((head) => head.speaker === "user");
     await this.do(ipc.deleteExchange(question));
+    this.countAgain(question);
     // It may have other siblings now.
     if (next) await this.do(ipc.messages([next.id]).then((views) => this.keep(views)));
     await this.refresh();
+  }
+
+  /** The counts of a changed message and of all after it are not used. */
+  private countAgain(changed: MessageId): void {
+    const at = this.heads.findIndex((head) => head.id === changed);
+    for (const { id } of this.heads.slice(Math.max(0, at))) this.outdated.add(id);
   }
 
   async rename(title: string): Promise<void> {

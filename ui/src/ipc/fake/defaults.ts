@@ -21,7 +21,7 @@ export function settings(): Settings {
 export function models(): ModelView[] {
   const facts = {
     architecture: "qwen3", n_parameters: 4.02e9, quantization: "4-bit", formats: ["mlx"],
-    size_bytes: 2.3 * GB, max_context_length: 40_960, has_chat_template: true,
+    size_bytes: 2.3 * GB, max_context_length: 40_960, has_chat_template: true, default_thinking: true,
   };
   const common = {
     is_starter: false, is_added: false, can_be_removed: false, is_chosen: false, entry: null,
@@ -34,7 +34,7 @@ export function models(): ModelView[] {
     { ...common, id: "/models/Mistral-Small-24B-Q4_K_M.gguf", name: "Mistral Small 24B",
       origin: { origin: "elsewhere", app: "LM Studio" }, size_bytes: 13.3 * GB,
       facts: { ...facts, architecture: "llama", n_parameters: 23.6e9, quantization: "Q4_K",
-        formats: ["gguf"], size_bytes: 13.3 * GB, max_context_length: 32_768 } },
+        formats: ["gguf"], size_bytes: 13.3 * GB, max_context_length: 32_768, default_thinking: null } },
     { ...common, id: "/models/old-model", name: "old-model", origin: { origin: "added" },
       is_added: true, size_bytes: 4.1 * GB, facts: null,
       problem: { code: "truncated", file: "model.safetensors", value: "",
@@ -42,7 +42,7 @@ export function models(): ModelView[] {
     { ...common, id: "starter", name: "Starter", origin: { origin: "starter" }, is_starter: true,
       entry: "starter", size_bytes: 71 * MB,
       facts: { ...facts, architecture: "qwen3", n_parameters: 62e6, quantization: "4-bit",
-        formats: ["mlx", "gguf"], size_bytes: 71 * MB, max_context_length: 2048 } },
+        formats: ["mlx", "gguf"], size_bytes: 71 * MB, max_context_length: 2048, default_thinking: null } },
   ];
 }
 

@@ -29,7 +29,7 @@ export class Tree {
   ): MessageView {
     const id = ++this.last;
     const view: MessageView = {
-      id, conversation, speaker, reasoning: [], blocks: [], text: "", attachment: "",
+      id, conversation, speaker, reasoning: [], blocks: [], text: "", attachments: [],
       ending: { ending: "stop" }, model: speaker === "assistant" ? "Qwen3 4B · 4-bit" : null, stats: null,
       created_at: Date.now(), siblings: [], ...more,
     };

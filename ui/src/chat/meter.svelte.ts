@@ -1,0 +1,50 @@
+/** How much of the context the next message needs. Created by a component, whose life it shares. */
+import { untrack } from "svelte";
+import { ModelFits } from "../models/fits.svelte";
+import { choicesFor } from "../settings/patch";
+import { app } from "../state/app.svelte";
+import { composer } from "../state/composer.svelte";
+import { transcript } from "../state/transcript.svelte";
+import { attachedTokens, contextUse, type ContextUse, estimatedTokens, historyOf, isWorthShowing } from "./context";
+
+export class Meter {
+  #fits = new ModelFits();
+  #choices = $derived(app.settings && app.model ? choicesFor(app.settings, app.model.id) : null);
+  #loadedLength = $derived.by(() => {
+    const loaded = app.status?.model;
+    return loaded && loaded.name === app.model?.name ? loaded.context_length : null;
+  });
+
+  /** The tokens of the typed text and the attachments. */
+  draft = $derived(estimatedTokens(composer.text) + attachedTokens(composer.attachments));
+
+  /** The tokens that the context holds; null until the model is known. */
+  limit: number | null = $derived.by(() => {
+    const length = this.#loadedLength ?? (app.model && this.#fits.get(app.model.id)?.context_length);
+    const limits = app.status?.limits.flatMap(({ limit }) => (limit.limit === "context" ? [limit.tokens] : []));
+    return length ? Math.min(length, ...(limits ?? [])) : null;
+  });
+
+  /** Null while the limit is not known, and in an empty chat. */
+  use: ContextUse | null = $derived.by(() => {
+    if (this.limit === null || (this.draft === 0 && transcript.heads.length === 0)) return null;
+    const history = historyOf(transcript.heads, (id) => transcript.views.get(id),
+      this.#choices?.system_prompt ?? "", transcript.outdated);
+    return contextUse(history, this.draft, this.limit, this.#choices?.max_tokens ?? null);
+  });
+
+  isShown = $derived(this.use !== null && isWorthShowing(this.use, composer.attachments.length > 0));
+
+  /** The draft alone has more tokens than the context. */
+  isTooLong = $derived(this.use?.outcome === "too_long");
+
+  constructor() {
+    // The context length of a model that is not loaded is estimated with its memory.
+    $effect(() => {
+      const { model } = app;
+      if (this.#choices && model && this.#loadedLength === null) {
+        void untrack(() => this.#fits.load([model]));
+      }
+    });
+  }
+}
