@@ -184,19 +184,6 @@ describe("the chat", () => {
     await screen.findByText("Copied", { selector: "button" });
   });
 
-  it("turns a long pasted text into an attachment that can be removed", async () => {
-    await open();
-    const text = "A long page. ".repeat(300);
-    const clipboardData = { getData: () => text };
-    await fireEvent.paste(field(), { clipboardData });
-    expect(field().value).toBe("");
-    await fireEvent.click(await screen.findByLabelText("Remove attachment"));
-    expect(composer.attachment).toBe("");
-    await fireEvent.paste(field(), { clipboardData });
-    await ask("Sum it up");
-    expect(called("ask")[0]?.values[2]).toBe(text);
-  });
-
   it("inserts a saved prompt with a slash", async () => {
     await open();
     await fireEvent.input(field(), { target: { value: "/fi" } });
@@ -366,7 +353,7 @@ describe("the chat", () => {
   it("deletes the draft of a deleted chat", async () => {
     const id = await openWith(["What?", "That."]);
     await fireEvent.input(field(), { target: { value: "A secret draft" } });
-    composer.attach("A secret page");
+    composer.attach({ name: "secret.pdf", text: "A secret page" });
     await fireEvent.click(screen.getByLabelText("Show history"));
     await fireEvent.click(await screen.findByLabelText("Actions for “A talk”"));
     await fireEvent.click(await screen.findByRole("menuitem", { name: "Delete" }));
@@ -377,7 +364,7 @@ describe("the chat", () => {
     await fireEvent.input(field(), { target: { value: "For a new chat" } });
     composer.save();
     expect(JSON.parse(localStorage.getItem("transom.drafts")!)).toEqual(
-      [["new", { text: "For a new chat", attachment: "" }]]);
+      [["new", { text: "For a new chat", attachments: [] }]]);
   });
 
   it("deletes all drafts when the history is cleared", async () => {
@@ -424,15 +411,6 @@ describe("the chat", () => {
     const start = await screen.findByRole("button", { name: "Get Started" });
     await fireEvent.click(start);
     await waitFor(() => expect(document.activeElement).toBe(field()));
-  });
-
-  it("says about how many tokens the next message needs, and what will be left out", async () => {
-    const stats = { prompt_tokens: 7000, cached_tokens: 0, generated_tokens: 100,
-      time_to_first_token_seconds: 1, tokens_per_second: null, dropped_messages: 0 };
-    await openWith(["A question", { text: "An answer", stats }]);
-    await screen.findByText(/^About 7,100 of 8,192 tokens, 1,090 left\./);
-    await fireEvent.input(field(), { target: { value: "a".repeat(800) } });
-    await screen.findByText("The oldest messages will be left out.");
   });
 
   it("keeps a failed download when its note is dismissed", async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { AnswerStats, MessageView } from "../ipc";
-import { contextUse, estimatedTokens, historyOf } from "./context";
+import type { AnswerStats, MessageId, MessageView } from "../ipc";
+import { contextUse, estimatedTokens, historyOf, isWorthShowing } from "./context";
 
 const stats: AnswerStats = {
   prompt_tokens: 400, cached_tokens: 0, generated_tokens: 100, time_to_first_token_seconds: 0.4,
@@ -10,13 +10,13 @@ const stats: AnswerStats = {
 function message(id: number, change: Partial<MessageView> = {}): MessageView {
   return {
     id, conversation: 1, speaker: id % 2 === 1 ? "user" : "assistant", reasoning: [], blocks: [], text: "",
-    attachment: "", ending: { ending: "stop" }, model: null, stats: null, created_at: 0, siblings: [id], ...change,
+    attachments: [], ending: { ending: "stop" }, model: null, stats: null, created_at: 0, siblings: [id], ...change,
   };
 }
 
-function history(messages: MessageView[], systemPrompt = "") {
+function history(messages: MessageView[], systemPrompt = "", outdated: MessageId[] = []) {
   const heads = messages.map(({ id, speaker, text }) => ({ id, speaker, n_chars: text.length }));
-  return historyOf(heads, (id) => messages.find((one) => one.id === id), systemPrompt);
+  return historyOf(heads, (id) => messages.find((one) => one.id === id), systemPrompt, new Set(outdated));
 }
 
 describe("the estimate of tokens", () => {
@@ -31,6 +31,19 @@ describe("the estimate of tokens", () => {
     const path = [message(1, { text: "a".repeat(9000) }), message(2, { stats }), message(3, { text: "a".repeat(80) })];
     expect(history(path, "ignored")).toEqual({ tokens: 520, isShortened: false });
     expect(history(path.slice(0, 1), "a".repeat(40))).toEqual({ tokens: 2260, isShortened: false });
+  });
+
+  it("counts all attachments of a message", () => {
+    const attachments = [{ name: "a.md", text: "a".repeat(400) }, { name: null, text: "b".repeat(40) }];
+    expect(history([message(1, { text: "c".repeat(8), attachments })]).tokens).toBe(112);
+  });
+
+  it("does not take counts that include a deleted or edited message", () => {
+    const path = [message(1), message(2, { stats }), message(3, { text: "a".repeat(80) }),
+      message(4, { stats: { ...stats, prompt_tokens: 2000 }, text: "a".repeat(40) })];
+    expect(history(path).tokens).toBe(2100);
+    expect(history(path, "", [4]).tokens).toBe(530);
+    expect(history(path, "a".repeat(40), [2, 4]).tokens).toBe(40);
   });
 
   it("leaves out reasoning, which is not sent back", () => {
@@ -48,6 +61,15 @@ describe("the context of the next message", () => {
     expect(contextUse(before, 10, 4096, null).outcome).toBe("fits");
     expect(contextUse(before, 100, 4096, null).outcome).toBe("shortened");
     expect(contextUse(before, 100, 4096, 256).outcome).toBe("fits");
+  });
+
+  it("shows numbers that agree, once they are worth it", () => {
+    const use = contextUse({ tokens: 0, isShortened: false }, 105, 8192, null);
+    expect(use).toEqual({ used: 110, left: 8082, outcome: "fits" });
+    expect(isWorthShowing(use, false)).toBe(false);
+    expect(isWorthShowing(use, true)).toBe(true);
+    expect(isWorthShowing(contextUse(before, 10, 8192, null), false)).toBe(true);
+    expect(isWorthShowing(contextUse({ tokens: 10, isShortened: true }, 10, 8192, null), false)).toBe(true);
   });
 
   it("stays shortened once messages were left out, and says that a message alone is too long", () => {

@@ -22,7 +22,7 @@ afterEach(async () => {
   find.query = "";
   page.link = null;
   page.isHistoryShown = page.isStatusShown = page.areShortcutsShown = false;
-  composer.clear();
+  composer.forgetAll();
   app.status = null;
   app.notices = [];
   history.query = "";

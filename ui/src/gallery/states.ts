@@ -6,7 +6,8 @@ import { GB } from "../ipc/fake/defaults";
 import type { FakeIpc, Script } from "../ipc/fake";
 import { hubError } from "../ipc/fake/catalog";
 import { blocks, pieces, source } from "../ipc/fake/text";
-import type { EndingView, Failure, StatusView } from "../ipc";
+import type { AttachedText, EndingView, Failure, StatusView } from "../ipc";
+import { NO_CHOICES } from "../settings/patch";
 import { find } from "../state/find.svelte";
 import { codeAnswer, marksAnswer, prose, tableAnswer, thoughts } from "./texts";
 import { answered, click, key, longConversation, manyConversations, showHistory, type, wait } from "./steps";
@@ -19,6 +20,14 @@ export interface ChatState {
 }
 
 const question = "Why is the sky blue?";
+
+/** Imported late: the composer reads the stored drafts, which are cleared before. */
+async function attach(attached: AttachedText) {
+  const { composer } = await import("../state/composer.svelte");
+  composer.attach(attached);
+}
+
+const report = { name: "Minutes of the meeting.pdf", text: `Minutes of the meeting\n\n${prose}` };
 
 const asks = (text = question) => async () => {
   await type(text);
@@ -238,9 +247,44 @@ export const states: Record<string, ChatState> = {
     shows: "Minutes of the meeting",
     set: long(2),
     after: async () => {
-      const { composer } = await import("../state/composer.svelte");
-      composer.attach(`Minutes of the meeting\n\n${prose}\n\n${prose}`);
+      await attach({ name: null, text: `Minutes of the meeting\n\n${prose}\n\n${prose}` });
       await type("/summarize ");
+    },
+  },
+  "chat-files": {
+    shows: "protected by a password",
+    set: (ipc) => {
+      longConversation(ipc, 2);
+      ipc.files = [
+        { name: "Minutes of the meeting.pdf", read: { state: "read", attached: report } },
+        { name: "Contract (signed).pdf", read: { state: "failed", problem: { kind: "encrypted" } } },
+        { name: "Annual report.docx" },
+      ];
+    },
+    after: async () => {
+      await click(".tools > button");
+      await type("What was decided?");
+    },
+  },
+  "chat-files-too-long": {
+    shows: "but the context holds 8,192",
+    after: async () => {
+      await attach({ ...report, text: prose.repeat(100) });
+      await type("What was decided?");
+    },
+  },
+  "chat-files-sent": {
+    shows: "Minutes of the meeting.pdf",
+    set: (ipc) => ipc.addConversation("What was decided", [
+      { text: "What was decided?", attachments: [report, { name: "Budget.xlsx", text: prose }] },
+      { blocks: blocks(pieces(prose)), text: prose },
+    ]),
+  },
+  "chat-reasoning-off": {
+    shows: "Reasoning",
+    set: (ipc) => {
+      longConversation(ipc, 2);
+      ipc.setSettings({ models: { [ipc.shown[0]!.id]: { ...NO_CHOICES, thinking: false } } });
     },
   },
   "chat-unknown-prompt": {

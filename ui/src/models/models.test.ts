@@ -450,8 +450,6 @@ describe("files dragged over the window", () => {
     drop({ state: "refused", name: "a.gguf", problem: "bad_model", error, reason: "" });
     const refused = await screen.findByText("Can’t use a.gguf: a.gguf is incomplete. Download the model again.");
     expect(refused.title).toBe("/a.gguf: cut short");
-    drop({ state: "refused", name: "a.pdf", problem: "not_text", error: null, reason: "" });
-    await screen.findByText("Can’t attach a.pdf. Only text files can be attached.");
     drop({ state: "added", id: "/a.gguf", name: "A" });
     await screen.findByText("Added A.");
   });

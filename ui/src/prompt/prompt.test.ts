@@ -58,7 +58,7 @@ describe("asking", () => {
     await open();
     expect(document.activeElement).toBe(input());
     await ask();
-    expect(called("ask")).toEqual([[null, "What is a transom?", "", false]]);
+    expect(called("ask")).toEqual([[null, "What is a transom?", [], false]]);
     expect(input().value).toBe("");
     fake.player().write(3);
     await within(screen.getByRole("region", { name: "Response" })).findByText(/It is a/);
@@ -235,7 +235,7 @@ describe("hiding and showing", () => {
     expect(input().value).toBe("Expl");
     screen.getByText("12 characters");
     await ask("Explain");
-    expect(called("ask")).toEqual([[null, "Explain", "Copied words", false]]);
+    expect(called("ask")).toEqual([[null, "Explain", [{ name: null, text: "Copied words" }], false]]);
     expect(session.captured).toBeNull();
   });
 
@@ -299,9 +299,9 @@ describe("saved prompts", () => {
     await type("/su");
     await press("Enter");
     await waitFor(() => expect(called("ask")).toHaveLength(1));
-    const [, text, attachment] = called("ask")[0]!;
+    const [, text, attachments] = called("ask")[0]!;
     expect(text).toMatch(/^Summarize .*\n\nA long text\.$/s);
-    expect(attachment).toBe("");
+    expect(attachments).toEqual([]);
   });
 
   it("are filled with the typed text and keep the attachment separate", async () => {
@@ -322,7 +322,7 @@ describe("attaching text", () => {
     await fireEvent.click(screen.getByRole("button", { name: /^Clipboard/ }));
     await screen.findByText("12 characters");
     await ask("Explain");
-    expect(called("ask")).toEqual([[null, "Explain", "Copied words", false]]);
+    expect(called("ask")).toEqual([[null, "Explain", [{ name: null, text: "Copied words" }], false]]);
   });
 
   it("says if there is no text", async () => {

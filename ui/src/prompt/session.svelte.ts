@@ -194,12 +194,13 @@ export class Session {
   /** Sends the last question. If its conversation was deleted, creates a new one. */
   async #ask(overBudget: boolean): Promise<StartedTurn> {
     const { text, attachment } = this.#last!;
+    const attachments = attachment === "" ? [] : [{ name: null, text: attachment }];
     try {
-      return await ipc.ask(this.conversation, text, attachment, overBudget);
+      return await ipc.ask(this.conversation, text, attachments, overBudget);
     } catch (error) {
       if (this.conversation === null || commandError(error).code !== "not_found") throw error;
       this.conversation = null;
-      return ipc.ask(null, text, attachment, overBudget);
+      return ipc.ask(null, text, attachments, overBudget);
     }
   }
 

@@ -11,6 +11,10 @@ function storage() {
   };
 }
 
+function page(text: string, name: string | null = null) {
+  return { name, text };
+}
+
 describe("drafts", () => {
   it("belong to their conversation and survive the page", () => {
     const disk = storage();
@@ -19,12 +23,12 @@ describe("drafts", () => {
     composer.switchTo(7);
     expect(composer.text).toBe("");
     composer.text = "for seven";
-    composer.attach("a page");
+    composer.attach(page("a page"));
     composer.save();
     const again = new Composer(disk);
     expect(again.text).toBe("for nobody yet");
     again.switchTo(7);
-    expect([again.text, again.attachment]).toEqual(["for seven", "a page"]);
+    expect([again.text, again.attachments]).toEqual(["for seven", [page("a page")]]);
   });
 
   it("of a temporary chat are never stored, and are gone when it is left", () => {
@@ -32,12 +36,12 @@ describe("drafts", () => {
     const composer = new Composer(disk);
     composer.switchTo(null, true);
     composer.text = "secret";
-    composer.attach("a secret page");
+    composer.attach(page("a secret page"));
     expect(disk.getItem("transom.drafts")).not.toContain("secret");
     composer.switchTo(7);
     expect(composer.text).toBe("");
     composer.switchTo(null, true);
-    expect([composer.text, composer.attachment]).toEqual(["", ""]);
+    expect([composer.text, composer.attachments]).toEqual(["", []]);
     expect(disk.getItem("transom.drafts")).not.toContain("secret");
   });
 
@@ -46,7 +50,7 @@ describe("drafts", () => {
     const composer = new Composer(disk);
     composer.switchTo(7);
     composer.text = "secret";
-    composer.attach("a secret page");
+    composer.attach(page("a secret page"));
     composer.switchTo(null);
     composer.forget(7);
     expect(disk.getItem("transom.drafts")).not.toContain("secret");
@@ -75,13 +79,13 @@ describe("drafts", () => {
     const composer = new Composer(disk);
     composer.text = "secret";
     composer.switchTo(7);
-    composer.attach("a secret page");
+    composer.attach(page("a secret page"));
     composer.take();
     composer.text = "more secret";
     composer.forgetAll();
     composer.sent(false);
     composer.switchTo(null);
-    expect([composer.text, composer.attachment, disk.getItem("transom.drafts")]).toEqual(["", "", "[]"]);
+    expect([composer.text, composer.attachments, disk.getItem("transom.drafts")]).toEqual(["", [], "[]"]);
   });
 
   it("return to their conversation when they are refused", () => {
@@ -120,8 +124,55 @@ describe("drafts", () => {
     } };
     const composer = new Composer(small);
     composer.text = "Sum it up";
-    composer.attach("page ".repeat(100));
+    composer.attach(page("page ".repeat(100)));
     expect(disk.getItem("transom.drafts")).toContain("Sum it up");
+  });
+
+  it("get their documents when they are read, also while another draft is shown", () => {
+    const disk = storage();
+    const composer = new Composer(disk);
+    composer.switchTo(7);
+    composer.attach(page("first"));
+    composer.handleDocument(1, { state: "reading", name: "a.pdf" });
+    expect(composer.files.map((file) => file.name)).toEqual(["a.pdf"]);
+    composer.switchTo(8);
+    expect(composer.files).toEqual([]);
+    composer.handleDocument(1, { state: "read", attached: page("second", "a.pdf") });
+    expect(composer.attachments).toEqual([]);
+    composer.switchTo(7);
+    expect(composer.attachments).toEqual([page("first"), page("second", "a.pdf")]);
+    composer.detach(composer.attachments[0]!);
+    composer.switchTo(8);
+    expect(disk.getItem("transom.drafts")).toContain("second");
+    expect(disk.getItem("transom.drafts")).not.toContain("first");
+  });
+
+  it("keep the reason why a document can’t be attached, until it is dismissed or the rest is sent", () => {
+    const composer = new Composer(storage());
+    for (const file of [1, 2]) composer.handleDocument(file, { state: "reading", name: `${file}.pdf` });
+    composer.handleDocument(1, { state: "failed", problem: { kind: "encrypted" } });
+    expect(composer.files.map((file) => file.problem?.kind)).toEqual(["encrypted", undefined]);
+    composer.dismissFile(2);
+    composer.handleDocument(2, { state: "read", attached: page("removed while it was read") });
+    expect(composer.attachments).toEqual([]);
+    composer.text = "Without it";
+    composer.take();
+    expect(composer.files).toEqual([]);
+  });
+
+  it("do not get documents of a temporary chat that was left, or of a deleted one", () => {
+    const composer = new Composer(storage());
+    composer.switchTo(null, true);
+    composer.handleDocument(1, { state: "reading", name: "secret.pdf" });
+    composer.switchTo(7);
+    composer.handleDocument(2, { state: "reading", name: "more.pdf" });
+    composer.forget(7);
+    for (const file of [1, 2]) {
+      composer.handleDocument(file, { state: "read", attached: page("secret", "secret.pdf") });
+    }
+    expect(composer.attachments).toEqual([]);
+    composer.switchTo(null, true);
+    expect([composer.attachments, composer.files]).toEqual([[], []]);
   });
 
   it("that are unreadable count as empty", () => {

@@ -1,0 +1,154 @@
+/** The composer: attachments, the context of the next message, and reasoning. */
+import { fireEvent, screen, waitFor } from "@testing-library/svelte";
+import { tick, unmount } from "svelte";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { useIpc, type AnswerStats } from "../ipc";
+import { FakeIpc, pieces } from "../ipc/fake";
+import { app } from "../state/app.svelte";
+import { composer } from "../state/composer.svelte";
+import { transcript } from "../state/transcript.svelte";
+import { openChat } from "./open";
+
+let ipc: FakeIpc;
+let chat: Awaited<ReturnType<typeof openChat>>;
+let target: HTMLElement;
+
+beforeEach(() => {
+  innerWidth = 420;
+  ipc = new FakeIpc();
+  ipc.script = { answer: pieces("An answer."), rate: 0 };
+  useIpc(ipc);
+});
+
+afterEach(async () => {
+  await transcript.open(null);
+  composer.forgetAll();
+  app.status = null;
+  await unmount(chat);
+  target.remove();
+});
+
+async function open() {
+  target = document.createElement("div");
+  document.body.append(target);
+  chat = await openChat(target);
+  await tick();
+}
+
+async function openWith(texts: Parameters<FakeIpc["addConversation"]>[1]) {
+  const { id } = ipc.addConversation("A talk", texts);
+  await open();
+  chat.open(id);
+  await waitFor(() => expect(screen.getAllByRole("article")).toHaveLength(texts.length));
+}
+
+const field = () => screen.getByLabelText<HTMLTextAreaElement>("Message");
+const called = (name: string) => ipc.calls.filter((call) => call.name === name);
+
+async function enter(text: string) {
+  await fireEvent.input(field(), { target: { value: text } });
+  await fireEvent.keyDown(field(), { key: "Enter" });
+}
+
+function stats(prompt_tokens: number): AnswerStats {
+  return { prompt_tokens, cached_tokens: 0, generated_tokens: 100, time_to_first_token_seconds: 1,
+    tokens_per_second: null, dropped_messages: 0 };
+}
+
+describe("attachments", () => {
+  it("turns a long pasted text into an attachment that can be removed", async () => {
+    await open();
+    const text = "A long page. ".repeat(300);
+    const clipboardData = { getData: () => text };
+    await fireEvent.paste(field(), { clipboardData });
+    expect(field().value).toBe("");
+    await fireEvent.click(await screen.findByLabelText("Remove attachment"));
+    expect(composer.attachments).toEqual([]);
+    await fireEvent.paste(field(), { clipboardData });
+    await enter("Sum it up");
+    await waitFor(() => expect(called("ask")[0]?.values[2]).toEqual([{ name: null, text }]));
+  });
+
+  it("attaches files, and sends those that could be read", async () => {
+    await open();
+    const attached = { name: "report.pdf", text: "A long page. ".repeat(100) };
+    ipc.files = [
+      { name: "report.pdf", read: { state: "read", attached } },
+      { name: "secret.pdf", read: { state: "failed", problem: { kind: "encrypted" } } },
+    ];
+    await fireEvent.click(screen.getByLabelText("Attach files"));
+    expect(called("attachFiles")[0]?.values).toEqual(["dialog"]);
+    await screen.findByRole("button", { name: /^report\.pdf\s*330 tokens$/ });
+    await screen.findByText("330 used · 7,862 left");
+    expect((await screen.findByRole("alert")).textContent).toContain("secret.pdf: This file is protected by a password.");
+    await enter("Sum it up");
+    await waitFor(() => expect(called("ask")[0]?.values[2]).toEqual([attached]));
+    await screen.findByRole("button", { name: /^report\.pdf\s*330 tokens$/ });
+    expect(screen.queryByRole("alert")).toBeNull();
+  });
+
+  it("attaches copied files, and waits until they are read", async () => {
+    await open();
+    ipc.files = [{ name: "report.pdf" }];
+    await fireEvent.paste(field(), { clipboardData: { getData: () => "", types: ["Files"] } });
+    expect(called("attachFiles")[0]?.values).toEqual(["clipboard"]);
+    await screen.findByText("Reading report.pdf…");
+    await enter("Sum it up");
+    expect(called("ask")).toEqual([]);
+    await fireEvent.click(screen.getByLabelText("Remove report.pdf"));
+    await fireEvent.keyDown(field(), { key: "Enter" });
+    await waitFor(() => expect(called("ask")).toHaveLength(1));
+  });
+
+  it("refuses attachments that the context can’t hold, with the numbers", async () => {
+    await open();
+    const [first, second] = ["a", "b"].map((letter) => ({ name: `${letter}.md`, text: letter.repeat(24_000) }));
+    composer.attach(first!);
+    composer.attach(second!);
+    await screen.findByText("Your message needs about 12,000 tokens, but the context holds 8,192. Shorten it or remove a file.");
+    await enter("Compare");
+    expect(called("ask")).toEqual([]);
+    await fireEvent.click(screen.getByLabelText("Remove b.md"));
+    await fireEvent.keyDown(field(), { key: "Enter" });
+    await waitFor(() => expect(called("ask")[0]?.values[2]).toEqual([first]));
+  });
+});
+
+describe("the context meter", () => {
+  it("says about how many tokens the next message needs, and what will be left out", async () => {
+    await openWith(["First", "One", "Second", { text: "Two", stats: stats(7000) }]);
+    await screen.findByText("7,100 used · 1,092 left");
+    screen.getByTitle("About 7,100 of 8,192 tokens, 1,092 left.");
+    await fireEvent.input(field(), { target: { value: "a".repeat(800) } });
+    await screen.findByText("The oldest messages will be left out.");
+  });
+
+  it("counts again after an exchange was deleted or a response edited", async () => {
+    await openWith(["First", "One", "Second", { text: "Two", stats: stats(7000) }]);
+    await screen.findByText("7,100 used · 1,092 left");
+    await transcript.deleteExchange(transcript.heads[0]!.id);
+    await waitFor(() => expect(screen.queryByText(/ used · /)).toBeNull());
+    await transcript.editAnswer(transcript.heads[1]!.id, "a".repeat(4000));
+    await screen.findByText(/^1,0\d0 used · /);
+  });
+
+  it("shows no numbers in a new chat", async () => {
+    await open();
+    await fireEvent.input(field(), { target: { value: "Hello" } });
+    await screen.findByLabelText(/^Model: /);
+    expect(screen.queryByText(/ used · /)).toBeNull();
+  });
+});
+
+describe("the reasoning switch", () => {
+  it("switches reasoning where the model can, and is not there for other models", async () => {
+    await open();
+    const thinking = await screen.findByLabelText("Reasoning");
+    expect(thinking.getAttribute("aria-pressed")).toBe("true");
+    await fireEvent.click(thinking);
+    await waitFor(() => expect(thinking.getAttribute("aria-pressed")).toBe("false"));
+    expect(called("updateSettings")[0]?.values).toEqual([{ models: { [ipc.shown[0]!.id]: { thinking: false } } }]);
+    await ipc.chooseModel("starter");
+    await waitFor(() => expect(screen.queryByLabelText("Reasoning")).toBeNull());
+  });
+});
