@@ -6,6 +6,7 @@
 
 mod access;
 mod actions;
+mod attachments;
 mod chat;
 mod downloads;
 mod environment;

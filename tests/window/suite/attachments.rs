@@ -1,0 +1,74 @@
+//! Documents that are attached to a message.
+
+use std::path::PathBuf;
+
+use transom_window_tests::drag::Drag;
+use transom_window_tests::programs::checkout;
+use transom_window_tests::{Outcome, Page, TestSetup, check, run_test, until};
+
+use crate::actions;
+
+/// Returns the path of a document that another program wrote.
+fn document(name: &str) -> PathBuf {
+    let folder = "crates/documents/tests/fixtures/files";
+    checkout().join(folder).join(name)
+}
+
+/// Opens the chat and drops a document on it.
+async fn open_and_drop(setup: &mut TestSetup, name: &str) -> Outcome<Page> {
+    let chat = setup.open().await?;
+    until("the chat has the keyboard", async || {
+        Ok(chat.has_keyboard().await?.then_some(()))
+    })
+    .await?;
+    let drag = Drag::over(&setup.desktop, &document(name)).await?;
+    chat.until_says(&format!("Drop {name} to attach its text"))
+        .await?;
+    drag.drop().await?;
+    Ok(chat)
+}
+
+#[tokio::test]
+async fn a_dropped_pdf_is_attached_with_its_tokens_and_sent() {
+    run_test("a_pdf_is_dropped", async |setup| {
+        let chat = open_and_drop(setup, "crazyones.pdf").await?;
+        let chip = r"^crazyones\.pdf \d+ tokens$";
+        chat.by("button", chip).await?;
+        chat.until_says(r"\d+ used . [\d,]+ left").await?;
+        actions::ask_to_the_end(&chat, "What is it about?").await?;
+        chat.until_gone("button", r"^Remove crazyones\.pdf$")
+            .await?;
+        let questions = actions::questions(&chat).await?;
+        check(questions == ["What is it about?"], || {
+            format!("the questions are {questions:?}")
+        })?;
+
+        // It is stored with the message.
+        let chat = setup.restart().await?;
+        actions::open_from_history(&chat, "What is it about").await?;
+        chat.click("button", chip).await?;
+        chat.until_says("The round pegs in the square holes")
+            .await
+            .map(drop)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_encrypted_pdf_is_refused_with_the_reason() {
+    run_test("an_encrypted_pdf_is_dropped", async |setup| {
+        let name = "libreoffice-writer-password.pdf";
+        let chat = open_and_drop(setup, name).await?;
+        chat.by("alert", &format!("^{name}: .*protected by a password"))
+            .await?;
+        check(chat.find("button", " tokens$").await?.is_none(), || {
+            "a document without text is attached".into()
+        })?;
+        chat.click("button", &format!("^Remove {name}$")).await?;
+        chat.until_gone("alert", name).await?;
+        actions::ask_to_the_end(&chat, "What is a haiku?")
+            .await
+            .map(drop)
+    })
+    .await;
+}
