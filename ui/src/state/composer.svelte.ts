@@ -91,7 +91,9 @@ export class Composer {
   assignDraft(conversation: ConversationId): void {
     if (this.key !== "new") return;
     this.drafts.delete("new");
-    this.key = String(conversation);
+    const key = String(conversation);
+    this.key = key;
+    this.pending = this.pending.map((one) => one.key === "new" ? { ...one, key } : one);
   }
 
   clear(): void {

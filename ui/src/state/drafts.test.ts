@@ -147,6 +147,17 @@ describe("drafts", () => {
     expect(disk.getItem("transom.drafts")).not.toContain("first");
   });
 
+  it("keep documents that were chosen while the first question was sent", () => {
+    const composer = new Composer(storage());
+    composer.text = "Hello?";
+    composer.take();
+    composer.handleDocument(1, { state: "reading", name: "a.pdf" });
+    composer.assignDraft(7);
+    composer.sent(true);
+    composer.handleDocument(1, { state: "read", attached: page("late", "a.pdf") });
+    expect(composer.attachments).toEqual([page("late", "a.pdf")]);
+  });
+
   it("keep the reason why a document can’t be attached, until it is dismissed or the rest is sent", () => {
     const composer = new Composer(storage());
     for (const file of [1, 2]) composer.handleDocument(file, { state: "reading", name: `${file}.pdf` });
