@@ -14,11 +14,11 @@ mod load;
 mod machine;
 mod names;
 mod subject;
-mod thinking;
 #[cfg(feature = "test-support")]
 pub mod test_support;
 #[cfg(test)]
 mod tests;
+mod thinking;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
