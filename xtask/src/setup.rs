@@ -72,7 +72,6 @@ pub(crate) fn set_up(purpose: Purpose) -> Result<Workspace, Problem> {
     }
     let native = Native {
         mlx_c: mlxc::build(&host, &source, &mlx, &cache)?,
-        bindings: bindings::generate(&host, &source, &cache)?,
         mlx: mlx.join("mlx/lib"),
         cmake: wheel::find_or_unpack_cmake(&host, &cache)?,
         ccache: cache.ccache.clone(),
