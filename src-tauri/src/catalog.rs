@@ -215,7 +215,7 @@ fn repository_view(repository: &str) -> EntryView {
 
 /// Converts the fit of an estimate for pages.
 pub(crate) fn fit_summary(estimate: &Estimate) -> FitSummary {
-    match estimate.verdict {
+    match estimate.fit {
         EstimatedFit::Fits => FitSummary::Fits,
         EstimatedFit::FitsWithContext { context_length } => FitSummary::Context {
             tokens: context_length,

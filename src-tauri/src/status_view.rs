@@ -143,8 +143,8 @@ mod tests {
                 "memory": "normal", "stop_answers": false, "context_length": null,
                 "prefill_chunk": null, "max_tokens": null, "speculation": true,
                 "repaint_interval_seconds": 0.016,
-                "idle_unload_seconds": null, "held": null, "offer_smaller_model": false,
-                "restraints": []
+                "idle_unload_seconds": null, "blocked_by": null,
+                "offer_smaller_model": false, "limits": []
             },
             "last_unload": null, "last_error": null, "keeps_awake": false
         });
@@ -196,8 +196,8 @@ mod tests {
 
     #[test]
     fn a_running_response_has_priority_over_held_requests() {
-        let held = json!({ "held": { "because": "heat", "state": "critical" } });
-        let generating = json!({ "phase": "generating", "ask": 1, "is_stopping": false });
+        let held = json!({ "blocked_by": { "because": "heat", "state": "critical" } });
+        let generating = json!({ "phase": "generating", "request_id": 1, "is_stopping": false });
         let change = json!({ "allowance": held, "models": [model(generating)] });
         let view = from_status(&status(change), false);
         assert_eq!(view.activity, Activity::Answering);
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_pause_is_distinguished_from_other_holds() {
-        let held = json!({ "held": { "because": "paused" } });
+        let held = json!({ "blocked_by": { "because": "paused" } });
         let paused = json!({ "is_paused": true, "allowance": held });
         let view = from_status(&status(paused), false);
         assert!(view.is_paused);

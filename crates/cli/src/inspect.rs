@@ -137,10 +137,10 @@ struct InspectJson<'a> {
     description: &'a Description,
     /// Whether the model fits, if that can be estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    fit: Option<&'a Report>,
+    estimate: Option<&'a Report>,
     /// Why it cannot be estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    fit_problem: Option<String>,
+    estimate_problem: Option<String>,
 }
 
 /// Runs the command.
@@ -197,24 +197,24 @@ fn inspect(
     };
     let json = InspectJson {
         description: &description,
-        fit: report.as_ref().ok(),
-        fit_problem: report.as_ref().err().map(ToString::to_string),
+        estimate: report.as_ref().ok(),
+        estimate_problem: report.as_ref().err().map(ToString::to_string),
     };
     console.print_result(args.json, &json, |json, layout| {
         // Files show the memory that they need unless an estimate follows.
         let text = match &description {
-            Description::Files(files) => files.text(layout, json.fit.is_none()),
+            Description::Files(files) => files.text(layout, json.estimate.is_none()),
             Description::Entry(entry) => entry.text(layout),
         };
-        match json.fit {
-            Some(fit) => text + "\n" + &fit.text(layout),
+        match json.estimate {
+            Some(report) => text + "\n" + &report.text(layout),
             None => text,
         }
     })?;
     if args.json {
         return Ok(());
     }
-    if let Some(problem) = &json.fit_problem {
+    if let Some(problem) = &json.estimate_problem {
         console.note(problem);
     }
     if let Description::Entry(entry) = &description {

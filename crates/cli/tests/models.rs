@@ -75,7 +75,7 @@ fn a_model_is_installed_listed_used_and_removed() {
     let tiny = &list["installed"][1];
     assert_eq!(tiny["name"], "tiny", "{list}");
     assert_eq!(tiny["origin"], "models folder");
-    assert_eq!(tiny["verdict"], "fits");
+    assert_eq!(tiny["fit"], "fits");
 
     let again = fixture.run(&["models", "install", "tiny"]);
     assert_eq!(code(&again), 0);
@@ -86,9 +86,9 @@ fn a_model_is_installed_listed_used_and_removed() {
     );
 
     let predicted = fixture.json(&["inspect", "tiny", "--json"]);
-    assert_eq!(predicted["fit"]["verdict"], "fits", "{predicted}");
+    assert_eq!(predicted["estimate"]["fit"], "fits", "{predicted}");
     assert_ne!(
-        predicted["fit"]["speed"]["is_measured"], true,
+        predicted["estimate"]["speed"]["is_measured"], true,
         "{predicted}"
     );
     let ask = [
@@ -105,7 +105,10 @@ fn a_model_is_installed_listed_used_and_removed() {
     assert_eq!(code(&answer), 0, "{}", err(&answer));
     assert_eq!(err(&answer), "", "the measurement is saved silently");
     let measured = fixture.json(&["inspect", "tiny", "--json"]);
-    assert_eq!(measured["fit"]["speed"]["is_measured"], true, "{measured}");
+    assert_eq!(
+        measured["estimate"]["speed"]["is_measured"], true,
+        "{measured}"
+    );
     // The former name of the command still works, and its JSON is the estimate.
     let measured = fixture.json(&["fit", "tiny", "--json"]);
     assert_eq!(measured["speed"]["is_measured"], true, "{measured}");
@@ -134,8 +137,8 @@ fn a_repository_of_the_hub_is_installed_and_used_by_its_name() {
     // The estimate depends on the free memory at this moment.
     let facts = |arguments: &[&str]| {
         let mut json = fixture.json(arguments);
-        assert!(json["fit"].is_object(), "{json}");
-        json["fit"] = Value::Null;
+        assert!(json["estimate"].is_object(), "{json}");
+        json["estimate"] = Value::Null;
         json
     };
     let inspected = facts(&["models", "inspect", REPOSITORY, "--json"]);
@@ -333,7 +336,7 @@ fn the_hub_is_searched_after_the_list() {
     assert!(on_hub.contains(REPOSITORY), "{text}");
     let json = fixture.json(&["models", "search", "tiny", "--fits", "--json"]);
     assert_eq!(json["hub"][0]["form"], "GGUF F16", "{json}");
-    assert_eq!(json["hub"][0]["verdict"], "fits");
+    assert_eq!(json["hub"][0]["fit"], "fits");
 }
 
 #[test]

@@ -394,11 +394,11 @@ fn a_plan_has_the_id_that_the_installed_model_will_have() {
     let plan = |text| library.plan(&parse(text), None);
     let chosen = plan("tiny").unwrap();
     assert_eq!((&*chosen.id, &*chosen.name), ("tiny@Q4_K_M", "tiny"));
-    assert_eq!(chosen.wanted.key, chosen.id);
-    assert_eq!(chosen.wanted.files[0].name, "tiny-Q4_K_M.gguf");
+    assert_eq!(chosen.request.key, chosen.id);
+    assert_eq!(chosen.request.files[0].name, "tiny-Q4_K_M.gguf");
     assert_eq!(chosen.size_bytes, Some(700_000_000));
-    assert!(chosen.wanted.folder.ends_with("models/owner/tiny-GGUF"));
-    assert_eq!(chosen.fit.unwrap().verdict, EstimatedFit::Fits);
+    assert!(chosen.request.folder.ends_with("models/owner/tiny-GGUF"));
+    assert_eq!(chosen.estimate.unwrap().fit, EstimatedFit::Fits);
     let named = plan("tiny@Q8_0").unwrap();
     assert_eq!((&*named.id, &*named.name), ("tiny@Q8_0", "tiny@Q8_0"));
     // The files of a folder are listed when its download starts.
@@ -407,7 +407,7 @@ fn a_plan_has_the_id_that_the_installed_model_will_have() {
     assert!(!query.is_required);
     let folder = library.plan(&folder, None).unwrap();
     assert_eq!(
-        (folder.format, folder.wanted.files.len()),
+        (folder.format, folder.request.files.len()),
         (Format::Safetensors, 0)
     );
     assert_eq!(library.listing_of(&parse("tiny")).unwrap(), None);
@@ -419,6 +419,6 @@ fn a_plan_has_the_id_that_the_installed_model_will_have() {
             .is_required
     );
     let huge = plan("huge").unwrap();
-    assert!(!huge.fit.unwrap().verdict.is_usable());
+    assert!(!huge.estimate.unwrap().fit.is_usable());
     assert!(matches!(plan("tiny@3-bit"), Err(PlanError::Lookup(_))));
 }

@@ -68,18 +68,18 @@ pub struct Tuning {
     /// Maximum number of queued requests; a further request fails as busy.
     pub queue_limit: usize,
     /// How long a request may be blocked before it fails.
-    #[serde(rename = "longest_hold_seconds", with = "serde_seconds")]
+    #[serde(rename = "max_blocked_time_seconds", with = "serde_seconds")]
     pub max_blocked_time: Duration,
     /// How long a running response may continue under critical memory pressure before it is
     /// stopped.
-    #[serde(rename = "finish_within_seconds", with = "serde_seconds")]
+    #[serde(rename = "finish_timeout_seconds", with = "serde_seconds")]
     pub finish_timeout: Duration,
     /// How long a stopped response may take to end before its process is killed. If the memory is
     /// needed, [`Tuning::unload_timeout`] applies instead.
-    #[serde(rename = "stop_within_seconds", with = "serde_seconds")]
+    #[serde(rename = "stop_timeout_seconds", with = "serde_seconds")]
     pub stop_timeout: Duration,
     /// How long a process may take to free its memory before it is killed.
-    #[serde(rename = "unload_within_seconds", with = "serde_seconds")]
+    #[serde(rename = "unload_timeout_seconds", with = "serde_seconds")]
     pub unload_timeout: Duration,
 }
 
@@ -121,12 +121,10 @@ pub struct Allowance {
     #[serde(rename = "idle_unload_seconds", with = "serde_seconds::option")]
     pub idle_unload: Option<Duration>,
     /// Why no request may start; `None` if requests may start.
-    #[serde(rename = "held")]
     pub blocked_by: Option<LimitReason>,
     /// Programs should offer a smaller model.
     pub offer_smaller_model: bool,
     /// Every limit in force that differs from its default, with its reason; for people.
-    #[serde(rename = "restraints")]
     pub limits: Vec<ActiveLimit>,
 }
 
@@ -136,7 +134,6 @@ pub struct ActiveLimit {
     /// The limit.
     pub limit: Limit,
     /// The reason.
-    #[serde(rename = "because")]
     pub reason: LimitReason,
 }
 

@@ -110,7 +110,6 @@ pub enum PhaseStatus {
     /// Generating a response.
     Generating {
         /// Id of the request.
-        #[serde(rename = "ask")]
         request_id: RequestId,
         /// The response was told to end early.
         is_stopping: bool,
@@ -137,11 +136,9 @@ pub enum UnloadReason {
     /// Memory pressure requires it.
     Pressure {
         /// The signal that requires it.
-        #[serde(rename = "because")]
         reason: LimitReason,
     },
     /// The user requested it.
-    #[serde(rename = "asked")]
     Requested,
     /// Its load was canceled or failed.
     LoadEnded,
@@ -155,7 +152,6 @@ pub enum UnloadReason {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueuedRequest {
     /// Its id.
-    #[serde(rename = "ask")]
     pub request_id: RequestId,
     /// Name of the model that it needs.
     pub model: String,

@@ -61,8 +61,8 @@ fn the_key_of_a_variant_is_the_key_of_its_download() {
         for variant in shown.variants {
             let reference = Reference::parse(&variant.key, library.catalog(), "hub");
             let plan = library.plan(&reference.unwrap(), None).unwrap();
-            assert_eq!(plan.wanted.key, variant.key);
-            assert_eq!(plan.wanted.repository, variant.repository);
+            assert_eq!(plan.request.key, variant.key);
+            assert_eq!(plan.request.repository, variant.repository);
             assert!(keys.insert(variant.key.clone()), "{} twice", variant.key);
         }
     }

@@ -170,11 +170,11 @@ impl<'a> Chat<'a> {
             tools: Vec::new(),
             continue_final_message: false,
         });
-        let fit = Truncation::DropOldest {
+        let truncation = Truncation::DropOldest {
             response_tokens: generation.max_tokens.unwrap_or(RESERVED_FOR_RESPONSE),
             context_limit: None,
         };
-        self.loaded.request(prompt, fit, self.params.clone())
+        self.loaded.request(prompt, truncation, self.params.clone())
     }
 
     fn stats_text(&self, layout: Layout) -> Result<String> {

@@ -112,13 +112,13 @@ pub(super) fn run(
 
 /// Refuses a model that does not fit in memory, unless the user insists.
 fn check_memory(plan: &Plan, anyway: bool) -> Result {
-    match &plan.fit {
-        Some(fit) if !fit.verdict.is_usable() && !anyway => Err(Failure::Model(format!(
+    match &plan.estimate {
+        Some(estimate) if !estimate.fit.is_usable() && !anyway => Err(Failure::Model(format!(
             "{} does not fit in this computer's memory: it needs {}, and models may use {}; \
              `transom inspect` shows some that fit, --anyway downloads it anyway",
             plan.name,
-            bytes_text(fit.need_bytes),
-            bytes_text(fit.room_bytes)
+            bytes_text(estimate.need_bytes),
+            bytes_text(estimate.room_bytes)
         ))),
         _ => Ok(()),
     }

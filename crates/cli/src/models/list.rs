@@ -11,7 +11,7 @@ use transom_library::{
 };
 
 use crate::output::{
-    Table, disk_text, numbers, paragraph, size_text, tokens_short, verdict_short, words,
+    Table, disk_text, fit_short, numbers, paragraph, size_text, tokens_short, words,
 };
 use crate::{Console, Layout, Result};
 
@@ -52,7 +52,7 @@ struct InstalledRow {
     context_length: Option<u64>,
     /// Whether it fits.
     #[serde(flatten)]
-    verdict: Option<EstimatedFit>,
+    fit: Option<EstimatedFit>,
     /// `with Transom`, `models folder`, `added`, the name of another app.
     origin: String,
     /// Its folder or file.
@@ -77,9 +77,8 @@ pub(super) struct OfferedRow {
     good_for: String,
     /// Whether it fits.
     #[serde(flatten)]
-    verdict: Option<EstimatedFit>,
+    fit: Option<EstimatedFit>,
     /// Whether it is installed.
-    #[serde(rename = "is_here")]
     is_installed: bool,
 }
 
@@ -103,7 +102,7 @@ fn installed(library: &Library) -> Vec<InstalledRow> {
             form: form(model, library),
             size_bytes: model.size_bytes,
             context_length: facts.ok().and_then(|facts| facts.context_length),
-            verdict: estimate.ok().map(|estimate| estimate.verdict),
+            fit: estimate.ok().map(|estimate| estimate.fit),
             origin: match &model.origin {
                 Origin::Starter => STARTER.to_owned(),
                 Origin::ModelsFolder => "models folder".to_owned(),
@@ -139,17 +138,17 @@ pub(super) fn offered(words: &str, only_fitting: bool, library: &Library) -> Vec
             size_bytes: variant.size_bytes(),
             context_length: entry.context_length,
             good_for: tags.collect::<Vec<_>>().join(", "),
-            verdict: estimate.map(|estimate| estimate.verdict),
+            fit: estimate.map(|estimate| estimate.fit),
             is_installed: !library.named(&entry.id).is_empty(),
         })
     };
     let found = library.catalog().search(words).into_iter().filter_map(row);
-    let fitting = found.filter(|row| !only_fitting || is_usable(row.verdict));
+    let fitting = found.filter(|row| !only_fitting || is_usable(row.fit));
     fitting.collect()
 }
 
-fn is_usable(verdict: Option<EstimatedFit>) -> bool {
-    verdict.is_some_and(|verdict| verdict.is_usable())
+fn is_usable(fit: Option<EstimatedFit>) -> bool {
+    fit.is_some_and(|fit| fit.is_usable())
 }
 
 /// Runs the command.
@@ -160,7 +159,7 @@ pub(super) fn run(args: &ListArgs, library: &Library, console: &mut Console) -> 
     };
     lists
         .installed
-        .retain(|model| !args.fits || is_usable(model.verdict));
+        .retain(|model| !args.fits || is_usable(model.fit));
     if let Some(offered) = &mut lists.offered {
         offered.retain(|model| !model.is_installed);
     }
@@ -192,7 +191,7 @@ fn installed_text(models: &[InstalledRow], layout: Layout) -> String {
     let context = |model: &InstalledRow| model.context_length.map_or(String::new(), tokens_short);
     let memory = |model: &InstalledRow| match &model.problem {
         Some(_) => "cannot be used".to_owned(),
-        None => verdict_short(model.verdict),
+        None => fit_short(model.fit),
     };
     let columns = [
         words("NAME", |model: &InstalledRow| model.name.clone()),
@@ -223,7 +222,7 @@ pub(super) fn offered_text(models: &[OfferedRow], layout: Layout) -> String {
         words("FORM", |model| model.form.clone()),
         numbers("SIZE", "", |model| size_text(model.size_bytes)),
         numbers("CONTEXT", "context ", context).optional(1),
-        words("MEMORY", |model| verdict_short(model.verdict)),
+        words("MEMORY", |model| fit_short(model.fit)),
         words("GOOD FOR", |model: &OfferedRow| model.good_for.clone()).optional(2),
     ]);
     table.with(models).text(layout)
@@ -243,14 +242,14 @@ mod tests {
     }
 
     fn rows() -> Vec<InstalledRow> {
-        let model = |name: &str, form: &str, verdict, origin: &str| InstalledRow {
+        let model = |name: &str, form: &str, fit, origin: &str| InstalledRow {
             name: name.to_owned(),
             id: name.to_owned(),
             title: name.to_owned(),
             form: form.to_owned(),
             size_bytes: 2_497_280_256,
             context_length: Some(40_960),
-            verdict: Some(verdict),
+            fit: Some(fit),
             origin: origin.to_owned(),
             path: "/m".into(),
             problem: None,
@@ -267,7 +266,7 @@ mod tests {
             InstalledRow {
                 problem: Some("m.gguf ends too early".to_owned()),
                 context_length: None,
-                verdict: None,
+                fit: None,
                 ..model("broken", "GGUF", EstimatedFit::Fits, "LM Studio")
             },
         ]
@@ -356,13 +355,13 @@ broken: m.gguf ends too early
         let installed = &json["installed"][0];
         assert_eq!(installed["name"], "other-F16");
         assert_eq!(installed["title"], "other-F16");
-        assert_eq!(installed["verdict"], "fits");
+        assert_eq!(installed["fit"], "fits");
         assert_eq!(
             installed["path"],
             path.canonicalize().unwrap().to_str().unwrap()
         );
         assert_eq!(json["offered"][1]["id"], "huge");
-        assert_eq!(json["offered"][1]["verdict"], "does_not_fit");
+        assert_eq!(json["offered"][1]["fit"], "does_not_fit");
         assert!(json["offered"][1]["missing_bytes"].as_u64().unwrap() > 0);
     }
 }

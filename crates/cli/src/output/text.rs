@@ -34,8 +34,8 @@ pub(crate) fn speed_text(speed: Speed) -> String {
 }
 
 /// Returns whether a model fits, for a column; empty if that is not known.
-pub(crate) fn verdict_short(verdict: Option<EstimatedFit>) -> String {
-    let text = match verdict {
+pub(crate) fn fit_short(fit: Option<EstimatedFit>) -> String {
+    let text = match fit {
         None => "",
         Some(EstimatedFit::Fits) => "fits",
         Some(EstimatedFit::FitsWithContext { context_length }) => {
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_verdict_is_short_in_a_column() {
-        let check = |verdict, expect: &str| assert_eq!(verdict_short(Some(verdict)), expect);
+        let check = |fit, expect: &str| assert_eq!(fit_short(Some(fit)), expect);
         check(EstimatedFit::Fits, "fits");
         let context_length = 16_384;
         check(

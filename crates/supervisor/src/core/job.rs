@@ -176,7 +176,7 @@ fn apply_limits(allowance: &Allowance, mut request: Box<Request>) -> Box<Request
     params.max_tokens = min_limit(params.max_tokens, allowance.max_tokens);
     params.prefill_chunk = min_limit(params.prefill_chunk, allowance.prefill_chunk);
     params.speculate &= allowance.speculation;
-    if let Truncation::DropOldest { context_limit, .. } = &mut request.fit {
+    if let Truncation::DropOldest { context_limit, .. } = &mut request.truncation {
         *context_limit = min_limit(*context_limit, allowance.context_length);
     }
     request

@@ -209,7 +209,7 @@ pub(crate) async fn the_oldest_exchanges_are_dropped_when_the_context_is_full(su
     turns.push(SECOND);
     for (affordable, n_most) in [(None, 256 - 32), (Some(150), 150 - 32)] {
         let response = process
-            .generate(&TestRequest::chat(&turns).fit(drop_oldest(affordable)))
+            .generate(&TestRequest::chat(&turns).truncation(drop_oldest(affordable)))
             .await;
         let started = response.started();
         assert!(started.dropped_messages > 0 && started.dropped_messages % 2 == 0);
@@ -230,7 +230,7 @@ pub(crate) async fn the_oldest_exchanges_are_dropped_when_the_context_is_full(su
         fresh.shut_down().await;
     }
     let whole = process
-        .generate(&TestRequest::chat(&[SYSTEM, SECOND]).fit(drop_oldest(None)))
+        .generate(&TestRequest::chat(&[SYSTEM, SECOND]).truncation(drop_oldest(None)))
         .await;
     assert_eq!(whole.started().dropped_messages, 0);
     process.shut_down().await;

@@ -215,7 +215,7 @@ pub(crate) async fn long_conversations_are_refused_or_shortened(subject: &Subjec
         context_limit: None,
     };
     let response = process
-        .generate(&TestRequest::chat(&turns).fit(drop_oldest))
+        .generate(&TestRequest::chat(&turns).truncation(drop_oldest))
         .await;
     let started = response.started();
     assert!(started.prompt_tokens <= 512 - 64);

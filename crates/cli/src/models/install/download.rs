@@ -69,7 +69,7 @@ async fn download(
     wait: Option<Duration>,
     display: &mut Display<'_, '_>,
 ) -> Result<Result<(), HubError>> {
-    let id = match downloads.add(plan.wanted.clone()).await {
+    let id = match downloads.add(plan.request.clone()).await {
         Ok(id) => id,
         Err(error) => return Ok(Err(error)),
     };

@@ -124,7 +124,7 @@ fn request(model: &str, rest: &[&str]) -> ModelRequest {
     };
     let request = Request {
         prompt: Prompt::Text("why".to_owned()),
-        fit: Truncation::DropOldest {
+        truncation: Truncation::DropOldest {
             response_tokens: 256,
             context_limit: None,
         },
