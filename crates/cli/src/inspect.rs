@@ -27,14 +27,15 @@ use report::{Report, doubt};
 
 /// Show what a model is and whether it fits, or which models suit this computer
 ///
-/// With a model: its architecture, sizes and packing from its files or from the list, the memory that
-/// it needs by part, whether that fits, the longest context that does, and how fast it will be. Without
-/// one: the models for this computer, or for one with other memory. Nothing is downloaded or loaded.
+/// With a model: its architecture, sizes and quantization from its files or from the catalog, the memory
+/// that it needs by part, whether that fits, the longest context that does, and how fast it will be.
+/// Without one: the models for this computer, or for one with other memory. Nothing is downloaded or
+/// loaded.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = include_str!("help/inspect.txt"))]
 pub(crate) struct InspectArgs {
-    /// A model of `transom models list --all`, `id@packing` for one variant, a GGUF file (any part of
-    /// a split model), or a model folder
+    /// A model of `transom models list --all`, `id@quantization` for one variant, a GGUF file (any part
+    /// of a split model), or a model folder
     #[arg(value_name = "MODEL")]
     pub(crate) model: Option<String>,
 

@@ -146,7 +146,7 @@ impl Listing {
             [] => HubError::NoModelFiles { repository },
             _ => HubError::SeveralPackings {
                 repository,
-                packings: names.collect(),
+                quantizations: names.collect(),
             },
         }
     }

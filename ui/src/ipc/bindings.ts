@@ -1289,7 +1289,7 @@ name: string,
 /**
  * `4-bit`, `Q4_K_M`, ….
  */
-packing: string,
+quantization: string,
 /**
  * Bytes of memory that it needs.
  */
@@ -1698,7 +1698,7 @@ format: string,
 /**
  * `4-bit`, `Q4_K_M`, ….
  */
-packing: string,
+quantization: string,
 /**
  * The hub's `owner/name`.
  */

@@ -14,7 +14,7 @@ use crate::output::{Rows, bytes_text, paragraph, speed_text};
 pub(crate) struct Report {
     /// The model's name.
     pub(crate) model: String,
-    /// Its form and packing: `GGUF Q4_K_M`.
+    /// Its form and quantization: `GGUF Q4_K_M`.
     pub(crate) form: String,
     /// The machine: `this computer with 16 GB`.
     pub(crate) machine: String,
@@ -52,7 +52,7 @@ pub(crate) struct Report {
 pub(crate) struct DraftModel {
     /// Its name.
     pub(crate) model: String,
-    /// Its form and packing.
+    /// Its form and quantization.
     pub(crate) form: String,
 }
 

@@ -17,8 +17,8 @@ use crate::{Console, Layout, Result};
 
 /// List the installed models
 ///
-/// The list shows the name to use with `--model`, the format and packing, the size on disk, the longest
-/// context, whether it fits in this computer's memory, and where it comes from.
+/// The list shows the name to use with `--model`, the format and quantization, the size on disk, the
+/// longest context, whether the model fits in this computer's memory, and where it comes from.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = include_str!("../help/models-list.txt"))]
 pub(super) struct ListArgs {
@@ -116,12 +116,14 @@ fn installed(library: &Library) -> Vec<InstalledRow> {
     library.installed().iter().map(row).collect()
 }
 
-/// Returns the formats of a model and its packing: `MLX+GGUF 4-bit`.
+/// Returns the formats of a model and its quantization: `MLX+GGUF 4-bit`.
 fn form(model: &InstalledModel, library: &Library) -> String {
     let mut formats: Vec<&str> = model.formats().into_iter().map(format_name).collect();
     formats.sort_unstable_by(|a, b| b.cmp(a));
-    let packing = model.quantization(library.catalog());
-    format!("{} {packing}", formats.join("+")).trim().to_owned()
+    let quantization = model.quantization(library.catalog());
+    format!("{} {quantization}", formats.join("+"))
+        .trim()
+        .to_owned()
 }
 
 /// Returns the entries of the catalog that match these words and can be installed, each in the variant
