@@ -85,7 +85,7 @@ fn text_has_come(status: &Arc<Status>) -> bool {
     status.models.iter().any(generating)
 }
 
-/// D075, D077, D078, D079: another process causes critical pressure.
+/// Another process causes critical pressure.
 #[test]
 fn under_real_pressure_the_response_is_kept_and_the_model_unloaded() {
     let Some(group) = LimitedCgroup::new_or_skip("ladder", LIMIT_BYTES) else {

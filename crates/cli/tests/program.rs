@@ -330,7 +330,7 @@ fn the_help_names_every_command_and_each_explains_itself() {
     assert!(help.contains("TRANSOM_DATA"), "{help}");
 }
 
-/// D086, D087: limits from power and heat are shown with their reasons.
+/// Limits from power and heat are shown with their reasons.
 #[test]
 fn the_doctor_shows_the_limits_of_simulated_signals() {
     let doctor = |signals: &str| {

@@ -156,7 +156,7 @@ fn lengths_beyond_the_context_are_refused() {
     );
 }
 
-/// D086: figures of a limited machine come with a note.
+/// Figures of a limited machine come with a note.
 #[test]
 fn limits_are_noted_and_long_responses_refused() {
     let mut engine = TestEngine::answering(&[]);

@@ -104,7 +104,7 @@ fn snapshot() -> Status {
     }
 }
 
-/// D072: load time. D086: limits are shown with their reasons.
+/// Load time. Limits are shown with their reasons.
 #[test]
 fn the_status_has_every_line() {
     let because = LimitReason::LowPower;

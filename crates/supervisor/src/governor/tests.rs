@@ -119,7 +119,6 @@ fn check(gigabytes: u64, script: &str) {
     assert_eq!(text, expected, "\n--- got ---\n{text}");
 }
 
-/// D076.
 #[test]
 fn a_warning_applies_at_once_and_ends_after_a_quiet_time() {
     check(
@@ -134,7 +133,6 @@ fn a_warning_applies_at_once_and_ends_after_a_quiet_time() {
     );
 }
 
-/// D077.
 #[test]
 fn critical_pressure_falls_to_the_worst_level_of_the_quiet_time() {
     check(
@@ -193,7 +191,6 @@ fn thrashing_counts_as_a_warning_and_stops_responses_only_with_critical_pressure
     );
 }
 
-/// D053, D086.
 #[test]
 fn low_power_mode_applies_at_once_and_ends_soon() {
     check(
@@ -210,7 +207,6 @@ fn low_power_mode_applies_at_once_and_ends_soon() {
     );
 }
 
-/// D064, D087, D088.
 #[test]
 fn heat_rises_at_once_and_falls_one_level_per_minute() {
     check(
@@ -231,7 +227,6 @@ fn heat_rises_at_once_and_falls_one_level_per_minute() {
     );
 }
 
-/// D071.
 #[test]
 fn the_idle_time_depends_on_the_machine_and_its_signals() {
     check(
@@ -263,7 +258,6 @@ fn the_idle_time_depends_on_the_machine_and_its_signals() {
     );
 }
 
-/// D073, D084.
 #[test]
 fn only_memory_overrides_the_idle_setting_and_only_critical_pressure_keep_loaded() {
     check(

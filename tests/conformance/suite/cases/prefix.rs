@@ -51,7 +51,6 @@ pub(crate) async fn the_prefill_chunk_does_not_change_the_text(subject: &Subject
     process.shut_down().await;
 }
 
-/// D039
 pub(crate) async fn a_second_turn_computes_only_new_tokens(subject: &Subject) {
     for model in [&subject.tiny, &subject.starter] {
         let mut process = TestProcess::with(subject, model, &limits(8192)).await;
@@ -195,7 +194,6 @@ pub(crate) async fn another_conversation_gets_the_response_of_a_new_process(subj
     process.shut_down().await;
 }
 
-/// D038
 pub(crate) async fn the_oldest_exchanges_are_dropped_when_the_context_is_full(subject: &Subject) {
     let mut process = TestProcess::with(subject, &subject.tiny, &limits(256)).await;
     let drop_oldest = |affordable| Truncation::DropOldest {

@@ -29,7 +29,6 @@ fn check(gigabytes: u64, settings: &str, expected: &str) {
     assert_eq!(text, expected, "\n--- got ---\n{text}");
 }
 
-/// D053, D071, D076, D077, D081, D086, D087, D088.
 #[test]
 fn each_level_of_each_signal_shows_its_limits_and_reasons() {
     check(
@@ -122,7 +121,6 @@ fn a_pause_is_a_limit_like_any_other() {
     assert_eq!(*governor.allowance(), before);
 }
 
-/// D071, D084.
 #[test]
 fn the_idle_limit_shows_the_machine_or_the_setting_as_its_reason() {
     check(
