@@ -155,7 +155,7 @@ fn a_model_on_the_disk_is_added_used_and_taken_off_the_list() {
     assert_eq!(code(&added), 0, "{}", err(&added));
     let told = err(&added);
     assert!(
-        told.contains("tiny is on the list now, and used where it is, in ~/"),
+        told.contains("tiny was added and is used in place, in ~/"),
         "{told}"
     );
     let list = fixture.json(&["models", "list", "--json"]);
@@ -168,7 +168,7 @@ fn a_model_on_the_disk_is_added_used_and_taken_off_the_list() {
     assert_eq!(code(&answer), 0, "{}", err(&answer));
     let removed = fixture.run(&["models", "remove", "tiny"]);
     assert_eq!(code(&removed), 0, "{}", err(&removed));
-    assert!(out(&removed).starts_with("tiny: taken off the list; its files stay in ~/"));
+    assert!(out(&removed).starts_with("tiny: removed from the list; its files stay in ~/"));
     assert_eq!(fs::read(&file).unwrap(), fixture.bytes());
     assert_eq!(code(&fixture.run(&ask)), 3);
     let refused = fixture.run(&["models", "install", "./nothing-here"]);
@@ -332,7 +332,7 @@ fn the_hub_is_searched_after_the_list() {
     assert_eq!(code(&found), 0, "{}", err(&found));
     let text = out(&found);
     let (listed, on_hub) = text.split_once("\nOn 127.0.0.1:").unwrap();
-    assert!(listed.starts_with("In the list:\n"), "{text}");
+    assert!(listed.starts_with("In the catalog:\n"), "{text}");
     assert!(on_hub.contains(REPOSITORY), "{text}");
     let json = fixture.json(&["models", "search", "tiny", "--fits", "--json"]);
     assert_eq!(json["hub"][0]["form"], "GGUF F16", "{json}");

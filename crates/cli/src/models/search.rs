@@ -29,7 +29,7 @@ pub(super) struct SearchArgs {
     #[arg(long)]
     pub(super) fits: bool,
 
-    /// Search the lists only
+    /// Search only the catalog
     #[arg(long)]
     pub(super) list_only: bool,
 
@@ -106,7 +106,7 @@ fn results_text(results: &ResultsJson, words: &str, hub_name: &str, layout: Layo
     let mut parts = Vec::new();
     if !results.listed.is_empty() {
         let table = offered_text(&results.listed, layout);
-        parts.push(format!("In the list:\n\n{table}"));
+        parts.push(format!("In the catalog:\n\n{table}"));
     }
     if !results.hub.is_empty() {
         let table = hub_text(&results.hub, layout);
@@ -295,7 +295,7 @@ a/b
         };
         let text = searched("code 400b", false);
         assert!(
-            text.starts_with("In the list:\n\nNAME") && text.contains("huge"),
+            text.starts_with("In the catalog:\n\nNAME") && text.contains("huge"),
             "{text}"
         );
         assert!(!text.contains("tiny"), "{text}");

@@ -35,7 +35,7 @@ pub(super) fn text(plan: &Plan, hub: &str, free_bytes: Option<u64>, layout: Layo
     rows.row("  folder", &tilde(&plan.request.folder));
     if !plan.unverified.is_empty() {
         let names = plan.unverified.join(", ");
-        rows.row("  note", &format!("not verified in the list: {names}"));
+        rows.row("  note", &format!("not verified in the catalog: {names}"));
     }
     if plan.is_gated {
         rows.row(

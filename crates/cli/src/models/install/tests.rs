@@ -140,7 +140,7 @@ Qwen3 4B, GGUF Q4_K_M
   size     a size that the hub does not report in
            one file
   folder   /data/models/Qwen/Qwen3-4B-GGUF
-  note     not verified in the list: files
+  note     not verified in the catalog: files
   note     accept its conditions on its page of
            the hub first
 ";
