@@ -15,7 +15,7 @@ use transom_hub::{DownloadRequest, HubError, Listing, RepositoryVariant, Request
 pub use reference::{Reference, UnknownModel};
 
 use crate::Library;
-use crate::names::{LookupError, format_name};
+use crate::names::{LookupError, with_format};
 
 /// The quantization name of an offer that is a folder of safetensors.
 const FOLDER: &str = "safetensors";
@@ -322,11 +322,6 @@ impl Library {
         let parts = repository.split('/');
         parts.fold(root, |folder, part| folder.join(part))
     }
-}
-
-/// Returns a quantization with its format: `MXFP4-GGUF`.
-pub(crate) fn with_format(variant: &Variant) -> String {
-    format!("{}-{}", variant.quantization, format_name(variant.format))
 }
 
 /// Returns the format of an offer.
