@@ -75,9 +75,8 @@ pub(crate) enum Command {
     Resume,
     Doctor(DoctorArgs),
     Models(Box<ModelsArgs>),
+    #[command(alias = "fit")]
     Inspect(InspectArgs),
-    #[command(hide = true)]
-    Fit(InspectArgs),
 }
 
 /// The model and its limits.

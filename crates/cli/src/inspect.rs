@@ -153,17 +153,6 @@ pub(crate) fn run(args: &InspectArgs, client: &Client, console: &mut Console) ->
     }
 }
 
-/// Runs `transom fit`, the former name of the command, whose JSON contains only the estimate.
-pub(crate) fn run_as_fit(args: &InspectArgs, client: &Client, console: &mut Console) -> Result {
-    let Some(model) = args.model.as_ref().filter(|_| args.json) else {
-        return run(args, client, console);
-    };
-    let library = library::open_to_find(model, client, console)?;
-    let (library, name) = on_machine(args, &library, Some(client), console);
-    let report = estimate(args, model, &library, name, console)?;
-    console.print_json(&report)
-}
-
 /// Shows which models suit a machine.
 fn recommend(args: &InspectArgs, library: &Library, console: &mut Console) -> Result {
     if args.tiers {

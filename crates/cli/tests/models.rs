@@ -109,9 +109,6 @@ fn a_model_is_installed_listed_used_and_removed() {
         measured["estimate"]["speed"]["is_measured"], true,
         "{measured}"
     );
-    // The former name of the command still works, and its JSON is the estimate.
-    let measured = fixture.json(&["fit", "tiny", "--json"]);
-    assert_eq!(measured["speed"]["is_measured"], true, "{measured}");
 
     let removed = fixture.run(&["models", "remove", "tiny", "--yes"]);
     assert_eq!(code(&removed), 0, "{}", err(&removed));
@@ -141,13 +138,13 @@ fn a_repository_of_the_hub_is_installed_and_used_by_its_name() {
         json["estimate"] = Value::Null;
         json
     };
-    let inspected = facts(&["models", "inspect", REPOSITORY, "--json"]);
+    let inspected = facts(&["inspect", REPOSITORY, "--json"]);
     assert_eq!(inspected["architecture"], "llama");
     assert_eq!(inspected, facts(&["inspect", "tiny", "--json"]));
 }
 
 #[test]
-fn a_model_on_the_disk_is_added_used_and_taken_off_the_list() {
+fn a_model_on_the_disk_is_added_used_and_removed_from_the_list() {
     let fixture = TestHub::start();
     let file = fixture.home().join(FILE);
     let path = file.to_str().unwrap();
@@ -161,7 +158,7 @@ fn a_model_on_the_disk_is_added_used_and_taken_off_the_list() {
     let list = fixture.json(&["models", "list", "--json"]);
     assert_eq!(list["installed"][1]["name"], "tiny", "{list}");
     assert_eq!(list["installed"][1]["origin"], "added");
-    let inspected = fixture.json(&["models", "inspect", "tiny", "--json"]);
+    let inspected = fixture.json(&["inspect", "tiny", "--json"]);
     assert_eq!(inspected["architecture"], "llama");
     let ask = ["ask", "Hello", "--model", "tiny", "--max-tokens", "4"];
     let answer = fixture.run(&ask);
