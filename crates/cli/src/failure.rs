@@ -170,7 +170,7 @@ impl From<HubError> for Failure {
             | HubError::RevisionNotFound { .. }
             | HubError::FileNotFound { .. }
             | HubError::NoModelFiles { .. } => Self::Model(message),
-            HubError::SeveralPackings { .. }
+            HubError::SeveralQuantizations { .. }
             | HubError::BadName { .. }
             | HubError::BadEndpoint { .. }
             | HubError::NotAToken => Self::Usage(message),
@@ -265,7 +265,7 @@ mod tests {
         };
         check(none, 3, "owner/name");
         let quantizations = vec!["Q8_0".to_owned(), "Q5_K_M".to_owned()];
-        let several = HubError::SeveralPackings {
+        let several = HubError::SeveralQuantizations {
             repository: repository(),
             quantizations,
         };

@@ -140,7 +140,7 @@ pub enum HubError {
     NoModelFiles { repository: String },
     /// The repository contains several quantizations of the model, and none was chosen.
     #[error("{repository} has the model in several quantizations. Choose one of {}.", quantizations.join(", "))]
-    SeveralPackings {
+    SeveralQuantizations {
         repository: String,
         quantizations: Vec<String>,
     },

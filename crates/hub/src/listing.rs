@@ -144,7 +144,7 @@ impl Listing {
         let names = variants.iter().map(|variant| variant.quantization.clone());
         match variants {
             [] => HubError::NoModelFiles { repository },
-            _ => HubError::SeveralPackings {
+            _ => HubError::SeveralQuantizations {
                 repository,
                 quantizations: names.collect(),
             },
