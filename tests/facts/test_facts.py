@@ -91,7 +91,7 @@ class CatalogChecks(unittest.TestCase):
         self.assert_found("`sliding_window` is None", "gemma-3-4b",
                           lambda entry: entry["architecture"].pop("sliding_window"))
 
-    def test_a_size_that_does_not_match_the_packing_is_an_error(self):
+    def test_a_size_that_does_not_match_the_quantization_is_an_error(self):
         for form in ("mlx", "gguf"):
             def halve(entry, form=form):
                 variant = next(v for v in entry["variant"] if v["format"] == form)

@@ -1,5 +1,7 @@
 //! Tests of names, suggestions and estimates, which are the same in every shell.
 
+mod cases;
+
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -23,51 +25,6 @@ const GIB: u64 = 1 << 30;
 /// Returns a library without installed models.
 fn empty(machine: Machine) -> Library {
     library(Path::new("/nowhere"), machine)
-}
-
-/// An installed file, its id, and texts that find it.
-const NAMES: &[(&str, &str, &str, &[&str])] = &[
-    (
-        "owner/tiny-GGUF",
-        "tiny-Q8_0.gguf",
-        "tiny@Q8_0",
-        &[
-            "tiny",
-            "TINY@q8_0",
-            "tiny 1b · q8_0",
-            "owner/tiny-GGUF",
-            "tiny@gguf",
-        ],
-    ),
-    (
-        "owner/other-GGUF",
-        "other-F16.gguf",
-        "owner/other-GGUF:F16",
-        &[
-            "other-F16",
-            "OTHER-f16",
-            "owner/other-GGUF",
-            "owner/other-gguf:F16",
-        ],
-    ),
-];
-
-#[test]
-fn a_model_has_one_id_and_is_found_by_every_name() {
-    for (repository, file, id, names) in NAMES {
-        let data = tempfile::tempdir().unwrap();
-        let path = install(data.path(), repository, file);
-        let library = library(data.path(), computer());
-        let model = &library.installed()[0];
-        assert_eq!(library.id_of(model), *id);
-        for text in names.iter().chain([id]) {
-            let found = library.find(text).map(|found| &found.id);
-            assert_eq!(found, Some(&path.canonicalize().unwrap()), "{text}");
-        }
-        assert_eq!(library.find(path.to_str().unwrap()), Some(model));
-        assert_eq!(library.short_name(model), names[0]);
-        assert_eq!(library.find("owner/other-GGUF:Q8_0"), None);
-    }
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn entry(variants: &[(&str, &str, Option<u64>)]) -> Entry {
         .to_owned();
     for (format, quantization, tenths) in variants {
         text.push_str(&format!(
-            "[[model.variant]]\nformat = \"{format}\"\npacking = \"{quantization}\"\n\
+            "[[model.variant]]\nformat = \"{format}\"\nquantization = \"{quantization}\"\n\
              repository = \"o/m\"\n"
         ));
         if let Some(tenths) = tenths {

@@ -189,7 +189,7 @@ fn a_missing_key_is_reported_at_its_table_with_an_example() {
         "[model.architecture] has no `model_type`; write model_type = \"qwen3\"",
     );
     check(
-        "[[model.variant]]\nformat = \"gguf\"\npacking = \"Q8_0\"",
+        "[[model.variant]]\nformat = \"gguf\"\nquantization = \"Q8_0\"",
         "«[[model.variant]]\nformat = \"gguf\"",
         "this variant has no `quantization`; write quantization = \"Q4_K_M\"",
     );

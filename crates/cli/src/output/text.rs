@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_is_short_in_a_column() {
+    fn a_fit_is_short_in_a_column() {
         let check = |fit, expect: &str| assert_eq!(fit_short(Some(fit)), expect);
         check(EstimatedFit::Fits, "fits");
         let context_length = 16_384;

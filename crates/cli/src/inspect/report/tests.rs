@@ -129,7 +129,7 @@ fn no_line_is_wider_than_the_terminal() {
 }
 
 #[test]
-fn a_draft_model_is_part_of_the_bar_and_of_the_verdict() {
+fn a_draft_model_is_part_of_the_bar_and_of_the_fit() {
     let mut report = Report {
         draft: Some(DraftModel {
             model: "Qwen3 0.6B".to_owned(),
