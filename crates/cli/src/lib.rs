@@ -16,7 +16,6 @@ mod client;
 mod console;
 mod doctor;
 mod failure;
-mod hidden_input;
 mod inspect;
 mod library;
 mod load;

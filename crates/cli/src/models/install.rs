@@ -5,7 +5,6 @@
 
 mod display;
 mod download;
-mod network;
 mod plan;
 
 #[cfg(test)]
