@@ -47,7 +47,7 @@ fn a_plan() -> Plan {
     }
 }
 
-pub(super) fn download(state: State, done_bytes: u64) -> Download {
+fn download(state: State, done_bytes: u64) -> Download {
     Download {
         id: DownloadId(1),
         key: "qwen3-4b@Q4_K_M".to_owned(),
