@@ -10,7 +10,7 @@ use clap::Args;
 use transom_engine::{
     FinishReason, GenerationParams, Limits, Prompt, SamplingParams, Stats, Truncation,
 };
-use transom_supervisor::Allowance;
+use transom_supervisor::Restrictions;
 
 use crate::arguments::{ModelArgs, at_least_one};
 use crate::load::{Loaded, load};
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
             loaded.info.context_length
         )));
     }
-    check_allowance(&client.status()?.allowance, args, console)?;
+    check_restrictions(&client.status()?.restrictions, args, console)?;
     for (index, n_prompt) in args.prompt_tokens.iter().enumerate() {
         let mut bench = Bench {
             loaded: &loaded,
@@ -103,9 +103,13 @@ pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
 ///
 /// # Errors
 /// Responses of the requested length are not allowed now.
-fn check_allowance(allowance: &Allowance, args: &BenchArgs, console: &mut Console) -> Result {
+fn check_restrictions(
+    restrictions: &Restrictions,
+    args: &BenchArgs,
+    console: &mut Console,
+) -> Result {
     let mut reasons: Vec<String> = Vec::new();
-    for reason in allowance
+    for reason in restrictions
         .limits
         .iter()
         .map(|limit| limit.reason.to_string())
@@ -116,7 +120,7 @@ fn check_allowance(allowance: &Allowance, args: &BenchArgs, console: &mut Consol
     }
     let reasons = reasons.join(", ");
     let n_generate = args.generate_tokens;
-    if allowance.max_tokens.is_some_and(|max| max < n_generate) {
+    if restrictions.max_tokens.is_some_and(|max| max < n_generate) {
         return Err(Failure::failed(format!(
             "answers of {n_generate} tokens are not allowed now ({reasons}); try again later, or \
              choose fewer --generate-tokens"

@@ -116,10 +116,10 @@ async fn run_under_pressure(group: &LimitedCgroup) {
     let hog =
         MemoryPressureProcess::start(group, &folder.path().join("file"), 4 * LIMIT_BYTES).unwrap();
 
-    let is_critical = |status: &Arc<Status>| status.allowance.memory == MemoryPressure::Critical;
+    let is_critical = |status: &Arc<Status>| status.restrictions.memory == MemoryPressure::Critical;
     let critical = wait_for(&mut status, "critical pressure", is_critical).await;
     let noticed = Instant::now();
-    assert!(!critical.allowance.limits.is_empty(), "{critical:?}");
+    assert!(!critical.restrictions.limits.is_empty(), "{critical:?}");
 
     let (text, outcome) = answer.await.unwrap();
     let answered = noticed.elapsed();
@@ -153,7 +153,7 @@ async fn run_under_pressure(group: &LimitedCgroup) {
 
     drop(hog);
     let ended = Instant::now();
-    let is_normal = |status: &Arc<Status>| status.allowance.blocked_by.is_none();
+    let is_normal = |status: &Arc<Status>| status.restrictions.blocked_by.is_none();
     wait_for(&mut status, "the end of the pressure", is_normal).await;
     println!(
         "work allowed again {:.1?} after the pressure's end",

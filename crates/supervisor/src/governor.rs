@@ -99,9 +99,9 @@ impl Default for Tuning {
     }
 }
 
-/// What is allowed at present.
+/// What models and requests may use and do at present.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Allowance {
+pub struct Restrictions {
     /// Effective memory pressure: rises at once, falls after a quiet time.
     pub memory: MemoryPressure,
     /// Running responses must stop now, because swap grows under critical pressure.
@@ -211,7 +211,7 @@ impl fmt::Display for ActiveLimit {
     }
 }
 
-/// Computes the [`Allowance`] from signals. Pure: `now` is an argument, and must not go back.
+/// Computes the [`Restrictions`] from signals. Pure: `now` is an argument, and must not go back.
 #[derive(Debug, Clone)]
 pub struct Governor {
     size: MachineSize,
@@ -228,7 +228,7 @@ pub struct Governor {
     thermal: Hysteresis<ThermalState>,
     is_low_power: Hysteresis<bool>,
     is_on_battery: Hysteresis<bool>,
-    allowance: Allowance,
+    restrictions: Restrictions,
 }
 
 impl Governor {
@@ -249,7 +249,7 @@ impl Governor {
             thermal: Hysteresis::new(HEAT_QUIET_TIME),
             is_low_power: Hysteresis::new(POWER_QUIET_TIME),
             is_on_battery: Hysteresis::new(POWER_QUIET_TIME),
-            allowance: limits::allowance(
+            restrictions: limits::restrictions(
                 size,
                 min_repaint_interval,
                 tuning,
@@ -270,19 +270,19 @@ impl Governor {
         self.thermal.observe(signals.thermal, now);
         self.is_low_power.observe(signals.is_low_power, now);
         self.is_on_battery.observe(signals.is_on_battery, now);
-        self.update_allowance();
+        self.update_restrictions();
     }
 
     /// Applies new settings at once.
     pub fn set_tuning(&mut self, tuning: &Tuning) {
         self.tuning = tuning.clone();
-        self.update_allowance();
+        self.update_restrictions();
     }
 
     /// Pauses or resumes, at once.
     pub fn set_paused(&mut self, is_paused: bool) {
         self.is_paused = is_paused;
-        self.update_allowance();
+        self.update_restrictions();
     }
 
     /// Returns true if the user has paused.
@@ -294,7 +294,7 @@ impl Governor {
     pub fn tick(&mut self, now: Duration) {
         if self.next_deadline().is_some_and(|due| due <= now) {
             self.relax(now);
-            self.update_allowance();
+            self.update_restrictions();
         }
     }
 
@@ -312,9 +312,9 @@ impl Governor {
         due.into_iter().flatten().min()
     }
 
-    /// Returns what is allowed at present.
-    pub fn allowance(&self) -> &Allowance {
-        &self.allowance
+    /// Returns the present restrictions.
+    pub fn restrictions(&self) -> &Restrictions {
+        &self.restrictions
     }
 
     /// Returns the latest signals.
@@ -331,7 +331,7 @@ impl Governor {
         self.is_on_battery.tick(now);
     }
 
-    fn update_allowance(&mut self) {
+    fn update_restrictions(&mut self) {
         let effective = SystemSignals {
             memory: self.memory.level(),
             is_thrashing: self.is_thrashing.level(),
@@ -343,7 +343,7 @@ impl Governor {
             stop_answers: self.stop_answers.level(),
             is_paused: self.is_paused,
         };
-        self.allowance = limits::allowance(
+        self.restrictions = limits::restrictions(
             self.size,
             self.min_repaint_interval,
             &self.tuning,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use transom_engine::{LoadProgress, MemoryNeed, MemoryUse, ModelInfo, serde_seconds};
 use transom_signals::SystemSignals;
 
-use crate::governor::{Allowance, LimitReason};
+use crate::governor::{LimitReason, Restrictions};
 use crate::request::{RequestId, Role};
 
 /// The supervisor's state at one moment.
@@ -28,7 +28,7 @@ pub struct Status {
     /// The latest system signals.
     pub signals: SystemSignals,
     /// The limits that follow from the signals.
-    pub allowance: Allowance,
+    pub restrictions: Restrictions,
     /// The user paused all models: requests stay queued and models are unloaded until the user
     /// resumes. Not saved when the supervisor ends.
     #[serde(default)]

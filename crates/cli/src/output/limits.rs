@@ -33,9 +33,9 @@ impl ResponseLimits {
             return Self::default();
         };
         Self {
-            max_tokens: status.allowance.max_tokens,
-            context_length: status.allowance.context_length,
-            limits: status.allowance.limits.clone(),
+            max_tokens: status.restrictions.max_tokens,
+            context_length: status.restrictions.context_length,
+            limits: status.restrictions.limits.clone(),
         }
     }
 
@@ -91,7 +91,7 @@ impl ResponseLimits {
 /// Returns why the machine stopped a response.
 pub(crate) fn stop_reason(client: &Client) -> String {
     let status = client.status().ok();
-    match status.and_then(|status| status.allowance.blocked_by) {
+    match status.and_then(|status| status.restrictions.blocked_by) {
         Some(because) => because.to_string(),
         None => "this computer is short of memory".to_owned(),
     }

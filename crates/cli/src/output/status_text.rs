@@ -2,7 +2,7 @@
 
 use transom_engine::MemoryUse;
 use transom_signals::SystemSignals;
-use transom_supervisor::Allowance;
+use transom_supervisor::Restrictions;
 use transom_supervisor::status::{PassedOver, UnloadReason, UnloadRecord};
 
 use crate::output::{bytes_text, of_bytes};
@@ -28,11 +28,11 @@ pub(crate) fn signals_text(signals: &SystemSignals) -> String {
 }
 
 /// Returns each limit in force with its reason, one a line.
-pub(crate) fn limits_text(allowance: &Allowance) -> String {
-    if allowance.limits.is_empty() {
+pub(crate) fn limits_text(restrictions: &Restrictions) -> String {
+    if restrictions.limits.is_empty() {
         return "none".to_owned();
     }
-    let lines = allowance.limits.iter().map(ToString::to_string);
+    let lines = restrictions.limits.iter().map(ToString::to_string);
     lines.collect::<Vec<_>>().join("\n")
 }
 

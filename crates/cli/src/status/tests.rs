@@ -3,7 +3,7 @@ use transom_signals::{MemoryPressure, SystemSignals};
 use transom_supervisor::status::{
     ModelStatus, PassedOver, PhaseStatus, QueuedRequest, UnloadReason, UnloadRecord,
 };
-use transom_supervisor::{ActiveLimit, Allowance, Limit, LimitReason, RequestId, Role};
+use transom_supervisor::{ActiveLimit, Limit, LimitReason, RequestId, Restrictions, Role};
 use transom_terminal::screen::{CLEAR_BELOW, CLEAR_LINE, ENTER, LEAVE, TOP};
 
 use super::*;
@@ -13,8 +13,8 @@ use crate::load::load;
 use crate::test_console::TestConsole;
 use crate::test_engine::TestEngine;
 
-fn allowance() -> Allowance {
-    Allowance {
+fn restrictions() -> Restrictions {
+    Restrictions {
         memory: MemoryPressure::Normal,
         stop_answers: false,
         context_length: None,
@@ -89,7 +89,7 @@ fn snapshot() -> Status {
             is_low_power: true,
             ..SystemSignals::default()
         },
-        allowance: allowance(),
+        restrictions: restrictions(),
         last_unload: Some(UnloadRecord {
             name: "llama".into(),
             why: UnloadReason::Idle,
@@ -139,9 +139,9 @@ fn an_idle_supervisor_has_no_model_and_no_queue() {
         models: Vec::new(),
         queue: Vec::new(),
         in_use_bytes: 0,
-        allowance: Allowance {
+        restrictions: Restrictions {
             limits: Vec::new(),
-            ..allowance()
+            ..restrictions()
         },
         last_unload: None,
         last_error: None,

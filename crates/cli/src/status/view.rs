@@ -36,7 +36,7 @@ pub(super) fn text(status: &Status, age: Duration, layout: Layout) -> String {
     rows.row("budget", &format!("{bar}  {}", of_bytes(used, budget)));
     rows.row("queue", &queue_text(status));
     rows.row("signals", &signals_text(&status.signals));
-    rows.row("limits", &limits_text(&status.allowance));
+    rows.row("limits", &limits_text(&status.restrictions));
     if status.keeps_awake {
         let text = "the computer is kept awake until the answer is complete";
         rows.row("awake", text);

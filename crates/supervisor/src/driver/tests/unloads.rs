@@ -255,7 +255,7 @@ async fn a_pause_finishes_the_response_and_blocks_the_next_one() {
     );
     advance_time(100 * MINUTE).await;
     let status = test.handle.status().borrow().clone();
-    assert!(status.is_paused && status.allowance.blocked_by == paused);
+    assert!(status.is_paused && status.restrictions.blocked_by == paused);
     assert_eq!(test.workers.n_started(), 1);
     test.handle.set_paused(false);
     assert_eq!(reason(&finish(&mut queued).await.1), FinishReason::Stop);

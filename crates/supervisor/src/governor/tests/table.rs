@@ -6,7 +6,7 @@ fn limits(gigabytes: u64, settings: &str, words: &str) -> String {
     let tuning: Tuning = tuning(settings);
     let mut governor = Governor::new(&machine(gigabytes), &tuning);
     governor.observe(signals(words), std::time::Duration::ZERO);
-    let limits = governor.allowance().limits.iter();
+    let limits = governor.restrictions().limits.iter();
     limits.map(|limit| format!("  {limit}\n")).collect()
 }
 
@@ -113,12 +113,12 @@ fn with_several_signals_each_limit_shows_the_strictest() {
 fn a_pause_is_a_limit_like_any_other() {
     let mut governor = Governor::new(&machine(24), &tuning("default"));
     governor.observe(signals("overheated"), std::time::Duration::ZERO);
-    let before = governor.allowance().clone();
+    let before = governor.restrictions().clone();
     governor.set_paused(true);
-    let first = governor.allowance().limits[0].to_string();
+    let first = governor.restrictions().limits[0].to_string();
     assert_eq!(first, "new questions wait: you paused it");
     governor.set_paused(false);
-    assert_eq!(*governor.allowance(), before);
+    assert_eq!(*governor.restrictions(), before);
 }
 
 #[test]
