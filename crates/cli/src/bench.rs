@@ -21,7 +21,7 @@ use report::{Report, SecondTurn, heading};
 
 /// Measure how fast a model runs here
 ///
-/// Each run reads a prompt of fixed token ids and writes an answer of fixed length. The table shows the
+/// Each run reads a prompt of fixed token ids and writes a response of fixed length. The table shows the
 /// median and the spread (min to max) of several runs, after a warm-up. `pp512` is reading a prompt
 /// of 512 tokens (prefill); `tg128` is writing 128 tokens after it (decode).
 #[derive(Debug, Clone, Default, Args)]
@@ -32,7 +32,7 @@ pub(crate) struct BenchArgs {
           value_parser = at_least_one)]
     pub(crate) prompt_tokens: Vec<usize>,
 
-    /// Length of the answer
+    /// Length of the response
     #[arg(short, long, value_name = "TOKENS", default_value = "128", value_parser = at_least_one)]
     pub(crate) generate_tokens: usize,
 
@@ -44,12 +44,12 @@ pub(crate) struct BenchArgs {
     #[arg(short, long, value_name = "N", default_value = "1")]
     pub(crate) warmup: usize,
 
-    /// Also measure the wait in a second turn: the prompt, its answer and 20 new tokens
+    /// Also measure the wait in a second turn: the prompt, its response and 20 new tokens
     #[arg(long)]
     pub(crate) turn2: bool,
 
-    /// Turn speculative decoding on, and show how many guesses were right; without this each token
-    /// is computed by itself
+    /// Turn speculative decoding on, and show how many draft tokens were accepted; without this each
+    /// token is computed by itself
     #[arg(long)]
     pub(crate) speculation: bool,
 

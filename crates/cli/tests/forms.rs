@@ -207,7 +207,7 @@ fn an_option_turns_speculative_decoding_off() {
         text(&output.stderr).to_owned()
     };
     let with = stats(&[]);
-    assert!(with.contains("guesses right"), "{with}");
+    assert!(with.contains("draft tokens accepted"), "{with}");
     let without = stats(&["--no-speculation"]);
     assert!(!without.contains("guesses"), "{without}");
 }

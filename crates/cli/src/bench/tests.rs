@@ -98,7 +98,7 @@ fn guesses_are_counted_only_with_the_option() {
 
     args.json = false;
     let (_, out, _) = bench(&args, &engine);
-    assert!(out.contains("12 of 24 guesses right"), "{out}");
+    assert!(out.contains("12 of 24 draft tokens accepted"), "{out}");
 }
 
 #[test]

@@ -67,18 +67,20 @@ impl ResponseLimits {
     fn on_length(&self, n_generated: usize) -> Option<String> {
         let max_tokens = self.max_tokens.filter(|max| n_generated >= *max)?;
         let reason = self.text_of(|limit| matches!(limit, Limit::AnswerLength { .. }));
-        Some(reason.unwrap_or_else(|| {
-            format!("answers have at most {max_tokens} tokens for now, to spare this computer")
-        }))
+        Some(
+            reason.unwrap_or_else(|| format!("responses have at most {max_tokens} tokens for now")),
+        )
     }
 
     /// Returns the limit of the context, if it is less than the model's own context length.
     pub(crate) fn on_context(&self, of_model: usize) -> Option<String> {
         let context_length = self.context_length.filter(|n| *n < of_model)?;
         let reason = self.text_of(|limit| matches!(limit, Limit::Context { .. }));
-        Some(reason.unwrap_or_else(|| {
-            format!("a context of {context_length} tokens for now, to spare this computer")
-        }))
+        Some(
+            reason.unwrap_or_else(|| {
+                format!("the context has at most {context_length} tokens for now")
+            }),
+        )
     }
 
     /// Returns the first matching limit and its reason.

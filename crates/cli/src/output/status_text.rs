@@ -62,7 +62,7 @@ pub(crate) fn unload_text(record: &UnloadRecord) -> String {
 /// Returns the memory that a model uses, by part and in its whole process, in two lines.
 pub(crate) fn memory_text(memory: &MemoryUse, footprint_bytes: Option<u64>) -> Vec<String> {
     let parts = format!(
-        "{} weights, {} conversation, {} kept for reuse",
+        "{} weights, {} KV cache, {} allocator cache",
         bytes_text(memory.weight_bytes),
         bytes_text(memory.kv_cache_bytes),
         bytes_text(memory.allocator_cache_bytes)
@@ -79,8 +79,8 @@ pub(crate) fn memory_text(memory: &MemoryUse, footprint_bytes: Option<u64>) -> V
 pub(crate) fn unload_reason_text(reason: UnloadReason) -> String {
     let text = match reason {
         UnloadReason::Pressure { reason: because } => return because.to_string(),
-        UnloadReason::Idle => "nobody used it",
-        UnloadReason::MakeRoom => "another model needed its room",
+        UnloadReason::Idle => "it was idle",
+        UnloadReason::MakeRoom => "another model needed its memory",
         UnloadReason::Paused => "you paused it",
         UnloadReason::Replaced => "it was loaded with other settings",
         UnloadReason::Requested => "as requested",

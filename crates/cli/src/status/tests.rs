@@ -110,12 +110,12 @@ fn the_status_has_every_line() {
     let because = LimitReason::LowPower;
     let expect = format!(
         "\
-model        qwen: ready, 3 answers given
+model        qwen: ready, 3 responses
              qwen3, 4.0B parameters, 4-bit, group 64; context of 8192 tokens
              runs as 4-bit on the GPU (mlx), loaded in 2.00 s
              not qwen.gguf: tensor type 99 is not supported
-             restored a conversation of 412 tokens
-memory       2.14 GB weights, 38 MB conversation, 11 MB kept for reuse
+             restored a KV cache of 412 tokens
+memory       2.14 GB weights, 38 MB KV cache, 11 MB allocator cache
              2.28 GB in its process; 2.33 GB at most so far
              3.26 GB reserved, for a full context of 8192 tokens
 unloads in   2 min, unless it is used
@@ -123,7 +123,7 @@ budget       ████████░░░░░░░░░░░░░░�
 queue        1 waiting, for qwen
 signals      memory pressure normal, heat nominal, mains power, Low Power Mode
 limits       shorter answers (1024 tokens): {because}
-last unload  llama: nobody used it
+last unload  llama: it was idle
              returned 7.5 of 7.6 GB in 0.3 s
 last error   the disk is gone
 process      4711
@@ -192,8 +192,8 @@ fn each_phase_has_its_text() {
         },
         "loading, 40 %",
     );
-    check(answering(false), "answering");
-    check(answering(true), "stopping its answer");
+    check(answering(false), "generating");
+    check(answering(true), "stopping the response");
     let why = UnloadReason::Requested;
     check(PhaseStatus::Unloading { why }, "unloading: as requested");
 }
