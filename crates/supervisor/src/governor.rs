@@ -128,7 +128,7 @@ pub struct Restrictions {
     pub limits: Vec<ActiveLimit>,
 }
 
-/// A limit in force and its reason. Displayed as `shorter answers (1024 tokens): Low Power Mode`.
+/// A limit in force and its reason. Displayed as `shorter responses (1024 tokens): Low Power Mode`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActiveLimit {
     /// The limit.
@@ -137,7 +137,7 @@ pub struct ActiveLimit {
     pub reason: LimitReason,
 }
 
-/// Something that is limited. Displayed as `shorter answers (1024 tokens)`.
+/// Something that is limited. Displayed as `shorter responses (1024 tokens)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(tag = "limit", rename_all = "snake_case")]

@@ -494,7 +494,7 @@ values: Record<string, unknown>, };
 /** The precision of the KV cache. */
 export type KvCache = "automatic" | "full" | "small";
 
-/** Something that is limited. Displayed as `shorter answers (1024 tokens)`. */
+/** Something that is limited. Displayed as `shorter responses (1024 tokens)`. */
 export type Limit = { "limit": "running_answers" } | { "limit": "new_answers" } | { "limit": "answer_length",
 /** Maximum number of tokens. */
 tokens: number, } | { "limit": "context",

@@ -285,7 +285,7 @@ fn a_response_that_the_machine_limited_has_a_note() {
         let streams = &mut TestConsole::default();
         let outcome = run_with(streams, &args, &client);
         assert_eq!(outcome.code, 0);
-        let is_noted = outcome.err.contains("shorter answers");
+        let is_noted = outcome.err.contains("shorter responses");
         assert_eq!(is_noted, expect, "{max_tokens}: {}", outcome.err);
         assert!(outcome.err.lines().count() <= 1, "{}", outcome.err);
     };

@@ -273,7 +273,7 @@ mod tests {
             "  memory pressure    normal",
             "                     where memory pressure comes from",
             "  heat               none: where heat comes from",
-            &format!("  limits             conversations remember less (4096 tokens): {because}"),
+            &format!("  limits             shorter context (4096 tokens): {because}"),
             "  unload             after 3 min without use",
             "  process            4711; `transom status` shows what it does",
         ] {

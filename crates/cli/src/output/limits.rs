@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(limits().on_length(1023), None);
         let text = limits().on_length(1024).unwrap();
         assert!(
-            text.starts_with("shorter answers (1024 tokens): "),
+            text.starts_with("shorter responses (1024 tokens): "),
             "{text}"
         );
         assert_eq!(ResponseLimits::default().on_length(5000), None);
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(limits().on_context(4096), None);
         let text = limits().on_context(8192).unwrap();
         assert!(
-            text.starts_with("conversations remember less (4096 tokens): "),
+            text.starts_with("shorter context (4096 tokens): "),
             "{text}"
         );
     }

@@ -122,7 +122,7 @@ unloads in   2 min, unless it is used
 budget       ████████░░░░░░░░░░░░░░░░  3.3 of 9.8 GB
 queue        1 waiting, for qwen
 signals      memory pressure normal, heat nominal, mains power, Low Power Mode
-limits       shorter answers (1024 tokens): {because}
+limits       shorter responses (1024 tokens): {because}
 last unload  llama: it was idle
              returned 7.5 of 7.6 GB in 0.3 s
 last error   the disk is gone
