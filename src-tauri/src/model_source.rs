@@ -172,9 +172,9 @@ impl ModelSource {
             }
             None => None,
         };
-        let wanted = library.plan(&reference, listing.as_ref())?.wanted;
-        tracing::info!(key, repository = wanted.repository, "downloading a model");
-        session.queue.add(wanted).await?;
+        let request = library.plan(&reference, listing.as_ref())?.request;
+        tracing::info!(key, repository = request.repository, "downloading a model");
+        session.queue.add(request).await?;
         Ok(())
     }
 

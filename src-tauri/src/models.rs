@@ -129,9 +129,9 @@ fn error_view(error: &FileError) -> ModelErrorView {
 
 /// Returns a display name for an id without files.
 fn name_of_missing(id: &str, library: &Library) -> String {
-    let (entry, packing) = id.split_once('@').unwrap_or((id, ""));
+    let (entry, quantization) = id.split_once('@').unwrap_or((id, ""));
     match library.catalog().find(entry) {
-        Some(entry) => entry.title(packing),
+        Some(entry) => entry.title(quantization),
         None => id.to_owned(),
     }
 }

@@ -30,7 +30,7 @@ ARCHITECTURE_KEYS = {
     "shared_layers", "linear_layers", "linear_state_bytes",
 } | BUNDLED_KEYS
 VARIANT_KEYS = {
-    "format", "packing", "repository", "revision", "size_bytes", "files", "unverified",
+    "format", "quantization", "repository", "revision", "size_bytes", "files", "unverified",
 }
 FILE_KEYS = {"name", "size_bytes", "sha256"}
 TAGS = {"chat", "code", "reasoning", "embedding"}
@@ -87,8 +87,8 @@ def _duplicates(entries):
         names = [("id", entry.get("id")), ("name", entry.get("name", "").lower())]
         for variant in entry.get("variant", []):
             repository = variant.get("repository", "")
-            packing = (variant.get("format"), variant.get("packing"))
-            names.append(("variant", (repository, *packing)))
+            quantization = (variant.get("format"), variant.get("quantization"))
+            names.append(("variant", (repository, *quantization)))
             for file in variant.get("files", []):
                 names.append(("file", (repository, variant.get("revision"), file.get("name"))))
         for kind, name in names:
@@ -192,7 +192,7 @@ def _compared(key, stated, computed):
 
 def _variants(entry, _known):
     for variant in entry.get("variant", []):
-        place = f"{variant.get('format')} {variant.get('packing')}"
+        place = f"{variant.get('format')} {variant.get('quantization')}"
         for what in _variant(entry, variant):
             yield f"{place}: {what}"
 
@@ -200,10 +200,10 @@ def _variants(entry, _known):
 def _variant(entry, variant):
     yield from _unknown(variant, VARIANT_KEYS, "a variant")
     yield from _unverified(variant, VARIANT_KEYS | FILE_KEYS)
-    form, packing = variant.get("format"), variant.get("packing", "")
-    packings = {"mlx": packed.MLX_BITS, "gguf": packed.GGUF_BITS}.get(form, {})
-    if packing.removeprefix("UD-" if form == "gguf" else "") not in packings:
-        yield "it has an unknown format or packing"
+    form, quantization = variant.get("format"), variant.get("quantization", "")
+    quantizations = {"mlx": packed.MLX_BITS, "gguf": packed.GGUF_BITS}.get(form, {})
+    if quantization.removeprefix("UD-" if form == "gguf" else "") not in quantizations:
+        yield "it has an unknown format or quantization"
         return
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", variant.get("repository", "")):
         yield "`repository` is owner/name"
@@ -215,10 +215,10 @@ def _variant(entry, variant):
         yield "`size_bytes` is missing"
     elif own is not None:
         vision = entry["architecture"].get("vision_parameters", 0)
-        usual = packed.usual_sizes(own, form, packing, vision)
+        usual = packed.usual_sizes(own, form, quantization, vision)
         beside = BESIDE_WEIGHTS_BYTES if form == "mlx" else 0
         if not any(is_near(size, other, beside) for other in usual):
-            yield f"{size} bytes, but {usual[0]:.0f} are usual for this packing"
+            yield f"{size} bytes, but {usual[0]:.0f} are usual for this quantization"
 
 
 def is_near(size, usual, beside):

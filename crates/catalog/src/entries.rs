@@ -44,7 +44,6 @@ pub struct Entry {
     /// What the model is good for and what not; empty if unknown.
     pub description: String,
     /// SPDX expression, or `LicenseRef-…`; empty if unknown.
-    #[serde(rename = "licence")]
     pub license: String,
     /// Uses of the model.
     pub tags: Vec<Tag>,
@@ -166,7 +165,6 @@ pub struct Variant {
     /// Format of the files.
     pub format: Format,
     /// Name of the quantization: `4-bit`, `Q4_K_M`, ….
-    #[serde(rename = "packing")]
     pub quantization: String,
     /// Repository, `owner/name`.
     pub repository: String,

@@ -9,6 +9,7 @@
 //! events as HTML (`writer`), and sanitize the HTML (`sanitize`).
 
 mod code;
+mod escape;
 mod fences;
 mod incomplete;
 mod math;

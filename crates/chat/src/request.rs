@@ -38,7 +38,7 @@ pub fn request(path: &[Message], settings: &ModelSettings, info: &ModelInfo) -> 
     let max_tokens = settings.max_tokens.map(|n| n as usize);
     Request {
         prompt,
-        fit: Truncation::DropOldest {
+        truncation: Truncation::DropOldest {
             response_tokens: max_tokens.unwrap_or(RESERVED_FOR_RESPONSE),
             context_limit: None,
         },

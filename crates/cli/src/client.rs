@@ -240,9 +240,9 @@ impl Client {
         if let Some(connection) = self.connection.take() {
             match connection.n_remote_requests() {
                 0 => {}
-                1 => console.note("Finishing an answer for another program; Ctrl-C ends it."),
+                1 => console.note("Finishing a response for another program; Ctrl-C ends it."),
                 n => console.note(&format!(
-                    "Finishing {n} answers for other programs; Ctrl-C ends them."
+                    "Finishing {n} responses for other programs; Ctrl-C ends them."
                 )),
             }
             runtime.block_on(connection.close());

@@ -170,7 +170,7 @@ impl From<HubError> for Failure {
             | HubError::RevisionNotFound { .. }
             | HubError::FileNotFound { .. }
             | HubError::NoModelFiles { .. } => Self::Model(message),
-            HubError::SeveralPackings { .. }
+            HubError::SeveralQuantizations { .. }
             | HubError::BadName { .. }
             | HubError::BadEndpoint { .. }
             | HubError::NotAToken => Self::Usage(message),
@@ -264,10 +264,10 @@ mod tests {
             repository: repository(),
         };
         check(none, 3, "owner/name");
-        let packings = vec!["Q8_0".to_owned(), "Q5_K_M".to_owned()];
-        let several = HubError::SeveralPackings {
+        let quantizations = vec!["Q8_0".to_owned(), "Q5_K_M".to_owned()];
+        let several = HubError::SeveralQuantizations {
             repository: repository(),
-            packings,
+            quantizations,
         };
         check(several, 2, "Q8_0, Q5_K_M");
         check(HubError::Offline, 1, "HF_HUB_OFFLINE");

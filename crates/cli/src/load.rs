@@ -41,12 +41,12 @@ impl Loaded {
     pub(crate) fn request(
         &self,
         prompt: Prompt,
-        fit: Truncation,
+        truncation: Truncation,
         params: GenerationParams,
     ) -> ModelRequest {
         let request = Request {
             prompt,
-            fit,
+            truncation,
             params,
         };
         ModelRequest {

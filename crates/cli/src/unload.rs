@@ -12,7 +12,7 @@ use crate::{Client, Console, Result};
 
 /// Unload models and return their memory
 ///
-/// A running answer is stopped first. Nothing else is lost: the next question loads the model again.
+/// A running response is stopped first. Nothing else is lost: the next request loads the model again.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = include_str!("help/unload.txt"))]
 pub(crate) struct UnloadArgs {

@@ -10,11 +10,13 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getppid, setrlimit};
 
 use crate::formats;
-use crate::reader::MAX_FILE_BYTES;
 use crate::{DocumentProblem, Reply};
 
 /// The hidden subcommand that runs a program as the child process.
 pub const SUBCOMMAND: &str = "document-reader";
+
+/// Bytes of the largest file that is read.
+pub(crate) const MAX_FILE_BYTES: u64 = 50_000_000;
 
 /// CPU time of all threads, for the case that the parent is gone before [`end_with_parent`].
 const MAX_CPU_SECONDS: u64 = 120;

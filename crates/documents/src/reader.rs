@@ -13,12 +13,9 @@ use std::time::{Duration, Instant};
 
 use transom_files::visible;
 
-use crate::child::SUBCOMMAND;
+use crate::child::{MAX_FILE_BYTES, SUBCOMMAND};
 use crate::formats::MAX_TEXT_BYTES;
 use crate::{Document, DocumentError, DocumentProblem, Reply};
-
-/// Bytes of the largest file that is read.
-pub(crate) const MAX_FILE_BYTES: u64 = 50_000_000;
 
 /// Bytes of the longest reply: in JSON a control character takes six bytes.
 const MAX_REPLY_BYTES: u64 = 6 * MAX_TEXT_BYTES + 4096;

@@ -113,7 +113,7 @@ pub fn serve(
             result
         });
         let writer = scope.spawn(move || shared.write(stream));
-        // A person may be reading the response while it is generated (D098).
+        // A person may be reading the response while it is generated.
         set_thread_qos(ThreadQos::UserInitiated);
         EngineThread::new(engines, shared).run();
         shared.outbox.close();

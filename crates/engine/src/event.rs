@@ -64,7 +64,6 @@ pub enum FinishReason {
     /// `max_tokens` or the context length was reached.
     Length,
     /// The caller canceled the job.
-    #[serde(rename = "cancelled")]
     Canceled,
     /// The machine was short of memory or too hot. The partial response is kept.
     Shed,

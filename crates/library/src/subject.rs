@@ -88,7 +88,7 @@ impl Library {
         let id = main.draft_id.clone()?;
         let draft = self.draft_subject(main, &id, settings).ok()?;
         let estimate = self.estimate_subject(main, Some(&draft), settings);
-        (estimate.verdict == EstimatedFit::Fits).then_some((id, draft))
+        (estimate.fit == EstimatedFit::Fits).then_some((id, draft))
     }
 
     fn find_subject(

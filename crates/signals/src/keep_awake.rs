@@ -27,7 +27,7 @@ impl KeepAwake {
 mod tests {
     use super::*;
 
-    /// D095: it can begin and end at any time, on any machine.
+    /// It can begin and end at any time, on any machine.
     #[test]
     fn it_never_blocks_nor_fails() {
         for _ in 0..3 {

@@ -65,7 +65,6 @@ mod tests {
         panic!("swap is read only under pressure")
     }
 
-    /// D071, D075.
     #[test]
     fn the_level_is_read_while_a_model_is_loaded_or_under_pressure() {
         let mut poll = PressurePoll::default();

@@ -130,7 +130,6 @@ pub struct ModelRequest {
     /// Load the model even if it exceeds the memory budget: the user was warned and confirmed.
     pub over_budget: bool,
     /// What to do while requests are blocked.
-    #[serde(rename = "when_held")]
     pub when_blocked: WhenBlocked,
 }
 
@@ -190,12 +189,10 @@ pub enum RequestError {
     },
     /// The model has several variants, and none of them runs on this machine.
     #[error("no variant of {name} runs on this machine: {}", reasons(.variants))]
-    #[serde(rename = "no_form_runs")]
     NoVariantRuns {
         /// Name of the model.
         name: String,
         /// Each variant with its reason, in the order in which they were tried.
-        #[serde(rename = "forms")]
         variants: Vec<PassedOver>,
     },
     /// The queue is full.
@@ -220,10 +217,8 @@ pub enum RequestError {
     },
     /// No request may start at present.
     #[error("{reason}; try again in {} s", .retry_after.as_secs())]
-    #[serde(rename = "held")]
     Blocked {
         /// The reason.
-        #[serde(rename = "because")]
         reason: LimitReason,
         /// Time after which a retry may succeed.
         #[serde(rename = "retry_after_seconds", with = "transom_engine::serde_seconds")]

@@ -17,14 +17,13 @@ use crate::request::{RequestError, RequestId};
 
 /// An event of a request. [`ResponseEvent::Ended`] is always the last and occurs once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "answer", rename_all = "snake_case")]
+#[serde(tag = "response", rename_all = "snake_case")]
 pub enum ResponseEvent {
     /// The request is queued; sent again whenever its position changes.
     Queued {
         /// Number of requests before it, including the running one.
         position: usize,
         /// Why no request may start at present; `None` if it only waits for its turn.
-        #[serde(rename = "held")]
         blocked_by: Option<LimitReason>,
     },
     /// Its model is being loaded.

@@ -250,7 +250,7 @@ pub struct VariantView {
     /// `mlx` or `gguf`.
     pub format: String,
     /// `4-bit`, `Q4_K_M`, ….
-    pub packing: String,
+    pub quantization: String,
     /// The hub's `owner/name`.
     pub repository: String,
     /// Bytes to download; `None` until the hub was asked.
@@ -293,7 +293,7 @@ pub struct PickView {
     /// Display name.
     pub name: String,
     /// `4-bit`, `Q4_K_M`, ….
-    pub packing: String,
+    pub quantization: String,
     /// Bytes of memory that it needs.
     pub need_bytes: u64,
     /// The estimated speed.

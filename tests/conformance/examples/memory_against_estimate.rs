@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Models of some hundred megabytes: wide and shallow in several packings, deep with many key-value
+/// Models of some hundred megabytes: wide and shallow in several quantizations, deep with many key-value
 /// heads, and with sliding windows. Returns true if all estimates are accurate.
 fn gguf_rows() -> bool {
     let wide = TinyModel {

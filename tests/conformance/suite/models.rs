@@ -41,9 +41,9 @@ pub(crate) fn shared_models() -> &'static Models {
     static MODELS: OnceLock<Models> = OnceLock::new();
     MODELS.get_or_init(|| {
         let tiny_folder = create_shared("tiny", assemble_tiny);
-        let gguf = |name, folder: &Path, packing| {
+        let gguf = |name, folder: &Path, quantization| {
             create_shared(name, |to| {
-                convert(folder, to, packing, &mut |_, _| {}).unwrap()
+                convert(folder, to, quantization, &mut |_, _| {}).unwrap()
             })
         };
         Models {

@@ -46,7 +46,7 @@ export function diskText(list: CatalogView): string {
 
 /** `Q4_K_M · GGUF`. */
 export function variantText(variant: VariantView): string {
-  return [variant.packing, variant.format.toUpperCase()].filter(Boolean).join(" · ");
+  return [variant.quantization, variant.format.toUpperCase()].filter(Boolean).join(" · ");
 }
 
 /** SPDX identifiers for unlisted licenses are not useful to users. */

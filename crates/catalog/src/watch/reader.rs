@@ -110,7 +110,7 @@ mod tests {
             "[[model]]\nid = \"{id}\"\nname = \"{id}\"\n{draft}\n[model.architecture]\n\
              model_type = \"qwen3\"\nparameters = {}\nlayers = 2\nhidden_size = 64\nheads = 4\n\
              kv_heads = 4\nhead_dim = 16\nintermediate_size = 128\nvocabulary = 1000\n\
-             context_length = 2048\n[[model.variant]]\nformat = \"gguf\"\npacking = \"Q8_0\"\n\
+             context_length = 2048\n[[model.variant]]\nformat = \"gguf\"\nquantization = \"Q8_0\"\n\
              repository = \"o/{id}\"\n",
             1_000_000 * id.len()
         )

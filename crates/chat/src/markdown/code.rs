@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxReference, SyntaxSet};
 
-use super::writer::escape;
+use super::escape::escape;
 
 /// Longer lines are not highlighted: minified code would take seconds.
 const MAX_LINE: usize = 1000;

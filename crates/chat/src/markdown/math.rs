@@ -13,8 +13,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::mem;
 
+use super::escape::escape;
 use super::fences::{self, Fences, code_end, n_leading, without_containers};
-use super::writer::escape;
 
 /// Precedes the number of a formula.
 pub(super) const BEGIN: char = '\u{FDD0}';

@@ -13,6 +13,7 @@ use pulldown_cmark::{
 };
 
 use super::code::{Highlighter, language};
+use super::escape::{escape, escaped};
 use super::math::Formulas;
 use super::sanitize::{SCHEMES, sanitized};
 
@@ -40,18 +41,6 @@ impl Fragment {
         let row = row.and_then(|row| row.strip_suffix(after));
         row.unwrap_or_default().to_string()
     }
-}
-
-/// Escapes `text` for HTML text or a quoted attribute.
-pub(super) fn escape(text: &str, html: &mut String) {
-    // Writing to a string cannot fail.
-    let _ = pulldown_cmark_escape::escape_html(html, text);
-}
-
-pub(super) fn escaped(text: &str) -> String {
-    let mut html = String::with_capacity(text.len() + 8);
-    escape(text, &mut html);
-    html
 }
 
 /// Returns the opening and closing HTML of a code block.

@@ -173,7 +173,7 @@ fn unset_parameters_use_the_recommended_values() {
     let conversation = transom_engine::ConversationId(1);
     assert_eq!(open.params.conversation, Some(conversation));
     assert_eq!(
-        open.fit,
+        open.truncation,
         Truncation::DropOldest {
             response_tokens: 1024,
             context_limit: None
@@ -202,7 +202,7 @@ fn unset_parameters_use_the_recommended_values() {
     assert_eq!(set.params.sampling, expect);
     assert_eq!(set.params.max_tokens, Some(100));
     assert!(matches!(
-        set.fit,
+        set.truncation,
         Truncation::DropOldest {
             response_tokens: 100,
             ..

@@ -346,7 +346,7 @@ impl PublishSchedule {
 
     /// Returns the interval that the governor allows, or a longer one if rendering is slow.
     fn interval(&self) -> Duration {
-        let allowed = self.status.borrow().allowance.repaint_interval;
+        let allowed = self.status.borrow().restrictions.repaint_interval;
         allowed.max(self.render_interval.get())
     }
 }

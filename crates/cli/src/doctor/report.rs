@@ -6,7 +6,7 @@ use serde::Serialize;
 use transom_library::{Bandwidth, BandwidthBasis};
 use transom_signals::{Hardware, MemoryPressure, SourceReport, SystemSignals};
 use transom_supervisor::settings::Settings;
-use transom_supervisor::{Allowance, Bound};
+use transom_supervisor::{Bound, Restrictions};
 
 use crate::Layout;
 use crate::output::{Rows, bytes_text, gigabytes, limits_text, rough_time, signals_text};
@@ -33,8 +33,8 @@ pub(super) struct Report {
     /// Whether `signals` are simulated.
     pub(super) is_simulated: bool,
     pub(super) signals: SystemSignals,
-    pub(super) allowance: Allowance,
-    /// Whether budget, signals and allowance are those of the running instance.
+    pub(super) restrictions: Restrictions,
+    /// Whether budget, signals and restrictions are those of the running instance.
     pub(super) is_in_force: bool,
     pub(super) settings: SettingsReport,
     pub(super) instance: Instance,
@@ -92,8 +92,8 @@ impl Report {
             false => "Limits now",
         });
         rows.row("  signals", &signals_text(&self.signals));
-        rows.row("  limits", &limits_text(&self.allowance));
-        let unload = match self.allowance.idle_unload {
+        rows.row("  limits", &limits_text(&self.restrictions));
+        let unload = match self.restrictions.idle_unload {
             Some(idle) => format!("after {} without use", rough_time(idle)),
             None => "only under memory pressure".to_owned(),
         };
@@ -164,7 +164,7 @@ impl Report {
 
     fn budget_text(&self) -> String {
         let bytes = bytes_text(self.budget_bytes);
-        match self.allowance.memory {
+        match self.restrictions.memory {
             MemoryPressure::Normal if self.bounds.len() > 1 => bytes + ", the lowest of these",
             MemoryPressure::Normal => bytes,
             pressure => format!("{bytes}, less than usual: memory pressure is {pressure}"),
@@ -228,7 +228,7 @@ mod tests {
                 memory: MemoryPressure::Warning,
                 ..SystemSignals::default()
             },
-            allowance: Allowance {
+            restrictions: Restrictions {
                 memory: MemoryPressure::Warning,
                 stop_answers: false,
                 context_length: Some(4096),
@@ -273,7 +273,7 @@ mod tests {
             "  memory pressure    normal",
             "                     where memory pressure comes from",
             "  heat               none: where heat comes from",
-            &format!("  limits             conversations remember less (4096 tokens): {because}"),
+            &format!("  limits             shorter context (4096 tokens): {because}"),
             "  unload             after 3 min without use",
             "  process            4711; `transom status` shows what it does",
         ] {

@@ -37,7 +37,7 @@ pub(super) fn of_machine(tier: &Recommendations, machine: &str, layout: Layout) 
     let text = paragraph(&heading, layout) + "\n";
     let rows = rows(tier);
     if rows.is_empty() {
-        return text + "Nothing in the list fits.\n";
+        return text + "Nothing in the catalog fits.\n";
     }
     let mut notes = Vec::new();
     if let Some(pair) = &tier.pair {

@@ -1,6 +1,6 @@
 //! The memory that a model needs on a machine, as a bar and in numbers, and whether it fits.
 //!
-//! Rule: `catalog` computes the verdict and every figure; this module only prints them. The JSON's field
+//! Rule: `catalog` computes the fit and every figure; this module only prints them. The JSON's field
 //! names are an interface.
 
 use serde::Serialize;
@@ -14,7 +14,7 @@ use crate::output::{Rows, bytes_text, paragraph, speed_text};
 pub(crate) struct Report {
     /// The model's name.
     pub(crate) model: String,
-    /// Its form and packing: `GGUF Q4_K_M`.
+    /// Its form and quantization: `GGUF Q4_K_M`.
     pub(crate) form: String,
     /// The machine: `this computer with 16 GB`.
     pub(crate) machine: String,
@@ -30,7 +30,7 @@ pub(crate) struct Report {
     pub(crate) is_corrected: bool,
     /// Whether it fits.
     #[serde(flatten)]
-    pub(crate) verdict: EstimatedFit,
+    pub(crate) fit: EstimatedFit,
     /// The longest context that fits; `None` if none does.
     pub(crate) longest_context: Option<u64>,
     /// The model's own context length.
@@ -52,7 +52,7 @@ pub(crate) struct Report {
 pub(crate) struct DraftModel {
     /// Its name.
     pub(crate) model: String,
-    /// Its form and packing.
+    /// Its form and quantization.
     pub(crate) form: String,
 }
 
@@ -144,7 +144,7 @@ impl Report {
             ],
             need_bytes: need.total_bytes(),
             is_corrected: estimate.is_corrected,
-            verdict: estimate.verdict,
+            fit: estimate.fit,
             longest_context: estimate.context_that_fits,
             model_context: main.facts.context_length,
             speed: estimate.speed,
@@ -242,7 +242,7 @@ impl Report {
         }
     }
 
-    /// Returns the verdict as a sentence.
+    /// Returns the fit as a sentence.
     fn sentence(&self) -> String {
         let (fits, does_not, they, need) = match self.draft {
             None => ("It fits", "It does not fit", "it", "it needs"),
@@ -254,7 +254,7 @@ impl Report {
             ),
         };
         let requested = self.context_length;
-        match self.verdict {
+        match self.fit {
             EstimatedFit::Fits => format!("{fits}, with a context of {requested} tokens."),
             EstimatedFit::FitsWithContext { context_length } => {
                 let more = bytes_text(self.need_bytes.saturating_sub(self.room_bytes));

@@ -1,5 +1,5 @@
 //! `transom models remove`: removes installed models and shows the freed space. Models that were added
-//! by path are only taken off the list.
+//! by path are only removed from the list.
 //!
 //! Rule: only files in the models folder are removed, only after a yes, and never a model that is
 //! loaded.
@@ -110,7 +110,7 @@ fn take_off_list(
         n => format!(", with {n} other models in the same folder"),
     };
     console.print(&format!(
-        "{}: taken off the list{others}; its files stay in {}.\n",
+        "{}: removed from the list{others}; its files stay in {}.\n",
         visible(&library.short_name(model)),
         visible(&tilde(path))
     ))
@@ -261,7 +261,7 @@ mod tests {
         removed(&mut streams, "mine", false, &library).unwrap();
         let text = streams.out_text();
         let expect = format!(
-            "mine: taken off the list; its files stay in {}.\n",
+            "mine: removed from the list; its files stay in {}.\n",
             tilde(&mine)
         );
         assert_eq!(text, expect);

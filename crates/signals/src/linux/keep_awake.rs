@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// D095: the machine stays awake exactly as long as a person waits.
+    /// The machine stays awake exactly as long as a person waits.
     #[test]
     fn the_inhibitor_is_held_until_the_drop() {
         const TIMEOUT: Duration = Duration::from_secs(20);

@@ -9,7 +9,7 @@ use transom_engine_host::wire::{JobSummary, Request};
 
 use super::model::{Job, Stop};
 use super::{Core, Effect, Phase};
-use crate::governor::Allowance;
+use crate::governor::Restrictions;
 use crate::request::{RequestError, RequestId, Work};
 use crate::response::Outcome;
 use crate::status::UnloadReason;
@@ -31,7 +31,7 @@ impl Core {
             self.queue.push_front(pending);
             return;
         };
-        let request = apply_limits(self.governor.allowance(), request);
+        let request = apply_limits(self.governor.restrictions(), request);
         let model = &mut self.models[index];
         model.has_private_cache |= request.params.is_private;
         model.phase = Phase::Generating(Job::new(pending.id));
@@ -171,13 +171,13 @@ fn without_prompt(error: &EngineError) -> String {
     }
 }
 
-fn apply_limits(allowance: &Allowance, mut request: Box<Request>) -> Box<Request> {
+fn apply_limits(restrictions: &Restrictions, mut request: Box<Request>) -> Box<Request> {
     let params = &mut request.params;
-    params.max_tokens = min_limit(params.max_tokens, allowance.max_tokens);
-    params.prefill_chunk = min_limit(params.prefill_chunk, allowance.prefill_chunk);
-    params.speculate &= allowance.speculation;
-    if let Truncation::DropOldest { context_limit, .. } = &mut request.fit {
-        *context_limit = min_limit(*context_limit, allowance.context_length);
+    params.max_tokens = min_limit(params.max_tokens, restrictions.max_tokens);
+    params.prefill_chunk = min_limit(params.prefill_chunk, restrictions.prefill_chunk);
+    params.speculate &= restrictions.speculation;
+    if let Truncation::DropOldest { context_limit, .. } = &mut request.truncation {
+        *context_limit = min_limit(*context_limit, restrictions.context_length);
     }
     request
 }

@@ -40,16 +40,16 @@ impl Core {
     /// kept; defaults are lowered under memory pressure.
     fn limits(&self, spec: &ModelSpec) -> Limits {
         let default = Limits::default();
-        let allowance = self.governor.allowance();
-        let affordable = match allowance.memory {
+        let restrictions = self.governor.restrictions();
+        let affordable = match restrictions.memory {
             MemoryPressure::Normal => None,
-            MemoryPressure::Warning | MemoryPressure::Critical => allowance.context_length,
+            MemoryPressure::Warning | MemoryPressure::Critical => restrictions.context_length,
         };
         let lowered = affordable.map_or(default.context_length, |n| n.min(default.context_length));
         Limits {
             context_length: spec.context_length.unwrap_or(lowered),
             kv_cache: match spec.kv_cache {
-                KvCacheChoice::Automatic if allowance.memory > MemoryPressure::Normal => {
+                KvCacheChoice::Automatic if restrictions.memory > MemoryPressure::Normal => {
                     KvCacheChoice::Small
                 }
                 chosen => chosen,
@@ -216,7 +216,7 @@ impl Core {
 
     /// Returns the bytes that models may use together under the present memory pressure.
     pub(super) fn budget_bytes(&self) -> u64 {
-        bytes_under(self.governor.allowance().memory, &self.budget)
+        bytes_under(self.governor.restrictions().memory, &self.budget)
     }
 
     pub(super) fn evictable_bytes(&self) -> u64 {

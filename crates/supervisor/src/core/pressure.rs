@@ -1,7 +1,7 @@
 //! What is freed at each level of memory pressure.
 //!
 //! Rule: a level triggers actions only once, when it rises. Everything else follows from the
-//! allowance, so nothing has to be undone when pressure falls.
+//! restrictions, so nothing has to be undone when pressure falls.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ const MAX_SHED_LOADS: u8 = 2;
 
 impl Core {
     pub(super) fn apply_pressure(&mut self) {
-        let allowance = self.governor.allowance();
-        let (pressure, stop_answers) = (allowance.memory, allowance.stop_answers);
+        let restrictions = self.governor.restrictions();
+        let (pressure, stop_answers) = (restrictions.memory, restrictions.stop_answers);
         let is_critical = pressure == MemoryPressure::Critical;
         if pressure > self.trimmed_at {
             self.trim_caches(is_critical);

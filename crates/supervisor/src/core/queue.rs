@@ -139,7 +139,7 @@ impl Core {
 
     /// Returns why no request may start now.
     pub(super) fn blocked_by(&self) -> Option<LimitReason> {
-        self.governor.allowance().blocked_by
+        self.governor.restrictions().blocked_by
     }
 
     pub(super) fn finish_load_requests(&mut self) {

@@ -202,7 +202,7 @@ impl Core {
         if self.is_needed(model) {
             return None;
         }
-        let allowed = self.governor.allowance().idle_unload;
+        let allowed = self.governor.restrictions().idle_unload;
         let wait = match model.spec.role {
             Role::Chat => allowed,
             // `keep_loaded` applies to the chat model only.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use transom_signals::{Hardware, MemoryPressure, SystemSignals, ThermalState};
 
-use super::{ActiveLimit, Allowance, Limit, LimitReason, Tuning};
+use super::{ActiveLimit, Limit, LimitReason, Restrictions, Tuning};
 
 const GIB: u64 = 1 << 30;
 
@@ -196,13 +196,13 @@ pub(super) struct OtherInputs {
 }
 
 /// Returns what is allowed for these `effective` signals.
-pub(super) fn allowance(
+pub(super) fn restrictions(
     size: MachineSize,
     min_repaint_interval: Duration,
     tuning: &Tuning,
     effective: &SystemSignals,
     other: OtherInputs,
-) -> Allowance {
+) -> Restrictions {
     let active = ALL_SIGNALS.iter().filter(|it| it.is_active(effective));
     let active = ActiveSignals(active.collect());
     let paused = other.is_paused.then_some(LimitReason::Paused);
@@ -236,7 +236,7 @@ pub(super) fn allowance(
         smaller_model.map(|reason| (Limit::SmallerModel, reason)),
     ];
     let limits = limits.into_iter().flatten();
-    Allowance {
+    Restrictions {
         memory: match effective.is_thrashing {
             true => effective.memory.max(MemoryPressure::Warning),
             false => effective.memory,

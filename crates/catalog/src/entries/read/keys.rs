@@ -56,7 +56,7 @@ pub(in crate::entries) const ARCHITECTURE: [&str; 24] = [
 
 pub(in crate::entries) const VARIANT: [&str; 7] = [
     "format",
-    "packing",
+    "quantization",
     "repository",
     "revision",
     "size_bytes",

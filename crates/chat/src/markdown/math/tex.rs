@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::markdown::writer::escaped;
+use crate::markdown::escape::escaped;
 use math_core::{LatexToMathML, MathCoreConfig, MathDisplay};
 
 /// Longer formulas are shown as source.

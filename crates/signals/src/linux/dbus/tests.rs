@@ -64,7 +64,6 @@ fn wait_for(received: &Receiver<(bool, bool)>, expected: (bool, bool)) {
     while received.recv_timeout(TIMEOUT).unwrap() != expected {}
 }
 
-/// D086, on Linux.
 #[test]
 fn battery_and_power_saver_and_their_end_are_reported() {
     let Some(bus) = PrivateBus::start_or_skip() else {

@@ -124,7 +124,7 @@ impl Simulation {
         self.open.push(id);
         let generate = Request {
             prompt: Prompt::Text(String::new()),
-            fit: Truncation::Disabled,
+            truncation: Truncation::Disabled,
             params: GenerationParams::default(),
         };
         let work = match is_load {

@@ -56,7 +56,7 @@ pub(super) fn check(script: &str) {
         if what == "ease" {
             // Without signals, until the governor unblocks requests.
             effects.extend(core.step(Event::Signals(SystemSignals::default()), now));
-            while core.status(now).allowance.blocked_by.is_some() {
+            while core.status(now).restrictions.blocked_by.is_some() {
                 let later = core
                     .next_deadline()
                     .expect("a deadline while requests are blocked");
@@ -124,7 +124,7 @@ fn request(model: &str, rest: &[&str]) -> ModelRequest {
     };
     let request = Request {
         prompt: Prompt::Text("why".to_owned()),
-        fit: Truncation::DropOldest {
+        truncation: Truncation::DropOldest {
             response_tokens: 256,
             context_limit: None,
         },

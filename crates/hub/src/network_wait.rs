@@ -1,23 +1,14 @@
-//! How long a download waits for a missing network.
+//! The limit on how long a program waits for a download without a network. The queue itself waits
+//! without limit.
 
 use std::time::{Duration, Instant};
 
-use transom_hub::{Download, HubError, State};
+use crate::{Download, HubError, State};
 
-/// The limit if no person at a terminal can stop the download.
-const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
-
-/// Returns the longest wait: the seconds that the user chose, else no limit on a terminal and
-/// [`SCRIPT_LIMIT`] elsewhere.
-pub(super) fn longest_wait(chosen: Option<u64>, is_interactive: bool) -> Option<Duration> {
-    let by_default = (!is_interactive).then_some(SCRIPT_LIMIT);
-    chosen.map(Duration::from_secs).or(by_default)
-}
-
-/// Decides when a download fails for want of a network. New bytes restart the wait; an attempt does
-/// not.
+/// Decides when a download fails because there is no network. New bytes restart the wait; an attempt
+/// does not.
 #[derive(Debug, Default)]
-pub(super) struct NetworkWait {
+pub struct NetworkWait {
     longest: Option<Duration>,
     done_bytes: u64,
     /// The time of the first failed attempt, and the last error.
@@ -26,7 +17,7 @@ pub(super) struct NetworkWait {
 
 impl NetworkWait {
     /// Returns a wait of at most `longest`, or without a limit.
-    pub(super) fn new(longest: Option<Duration>) -> Self {
+    pub fn new(longest: Option<Duration>) -> Self {
         Self {
             longest,
             ..Self::default()
@@ -34,23 +25,23 @@ impl NetworkWait {
     }
 
     /// Takes the state of the download at `now`.
-    pub(super) fn observe(&mut self, download: &Download, now: Instant) {
+    pub fn observe(&mut self, download: &Download, now: Instant) {
         if download.done_bytes > self.done_bytes {
             self.unreachable = None;
         }
         self.done_bytes = download.done_bytes;
         if let State::Retrying {
-            error: because @ HubError::Unreachable { .. },
+            error: error @ HubError::Unreachable { .. },
             ..
         } = &download.state
         {
             let since = self.unreachable.take().map_or(now, |(since, _)| since);
-            self.unreachable = Some((since, because.clone()));
+            self.unreachable = Some((since, error.clone()));
         }
     }
 
     /// Returns when the download fails, and with which error, unless bytes arrive before.
-    pub(super) fn end(&self) -> Option<(Instant, HubError)> {
+    pub fn end(&self) -> Option<(Instant, HubError)> {
         let (since, error) = self.unreachable.clone()?;
         Some((since.checked_add(self.longest?)?, error))
     }
@@ -59,7 +50,23 @@ impl NetworkWait {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::models::install::tests::download;
+    use crate::DownloadId;
+
+    fn download(state: State, done_bytes: u64) -> Download {
+        Download {
+            id: DownloadId(1),
+            key: "k".to_owned(),
+            name: "n".to_owned(),
+            repository: "o/n".to_owned(),
+            folder: "/m".into(),
+            state,
+            done_bytes,
+            total_bytes: None,
+            bytes_per_second: 0,
+            seconds_left: None,
+            last_error: None,
+        }
+    }
 
     fn unreachable() -> State {
         State::Retrying {
@@ -69,15 +76,6 @@ mod tests {
                 reason: "no route to host".to_owned(),
             },
         }
-    }
-
-    #[test]
-    fn only_a_script_has_a_limit_by_default() {
-        assert_eq!(longest_wait(None, true), None);
-        assert_eq!(longest_wait(None, false), Some(SCRIPT_LIMIT));
-        let chosen = Some(Duration::from_secs(5));
-        assert_eq!(longest_wait(Some(5), true), chosen);
-        assert_eq!(longest_wait(Some(5), false), chosen);
     }
 
     #[test]
