@@ -123,7 +123,11 @@ conversation: ConversationId | null,
 /**
  * The settings pane: `models`, `model`, `behavior`, `general` or `about`.
  */
-pane: string | null, } | { "event": "shortcut",
+pane: string | null, } | { "event": "target",
+/**
+ * The program.
+ */
+target: TargetView, } | { "event": "shortcut",
 /**
  * In the format of the page's shortcuts, such as `Mod+Shift+G`.
  */
@@ -825,6 +829,10 @@ chat_in_window: boolean,
  * Keep the chat window open when another window gets the focus.
  */
 pin_chat: boolean,
+/**
+ * Keep the quick prompt open when another window gets the focus.
+ */
+pin_prompt: boolean,
 /**
  * The size of pages in percent; `None` for 100.
  */
@@ -1580,6 +1588,24 @@ is_on_battery: boolean, };
  * A use of a model.
  */
 export type TagView = "chat" | "code" | "reasoning" | "embedding";
+
+/**
+ * Why no text can be inserted into another program.
+ */
+export type TargetProblem = "no_program" | "wayland" | "not_allowed" | "password";
+
+/**
+ * The program that the quick prompt was called from, as a place for a response.
+ */
+export type TargetView = {
+/**
+ * Text was selected there.
+ */
+has_selection: boolean,
+/**
+ * Why no text can be inserted there; `None` if it can.
+ */
+problem: TargetProblem | null, };
 
 /**
  * The source of a captured text.

@@ -329,6 +329,7 @@ export class FakeIpc implements Ipc {
     this.aboutView.hotkey = { hotkey: "registered", shortcut };
   recordHotkey: Ipc["recordHotkey"] = async () => {};
   captureText: Ipc["captureText"] = async (source) => ({ ...this.captured, source });
+  insertText: Ipc["insertText"] = async () => {};
   copy: Ipc["copy"] = async (text) => void this.copied.push(text);
   openLink: Ipc["openLink"] = async (url) => void this.opened.push(url);
   about: Ipc["about"] = async () => this.aboutView;
