@@ -245,7 +245,10 @@ fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<(
     if shell.pages.focused().is_none() {
         shell.focus.remember(window);
     }
-    if window == Window::Chat && shell.pages.visibility(Window::Prompt).is_visible {
+    if window == Window::Chat
+        && shell.pages.visibility(Window::Prompt).is_visible
+        && !is_pinned(Window::Prompt, &shell.general())
+    {
         shell.focus.transfer(Window::Prompt, Window::Chat);
         hide_now(app, Window::Prompt, true);
     }
