@@ -10,6 +10,8 @@
 
 #[cfg(target_os = "macos")]
 mod mac;
+#[cfg(any(test, not(target_os = "macos")))]
+mod paste;
 mod plan;
 #[cfg(not(target_os = "macos"))]
 mod x11;

@@ -90,21 +90,28 @@ pub(super) fn sets_text(field: &Field, text: &str, replaces: bool) -> bool {
     let Some(Element(element)) = &field.0 else {
         return false;
     };
-    if !replaces && !moves_to_end_of_selection(element) {
+    let Some(range) = get(element, "AXSelectedTextRange") else {
+        return false;
+    };
+    if !replaces && !moves_to_end(element, &range) {
         return false;
     }
     let (replaced, before) = (text_of(element, "AXSelectedText"), n_characters(element));
     let value = CFString::new(text).as_CFType();
-    set(element, "AXSelectedText", value)
-        && has_taken(before, n_characters(element), &replaced, text)
+    let is_set = set(element, "AXSelectedText", value)
+        && has_taken(before, n_characters(element), &replaced, text);
+    if !is_set {
+        // For the keys that follow.
+        set(element, "AXSelectedTextRange", range);
+    }
+    is_set
 }
 
-fn moves_to_end_of_selection(element: &AXUIElement) -> bool {
-    let Some(range) = get(element, "AXSelectedTextRange").and_then(|value| range_of(&value)) else {
-        return false;
-    };
-    let end = CFRange::init(range.location + range.length, 0);
-    range_value(end).is_some_and(|value| set(element, "AXSelectedTextRange", value))
+/// Moves the cursor to the end of a range.
+fn moves_to_end(element: &AXUIElement, range: &CFType) -> bool {
+    let end = range_of(range).map(|range| CFRange::init(range.location + range.length, 0));
+    let end = end.and_then(range_value);
+    end.is_some_and(|end| set(element, "AXSelectedTextRange", end))
 }
 
 /// Returns the text of an attribute; empty if there is none.

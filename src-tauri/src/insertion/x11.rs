@@ -15,7 +15,8 @@ use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 use x11rb::{CURRENT_TIME, NONE};
 
-use super::plan::{Ending, Key, Paste, Step};
+use super::paste::{Paste, Step};
+use super::plan::{Ending, Key};
 use crate::clipboard::SystemClipboard;
 use crate::focus;
 
