@@ -209,6 +209,22 @@ async fn the_quick_prompt_shows_its_last_exchange_again() {
 }
 
 #[tokio::test]
+async fn calling_the_quick_prompt_loads_the_model() {
+    run_test("quick_prompt_loads", async |setup| {
+        setup.open().await?;
+        let engines = setup.app()?.engines(&setup.desktop);
+        check(engines.is_empty(), || format!("{engines:?} run already"))?;
+        open_prompt(setup).await?;
+        until("the model has a process", async || {
+            let engines = setup.app()?.engines(&setup.desktop);
+            Ok((!engines.is_empty()).then_some(()))
+        })
+        .await
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn escape_returns_the_focus_to_the_previous_window() {
     run_test("escape_gives_back", async |setup| {
         setup.open().await?;

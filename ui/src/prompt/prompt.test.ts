@@ -358,7 +358,8 @@ describe("inserting into the other program", () => {
     await ask();
     fake.player().write(99);
     fake.player().end({ ending: "stop" });
-    await waitFor(() => expect(session.answerText).toBe(text));
+    await screen.findByRole("button", { name: /^Copy/ });
+    expect(session.answerText).toBe(text);
   }
 
   it("is offered by buttons with their keys", async () => {
