@@ -16,7 +16,7 @@ function part(room: number, needed: number, cut = 0): HTMLElement {
   Object.defineProperty(panel, "scrollHeight", { value: cut });
   const scroller = panel.appendChild(document.createElement("div"));
   const content = scroller.appendChild(document.createElement("div"));
-  Object.defineProperty(scroller, "clientHeight", { value: room });
+  scroller.getBoundingClientRect = () => new DOMRect(0, 0, 600, room);
   content.getBoundingClientRect = () => new DOMRect(0, 0, 600, needed);
   return scroller;
 }

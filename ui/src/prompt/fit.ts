@@ -24,7 +24,8 @@ export function fitWindow(scroller: HTMLElement): () => void {
   const own = () => {
     // A hidden page may have no width yet, so all of it would be one tall column.
     if (document.visibilityState === "hidden") return;
-    const missing = content.getBoundingClientRect().height - scroller.clientHeight +
+    // With fractions, because a rounded height could alternate between two values.
+    const missing = content.getBoundingClientRect().height - scroller.getBoundingClientRect().height +
       panel.scrollHeight - panel.clientHeight;
     const height = hasSheet ? MOST : Math.min(MOST, Math.ceil(window.innerHeight + missing));
     if (height === asked) return;
