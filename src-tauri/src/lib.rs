@@ -24,6 +24,7 @@ mod diagnostics;
 mod dropped;
 mod focus;
 mod hotkey;
+mod insertion;
 mod log;
 mod login_item;
 #[cfg(any(test, target_os = "macos"))]

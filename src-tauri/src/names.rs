@@ -18,8 +18,8 @@ macro_rules! commands {
             catalog: catalog, tiers, search_hub, hub_entry, install, downloads, change_download,
                 hub_access, set_hub_token, set_hub_endpoint;
             app: status, settings, update_settings, set_hotkey, record_hotkey, capture_text,
-                attach_files, copy, open_link, about, licenses, save_diagnostics, open_data_folder,
-                show_window, fit_prompt, zoom, hide_window, page_ready;
+                insert_text, attach_files, copy, open_link, about, licenses, save_diagnostics,
+                open_data_folder, show_window, fit_prompt, zoom, hide_window, page_ready;
         }
     };
 }

@@ -18,6 +18,7 @@ use crate::clipboard::SystemClipboard;
 use crate::deletion::{self, Deletion};
 use crate::focus::Focus;
 use crate::hotkey::{self, Hotkey};
+use crate::insertion::Insertion;
 use crate::lock;
 use crate::status_view;
 use crate::tray::menu::TrayView;
@@ -39,6 +40,7 @@ pub(crate) struct Shell {
     pub(crate) frames: Frames,
     pub(crate) focus: Focus,
     pub(crate) clipboard: SystemClipboard,
+    pub(crate) insertion: Insertion,
     /// Pages that follow responses.
     pub(crate) followers: Followers,
     /// The conversation that will be deleted.
@@ -71,6 +73,7 @@ impl Shell {
             pages: Pages::default(),
             focus: Focus::default(),
             clipboard: SystemClipboard::default(),
+            insertion: Insertion::default(),
             followers: Followers::default(),
             deletion: Deletion::default(),
             tray: Mutex::default(),

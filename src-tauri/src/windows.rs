@@ -7,6 +7,7 @@ mod build;
 mod dock;
 mod frames;
 mod pages;
+mod prompt;
 
 use std::time::{Duration, Instant};
 
@@ -18,12 +19,15 @@ use crate::deletion;
 use crate::desktop::{Desktop, Monitor, Unit};
 use crate::placement::{self, Rect, Size};
 use crate::shell::Shell;
-use crate::visibility::{AfterBlur, BLUR_GRACE, CHAT_DESTROY_DELAY, Visibility, is_panel};
+use crate::visibility::{
+    AfterBlur, BLUR_GRACE, CHAT_DESTROY_DELAY, Visibility, is_panel, is_pinned,
+};
 use crate::wire::{AppEvent, Window};
 use crate::zoom::scale;
 pub(crate) use dock::update_dock;
 pub(crate) use frames::Frames;
 pub(crate) use pages::Pages;
+pub(crate) use prompt::prepare_prompt;
 
 /// A page that does not report that it is ready is shown after this time, so that the user sees
 /// that something is wrong.
@@ -55,7 +59,8 @@ impl Window {
         let (width, height) = match self {
             Self::Chat if is_panel => (440.0, 660.0),
             Self::Chat => (1000.0, 720.0),
-            Self::Prompt => (680.0, 420.0),
+            // One line, until its page measures its content.
+            Self::Prompt => (680.0, 60.0),
             Self::Settings => (780.0, 600.0),
         };
         Size { width, height }
@@ -234,20 +239,35 @@ fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<(
         show_later(app.clone(), window, shown);
         return Ok(());
     }
+    if window == Window::Prompt {
+        prompt::called(app);
+    }
     if shell.pages.focused().is_none() {
         shell.focus.remember(window);
     }
-    if window == Window::Chat && shell.pages.visibility(Window::Prompt).is_visible {
+    if window == Window::Chat
+        && shell.pages.visibility(Window::Prompt).is_visible
+        && !is_pinned(Window::Prompt, &shell.general())
+    {
         shell.focus.transfer(Window::Prompt, Window::Chat);
         hide_now(app, Window::Prompt, true);
     }
     shell.pages.send(app, window, shown);
-    if let Some(found) = app.get_webview_window(window.label()) {
-        if shell.pages.can_be_shown(window) {
-            bring_to_screen(app, window, &found);
-        }
+    let Some(found) = app.get_webview_window(window.label()) else {
+        create(app, window, is_panel)?;
+        shell.pages.show_when_ready(window);
         return Ok(());
+    };
+    match shell.pages.can_be_shown(window) {
+        true => bring_to_screen(app, window, &found),
+        false => shell.pages.show_when_ready(window),
     }
+    Ok(())
+}
+
+/// Creates a hidden window, and stops waiting for its page after a while.
+fn create(app: &AppHandle, window: Window, is_panel: bool) -> tauri::Result<()> {
+    let shell = app.state::<Shell>();
     let size = shell.frames.size(window, is_panel);
     let built = build::build(app, window, is_panel, size, &shell.data_folder)?;
     set_zoom(app, &built);
@@ -414,7 +434,7 @@ fn hide_if_still_blurred(app: AppHandle, window: Window) {
             let Some(found) = app.get_webview_window(window.label()) else {
                 return;
             };
-            let is_pinned = window == Window::Chat && shell.general().pin_chat;
+            let is_pinned = is_pinned(window, &shell.general());
             let is_button_down = build::is_button_down(&found);
             let visibility = shell.pages.visibility(window);
             match visibility.after_blur(is_pinned, is_button_down, Instant::now()) {

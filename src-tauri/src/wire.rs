@@ -193,6 +193,29 @@ pub enum TextSource {
     Clipboard,
 }
 
+/// The program that the quick prompt was called from, as a place for a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
+pub struct TargetView {
+    /// Text was selected there.
+    pub has_selection: bool,
+    /// Why no text can be inserted there; `None` if it can.
+    pub problem: Option<TargetProblem>,
+}
+
+/// Why no text can be inserted into another program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetProblem {
+    /// The quick prompt was not called from another program.
+    NoProgram,
+    /// Programs can't do this in a Wayland session.
+    Wayland,
+    /// The user has not allowed it, on a Mac under Accessibility.
+    NotAllowed,
+    /// The cursor is in a password field.
+    Password,
+}
+
 /// Versions, paths and features that this session lacks.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct AboutView {
@@ -319,6 +342,11 @@ pub enum AppEvent {
         conversation: Option<ConversationId>,
         /// The settings pane: `models`, `model`, `behavior`, `general` or `about`.
         pane: Option<String>,
+    },
+    /// The quick prompt was called from this program. Sent at each press of the shortcut.
+    Target {
+        /// The program.
+        target: TargetView,
     },
     /// The user chose an item of the menu bar that does the same as these keys on the page.
     Shortcut {

@@ -52,6 +52,8 @@ pub struct General {
     pub chat_in_window: bool,
     /// Keep the chat window open when another window gets the focus.
     pub pin_chat: bool,
+    /// Keep the quick prompt open when another window gets the focus.
+    pub pin_prompt: bool,
     /// The size of pages in percent; `None` for 100.
     pub zoom: Option<u16>,
     /// Light, dark, or like the system.

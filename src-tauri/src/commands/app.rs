@@ -16,7 +16,7 @@ use crate::wire::{
     AboutView, AppEvent, CapturedText, CommandError, CommandResult, FileSource, HotkeyView,
     StatusView, TextSource, Window, ZoomStep,
 };
-use crate::{about, attachments, diagnostics, login_item, windows, zoom};
+use crate::{about, attachments, diagnostics, insertion, login_item, windows, zoom};
 
 #[tauri::command]
 pub(crate) async fn status(shell: State<'_, Shell>) -> CommandResult<StatusView> {
@@ -138,16 +138,33 @@ pub(crate) async fn record_hotkey(app: AppHandle, is_recording: bool) -> Command
     Ok(())
 }
 
+/// Maximum number of characters to capture, more than any context holds.
+const MAX_CAPTURED: usize = 400_000;
+
+/// Returns the clipboard's text, or the text that was selected when the quick prompt was called.
 #[tauri::command]
 pub(crate) async fn capture_text(
     app: AppHandle,
     source: TextSource,
 ) -> CommandResult<CapturedText> {
-    let text = blocking(move || Ok(app.state::<Shell>().clipboard.capture(source))).await?;
-    text.map_err(|reason| {
+    let text = match source {
+        TextSource::Clipboard => {
+            let app = app.clone();
+            blocking(move || Ok(app.state::<Shell>().clipboard.text())).await?
+        }
+        TextSource::Selection => insertion::selection(&app).await,
+    };
+    let text = text.map_err(|reason| {
         tracing::info!(reason, ?source, "the text cannot be captured");
         CommandError::other(reason)
-    })
+    })?;
+    let text = text.chars().take(MAX_CAPTURED).collect();
+    Ok(CapturedText { source, text })
+}
+
+#[tauri::command]
+pub(crate) async fn insert_text(app: AppHandle, text: String, replaces: bool) -> CommandResult<()> {
+    insertion::insert(&app, text, replaces).await
 }
 
 /// Reads documents for the composer, which gets their texts as events.

@@ -24,7 +24,7 @@ const FILE: &str = "windows.json";
 const VALID_LENGTHS: (f64, f64) = (200.0, 10_000.0);
 
 /// Accepted range of the quick prompt's height, in points.
-const PROMPT_HEIGHTS: (f64, f64) = (80.0, 1000.0);
+const PROMPT_HEIGHTS: (f64, f64) = (40.0, 1000.0);
 
 #[derive(Debug)]
 pub(crate) struct Frames {
@@ -228,7 +228,7 @@ mod tests {
         let default = Window::Prompt.default_size(true);
         for (requested, expected) in [
             (150.4, 150.4),
-            (1.0, 80.0),
+            (1.0, 40.0),
             (1e9, 1000.0),
             (f64::NAN, 1000.0),
         ] {

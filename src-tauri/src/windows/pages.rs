@@ -67,12 +67,14 @@ impl Pages {
         std::mem::take(&mut page.should_show)
     }
 
-    /// Records that a window was created and should be shown.
+    /// Records that a window was created.
     pub(crate) fn created(&self, window: Window, is_panel: bool) {
-        let mut pages = lock(&self.state);
-        let page = pages.entry(window).or_default();
-        page.should_show = true;
-        page.is_panel = is_panel;
+        lock(&self.state).entry(window).or_default().is_panel = is_panel;
+    }
+
+    /// Shows the window as soon as its page is ready.
+    pub(crate) fn show_when_ready(&self, window: Window) {
+        lock(&self.state).entry(window).or_default().should_show = true;
     }
 
     /// Returns true if the existing window is a panel.

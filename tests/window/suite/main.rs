@@ -12,6 +12,7 @@ mod downloads;
 mod environment;
 mod faults;
 mod history;
+mod insertion;
 mod models;
 mod prompt;
 mod settings;

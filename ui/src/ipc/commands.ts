@@ -148,9 +148,15 @@ export const commands = {
   setHotkey: (shortcut: string) => invoke<HotkeyView>("set_hotkey", { shortcut }),
   /** While the recorder listens, the shortcut must reach the page. */
   recordHotkey: (isRecording: boolean) => invoke<void>("record_hotkey", { isRecording }),
+  /** The selection is the one at the last press of the quick prompt's shortcut. */
   captureText: (source: TextSource) => invoke<CapturedText>("capture_text", { source }),
   /** Reads documents; the event `document` brings each. Resolves when all are read. */
   attachFiles: (source: FileSource) => invoke<void>("attach_files", { source }),
+  /**
+   * Hides the quick prompt, and puts a text into the program that it was called from: in place of
+   * the selected text, or after it.
+   */
+  insertText: (text: string, replaces: boolean) => invoke<void>("insert_text", { text, replaces }),
   copy: (text: string) => invoke<void>("copy", { text }),
   /** Opens an https, http or mailto URL outside of the app. The page must have shown it to the user. */
   openLink: (url: string) => invoke<void>("open_link", { url }),

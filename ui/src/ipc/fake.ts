@@ -337,6 +337,7 @@ export class FakeIpc implements Ipc {
     this.emit({ event: "document", file, document: { state: "reading", name } });
     if (read) this.emit({ event: "document", file, document: read });
   });
+  insertText: Ipc["insertText"] = async () => {};
   copy: Ipc["copy"] = async (text) => void this.copied.push(text);
   openLink: Ipc["openLink"] = async (url) => void this.opened.push(url);
   about: Ipc["about"] = async () => this.aboutView;

@@ -5,7 +5,9 @@
  *
  * Rule: typed text and attachments stay until the user sends or removes them.
  */
-import { ipc, type StartedTurn, type Failure, type TextSource, type CapturedText } from "../ipc";
+import {
+  ipc, type StartedTurn, type Failure, type TextSource, type CapturedText, type TargetProblem, type TargetView,
+} from "../ipc";
 import { announcer } from "../state/announcer.svelte";
 import { Answer } from "../state/answer.svelte";
 import { copyText } from "../state/clipboard.svelte";
@@ -30,6 +32,10 @@ export class Session {
   failure = $state.raw<Failure | null>(null);
   isAsking = $state(false);
   isCopied = $state(false);
+  /** The program that the prompt was called from. */
+  target = $state.raw<TargetView>({ has_selection: false, problem: "no_program" });
+  /** Why the response was not inserted there; `not_taken` if the program ignored it. */
+  insertProblem = $state<TargetProblem | "not_taken" | null>(null);
   /** Incremented to focus the input and select all of it. */
   focusRequests = $state(0);
 
@@ -46,6 +52,12 @@ export class Session {
 
   get isWriting(): boolean {
     return this.isAsking || (this.answer?.isWriting ?? false);
+  }
+
+  /** Nothing was typed, attached or asked. */
+  get isEmpty(): boolean {
+    return this.text === "" && !this.captured && !this.nothingCaptured && !this.answer &&
+      !this.failure && !this.isAsking;
   }
 
   /** Saved prompts that match the typed line; empty if none does. */
@@ -70,6 +82,7 @@ export class Session {
   }
 
   hidden(): void {
+    this.insertProblem = null;
     this.#leftAt = Date.now();
   }
 
@@ -98,6 +111,24 @@ export class Session {
     await copyText(this.answerText);
     this.isCopied = true;
     setTimeout(() => (this.isCopied = false), 1600);
+  }
+
+  /**
+   * Puts the response into the program that the prompt was called from: in place of the selected
+   * text, or after it. If that fails, copies it and shows the prompt again.
+   */
+  async insert(replaces: boolean): Promise<void> {
+    const text = this.answerText;
+    if (text === "" || (replaces && !this.target.has_selection)) return;
+    this.insertProblem = this.target.problem;
+    if (this.insertProblem) return;
+    try {
+      await ipc.insertText(text, replaces);
+    } catch {
+      this.insertProblem = "not_taken";
+      await ipc.copy(text);
+      await ipc.showWindow("prompt", null, null);
+    }
   }
 
   /** Sends the input. Resolves when the response has started or was refused. */
@@ -189,6 +220,7 @@ export class Session {
     this.answer?.stopFollowing();
     this.answer = null;
     this.isCopied = false;
+    this.insertProblem = null;
   }
 
   /** Sends the last question. If its conversation was deleted, creates a new one. */

@@ -57,6 +57,7 @@ const SETTINGS: Kind = Group(&[
             ("show_in_dock", Bool),
             ("chat_in_window", Bool),
             ("pin_chat", Bool),
+            ("pin_prompt", Bool),
             ("zoom", Integer(50, 300)),
             ("appearance", OneOf(&["system", "light", "dark"])),
             ("language", Text(35)),

@@ -10,7 +10,8 @@ export function settings(): Settings {
   return {
     general: {
       hotkey: null, launch_at_login: false, show_in_dock: false, chat_in_window: false,
-      pin_chat: false, zoom: null, appearance: "system", language: null, was_welcomed: true,
+      pin_chat: false, pin_prompt: false, zoom: null, appearance: "system", language: null,
+      was_welcomed: true,
     },
     behavior: { idle_unload_seconds: null, keep_loaded: false, memory_budget_bytes: null },
     model: "/models/Qwen3-4B-4bit",
