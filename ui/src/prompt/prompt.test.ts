@@ -377,6 +377,12 @@ describe("inserting into the other program", () => {
     await waitFor(() => expect(called("insertText")).toEqual([[text, false]]));
   });
 
+  it("happens once while the key is held down", async () => {
+    await answered({ has_selection: false, problem: null });
+    await Promise.all([session.insert(false), session.insert(false)]);
+    expect(called("insertText")).toEqual([[text, false]]);
+  });
+
   it("is not offered before the response is complete", async () => {
     await open();
     fake.emit({ event: "target", target: { has_selection: true, problem: null } });

@@ -39,6 +39,8 @@ export class Session {
   /** Incremented to focus the input and select all of it. */
   focusRequests = $state(0);
 
+  /** A response is being inserted. */
+  #isInserting = false;
   #earlier: string[] = [];
   #earlierIndex = 0;
   #draft = "";
@@ -115,19 +117,23 @@ export class Session {
 
   /**
    * Puts the response into the program that the prompt was called from: in place of the selected
-   * text, or after it. If that fails, copies it and shows the prompt again.
+   * text, or after it. If that fails, copies it and shows the prompt again. A key that is held down
+   * inserts once.
    */
   async insert(replaces: boolean): Promise<void> {
     const text = this.answerText;
-    if (text === "" || (replaces && !this.target.has_selection)) return;
+    if (this.#isInserting || text === "" || (replaces && !this.target.has_selection)) return;
     this.insertProblem = this.target.problem;
     if (this.insertProblem) return;
+    this.#isInserting = true;
     try {
       await ipc.insertText(text, replaces);
     } catch {
       this.insertProblem = "not_taken";
       await ipc.copy(text);
       await ipc.showWindow("prompt", null, null);
+    } finally {
+      this.#isInserting = false;
     }
   }
 
