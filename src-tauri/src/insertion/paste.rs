@@ -25,6 +25,17 @@ pub(super) struct Paste {
     pressed: Option<Instant>,
     /// When the program last asked for the text.
     asked: Option<Instant>,
+    has_other_asked: bool,
+}
+
+/// Who asked for the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Asked {
+    Nobody,
+    /// Another program, such as one that keeps a history of the clipboard, or a helper process of
+    /// the program.
+    Other,
+    Program,
 }
 
 /// What to do next.
@@ -45,22 +56,27 @@ impl Paste {
             ready_since: None,
             pressed: None,
             asked: None,
+            has_other_asked: false,
         }
     }
 
     /// Returns the next step. `is_ready`: the program has the focus and no modifier key is down.
-    /// `is_asked`: a program asked for the text since the last call. Before the keys are pressed,
-    /// only programs that watch the clipboard do.
-    pub(super) fn step(&mut self, now: Instant, is_ready: bool, is_asked: bool) -> Step {
+    /// `asked` is about the time since the last call. Before the keys are pressed, only programs
+    /// that watch the clipboard ask.
+    pub(super) fn step(&mut self, now: Instant, is_ready: bool, asked: Asked) -> Step {
         let Some(pressed) = self.pressed else {
             return self.step_before_keys(now, is_ready);
         };
-        if is_asked {
-            self.asked = Some(now);
+        match asked {
+            Asked::Nobody => {}
+            Asked::Other => self.has_other_asked = true,
+            Asked::Program => self.asked = Some(now),
         }
         match self.asked {
             Some(asked) if now >= asked + QUIET_TIME => Step::End { is_pasted: true },
-            None if now >= pressed + PASTE_TIMEOUT => Step::End { is_pasted: false },
+            None if now >= pressed + PASTE_TIMEOUT => Step::End {
+                is_pasted: self.has_other_asked,
+            },
             _ => Step::Wait,
         }
     }
@@ -81,6 +97,7 @@ impl Paste {
 
 #[cfg(test)]
 mod tests {
+    use super::Asked::{Nobody, Other, Program};
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
@@ -89,15 +106,15 @@ mod tests {
     fn keys_are_pressed_once_the_program_has_the_focus_for_a_moment() {
         let start = Instant::now();
         let mut paste = Paste::new(start);
-        assert_eq!(paste.step(start, true, false), Step::Wait);
+        assert_eq!(paste.step(start, true, Nobody), Step::Wait);
         assert_eq!(
-            paste.step(start + 40 * MS, false, false),
+            paste.step(start + 40 * MS, false, Nobody),
             Step::Wait,
             "lost"
         );
-        assert_eq!(paste.step(start + 60 * MS, true, false), Step::Wait);
-        assert_eq!(paste.step(start + 110 * MS, true, false), Step::PressKeys);
-        assert_eq!(paste.step(start + 120 * MS, true, false), Step::Wait);
+        assert_eq!(paste.step(start + 60 * MS, true, Nobody), Step::Wait);
+        assert_eq!(paste.step(start + 110 * MS, true, Nobody), Step::PressKeys);
+        assert_eq!(paste.step(start + 120 * MS, true, Nobody), Step::Wait);
     }
 
     #[test]
@@ -105,14 +122,14 @@ mod tests {
         let start = Instant::now();
         let mut paste = Paste::new(start);
         // A program that watches the clipboard asks before the keys.
-        assert_eq!(paste.step(start, true, true), Step::Wait);
+        assert_eq!(paste.step(start, true, Other), Step::Wait);
         let pressed = start + SETTLE_TIME;
-        assert_eq!(paste.step(pressed, true, false), Step::PressKeys);
-        assert_eq!(paste.step(pressed + 900 * MS, true, false), Step::Wait);
-        assert_eq!(paste.step(pressed + 1000 * MS, true, true), Step::Wait);
-        assert_eq!(paste.step(pressed + 1200 * MS, true, true), Step::Wait);
-        assert_eq!(paste.step(pressed + 1499 * MS, true, false), Step::Wait);
-        let end = paste.step(pressed + 1500 * MS, true, false);
+        assert_eq!(paste.step(pressed, true, Nobody), Step::PressKeys);
+        assert_eq!(paste.step(pressed + 900 * MS, true, Nobody), Step::Wait);
+        assert_eq!(paste.step(pressed + 1000 * MS, true, Program), Step::Wait);
+        assert_eq!(paste.step(pressed + 1200 * MS, true, Program), Step::Wait);
+        assert_eq!(paste.step(pressed + 1499 * MS, true, Nobody), Step::Wait);
+        let end = paste.step(pressed + 1500 * MS, true, Nobody);
         assert_eq!(end, Step::End { is_pasted: true });
     }
 
@@ -121,16 +138,39 @@ mod tests {
         let start = Instant::now();
         let mut paste = Paste::new(start);
         assert_eq!(
-            paste.step(start + READY_TIMEOUT - MS, false, false),
+            paste.step(start + READY_TIMEOUT - MS, false, Nobody),
             Step::Wait
         );
-        let end = paste.step(start + READY_TIMEOUT, false, false);
+        let end = paste.step(start + READY_TIMEOUT, false, Nobody);
         assert_eq!(end, Step::End { is_pasted: false }, "it has no focus");
         let mut paste = Paste::new(start);
-        paste.step(start, true, false);
+        paste.step(start, true, Nobody);
         let pressed = start + SETTLE_TIME;
-        assert_eq!(paste.step(pressed, true, false), Step::PressKeys);
-        let end = paste.step(pressed + PASTE_TIMEOUT, true, false);
+        assert_eq!(paste.step(pressed, true, Nobody), Step::PressKeys);
+        let end = paste.step(pressed + PASTE_TIMEOUT, true, Nobody);
         assert_eq!(end, Step::End { is_pasted: false }, "it ignores the keys");
+    }
+
+    #[test]
+    fn a_request_of_another_program_does_not_end_the_paste() {
+        let start = Instant::now();
+        let pressed = start + SETTLE_TIME;
+        let asked_by_other = || {
+            let mut paste = Paste::new(start);
+            paste.step(start, true, Nobody);
+            assert_eq!(paste.step(pressed, true, Nobody), Step::PressKeys);
+            assert_eq!(paste.step(pressed + MS, true, Other), Step::Wait);
+            assert_eq!(paste.step(pressed + 900 * MS, true, Nobody), Step::Wait);
+            paste
+        };
+        // The program is slower than a history of the clipboard.
+        let mut paste = asked_by_other();
+        let asked = pressed + 1000 * MS;
+        assert_eq!(paste.step(asked, true, Program), Step::Wait);
+        let end = paste.step(asked + QUIET_TIME, true, Nobody);
+        assert_eq!(end, Step::End { is_pasted: true });
+        // Some programs have a helper process for the clipboard.
+        let end = asked_by_other().step(pressed + PASTE_TIMEOUT, true, Nobody);
+        assert_eq!(end, Step::End { is_pasted: true });
     }
 }

@@ -15,7 +15,7 @@ use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 use x11rb::{CURRENT_TIME, NONE};
 
-use super::paste::{Paste, Step};
+use super::paste::{Asked, Paste, Step};
 use super::plan::{Ending, Key};
 use crate::clipboard::SystemClipboard;
 use crate::focus;
@@ -28,6 +28,8 @@ const TICK: Duration = Duration::from_millis(10);
 /// Key symbols of X11.
 const LETTER_V: u32 = 0x76;
 const RIGHT_ARROW: u32 = 0xff53;
+const INSERT: u32 = 0xff63;
+const LEFT_SHIFT: u32 = 0xffe1;
 const LEFT_CONTROL: u32 = 0xffe3;
 
 x11rb::atom_manager! {
@@ -54,23 +56,38 @@ pub(super) fn program() -> Option<Program> {
 }
 
 /// Reads the selected text, and whether it is selected in `program`. Another window's selection
-/// stays when the user goes on elsewhere.
+/// stays when the user goes on elsewhere. The press of the shortcut takes the focus from a window of
+/// ours before it is reported, so `program` can be this one.
 pub(super) fn read(program: Option<Program>, clipboard: &SystemClipboard) -> super::Found {
+    let program = program.filter(|window| !is_known_true(is_ours(*window)));
     let selection = clipboard.primary();
     let has_text = selection.as_ref().is_ok_and(|text| !text.is_empty());
-    let has_selection = program.is_some_and(|window| {
-        has_text
-            && has_primary(window).unwrap_or_else(|error| {
-                tracing::debug!(%error, "the owner of the selection is not known");
-                false
-            })
-    });
+    let has_selection =
+        has_text && program.is_some_and(|window| is_known_true(has_primary(window)));
     super::Found {
         field: program.map(Field),
         selection,
         has_selection,
         is_password: false,
     }
+}
+
+/// Returns false if the X server does not tell.
+fn is_known_true(read: X11Result<bool>) -> bool {
+    read.unwrap_or_else(|error| {
+        tracing::debug!(%error, "a property of the other program is not known");
+        false
+    })
+}
+
+/// Returns true if a window belongs to this process.
+fn is_ours(window: Window) -> X11Result<bool> {
+    let (connection, _) = x11rb::connect(None)?;
+    let atom = connection.intern_atom(false, b"_NET_WM_PID")?.reply()?.atom;
+    let process = connection.get_property(false, window, atom, AtomEnum::CARDINAL, 0, 1)?;
+    let process = process.reply()?;
+    let process = process.value32().and_then(|mut ids| ids.next());
+    Ok(process == Some(std::process::id()))
 }
 
 fn has_primary(window: Window) -> X11Result<bool> {
@@ -107,13 +124,12 @@ pub(super) async fn paste(
 }
 
 async fn offer_and_press(window: Window, text: &str, keys: &[Key]) -> X11Result<Ending> {
-    let mut offer = Offer::new(text)?;
+    let mut offer = Offer::new(text, window)?;
     focus::restore_to(window);
     let mut paste = Paste::new(Instant::now());
     loop {
-        let is_asked = offer.serve()?;
-        let step = paste.step(Instant::now(), offer.is_ready(window)?, is_asked);
-        match step {
+        let asked = offer.serve()?;
+        match paste.step(Instant::now(), offer.is_ready()?, asked) {
             Step::Wait => tokio::time::sleep(TICK).await,
             Step::PressKeys => offer.press(keys)?,
             Step::End { is_pasted } => {
@@ -126,18 +142,19 @@ async fn offer_and_press(window: Window, text: &str, keys: &[Key]) -> X11Result<
     }
 }
 
-/// A text on the clipboard, until this is dropped.
+/// A text on the clipboard for a program, until this is dropped.
 struct Offer {
     connection: RustConnection,
     root: Window,
     atoms: Atoms,
     text: Vec<u8>,
+    program: Window,
     /// No other program has put something on the clipboard since.
     is_owner: bool,
 }
 
 impl Offer {
-    fn new(text: &str) -> X11Result<Self> {
+    fn new(text: &str, program: Window) -> X11Result<Self> {
         let (connection, screen) = x11rb::connect(None)?;
         let root = connection.setup().roots[screen].root;
         let atoms = Atoms::new(&connection)?.reply()?;
@@ -151,25 +168,26 @@ impl Offer {
             root,
             atoms,
             text: text.as_bytes().to_vec(),
+            program,
             is_owner: owner.owner == window,
         })
     }
 
-    /// Replies to all requests. Returns true if a program got the text.
-    fn serve(&mut self) -> X11Result<bool> {
-        let mut is_asked = false;
+    /// Replies to all requests. Returns who got the text.
+    fn serve(&mut self) -> X11Result<Asked> {
+        let mut asked = Asked::Nobody;
         while let Some(event) = self.connection.poll_for_event()? {
             match event {
-                Event::SelectionRequest(request) => is_asked |= self.reply(&request)?,
+                Event::SelectionRequest(request) => asked = asked.max(self.reply(&request)?),
                 Event::SelectionClear(_) => self.is_owner = false,
                 _ => {}
             }
         }
-        Ok(is_asked)
+        Ok(asked)
     }
 
-    /// Replies to a request. Returns true if it was for the text.
-    fn reply(&self, request: &SelectionRequestEvent) -> X11Result<bool> {
+    /// Replies to a request. Returns who asked, if it was for the text.
+    fn reply(&self, request: &SelectionRequestEvent) -> X11Result<Asked> {
         let (atoms, to, target) = (&self.atoms, request.requestor, request.target);
         // Old programs name no property.
         let property = match request.property {
@@ -200,12 +218,17 @@ impl Offer {
         self.connection
             .send_event(false, to, EventMask::NO_EVENT, reply)?;
         self.connection.flush()?;
-        Ok(is_text)
+        let mask = self.connection.setup().resource_id_mask;
+        Ok(match is_same_program(to, self.program, mask) {
+            _ if !is_text => Asked::Nobody,
+            true => Asked::Program,
+            false => Asked::Other,
+        })
     }
 
-    /// Returns true if the window has the focus and no modifier key is down, which would change the
+    /// Returns true if the program has the focus and no modifier key is down, which would change the
     /// meaning of the keys that follow.
-    fn is_ready(&self, window: Window) -> X11Result<bool> {
+    fn is_ready(&self) -> X11Result<bool> {
         let active = self.connection.get_property(
             false,
             self.root,
@@ -219,14 +242,17 @@ impl Offer {
         let active = active.value32().and_then(|mut windows| windows.next());
         let held = KeyButMask::SHIFT | KeyButMask::CONTROL | KeyButMask::MOD1 | KeyButMask::MOD4;
         let is_held = u16::from(pointer.reply()?.mask) & u16::from(held) != 0;
-        Ok(active == Some(window) && !is_held)
+        Ok(active == Some(self.program) && !is_held)
     }
 
     fn press(&self, keys: &[Key]) -> X11Result<()> {
         for key in keys {
             match key {
                 Key::Right => self.press_together(&[RIGHT_ARROW])?,
-                Key::Paste => self.press_together(&[LEFT_CONTROL, LETTER_V])?,
+                Key::Paste => self
+                    .press_together(&[LEFT_CONTROL, LETTER_V])
+                    // A keyboard without Latin letters.
+                    .or_else(|_| self.press_together(&[LEFT_SHIFT, INSERT]))?,
             }
         }
         Ok(())
@@ -255,16 +281,29 @@ impl Offer {
         let mapping = self.connection.get_keyboard_mapping(first, n_codes)?;
         let mapping = mapping.reply()?;
         let width = usize::from(mapping.keysyms_per_keycode);
-        keycode_of(keysym, &mapping.keysyms, width, first)
+        let state = self.connection.query_pointer(self.root)?.reply()?.mask;
+        let layout = usize::from((u16::from(state) >> 13) & 3);
+        keycode_of(keysym, layout, &mapping.keysyms, width, first)
             .ok_or_else(|| format!("no key of this keyboard has the symbol {keysym:#x}").into())
     }
 }
 
 /// Returns the code of the key with this symbol, in a table with `width` symbols for each code from
-/// `first`.
-fn keycode_of(keysym: u32, keysyms: &[u32], width: usize, first: u8) -> Option<u8> {
+/// `first`. A key that has the symbol in the active keyboard layout comes first: each of the first
+/// two layouts has two symbols. Programs find Latin shortcuts also in a layout that is not active.
+fn keycode_of(keysym: u32, layout: usize, keysyms: &[u32], width: usize, first: u8) -> Option<u8> {
     let mut keys = keysyms.chunks(width.max(1));
-    let index = keys.position(|symbols| symbols.contains(&keysym))?;
+    let is_active = |symbols: &[u32]| {
+        symbols
+            .iter()
+            .skip(2 * layout)
+            .take(2)
+            .any(|has| *has == keysym)
+    };
+    let index = keys
+        .clone()
+        .position(is_active)
+        .or_else(|| keys.position(|symbols| symbols.contains(&keysym)))?;
     u8::try_from(index).ok()?.checked_add(first)
 }
 
@@ -276,9 +315,17 @@ mod tests {
     fn a_key_is_found_by_any_of_its_symbols() {
         // Cyrillic letters come first, Latin ones with another level.
         let keysyms = [0x6c3, 0x63, 0, 0x6cd, LETTER_V, 0];
-        assert_eq!(keycode_of(LETTER_V, &keysyms, 3, 54), Some(55));
-        assert_eq!(keycode_of(RIGHT_ARROW, &keysyms, 3, 54), None);
-        assert_eq!(keycode_of(LETTER_V, &[], 0, 8), None);
+        assert_eq!(keycode_of(LETTER_V, 0, &keysyms, 3, 54), Some(55));
+        assert_eq!(keycode_of(RIGHT_ARROW, 0, &keysyms, 3, 54), None);
+        assert_eq!(keycode_of(LETTER_V, 0, &[], 0, 8), None);
+    }
+
+    #[test]
+    fn a_key_of_the_active_layout_comes_first() {
+        // Two keys with QWERTY and Dvorak: `v V k K` and `. > v V`.
+        let keysyms = [LETTER_V, 0x56, 0x6b, 0x4b, 0x2e, 0x3e, LETTER_V, 0x56];
+        assert_eq!(keycode_of(LETTER_V, 0, &keysyms, 4, 55), Some(55));
+        assert_eq!(keycode_of(LETTER_V, 1, &keysyms, 4, 55), Some(56));
     }
 
     #[test]
