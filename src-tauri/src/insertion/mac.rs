@@ -4,7 +4,7 @@
 //! Type-checked but never run on Linux, so it contains only calls and no decisions.
 
 use std::ffi::c_void;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use accessibility::{AXAttribute, AXUIElement};
 use accessibility_sys::{AXValueCreate, AXValueGetValue, AXValueRef, kAXValueTypeCFRange};
@@ -24,6 +24,12 @@ use crate::clipboard::{SystemClipboard, may_read_selection};
 /// Time for the window of the other program to get the keyboard back from our panel.
 const FOCUS_DELAY: Duration = Duration::from_millis(100);
 
+/// Time for the program to apply a text that it accepted. Some do so later, in another process.
+const TAKE_TIMEOUT: Duration = Duration::from_millis(400);
+
+/// Time between two looks at the program.
+const TICK: Duration = Duration::from_millis(20);
+
 /// Time for the program to read the pasteboard. The system does not report when it did.
 const PASTE_DELAY: Duration = Duration::from_millis(600);
 
@@ -34,9 +40,13 @@ const KEY_RIGHT: u16 = 0x7c;
 /// The id of a process.
 pub(super) type Program = i32;
 
-/// The element that had the focus in the other program; `None` if the program does not tell.
+/// The place for a text in the other program.
 #[derive(Debug, Clone)]
-pub(super) struct Field(Option<Element>);
+pub(super) struct Field {
+    program: Program,
+    /// The element that had the focus; `None` if the program does not tell.
+    element: Option<Element>,
+}
 
 #[derive(Debug, Clone)]
 struct Element(AXUIElement);
@@ -81,13 +91,16 @@ pub(super) fn read(program: Option<Program>, _: &SystemClipboard) -> Found {
         has_selection: !selection.is_empty(),
         selection: Ok(selection),
         is_password,
-        field: program.map(|_| Field(element.map(Element))),
+        field: program.map(|program| Field {
+            program,
+            element: element.map(Element),
+        }),
     }
 }
 
 /// Replaces the selected text, or inserts after it. Returns false if the program refuses that.
 pub(super) fn sets_text(field: &Field, text: &str, replaces: bool) -> bool {
-    let Some(Element(element)) = &field.0 else {
+    let Some(Element(element)) = &field.element else {
         return false;
     };
     let Some(range) = get(element, "AXSelectedTextRange") else {
@@ -98,13 +111,28 @@ pub(super) fn sets_text(field: &Field, text: &str, replaces: bool) -> bool {
     }
     let (replaced, before) = (text_of(element, "AXSelectedText"), n_characters(element));
     let value = CFString::new(text).as_CFType();
-    let is_set = set(element, "AXSelectedText", value)
-        && has_taken(before, n_characters(element), &replaced, text);
+    let has_taken = |after| has_taken(before, after, &replaced, text);
+    let is_set = set(element, "AXSelectedText", value) && takes(element, has_taken);
     if !is_set {
         // For the keys that follow.
         set(element, "AXSelectedTextRange", range);
     }
     is_set
+}
+
+/// Waits until the number of characters shows that the program has a text. Returns false if it does
+/// not in time.
+fn takes(element: &AXUIElement, has_taken: impl Fn(Option<i64>) -> bool) -> bool {
+    let end = Instant::now() + TAKE_TIMEOUT;
+    loop {
+        if has_taken(n_characters(element)) {
+            return true;
+        }
+        if Instant::now() >= end {
+            return false;
+        }
+        std::thread::sleep(TICK);
+    }
 }
 
 /// Moves the cursor to the end of a range.
@@ -158,17 +186,24 @@ fn range_value(range: CFRange) -> Option<CFType> {
     }
 }
 
-/// Puts the text on the pasteboard and presses the keys in the program in front.
+/// Puts the text on the pasteboard and presses the keys, if the program is still in front. Keys go
+/// to the program in front.
 ///
 /// # Errors
 /// If the pasteboard or the keyboard events are refused.
 pub(super) async fn paste(
     clipboard: &SystemClipboard,
-    _: &Field,
+    field: &Field,
     text: &str,
     keys: &[Key],
 ) -> Result<Ending, String> {
     tokio::time::sleep(FOCUS_DELAY).await;
+    if program() != Some(field.program) {
+        return Ok(Ending {
+            is_pasted: false,
+            is_clipboard_ours: false,
+        });
+    }
     clipboard.copy(text.to_owned())?;
     let count = change_count();
     for key in keys {
