@@ -6,7 +6,7 @@ use transom_window_tests::page::keys;
 use transom_window_tests::{Failure, Outcome, Page, TestSetup, check, programs, run_test, until};
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt};
 
-use crate::prompt::open_prompt;
+use crate::prompt::{open_prompt, until_keyboard};
 
 /// The text at the start.
 const TEXT: &str = "alpha beta";
@@ -151,6 +151,23 @@ async fn a_response_is_inserted_at_the_cursor_of_another_program() {
         until_field(setup, |now, _| now == text).await?;
         setup.desktop.press("ctrl+z")?;
         until_field(setup, |now, _| now == TEXT).await.map(drop)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nothing_is_inserted_into_a_window_of_the_app() {
+    run_test("prompt_inserts_nothing", async |setup| {
+        let chat = setup.open().await?;
+        until_keyboard(&chat).await?;
+        let prompt = open_prompt(setup).await?;
+        prompt.type_text("What is the capital of France?").await?;
+        prompt.type_text(keys::ENTER).await?;
+        prompt.by("button", "^Copy").await?;
+        let insert = prompt.find("button", "^Insert").await?;
+        check(insert.is_none(), || "a response can be inserted".into())?;
+        setup.desktop.press("ctrl+i")?;
+        prompt.until_says("There is no other app").await.map(drop)
     })
     .await;
 }

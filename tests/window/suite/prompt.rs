@@ -1,5 +1,7 @@
 //! The quick prompt: opened by a shortcut, responds in place, and restores the focus.
 
+use transom_signals::Hardware;
+use transom_signals::test_support::skipped;
 use transom_window_tests::page::keys;
 use transom_window_tests::{Failure, Outcome, Page, TestSetup, check, run_test, until};
 use transom_window_tests::{models, processes};
@@ -8,6 +10,9 @@ use crate::actions;
 
 /// The quick prompt's default shortcut on Linux.
 const HOTKEY: &str = "ctrl+space";
+
+/// A computer with at least this memory makes the page of the prompt before the first call.
+const MEMORY_TO_PREPARE: u64 = 15 << 30;
 
 /// Starts another program with a focused window, and returns the window.
 async fn other_program(setup: &mut TestSetup) -> Outcome<String> {
@@ -34,6 +39,14 @@ pub(crate) async fn open_prompt(setup: &TestSetup) -> Outcome<Page> {
     })
     .await?;
     Ok(prompt)
+}
+
+/// Waits until the keys go to a page.
+pub(crate) async fn until_keyboard(page: &Page) -> Outcome {
+    until("the page has the keyboard", async || {
+        Ok(page.has_keyboard().await?.then_some(()))
+    })
+    .await
 }
 
 async fn until_hidden(setup: &TestSetup, page: &Page) -> Outcome {
@@ -121,10 +134,7 @@ async fn the_quick_prompt_continues_in_the_chat() {
             is_shown.then_some(Some(())).ok_or(seen)
         })
         .await?;
-        until("the chat has the keyboard", async || {
-            Ok(chat.has_keyboard().await?.then_some(()))
-        })
-        .await?;
+        until_keyboard(&chat).await?;
         until_hidden(setup, &prompt).await
     })
     .await;
@@ -220,6 +230,50 @@ async fn calling_the_quick_prompt_loads_the_model() {
             Ok((!engines.is_empty()).then_some(()))
         })
         .await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_pinned_quick_prompt_stays_when_another_program_gets_the_focus() {
+    run_test("quick_prompt_pinned", async |setup| {
+        let chat = setup.open().await?;
+        let prompt = open_prompt(setup).await?;
+        setup.desktop.press("ctrl+shift+p")?;
+        prompt.by("button", "^Unpin window$").await?;
+        setup.desktop.follow("transom://chat").await?;
+        until_keyboard(&chat).await?;
+        other_program(setup).await?;
+        // The chat lost the focus after the prompt, so the prompt would be hidden too.
+        until_hidden(setup, &chat).await?;
+        let shown = prompt
+            .run("return document.visibilityState;", vec![])
+            .await?;
+        check(shown == "visible", || format!("the prompt is {shown}"))?;
+
+        setup.desktop.follow("transom://prompt").await?;
+        until_keyboard(&prompt).await?;
+        setup.desktop.press("ctrl+shift+p")?;
+        prompt.by("button", "^Pin window$").await?;
+        other_program(setup).await?;
+        until_hidden(setup, &prompt).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_page_of_the_quick_prompt_is_made_before_the_first_call() {
+    if Hardware::detect().memory_bytes < MEMORY_TO_PREPARE {
+        return skipped("the page of the quick prompt is made ahead only with 16 GB of memory");
+    }
+    run_test("quick_prompt_made_ahead", async |setup| {
+        let chat = setup.open().await?;
+        until_keyboard(&chat).await?;
+        let prompt = setup.window("prompt").await?;
+        until_hidden(setup, &prompt).await?;
+        let has_keyboard = chat.has_keyboard().await?;
+        check(has_keyboard, || "it took the keyboard".into())?;
+        open_prompt(setup).await.map(drop)
     })
     .await;
 }
