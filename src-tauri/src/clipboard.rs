@@ -37,6 +37,15 @@ impl SystemClipboard {
         self.with(|clipboard| clipboard.set_text(text))
     }
 
+    /// Copies a text that programs with a history of the clipboard leave out.
+    pub(crate) fn copy_unlisted(&self, text: String) -> Result<(), String> {
+        #[cfg(target_os = "macos")]
+        use arboard::SetExtApple;
+        #[cfg(not(target_os = "macos"))]
+        use arboard::SetExtLinux;
+        self.with(|clipboard| clipboard.set().exclude_from_history().text(text))
+    }
+
     /// Asks the user once to allow reading the selection, if that is not allowed.
     ///
     /// # Errors

@@ -164,7 +164,8 @@ async fn paste(
         .map_or(true, |ending| ending.is_clipboard_ours);
     if is_ours && !before.is_empty() {
         let on = app.clone();
-        let restore = move || Ok(on.state::<Shell>().clipboard.copy(before));
+        // A history has this text already, or must not have it, because it is a password.
+        let restore = move || Ok(on.state::<Shell>().clipboard.copy_unlisted(before));
         if let Err(reason) = blocking(restore).await? {
             tracing::warn!(reason, "the clipboard could not be restored");
         }

@@ -204,7 +204,7 @@ pub(super) async fn paste(
             is_clipboard_ours: false,
         });
     }
-    clipboard.copy(text.to_owned())?;
+    clipboard.copy_unlisted(text.to_owned())?;
     let count = change_count();
     for key in keys {
         match key {
