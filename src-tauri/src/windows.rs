@@ -245,12 +245,11 @@ fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<(
     if shell.pages.focused().is_none() {
         shell.focus.remember(window);
     }
-    if window == Window::Chat
-        && shell.pages.visibility(Window::Prompt).is_visible
-        && !is_pinned(Window::Prompt, &shell.general())
-    {
+    if window == Window::Chat && shell.pages.visibility(Window::Prompt).is_visible {
         shell.focus.transfer(Window::Prompt, Window::Chat);
-        hide_now(app, Window::Prompt, true);
+        if !is_pinned(Window::Prompt, &shell.general()) {
+            hide_now(app, Window::Prompt, true);
+        }
     }
     shell.pages.send(app, window, shown);
     let Some(found) = app.get_webview_window(window.label()) else {

@@ -141,6 +141,29 @@ async fn the_quick_prompt_continues_in_the_chat() {
 }
 
 #[tokio::test]
+async fn a_pinned_quick_prompt_leaves_the_keyboard_to_the_chat() {
+    run_test("quick_prompt_pinned_hands_off", async |setup| {
+        let chat = setup.open().await?;
+        other_program(setup).await?;
+        let prompt = open_prompt(setup).await?;
+        setup.desktop.press("ctrl+shift+p")?;
+        prompt.by("button", "^Unpin window$").await?;
+        setup.desktop.press("ctrl+Return")?;
+        until_hidden(setup, &prompt).await?;
+        until_keyboard(&chat).await?;
+        setup.desktop.press("x")?;
+        until("the key arrives in the chat", async || {
+            let script = "return document.querySelector('textarea').value;";
+            let typed = chat.run(script, vec![]).await?;
+            let seen = Failure::Wrong(format!("{typed} is typed"));
+            (typed == "x").then_some(Some(())).ok_or(seen)
+        })
+        .await
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_retry_in_the_quick_prompt_stores_the_question_once() {
     run_test("quick_prompt_tries_again", async |setup| {
         models::add(&setup.desktop)?;
