@@ -16,8 +16,10 @@ export class ScrollView<T extends { id: number }> {
   range = $state.raw<Range>({ first: 0, end: 0 });
   padTop = $state(0);
   padBottom = $state(0);
-  isFollowing = $state(true);
+  /** The end is in view. */
+  isEndShown = $state(true);
 
+  private isFollowing = true;
   private heights = new Heights([]);
   private items: readonly T[] = [];
   private known = new Map<number, number>();
@@ -93,7 +95,14 @@ export class ScrollView<T extends { id: number }> {
     await tick();
     if (!this.view) return;
     this.view.scrollTop = isEnd ? this.view.scrollHeight : top;
-    this.lastTop = this.view.scrollTop;
+    this.moved(this.view);
+  }
+
+  /** Records where the view is. A view that follows new text is behind it only until the next frame. */
+  private moved(view: HTMLElement): void {
+    const { scrollTop, scrollHeight, clientHeight } = view;
+    this.lastTop = scrollTop;
+    this.isEndShown = this.isFollowing || isAtEnd(scrollTop, clientHeight, scrollHeight);
   }
 
   /** Returns the rows that must be on the page when the view starts at `top`. */
@@ -110,7 +119,7 @@ export class ScrollView<T extends { id: number }> {
     const { scrollTop, scrollHeight, clientHeight } = this.view;
     if (isAtEnd(scrollTop, clientHeight, scrollHeight)) this.isFollowing = true;
     else if (scrollTop < this.lastTop - 1) this.isFollowing = false;
-    this.lastTop = scrollTop;
+    this.moved(this.view);
     this.show(scrollTop);
   };
 
@@ -131,7 +140,7 @@ export class ScrollView<T extends { id: number }> {
       void this.moveTo(this.heights.scrollTop(anchor), this.isFollowing);
     } else if (this.isFollowing) view.scrollTop = view.scrollHeight;
     else if (above !== 0) view.scrollTop += above;
-    this.lastTop = view.scrollTop;
+    this.moved(view);
     this.show(this.lastTop);
   }
 
