@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use tauri::{
     AppHandle, DragDropEvent, LogicalSize, Manager, PhysicalPosition, PhysicalSize, WebviewWindow,
 };
+use tokio::sync::oneshot::Receiver;
 
 use crate::deletion;
 use crate::desktop::{Desktop, Monitor, Unit};
@@ -22,12 +23,16 @@ use crate::visibility::{AfterBlur, BLUR_GRACE, CHAT_DESTROY_DELAY, Visibility, i
 use crate::wire::{AppEvent, Window};
 use crate::zoom::scale;
 pub(crate) use dock::update_dock;
+use frames::Frame;
 pub(crate) use frames::Frames;
 pub(crate) use pages::Pages;
 
 /// A page that does not report that it is ready is shown after this time, so that the user sees
 /// that something is wrong.
 const READY_TIMEOUT: Duration = Duration::from_millis(2500);
+
+/// A window that was not moved or resized for this time rests. Systems animate for about 250 ms.
+const REST_DELAY: Duration = Duration::from_millis(500);
 
 /// Time for the system to destroy a window, or to hide the windows of an app that leaves the Dock.
 const SYSTEM_DELAY: Duration = Duration::from_millis(50);
@@ -152,20 +157,10 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEve
             api.prevent_close();
             hide(app, window);
         }
-        tauri::WindowEvent::Resized(size) if shell.pages.visibility(window).is_visible => {
-            let found = app.get_webview_window(window.label());
-            let scale = found.and_then(|found| found.scale_factor().ok());
-            let LogicalSize { width, height } = size.to_logical(scale.unwrap_or(1.0));
-            let is_panel = shell.pages.is_panel(window);
-            let size = Size { width, height };
-            shell.frames.resized(window, is_panel, size);
-        }
-        tauri::WindowEvent::Moved(at) if shell.pages.visibility(window).is_visible => {
-            let found = app.get_webview_window(window.label());
-            let scale = found.and_then(|found| found.scale_factor().ok());
-            let at = Unit::NATIVE.point(*at, scale.unwrap_or(1.0));
-            let is_panel = shell.pages.is_panel(window);
-            shell.frames.moved(window, is_panel, at);
+        tauri::WindowEvent::Resized(_) | tauri::WindowEvent::Moved(_)
+            if shell.pages.visibility(window).is_visible =>
+        {
+            record_later(app.clone(), window);
         }
         tauri::WindowEvent::Destroyed => {
             shell.pages.removed(window);
@@ -229,6 +224,7 @@ fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<(
         && shell.pages.is_panel(window) != is_panel
     {
         // The user chose the other form of the chat.
+        record(app, window);
         shell.pages.ended(window);
         found.destroy()?;
         show_later(app.clone(), window, shown);
@@ -251,14 +247,20 @@ fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<(
     let size = shell.frames.size(window, is_panel);
     let built = build::build(app, window, is_panel, size, &shell.data_folder)?;
     set_zoom(app, &built);
-    shell.pages.created(window, is_panel);
-    let app = app.clone();
+    let waiting = shell.pages.created(window, is_panel);
+    time_out_later(app.clone(), window, waiting);
+    Ok(())
+}
+
+/// Shows a window whose page does not become ready in time.
+fn time_out_later(app: AppHandle, window: Window, waiting: Receiver<()>) {
     tauri::async_runtime::spawn(async move {
-        tokio::time::sleep(READY_TIMEOUT).await;
+        if tokio::time::timeout(READY_TIMEOUT, waiting).await.is_ok() {
+            return;
+        }
         on_main_thread(&app, move |app| {
-            let pages = &app.state::<Shell>().pages;
-            let found = app.get_webview_window(window.label());
-            if let (Some(found), true) = (found, pages.time_out(window)) {
+            let is_late = app.state::<Shell>().pages.time_out(window);
+            if let (Some(found), true) = (app.get_webview_window(window.label()), is_late) {
                 tracing::warn!(
                     window = window.label(),
                     "the page did not report that it is ready"
@@ -267,7 +269,6 @@ fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<(
             }
         });
     });
-    Ok(())
 }
 
 /// Shows a window again that was destroyed for its other form. Until then, its label is taken.
@@ -285,6 +286,12 @@ fn bring_to_screen(app: &AppHandle, window: Window, found: &WebviewWindow) {
     let is_panel = shell.pages.is_panel(window);
     if !is_visible {
         set_bounds(app, window, found);
+        if !is_panel
+            && shell.frames.is_maximized(window)
+            && let Err(error) = found.maximize()
+        {
+            tracing::warn!(%error, "a window could not be maximized");
+        }
     }
     shell.pages.change(window, Visibility::shown);
     update_dock(app);
@@ -298,6 +305,46 @@ fn bring_to_screen(app: &AppHandle, window: Window, found: &WebviewWindow) {
         }
     }
     shell.send_status(window);
+}
+
+/// Records how the user left a window, once it rests. A window that is being maximized has sizes in
+/// between, and may report its new size before its new state.
+fn record_later(app: AppHandle, window: Window) {
+    let n_moves = app.state::<Shell>().pages.moved(window);
+    tauri::async_runtime::spawn(async move {
+        tokio::time::sleep(REST_DELAY).await;
+        on_main_thread(&app, move |app| {
+            if app.state::<Shell>().pages.n_moves(window) == n_moves {
+                record(app, window);
+            }
+        });
+    });
+}
+
+/// Records how the user left a window, if it is visible.
+fn record(app: &AppHandle, window: Window) {
+    let Some(found) = visible(app, window) else {
+        return;
+    };
+    let shell = app.state::<Shell>();
+    match frame_of(&found) {
+        Ok(frame) => {
+            let is_panel = shell.pages.is_panel(window);
+            shell.frames.record(window, is_panel, frame);
+        }
+        Err(error) => tracing::warn!(%error, "the frame of a window could not be read"),
+    }
+}
+
+fn frame_of(found: &WebviewWindow) -> tauri::Result<Frame> {
+    let scale = found.scale_factor()?;
+    let LogicalSize { width, height } = found.inner_size()?.to_logical(scale);
+    Ok(Frame {
+        size: Size { width, height },
+        at: Unit::NATIVE.point(found.outer_position()?, scale),
+        // A window that was left in full screen returns maximized.
+        is_maximized: found.is_maximized()? || found.is_fullscreen()?,
+    })
 }
 
 /// Sets the size and position of a window.
@@ -381,6 +428,7 @@ fn hide_now(app: &AppHandle, window: Window, is_automatic: bool) {
     let Some(found) = app.get_webview_window(window.label()) else {
         return;
     };
+    record(app, window);
     shell.frames.save();
     let is_panel = shell.pages.is_panel(window);
     shell.pages.change(window, |visibility| {
