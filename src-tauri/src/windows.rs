@@ -7,12 +7,11 @@ mod build;
 mod dock;
 mod frames;
 mod pages;
+mod record;
 
 use std::time::{Duration, Instant};
 
-use tauri::{
-    AppHandle, DragDropEvent, LogicalSize, Manager, PhysicalPosition, PhysicalSize, WebviewWindow,
-};
+use tauri::{AppHandle, DragDropEvent, Manager, PhysicalPosition, PhysicalSize, WebviewWindow};
 use tokio::sync::oneshot::Receiver;
 
 use crate::deletion;
@@ -23,16 +22,13 @@ use crate::visibility::{AfterBlur, BLUR_GRACE, CHAT_DESTROY_DELAY, Visibility, i
 use crate::wire::{AppEvent, Window};
 use crate::zoom::scale;
 pub(crate) use dock::update_dock;
-use frames::Frame;
 pub(crate) use frames::Frames;
 pub(crate) use pages::Pages;
+use record::{record, record_later};
 
 /// A page that does not report that it is ready is shown after this time, so that the user sees
 /// that something is wrong.
 const READY_TIMEOUT: Duration = Duration::from_millis(2500);
-
-/// A window that was not moved or resized for this time rests. Systems animate for about 250 ms.
-const REST_DELAY: Duration = Duration::from_millis(500);
 
 /// Time for the system to destroy a window, or to hide the windows of an app that leaves the Dock.
 const SYSTEM_DELAY: Duration = Duration::from_millis(50);
@@ -120,6 +116,15 @@ pub(crate) fn zoom(app: &AppHandle) {
 fn set_zoom(app: &AppHandle, found: &WebviewWindow) {
     if let Err(error) = found.set_zoom(scale(app.state::<Shell>().general().zoom)) {
         tracing::warn!(%error, "the zoom could not be set");
+    }
+}
+
+/// Moves the chat to the form of the settings, if it is visible. Its page does it, because it knows
+/// the conversation.
+pub(crate) fn change_chat_form(app: &AppHandle) {
+    let pages = &app.state::<Shell>().pages;
+    if pages.visibility(Window::Chat).is_visible {
+        pages.send(app, Window::Chat, AppEvent::ChatFormChanged);
     }
 }
 
@@ -305,46 +310,6 @@ fn bring_to_screen(app: &AppHandle, window: Window, found: &WebviewWindow) {
         }
     }
     shell.send_status(window);
-}
-
-/// Records how the user left a window, once it rests. A window that is being maximized has sizes in
-/// between, and may report its new size before its new state.
-fn record_later(app: AppHandle, window: Window) {
-    let n_moves = app.state::<Shell>().pages.moved(window);
-    tauri::async_runtime::spawn(async move {
-        tokio::time::sleep(REST_DELAY).await;
-        on_main_thread(&app, move |app| {
-            if app.state::<Shell>().pages.n_moves(window) == n_moves {
-                record(app, window);
-            }
-        });
-    });
-}
-
-/// Records how the user left a window, if it is visible.
-fn record(app: &AppHandle, window: Window) {
-    let Some(found) = visible(app, window) else {
-        return;
-    };
-    let shell = app.state::<Shell>();
-    match frame_of(&found) {
-        Ok(frame) => {
-            let is_panel = shell.pages.is_panel(window);
-            shell.frames.record(window, is_panel, frame);
-        }
-        Err(error) => tracing::warn!(%error, "the frame of a window could not be read"),
-    }
-}
-
-fn frame_of(found: &WebviewWindow) -> tauri::Result<Frame> {
-    let scale = found.scale_factor()?;
-    let LogicalSize { width, height } = found.inner_size()?.to_logical(scale);
-    Ok(Frame {
-        size: Size { width, height },
-        at: Unit::NATIVE.point(found.outer_position()?, scale),
-        // A window that was left in full screen returns maximized.
-        is_maximized: found.is_maximized()? || found.is_fullscreen()?,
-    })
 }
 
 /// Sets the size and position of a window.

@@ -7,6 +7,7 @@
  * follows new text until the user scrolls up.
  */
 import { tick } from "svelte";
+import type { Place } from "../state/place";
 import { Heights, isAtEnd, type Range } from "./virtual";
 
 /** Pixels that are rendered outside of the view, so that rows are loaded and measured before they appear. */
@@ -20,6 +21,8 @@ export class ScrollView<T extends { id: number }> {
   isEndShown = $state(true);
 
   private isFollowing = true;
+  /** Where the view belongs, until its row is measured or the user scrolls. */
+  private goal: Place | null = null;
   private heights = new Heights([]);
   private items: readonly T[] = [];
   private known = new Map<number, number>();
@@ -74,6 +77,7 @@ export class ScrollView<T extends { id: number }> {
 
   toEnd(): void {
     this.isFollowing = true;
+    this.goal = null;
     void this.moveTo(Math.max(0, this.heights.total - this.viewHeight), true);
   }
 
@@ -82,11 +86,32 @@ export class ScrollView<T extends { id: number }> {
     return this.heights.at(this.lastTop);
   }
 
+  /** Returns where the view is, or null at the end. */
+  place(): Place | null {
+    const { index, into } = this.heights.anchor(this.lastTop);
+    const item = this.items[index];
+    if (this.isEndShown || !item) return null;
+    return { message: item.id, part: into / this.heights.height(index) };
+  }
+
+  /** Scrolls to a place of this conversation on another page. */
+  restore(place: Place): void {
+    this.isFollowing = false;
+    this.goal = place;
+    void this.moveTo(this.topOf(place));
+  }
+
+  private topOf({ message, part }: Place): number {
+    const index = this.indexes.get(message) ?? 0;
+    return this.heights.top(index) + part * this.heights.height(index);
+  }
+
   /** Scrolls to a row, unless it is on the page. The view does not follow new text anymore. */
   reveal(id: number): void {
     const index = this.indexes.get(id);
     if (index === undefined) return;
     this.isFollowing = false;
+    this.goal = null;
     if (index < this.range.first || index >= this.range.end) void this.moveTo(this.heights.top(index));
   }
 
@@ -117,6 +142,7 @@ export class ScrollView<T extends { id: number }> {
   scrolled = (): void => {
     if (!this.view) return;
     const { scrollTop, scrollHeight, clientHeight } = this.view;
+    if (Math.abs(scrollTop - this.lastTop) > 1) this.goal = null;
     if (isAtEnd(scrollTop, clientHeight, scrollHeight)) this.isFollowing = true;
     else if (scrollTop < this.lastTop - 1) this.isFollowing = false;
     this.moved(this.view);
@@ -134,11 +160,14 @@ export class ScrollView<T extends { id: number }> {
       if (entry.target === view) isWidthChanged = this.resized(entry.contentRect.width, height) || isWidthChanged;
       else if (height > 0) above += this.rowMeasured(entry.target, height, anchor.index);
     }
+    const { goal } = this;
+    if (goal && this.known.has(goal.message)) this.goal = null;
     if (isWidthChanged) {
       this.build();
       this.range = { first: 0, end: 0 };
-      void this.moveTo(this.heights.scrollTop(anchor), this.isFollowing);
+      void this.moveTo(goal ? this.topOf(goal) : this.heights.scrollTop(anchor), this.isFollowing);
     } else if (this.isFollowing) view.scrollTop = view.scrollHeight;
+    else if (goal) view.scrollTop = this.topOf(goal);
     else if (above !== 0) view.scrollTop += above;
     this.moved(view);
     this.show(this.lastTop);

@@ -7,6 +7,7 @@ import { FakeIpc } from "../ipc/fake";
 import { announcer } from "../state/announcer.svelte";
 import { app } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
+import { edits } from "../state/edits";
 import { find } from "../state/find.svelte";
 import { history } from "../state/history.svelte";
 import { page } from "../state/page.svelte";
@@ -55,6 +56,7 @@ export async function reset(): Promise<void> {
   find.close();
   find.query = "";
   composer.forgetAll();
+  edits.forgetAll();
   history.deleted = null;
   app.notices = [];
   app.status = null;

@@ -1,6 +1,6 @@
 import { fireEvent, screen, waitFor } from "@testing-library/svelte";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { called, ipc, makeApp, openWith, reset } from "./test-page";
+import { called, chat, close, ipc, makeApp, open, openWith, reset } from "./test-page";
 
 /** Opens the chat page in an ordinary window or in the popover, with a conversation. */
 async function openForm(isInWindow: boolean): Promise<number> {
@@ -20,6 +20,57 @@ describe("the popover", () => {
     await fireEvent.click(screen.getByRole("button", { name: "Open in window" }));
     await waitFor(() => expect(shown()).toEqual([["chat", id, null]]));
     expect((await ipc.settings()).general.chat_in_window).toBe(true);
+  });
+});
+
+describe("a form that is chosen in the settings", () => {
+  const choose = (isInWindow: boolean) => ipc.updateSettings({ general: { chat_in_window: isInWindow } });
+
+  /** Opens the page of the other form, as the app does. */
+  async function moveWith(id: number) {
+    await waitFor(() => expect(shown()).toEqual([["chat", id, null]]));
+    await close();
+    await open();
+    chat.open(id);
+  }
+
+  it("moves an open chat with its draft", async () => {
+    const id = await openForm(false);
+    await fireEvent.input(screen.getByLabelText("Message"), { target: { value: "Not sent" } });
+    await choose(true);
+    expect(localStorage.getItem("transom.drafts")).toContain("Not sent");
+    await moveWith(id);
+    await waitFor(() => expect(screen.getByLabelText<HTMLTextAreaElement>("Message").value).toBe("Not sent"));
+  });
+
+  it("keeps the text of a message that is being edited", async () => {
+    const id = await openForm(false);
+    await fireEvent.click(screen.getByRole("button", { name: "Edit" }));
+    const field = () => screen.findByLabelText<HTMLTextAreaElement>("Edit your message");
+    await fireEvent.input(await field(), { target: { value: "Another question" } });
+    await choose(true);
+    await moveWith(id);
+    expect((await field()).value).toBe("Another question");
+    await fireEvent.keyDown(await field(), { key: "Escape" });
+    expect(localStorage.getItem("transom.edits")).toBe("[]");
+    await screen.findByText("Question", { selector: ".bubble" });
+  });
+
+  it("keeps the position, once", async () => {
+    const { id } = ipc.addConversation("Long", Array.from({ length: 40 }, (_, index) => `Message ${index}`));
+    await open();
+    chat.open(id);
+    await screen.findByText("Message 39");
+    const view = () => document.querySelector<HTMLElement>("section.view")!;
+    Object.defineProperties(view(), { scrollHeight: { value: 4000 }, clientHeight: { value: 400 } });
+    for (const top of [3600, 1000]) {
+      view().scrollTop = top;
+      await fireEvent.scroll(view());
+    }
+    await choose(true);
+    await moveWith(id);
+    await waitFor(() => expect(view()?.scrollTop).toBeCloseTo(1000));
+    expect(localStorage.getItem("transom.place")).toBeNull();
   });
 });
 

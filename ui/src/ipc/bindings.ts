@@ -127,7 +127,7 @@ pane: string | null, } | { "event": "shortcut",
 /**
  * In the format of the page's shortcuts, such as `Mod+Shift+G`.
  */
-keys: string, } | { "event": "compose",
+keys: string, } | { "event": "chat_form_changed" } | { "event": "compose",
 /**
  * The text.
  */
