@@ -81,7 +81,7 @@ pub enum DocumentProblem {
     /// Reading took too long and was stopped.
     #[error("reading it takes longer than {limit_seconds} s; attach a part of it")]
     TooSlow {
-        /// The limit in seconds.
+        /// The limit in seconds: of time, or of CPU time on all cores together.
         limit_seconds: u64,
     },
 

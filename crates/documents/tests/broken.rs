@@ -303,6 +303,12 @@ fn a_process_that_takes_too_much_memory_is_killed() {
 }
 
 #[test]
+fn a_process_that_reaches_its_limit_of_cpu_time_took_too_long() {
+    let problem = problem_with("takes-long", &Limits::default());
+    assert_eq!(problem, DocumentProblem::TooSlow { limit_seconds: 120 });
+}
+
+#[test]
 fn a_process_that_crashes_means_a_damaged_document() {
     let problem = problem_with("crashes", &Limits::default());
     assert!(is_damaged(&problem), "{problem:?}");
