@@ -10,6 +10,7 @@ mod chat;
 mod downloads;
 mod environment;
 mod faults;
+mod forms;
 mod history;
 mod models;
 mod prompt;
