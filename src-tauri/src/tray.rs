@@ -195,10 +195,8 @@ fn open_chat(app: &AppHandle, is_in_window: bool) {
         let patch = json!({ "general": { "chat_in_window": is_in_window } });
         app_commands::update_settings(app.clone(), patch).await?;
         let pages = &app.state::<Shell>().pages;
-        if !pages.is_ready(Window::Chat) {
+        if !pages.visibility(Window::Chat).is_visible {
             windows::show(&app, Window::Chat, AppEvent::shown(Window::Chat, None));
-        } else if !pages.visibility(Window::Chat).is_visible {
-            pages.send(&app, Window::Chat, AppEvent::ChatFormChanged);
         }
         Ok(())
     });

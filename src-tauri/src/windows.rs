@@ -119,13 +119,26 @@ fn set_zoom(app: &AppHandle, found: &WebviewWindow) {
     }
 }
 
-/// Moves the chat to the form of the settings, if it is visible. Its page does it, because it knows
-/// the conversation.
+/// Moves the chat to the form of the settings, if it is visible.
 pub(crate) fn change_chat_form(app: &AppHandle) {
     let pages = &app.state::<Shell>().pages;
     if pages.visibility(Window::Chat).is_visible {
-        pages.send(app, Window::Chat, AppEvent::ChatFormChanged);
+        move_chat(app);
     }
+}
+
+/// Asks the chat's page to show itself in the form of the settings, because only the page knows its
+/// conversation. Returns false if it was asked before or is not ready.
+fn move_chat(app: &AppHandle) -> bool {
+    let shell = app.state::<Shell>();
+    let to_panel = is_panel(Window::Chat, shell.frames.is_chat_in_window());
+    let begins = shell.pages.begins_move(to_panel);
+    if begins {
+        shell
+            .pages
+            .send(app, Window::Chat, AppEvent::ChatFormChanged);
+    }
+    begins
 }
 
 /// Handles a page that is drawn and accepts keys.
@@ -229,6 +242,16 @@ fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<(
         && shell.pages.is_panel(window) != is_panel
     {
         // The user chose the other form of the chat.
+        let is_for_any = matches!(
+            &shown,
+            AppEvent::Shown {
+                conversation: None,
+                ..
+            }
+        );
+        if is_for_any && move_chat(app) {
+            return Ok(());
+        }
         record(app, window);
         shell.pages.ended(window);
         found.destroy()?;

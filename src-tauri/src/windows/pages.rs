@@ -30,6 +30,8 @@ struct Page {
     has_timed_out: bool,
     /// The app waits for the page until this is dropped. `None` without a window.
     wait: Option<Sender<()>>,
+    /// The page was asked to move to a window that is a panel, or that is none.
+    moves_to_panel: Option<bool>,
     /// How often the user moved or resized the window.
     n_moves: u64,
     pending: Vec<AppEvent>,
@@ -129,6 +131,14 @@ impl Pages {
             .is_some_and(|page| page.pending.iter().any(opens))
     }
 
+    /// Returns true if the page of the chat should be asked to move to its other form: once, and if
+    /// it is ready.
+    pub(crate) fn begins_move(&self, to_panel: bool) -> bool {
+        let mut pages = lock(&self.state);
+        let page = pages.get_mut(&Window::Chat).filter(|page| page.is_ready);
+        page.is_some_and(|page| page.moves_to_panel.replace(to_panel) != Some(to_panel))
+    }
+
     /// Records that a window is being destroyed: one-time events wait for its next page.
     pub(crate) fn ended(&self, window: Window) {
         if let Some(page) = lock(&self.state).get_mut(&window) {
@@ -214,6 +224,24 @@ mod tests {
         drop(second);
         assert!(pages.time_out(Window::Chat));
         assert!(pages.can_be_shown(Window::Chat));
+    }
+
+    #[test]
+    fn a_page_is_asked_once_to_move_to_a_form() {
+        let pages = Pages::default();
+        assert!(!pages.begins_move(false), "there is no page");
+        drop(pages.created(Window::Chat, true));
+        assert!(!pages.begins_move(false), "it is not ready");
+        let set_ready = |is_ready| {
+            if let Some(page) = lock(&pages.state).get_mut(&Window::Chat) {
+                page.is_ready = is_ready;
+            }
+        };
+        set_ready(true);
+        assert!(pages.begins_move(false));
+        assert!(!pages.begins_move(false), "it is moving");
+        assert!(pages.begins_move(true), "the user changed their mind");
+        assert!(pages.begins_move(false));
     }
 
     #[test]
