@@ -353,6 +353,9 @@ pub enum AppEvent {
         /// In the format of the page's shortcuts, such as `Mod+Shift+G`.
         keys: String,
     },
+    /// The user chose the other form of the chat. Its page keeps what is unsaved, and shows the chat
+    /// again with its conversation.
+    ChatFormChanged,
     /// A deep link puts this text into the composer. The page never sends it.
     Compose {
         /// The text.

@@ -18,8 +18,9 @@ pub const SUBCOMMAND: &str = "document-reader";
 /// Bytes of the largest file that is read.
 pub(crate) const MAX_FILE_BYTES: u64 = 50_000_000;
 
-/// CPU time of all threads, for the case that the parent is gone before [`end_with_parent`].
-const MAX_CPU_SECONDS: u64 = 120;
+/// CPU time of all threads, which may use many cores, also if the parent is gone before
+/// [`end_with_parent`].
+pub(crate) const MAX_CPU_SECONDS: u64 = 120;
 
 /// How often the child process checks that its parent is alive.
 const PARENT_INTERVAL: Duration = Duration::from_millis(500);
@@ -33,8 +34,9 @@ pub fn is_child_process(arguments: impl IntoIterator<Item = OsString>) -> bool {
 /// Runs the child process: reads standard input to its end and writes the reply to standard output.
 pub fn main() -> ExitCode {
     // A core dump would write the document to the disk.
-    limit(Resource::Core, 0);
-    limit(Resource::Cpu, MAX_CPU_SECONDS);
+    limit(Resource::Core, 0, 0);
+    // The first limit sends SIGXCPU, by which the parent knows the reason. The second one kills.
+    limit(Resource::Cpu, MAX_CPU_SECONDS, MAX_CPU_SECONDS + 1);
     end_with_parent();
     match write(&reply(io::stdin().lock())) {
         Ok(()) => ExitCode::SUCCESS,
@@ -44,10 +46,10 @@ pub fn main() -> ExitCode {
 }
 
 /// A limit that can't be set is only a protection less.
-fn limit(resource: Resource, value: u64) {
+fn limit(resource: Resource, current: u64, maximum: u64) {
     let value = Rlimit {
-        current: Some(value),
-        maximum: Some(value),
+        current: Some(current),
+        maximum: Some(maximum),
     };
     let _ = setrlimit(resource, value);
 }

@@ -3,21 +3,31 @@
 //! Everything here runs in the child process, so a library that panics, hangs or takes too much
 //! memory ends only that process.
 
+mod archive;
+mod epub;
 mod html;
+mod hyphens;
 mod office;
+mod open_document;
 mod pdf;
 mod text;
+mod xml;
+
+use archive::Archive;
 
 use crate::{Content, DocumentProblem, Extracted, Format, Reply};
 
 /// Bytes of the longest text that is returned.
 pub(crate) const MAX_TEXT_BYTES: u64 = 8_000_000;
 
-/// The first bytes of a ZIP archive, as Office documents are since 2007.
+/// The first bytes of a ZIP archive, as books, OpenDocument and Office documents since 2007 are.
 const ZIP: &[u8] = b"PK\x03\x04";
 
 /// The first bytes of a compound file, as earlier and encrypted Office documents are.
 const COMPOUND_FILE: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
+
+/// The first bytes of a Rich Text document, which is text with much markup.
+const RICH_TEXT: &[u8] = b"{\\rtf";
 
 /// The position and the first bytes of PNG, JPEG, GIF, TIFF (in both byte orders), WebP, and HEIC or
 /// AVIF.
@@ -37,11 +47,13 @@ pub(crate) fn extract(bytes: &[u8]) -> Reply {
     let mut extracted = if bytes.trim_ascii_start().starts_with(b"%PDF-") {
         pdf::extract(bytes)?
     } else if bytes.starts_with(ZIP) {
-        office::extract(bytes, Content::Archive)?
+        extract_archive(bytes)?
     } else if bytes.starts_with(COMPOUND_FILE) {
         office::extract(bytes, Content::Binary)?
     } else if is_image(bytes) {
         return Err(not_text(Content::Image));
+    } else if bytes.starts_with(RICH_TEXT) {
+        return Err(not_text(Content::RichText));
     } else {
         let text = text::decode(bytes).ok_or_else(|| not_text(Content::Binary))?;
         match html::is_html(&text) {
@@ -64,6 +76,19 @@ pub(crate) fn extract(bytes: &[u8]) -> Reply {
         });
     }
     Ok(extracted)
+}
+
+/// Extracts the text of a ZIP archive, whose first file says what it is if it is no Office document.
+fn extract_archive(bytes: &[u8]) -> Reply {
+    let Ok(mut archive) = Archive::open(bytes) else {
+        return office::extract(bytes, Content::Archive);
+    };
+    let kind = archive.text("mimetype").ok().flatten().unwrap_or_default();
+    match kind.trim() {
+        epub::MIME_TYPE => epub::extract(archive),
+        kind if kind.starts_with(open_document::MIME_TYPE) => open_document::extract(archive),
+        _ => office::extract(bytes, Content::Archive),
+    }
 }
 
 fn is_image(bytes: &[u8]) -> bool {

@@ -1,7 +1,7 @@
-//! Reads the text of documents that people attach: text in any encoding, web pages, PDFs and Office
-//! documents.
+//! Reads the text of documents that people attach: text in any encoding, web pages, books, PDFs and
+//! Office documents.
 //!
-//! The readers of PDFs and Office documents are libraries that parse untrusted files. They run in a
+//! The readers of PDFs, books and Office documents are libraries that parse untrusted files. They run in a
 //! child process ([`child`]), which has limits on time and memory, so a file can end or exhaust only
 //! that process. [`read`] is the side of the parent.
 //!
@@ -39,6 +39,8 @@ pub enum Format {
     Text,
     /// A web page.
     Html,
+    /// An EPUB book.
+    Epub,
     /// A PDF.
     Pdf,
     /// A Word document.
@@ -47,6 +49,8 @@ pub enum Format {
     Excel,
     /// A PowerPoint presentation.
     PowerPoint,
+    /// A text document of OpenDocument (ODT).
+    OpenDocument,
 }
 
 /// What the child process sends: the text, or why there is none.

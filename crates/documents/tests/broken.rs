@@ -134,6 +134,64 @@ fn a_word_document_that_expands_without_end_is_refused() {
 }
 
 #[test]
+fn an_open_document_that_expands_without_end_is_refused() {
+    let mut content = b"<office:document-content><text:p>".to_vec();
+    content.resize(2 * BOMB_BYTES, b'a');
+    let bomb = archives::open_document(&content, "");
+    assert!(bomb.len() < BOMB_BYTES / 100, "{}", bomb.len());
+    let problem = problem_of(&bomb);
+    let DocumentProblem::Damaged { reason } = &problem else {
+        panic!("{problem:?}");
+    };
+    assert!(reason.contains("more than 64 MB"), "{reason}");
+}
+
+/// A small page counts each time the list of the book names it.
+#[test]
+fn a_book_that_repeats_a_page_without_end_is_refused() {
+    let mut page = b"<html><head>".to_vec();
+    page.resize(1 << 20, b' ');
+    page.extend(b"</head><body></body></html>");
+    let item = r#"<item id="a" href="a.xhtml"/>"#;
+    let order = r#"<itemref idref="a"/>"#.repeat(100);
+    let package = format!("<package>{item}<spine>{order}</spine></package>");
+    let bomb = archives::archive(&[
+        ("mimetype", b"application/epub+zip"),
+        (
+            "META-INF/container.xml",
+            br#"<container><rootfile full-path="a.opf"/></container>"#,
+        ),
+        ("a.opf", package.as_bytes()),
+        ("a.xhtml", &page),
+    ]);
+    let problem = problem_of(&bomb);
+    assert!(is_damaged(&problem), "{problem:?}");
+}
+
+#[test]
+fn books_and_open_documents_with_a_password_are_refused() {
+    let protected = archives::open_document(b"\x8f\x02", "<manifest:encryption-data/>");
+    assert_eq!(problem_of(&protected), DocumentProblem::Encrypted);
+    let book = archives::archive(&[
+        ("mimetype", b"application/epub+zip"),
+        (
+            "META-INF/container.xml",
+            br#"<container><rootfile full-path="a.opf"/></container>"#,
+        ),
+        (
+            "META-INF/encryption.xml",
+            br#"<encryption><CipherReference URI="a.xhtml"/></encryption>"#,
+        ),
+        (
+            "a.opf",
+            br#"<package><item id="a" href="a.xhtml"/><itemref idref="a"/></package>"#,
+        ),
+        ("a.xhtml", b"\x8f\x02"),
+    ]);
+    assert_eq!(problem_of(&book), DocumentProblem::Encrypted);
+}
+
+#[test]
 fn a_pdf_that_expands_to_nothing_is_refused() {
     let problem = problem_of(&pdf(&vec![b' '; BOMB_BYTES]));
     let has_no_text = problem == DocumentProblem::NoText { pages: Some(1) };
@@ -242,6 +300,12 @@ fn a_process_that_takes_too_much_memory_is_killed() {
     let problem = problem_with("eats-memory", &limits);
     let limit_bytes = limits.memory_bytes;
     assert_eq!(problem, DocumentProblem::TooMuchMemory { limit_bytes });
+}
+
+#[test]
+fn a_process_that_reaches_its_limit_of_cpu_time_took_too_long() {
+    let problem = problem_with("takes-long", &Limits::default());
+    assert_eq!(problem, DocumentProblem::TooSlow { limit_seconds: 120 });
 }
 
 #[test]

@@ -132,6 +132,53 @@ fn a_workbook_is_read() {
     assert!(text.contains("tea_price") && text.contains("2.5"), "{text}");
 }
 
+/// The book has its pages in another order than the archive, in a folder, and with a name that is
+/// escaped in links.
+#[test]
+fn a_book_is_read_in_reading_order() {
+    let container = r#"<?xml version="1.0"?><container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile full-path="OEBPS/content.opf" media-type="application/oebps-package+xml"/></rootfiles></container>"#;
+    let package = r#"<package xmlns="http://www.idpf.org/2007/opf"><manifest><item id="b" href="Text/part%20two.xhtml" media-type="application/xhtml+xml"/><item id="a" href="one.xhtml" media-type="application/xhtml+xml"/></manifest><spine><itemref idref="a"/><itemref idref="b"/></spine></package>"#;
+    let one = r#"<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title/></head><body class="a"><h1>The Start</h1><p>Once &amp; only.</p></body></html>"#;
+    let two = r#"<html xmlns="http://www.w3.org/1999/xhtml"><body><p>The end.</p></body></html>"#;
+    let bytes = archives::archive(&[
+        ("mimetype", b"application/epub+zip"),
+        ("META-INF/container.xml", container.as_bytes()),
+        ("OEBPS/Text/part two.xhtml", two.as_bytes()),
+        ("OEBPS/one.xhtml", one.as_bytes()),
+        ("OEBPS/content.opf", package.as_bytes()),
+    ]);
+    let document = read_bytes("book.zip", &bytes);
+    assert_eq!((document.format, document.pages), (Format::Epub, None));
+    let lines: Vec<&str> = document
+        .text
+        .lines()
+        .filter(|line| !line.is_empty())
+        .collect();
+    assert_eq!(lines, ["# The Start", "Once & only.", "The end."]);
+}
+
+#[test]
+fn an_open_document_is_read_without_comments_and_deleted_text() {
+    let content = r#"<?xml version="1.0" encoding="UTF-8"?><office:document-content xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0" xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0"><office:body><office:text><text:tracked-changes><text:deletion><text:p>deleted</text:p></text:deletion></text:tracked-changes><text:h text:outline-level="2">Prices &amp; fees</text:h><text:p>In<office:annotation><text:p>remark</text:p></office:annotation><text:s/>euros:<text:line-break/>gr&#252;n</text:p><text:list><text:list-item><text:p>cash</text:p></text:list-item></text:list><table:table><table:table-row><table:table-cell><text:p>Tea</text:p></table:table-cell><table:table-cell><text:p>2 €</text:p></table:table-cell></table:table-row></table:table></office:text></office:body></office:document-content>"#;
+    let bytes = archives::open_document(content.as_bytes(), "");
+    let document = read_bytes("prices", &bytes);
+    assert_eq!(
+        (document.format, document.pages),
+        (Format::OpenDocument, None)
+    );
+    let text = document.text;
+    let has_line = |line: &str| text.lines().any(|found| found.trim() == line);
+    assert!(has_line("## Prices & fees"), "{text}");
+    assert!(has_line("In euros:") && has_line("grün"), "{text}");
+    assert!(has_line("* cash"), "{text}");
+    let row = text.lines().find(|line| line.contains("Tea"));
+    assert!(row.is_some_and(|row| row.contains("2 €")), "{text}");
+    assert!(
+        !text.contains("deleted") && !text.contains("remark"),
+        "{text}"
+    );
+}
+
 /// The name of a file means nothing.
 #[test]
 fn the_content_decides_the_format() {

@@ -72,6 +72,9 @@ pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) 
     let frames = &app.state::<Shell>().frames;
     frames.set_chat_in_window(general.chat_in_window);
     frames.save();
+    if was.is_some_and(|was| was.chat_in_window != general.chat_in_window) {
+        windows::change_chat_form(app);
+    }
     #[cfg(target_os = "macos")]
     if was.is_none_or(|was| {
         was.language != general.language || was.chat_in_window != general.chat_in_window

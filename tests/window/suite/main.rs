@@ -11,6 +11,7 @@ mod chat;
 mod downloads;
 mod environment;
 mod faults;
+mod forms;
 mod history;
 mod insertion;
 mod models;

@@ -2,7 +2,6 @@
 import { ipc } from "../ipc";
 import { app, attempt } from "../state/app.svelte";
 import { copyText } from "../state/clipboard.svelte";
-import { composer } from "../state/composer.svelte";
 import { find } from "../state/find.svelte";
 import { page } from "../state/page.svelte";
 import { isPressed } from "../state/shortcuts";
@@ -32,7 +31,7 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     ["Mod+End", () => (transcript.jumps += 1)],
     ["Mod+Shift+M", () => document.querySelector<HTMLElement>("[data-model-menu]")?.click()],
     ["Mod+Shift+P", pin],
-    ["Mod+Shift+O", () => attempt(moveChat())],
+    ["Mod+Shift+O", changeForm],
     ["Mod+,", () => page.openSettings()],
     ["Mod+/", () => (page.areShortcutsShown = true)],
     ["Mod+W", () => void ipc.hideWindow()],
@@ -69,11 +68,9 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
   };
 }
 
-/** Moves the chat to an ordinary window, or back under the icon. This page ends then. */
-export async function moveChat(): Promise<void> {
-  composer.save();
-  await ipc.updateSettings({ general: { chat_in_window: !page.isInWindow } });
-  await ipc.showWindow("chat", transcript.target, null);
+/** Chooses an ordinary window for the chat, or the popover. The app then asks the page to move. */
+export function changeForm(): void {
+  attempt(ipc.updateSettings({ general: { chat_in_window: !page.isInWindow } }));
 }
 
 function lastAnswer() {

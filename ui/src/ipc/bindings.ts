@@ -131,7 +131,7 @@ target: TargetView, } | { "event": "shortcut",
 /**
  * In the format of the page's shortcuts, such as `Mod+Shift+G`.
  */
-keys: string, } | { "event": "compose",
+keys: string, } | { "event": "chat_form_changed" } | { "event": "compose",
 /**
  * The text.
  */

@@ -325,7 +325,9 @@ export class FakeIpc implements Ipc {
   status: Ipc["status"] = async () => this.now;
   settings: Ipc["settings"] = async () => this.chosen;
   updateSettings: Ipc["updateSettings"] = async (patch) => {
+    const wasInWindow = this.chosen.general.chat_in_window;
     this.setSettings(merge(this.chosen, patch, defaults.settings()) as Settings);
+    if (this.chosen.general.chat_in_window !== wasInWindow) this.emit({ event: "chat_form_changed" });
     return this.chosen;
   };
   setHotkey: Ipc["setHotkey"] = async (shortcut) =>

@@ -13,6 +13,8 @@ import { announcer } from "./announcer.svelte";
 import { Answer } from "./answer.svelte";
 import { composer, isTemporaryId } from "./composer.svelte";
 import { failureOf, commandError } from "./command-error";
+import { edits } from "./edits";
+import { takePlace, type Place } from "./place";
 
 /** Maximum number of loaded messages; the least recently used are removed. */
 const MAX_VIEWS = 600;
@@ -40,6 +42,10 @@ export class Transcript {
   deleting = $state<MessageId | null>(null);
   /** The message that is being edited. */
   editing = $state<MessageId | null>(null);
+  /** Where the conversation was scrolled to on another page; null for its end. */
+  place: Place | null = null;
+  /** Returns where it is scrolled to here. Set by the view. */
+  whereIs: () => Place | null = () => null;
 
   private requested = new Set<MessageId>();
   private isFetching = false;
@@ -73,8 +79,15 @@ export class Transcript {
     if (id === null) return this.clear();
     try {
       const opened = await ipc.openConversation(id);
-      if (isCurrent()) await this.load(opened.conversation, opened.messages, isCurrent);
-      if (isCurrent()) this.jumps += 1;
+      if (!isCurrent()) return;
+      const isIn = (message?: MessageId) => opened.messages.some((head) => head.id === message);
+      const place = takePlace();
+      this.place = isIn(place?.message) ? place : null;
+      await this.load(opened.conversation, opened.messages, isCurrent);
+      if (!isCurrent()) return;
+      const edit = edits.of(id);
+      if (edit && isIn(edit.message)) this.editing = edit.message;
+      if (!this.place) this.jumps += 1;
     } catch (error) {
       if (!isCurrent()) return;
       this.target = this.conversation?.id ?? null;
@@ -259,10 +272,16 @@ export class Transcript {
       // One that streamed here has the old text.
       this.answers.delete(answer);
       this.keep(views);
-      this.editing = null;
+      this.endEdit();
     } catch (error) {
       this.fail(error);
     }
+  }
+
+  /** Closes the editor and deletes what was not saved. */
+  endEdit(): void {
+    this.editing = null;
+    if (this.conversation) edits.forget(this.conversation.id);
   }
 
   private async begin(call: () => Promise<StartedTurn>): Promise<boolean> {
@@ -277,6 +296,7 @@ export class Transcript {
     try {
       const started = await call();
       isAccepted = true;
+      if (before !== null) edits.forget(before);
       if (!isCurrent()) {
         // The page left it before it began.
         if (isTemporary && !this.isTemporary) void this.do(ipc.discardTemporary());
@@ -321,6 +341,7 @@ export class Transcript {
     // It may have other siblings now.
     if (next) await this.do(ipc.messages([next.id]).then((views) => this.keep(views)));
     await this.refresh();
+    if (!this.heads.some((head) => head.id === this.editing)) this.endEdit();
   }
 
   /** The counts of a changed message and of all after it are not used. */

@@ -27,8 +27,13 @@ pub(super) fn is_html(text: &str) -> bool {
     })
 }
 
-/// Extracts the text of a web page. Headings and lists keep the marks of Markdown.
+/// Extracts the text of a web page.
 pub(super) fn extract(html: &str) -> Reply {
+    Ok(Extracted::new(Format::Html, text_of(html)?))
+}
+
+/// Returns the text of a web page or a part of it. Headings and lists keep the marks of Markdown.
+pub(super) fn text_of(html: &str) -> Result<String, DocumentProblem> {
     let text = html2text::config::plain_no_decorate()
         .no_table_borders()
         .allow_width_overflow()
@@ -40,5 +45,5 @@ pub(super) fn extract(html: &str) -> Reply {
         line => line,
     });
     let lines: Vec<&str> = lines.collect();
-    Ok(Extracted::new(Format::Html, lines.join("\n")))
+    Ok(lines.join("\n"))
 }

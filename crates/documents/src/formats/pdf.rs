@@ -2,6 +2,7 @@
 
 use unpdf::ErrorKind;
 
+use super::hyphens;
 use crate::{DocumentProblem, Extracted, Format, Reply};
 
 pub(super) fn extract(bytes: &[u8]) -> Reply {
@@ -18,7 +19,7 @@ pub(super) fn extract(bytes: &[u8]) -> Reply {
     }
     Ok(Extracted {
         format: Format::Pdf,
-        text,
+        text: hyphens::join(&text),
         pages: Some(document.page_count()),
     })
 }

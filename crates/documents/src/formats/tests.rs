@@ -99,6 +99,7 @@ fn files_without_text_are_refused() {
     check(b"\xff\xd8\xff\xe0\0\x10JFIF", Content::Image);
     check(b"RIFF\x24\0\0\0WEBPVP8 ", Content::Image);
     check(b"\0\0\0\x18ftypheic", Content::Image);
+    check(br"{\rtf1\ansi Text}", Content::RichText);
     check(b"\x7fELF\x02\x01\x01\0\0", Content::Binary);
     check(b"\xff\xfe\x00\xd8\x41\x00", Content::Binary);
     let noise: Vec<u8> = (0..4096_u32).map(|i| (i.pow(2) >> 3) as u8).collect();
