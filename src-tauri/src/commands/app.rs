@@ -16,7 +16,7 @@ use crate::wire::{
     AboutView, AppEvent, CapturedText, CommandError, CommandResult, HotkeyView, StatusView,
     TextSource, Window, ZoomStep,
 };
-use crate::{about, diagnostics, login_item, windows, zoom};
+use crate::{about, diagnostics, lock, login_item, windows, zoom};
 
 #[tauri::command]
 pub(crate) async fn status(shell: State<'_, Shell>) -> CommandResult<StatusView> {
@@ -232,6 +232,23 @@ pub(crate) async fn zoom(app: AppHandle, step: ZoomStep) -> CommandResult<()> {
     let settings = settings(app.state()).await?;
     let zoom = zoom::after(step, settings.general.zoom);
     update_settings(app, json!({ "general": { "zoom": zoom } })).await?;
+    Ok(())
+}
+
+/// Opens the system's dialog that prints the page or saves it as PDF. The window stays open until the
+/// page calls this with false, because not every system tells when its dialog closes.
+#[tauri::command]
+pub(crate) async fn print_page(
+    app: AppHandle,
+    page: WebviewWindow,
+    is_printing: bool,
+) -> CommandResult<()> {
+    let window = Window::from_label(page.label()).ok_or(CommandError::NotFound)?;
+    let guard = is_printing.then(|| windows::keep_open(&app, window));
+    *lock(&app.state::<Shell>().printing) = guard;
+    if is_printing {
+        page.print().map_err(CommandError::other)?;
+    }
     Ok(())
 }
 
