@@ -7,6 +7,7 @@
 mod access;
 mod actions;
 mod chat;
+mod chat_settings;
 mod downloads;
 mod environment;
 mod faults;

@@ -24,7 +24,7 @@ async fn other_program(setup: &mut TestSetup) -> Outcome<String> {
 }
 
 /// Presses the shortcut and waits for the prompt.
-async fn open_prompt(setup: &TestSetup) -> Outcome<Page> {
+pub(crate) async fn open_prompt(setup: &TestSetup) -> Outcome<Page> {
     setup.desktop.press(HOTKEY)?;
     let prompt = setup.window("prompt").await?;
     until("the prompt takes keys", async || {

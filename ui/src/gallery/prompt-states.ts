@@ -1,7 +1,7 @@
 /** The states of the quick prompt for screenshots. */
 import { mount, tick } from "svelte";
 import { pieces, type FakeIpc, type Script } from "../ipc/fake";
-import { GB } from "../ipc/fake/defaults";
+import { GB, sampleAssistants } from "../ipc/fake/defaults";
 import Prompt from "../prompt/Prompt.svelte";
 import { Session } from "../prompt/session.svelte";
 import { startApp } from "../state/app.svelte";
@@ -47,6 +47,11 @@ const hasSelection = (fake: FakeIpc) => {
 
 export const promptStates: GalleryStates = {
   "prompt-empty": { shows: "/summarize", show: prompt() },
+  "prompt-assistant": {
+    shows: "Strict Editor",
+    show: prompt((fake) => fake.setSettings({ assistants: sampleAssistants }),
+      async (session) => session.chooseAssistant("Strict Editor")),
+  },
   "prompt-chip": { shows: "characters", show: prompt(hasSelection, take) },
   "prompt-completion": {
     shows: "/summarize",

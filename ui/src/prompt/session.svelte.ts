@@ -5,9 +5,10 @@
  *
  * Rule: typed text and attachments stay until the user sends or removes them.
  */
-import { ipc, type StartedTurn, type Failure, type TextSource, type CapturedText } from "../ipc";
+import { ipc, NO_SETTINGS, type StartedTurn, type Failure, type TextSource, type CapturedText } from "../ipc";
 import { announcer } from "../state/announcer.svelte";
 import { Answer } from "../state/answer.svelte";
+import { assistants, withAssistant } from "../state/assistants.svelte";
 import { copyText } from "../state/clipboard.svelte";
 import { called, fill, matching, unknownCall } from "../state/prompts.svelte";
 import { failureOf, commandError } from "../state/command-error";
@@ -26,6 +27,8 @@ export class Session {
   captureError = $state("");
   question = $state("");
   conversation = $state<number | null>(null);
+  /** The name of the assistant that new conversations use; empty for none. */
+  assistant = $state("");
   answer = $state.raw<Answer | null>(null);
   failure = $state.raw<Failure | null>(null);
   isAsking = $state(false);
@@ -36,6 +39,8 @@ export class Session {
   #earlier: string[] = [];
   #earlierIndex = 0;
   #draft = "";
+  /** The assistant of the conversation. */
+  #askedWith = "";
   #last: { text: string; attachment: string } | null = null;
   /** The response to the last question, once it was accepted. */
   #lastAnswer: number | null = null;
@@ -152,6 +157,12 @@ export class Session {
     this.focusRequests += 1;
   }
 
+  /** Chooses an assistant for the next question, which starts a new conversation. */
+  chooseAssistant(name: string): void {
+    this.assistant = name;
+    this.startNew();
+  }
+
   /** Called when the history was cleared: removes everything. */
   forgetAll(): void {
     this.#forget();
@@ -194,12 +205,17 @@ export class Session {
   /** Sends the last question. If its conversation was deleted, creates a new one. */
   async #ask(overBudget: boolean): Promise<StartedTurn> {
     const { text, attachment } = this.#last!;
+    if (this.assistant !== this.#askedWith) this.conversation = null;
+    this.#askedWith = this.assistant;
+    const assistant = assistants().find((one) => one.name === this.assistant);
+    const settings = assistant ? withAssistant(assistant, NO_SETTINGS) : NO_SETTINGS;
+    const ask = () => ipc.ask(this.conversation, text, attachment, overBudget, false, settings);
     try {
-      return await ipc.ask(this.conversation, text, attachment, overBudget);
+      return await ask();
     } catch (error) {
       if (this.conversation === null || commandError(error).code !== "not_found") throw error;
       this.conversation = null;
-      return ipc.ask(null, text, attachment, overBudget);
+      return ask();
     }
   }
 

@@ -21,25 +21,13 @@ export class ChatSettings {
   #last: Promise<unknown> = Promise.resolve();
 
   /** The model that responds next. If the chat's own is gone, the current one takes its place. */
-  get model(): ModelView | null {
-    const own = app.models.find((model) => model.id === this.own.model && !model.is_missing);
-    return own ?? app.model;
-  }
-
+  model: ModelView | null = $derived(
+    app.models.find((model) => model.id === this.own.model && !model.is_missing) ?? app.model);
   /** The settings of the model without those of the chat. */
-  get defaults(): ModelSettings | null {
-    return app.settings && this.model ? choicesFor(app.settings, this.model.id) : null;
-  }
-
+  defaults: ModelSettings | null = $derived(
+    app.settings && this.model ? choicesFor(app.settings, this.model.id) : null);
   /** The settings of the next response. */
-  get choices(): ModelSettings | null {
-    return this.defaults && inChat(this.defaults, this.own);
-  }
-
-  /** A value of the model is replaced. */
-  get isChanged(): boolean {
-    return hasValues(this.own);
-  }
+  choices: ModelSettings | null = $derived(this.defaults && inChat(this.defaults, this.own));
 
   get isSaved(): boolean {
     return this.#unsaved === null;
@@ -94,9 +82,4 @@ export function inChat(model: ModelSettings, own: ConversationSettings): ModelSe
     temperature: own.temperature ?? model.temperature,
     system_prompt: own.instructions ?? model.system_prompt,
   };
-}
-
-/** Returns true if anything but the model is set. */
-export function hasValues(own: ConversationSettings): boolean {
-  return own.instructions !== null || own.temperature !== null || own.context_length !== null;
 }
