@@ -245,7 +245,8 @@ pub(crate) async fn print_page(
 ) -> CommandResult<()> {
     let window = Window::from_label(page.label()).ok_or(CommandError::NotFound)?;
     let guard = is_printing.then(|| windows::keep_open(&app, window));
-    *lock(&app.state::<Shell>().printing) = guard;
+    let before = std::mem::replace(&mut *lock(&app.state::<Shell>().printing), guard);
+    drop(before);
     if is_printing {
         page.print().map_err(CommandError::other)?;
     }
