@@ -140,13 +140,14 @@ describe("asking", () => {
   });
 
   it("asks an assistant in a new conversation", async () => {
-    const settings = { ...NO_SETTINGS, instructions: "Answer in rhymes.", temperature: 1 };
+    const settings = { ...NO_SETTINGS, instructions: "Answer in rhymes.", model: "starter" };
     await open((fake) => fake.setSettings({ assistants: [{ name: "Poet", settings }] }));
     await ask("one");
     fake.player().end({ ending: "stop" });
     await waitFor(() => expect(session.isWriting).toBe(false));
     await fireEvent.change(screen.getByRole("combobox", { name: "Assistant" }), { target: { value: "Poet" } });
     expect(session.answer).toBeNull();
+    expect(screen.getByTitle("Model: Starter").textContent?.trim()).toBe("Starter");
     await ask("two");
     await waitFor(() => expect(called("ask")).toHaveLength(2));
     expect(called("ask")[1]).toEqual([null, "two", "", false, false, settings]);

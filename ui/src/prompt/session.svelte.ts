@@ -5,10 +5,13 @@
  *
  * Rule: typed text and attachments stay until the user sends or removes them.
  */
-import { ipc, NO_SETTINGS, type StartedTurn, type Failure, type TextSource, type CapturedText } from "../ipc";
+import {
+  ipc, NO_SETTINGS, type ConversationSettings, type StartedTurn, type Failure, type ModelView, type TextSource,
+  type CapturedText,
+} from "../ipc";
 import { announcer } from "../state/announcer.svelte";
 import { Answer } from "../state/answer.svelte";
-import { assistants, withAssistant } from "../state/assistants.svelte";
+import { assistants, modelOf, withAssistant } from "../state/assistants.svelte";
 import { copyText } from "../state/clipboard.svelte";
 import { called, fill, matching, unknownCall } from "../state/prompts.svelte";
 import { failureOf, commandError } from "../state/command-error";
@@ -51,6 +54,17 @@ export class Session {
 
   get isWriting(): boolean {
     return this.isAsking || (this.answer?.isWriting ?? false);
+  }
+
+  /** The settings of a new conversation. */
+  get settings(): ConversationSettings {
+    const assistant = assistants().find((one) => one.name === this.assistant);
+    return assistant ? withAssistant(assistant, NO_SETTINGS) : NO_SETTINGS;
+  }
+
+  /** The model of a new conversation. */
+  get model(): ModelView | null {
+    return modelOf(this.settings);
   }
 
   /** Saved prompts that match the typed line; empty if none does. */
@@ -207,8 +221,7 @@ export class Session {
     const { text, attachment } = this.#last!;
     if (this.assistant !== this.#askedWith) this.conversation = null;
     this.#askedWith = this.assistant;
-    const assistant = assistants().find((one) => one.name === this.assistant);
-    const settings = assistant ? withAssistant(assistant, NO_SETTINGS) : NO_SETTINGS;
+    const { settings } = this;
     const ask = () => ipc.ask(this.conversation, text, attachment, overBudget, false, settings);
     try {
       return await ask();

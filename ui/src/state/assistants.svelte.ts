@@ -1,9 +1,14 @@
 /** Assistants: settings of a chat under a name, for the chat and for the quick prompt. */
-import type { Assistant, ConversationSettings } from "../ipc";
+import type { Assistant, ConversationSettings, ModelView } from "../ipc";
 import { app } from "./app.svelte";
 
 export function assistants(): Assistant[] {
   return app.settings?.assistants ?? [];
+}
+
+/** The model of a chat with these settings. If its own is gone, the current one takes its place. */
+export function modelOf(own: ConversationSettings): ModelView | null {
+  return app.models.find((model) => model.id === own.model && !model.is_missing) ?? app.model;
 }
 
 /** Returns true if anything but the model is set. */

@@ -7,6 +7,7 @@ import {
 } from "../ipc";
 import { choicesFor } from "../settings/patch";
 import { app, attempt } from "./app.svelte";
+import { modelOf } from "./assistants.svelte";
 
 /** The delay before changes of a slider or a text are sent. */
 const DELAY_MS = 250;
@@ -20,9 +21,8 @@ export class ChatSettings {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #last: Promise<unknown> = Promise.resolve();
 
-  /** The model that responds next. If the chat's own is gone, the current one takes its place. */
-  model: ModelView | null = $derived(
-    app.models.find((model) => model.id === this.own.model && !model.is_missing) ?? app.model);
+  /** The model that responds next. */
+  model: ModelView | null = $derived(modelOf(this.own));
   /** The settings of the model without those of the chat. */
   defaults: ModelSettings | null = $derived(
     app.settings && this.model ? choicesFor(app.settings, this.model.id) : null);
