@@ -10,7 +10,10 @@ export function cleanName(text: string): string {
   return text.replace(/^\/+/, "").replace(/\s+/g, "-");
 }
 
-/** The error in the name at `index`; undefined if there is none. `taken` returns the one of a second. */
+/**
+ * The error in the name at `index`; undefined if there is none. `taken` returns the error for a name
+ * that another entry has.
+ */
 export function nameProblem(
   all: readonly Named[], index: number, taken = () => t("settings.prompts.name_twice"),
 ): string | undefined {
