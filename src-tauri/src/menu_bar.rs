@@ -66,6 +66,8 @@ fn menus(is_chat_in_window: bool) -> [MenuView; 6] {
                 Separator,
                 App(form_text, "Mod+Shift+O", form),
                 Separator,
+                press("menu_print", "Mod+P"),
+                Separator,
                 press("menu_close", "Mod+W"),
             ],
         ),

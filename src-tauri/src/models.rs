@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use transom_chat::request::settings_in;
 use transom_chat::turns::TurnOptions;
 use transom_engine::KvCacheChoice;
 use transom_library::{
     AddedError, FileError, InstalledModel, Library, LoadSettings, LookupError, ModelFacts, Origin,
     Places, default_thinking, format_name,
 };
-use transom_store::{KvCache, ModelSettings, Settings};
+use transom_store::{ConversationSettings, KvCache, ModelSettings, Settings};
 
 use crate::catalog;
 use crate::wire::{
@@ -195,21 +196,28 @@ fn facts_view(model: &InstalledModel, facts: &ModelFacts) -> FactsView {
     }
 }
 
-/// Returns the selected model, and the model and settings for a turn with it.
+/// Returns the model to use, and the model and settings for a turn with it: the model with the id
+/// `model`, else the one of the conversation if it is still installed, else the selected one.
 pub(crate) fn prepare_request(
     library: &Library,
     settings: &Settings,
+    conversation: ConversationSettings,
     model: Option<String>,
     over_budget: bool,
 ) -> CommandResult<(TurnOptions, InstalledModel)> {
     let none = "there is no model; download one in Settings";
-    let id = model.or_else(|| chosen_id(library, settings));
+    let is_installed = |id: &String| library.resolve(id).is_ok();
+    let id = model
+        .or_else(|| conversation.model.clone().filter(is_installed))
+        .or_else(|| chosen_id(library, settings));
     let id = id.ok_or_else(|| CommandError::other(none))?;
     let model = library.resolve(&id)?;
     let chosen = settings.models.get(&id).cloned().unwrap_or_default();
+    let chosen = settings_in(&conversation, &chosen);
     let options = TurnOptions {
         model: library.spec(&model, &load_settings(&chosen)),
         settings: chosen,
+        conversation,
         over_budget,
         is_private: false,
     };
@@ -331,11 +339,14 @@ mod tests {
         settings.model = Some(models[1].id.clone());
         let models = list(&library, &settings);
         assert!(!models[0].is_chosen && models[1].is_chosen);
-        let (options, _) = prepare_request(&library, &settings, None, true).unwrap();
+        let prepare = |model, over_budget| {
+            let conversation = ConversationSettings::default();
+            prepare_request(&library, &settings, conversation, model, over_budget).unwrap()
+        };
+        let (options, _) = prepare(None, true);
         assert_eq!(options.model.name, "own");
         assert!(options.over_budget);
-        let other = Some("starter".to_owned());
-        let (options, _) = prepare_request(&library, &settings, other, false).unwrap();
+        let (options, _) = prepare(Some("starter".to_owned()), false);
         assert_eq!(options.model.id, "starter");
     }
 
@@ -379,10 +390,47 @@ mod tests {
             ..ModelSettings::default()
         };
         settings.models.insert("starter".to_owned(), chosen.clone());
-        let (options, _) = prepare_request(&library, &settings, None, false).unwrap();
+        let prepare = |conversation| {
+            let request = prepare_request(&library, &settings, conversation, None, false);
+            request.unwrap().0
+        };
+        let options = prepare(ConversationSettings::default());
         assert_eq!(options.model.context_length, Some(1024));
         assert_eq!(options.model.kv_cache, KvCacheChoice::Small);
         assert_eq!(options.settings, chosen);
+        // A conversation replaces some of them.
+        let conversation = ConversationSettings {
+            temperature: Some(0.25),
+            context_length: Some(512),
+            ..ConversationSettings::default()
+        };
+        let options = prepare(conversation.clone());
+        assert_eq!(options.model.context_length, Some(512));
+        assert_eq!(options.model.kv_cache, KvCacheChoice::Small);
+        assert_eq!(options.settings.temperature, Some(0.25));
+        assert_eq!(options.conversation, conversation);
+    }
+
+    #[test]
+    fn a_conversation_keeps_its_model_as_long_as_it_is_installed() {
+        let (_root, library) = library_with_starter();
+        let settings = Settings {
+            model: Some("starter".to_owned()),
+            ..Settings::default()
+        };
+        let own = list(&library, &settings)[1].id.clone();
+        let used = |conversation: &str, model: Option<&str>| {
+            let conversation = ConversationSettings {
+                model: Some(conversation.to_owned()),
+                ..ConversationSettings::default()
+            };
+            let model = model.map(str::to_owned);
+            let request = prepare_request(&library, &settings, conversation, model, false);
+            request.unwrap().0.model.id
+        };
+        assert_eq!(used(&own, None), own);
+        assert_eq!(used(&own, Some("starter")), "starter");
+        assert_eq!(used("owner/gone", None), "starter");
     }
 
     #[test]

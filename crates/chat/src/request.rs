@@ -12,12 +12,24 @@ use transom_engine::{
     SamplingParams, Truncation, with_attachments,
 };
 use transom_engine_host::wire::Request;
-use transom_store::{Message, MessageRole, ModelSettings};
+use transom_store::{ConversationSettings, Message, MessageRole, ModelSettings};
 
 use crate::attached_text;
 
 /// Tokens reserved for a response if the user set no limit; at most a quarter of the context.
 const RESERVED_FOR_RESPONSE: usize = 1024;
+
+/// Returns the settings of a model, with those of a conversation in place of them.
+pub fn settings_in(conversation: &ConversationSettings, model: &ModelSettings) -> ModelSettings {
+    let own = conversation.clone();
+    let model = model.clone();
+    ModelSettings {
+        context_length: own.context_length.or(model.context_length),
+        temperature: own.temperature.or(model.temperature),
+        system_prompt: own.instructions.or(model.system_prompt),
+        ..model
+    }
+}
 
 /// Builds a request for the model described by `info`. `path` starts at the conversation's root. It
 /// ends with a user message, or with an unfinished response, whose text the model continues.

@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex};
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use transom_store::{
-    ConversationId, Ending, Message, MessageId, MessageRole, ModelSettings, NewMessage, Store,
-    StoreError, StoreErrorKind, Timestamp,
+    ConversationId, ConversationSettings, Ending, Message, MessageId, MessageRole, ModelSettings,
+    NewMessage, Store, StoreError, StoreErrorKind, Timestamp,
 };
 use transom_supervisor::{Handle, ModelSpec};
 
@@ -54,6 +54,8 @@ pub struct TurnOptions {
     /// The user's settings for the model. Unset values follow the recommendations of the model's
     /// authors.
     pub settings: ModelSettings,
+    /// The settings of a conversation that is created for the question.
+    pub conversation: ConversationSettings,
     /// Load the model even if it exceeds the memory budget. The user confirmed this.
     pub over_budget: bool,
     /// The conversation must not be written to the disk.
@@ -140,7 +142,8 @@ impl Turns {
 
     /// Adds a question to the end of a conversation's visible path and starts a response. `None`
     /// creates a conversation. `attachment` is the [joined](crate::attached_text::join) text of all
-    /// attachments. On return, the question is on disk and the response has started.
+    /// attachments. A conversation keeps the model of its first question until another one is set.
+    /// On return, the question is on disk and the response has started.
     ///
     /// # Errors
     /// [`Failure::Busy`] while a response of this conversation is running; [`Failure::Storage`] if
@@ -168,7 +171,8 @@ impl Turns {
             }
             None => {
                 self.check_open()?;
-                let id = self.stored(move |store| store.create_conversation(now));
+                let settings = options.conversation.clone();
+                let id = self.stored(move |store| store.create_conversation_with(now, &settings));
                 (self.lock(id.await?)?, None)
             }
         };
@@ -309,7 +313,7 @@ impl Turns {
         options: TurnOptions,
     ) -> Result<StartedTurn, Failure> {
         let conversation = lock.conversation;
-        let now = (self.shared.now)();
+        let (now, model) = ((self.shared.now)(), options.model.id.clone());
         let added = self.stored(move |store| {
             let Question { text, attachment } = question;
             let name = title(&text, &attachment);
@@ -320,6 +324,7 @@ impl Turns {
             if parent.is_none() && !name.is_empty() {
                 store.set_title_if_empty(conversation, &name)?;
             }
+            store.set_model_if_unset(conversation, &model)?;
             Ok(id)
         });
         let question = added.await?;

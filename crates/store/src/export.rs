@@ -11,7 +11,7 @@ use crate::conversation::{ConversationId, Ending, MessageId};
 use crate::error::StoreError;
 use crate::export_format::{Export, ExportedConversation, ExportedMessage, FORMAT, VERSION};
 use crate::store::{Store, query_all};
-use crate::{conversations, markdown, messages};
+use crate::{conversations, markdown, messages, settings};
 
 impl Store {
     /// Exports one conversation, or all of them, with all branches, as JSON that [`Store::import`]
@@ -106,6 +106,7 @@ pub(crate) fn exported_conversation(
         is_pinned: conversation.is_pinned,
         created_at: conversation.created_at.0,
         updated_at: conversation.updated_at.0,
+        settings: settings::conversation::find(tx, id)?,
         messages: exported_messages,
     })
 }

@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::export_format::{Export, ExportedConversation, ExportedMessage, FORMAT, check_version};
 use crate::search::{self, Change};
 use crate::store::{Flush, Store, execute};
-use crate::{conversations, export, markdown, messages, other_formats, tree};
+use crate::{conversations, export, markdown, messages, other_formats, settings, tree};
 
 impl Store {
     /// Imports the output of [`Store::export_json`] or [`Store::export_markdown`],
@@ -173,6 +173,8 @@ fn create_conversation(
                VALUES (?1, ?2, ?3, ?4, ?5)";
     execute(tx, sql, values)?;
     let id = ConversationId(tx.last_insert_rowid());
+    let (settings, _) = exported.settings.checked();
+    settings::conversation::write(tx, id, &settings)?;
     search::change_title(tx, Change::Add, id, &title)?;
     Ok(id)
 }

@@ -99,6 +99,15 @@ impl Store {
         })
     }
 
+    /// Replaces the name of the model that wrote a response.
+    pub fn set_message_model(&self, id: MessageId, model: &str) -> Result<(), StoreError> {
+        self.write(Flush::Later, |tx| {
+            let sql = "UPDATE message SET model = ?2 WHERE id = ?1";
+            let n = execute(tx, sql, (id.0, model))?;
+            (n > 0).then_some(()).ok_or(StoreError::NoMessage(id))
+        })
+    }
+
     /// Returns a message; of a growing response, the text so far.
     pub fn message(&self, id: MessageId) -> Result<Message, StoreError> {
         self.read(|tx| find(tx, id)?.ok_or(StoreError::NoMessage(id)))

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use tauri::{AppHandle, Manager, State, WebviewWindow};
 use transom_library::{InstalledModel, read_added};
-use transom_store::ModelSettings;
+use transom_store::{ConversationSettings, ModelSettings};
 use transom_supervisor::{ModelRequest, ModelSelector, Outcome, ResponseEvent, WhenBlocked, Work};
 
 use super::app::update_settings;
@@ -158,9 +158,13 @@ async fn remove_from_settings(app: &AppHandle, id: &str) -> CommandResult<()> {
 }
 
 #[tauri::command]
-pub(crate) async fn load_model(shell: State<'_, Shell>) -> CommandResult<()> {
+pub(crate) async fn load_model(
+    shell: State<'_, Shell>,
+    conversation: ConversationSettings,
+) -> CommandResult<()> {
     let request = shell.blocking(|backend| {
-        models::prepare_request(&backend.library(), &backend.settings(), None, false)
+        let (library, settings) = (backend.library(), backend.settings());
+        models::prepare_request(&library, &settings, conversation, None, false)
     });
     let (options, _) = request.await?;
     let mut response = shell.backend().await?.handle().submit(ModelRequest {

@@ -8,6 +8,7 @@ mod access;
 mod actions;
 mod attachments;
 mod chat;
+mod chat_settings;
 mod downloads;
 mod environment;
 mod faults;

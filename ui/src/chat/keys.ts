@@ -4,6 +4,7 @@ import { app, attempt } from "../state/app.svelte";
 import { copyText } from "../state/clipboard.svelte";
 import { find } from "../state/find.svelte";
 import { page } from "../state/page.svelte";
+import { printing } from "../state/printing.svelte";
 import { isPressed } from "../state/shortcuts";
 import { transcript } from "../state/transcript.svelte";
 
@@ -21,6 +22,7 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     ["Mod+.", () => void transcript.stop()],
     ["Mod+R", regenerate],
     ["Mod+Shift+C", copyAnswer],
+    ["Mod+P", print],
     ["Mod+Shift+S", toggleHistory],
     ["Mod+F", openFind],
     ["Mod+G", () => findNext(1)],
@@ -86,6 +88,10 @@ function regenerate() {
 function copyAnswer() {
   const answer = lastAnswer();
   if (answer?.text) void copyText(answer.text);
+}
+
+function print() {
+  if (transcript.conversation) attempt(printing.start(transcript.conversation.id));
 }
 
 /** There is nothing to find in an empty chat, so its key searches all of them. */

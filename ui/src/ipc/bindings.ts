@@ -155,6 +155,20 @@ values: Record<string, unknown>, };
 export type Appearance = "system" | "light" | "dark";
 
 /**
+ * Settings of a conversation under a name, which the user applies to a conversation. Unlike a saved
+ * prompt, which is the text of one message, they count for all of its responses.
+ */
+export type Assistant = {
+/**
+ * At most 100 characters.
+ */
+name: string,
+/**
+ * The settings.
+ */
+settings: ConversationSettings, };
+
+/**
  * What the app may use of the computer.
  */
 export type Behavior = {
@@ -384,6 +398,27 @@ n_messages: number, };
  * The id of a conversation. Never reused.
  */
 export type ConversationId = number;
+
+/**
+ * Settings of one conversation. `None` means the current model and what its settings say.
+ */
+export type ConversationSettings = {
+/**
+ * The id of the model that responds.
+ */
+model: string | null,
+/**
+ * Instructions at the start of the conversation.
+ */
+instructions: string | null,
+/**
+ * 0 to 2.
+ */
+temperature: number | null,
+/**
+ * The context length in tokens.
+ */
+context_length: number | null, };
 
 /**
  * A software component by others.
@@ -1070,7 +1105,7 @@ attachment: string,
  */
 ending: EndingView,
 /**
- * Name of the model that wrote it.
+ * Name of the model that wrote it; of several, if another one continued it.
  */
 model: string | null,
 /**
@@ -1243,6 +1278,10 @@ export type OpenedConversation = {
  */
 conversation: Conversation,
 /**
+ * Its settings.
+ */
+settings: ConversationSettings,
+/**
  * The visible path, first message first.
  */
 messages: Array<MessageHead>, };
@@ -1404,7 +1443,11 @@ recent_models: Array<string>,
 /**
  * Saved prompts; `None` for the built-in ones.
  */
-prompts: Array<SavedPrompt> | null, };
+prompts: Array<SavedPrompt> | null,
+/**
+ * Named settings for conversations.
+ */
+assistants: Array<Assistant>, };
 
 /**
  * A response so far, for a new follower.
@@ -1704,6 +1747,10 @@ text: string,
  * How it ended.
  */
 ending: EndingView,
+/**
+ * The name of the model that wrote it, or of all models that did.
+ */
+model: string | null,
 /**
  * Statistics of the response.
  */

@@ -6,11 +6,12 @@
  */
 import { SvelteMap, SvelteSet } from "svelte/reactivity";
 import {
-  ipc, type AttachedText, type StartedTurn, type Conversation, type ConversationId, type Failure, type MessageHead,
-  type MessageId, type MessageView,
+  ipc, NO_SETTINGS, type AttachedText, type StartedTurn, type Conversation, type ConversationId, type Failure,
+  type MessageHead, type MessageId, type MessageView, type OpenedConversation,
 } from "../ipc";
 import { announcer } from "./announcer.svelte";
 import { Answer } from "./answer.svelte";
+import { ChatSettings } from "./chat-settings.svelte";
 import { composer, isTemporaryId } from "./composer.svelte";
 import { failureOf, commandError } from "./command-error";
 import { edits } from "./edits";
@@ -24,6 +25,7 @@ const MAX_ENDED = 8;
 
 export class Transcript {
   conversation = $state.raw<Conversation | null>(null);
+  readonly settings = new ChatSettings();
   /** The conversation that was opened last, even while its messages are loading. */
   target = $state<ConversationId | null>(null);
   /** The conversation is never written to the disk, and is discarded when the page leaves it. */
@@ -83,7 +85,7 @@ export class Transcript {
       const isIn = (message?: MessageId) => opened.messages.some((head) => head.id === message);
       const place = takePlace();
       this.place = isIn(place?.message) ? place : null;
-      await this.load(opened.conversation, opened.messages, isCurrent);
+      await this.load(opened, isCurrent);
       if (!isCurrent()) return;
       const edit = edits.of(id);
       if (edit && isIn(edit.message)) this.editing = edit.message;
@@ -116,7 +118,7 @@ export class Transcript {
     const isShown = () => turn === this.opening && this.conversation?.id === id;
     try {
       const opened = await ipc.openConversation(id);
-      if (isShown()) await this.load(opened.conversation, opened.messages, isShown);
+      if (isShown()) await this.load(opened, isShown);
     } catch (error) {
       if (!isShown()) return;
       if (commandError(error).code !== "not_found") this.fail(error);
@@ -135,10 +137,11 @@ export class Transcript {
     this.requested.clear();
     this.heads = [];
     this.conversation = null;
+    this.settings.show(null, NO_SETTINGS);
   }
 
   private async load(
-    conversation: Conversation, heads: MessageHead[], isCurrent: () => boolean,
+    { conversation, settings, messages: heads }: OpenedConversation, isCurrent: () => boolean,
   ): Promise<void> {
     // Loads the end before drawing, because it is shown first.
     const unknown = heads.slice(-8).map((head) => head.id)
@@ -147,6 +150,7 @@ export class Transcript {
     if (!isCurrent()) return;
     this.keep(views);
     this.conversation = conversation;
+    this.settings.show(conversation.id, settings);
     this.removeOtherBranches(heads);
     if (!isSame(heads, this.heads)) this.heads = heads;
   }
@@ -243,19 +247,20 @@ export class Transcript {
   async ask(text: string, attachments: AttachedText[] = [], overBudget = false): Promise<boolean> {
     const { target } = this;
     if (this.isOpening) return false;
-    return this.begin(() => ipc.ask(target, text, attachments, overBudget, this.isTemporary));
+    return this.begin(() =>
+      ipc.ask(target, text, attachments, overBudget, this.isTemporary, this.settings.own));
   }
 
-  /** Answers the question again, with the selected model or the one with the id `model`. */
+  /** Answers the question again, with the model of the chat or the one with the id `model`. */
   regenerate(answer: MessageId, overBudget = false, model: string | null = null): Promise<boolean> {
     return this.begin(() => ipc.regenerate(answer, overBudget, model));
   }
 
   /** Adds text to a response that ended too early. */
-  continue(answer: MessageId): Promise<boolean> {
+  continue(answer: MessageId, overBudget = false): Promise<boolean> {
     // The ended one; its view stays.
     this.answers.delete(answer);
-    return this.begin(() => ipc.continueAnswer(answer));
+    return this.begin(() => ipc.continueAnswer(answer, overBudget));
   }
 
   edit(message: MessageId, text: string): Promise<boolean> {
@@ -294,7 +299,7 @@ export class Transcript {
     this.isAsking = true;
     let isAccepted = false;
     try {
-      const started = await call();
+      const started = await (this.settings.isSaved ? call() : this.settings.flush().then(call));
       isAccepted = true;
       if (before !== null) edits.forget(before);
       if (!isCurrent()) {
@@ -308,7 +313,7 @@ export class Transcript {
       const opened = await ipc.openConversation(started.conversation);
       if (!isCurrent()) return true;
       this.follow(started.answer);
-      await this.load(opened.conversation, opened.messages, isCurrent);
+      await this.load(opened, isCurrent);
       if (isCurrent()) this.jumps += 1;
       return true;
     } catch (error) {

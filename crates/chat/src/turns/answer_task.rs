@@ -114,6 +114,11 @@ impl AnswerTask {
         }
     }
 
+    /// Returns true if the model has written anything.
+    pub(super) fn has_text(&self) -> bool {
+        self.time_to_first_text.is_some()
+    }
+
     /// Stores the end, then publishes it, so followers that hear of it find it on disk. If the disk
     /// refuses, the end is published anyway and [`AnswerTask::retry_finish`] continues to save it.
     /// Returns true if everything is saved.

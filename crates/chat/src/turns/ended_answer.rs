@@ -7,7 +7,8 @@ use super::{StartedTurn, TurnEvent, TurnOptions, Turns, other};
 use crate::failure::Failure;
 
 impl Turns {
-    /// Continues a response that ended too early. New text is added to the same message.
+    /// Continues a response that ended too early. New text is added to the same message, and the name
+    /// of the model that writes it to the name of the first one.
     ///
     /// # Errors
     /// As [`Turns::ask`], and [`Failure::Other`] for a response without text.

@@ -131,6 +131,7 @@ fn finished_updates(message: MessageView) -> VecDeque<Update> {
     let ended = Update::Ended {
         text: message.text.clone(),
         ending: message.ending.clone(),
+        model: message.model.clone(),
         stats: message.stats,
     };
     let snapshot = Box::new(Snapshot {

@@ -234,6 +234,30 @@ fn a_damaged_file_without_a_backup_is_kept_and_replaced_with_an_empty_store() {
 }
 
 #[test]
+fn a_backup_of_an_older_format_completes_a_damaged_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = say_much(folder.path());
+    store.back_up_if_due(NOW).unwrap();
+    drop(store);
+    drop(open(folder.path(), NOW, &next()).unwrap());
+    break_page_of(folder.path(), "body");
+    let opened = open(folder.path(), NOW, &next()).unwrap();
+    assert!(
+        matches!(
+            opened.notices[..],
+            [Notice::Recovered {
+                conversations: 200,
+                messages: 200,
+                ..
+            }]
+        ),
+        "{:?}",
+        opened.notices
+    );
+    assert_eq!(texts(&opened.store).len(), 200);
+}
+
+#[test]
 fn a_damaged_index_loses_no_data() {
     let folder = tempfile::tempdir().unwrap();
     let store = say_much(folder.path());

@@ -1,6 +1,6 @@
 /** The initial state of the fake app: a machine without limits and two models. */
 import type {
-  AboutView, FitView, LoadedView, ModelSettings, ModelView, Settings, StatusView,
+  AboutView, Assistant, FitView, LoadedView, ModelSettings, ModelView, Settings, StatusView,
 } from "../bindings";
 
 export const GB = 2 ** 30;
@@ -15,7 +15,7 @@ export function settings(): Settings {
     },
     behavior: { idle_unload_seconds: null, keep_loaded: false, memory_budget_bytes: null },
     model: "/models/Qwen3-4B-4bit",
-    models: {}, added_models: [], recent_models: [], prompts: null,
+    models: {}, added_models: [], recent_models: [], prompts: null, assistants: [],
   };
 }
 
@@ -46,6 +46,14 @@ export function models(): ModelView[] {
         formats: ["mlx", "gguf"], size_bytes: 71 * MB, max_context_length: 2048, default_thinking: null } },
   ];
 }
+
+/** For states that show assistants. */
+export const sampleAssistants: Assistant[] = [
+  { name: "Strict Editor", settings: { model: null, temperature: 0.2, context_length: null,
+    instructions: "Correct spelling and grammar. Change nothing else, and list your changes at the end." } },
+  { name: "Poet", settings: { model: "starter", temperature: 1.2, context_length: 2048,
+    instructions: "Answer in rhymes." } },
+];
 
 /** The models of a new user: the starter, and one of LM Studio if it has a size. */
 export function firstModels(gigabytes: number | null = null): ModelView[] {
