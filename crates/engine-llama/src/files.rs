@@ -169,8 +169,9 @@ fn engine_error(FileError { path, fault }: FileError) -> EngineError {
 mod tests {
     use std::fs;
 
-    use transom_catalog::convert::{Quantization, convert};
-    use transom_catalog::gguf::{GgufWriter, TensorType};
+    use transom_catalog::gguf::TensorType;
+    use transom_catalog::test_support::GgufWriter;
+    use transom_catalog::test_support::convert::{Quantization, convert};
 
     use super::*;
 
@@ -241,7 +242,7 @@ mod tests {
         }
         fs::write(folder.path().join("generation_config.json"), generation).unwrap();
         let path = folder.path().join("model.gguf");
-        convert(folder.path(), &path, Quantization::F16, &mut |_, _| ()).unwrap();
+        convert(folder.path(), &path, Quantization::F16).unwrap();
         ModelFiles::open(&path).unwrap().recommended_sampling(272)
     }
 

@@ -195,7 +195,8 @@ mod tests {
 
     use super::*;
     use crate::facts::{KvType, LayerKind};
-    use crate::gguf::{GgufWriter, TensorType};
+    use crate::gguf::TensorType;
+    use crate::test_support::GgufWriter;
 
     fn facts(change: impl Fn(&mut GgufWriter)) -> Result<ModelFacts, FileError> {
         let mut writer = GgufWriter::new();

@@ -87,10 +87,6 @@ impl TensorType {
     pub const Q4_1: Self = Self { number: 3 };
     /// Blocks of 32 elements with 8 bits each and an f16 scale.
     pub const Q8_0: Self = Self { number: 8 };
-    /// Blocks of 256 elements with 4 bits each, eight 6-bit scales and minima, and f16 scales of these.
-    pub const Q4_K: Self = Self { number: 12 };
-    /// Blocks of 256 elements with 6 bits each, sixteen 8-bit scales, and an f16 scale of these.
-    pub const Q6_K: Self = Self { number: 14 };
 
     /// Returns the type with this number, if it is known.
     pub fn from_number(number: u32) -> Option<Self> {

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::file_error::Fault;
+use crate::test_support::GgufWriter;
 
 fn f32_type() -> TensorType {
     TensorType::from_number(0).unwrap()

@@ -126,6 +126,10 @@ fn tokenizers_are_supported_or_refused() {
         &with(|json| json["model"]["dropout"] = 0.1.into()),
         &["model.dropout is Some(0.1)"],
     );
+    check(
+        &with(|json| json["model"]["byte_fallback"] = true.into()),
+        &["model.byte_fallback is true"],
+    );
 }
 
 /// An array of more than two further end tokens can't be written; up to two have their own entries.
@@ -174,6 +178,6 @@ fn weights_that_are_not_numbers_or_too_large_are_refused() {
 #[test]
 fn an_output_path_that_cannot_be_written_is_named() {
     let to = starter().join("no folder/model.gguf");
-    let message = convert(&starter(), &to, Quantization::F16, &mut |_, _| ()).unwrap_err();
+    let message = convert(&starter(), &to, Quantization::F16).unwrap_err();
     check(&message.to_string(), &["no folder/model.gguf"]);
 }

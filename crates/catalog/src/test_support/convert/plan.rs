@@ -4,10 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use super::Quantization;
 use super::config::{Family, ModelConfig};
-use super::error::ConvertError;
 use super::weights::{Matrix, Weights};
+use super::{Quantization, damaged, unsupported};
+use crate::file_error::FileError;
 use crate::gguf::TensorType;
 
 pub(super) struct Planned<'a> {
@@ -65,7 +65,7 @@ pub(super) fn plan<'a>(
     config: &ModelConfig,
     weights: &'a Weights,
     quantization: Quantization,
-) -> Result<Vec<Planned<'a>>, ConvertError> {
+) -> Result<Vec<Planned<'a>>, FileError> {
     let mut planner = Planner {
         config,
         weights,
@@ -76,13 +76,12 @@ pub(super) fn plan<'a>(
     let has_head = weights.contains("lm_head.weight");
     let is_tied = config.ties_embeddings.unwrap_or(!has_head);
     let (vocab, width) = (config.vocab_size, config.width);
-    let role = if is_tied { Role::Output } else { Role::Plain };
+    let embeddings = [vocab, width];
     planner.matrix(
         "model.embed_tokens",
         "token_embd",
-        [vocab, width],
+        embeddings,
         RowOrder::Kept,
-        role,
     )?;
     for layer in 0..config.n_layers {
         planner.layer(layer)?;
@@ -97,13 +96,7 @@ pub(super) fn plan<'a>(
         // An output matrix that is stored although the embeddings are tied is a copy of them.
         planner.skip("lm_head");
     } else {
-        planner.matrix(
-            "lm_head",
-            "output",
-            [vocab, width],
-            RowOrder::Kept,
-            Role::Output,
-        )?;
+        planner.matrix("lm_head", "output", embeddings, RowOrder::Kept)?;
     }
     if let Some(factors) = config.rope_factors() {
         let matrix = Matrix::computed("rope_scaling", &config.path, factors);
@@ -117,48 +110,18 @@ pub(super) fn plan<'a>(
     planner.finish()
 }
 
-/// The role of a matrix, which decides its type in a mix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    Plain,
-    /// The output matrix, where errors have the most effect.
-    Output,
-    /// A matrix where errors have more effect in some layers: values, and the down projection.
-    Sensitive {
-        layer: usize,
-        n_layers: usize,
-    },
-}
-
 /// Returns the type of a matrix with rows of `n_columns`.
-pub(crate) fn tensor_type(quantization: Quantization, role: Role, n_columns: usize) -> TensorType {
-    let if_block = |kind: TensorType, otherwise: TensorType| {
-        let is_whole = (n_columns as u64).is_multiple_of(kind.block_elements());
-        if is_whole { kind } else { otherwise }
-    };
-    match quantization {
+pub(crate) fn tensor_type(quantization: Quantization, n_columns: usize) -> TensorType {
+    let kind = match quantization {
         Quantization::F32 => TensorType::F32,
         Quantization::F16 => TensorType::F16,
-        Quantization::Q8_0 => if_block(TensorType::Q8_0, TensorType::F16),
-        Quantization::Q4_1 => if_block(TensorType::Q4_1, TensorType::F16),
-        Quantization::Q4_K_M => {
-            let kind = match role {
-                Role::Output => TensorType::Q6_K,
-                Role::Sensitive { layer, n_layers } if needs_more_bits(layer, n_layers) => {
-                    TensorType::Q6_K
-                }
-                _ => TensorType::Q4_K,
-            };
-            if_block(kind, if_block(TensorType::Q8_0, TensorType::F16))
-        }
+        Quantization::Q8_0 => TensorType::Q8_0,
+        Quantization::Q4_1 => TensorType::Q4_1,
+    };
+    match (n_columns as u64).is_multiple_of(kind.block_elements()) {
+        true => kind,
+        false => TensorType::F16,
     }
-}
-
-/// Returns true for layers to which llama.cpp's mix gives more bits: the first and the last eighth,
-/// and every third in between.
-fn needs_more_bits(layer: usize, n_layers: usize) -> bool {
-    let eighth = n_layers / 8;
-    layer < eighth || layer >= 7 * n_layers / 8 || (layer - eighth) % 3 == 2
 }
 
 struct Planner<'a, 'c> {
@@ -170,10 +133,9 @@ struct Planner<'a, 'c> {
 }
 
 impl<'a> Planner<'a, '_> {
-    fn layer(&mut self, layer: usize) -> Result<(), ConvertError> {
+    fn layer(&mut self, layer: usize) -> Result<(), FileError> {
         let config = self.config;
         let (from, to) = (format!("model.layers.{layer}"), format!("blk.{layer}"));
-        let n_layers = config.n_layers;
         for (norm, name) in [
             ("input_layernorm", "attn_norm"),
             ("post_attention_layernorm", "ffn_norm"),
@@ -193,11 +155,7 @@ impl<'a> Planner<'a, '_> {
         }
         for part in parts(config) {
             let (from, to) = (format!("{from}.{}", part.from), format!("{to}.{}", part.to));
-            let role = match part.to {
-                "attn_v" | "ffn_down" => Role::Sensitive { layer, n_layers },
-                _ => Role::Plain,
-            };
-            self.matrix(&from, &to, [part.n_rows, part.n_columns], part.order, role)?;
+            self.matrix(&from, &to, [part.n_rows, part.n_columns], part.order)?;
             let bias = format!("{from}.bias");
             if part.may_have_bias && self.weights.contains(&bias) {
                 self.vector(&bias, &format!("{to}.bias"), part.n_rows, part.order)?;
@@ -215,8 +173,7 @@ impl<'a> Planner<'a, '_> {
         to: &str,
         [n_rows, n_columns]: [usize; 2],
         order: RowOrder,
-        role: Role,
-    ) -> Result<(), ConvertError> {
+    ) -> Result<(), FileError> {
         let matrix = self
             .weights
             .matrix(from, self.config.quantization.as_ref())?;
@@ -224,7 +181,7 @@ impl<'a> Planner<'a, '_> {
         self.skip(from);
         self.planned.push(Planned {
             name: format!("{to}.weight"),
-            kind: tensor_type(self.quantization, role, n_columns),
+            kind: tensor_type(self.quantization, n_columns),
             matrix,
             order,
         });
@@ -237,7 +194,7 @@ impl<'a> Planner<'a, '_> {
         to: &str,
         length: usize,
         order: RowOrder,
-    ) -> Result<(), ConvertError> {
+    ) -> Result<(), FileError> {
         let matrix = self.weights.vector(from)?;
         check_size(&matrix, length, 1)?;
         self.used.insert(from.to_owned());
@@ -257,7 +214,7 @@ impl<'a> Planner<'a, '_> {
         }
     }
 
-    fn finish(self) -> Result<Vec<Planned<'a>>, ConvertError> {
+    fn finish(self) -> Result<Vec<Planned<'a>>, FileError> {
         let left = self
             .weights
             .names()
@@ -266,13 +223,13 @@ impl<'a> Planner<'a, '_> {
             None => Ok(self.planned),
             Some((name, path)) => {
                 let what = format!("a tensor of a {} model", self.config.family.architecture());
-                Err(ConvertError::unsupported(path, what, name))
+                Err(unsupported(path, what, name))
             }
         }
     }
 }
 
-fn check_size(matrix: &Matrix<'_>, n_rows: usize, n_columns: usize) -> Result<(), ConvertError> {
+fn check_size(matrix: &Matrix<'_>, n_rows: usize, n_columns: usize) -> Result<(), FileError> {
     if (matrix.n_rows, matrix.n_columns) == (n_rows, n_columns) {
         return Ok(());
     }
@@ -280,7 +237,7 @@ fn check_size(matrix: &Matrix<'_>, n_rows: usize, n_columns: usize) -> Result<()
         "{} is {} x {}, but config.json makes it {n_rows} x {n_columns}",
         matrix.name, matrix.n_rows, matrix.n_columns
     );
-    Err(ConvertError::folder(&matrix.path, reason))
+    Err(damaged(&matrix.path, reason))
 }
 
 fn parts(config: &ModelConfig) -> [Part; 7] {

@@ -6,36 +6,16 @@
 use serde_json::Value;
 
 use super::Tokenizer;
-use crate::convert::ConvertError;
-use crate::gguf::GgufWriter;
+use crate::file_error::FileError;
+use crate::test_support::GgufWriter;
 
-/// How text is split before the merges.
-#[derive(Debug, PartialEq)]
-enum Split<'a> {
-    /// By a regular expression; each match is a part.
-    Expression(&'a str),
-    /// By GPT-2's expression, which is built into the `tokenizers` library.
-    Gpt2,
-    /// First by single digits, then by GPT-2's expression.
-    DigitsThenGpt2,
-}
-
+/// The regular expression of Qwen's tokenizers. This one and GPT-2's, which is built into the
+/// `tokenizers` library, were compared with llama.cpp over 82,000 texts in all scripts without a
+/// difference.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-/// The split, whether a part that is a token is kept without merges, and llama.cpp's name. Each row
-/// was compared with the `tokenizers` library over 82,000 texts in all scripts without a
-/// difference. Mistral's Tekken is missing, because llama.cpp's version splits words with combining
-/// marks differently.
-const PRE_TOKENIZERS: [(Split<'static>, bool, &str); 5] = [
-    (Split::Expression(QWEN2), false, "qwen2"),
-    (Split::Expression(LLAMA3), true, "llama-bpe"),
-    (Split::Expression(LLAMA3), false, "smaug-bpe"),
-    (Split::Gpt2, false, "gpt-2"),
-    (Split::DigitsThenGpt2, false, "smollm"),
-];
 
 impl Tokenizer {
-    pub(super) fn write_byte_level(&self, to: &mut GgufWriter) -> Result<(), ConvertError> {
+    pub(super) fn write_byte_level(&self, to: &mut GgufWriter) -> Result<(), FileError> {
         let is_nfc = |normalizer: &Value| normalizer["type"] == "NFC";
         let normalizer = &self.json["normalizer"];
         let parts = normalizer["normalizers"].as_array();
@@ -48,11 +28,9 @@ impl Tokenizer {
         if self.json["decoder"]["type"] != "ByteLevel" {
             return Err(self.unsupported("decoder", self.entry("decoder")));
         }
-        let split = split(&self.json["pre_tokenizer"]);
-        let row = PRE_TOKENIZERS.iter().find(|(row, ignores_merges, _)| {
-            split.as_ref() == Some(row) && *ignores_merges == self.model.ignore_merges
-        });
-        let Some((_, _, pre)) = row else {
+        let pre = pre_tokenizer(&self.json["pre_tokenizer"]);
+        // With `ignore_merges`, a part that is a token is kept without merges.
+        let Some(pre) = pre.filter(|_| !self.model.ignore_merges) else {
             let value = format!(
                 "{} with ignore_merges {}",
                 self.entry("pre_tokenizer"),
@@ -67,7 +45,7 @@ impl Tokenizer {
     }
 
     /// Returns the merges, each as one text with a space between its parts.
-    fn merges(&self) -> Result<Vec<String>, ConvertError> {
+    fn merges(&self) -> Result<Vec<String>, FileError> {
         let merges = self.model.merges.iter().enumerate();
         merges
             .map(|(index, merge)| match merge.parts() {
@@ -80,23 +58,20 @@ impl Tokenizer {
     }
 }
 
-fn split(entry: &Value) -> Option<Split<'_>> {
+/// Returns llama.cpp's name of a pre-tokenizer.
+fn pre_tokenizer(entry: &Value) -> Option<&'static str> {
     let steps = match entry["type"].as_str()? {
         "Sequence" => entry["pretokenizers"].as_array()?.as_slice(),
         _ => std::slice::from_ref(entry),
     };
     match steps {
-        [bytes] if is_byte_level(bytes, true) => Some(Split::Gpt2),
-        [digits, bytes] if is_byte_level(bytes, true) => {
-            let is_each = digits["type"] == "Digits" && digits["individual_digits"] == true;
-            is_each.then_some(Split::DigitsThenGpt2)
-        }
+        [bytes] if is_byte_level(bytes, true) => Some("gpt-2"),
         [split, bytes] if is_byte_level(bytes, false) => {
-            let is_plain = split["type"] == "Split"
+            let is_qwen2 = split["type"] == "Split"
                 && split["behavior"] == "Isolated"
-                && split["invert"] != true;
-            let expression = split["pattern"]["Regex"].as_str()?;
-            is_plain.then_some(Split::Expression(expression))
+                && split["invert"] != true
+                && split["pattern"]["Regex"] == QWEN2;
+            is_qwen2.then_some("qwen2")
         }
         _ => None,
     }

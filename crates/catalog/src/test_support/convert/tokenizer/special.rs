@@ -7,10 +7,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::Tokenizer;
-use crate::convert::ConvertError;
-use crate::gguf::GgufWriter;
+use super::{Tokenizer, unsupported};
+use crate::file_error::FileError;
 use crate::safetensors::read_json;
+use crate::test_support::GgufWriter;
 
 /// Texts of tokens that end a response in llama.cpp whatever the file's entries say. From its list,
 /// those that Llama, Mistral and Qwen have.
@@ -30,7 +30,7 @@ impl Tokenizer {
         &self,
         folder: &Path,
         to: &mut GgufWriter,
-    ) -> Result<(), ConvertError> {
+    ) -> Result<(), FileError> {
         let read = |name: &str| {
             let path = folder.join(name);
             match path.exists() {
@@ -65,7 +65,6 @@ impl Tokenizer {
         write("bos", bos);
         write("eos", eos);
         write("padding", first("pad_token", "pad_token_id"));
-        write("unknown", self.unknown());
         // GGUF has entries for one more token that ends a response, and for one that ends a message.
         let mut others = numbered("eos_token_id");
         others.sort_unstable();
@@ -75,7 +74,7 @@ impl Tokenizer {
         });
         if others.len() > 2 {
             let value = format!("{others:?} beside {eos:?}, more than GGUF has entries for");
-            return Err(ConvertError::unsupported(
+            return Err(unsupported(
                 &folder.join("generation_config.json"),
                 "eos_token_id",
                 value,
@@ -101,7 +100,7 @@ impl Tokenizer {
     }
 
     /// Returns what the post-processor adds around one text.
-    fn template(&self) -> Result<&[Value], ConvertError> {
+    fn template(&self) -> Result<&[Value], FileError> {
         let entry = &self.json["post_processor"];
         let steps = match entry["processors"].as_array() {
             Some(steps) => steps.as_slice(),

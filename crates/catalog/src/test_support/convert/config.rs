@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::error::ConvertError;
-use crate::gguf::GgufWriter;
+use super::{damaged, unsupported};
+use crate::file_error::FileError;
 use crate::safetensors::read_config;
+use crate::test_support::GgufWriter;
 
 #[derive(Debug)]
 pub(super) struct ModelConfig {
@@ -89,7 +90,7 @@ impl QuantizationConfig {
 }
 
 impl ModelConfig {
-    pub(super) fn read(folder: &Path) -> Result<Self, ConvertError> {
+    pub(super) fn read(folder: &Path) -> Result<Self, FileError> {
         let path = folder.join("config.json");
         let json = read_config(folder)?;
         let reader = Reader {
@@ -109,7 +110,7 @@ impl ModelConfig {
         let head_dim = reader.size_or("head_dim", 1 << 12, width / n_heads)?;
         if !n_heads.is_multiple_of(n_kv_heads) || !head_dim.is_multiple_of(2) || head_dim == 0 {
             let reason = format!("{n_heads} heads of {head_dim} cannot share {n_kv_heads}");
-            return Err(ConvertError::folder(&path, reason));
+            return Err(damaged(&path, reason));
         }
         let (rope_base, rope_scaling) = reader.rope(family)?;
         Ok(Self {
@@ -194,13 +195,13 @@ impl Reader<'_> {
         self.json.get(key).filter(|value| !value.is_null())
     }
 
-    fn unsupported(&self, key: &str) -> ConvertError {
+    fn unsupported(&self, key: &str) -> FileError {
         let value = self.json.get(key);
         let value = value.map_or("missing".to_owned(), ToString::to_string);
-        ConvertError::unsupported(self.path, key, value)
+        unsupported(self.path, key, value)
     }
 
-    fn size(&self, key: &str, most: usize) -> Result<usize, ConvertError> {
+    fn size(&self, key: &str, most: usize) -> Result<usize, FileError> {
         let value = self.value(key).and_then(Value::as_u64);
         value
             .and_then(|value| usize::try_from(value).ok())
@@ -208,14 +209,14 @@ impl Reader<'_> {
             .ok_or_else(|| self.unsupported(key))
     }
 
-    fn size_or(&self, key: &str, most: usize, default: usize) -> Result<usize, ConvertError> {
+    fn size_or(&self, key: &str, most: usize, default: usize) -> Result<usize, FileError> {
         match self.value(key) {
             None => Ok(default),
             Some(_) => self.size(key, most),
         }
     }
 
-    fn number(&self, key: &str) -> Result<f64, ConvertError> {
+    fn number(&self, key: &str) -> Result<f64, FileError> {
         let value = self.value(key).and_then(Value::as_f64);
         value
             .filter(|value| value.is_finite() && *value > 0.0)
@@ -223,7 +224,7 @@ impl Reader<'_> {
     }
 
     /// Refuses entries that change the computation in ways that GGUF or this converter can't express.
-    fn refuse_unsupported(&self) -> Result<(), ConvertError> {
+    fn refuse_unsupported(&self) -> Result<(), FileError> {
         match self.value("hidden_act").and_then(Value::as_str) {
             None | Some("silu" | "swish") => {}
             Some(_) => return Err(self.unsupported("hidden_act")),
@@ -241,7 +242,7 @@ impl Reader<'_> {
 
     /// Returns the context length. Inside a sliding window, attention is the same with and without it.
     /// llama.cpp has none for these architectures, so the context ends where the window does.
-    fn context_length(&self) -> Result<usize, ConvertError> {
+    fn context_length(&self) -> Result<usize, FileError> {
         let context = self.size("max_position_embeddings", 1 << 28)?;
         let is_off = self.value("use_sliding_window").and_then(Value::as_bool) == Some(false);
         let window = self.size_or("sliding_window", usize::MAX, usize::MAX)?;
@@ -249,7 +250,7 @@ impl Reader<'_> {
     }
 
     /// Returns base and scaling. Newer files have both in one entry, `rope_parameters`.
-    fn rope(&self, family: Family) -> Result<(f32, RopeScaling), ConvertError> {
+    fn rope(&self, family: Family) -> Result<(f32, RopeScaling), FileError> {
         let (key, entry) = match self.value("rope_parameters") {
             Some(entry) => ("rope_parameters", Some(entry)),
             None => ("rope_scaling", self.value("rope_scaling")),
@@ -292,7 +293,7 @@ impl Reader<'_> {
         Ok((base as f32, scaling))
     }
 
-    fn quantization(&self) -> Result<Option<QuantizationConfig>, ConvertError> {
+    fn quantization(&self) -> Result<Option<QuantizationConfig>, FileError> {
         let Some(entry) = self.value("quantization") else {
             return match self.value("quantization_config") {
                 None => Ok(None),
@@ -313,12 +314,8 @@ impl Reader<'_> {
         Ok(Some(QuantizationConfig { default, by_layer }))
     }
 
-    fn one_quantization(
-        &self,
-        name: &str,
-        entry: &Value,
-    ) -> Result<AffineQuantization, ConvertError> {
-        let unsupported = || ConvertError::unsupported(self.path, name, entry.to_string());
+    fn one_quantization(&self, name: &str, entry: &Value) -> Result<AffineQuantization, FileError> {
+        let unsupported = || unsupported(self.path, name, entry.to_string());
         if entry.get("mode").is_some_and(|mode| mode != "affine") {
             return Err(unsupported());
         }
