@@ -120,9 +120,9 @@ fn missing_view(id: &str, error: &LookupError, library: &Library) -> ModelView {
 fn error_view(error: &FileError) -> ModelErrorView {
     let file = error.path.file_name().unwrap_or(error.path.as_os_str());
     ModelErrorView {
-        code: catalog::code_of(&error.fault.code()),
+        code: catalog::code_of(&error.fault.code),
         file: file.to_string_lossy().into_owned(),
-        value: error.fault.value(),
+        value: error.fault.value.clone(),
         detail: error.to_string(),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use transom_catalog::gguf::GgufModel;
-use transom_catalog::{Fault, FileError, LayerKind, ModelFacts};
+use transom_catalog::{FaultCode, FileError, LayerKind, ModelFacts};
 use transom_engine::{EngineError, SamplingParams, UnsupportedFeature};
 
 /// Architectures whose layers rotate keys differently or not at all, which llama.cpp respects in its
@@ -157,8 +157,8 @@ fn check_file(path: &Path) -> Result<(), EngineError> {
 }
 
 fn engine_error(FileError { path, fault }: FileError) -> EngineError {
-    match fault {
-        Fault::Magic { .. } => {
+    match fault.code {
+        FaultCode::WrongFormat => {
             EngineError::unsupported(path, UnsupportedFeature::Format, fault.to_string())
         }
         _ => EngineError::bad_file(path, fault),

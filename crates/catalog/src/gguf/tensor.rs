@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::file_error::Fault;
+use crate::file_error::{Fault, quoted};
 
 /// The position and shape of a tensor. Offsets are relative to the data section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,10 +114,7 @@ impl TensorType {
     }
 
     pub(super) fn n_bytes(self, name: &str, shape: &[u64; 4]) -> Result<u64, Fault> {
-        let bad = |reason: String| Fault::Shape {
-            name: name.to_owned(),
-            reason,
-        };
+        let bad = |reason: String| bad_shape(name, &reason);
         if !shape[0].is_multiple_of(self.block_elements()) {
             return Err(bad(format!(
                 "{} elements a row are not a multiple of {}, the block of {self}",
@@ -132,6 +129,10 @@ impl TensorType {
             .and_then(|n| (n / self.block_elements()).checked_mul(self.block_bytes()))
             .ok_or_else(|| bad(format!("{shape:?} has more elements than can be counted")))
     }
+}
+
+pub(super) fn bad_shape(name: &str, reason: &str) -> Fault {
+    Fault::damaged(format!("tensor {} has a bad shape: {reason}", quoted(name)))
 }
 
 fn row(number: u32) -> Option<&'static (u32, &'static str, u64, u64)> {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::cursor::Cursor;
-use crate::file_error::Fault;
+use crate::file_error::{Fault, FaultCode, quoted};
 
 /// Maximum depth of nested arrays; llama.cpp reads no nested arrays at all.
 pub(super) const MAX_NESTING: usize = 4;
@@ -200,10 +200,9 @@ impl<'a> Array<'a> {
 
     fn read(cursor: &mut Cursor<'a>, key: &str, depth: usize) -> Result<Self, Fault> {
         if depth > MAX_NESTING {
-            return Err(Fault::Nesting {
-                key: key.to_owned(),
-                limit: MAX_NESTING,
-            });
+            let key = quoted(key);
+            let reason = format!("metadata entry {key} nests arrays more than {MAX_NESTING} deep");
+            return Err(Fault::damaged(reason));
         }
         let kind = read_kind(cursor, key)?;
         let length = cursor.u64("an array's length")?;
@@ -232,10 +231,11 @@ impl<'a> Array<'a> {
 
 pub(super) fn read_kind(cursor: &mut Cursor<'_>, key: &str) -> Result<ValueKind, Fault> {
     let number = cursor.u32("a value's type")?;
-    ValueKind::from_number(number).ok_or_else(|| Fault::Type {
-        what: "metadata entry",
-        name: key.to_owned(),
-        kind: number,
-        hint: "",
+    ValueKind::from_number(number).ok_or_else(|| {
+        let reason = format!(
+            "metadata entry {} has the unknown type {number}",
+            quoted(key)
+        );
+        Fault::with_value(FaultCode::UnsupportedType, number.to_string(), reason)
     })
 }

@@ -51,7 +51,7 @@ impl Weights {
             let mapping = mapping.map_err(|error| FileError::io(&path, &error))?;
             // The length of the header is before it, and the tensors are after it.
             let length = mapping
-                .first_chunk()
+                .first_chunk::<8>()
                 .map_or(0, |bytes| u64::from_le_bytes(*bytes));
             let data_at = (length as usize).saturating_add(8);
             for (name, tensor) in metadata.tensors() {
