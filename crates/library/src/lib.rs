@@ -38,9 +38,8 @@ pub use transom_catalog::estimate::{
     Bandwidth, BandwidthBasis, Estimate, EstimatedFit, Machine, Speed,
 };
 pub use transom_catalog::installed::{
-    ADDED_FILE, AddedError, AddedModel, AddedModelsWatcher, FreedSpace, MODELS_FOLDER,
-    PARTS_FOLDER, Removal, RemoveError, add_paths, own_executable, read_added, starter_near,
-    usable_model_at,
+    ADDED_FILE, AddedError, AddedModel, AddedModelsWatcher, MODELS_FOLDER, PARTS_FOLDER, Removal,
+    RemoveError, add_paths, own_executable, read_added, starter_near, usable_model_at,
 };
 pub use transom_catalog::recommendations::{
     MEMORY_SIZES, ModelPair, PairKind, Recommendation, RecommendationReason, Recommendations,
@@ -154,11 +153,11 @@ impl Library {
         installed::removal(model, &self.places)
     }
 
-    /// Deletes the files of a model.
+    /// Deletes the files of a model, and returns the bytes on the disk that this freed.
     ///
     /// # Errors
     /// [`RemoveError`].
-    pub fn remove(&self, model: &InstalledModel) -> Result<FreedSpace, RemoveError> {
+    pub fn remove(&self, model: &InstalledModel) -> Result<u64, RemoveError> {
         installed::remove(model, &self.places)
     }
 
