@@ -106,7 +106,6 @@ fn memory(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What a model is.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Description {
@@ -143,7 +142,6 @@ struct InspectJson<'a> {
     fit_problem: Option<String>,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &InspectArgs, client: &Client, console: &mut Console) -> Result {
     let library = library::open_to_find(args.model.as_deref().unwrap_or(""), client, console)?;
     match &args.model {
@@ -163,7 +161,6 @@ pub(crate) fn run_as_fit(args: &InspectArgs, client: &Client, console: &mut Cons
     console.print_json(&report)
 }
 
-/// Shows which models suit a machine.
 fn recommend(args: &InspectArgs, library: &Library, console: &mut Console) -> Result {
     if args.tiers {
         let macs = MEMORY_SIZES.map(|bytes| ThisMachine::simulated(Machine::with_memory(bytes)));

@@ -55,7 +55,6 @@ pub(super) struct InstallArgs {
     pub(super) json: bool,
 }
 
-/// Runs the command.
 pub(super) fn run(
     args: &InstallArgs,
     library: &Library,

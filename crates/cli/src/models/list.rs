@@ -35,7 +35,6 @@ pub(super) struct ListArgs {
     pub(super) json: bool,
 }
 
-/// An installed model.
 #[derive(Debug, Clone, Serialize)]
 struct InstalledRow {
     /// A short name that `--model` accepts.
@@ -46,11 +45,9 @@ struct InstalledRow {
     title: String,
     /// `MLX 4-bit`, `GGUF Q4_K_M`.
     form: String,
-    /// Bytes on disk.
     size_bytes: u64,
     /// The model's own context length.
     context_length: Option<u64>,
-    /// Whether it fits.
     #[serde(flatten)]
     verdict: Option<EstimatedFit>,
     /// `with Transom`, `models folder`, `added`, the name of another app.
@@ -73,17 +70,13 @@ pub(super) struct OfferedRow {
     size_bytes: Option<u64>,
     /// The model's own context length.
     context_length: u64,
-    /// What it is good for.
     good_for: String,
-    /// Whether it fits.
     #[serde(flatten)]
     verdict: Option<EstimatedFit>,
-    /// Whether it is installed.
     #[serde(rename = "is_here")]
     is_installed: bool,
 }
 
-/// Both lists.
 #[derive(Serialize)]
 struct Lists {
     installed: Vec<InstalledRow>,
@@ -91,7 +84,6 @@ struct Lists {
     offered: Option<Vec<OfferedRow>>,
 }
 
-/// Returns every installed model.
 fn installed(library: &Library) -> Vec<InstalledRow> {
     let row = |model: &InstalledModel| {
         let facts = model.facts.as_ref();
@@ -152,7 +144,6 @@ fn is_usable(verdict: Option<EstimatedFit>) -> bool {
     verdict.is_some_and(|verdict| verdict.is_usable())
 }
 
-/// Runs the command.
 pub(super) fn run(args: &ListArgs, library: &Library, console: &mut Console) -> Result {
     let mut lists = Lists {
         installed: installed(library),
@@ -181,10 +172,8 @@ fn lists_text(lists: &Lists, layout: Layout) -> String {
     text
 }
 
-/// The origin of the starter.
 const STARTER: &str = "with Transom";
 
-/// Returns the installed models for people.
 fn installed_text(models: &[InstalledRow], layout: Layout) -> String {
     if models.is_empty() {
         return "No model is installed.\n".to_owned();

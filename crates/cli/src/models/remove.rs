@@ -29,7 +29,6 @@ pub(super) struct RemoveArgs {
     pub(super) yes: bool,
 }
 
-/// Runs the command.
 pub(super) fn run(
     args: &RemoveArgs,
     library: &Library,

@@ -17,16 +17,10 @@ use crate::{Client, Console, Failure, Result};
 /// How the download of one model ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum End {
-    /// The model is installed.
-    Done {
-        /// How long the download took.
-        took: Duration,
-    },
-    /// The download failed.
+    Done { took: Duration },
     Failed(HubError),
 }
 
-/// Downloads `plans` in their order.
 pub(super) fn download_all(
     plans: &[Plan],
     hub: Hub,
