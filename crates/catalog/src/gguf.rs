@@ -17,7 +17,7 @@ mod view;
 
 pub use split::{GgufModel, Split};
 pub use tensor::{TensorInfo, TensorType};
-pub use value::{Array, Value, ValueKind};
+pub use value::{Array, Value};
 pub use view::Gguf;
 
 use std::fs::File;

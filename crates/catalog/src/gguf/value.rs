@@ -1,7 +1,5 @@
 //! Metadata values, decoded on demand from the file's bytes.
 
-use std::fmt;
-
 use super::cursor::Cursor;
 use crate::file_error::{Fault, FaultCode, quoted};
 
@@ -9,9 +7,8 @@ use crate::file_error::{Fault, FaultCode, quoted};
 pub(super) const MAX_NESTING: usize = 4;
 
 /// The type of a value, with the number in the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say all")]
-pub enum ValueKind {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum ValueKind {
     U8,
     I8,
     U16,
@@ -47,12 +44,6 @@ impl ValueKind {
     }
 }
 
-impl fmt::Display for ValueKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&format!("{self:?}").to_lowercase())
-    }
-}
-
 /// A value. Strings are bytes: the format requires UTF-8, but vocabularies contain fragments of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(missing_docs, reason = "the names say all")]
@@ -73,25 +64,6 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Returns the type.
-    pub fn kind(&self) -> ValueKind {
-        match self {
-            Self::U8(_) => ValueKind::U8,
-            Self::I8(_) => ValueKind::I8,
-            Self::U16(_) => ValueKind::U16,
-            Self::I16(_) => ValueKind::I16,
-            Self::U32(_) => ValueKind::U32,
-            Self::I32(_) => ValueKind::I32,
-            Self::F32(_) => ValueKind::F32,
-            Self::Bool(_) => ValueKind::Bool,
-            Self::String(_) => ValueKind::String,
-            Self::Array(_) => ValueKind::Array,
-            Self::U64(_) => ValueKind::U64,
-            Self::I64(_) => ValueKind::I64,
-            Self::F64(_) => ValueKind::F64,
-        }
-    }
-
     /// Returns a whole number of any width that is not negative.
     pub fn as_u64(&self) -> Option<u64> {
         match *self {
@@ -175,11 +147,6 @@ pub struct Array<'a> {
 }
 
 impl<'a> Array<'a> {
-    /// Returns the type of the elements.
-    pub fn kind(&self) -> ValueKind {
-        self.kind
-    }
-
     /// Returns the number of elements.
     pub fn len(&self) -> u64 {
         self.length

@@ -130,7 +130,7 @@ impl<'a> Gguf<'a> {
             None => return Ok(DEFAULT_ALIGNMENT),
             Some(Value::U32(n)) if n.is_power_of_two() => return Ok(n.into()),
             Some(Value::U32(n)) => n.to_string(),
-            Some(other) => format!("a value of type {}", other.kind()),
+            Some(_) => "a value of another type".to_owned(),
         };
         let key = "general.alignment";
         let reason = format!("{key} is {value}, but must be a power of two of type u32");
