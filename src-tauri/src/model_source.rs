@@ -19,7 +19,7 @@ use transom_hub::{
 use transom_library::download::Reference;
 use transom_library::{
     CATALOG_FILE, Catalog, CatalogError, CatalogWatcher, DiskSpace, Library, MODELS_FOLDER,
-    PARTS_FOLDER, own_executable, starter_near,
+    PARTS_FOLDER,
 };
 
 use crate::catalog;
@@ -53,7 +53,7 @@ impl ModelSource {
     ) -> Self {
         let user = data_folder.join(CATALOG_FILE);
         Self {
-            catalog: CatalogWatcher::start(built_in(), Some(user), on_catalog_change),
+            catalog: CatalogWatcher::start(user, on_catalog_change),
             data_folder: data_folder.to_owned(),
             downloads: watch::Sender::default(),
             session: RwLock::default(),
@@ -230,15 +230,6 @@ impl ModelSource {
         self.close().await;
         self.open().await
     }
-}
-
-/// Returns the catalog next to the starter model, as in a checkout, where it may be edited.
-/// Otherwise the built-in one is used.
-fn built_in() -> Option<PathBuf> {
-    let executable = own_executable()?;
-    let starter = starter_near(&executable)?;
-    let list = starter.ancestors().nth(2)?.join(CATALOG_FILE);
-    list.is_file().then_some(list)
 }
 
 /// Converts a position in the list into a place in the queue for `id`.

@@ -39,7 +39,7 @@ pub use transom_catalog::estimate::{
 };
 pub use transom_catalog::installed::{
     ADDED_FILE, AddedError, AddedModel, AddedModelsWatcher, MODELS_FOLDER, PARTS_FOLDER, Removal,
-    RemoveError, add_paths, own_executable, read_added, starter_near, usable_model_at,
+    RemoveError, add_paths, read_added, usable_model_at,
 };
 pub use transom_catalog::recommendations::{
     MEMORY_SIZES, ModelPair, PairKind, Recommendation, RecommendationReason, Recommendations,
@@ -163,8 +163,10 @@ impl Library {
 
     /// Returns the starter that comes with the program, without a search for other models.
     pub fn starter(&self) -> Option<InstalledModel> {
-        let executable = self.places.executable.clone().or_else(own_executable)?;
-        InstalledModel::at(&starter_near(&executable)?, Origin::Starter).ok()
+        let executable = self.places.executable.clone();
+        let executable = executable.or_else(installed::own_executable)?;
+        let starter = installed::starter_near(&executable)?;
+        InstalledModel::at(&starter, Origin::Starter).ok()
     }
 
     /// Returns the installed model with the files of this variant.
