@@ -47,7 +47,7 @@ struct Tokenizer {
 #[derive(Deserialize)]
 struct Model {
     vocab: BTreeMap<String, u32>,
-    merges: Vec<Merge>,
+    merges: Vec<(String, String)>,
     unk_token: Option<String>,
     dropout: Option<f32>,
     continuing_subword_prefix: Option<String>,
@@ -56,23 +56,6 @@ struct Model {
     byte_fallback: bool,
     #[serde(default)]
     ignore_merges: bool,
-}
-
-/// Two tokens that are merged. Older files write them as one text.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Merge {
-    ModelPair(String, String),
-    Joined(String),
-}
-
-impl Merge {
-    fn parts(&self) -> Option<(&str, &str)> {
-        match self {
-            Self::ModelPair(left, right) => Some((left, right)),
-            Self::Joined(both) => both.split_once(' '),
-        }
-    }
 }
 
 /// An entry of `added_tokens`.

@@ -46,15 +46,13 @@ impl Tokenizer {
 
     /// Returns the merges, each as one text with a space between its parts.
     fn merges(&self) -> Result<Vec<String>, FileError> {
-        let merges = self.model.merges.iter().enumerate();
-        merges
-            .map(|(index, merge)| match merge.parts() {
-                Some((left, right)) if !left.contains(' ') && !right.contains(' ') => {
-                    Ok(format!("{left} {right}"))
-                }
-                parts => Err(self.unsupported(&format!("merge {index}"), format!("{parts:?}"))),
-            })
-            .collect()
+        let merges = self.model.merges.iter().map(|(left, right)| {
+            match left.contains(' ') || right.contains(' ') {
+                true => Err(self.unsupported("a merge", format!("{left:?} and {right:?}"))),
+                false => Ok(format!("{left} {right}")),
+            }
+        });
+        merges.collect()
     }
 }
 
