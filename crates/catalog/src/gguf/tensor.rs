@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use crate::file_error::{Fault, quoted};
 
 /// The position and shape of a tensor. Offsets are relative to the data section.
@@ -32,8 +30,7 @@ impl TensorInfo<'_> {
 }
 
 /// The type of a tensor's elements: llama.cpp's `ggml_type`, with its numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(into = "&'static str")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TensorType {
     number: u32,
 }
@@ -142,11 +139,5 @@ fn row(number: u32) -> Option<&'static (u32, &'static str, u64, u64)> {
 impl fmt::Display for TensorType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl From<TensorType> for &'static str {
-    fn from(kind: TensorType) -> Self {
-        kind.name()
     }
 }
