@@ -31,7 +31,7 @@ pub struct CatalogWatcher {
 type State = (Arc<Catalog>, Option<CatalogError>);
 
 impl CatalogWatcher {
-    /// Reads the catalog and watches the user's own, which need not exist, nor its folder. Calls
+    /// Reads the catalog and watches the user's own. Neither that file nor its folder need exist. Calls
     /// `on_change` on a separate thread when the current catalog or [`Self::error`] changes.
     pub fn start(user: PathBuf, mut on_change: impl FnMut() + Send + 'static) -> Self {
         let mut reader = CatalogReader::new(user.clone());

@@ -114,7 +114,7 @@ fn encoded(tensor: &Planned<'_>) -> Result<Vec<u8>, FileError> {
     let mut groups = Vec::new();
     let mut packed = Vec::new();
     for index in 0..matrix.n_rows {
-        let source = tensor.order.source(index);
+        let source = tensor.source(index);
         let result = if keeps_codes {
             let group_size = matrix.read_affine_row(source, &mut codes, &mut groups);
             pack_codes_as_q4_1(&codes, &groups, group_size, &mut packed)

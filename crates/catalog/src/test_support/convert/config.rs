@@ -26,7 +26,7 @@ pub(super) struct ModelConfig {
     pub(super) context_length: usize,
     pub(super) norm_epsilon: f32,
     pub(super) rope_base: f32,
-    pub(super) rope_scaling: RopeScaling,
+    rope_scaling: Option<RopeScaling>,
     /// `None` if the file doesn't say it.
     pub(super) ties_embeddings: Option<bool>,
     pub(super) quantization: Option<QuantizationConfig>,
@@ -52,19 +52,13 @@ impl Family {
     }
 }
 
-/// How positions beyond the training length are scaled.
+/// How Llama 3 scales positions beyond the training length.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum RopeScaling {
-    None,
-    Linear {
-        factor: f32,
-    },
-    Llama3 {
-        factor: f64,
-        low: f64,
-        high: f64,
-        original: f64,
-    },
+struct RopeScaling {
+    factor: f64,
+    low: f64,
+    high: f64,
+    original: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,24 +144,17 @@ impl ModelConfig {
         let key = |key: &str| format!("{architecture}.{key}");
         to.f32(&key("attention.layer_norm_rms_epsilon"), self.norm_epsilon)
             .f32(&key("rope.freq_base"), self.rope_base);
-        if let RopeScaling::Linear { factor } = self.rope_scaling {
-            to.string(&key("rope.scaling.type"), "linear")
-                .f32(&key("rope.scaling.factor"), factor);
-        }
     }
 
     /// Returns the divisors for each of the head's frequencies in Llama 3's scaling: short waves stay,
     /// long ones are stretched by the factor, and those in between are blended.
     pub(super) fn rope_factors(&self) -> Option<Vec<f32>> {
-        let RopeScaling::Llama3 {
+        let RopeScaling {
             factor,
             low,
             high,
             original,
-        } = self.rope_scaling
-        else {
-            return None;
-        };
+        } = self.rope_scaling?;
         let factor_of = |index: usize| {
             let exponent = (2 * index) as f64 / self.head_dim as f64;
             let wavelength = std::f64::consts::TAU * f64::from(self.rope_base).powf(exponent);
@@ -250,7 +237,7 @@ impl Reader<'_> {
     }
 
     /// Returns base and scaling. Newer files have both in one entry, `rope_parameters`.
-    fn rope(&self, family: Family) -> Result<(f32, RopeScaling), FileError> {
+    fn rope(&self, family: Family) -> Result<(f32, Option<RopeScaling>), FileError> {
         let (key, entry) = match self.value("rope_parameters") {
             Some(entry) => ("rope_parameters", Some(entry)),
             None => ("rope_scaling", self.value("rope_scaling")),
@@ -269,25 +256,18 @@ impl Reader<'_> {
         let kind = entry.and_then(|entry| entry.get("rope_type").or_else(|| entry.get("type")));
         let needed = |name: &str| number(name).ok_or_else(|| self.unsupported(key));
         let scaling = match (kind.and_then(Value::as_str), family) {
-            (None, _) if entry.is_none_or(|entry| entry.get("factor").is_none()) => {
-                RopeScaling::None
-            }
-            (Some("default"), _) => RopeScaling::None,
-            (Some("linear"), _) => RopeScaling::Linear {
-                factor: needed("factor")? as f32,
-            },
+            (None, _) if entry.is_none_or(|entry| entry.get("factor").is_none()) => None,
+            (Some("default"), _) => None,
             // llama.cpp reads the factors for this architecture only.
-            (Some("llama3"), Family::Llama) => RopeScaling::Llama3 {
+            (Some("llama3"), Family::Llama) => Some(RopeScaling {
                 factor: needed("factor")?,
                 low: needed("low_freq_factor")?,
                 high: needed("high_freq_factor")?,
                 original: needed("original_max_position_embeddings")?,
-            },
+            }),
             _ => return Err(self.unsupported(key)),
         };
-        if let RopeScaling::Llama3 { low, high, .. } = scaling
-            && low >= high
-        {
+        if scaling.is_some_and(|scaling| scaling.low >= scaling.high) {
             return Err(self.unsupported(key));
         }
         Ok((base as f32, scaling))

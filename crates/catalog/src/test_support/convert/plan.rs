@@ -14,30 +14,10 @@ pub(super) struct Planned<'a> {
     pub(super) name: String,
     pub(super) kind: TensorType,
     pub(super) matrix: Matrix<'a>,
-    pub(super) order: RowOrder,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RowOrder {
-    Kept,
-    /// Rotary embedding rotates pairs of a head's elements. The folder's models pair the first half
-    /// with the second, llama.cpp's `llama` pairs neighbors.
-    Neighbors {
-        head_dim: usize,
-    },
-}
-
-impl RowOrder {
-    /// Returns the folder's row that becomes row `row` of the file.
-    pub(super) fn source(self, row: usize) -> usize {
-        match self {
-            Self::Kept => row,
-            Self::Neighbors { head_dim } => {
-                let (head, place) = (row / head_dim, row % head_dim);
-                head * head_dim + place % 2 * (head_dim / 2) + place / 2
-            }
-        }
-    }
+    /// The size of a head, if its rows change their order. Rotary embedding rotates pairs of a head's
+    /// elements: the folder's models pair the first half with the second, llama.cpp's `llama` pairs
+    /// neighbors.
+    head_dim: Option<usize>,
 }
 
 impl Planned<'_> {
@@ -48,17 +28,14 @@ impl Planned<'_> {
             (n_rows, n_columns) => vec![n_columns as u64, n_rows as u64],
         }
     }
-}
 
-/// A layer of the folder: its name in the folder and in GGUF, its sizes, and optional parts.
-struct Part {
-    from: &'static str,
-    to: &'static str,
-    n_rows: usize,
-    n_columns: usize,
-    /// True if llama.cpp reads a bias for it.
-    may_have_bias: bool,
-    order: RowOrder,
+    /// Returns the folder's row that becomes row `row` of the file.
+    pub(super) fn source(&self, row: usize) -> usize {
+        self.head_dim.map_or(row, |head_dim| {
+            let (head, place) = (row / head_dim, row % head_dim);
+            head * head_dim + place % 2 * (head_dim / 2) + place / 2
+        })
+    }
 }
 
 pub(super) fn plan<'a>(
@@ -77,26 +54,16 @@ pub(super) fn plan<'a>(
     let is_tied = config.ties_embeddings.unwrap_or(!has_head);
     let (vocab, width) = (config.vocab_size, config.width);
     let embeddings = [vocab, width];
-    planner.matrix(
-        "model.embed_tokens",
-        "token_embd",
-        embeddings,
-        RowOrder::Kept,
-    )?;
+    planner.matrix("model.embed_tokens", "token_embd", embeddings, None)?;
     for layer in 0..config.n_layers {
         planner.layer(layer)?;
     }
-    planner.vector(
-        "model.norm.weight",
-        "output_norm.weight",
-        width,
-        RowOrder::Kept,
-    )?;
+    planner.vector("model.norm.weight", "output_norm.weight", width, None)?;
     if is_tied {
         // An output matrix that is stored although the embeddings are tied is a copy of them.
         planner.skip("lm_head");
     } else {
-        planner.matrix("lm_head", "output", embeddings, RowOrder::Kept)?;
+        planner.matrix("lm_head", "output", embeddings, None)?;
     }
     if let Some(factors) = config.rope_factors() {
         let matrix = Matrix::computed("rope_scaling", &config.path, factors);
@@ -104,7 +71,7 @@ pub(super) fn plan<'a>(
             name: "rope_freqs.weight".to_owned(),
             kind: TensorType::F32,
             matrix,
-            order: RowOrder::Kept,
+            head_dim: None,
         });
     }
     planner.finish()
@@ -135,35 +102,58 @@ struct Planner<'a, 'c> {
 impl<'a> Planner<'a, '_> {
     fn layer(&mut self, layer: usize) -> Result<(), FileError> {
         let config = self.config;
+        let (width, ff, head_dim) = (config.width, config.ff_width, config.head_dim);
+        let (queries, keys) = (config.n_heads * head_dim, config.n_kv_heads * head_dim);
+        let is_llama = config.family == Family::Llama;
+        let rotated = is_llama.then_some(head_dim);
         let (from, to) = (format!("model.layers.{layer}"), format!("blk.{layer}"));
-        for (norm, name) in [
-            ("input_layernorm", "attn_norm"),
-            ("post_attention_layernorm", "ffn_norm"),
-        ] {
+        let mut norms = vec![
+            ("input_layernorm", "attn_norm", width),
+            ("post_attention_layernorm", "ffn_norm", width),
+        ];
+        if config.family == Family::Qwen3 {
+            norms.push(("self_attn.q_norm", "attn_q_norm", head_dim));
+            norms.push(("self_attn.k_norm", "attn_k_norm", head_dim));
+        }
+        for (norm, name, length) in norms {
             let (norm, name) = (
                 format!("{from}.{norm}.weight"),
                 format!("{to}.{name}.weight"),
             );
-            self.vector(&norm, &name, config.width, RowOrder::Kept)?;
+            self.vector(&norm, &name, length, None)?;
         }
-        if config.family == Family::Qwen3 {
-            for kind in ["q", "k"] {
-                let norm = format!("{from}.self_attn.{kind}_norm.weight");
-                let name = format!("{to}.attn_{kind}_norm.weight");
-                self.vector(&norm, &name, config.head_dim, RowOrder::Kept)?;
-            }
-        }
-        for part in parts(config) {
-            let (from, to) = (format!("{from}.{}", part.from), format!("{to}.{}", part.to));
-            self.matrix(&from, &to, [part.n_rows, part.n_columns], part.order)?;
+        // With the sizes, the order of the rows, and whether llama.cpp reads a bias.
+        for (part, name, size, order, may_have_bias) in [
+            (
+                "self_attn.q_proj",
+                "attn_q",
+                [queries, width],
+                rotated,
+                true,
+            ),
+            ("self_attn.k_proj", "attn_k", [keys, width], rotated, true),
+            ("self_attn.v_proj", "attn_v", [keys, width], None, true),
+            (
+                "self_attn.o_proj",
+                "attn_output",
+                [width, queries],
+                None,
+                is_llama,
+            ),
+            ("mlp.gate_proj", "ffn_gate", [ff, width], None, is_llama),
+            ("mlp.up_proj", "ffn_up", [ff, width], None, is_llama),
+            ("mlp.down_proj", "ffn_down", [width, ff], None, is_llama),
+        ] {
+            let (from, to) = (format!("{from}.{part}"), format!("{to}.{name}"));
+            self.matrix(&from, &to, size, order)?;
             let bias = format!("{from}.bias");
-            if part.may_have_bias && self.weights.contains(&bias) {
-                self.vector(&bias, &format!("{to}.bias"), part.n_rows, part.order)?;
+            if may_have_bias && self.weights.contains(&bias) {
+                self.vector(&bias, &format!("{to}.bias"), size[0], order)?;
             }
         }
         // A buffer of old files, which every engine computes itself.
-        self.used
-            .insert(format!("{from}.self_attn.rotary_emb.inv_freq"));
+        let buffer = format!("{from}.self_attn.rotary_emb.inv_freq");
+        self.used.insert(buffer);
         Ok(())
     }
 
@@ -172,7 +162,7 @@ impl<'a> Planner<'a, '_> {
         from: &str,
         to: &str,
         [n_rows, n_columns]: [usize; 2],
-        order: RowOrder,
+        head_dim: Option<usize>,
     ) -> Result<(), FileError> {
         let matrix = self
             .weights
@@ -183,7 +173,7 @@ impl<'a> Planner<'a, '_> {
             name: format!("{to}.weight"),
             kind: tensor_type(self.quantization, n_columns),
             matrix,
-            order,
+            head_dim,
         });
         Ok(())
     }
@@ -193,7 +183,7 @@ impl<'a> Planner<'a, '_> {
         from: &str,
         to: &str,
         length: usize,
-        order: RowOrder,
+        head_dim: Option<usize>,
     ) -> Result<(), FileError> {
         let matrix = self.weights.vector(from)?;
         check_size(&matrix, length, 1)?;
@@ -202,7 +192,7 @@ impl<'a> Planner<'a, '_> {
             name: to.to_owned(),
             kind: TensorType::F32,
             matrix,
-            order,
+            head_dim,
         });
         Ok(())
     }
@@ -238,40 +228,4 @@ fn check_size(matrix: &Matrix<'_>, n_rows: usize, n_columns: usize) -> Result<()
         matrix.name, matrix.n_rows, matrix.n_columns
     );
     Err(damaged(&matrix.path, reason))
-}
-
-fn parts(config: &ModelConfig) -> [Part; 7] {
-    let is_llama = config.family == Family::Llama;
-    let order = if is_llama {
-        RowOrder::Neighbors {
-            head_dim: config.head_dim,
-        }
-    } else {
-        RowOrder::Kept
-    };
-    let queries = config.n_heads * config.head_dim;
-    let keys = config.n_kv_heads * config.head_dim;
-    let (width, ff) = (config.width, config.ff_width);
-    let part = |from, to, n_rows, n_columns| Part {
-        from,
-        to,
-        n_rows,
-        n_columns,
-        may_have_bias: is_llama,
-        order: RowOrder::Kept,
-    };
-    let attention = |from, to, n_rows, order| Part {
-        may_have_bias: true,
-        order,
-        ..part(from, to, n_rows, width)
-    };
-    [
-        attention("self_attn.q_proj", "attn_q", queries, order),
-        attention("self_attn.k_proj", "attn_k", keys, order),
-        attention("self_attn.v_proj", "attn_v", keys, RowOrder::Kept),
-        part("self_attn.o_proj", "attn_output", width, queries),
-        part("mlp.gate_proj", "ffn_gate", ff, width),
-        part("mlp.up_proj", "ffn_up", ff, width),
-        part("mlp.down_proj", "ffn_down", width, ff),
-    ]
 }
