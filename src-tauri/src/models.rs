@@ -10,12 +10,13 @@ use transom_chat::request::settings_in;
 use transom_chat::turns::TurnOptions;
 use transom_engine::KvCacheChoice;
 use transom_library::{
-    AddedError, FileError, InstalledModel, Library, LoadSettings, LookupError, ModelFacts, Origin,
-    Places, default_thinking, format_name,
+    InstalledModel, Library, LoadSettings, LookupError, ModelFacts, Origin, Places,
+    default_thinking, format_name,
 };
 use transom_store::{ConversationSettings, KvCache, ModelSettings, Settings};
 
 use crate::catalog;
+use crate::model_errors::file_error;
 use crate::wire::{
     CommandError, CommandResult, FactsView, FitView, ModelErrorView, ModelView, OriginView,
 };
@@ -75,8 +76,6 @@ pub(crate) fn view(model: &InstalledModel, chosen: Option<&str>, library: &Libra
                 app: app.name().to_owned(),
             },
         },
-        is_starter: model.origin == Origin::Starter,
-        is_added: matches!(model.origin, Origin::Added { .. }),
         can_be_removed: model.origin == Origin::ModelsFolder,
         is_chosen: chosen == Some(&id),
         id,
@@ -84,7 +83,7 @@ pub(crate) fn view(model: &InstalledModel, chosen: Option<&str>, library: &Libra
         size_bytes: model.size_bytes,
         sampling: entry.map(|entry| entry.sampling),
         facts: facts.ok().map(|facts| facts_view(model, facts)),
-        problem: facts.err().map(error_view),
+        problem: facts.err().map(file_error),
         is_missing: false,
     }
 }
@@ -95,8 +94,6 @@ fn missing_view(id: &str, error: &LookupError, library: &Library) -> ModelView {
         id: id.to_owned(),
         name: name_of_missing(id, library),
         origin: OriginView::Ours,
-        is_starter: false,
-        is_added: false,
         can_be_removed: false,
         is_chosen: true,
         entry: None,
@@ -104,7 +101,7 @@ fn missing_view(id: &str, error: &LookupError, library: &Library) -> ModelView {
         sampling: None,
         facts: None,
         problem: Some(match error {
-            LookupError::Path(error) => error_view(error),
+            LookupError::Path(error) => file_error(error),
             _ => ModelErrorView {
                 code: "not_found".to_owned(),
                 file: id.to_owned(),
@@ -114,17 +111,6 @@ fn missing_view(id: &str, error: &LookupError, library: &Library) -> ModelView {
         }),
         // At a path, there may be files that cannot be used.
         is_missing: !matches!(error, LookupError::Path(_)),
-    }
-}
-
-/// Returns the code of an error and the values for its sentence.
-fn error_view(error: &FileError) -> ModelErrorView {
-    let file = error.path.file_name().unwrap_or(error.path.as_os_str());
-    ModelErrorView {
-        code: catalog::code_of(&error.fault.code()),
-        file: file.to_string_lossy().into_owned(),
-        value: error.fault.value(),
-        detail: error.to_string(),
     }
 }
 
@@ -236,39 +222,6 @@ pub(crate) fn load_settings(settings: &ModelSettings) -> LoadSettings {
     }
 }
 
-impl From<LookupError> for CommandError {
-    fn from(error: LookupError) -> Self {
-        match error {
-            LookupError::Path(error) => error.into(),
-            error => Self::invalid("model", error),
-        }
-    }
-}
-
-impl From<FileError> for CommandError {
-    fn from(error: FileError) -> Self {
-        Self::Model {
-            error: error_view(&error),
-        }
-    }
-}
-
-impl From<AddedError> for CommandError {
-    fn from(error: AddedError) -> Self {
-        match error {
-            AddedError::NoModel(error) => error.into(),
-            AddedError::NotText { .. } => Self::invalid("model", error),
-            AddedError::Damaged { .. }
-            | AddedError::Newer { .. }
-            | AddedError::Unreadable { .. }
-            | AddedError::NotWritable { .. } => Self::Storage {
-                kind: None,
-                reason: error.to_string(),
-            },
-        }
-    }
-}
-
 /// Returns whether a model fits in memory with `settings`.
 pub(crate) fn fit(
     library: &Library,
@@ -334,7 +287,7 @@ mod tests {
         let mut settings = Settings::default();
         let models = list(&library, &settings);
         assert_eq!(models.len(), 2);
-        assert!(models[0].is_starter && models[0].is_chosen);
+        assert!(models[0].origin == OriginView::Starter && models[0].is_chosen);
         assert_eq!(models[0].id, "starter");
         settings.model = Some(models[1].id.clone());
         let models = list(&library, &settings);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
-use transom_catalog::convert::{Quantization, convert};
+use transom_catalog::test_support::convert::{Quantization, convert};
 use transom_engine::{
     ChatPrompt, EngineError, FinishReason, GenerationParams, JobControl, Limits, LoadedModel,
     Message, ModelSource, Prompt, SamplingParams, Section, TokenEvent,
@@ -55,7 +55,7 @@ fn starter(quantization: Quantization) -> (TempDir, LlamaModel) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("starter.gguf");
     let source = repository().join("assets/starter");
-    convert(&source, &path, quantization, &mut |_, _| {}).expect("the starter is converted");
+    convert(&source, &path, quantization).expect("the starter is converted");
     let model = LlamaEngine::new()
         .load_model(
             &ModelSource { path },

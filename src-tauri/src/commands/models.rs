@@ -129,17 +129,11 @@ pub(crate) async fn remove_model(app: AppHandle, id: String) -> CommandResult<u6
     // A mapped file keeps its disk space until its process is gone.
     let handle = shell.backend().await?.handle();
     handle.unload(ModelSelector::Model(id.clone())).await?;
-    let remove = shell.blocking(move |backend| {
-        let removed = backend.library().remove(&model);
-        removed.map_err(|error| CommandError::Storage {
-            kind: None,
-            reason: error.to_string(),
-        })
-    });
-    let freed = remove.await?;
+    let remove = shell.blocking(move |backend| Ok(backend.library().remove(&model)?));
+    let freed_bytes = remove.await?;
     remove_from_settings(&app, &id).await?;
-    tracing::info!(id, bytes = freed.bytes, "a model was removed");
-    Ok(freed.bytes)
+    tracing::info!(id, bytes = freed_bytes, "a model was removed");
+    Ok(freed_bytes)
 }
 
 /// Removes a model from the settings. If it was selected, the starter takes its place.

@@ -1122,19 +1122,19 @@ created_at: Timestamp,
 siblings: Array<MessageId>, };
 
 /**
- * Why the files of a model cannot be used.
+ * Why a model cannot be used, found, added or removed.
  */
 export type ModelErrorView = {
 /**
- * The code of the catalog crate, such as `truncated`.
+ * The code of the sentence, such as `truncated`.
  */
 code: string,
 /**
- * The name of the file or folder.
+ * The name of the file, folder or model.
  */
 file: string,
 /**
- * The version, entry, type or list that the sentence names; may be empty.
+ * What else the sentence names, such as a version or an entry; may be empty.
  */
 value: string,
 /**
@@ -1228,14 +1228,6 @@ name: string,
  * Where it comes from.
  */
 origin: OriginView,
-/**
- * The small model that came with the app.
- */
-is_starter: boolean,
-/**
- * The user added it by path. It can be removed from the list without deleting files.
- */
-is_added: boolean,
 /**
  * It is in our models folder, so its files can be deleted.
  */

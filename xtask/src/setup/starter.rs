@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use transom_catalog::convert::{Quantization, convert};
+use transom_catalog::test_support::convert::{Quantization, convert};
 
 use crate::cache;
 use crate::problem::Problem;
@@ -26,7 +26,7 @@ pub(crate) fn write() -> Result<(), Problem> {
     }
     progress::step("Writing the starter model as GGUF", |_| {
         let folder = file.parent().unwrap_or(&file);
-        convert(folder, &file, PACKING, &mut |_, _| {})
+        convert(folder, &file, PACKING)
             .map_err(|error| Problem::new(format!("could not write {}: {error}", file.display())))
     })
 }

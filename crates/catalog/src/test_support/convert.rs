@@ -1,21 +1,20 @@
 //! Converts a safetensors folder to one GGUF file: weights, tokenizer and chat template.
 //!
+//! Setup makes the starter's GGUF file with it, and tests compare both engines on the same weights.
+//!
 //! Rule: nothing is guessed. A value of `config.json` or `tokenizer.json` that is not understood is
 //! an error that names the file and the value, because a model with a small mistake produces nonsense
 //! without any error.
 
 mod config;
-mod error;
 mod generation;
-pub(crate) mod pack;
-pub(crate) mod plan;
-pub(crate) mod tokenizer;
+pub(super) mod pack;
+pub(super) mod plan;
+pub(super) mod tokenizer;
 mod weights;
 
-pub use error::ConvertError;
-
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::fmt::Display;
+use std::io;
 use std::path::Path;
 
 use config::ModelConfig;
@@ -23,11 +22,10 @@ use pack::{OutOfRange, pack_codes_as_q4_1, pack_row};
 use plan::Planned;
 use weights::Weights;
 
-use crate::gguf::{GgufWriter, TensorType};
+use crate::file_error::{FaultCode, FileError};
+use crate::gguf::TensorType;
 use crate::safetensors::folder_name;
-
-/// Encoded bytes per write and per progress report.
-const WRITE_BYTES: usize = 1 << 20;
+use crate::test_support::GgufWriter;
 
 /// The quantization of the matrices. Vectors, such as norms and biases, stay F32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,27 +40,18 @@ pub enum Quantization {
     Q8_0,
     /// 5 bits per element. Lossless for weights that are 4-bit affine already.
     Q4_1,
-    /// Q4_K, with Q6_K where llama.cpp's mix of that name has it: about 4.8 bits per element. This is
-    /// a plain quantizer, valid but not the best. Rows whose length is not a multiple of 256 become
-    /// Q8_0.
-    Q4_K_M,
 }
 
-/// Writes the model in `folder` to the GGUF file `to`, which appears only when it is complete.
+/// Writes the model in `folder` to the GGUF file `to`, which appears only when it is complete. The
+/// file is in memory until then.
 ///
 /// Reads folders in the layout of Hugging Face and mlx-lm, of the families `llama`, `mistral`,
 /// `qwen2` and `qwen3`, with weights in f32, f16 or bf16, or as mlx-lm quantizes them (affine, 2 to
-/// 8 bits). Tensors are converted one by one. Calls `on_progress` with the written and the total
-/// bytes; the last call has all bytes.
+/// 8 bits).
 ///
 /// # Errors
-/// [`ConvertError`]; no file is left behind.
-pub fn convert(
-    folder: &Path,
-    to: &Path,
-    quantization: Quantization,
-    on_progress: &mut dyn FnMut(u64, u64),
-) -> Result<(), ConvertError> {
+/// [`FileError`]; no file is left behind.
+pub fn convert(folder: &Path, to: &Path, quantization: Quantization) -> Result<(), FileError> {
     let config = ModelConfig::read(folder)?;
     let weights = Weights::open(folder)?;
     let planned = plan::plan(&config, &weights, quantization)?;
@@ -80,19 +69,9 @@ pub fn convert(
     config.write(&mut writer);
     tokenizer::write(folder, config.vocab_size, &mut writer)?;
     for tensor in &planned {
-        let added = writer.tensor_later(&tensor.name, &tensor.shape(), tensor.kind);
-        added.map_err(|fault| ConvertError::folder(&tensor.matrix.path, fault.to_string()))?;
+        writer.tensor(&tensor.name, &tensor.shape(), tensor.kind, encoded(tensor)?);
     }
-    let total = writer.tensor_bytes();
-    let mut done = 0;
-    write_file(to, |file| {
-        writer.write_with(file, |index, to| {
-            write_tensor(&planned[index], to, &mut |n_bytes| {
-                done += n_bytes;
-                on_progress(done, total);
-            })
-        })
-    })
+    write_file(&writer, to).map_err(|error| FileError::io(to, &error))
 }
 
 impl Quantization {
@@ -103,62 +82,31 @@ impl Quantization {
             Self::F16 => 1,
             Self::Q4_1 => 3,
             Self::Q8_0 => 7,
-            Self::Q4_K_M => 15,
         }
     }
 }
 
-enum WriteError {
-    /// The part file can't be written.
-    Output(io::Error),
-    /// A tensor can't be encoded.
-    Input(ConvertError),
-}
-
-impl From<io::Error> for WriteError {
-    fn from(error: io::Error) -> Self {
-        Self::Output(error)
-    }
-}
-
 /// Writes a part file next to `to`, and renames it when it is complete and synced.
-fn write_file(
-    to: &Path,
-    write: impl FnOnce(&mut BufWriter<&File>) -> Result<(), WriteError>,
-) -> Result<(), ConvertError> {
-    let output = |error: io::Error| ConvertError::Output {
-        path: to.to_owned(),
-        reason: error.to_string(),
-    };
+fn write_file(writer: &GgufWriter, to: &Path) -> io::Result<()> {
     let folder = match to.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
     let name = to.file_name().unwrap_or_default().to_string_lossy();
-    let mut part = tempfile::Builder::new();
     let (prefix, suffix) = (format!(".{name}."), ".part");
+    let mut part = tempfile::Builder::new();
     part.prefix(&prefix).suffix(suffix);
     // By default only the owner may read a temporary file, which a model does not need.
     part.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
-    let part = part.tempfile_in(folder).map_err(output)?;
-    let mut buffer = BufWriter::with_capacity(WRITE_BYTES, part.as_file());
-    match write(&mut buffer) {
-        Ok(()) => {}
-        Err(WriteError::Output(error)) => return Err(output(error)),
-        Err(WriteError::Input(error)) => return Err(error),
-    }
-    drop(buffer);
-    part.as_file().sync_all().map_err(output)?;
-    part.persist(to).map_err(|error| output(error.error))?;
+    let part = part.tempfile_in(folder)?;
+    writer.write(&mut part.as_file())?;
+    part.as_file().sync_all()?;
+    part.persist(to).map_err(|error| error.error)?;
     Ok(())
 }
 
-/// Encodes a tensor row by row, and reports the bytes that it wrote since the last report.
-fn write_tensor(
-    tensor: &Planned<'_>,
-    to: &mut dyn Write,
-    on_bytes: &mut dyn FnMut(u64),
-) -> Result<(), WriteError> {
+/// Encodes a tensor row by row.
+fn encoded(tensor: &Planned<'_>) -> Result<Vec<u8>, FileError> {
     let Planned { kind, matrix, .. } = tensor;
     let keeps_codes = *kind == TensorType::Q4_1 && matrix.has_codes_of_4_bits();
     let mut row = vec![0.0; matrix.n_columns];
@@ -166,7 +114,7 @@ fn write_tensor(
     let mut groups = Vec::new();
     let mut packed = Vec::new();
     for index in 0..matrix.n_rows {
-        let source = tensor.order.source(index);
+        let source = tensor.source(index);
         let result = if keeps_codes {
             let group_size = matrix.read_affine_row(source, &mut codes, &mut groups);
             pack_codes_as_q4_1(&codes, &groups, group_size, &mut packed)
@@ -174,18 +122,23 @@ fn write_tensor(
             matrix.read_row(source, &mut row);
             pack_row(*kind, &row, &mut packed)
         };
-        if let Err(OutOfRange(value)) = result {
+        result.map_err(|OutOfRange(value)| {
             let what = format!("an element of {}, to be packed as {kind},", matrix.name);
-            let error = ConvertError::unsupported(&matrix.path, what, value.to_string());
-            return Err(WriteError::Input(error));
-        }
-        if packed.len() >= WRITE_BYTES || index + 1 == matrix.n_rows {
-            to.write_all(&packed)?;
-            on_bytes(packed.len() as u64);
-            packed.clear();
-        }
+            unsupported(&matrix.path, what, value)
+        })?;
     }
-    Ok(())
+    Ok(packed)
+}
+
+/// Returns the error for a file that is malformed, or that contradicts another one.
+fn damaged(path: &Path, reason: impl Into<String>) -> FileError {
+    FileError::new(path, FaultCode::Damaged, reason)
+}
+
+/// Returns the error for a value that GGUF or this converter can't express.
+fn unsupported(path: &Path, what: impl Display, value: impl Display) -> FileError {
+    let reason = format!("{what} is {value}, which cannot be written as GGUF here");
+    FileError::new(path, FaultCode::WrongEntry, reason)
 }
 
 #[cfg(test)]

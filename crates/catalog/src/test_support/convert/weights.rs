@@ -10,9 +10,10 @@ use memmap2::Mmap;
 use safetensors::Dtype;
 
 use super::config::{AffineQuantization, QuantizationConfig};
-use super::error::ConvertError;
+use super::{damaged, unsupported};
+use crate::file_error::FileError;
 use crate::gguf::map;
-use crate::safetensors::{Header, weight_files};
+use crate::safetensors::{read_header, weight_files};
 
 pub(super) struct Weights {
     folder: PathBuf,
@@ -38,18 +39,23 @@ struct Raw<'a> {
 }
 
 impl Weights {
-    pub(super) fn open(folder: &Path) -> Result<Self, ConvertError> {
+    pub(super) fn open(folder: &Path) -> Result<Self, FileError> {
         let mut this = Self {
             folder: folder.to_owned(),
             files: Vec::new(),
             tensors: BTreeMap::new(),
         };
         for path in weight_files(folder)? {
-            let header = Header::read(&path)?;
-            let mapping = map(&header.file)
-                .map_err(|error| ConvertError::folder(&path, error.to_string()))?;
-            for (name, tensor) in header.metadata.tensors() {
-                let at = |offset: usize| header.data_at as usize + offset;
+            let metadata = read_header(&path)?;
+            let mapping = transom_files::open(&path).and_then(|file| map(&file));
+            let mapping = mapping.map_err(|error| FileError::io(&path, &error))?;
+            // The length of the header is before it, and the tensors are after it.
+            let length = mapping
+                .first_chunk::<8>()
+                .map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            let data_at = (length as usize).saturating_add(8);
+            for (name, tensor) in metadata.tensors() {
+                let at = |offset: usize| data_at.saturating_add(offset);
                 let place = Place {
                     file: this.files.len(),
                     dtype: tensor.dtype,
@@ -59,11 +65,11 @@ impl Weights {
                 };
                 // The file may have been truncated since its header was checked.
                 if place.end > mapping.len() {
-                    return Err(ConvertError::folder(&path, "changes while it is read"));
+                    return Err(damaged(&path, "changes while it is read"));
                 }
                 if this.tensors.insert(name.clone(), place).is_some() {
                     let reason = format!("tensor {name} is there twice");
-                    return Err(ConvertError::folder(&path, reason));
+                    return Err(damaged(&path, reason));
                 }
             }
             this.files.push((path, mapping));
@@ -81,10 +87,11 @@ impl Weights {
         self.tensors.contains_key(name)
     }
 
-    fn raw(&self, name: &str) -> Result<Raw<'_>, ConvertError> {
-        let place = self.tensors.get(name).ok_or_else(|| {
-            ConvertError::folder(&self.folder, format!("no file has the tensor {name}"))
-        })?;
+    fn raw(&self, name: &str) -> Result<Raw<'_>, FileError> {
+        let place = self
+            .tensors
+            .get(name)
+            .ok_or_else(|| damaged(&self.folder, format!("no file has the tensor {name}")))?;
         let (path, mapping) = &self.files[place.file];
         Ok(Raw {
             path,
@@ -99,7 +106,7 @@ impl Weights {
         &self,
         layer: &str,
         quantization: Option<&QuantizationConfig>,
-    ) -> Result<Matrix<'_>, ConvertError> {
+    ) -> Result<Matrix<'_>, FileError> {
         let name = format!("{layer}.weight");
         let weight = self.raw(&name)?;
         let &[n_rows, n_columns] = weight.shape else {
@@ -110,7 +117,7 @@ impl Weights {
             let own = quantization.and_then(|config| config.of(layer));
             let own = own.ok_or_else(|| {
                 let reason = format!("{layer} has scales, but config.json has no quantization");
-                ConvertError::folder(weight.path, reason)
+                damaged(weight.path, reason)
             })?;
             self.affine(layer, own, weight, n_rows, n_columns)?
         } else {
@@ -132,7 +139,7 @@ impl Weights {
         weight: Raw<'a>,
         n_rows: usize,
         n_words: usize,
-    ) -> Result<(Form<'a>, usize), ConvertError> {
+    ) -> Result<(Form<'a>, usize), FileError> {
         let AffineQuantization { bits, group_size } = own;
         if weight.dtype != Dtype::U32 {
             return Err(unsupported_type(weight, &format!("{layer}.weight")));
@@ -165,7 +172,7 @@ impl Weights {
     }
 
     /// Opens the vector `name` as a matrix with rows of one element.
-    pub(super) fn vector(&self, name: &str) -> Result<Matrix<'_>, ConvertError> {
+    pub(super) fn vector(&self, name: &str) -> Result<Matrix<'_>, FileError> {
         let raw = self.raw(name)?;
         let &[n_rows] = raw.shape else {
             return Err(bad_shape(raw, name, "a vector"));
@@ -180,20 +187,20 @@ impl Weights {
     }
 }
 
-fn bad_shape(raw: Raw<'_>, name: &str, expected: &str) -> ConvertError {
+fn bad_shape(raw: Raw<'_>, name: &str, expected: &str) -> FileError {
     let reason = format!("tensor {name} is {:?}, not {expected}", raw.shape);
-    ConvertError::folder(raw.path, reason)
+    damaged(raw.path, reason)
 }
 
-fn unsupported_type(raw: Raw<'_>, name: &str) -> ConvertError {
-    ConvertError::unsupported(
+fn unsupported_type(raw: Raw<'_>, name: &str) -> FileError {
+    unsupported(
         raw.path,
         format!("the type of tensor {name}"),
         format!("{:?}", raw.dtype),
     )
 }
 
-fn float<'a>(raw: Raw<'a>, name: &str) -> Result<Floats<'a>, ConvertError> {
+fn float<'a>(raw: Raw<'a>, name: &str) -> Result<Floats<'a>, FileError> {
     let Raw { dtype, bytes, .. } = raw;
     match dtype {
         Dtype::F32 | Dtype::F16 | Dtype::BF16 => Ok(Floats { dtype, bytes }),

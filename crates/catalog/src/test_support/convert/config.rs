@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::error::ConvertError;
-use crate::gguf::GgufWriter;
+use super::{damaged, unsupported};
+use crate::file_error::FileError;
 use crate::safetensors::read_config;
+use crate::test_support::GgufWriter;
 
 #[derive(Debug)]
 pub(super) struct ModelConfig {
@@ -25,7 +26,7 @@ pub(super) struct ModelConfig {
     pub(super) context_length: usize,
     pub(super) norm_epsilon: f32,
     pub(super) rope_base: f32,
-    pub(super) rope_scaling: RopeScaling,
+    rope_scaling: Option<RopeScaling>,
     /// `None` if the file doesn't say it.
     pub(super) ties_embeddings: Option<bool>,
     pub(super) quantization: Option<QuantizationConfig>,
@@ -51,19 +52,13 @@ impl Family {
     }
 }
 
-/// How positions beyond the training length are scaled.
+/// How Llama 3 scales positions beyond the training length.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum RopeScaling {
-    None,
-    Linear {
-        factor: f32,
-    },
-    Llama3 {
-        factor: f64,
-        low: f64,
-        high: f64,
-        original: f64,
-    },
+struct RopeScaling {
+    factor: f64,
+    low: f64,
+    high: f64,
+    original: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +84,7 @@ impl QuantizationConfig {
 }
 
 impl ModelConfig {
-    pub(super) fn read(folder: &Path) -> Result<Self, ConvertError> {
+    pub(super) fn read(folder: &Path) -> Result<Self, FileError> {
         let path = folder.join("config.json");
         let json = read_config(folder)?;
         let reader = Reader {
@@ -109,7 +104,7 @@ impl ModelConfig {
         let head_dim = reader.size_or("head_dim", 1 << 12, width / n_heads)?;
         if !n_heads.is_multiple_of(n_kv_heads) || !head_dim.is_multiple_of(2) || head_dim == 0 {
             let reason = format!("{n_heads} heads of {head_dim} cannot share {n_kv_heads}");
-            return Err(ConvertError::folder(&path, reason));
+            return Err(damaged(&path, reason));
         }
         let (rope_base, rope_scaling) = reader.rope(family)?;
         Ok(Self {
@@ -149,24 +144,17 @@ impl ModelConfig {
         let key = |key: &str| format!("{architecture}.{key}");
         to.f32(&key("attention.layer_norm_rms_epsilon"), self.norm_epsilon)
             .f32(&key("rope.freq_base"), self.rope_base);
-        if let RopeScaling::Linear { factor } = self.rope_scaling {
-            to.string(&key("rope.scaling.type"), "linear")
-                .f32(&key("rope.scaling.factor"), factor);
-        }
     }
 
     /// Returns the divisors for each of the head's frequencies in Llama 3's scaling: short waves stay,
     /// long ones are stretched by the factor, and those in between are blended.
     pub(super) fn rope_factors(&self) -> Option<Vec<f32>> {
-        let RopeScaling::Llama3 {
+        let RopeScaling {
             factor,
             low,
             high,
             original,
-        } = self.rope_scaling
-        else {
-            return None;
-        };
+        } = self.rope_scaling?;
         let factor_of = |index: usize| {
             let exponent = (2 * index) as f64 / self.head_dim as f64;
             let wavelength = std::f64::consts::TAU * f64::from(self.rope_base).powf(exponent);
@@ -194,13 +182,13 @@ impl Reader<'_> {
         self.json.get(key).filter(|value| !value.is_null())
     }
 
-    fn unsupported(&self, key: &str) -> ConvertError {
+    fn unsupported(&self, key: &str) -> FileError {
         let value = self.json.get(key);
         let value = value.map_or("missing".to_owned(), ToString::to_string);
-        ConvertError::unsupported(self.path, key, value)
+        unsupported(self.path, key, value)
     }
 
-    fn size(&self, key: &str, most: usize) -> Result<usize, ConvertError> {
+    fn size(&self, key: &str, most: usize) -> Result<usize, FileError> {
         let value = self.value(key).and_then(Value::as_u64);
         value
             .and_then(|value| usize::try_from(value).ok())
@@ -208,14 +196,14 @@ impl Reader<'_> {
             .ok_or_else(|| self.unsupported(key))
     }
 
-    fn size_or(&self, key: &str, most: usize, default: usize) -> Result<usize, ConvertError> {
+    fn size_or(&self, key: &str, most: usize, default: usize) -> Result<usize, FileError> {
         match self.value(key) {
             None => Ok(default),
             Some(_) => self.size(key, most),
         }
     }
 
-    fn number(&self, key: &str) -> Result<f64, ConvertError> {
+    fn number(&self, key: &str) -> Result<f64, FileError> {
         let value = self.value(key).and_then(Value::as_f64);
         value
             .filter(|value| value.is_finite() && *value > 0.0)
@@ -223,7 +211,7 @@ impl Reader<'_> {
     }
 
     /// Refuses entries that change the computation in ways that GGUF or this converter can't express.
-    fn refuse_unsupported(&self) -> Result<(), ConvertError> {
+    fn refuse_unsupported(&self) -> Result<(), FileError> {
         match self.value("hidden_act").and_then(Value::as_str) {
             None | Some("silu" | "swish") => {}
             Some(_) => return Err(self.unsupported("hidden_act")),
@@ -241,7 +229,7 @@ impl Reader<'_> {
 
     /// Returns the context length. Inside a sliding window, attention is the same with and without it.
     /// llama.cpp has none for these architectures, so the context ends where the window does.
-    fn context_length(&self) -> Result<usize, ConvertError> {
+    fn context_length(&self) -> Result<usize, FileError> {
         let context = self.size("max_position_embeddings", 1 << 28)?;
         let is_off = self.value("use_sliding_window").and_then(Value::as_bool) == Some(false);
         let window = self.size_or("sliding_window", usize::MAX, usize::MAX)?;
@@ -249,7 +237,7 @@ impl Reader<'_> {
     }
 
     /// Returns base and scaling. Newer files have both in one entry, `rope_parameters`.
-    fn rope(&self, family: Family) -> Result<(f32, RopeScaling), ConvertError> {
+    fn rope(&self, family: Family) -> Result<(f32, Option<RopeScaling>), FileError> {
         let (key, entry) = match self.value("rope_parameters") {
             Some(entry) => ("rope_parameters", Some(entry)),
             None => ("rope_scaling", self.value("rope_scaling")),
@@ -268,31 +256,24 @@ impl Reader<'_> {
         let kind = entry.and_then(|entry| entry.get("rope_type").or_else(|| entry.get("type")));
         let needed = |name: &str| number(name).ok_or_else(|| self.unsupported(key));
         let scaling = match (kind.and_then(Value::as_str), family) {
-            (None, _) if entry.is_none_or(|entry| entry.get("factor").is_none()) => {
-                RopeScaling::None
-            }
-            (Some("default"), _) => RopeScaling::None,
-            (Some("linear"), _) => RopeScaling::Linear {
-                factor: needed("factor")? as f32,
-            },
+            (None, _) if entry.is_none_or(|entry| entry.get("factor").is_none()) => None,
+            (Some("default"), _) => None,
             // llama.cpp reads the factors for this architecture only.
-            (Some("llama3"), Family::Llama) => RopeScaling::Llama3 {
+            (Some("llama3"), Family::Llama) => Some(RopeScaling {
                 factor: needed("factor")?,
                 low: needed("low_freq_factor")?,
                 high: needed("high_freq_factor")?,
                 original: needed("original_max_position_embeddings")?,
-            },
+            }),
             _ => return Err(self.unsupported(key)),
         };
-        if let RopeScaling::Llama3 { low, high, .. } = scaling
-            && low >= high
-        {
+        if scaling.is_some_and(|scaling| scaling.low >= scaling.high) {
             return Err(self.unsupported(key));
         }
         Ok((base as f32, scaling))
     }
 
-    fn quantization(&self) -> Result<Option<QuantizationConfig>, ConvertError> {
+    fn quantization(&self) -> Result<Option<QuantizationConfig>, FileError> {
         let Some(entry) = self.value("quantization") else {
             return match self.value("quantization_config") {
                 None => Ok(None),
@@ -313,12 +294,8 @@ impl Reader<'_> {
         Ok(Some(QuantizationConfig { default, by_layer }))
     }
 
-    fn one_quantization(
-        &self,
-        name: &str,
-        entry: &Value,
-    ) -> Result<AffineQuantization, ConvertError> {
-        let unsupported = || ConvertError::unsupported(self.path, name, entry.to_string());
+    fn one_quantization(&self, name: &str, entry: &Value) -> Result<AffineQuantization, FileError> {
+        let unsupported = || unsupported(self.path, name, entry.to_string());
         if entry.get("mode").is_some_and(|mode| mode != "affine") {
             return Err(unsupported());
         }

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::error::ConvertError;
-use crate::gguf::GgufWriter;
+use super::unsupported;
+use crate::file_error::FileError;
 use crate::safetensors::read_json;
+use crate::test_support::GgufWriter;
 
 /// Maximum size of the file; published ones have a few hundred bytes.
 const MAX_BYTES: u64 = 1 << 16;
@@ -22,15 +23,15 @@ const NUMBERS: [(&str, &str); 4] = [
 /// Writes the recommended sampling parameters. Many folders have no such file.
 ///
 /// # Errors
-/// [`ConvertError`] if the file can't be read, or a parameter is not a number.
-pub(super) fn write(folder: &Path, to: &mut GgufWriter) -> Result<(), ConvertError> {
+/// [`FileError`] if the file can't be read, or a parameter is not a number.
+pub(super) fn write(folder: &Path, to: &mut GgufWriter) -> Result<(), FileError> {
     let path = folder.join("generation_config.json");
     if !path.exists() {
         return Ok(());
     }
     let json: Value = read_json(&path, MAX_BYTES)?;
     let value = |key: &str| json.get(key).filter(|value| !value.is_null());
-    let unsupported = |key, value: &Value| ConvertError::unsupported(&path, key, value.to_string());
+    let unsupported = |key, value: &Value| unsupported(&path, key, value.to_string());
     let is_greedy = value("do_sample").and_then(Value::as_bool) == Some(false);
     if is_greedy {
         to.f32("general.sampling.temp", 0.0);

@@ -4,8 +4,6 @@
 //! run without faults completes. No wrong file is ever in its final place. A failing seed is
 //! printed.
 
-#![cfg(test)]
-
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;

@@ -1,25 +1,25 @@
 //! Writes `tokenizer.json` and its neighbors as GGUF's tokenizer entries.
 //!
-//! Two kinds are supported: byte-level BPE (GGUF's `gpt2`), and SentencePiece's BPE with byte
-//! fallback (GGUF's `llama`).
+//! Only byte-level BPE is supported (GGUF's `gpt2`).
 //!
 //! Rule: llama.cpp gives a text the same tokens as the `tokenizers` library, or the tokenizer is
 //! refused. One difference can't be avoided: llama.cpp does not normalize text to NFC, as Qwen's
 //! tokenizers do, so a letter that is typed as base and accent gets other tokens.
 
 mod byte_level;
-mod sentence_piece;
 mod special;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::ConvertError;
-use crate::gguf::GgufWriter;
-use crate::safetensors::{read_json, read_text};
+use super::{damaged, unsupported};
+use crate::file_error::FileError;
+use crate::safetensors::{chat_template, read_json};
+use crate::test_support::GgufWriter;
 
 const MAX_BYTES: u64 = 64 << 20;
 
@@ -27,14 +27,12 @@ const MAX_BYTES: u64 = 64 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TokenType {
     Normal = 1,
-    Unknown = 2,
     /// Matches text only if special tokens are requested.
     Control = 3,
     /// Matches text before all other tokens.
     UserDefined = 4,
     /// Only fills the vocabulary.
     Unused = 5,
-    Byte = 6,
 }
 
 struct Tokenizer {
@@ -49,7 +47,7 @@ struct Tokenizer {
 #[derive(Deserialize)]
 struct Model {
     vocab: BTreeMap<String, u32>,
-    merges: Vec<Merge>,
+    merges: Vec<(String, String)>,
     unk_token: Option<String>,
     dropout: Option<f32>,
     continuing_subword_prefix: Option<String>,
@@ -58,23 +56,6 @@ struct Model {
     byte_fallback: bool,
     #[serde(default)]
     ignore_merges: bool,
-}
-
-/// Two tokens that are merged. Older files write them as one text.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Merge {
-    ModelPair(String, String),
-    Joined(String),
-}
-
-impl Merge {
-    fn parts(&self) -> Option<(&str, &str)> {
-        match self {
-            Self::ModelPair(left, right) => Some((left, right)),
-            Self::Joined(both) => both.split_once(' '),
-        }
-    }
 }
 
 /// An entry of `added_tokens`.
@@ -98,13 +79,9 @@ pub(crate) fn write(
     folder: &Path,
     vocab_size: usize,
     to: &mut GgufWriter,
-) -> Result<(), ConvertError> {
+) -> Result<(), FileError> {
     let tokenizer = Tokenizer::read(folder, vocab_size)?;
-    if tokenizer.model.byte_fallback {
-        tokenizer.write_sentence_piece(to)?;
-    } else {
-        tokenizer.write_byte_level(to)?;
-    }
+    tokenizer.write_byte_level(to)?;
     let types: Vec<i32> = tokenizer.types.iter().map(|&kind| kind as i32).collect();
     to.strings("tokenizer.ggml.tokens", &tokenizer.tokens)
         .i32s("tokenizer.ggml.token_type", &types);
@@ -116,14 +93,14 @@ pub(crate) fn write(
 }
 
 impl Tokenizer {
-    fn read(folder: &Path, vocab_size: usize) -> Result<Self, ConvertError> {
+    fn read(folder: &Path, vocab_size: usize) -> Result<Self, FileError> {
         let path = folder.join("tokenizer.json");
         let json: Value = read_json(&path, MAX_BYTES)?;
-        let bad = |reason: String| ConvertError::folder(&path, reason);
+        let bad = |reason: String| damaged(&path, reason);
         let kind = json.pointer("/model/type").and_then(Value::as_str);
         if kind != Some("BPE") {
             let kind = kind.unwrap_or("missing");
-            return Err(ConvertError::unsupported(&path, "model.type", kind));
+            return Err(unsupported(&path, "model.type", kind));
         }
         let model = Model::deserialize(&json["model"]).map_err(|error| bad(error.to_string()))?;
         let empty = Value::Array(Vec::new());
@@ -139,16 +116,10 @@ impl Tokenizer {
         };
         this.refuse_unsupported(&added)?;
         this.fill(&added)?;
-        if let Some(id) = this.unknown() {
-            this.types[id as usize] = TokenType::Unknown;
-        }
-        if this.model.byte_fallback {
-            this.mark_bytes()?;
-        }
         Ok(this)
     }
 
-    fn refuse_unsupported(&self, added: &[Added]) -> Result<(), ConvertError> {
+    fn refuse_unsupported(&self, added: &[Added]) -> Result<(), FileError> {
         let model = &self.model;
         let is_used = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
         let (key, value) = if model.dropout.is_some_and(|dropout| dropout != 0.0) {
@@ -159,19 +130,22 @@ impl Tokenizer {
         } else if is_used(&model.end_of_word_suffix) {
             let value = format!("{:?}", model.end_of_word_suffix);
             ("model.end_of_word_suffix", value)
+        } else if is_used(&model.unk_token) {
+            ("model.unk_token", format!("{:?}", model.unk_token))
+        } else if model.byte_fallback {
+            ("model.byte_fallback", "true".to_owned())
         } else if let Some(token) = added.iter().find(|token| token.takes_neighbors()) {
             let value = format!("{:?}, which takes its neighbors in", token.content);
             ("added_tokens", value)
         } else {
             return Ok(());
         };
-        Err(ConvertError::unsupported(&self.path, key, value))
+        Err(unsupported(&self.path, key, value))
     }
 
-    fn fill(&mut self, added: &[Added]) -> Result<(), ConvertError> {
-        let vocab = std::mem::take(&mut self.model.vocab);
-        for (text, &id) in &vocab {
-            self.put(id, text, TokenType::Normal)?;
+    fn fill(&mut self, added: &[Added]) -> Result<(), FileError> {
+        for (text, id) in std::mem::take(&mut self.model.vocab) {
+            self.put(id, &text, TokenType::Normal)?;
         }
         for token in added {
             let kind = if token.special {
@@ -181,7 +155,6 @@ impl Tokenizer {
             };
             self.put(token.id, &token.content, kind)?;
         }
-        self.model.vocab = vocab;
         for id in 0..self.tokens.len() {
             if self.types[id] == TokenType::Unused {
                 self.tokens[id] = format!("[PAD{id}]");
@@ -196,35 +169,31 @@ impl Tokenizer {
         }
     }
 
-    fn put(&mut self, id: u32, text: &str, kind: TokenType) -> Result<(), ConvertError> {
+    fn put(&mut self, id: u32, text: &str, kind: TokenType) -> Result<(), FileError> {
         let n_tokens = self.tokens.len();
         let place = (self.tokens.get_mut(id as usize)).zip(self.types.get_mut(id as usize));
         let Some((token, token_type)) = place else {
             let reason = format!(
                 "token {id} ({text:?}) is outside of the {n_tokens} tokens that config.json has"
             );
-            return Err(ConvertError::folder(&self.path, reason));
+            return Err(damaged(&self.path, reason));
         };
         if *token_type != TokenType::Unused && *token != text {
             let reason = format!("token {id} is both {token:?} and {text:?}");
-            return Err(ConvertError::folder(&self.path, reason));
+            return Err(damaged(&self.path, reason));
         }
         text.clone_into(token);
         *token_type = kind;
         Ok(())
     }
 
-    fn unsupported(&self, what: &str, value: impl Into<String>) -> ConvertError {
-        ConvertError::unsupported(&self.path, what, value)
+    fn unsupported(&self, what: &str, value: impl Display) -> FileError {
+        unsupported(&self.path, what, value)
     }
 
     /// Returns the name of an entry of `tokenizer.json` for messages.
     fn entry(&self, key: &str) -> String {
         self.json[key].to_string()
-    }
-
-    fn unknown(&self) -> Option<u32> {
-        self.id_of(self.model.unk_token.as_deref()?)
     }
 
     fn id_of(&self, text: &str) -> Option<u32> {
@@ -236,39 +205,5 @@ impl Tokenizer {
 impl Added {
     fn takes_neighbors(&self) -> bool {
         self.single_word || self.lstrip || self.rstrip
-    }
-}
-
-/// Returns the template of `chat_template.jinja`, else of `tokenizer_config.json`: its text, or of
-/// several the one named `default`.
-fn chat_template(folder: &Path) -> Result<Option<String>, ConvertError> {
-    let path = folder.join("chat_template.jinja");
-    if path.exists() {
-        return Ok(Some(read_text(&path, MAX_BYTES)?));
-    }
-    let path = folder.join("tokenizer_config.json");
-    if !path.exists() {
-        return Ok(None);
-    }
-    let config: Value = read_json(&path, MAX_BYTES)?;
-    let template = match config.get("chat_template") {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::String(text)) => Some(text),
-        Some(Value::Array(named)) => {
-            let default = named.iter().find(|template| template["name"] == "default");
-            default.and_then(|template| match &template["template"] {
-                Value::String(text) => Some(text),
-                _ => None,
-            })
-        }
-        Some(_) => None,
-    };
-    match template {
-        Some(text) => Ok(Some(text.clone())),
-        None => Err(ConvertError::unsupported(
-            &path,
-            "chat_template",
-            config["chat_template"].to_string(),
-        )),
     }
 }
