@@ -9,7 +9,6 @@ use tauri::{AppHandle, Manager};
 use transom_chat::AttachedText;
 use transom_documents::DocumentProblem;
 
-use crate::backend::child_program;
 use crate::shell::{Shell, blocking};
 use crate::wire::{AppEvent, DocumentView, Window};
 
@@ -27,7 +26,7 @@ pub(crate) async fn read(app: &AppHandle, window: Window, paths: Vec<PathBuf>) {
         send(app, window, *file, DocumentView::Reading { name });
     }
     for (file, path) in files {
-        let document = blocking(move || Ok(view(&child_program(), &path))).await;
+        let document = blocking(move || Ok(view(&transom_documents::program(), &path))).await;
         let document = document.unwrap_or_else(|error| DocumentView::Failed {
             problem: DocumentProblem::CannotOpen {
                 reason: error.into_reason(),

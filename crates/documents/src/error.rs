@@ -140,7 +140,7 @@ impl fmt::Display for Content {
 impl DocumentProblem {
     /// Returns the problem of a damaged file, with the reason that a library gives. The reason may
     /// quote the file, so it is shortened and made safe to show.
-    pub(crate) fn damaged(reason: impl fmt::Display) -> Self {
+    pub fn damaged(reason: impl fmt::Display) -> Self {
         const MAX_CHARACTERS: usize = 200;
         let reason: String = reason.to_string().chars().take(MAX_CHARACTERS).collect();
         Self::Damaged {

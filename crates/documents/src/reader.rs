@@ -2,10 +2,11 @@
 //!
 //! Rule: the parent parses nothing of the document, and never waits longer than the time limit.
 
+use std::env::consts::EXE_SUFFIX;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -14,9 +15,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use transom_files::visible;
 
-use crate::child::{MAX_CPU_SECONDS, MAX_FILE_BYTES, SUBCOMMAND};
-use crate::formats::MAX_TEXT_BYTES;
-use crate::{Document, DocumentError, DocumentProblem, Reply};
+use crate::protocol::{MAX_CPU_SECONDS, MAX_FILE_BYTES, MAX_TEXT_BYTES, Reply};
+use crate::{Document, DocumentError, DocumentProblem};
 
 /// Bytes of the longest reply: in JSON a control character takes six bytes.
 const MAX_REPLY_BYTES: u64 = 6 * MAX_TEXT_BYTES + 4096;
@@ -46,8 +46,14 @@ impl Default for Limits {
     }
 }
 
-/// Reads the text of the document at `path` in a child process of `program`, which must call
-/// [`crate::child::main`]. Blocks for at most 20 seconds.
+/// Returns the path of the program that reads documents, which is in the folder of this program.
+pub fn program() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    own.with_file_name(format!("transom-document-reader{EXE_SUFFIX}"))
+}
+
+/// Reads the text of the document at `path` with `program` (see [`program`]). Blocks for at most 20
+/// seconds.
 ///
 /// # Errors
 /// [`DocumentError`], with the reason and what to do.
@@ -128,7 +134,6 @@ fn problem_of(status: Option<ExitStatus>) -> DocumentProblem {
 /// Starts the child process in a process group of its own, so Ctrl-C reaches only the parent.
 fn spawn(program: &Path, file: File) -> io::Result<Child> {
     Command::new(program)
-        .arg(SUBCOMMAND)
         .env_clear()
         .stdin(file)
         .stdout(Stdio::piped())

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
-use crate::DocumentProblem;
+use transom_documents::DocumentProblem;
 
 /// Returns these attributes of each element with the local name `name`, in order. A missing attribute
 /// is empty.

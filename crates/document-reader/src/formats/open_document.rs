@@ -6,7 +6,8 @@ use quick_xml::events::{BytesStart, Event};
 
 use super::archive::Archive;
 use super::{html, xml};
-use crate::{DocumentProblem, Extracted, Format, Reply};
+use transom_documents::protocol::{Extracted, Reply};
+use transom_documents::{DocumentProblem, Format};
 
 /// How the file `mimetype` of a text document or its template begins.
 pub(super) const MIME_TYPE: &str = "application/vnd.oasis.opendocument.text";

@@ -3,7 +3,8 @@
 use undoc::render::{RenderOptions, to_markdown};
 use undoc::{Error, ErrorKind, FormatType};
 
-use crate::{Content, DocumentProblem, Extracted, Format, Reply};
+use transom_documents::protocol::{Extracted, Reply};
+use transom_documents::{Content, DocumentProblem, Format};
 
 /// Extracts the text of an Office document; `otherwise` is what the file contains if it is none.
 pub(super) fn extract(bytes: &[u8], otherwise: Content) -> Reply {

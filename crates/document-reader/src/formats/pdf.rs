@@ -3,7 +3,8 @@
 use unpdf::ErrorKind;
 
 use super::hyphens;
-use crate::{DocumentProblem, Extracted, Format, Reply};
+use transom_documents::protocol::{Extracted, Reply};
+use transom_documents::{DocumentProblem, Format};
 
 pub(super) fn extract(bytes: &[u8]) -> Reply {
     let document = unpdf::parse_bytes(bytes).map_err(|error| match error.kind() {

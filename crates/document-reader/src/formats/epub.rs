@@ -6,7 +6,8 @@ use percent_encoding::percent_decode_str;
 
 use super::archive::Archive;
 use super::{html, xml};
-use crate::{DocumentProblem, Extracted, Format, Reply};
+use transom_documents::protocol::{Extracted, Reply};
+use transom_documents::{DocumentProblem, Format};
 
 /// What the file `mimetype` of a book contains.
 pub(super) const MIME_TYPE: &str = "application/epub+zip";

@@ -1,7 +1,6 @@
 //! Recognizes the format of a file by its content, and extracts its text.
 //!
-//! Everything here runs in the child process, so a library that panics, hangs or takes too much
-//! memory ends only that process.
+//! A library that panics, hangs or takes too much memory ends only this process.
 
 mod archive;
 mod epub;
@@ -15,10 +14,8 @@ mod xml;
 
 use archive::Archive;
 
-use crate::{Content, DocumentProblem, Extracted, Format, Reply};
-
-/// Bytes of the longest text that is returned.
-pub(crate) const MAX_TEXT_BYTES: u64 = 8_000_000;
+use transom_documents::protocol::{Extracted, MAX_TEXT_BYTES, Reply};
+use transom_documents::{Content, DocumentProblem, Format};
 
 /// The first bytes of a ZIP archive, as books, OpenDocument and Office documents since 2007 are.
 const ZIP: &[u8] = b"PK\x03\x04";

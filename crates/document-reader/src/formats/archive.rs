@@ -6,7 +6,7 @@ use zip::ZipArchive;
 use zip::result::ZipError;
 
 use super::text;
-use crate::DocumentProblem;
+use transom_documents::DocumentProblem;
 
 /// Bytes to which the parts of a document may expand together.
 const MAX_EXPANDED_BYTES: u64 = 64_000_000;

@@ -1,7 +1,13 @@
-//! The child's side: reads the document on standard input, and writes its text as JSON on standard
-//! output.
+//! Reads the text of one document, in a process of its own: the document is on standard input, and
+//! the text goes to standard output as JSON.
+//!
+//! The libraries of this crate parse untrusted files. `transom-documents`, which starts the process,
+//! limits its time and memory, so a file can end or exhaust only this process.
+//!
+//! Rule: the content of a file decides how it is read, never its name.
 
-use std::ffi::{OsStr, OsString};
+mod formats;
+
 use std::io::{self, Read, Write};
 use std::process::{self, ExitCode};
 use std::thread;
@@ -9,34 +15,19 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getppid, setrlimit};
 
-use crate::formats;
-use crate::{DocumentProblem, Reply};
-
-/// The hidden subcommand that runs a program as the child process.
-pub const SUBCOMMAND: &str = "document-reader";
-
-/// Bytes of the largest file that is read.
-pub(crate) const MAX_FILE_BYTES: u64 = 50_000_000;
-
-/// CPU time of all threads, which may use many cores, also if the parent is gone before
-/// [`end_with_parent`].
-pub(crate) const MAX_CPU_SECONDS: u64 = 120;
+use transom_documents::DocumentProblem;
+use transom_documents::protocol::{MAX_CPU_SECONDS, MAX_FILE_BYTES, Reply};
 
 /// How often the child process checks that its parent is alive.
 const PARENT_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Returns true if these arguments (first the name of the program) start the child process.
-pub fn is_child_process(arguments: impl IntoIterator<Item = OsString>) -> bool {
-    let first = arguments.into_iter().nth(1);
-    first.as_deref() == Some(OsStr::new(SUBCOMMAND))
-}
-
-/// Runs the child process: reads standard input to its end and writes the reply to standard output.
+/// Runs the program: reads standard input to its end and writes the reply to standard output.
 pub fn main() -> ExitCode {
     // A core dump would write the document to the disk.
     limit(Resource::Core, 0, 0);
     // The first limit sends SIGXCPU, by which the parent knows the reason. The second one kills.
     limit(Resource::Cpu, MAX_CPU_SECONDS, MAX_CPU_SECONDS + 1);
+    // The limit on CPU time also ends a process whose parent was gone before this call.
     end_with_parent();
     match write(&reply(io::stdin().lock())) {
         Ok(()) => ExitCode::SUCCESS,
@@ -92,14 +83,6 @@ fn write(reply: &Reply) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_the_hidden_subcommand_starts_the_child() {
-        let is_child = |arguments: &[&str]| is_child_process(arguments.iter().map(OsString::from));
-        assert!(is_child(&["transom", "document-reader"]));
-        assert!(!is_child(&["transom", "ask", "document-reader"]));
-        assert!(!is_child(&["document-reader"]));
-    }
 
     #[test]
     fn no_more_than_the_limit_is_read() {

@@ -1,6 +1,7 @@
 //! Web pages, without markup, scripts and styles.
 
-use crate::{DocumentProblem, Extracted, Format, Reply};
+use transom_documents::protocol::{Extracted, Reply};
+use transom_documents::{DocumentProblem, Format};
 
 /// Columns at which lines are wrapped. Wide enough that the cells of most tables stay on one line.
 const COLUMNS: usize = 500;
