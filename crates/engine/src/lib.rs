@@ -15,7 +15,7 @@ pub mod sampling;
 pub mod serde_seconds;
 pub mod speculation;
 pub mod template;
-#[cfg(feature = "test-support")]
+#[cfg(any(test, feature = "test-support"))]
 pub mod test_support;
 pub mod text;
 pub mod tokenizer;

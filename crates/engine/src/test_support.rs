@@ -1,9 +1,11 @@
-//! A scripted engine for the tests of other crates.
+//! What the tests of this and other crates share: a scripted engine, the reference distribution of
+//! sampling, and the shapes of messages.
 //!
-//! It has no weights and no randomness: a [`Script`] contains the tokens of each response, and
+//! The engine has no weights and no randomness: a [`Script`] contains the tokens of each response, and
 //! where it fails or waits. Everything else is as in a real engine: the order of events, stop
 //! strings and reasoning (with the real [`TextStream`]), limits and cancellation.
 
+mod distribution;
 pub mod shapes;
 
 use std::fs;
