@@ -88,14 +88,7 @@ impl LlamaEngine {
         let mut session = Session::new(model.clone(), Rc::new(threads), config);
         // Fails before the load is reported as complete if no context can be created.
         session.reserve(1)?;
-        tracing::info!(
-            model = info.name,
-            architecture = info.architecture,
-            stored = info.stored_as,
-            computed = info.computed_as,
-            context_length = info.context_length,
-            "model loaded"
-        );
+        info.log_loaded();
         Ok(LlamaModel {
             info,
             model,

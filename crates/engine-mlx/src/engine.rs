@@ -80,14 +80,7 @@ impl MlxEngine {
             has_chat_template: template.is_some(),
             recommended_sampling: config.sampling.clone(),
         };
-        tracing::info!(
-            model = info.name,
-            architecture = info.architecture,
-            stored = info.stored_as,
-            computed = info.computed_as,
-            context_length = info.context_length,
-            "model loaded"
-        );
+        info.log_loaded();
         Ok(MlxModel {
             session: Session::new(&transformer),
             end_tokens: end_tokens(&config, &tokenizer),

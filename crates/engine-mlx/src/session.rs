@@ -11,10 +11,6 @@ use transom_catalog::fit::mlx::SMALL_CHECKPOINT_BYTES;
 use crate::kv_cache::LayerCache;
 use crate::nn::Transformer;
 
-/// Tokens at the end of a prompt that open the response. The next prompt may have other tokens in
-/// their place: a chat template does not repeat an opened reasoning section.
-pub(crate) const OPENING_TOKENS: usize = 8;
-
 /// The cached tokens and the caches of all layers, which contain exactly these tokens.
 #[derive(Debug)]
 pub(crate) struct Session {

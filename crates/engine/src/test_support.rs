@@ -19,7 +19,7 @@ use crate::contract::{
     ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
 };
 use crate::error::EngineError;
-use crate::event::{FinishReason, Stats, TokenEvent};
+use crate::event::{FinishReason, Section, Stats, TokenEvent};
 use crate::sampling::SamplingParams;
 use crate::text::{OpenReasoning, TextStream};
 
@@ -60,6 +60,36 @@ impl Script {
             ],
             ..Self::default()
         }
+    }
+}
+
+/// Records the tokens and the events of a response.
+#[derive(Debug, Clone, Default)]
+pub struct Recorder {
+    /// All tokens, including end-of-text tokens.
+    pub tokens: Vec<u32>,
+    /// All events.
+    pub events: Vec<TokenEvent>,
+}
+
+impl Recorder {
+    /// Returns the text of a section.
+    pub fn text(&self, wanted: Section) -> String {
+        let texts = self.events.iter().filter_map(|event| match event {
+            TokenEvent::Text { section, text, .. } if *section == wanted => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+}
+
+impl TokenSink for Recorder {
+    fn on_event(&mut self, event: TokenEvent) {
+        self.events.push(event);
+    }
+
+    fn on_token(&mut self, token: u32) {
+        self.tokens.push(token);
     }
 }
 
