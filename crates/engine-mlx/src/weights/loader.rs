@@ -84,7 +84,7 @@ impl<'a> Loader<'a> {
             .zip(n_outs)
             .map(|(path, &n_out)| self.linear(path, n_in, n_out))
             .collect::<Result<Vec<_>, _>>()?;
-        LinearGroup::new(linears, n_outs, self.compute.copies_weights())
+        LinearGroup::new(linears, self.compute.copies_weights())
             .during(&format!("fusing {}", paths.join(", ")))
     }
 
