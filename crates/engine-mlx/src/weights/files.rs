@@ -14,9 +14,9 @@ use mlx_rs::{Array, Dtype};
 use safetensors::SafeTensors;
 use serde::Deserialize;
 use transom_catalog::safetensors::is_for_text;
+use transom_engine::tokenizer::read_json;
 use transom_engine::{EngineError, UnsupportedFeature};
 
-use crate::config::read_json;
 use crate::error::Context;
 use crate::ops::{array_over_mapping, copied_array, element_size};
 
