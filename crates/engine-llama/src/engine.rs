@@ -38,18 +38,44 @@ impl LlamaEngine {
         self.n_threads = n_threads.max(1);
         self
     }
+}
 
-    /// Like [`Engine::load`], but returns the concrete type.
-    ///
-    /// # Errors
-    /// Those of [`Engine::load`].
-    pub fn load_model(
+impl Default for LlamaEngine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Engine for LlamaEngine {
+    fn name(&self) -> &'static str {
+        "llama.cpp"
+    }
+
+    fn memory_need(
+        &self,
+        source: &ModelSource,
+        limits: &Limits,
+    ) -> Result<MemoryNeed, EngineError> {
+        let files = ModelFiles::open(&source.path)?;
+        native::init();
+        // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
+        // memory of a process.
+        Ok(llama::need(
+            &files.facts,
+            native::supports_gpu(),
+            limits.kv_cache,
+            limits.prefill_chunk as u64,
+            memory::context_length(&files.facts, limits) as u64,
+        ))
+    }
+
+    fn load(
         &self,
         source: &ModelSource,
         limits: &Limits,
         control: &JobControl,
         on_progress: &mut dyn FnMut(LoadProgress),
-    ) -> Result<LlamaModel, EngineError> {
+    ) -> Result<Box<dyn LoadedModel>, EngineError> {
         let files = ModelFiles::open(&source.path)?;
         native::init();
         memory::return_large_blocks();
@@ -89,55 +115,14 @@ impl LlamaEngine {
         // Fails before the load is reported as complete if no context can be created.
         session.reserve(1)?;
         info.log_loaded();
-        Ok(LlamaModel {
+        Ok(Box::new(LlamaModel {
             info,
             model,
             template,
             session,
             speculation: Speculation::default(),
             _trim_heap: TrimHeapOnDrop,
-        })
-    }
-}
-
-impl Default for LlamaEngine {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Engine for LlamaEngine {
-    fn name(&self) -> &'static str {
-        "llama.cpp"
-    }
-
-    fn memory_need(
-        &self,
-        source: &ModelSource,
-        limits: &Limits,
-    ) -> Result<MemoryNeed, EngineError> {
-        let files = ModelFiles::open(&source.path)?;
-        native::init();
-        // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
-        // memory of a process.
-        Ok(llama::need(
-            &files.facts,
-            native::supports_gpu(),
-            limits.kv_cache,
-            limits.prefill_chunk as u64,
-            memory::context_length(&files.facts, limits) as u64,
-        ))
-    }
-
-    fn load(
-        &self,
-        source: &ModelSource,
-        limits: &Limits,
-        control: &JobControl,
-        on_progress: &mut dyn FnMut(LoadProgress),
-    ) -> Result<Box<dyn LoadedModel>, EngineError> {
-        let model = self.load_model(source, limits, control, on_progress)?;
-        Ok(Box::new(model))
+        }))
     }
 }
 

@@ -26,7 +26,7 @@ const SINK_TOKENS: usize = 4;
 
 /// A model in memory. Created, used and dropped on one thread.
 #[derive(Debug)]
-pub struct LlamaModel {
+pub(crate) struct LlamaModel {
     pub(crate) info: ModelInfo,
     pub(crate) model: Rc<Model>,
     pub(crate) template: Option<ChatTemplate>,
