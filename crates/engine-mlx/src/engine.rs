@@ -69,7 +69,7 @@ impl MlxEngine {
         let mut loader = Loader::new(&files, config.quantization.as_ref(), compute, context);
         let transformer = architecture.load(&mut loader)?;
         let info = ModelInfo {
-            name: folder_name(folder),
+            name: facts.name.clone().unwrap_or_default(),
             architecture: config.model_type.clone(),
             engine: self.name().to_owned(),
             n_parameters: facts.n_parameters,
@@ -173,17 +173,6 @@ fn stored_as(files: &WeightFiles, config: &ModelConfig) -> String {
             .map(|(_, tensor)| format!("{:?}", tensor.dtype).to_lowercase())
             .unwrap_or_default(),
     }
-}
-
-fn folder_name(folder: &Path) -> String {
-    folder
-        .canonicalize()
-        .ok()
-        .as_deref()
-        .unwrap_or(folder)
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default()
 }
 
 fn end_tokens(config: &ModelConfig, tokenizer: &Tokenizer) -> Vec<u32> {

@@ -90,7 +90,7 @@ impl<'a> Loader<'a> {
 
     /// Loads a vector of `size` floats, such as the weight of a norm or a bias.
     pub(crate) fn vector(&mut self, name: &str, size: i32) -> Result<Array, EngineError> {
-        self.array(name, &[size], ElementKind::Floats)
+        self.floats(name, &[size])
     }
 
     fn bad(&self, reason: String) -> EngineError {
@@ -221,8 +221,14 @@ impl<'a> Loader<'a> {
         shape: &[i32],
         kind: ElementKind,
     ) -> Result<Array, EngineError> {
-        let tensor = self.tensor(name, shape)?;
-        let dtype = tensor.dtype;
+        let tensor = self.files.get(name)?;
+        let (found, dtype) = (&tensor.shape, tensor.dtype);
+        if found != shape {
+            let reason = format!(
+                "tensor {name} has the shape {found:?}, but config.json asks for {shape:?}"
+            );
+            return Err(EngineError::bad_file(tensor.path(), reason));
+        }
         let is_right = match kind {
             ElementKind::Floats => is_float(dtype),
             ElementKind::Words => dtype == Dtype::Uint32,
@@ -249,17 +255,6 @@ impl<'a> Loader<'a> {
         } else {
             Ok(array)
         }
-    }
-
-    fn tensor(&self, name: &str, shape: &[i32]) -> Result<&'a Tensor, EngineError> {
-        let tensor = self.files.get(name)?;
-        let found = &tensor.shape;
-        if found == shape {
-            return Ok(tensor);
-        }
-        let reason =
-            format!("tensor {name} has the shape {found:?}, but config.json asks for {shape:?}");
-        Err(EngineError::bad_file(tensor.path(), reason))
     }
 
     /// Evaluates `array` if it was converted, and reports its source as done. An array that is used
