@@ -15,7 +15,7 @@ use crate::memory::{context_length, facts};
 use crate::model::{MlxModel, ReleaseMemoryOnDrop};
 use crate::models;
 use crate::session::Session;
-use crate::weights::{LoadContext, Loader, WeightFiles};
+use crate::weights::{Loader, WeightFiles};
 
 /// Loads safetensors folders and runs them with MLX.
 #[derive(Debug, Clone)]
@@ -62,11 +62,8 @@ impl MlxEngine {
         let facts = facts(folder)?;
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
         prepare_allocator().during("allocator")?;
-        let context = LoadContext {
-            control,
-            on_progress,
-        };
-        let mut loader = Loader::new(&files, config.quantization.as_ref(), compute, context);
+        let quantization = config.quantization.as_ref();
+        let mut loader = Loader::new(&files, quantization, compute, control, on_progress);
         let transformer = architecture.load(&mut loader)?;
         let info = ModelInfo {
             name: facts.name.clone().unwrap_or_default(),

@@ -13,17 +13,12 @@ use crate::error::{Context, MlxResult};
 use crate::nn::{Linear, LinearGroup, Matrix};
 use crate::ops::QuantizedMatrix;
 
-/// How the caller follows and cancels a load.
-pub(crate) struct LoadContext<'a> {
-    pub(crate) control: &'a JobControl,
-    pub(crate) on_progress: &'a mut dyn FnMut(LoadProgress),
-}
-
 pub(crate) struct Loader<'a> {
     files: &'a WeightFiles,
     quantization: Option<&'a QuantizationConfig>,
     compute: Compute,
-    context: LoadContext<'a>,
+    control: &'a JobControl,
+    on_progress: &'a mut dyn FnMut(LoadProgress),
     progress: LoadProgress,
 }
 
@@ -33,18 +28,20 @@ impl<'a> Loader<'a> {
         files: &'a WeightFiles,
         quantization: Option<&'a QuantizationConfig>,
         compute: Compute,
-        context: LoadContext<'a>,
+        control: &'a JobControl,
+        on_progress: &'a mut dyn FnMut(LoadProgress),
     ) -> Self {
         let progress = LoadProgress {
             done_bytes: 0,
             total_bytes: files.total_bytes(),
         };
-        (context.on_progress)(progress);
+        on_progress(progress);
         Self {
             files,
             quantization,
             compute,
-            context,
+            control,
+            on_progress,
             progress,
         }
     }
@@ -260,14 +257,14 @@ impl<'a> Loader<'a> {
     /// Evaluates `array` if it was converted, and reports its source as done. An array that is used
     /// as stored stays lazy: its pages are read on first use.
     fn report_progress(&mut self, source: &Tensor, array: &Array) -> Result<(), EngineError> {
-        if self.context.control.is_stopped() {
+        if self.control.is_stopped() {
             return Err(EngineError::Canceled);
         }
         if self.compute.is_cpu() {
             array.eval().during("reading weights")?;
         }
         self.progress.done_bytes += source.n_bytes();
-        (self.context.on_progress)(self.progress);
+        (self.on_progress)(self.progress);
         Ok(())
     }
 }
