@@ -13,7 +13,6 @@ use transom_engine::generation::{Decode, NextToken};
 use transom_engine::speculation::{Speculation, verify};
 use transom_engine::{EngineError, JobControl, Sampler, Stats};
 
-use crate::memory;
 use crate::session::{Session, SessionPrompt};
 
 pub(crate) struct Decoder<'a> {
@@ -180,7 +179,7 @@ impl Decode for Decoder<'_> {
     }
 
     fn release_spare_memory() {
-        memory::trim_heap();
+        transom_engine::trim_heap();
     }
 }
 

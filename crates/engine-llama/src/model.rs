@@ -41,7 +41,7 @@ pub(crate) struct TrimHeapOnDrop;
 
 impl Drop for TrimHeapOnDrop {
     fn drop(&mut self) {
-        memory::trim_heap();
+        transom_engine::trim_heap();
     }
 }
 
@@ -180,7 +180,7 @@ impl LoadedModel for LlamaModel {
     fn trim(&mut self, trim: Trim) -> u64 {
         match trim {
             Trim::KeepConversation => {
-                memory::trim_heap();
+                transom_engine::trim_heap();
                 0
             }
             Trim::Everything => {

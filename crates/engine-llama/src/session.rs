@@ -19,7 +19,6 @@ use transom_engine::{ConversationId, EngineError, JobControl};
 
 use self::cache_contents::CacheContents;
 use self::search::last_longest_prefix;
-use crate::memory;
 use crate::native::{self, Batch, Context, ContextParams, Model, StepError, ThreadPool};
 use crate::thread_tuner::ThreadTuner;
 
@@ -401,7 +400,7 @@ impl Session {
         self.conversation = CachedConversation::default();
         self.shift_is_pending = false;
         self.context = None;
-        memory::trim_heap();
+        transom_engine::trim_heap();
     }
 
     /// Writes `words` and the cache to a file.

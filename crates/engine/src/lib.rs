@@ -11,6 +11,7 @@ pub mod contract;
 pub mod error;
 pub mod event;
 pub mod generation;
+pub mod heap;
 pub mod sampling;
 pub mod serde_seconds;
 pub mod speculation;
@@ -29,6 +30,7 @@ pub use contract::{
 };
 pub use error::{EngineError, UnsupportedFeature};
 pub use event::{FinishReason, Section, Stats, TokenEvent};
+pub use heap::trim_heap;
 pub use sampling::{Sampler, SamplingParams};
 pub use speculation::Speculation;
 pub use template::{ChatTemplate, ControlTokens, RenderedPrompt};
