@@ -165,9 +165,9 @@ fn stored_as(files: &WeightFiles, config: &ModelConfig) -> String {
     match &config.quantization {
         Some(quantization) => quantization.describe(),
         None => files
-            .iter()
-            .max_by_key(|(_, tensor)| tensor.n_bytes())
-            .map(|(_, tensor)| format!("{:?}", tensor.dtype).to_lowercase())
+            .usable()
+            .max_by_key(|tensor| tensor.n_bytes())
+            .map(|tensor| format!("{:?}", tensor.dtype).to_lowercase())
             .unwrap_or_default(),
     }
 }
