@@ -316,7 +316,8 @@ fn parse_quantization(path: &Path, name: &str, entry: &Value) -> Result<Quantiza
         ("bits", quantization.bits, bits),
     ] {
         if !allowed.contains(&value) {
-            let allowed = one_of(allowed);
+            let allowed: Vec<String> = allowed.iter().map(i32::to_string).collect();
+            let allowed = allowed.join(" or ");
             let reason = format!("{name}: {field} is {value}, but must be {allowed}");
             return Err(EngineError::bad_file(path, reason));
         }
@@ -329,16 +330,6 @@ fn unsupported_quantization(name: &Value) -> UnsupportedFeature {
         .as_str()
         .map_or_else(|| name.to_string(), str::to_owned);
     UnsupportedFeature::Quantization { name }
-}
-
-/// Returns a text such as `2, 3 or 4`.
-fn one_of(values: &[i32]) -> String {
-    let words: Vec<String> = values.iter().map(i32::to_string).collect();
-    match words.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
-        None => String::new(),
-    }
 }
 
 #[cfg(test)]

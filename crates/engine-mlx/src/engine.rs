@@ -61,7 +61,9 @@ impl MlxEngine {
         let files = WeightFiles::open(folder)?;
         let facts = facts(folder)?;
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
-        prepare_allocator().during("allocator")?;
+        mlx_rs::memory::set_cache_limit(mlx::ALLOCATOR_CACHE_BYTES as usize)
+            .and_then(|_| mlx_rs::memory::reset_peak_memory())
+            .during("allocator")?;
         let quantization = config.quantization.as_ref();
         let mut loader = Loader::new(&files, quantization, compute, control, on_progress);
         let transformer = architecture.load(&mut loader)?;
@@ -154,11 +156,6 @@ fn check_folder(folder: &Path) -> Result<(), EngineError> {
         "model folder",
         "check the path",
     ))
-}
-
-fn prepare_allocator() -> crate::error::MlxResult<()> {
-    mlx_rs::memory::set_cache_limit(mlx::ALLOCATOR_CACHE_BYTES as usize)?;
-    mlx_rs::memory::reset_peak_memory()
 }
 
 fn stored_as(files: &WeightFiles, config: &ModelConfig) -> String {
