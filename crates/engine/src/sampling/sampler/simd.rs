@@ -60,17 +60,20 @@ pub(super) fn block_weights(logits: &[f32], top: f32, temperature: f32, sums: &m
     sums.clear();
     sums.resize(logits.len().div_ceil(BLOCK), 0.0);
     let scale = std::f32::consts::LOG2_E / temperature.max(f32::MIN_POSITIVE);
-    // The difference of two infinite logits would be NaN.
-    let below = |logit: f32| if logit == top { 0.0 } else { logit - top };
     for (sum, block) in sums.iter_mut().zip(logits.chunks(BLOCK)) {
+        if top == f32::INFINITY {
+            // Differences of infinite logits would be NaN.
+            *sum = block.iter().filter(|logit| **logit == top).count() as f64;
+            continue;
+        }
         let (chunks, rest) = block.as_chunks::<LANES>();
         let mut lanes = [0.0; LANES];
         for chunk in chunks {
             for (lane, &logit) in lanes.iter_mut().zip(chunk) {
-                *lane += exp2(below(logit) * scale);
+                *lane += exp2((logit - top) * scale);
             }
         }
-        let rest = rest.iter().map(|&logit| exp2(below(logit) * scale));
+        let rest = rest.iter().map(|&logit| exp2((logit - top) * scale));
         *sum = lanes.into_iter().chain(rest).map(f64::from).sum();
     }
 }
