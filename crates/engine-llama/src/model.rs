@@ -4,7 +4,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
-use transom_engine::generation;
+use transom_engine::generation::{self, common_prefix_len};
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     ChatPrompt, ChatTemplate, EngineError, FinishReason, GenerationParams, JobControl, LoadedModel,
@@ -15,7 +15,7 @@ use transom_engine::{
 use crate::decoder::Decoder;
 use crate::memory;
 use crate::native::Model;
-use crate::session::{Session, SessionPrompt, common_prefix_len};
+use crate::session::{Session, SessionPrompt};
 use crate::state;
 use crate::text::Detokenizer;
 

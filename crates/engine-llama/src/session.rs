@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use transom_catalog::KvType;
 use transom_catalog::fit::llama::{MAX_CHECKPOINTS, MAX_DRAFT, context_capacity};
+use transom_engine::generation::common_prefix_len;
 use transom_engine::{ConversationId, EngineError, JobControl};
 
 use self::cache_contents::CacheContents;
@@ -453,10 +454,6 @@ impl CachedConversation {
 fn capacity(n_tokens: usize, context_length: usize) -> usize {
     let capacity = context_capacity(n_tokens as u64);
     usize::try_from(capacity).map_or(context_length, |capacity| capacity.min(context_length))
-}
-
-pub(crate) fn common_prefix_len(a: &[u32], b: &[u32]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 /// Returns an error with llama.cpp's own reason, if it logged one.

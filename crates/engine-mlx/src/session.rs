@@ -7,6 +7,7 @@
 
 use mlx_rs::Array;
 use transom_catalog::fit::mlx::SMALL_CHECKPOINT_BYTES;
+use transom_engine::generation::common_prefix_len;
 
 use crate::kv_cache::LayerCache;
 use crate::nn::Transformer;
@@ -52,12 +53,7 @@ impl Session {
     /// Keeps the longest cached prefix of `prompt` and drops the rest. Returns the number of tokens
     /// kept, which is less than the prompt has, because the logits after the last token are needed.
     pub(crate) fn reuse(&mut self, prompt: &[u32]) -> usize {
-        let shared = self
-            .tokens
-            .iter()
-            .zip(prompt)
-            .take_while(|(a, b)| a == b)
-            .count();
+        let shared = common_prefix_len(&self.tokens, prompt);
         self.rewind(shared.min(prompt.len().saturating_sub(1)));
         self.tokens.len()
     }

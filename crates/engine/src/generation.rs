@@ -16,6 +16,11 @@ use crate::text::TextStream;
 /// prompt may have other tokens in their place: a template does not repeat an opened reasoning section.
 pub const OPENING_TOKENS: usize = 8;
 
+/// Returns the number of tokens that both start with.
+pub fn common_prefix_len(a: &[u32], b: &[u32]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
 /// Computes the tokens of one response. Dropping it waits until the device is idle.
 pub trait Decode {
     /// Returns how many tokens of the prompt were in the KV cache.
