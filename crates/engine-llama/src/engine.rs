@@ -6,13 +6,13 @@ use transom_catalog::fit::llama;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed, ModelInfo,
-    ModelSource, UnsupportedFeature,
+    ModelSource, OnDrop, UnsupportedFeature, trim_heap,
 };
 
 use crate::device;
 use crate::files::ModelFiles;
 use crate::memory;
-use crate::model::{LlamaModel, TrimHeapOnDrop};
+use crate::model::LlamaModel;
 use crate::native::{self, Model, ThreadPool};
 use crate::session::{CacheConfig, Session};
 use crate::text;
@@ -121,7 +121,7 @@ impl Engine for LlamaEngine {
             template,
             session,
             speculation: Speculation::default(),
-            _trim_heap: TrimHeapOnDrop,
+            _trim_heap: OnDrop(trim_heap),
         }))
     }
 }

@@ -8,8 +8,8 @@ use transom_engine::generation::{self, common_prefix_len};
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     ChatPrompt, ChatTemplate, EngineError, FinishReason, GenerationParams, JobControl, LoadedModel,
-    MemoryUse, Message, ModelInfo, OpenReasoning, PreparedPrompt, Prompt, RenderedPrompt, Role,
-    Sampler, Stats, TokenEvent, TokenSink, Trim,
+    MemoryUse, Message, ModelInfo, OnDrop, OpenReasoning, PreparedPrompt, Prompt, RenderedPrompt,
+    Role, Sampler, Stats, TokenEvent, TokenSink, Trim,
 };
 
 use crate::decoder::Decoder;
@@ -33,16 +33,7 @@ pub(crate) struct LlamaModel {
     pub(crate) session: Session,
     pub(crate) speculation: Speculation,
     /// The last field, so that it is dropped after everything else is freed.
-    pub(crate) _trim_heap: TrimHeapOnDrop,
-}
-
-#[derive(Debug)]
-pub(crate) struct TrimHeapOnDrop;
-
-impl Drop for TrimHeapOnDrop {
-    fn drop(&mut self) {
-        transom_engine::trim_heap();
-    }
+    pub(crate) _trim_heap: OnDrop,
 }
 
 impl LlamaModel {

@@ -5,14 +5,14 @@ use std::path::Path;
 use transom_catalog::fit::mlx;
 use transom_engine::{
     ChatTemplate, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed,
-    ModelInfo, ModelSource, Tokenizer, UnsupportedFeature,
+    ModelInfo, ModelSource, OnDrop, Tokenizer, UnsupportedFeature,
 };
 
 use crate::config::ModelConfig;
 use crate::device::{Compute, dense_limit_bytes};
 use crate::error::Context;
-use crate::memory::{context_length, facts};
-use crate::model::{MlxModel, ReleaseMemoryOnDrop};
+use crate::memory::{context_length, facts, release_unused_memory};
+use crate::model::MlxModel;
 use crate::models;
 use crate::session::Session;
 use crate::weights::{Loader, WeightFiles};
@@ -89,7 +89,7 @@ impl MlxEngine {
             prefill_chunk: limits.prefill_chunk.min(compute.prefill_chunk()),
             weight_bytes: mlx_rs::memory::active_memory().during("memory")? as u64,
             info,
-            _release: ReleaseMemoryOnDrop,
+            _release: OnDrop(release_unused_memory),
         })
     }
 }

@@ -7,8 +7,8 @@ use std::time::{Instant, SystemTime};
 use transom_engine::generation::{self, Detokenize};
 use transom_engine::{
     ChatTemplate, Detokenizer, EngineError, FinishReason, GenerationParams, JobControl,
-    LoadedModel, MemoryUse, ModelInfo, OpenReasoning, PreparedPrompt, Prompt, Stats, TokenEvent,
-    TokenSink, Tokenizer, Trim,
+    LoadedModel, MemoryUse, ModelInfo, OnDrop, OpenReasoning, PreparedPrompt, Prompt, Stats,
+    TokenEvent, TokenSink, Tokenizer, Trim,
 };
 
 use crate::decoder::Decoder;
@@ -30,15 +30,7 @@ pub struct MlxModel {
     pub(crate) weight_bytes: u64,
     pub(crate) session: Session,
     /// The last field, so that it is dropped after the arrays.
-    pub(crate) _release: ReleaseMemoryOnDrop,
-}
-
-pub(crate) struct ReleaseMemoryOnDrop;
-
-impl Drop for ReleaseMemoryOnDrop {
-    fn drop(&mut self) {
-        release_unused_memory();
-    }
+    pub(crate) _release: OnDrop,
 }
 
 struct ResponseText<'a> {

@@ -14,3 +14,13 @@ pub fn trim_heap() {
 /// Does nothing: this system's heap returns free memory by itself.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn trim_heap() {}
+
+/// Calls a function when it is dropped: as the last field of a model, after all others are freed.
+#[derive(Debug)]
+pub struct OnDrop(pub fn());
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}

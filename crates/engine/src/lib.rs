@@ -30,7 +30,7 @@ pub use contract::{
 };
 pub use error::{EngineError, UnsupportedFeature};
 pub use event::{FinishReason, Section, Stats, TokenEvent};
-pub use heap::trim_heap;
+pub use heap::{OnDrop, trim_heap};
 pub use sampling::{Sampler, SamplingParams};
 pub use speculation::Speculation;
 pub use template::{ChatTemplate, ControlTokens, RenderedPrompt};
