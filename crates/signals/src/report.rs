@@ -14,7 +14,7 @@ pub(crate) struct Sources {
 /// Returns a row for each signal, in a fixed order. `averages` is appended to the memory pressure.
 pub(crate) fn rows(signals: &SystemSignals, sources: Sources, averages: &str) -> Vec<SourceReport> {
     let memory = format!("{}{averages}", signals.memory);
-    let swap = pick(signals.is_thrashing, "growing fast", "steady");
+    let swap = pick(signals.is_thrashing, "swapping memory out", "normal");
     let power_mode = pick(signals.is_low_power, "low power", "normal");
     let power_source = pick(signals.is_on_battery, "battery", "mains");
     vec![
