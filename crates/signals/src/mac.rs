@@ -18,7 +18,7 @@ use objc2_metal::{MTLCopyAllDevices, MTLCreateSystemDefaultDevice, MTLDevice};
 
 use crate::apple::WorkingSet;
 use crate::hardware::PlatformHardware;
-use crate::report::{Sources, rows};
+use crate::report::rows;
 use crate::shared_signals::SharedSignals;
 use crate::signal::{SignalSource, SourceReport, SystemSignals};
 use crate::thread_qos::ThreadQos;
@@ -74,17 +74,17 @@ impl SignalSource for MacSignals {
         let (memory, _, battery) = &self.sources;
         let from = |source: &str| Ok(source.to_owned());
         let memory_from = |source: &str| memory.is_running().map(|()| source.to_owned());
-        let sources = Sources {
-            memory: memory_from(
+        let sources = [
+            memory_from(
                 "system notifications; the level is also read every 4 s while a model is loaded",
             ),
-            swap: memory_from("pages swapped out, read while there is pressure"),
-            heat: from("NSProcessInfo thermal state"),
-            power_mode: from("NSProcessInfo Low Power Mode"),
-            power_source: battery
+            memory_from("pages swapped out, read while there is pressure"),
+            from("NSProcessInfo thermal state"),
+            from("NSProcessInfo Low Power Mode"),
+            battery
                 .is_running()
                 .map(|()| "IOKit power sources".to_owned()),
-        };
+        ];
         rows(&self.current(), sources, "")
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::report::{Sources, rows};
+use crate::report::rows;
 use crate::shared_signals::SharedSignals;
 use crate::signal::{MemoryPressure, SignalSource, SourceReport, SystemSignals, ThermalState};
 
@@ -64,15 +64,8 @@ impl SignalSource for ScriptedSignals {
     }
 
     fn report(&self) -> Vec<SourceReport> {
-        let simulated = || Ok("simulated".to_owned());
-        let sources = Sources {
-            memory: simulated(),
-            swap: simulated(),
-            heat: simulated(),
-            power_mode: simulated(),
-            power_source: simulated(),
-        };
-        rows(&self.current(), sources, "")
+        let simulated = std::array::from_fn(|_| Ok("simulated".to_owned()));
+        rows(&self.current(), simulated, "")
     }
 }
 

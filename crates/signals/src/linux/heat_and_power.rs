@@ -15,42 +15,34 @@ use crate::thread_qos::{ThreadQos, set_thread_qos};
 /// Heat and batteries change slowly.
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The running watch. Dropping it ends its thread.
-pub(super) struct HeatAndPowerWatch {
-    _thread: StoppableThread<Sender<()>>,
-}
-
-impl HeatAndPowerWatch {
-    /// Starts a thread; `None` if there is nothing to poll.
-    pub(super) fn start(
-        zones: Vec<Zone>,
-        supplies: Vec<Supply>,
-        bus: &Bus,
-        shared: &Arc<SharedSignals>,
-    ) -> Option<Self> {
-        if zones.is_empty() && supplies.is_empty() {
-            return None;
-        }
-        let mut poller = Poller {
-            zones,
-            supplies,
-            bus: bus.clone(),
-            shared: shared.clone(),
-        };
-        // Once at the start, so the first value is correct.
-        poller.read();
-        let (stop, stopped) = channel::<()>();
-        let thread = StoppableThread::spawn("heat-and-power", stop, move || {
-            set_thread_qos(ThreadQos::Utility);
-            while stopped.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                poller.read();
-            }
-        });
-        let failed =
-            |error: &std::io::Error| tracing::warn!(%error, "heat and power are not watched");
-        let _thread = thread.inspect_err(failed).ok()?;
-        Some(Self { _thread })
+/// Starts a thread, which ends when the result is dropped; `None` if there is nothing to poll.
+pub(super) fn start(
+    zones: Vec<Zone>,
+    supplies: Vec<Supply>,
+    bus: &Bus,
+    shared: &Arc<SharedSignals>,
+) -> Option<StoppableThread<Sender<()>>> {
+    if zones.is_empty() && supplies.is_empty() {
+        return None;
     }
+    let mut poller = Poller {
+        zones,
+        supplies,
+        bus: bus.clone(),
+        shared: shared.clone(),
+    };
+    // Once at the start, so the first value is correct.
+    poller.read();
+    let (stop, stopped) = channel::<()>();
+    let thread = StoppableThread::spawn("heat-and-power", stop, move || {
+        set_thread_qos(ThreadQos::Utility);
+        while stopped.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            poller.read();
+        }
+    });
+    thread
+        .inspect_err(|error| tracing::warn!(%error, "heat and power are not watched"))
+        .ok()
 }
 
 struct Poller {

@@ -178,12 +178,8 @@ impl PressureThread {
     fn publish(&mut self) {
         let now = self.began.elapsed();
         let memory = self.level.at(now);
-        let is_thrashing = if memory == MemoryPressure::Normal {
-            self.swap.clear();
-            false
-        } else {
-            swapped_out_bytes(&self.vmstat).is_some_and(|bytes| self.swap.is_thrashing(bytes, now))
-        };
+        let swapped_out = || swapped_out_bytes(&self.vmstat);
+        let is_thrashing = self.swap.update(memory, swapped_out, now);
         self.shared.update(|signals| {
             signals.memory = memory;
             signals.is_thrashing = is_thrashing;
