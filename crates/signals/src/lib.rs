@@ -17,7 +17,6 @@ mod bandwidth;
 mod disk;
 mod footprint;
 mod hardware;
-mod keep_awake;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "macos")]
@@ -39,9 +38,10 @@ pub use bandwidth::measure_bandwidth;
 pub use disk::free_disk_bytes;
 pub use footprint::{footprint_bytes, own_footprint_bytes};
 pub use hardware::Hardware;
-pub use keep_awake::KeepAwake;
 #[cfg(target_os = "linux")]
-pub use linux::{LinuxSignals, Paths};
+pub use linux::{LinuxSignals, Paths, keep_awake::KeepAwake};
+#[cfg(target_os = "macos")]
+pub use mac::keep_awake::KeepAwake;
 pub use memory_pressure_listener::MemoryPressureListener;
 pub use scripted::{ScriptedSignals, SimulationError, parse_simulation};
 pub use signal::{MemoryPressure, SignalSource, SourceReport, SystemSignals, ThermalState};
