@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use transom_engine::{EngineError, KvCacheChoice, Limits, MemoryNeed, ModelSource};
+use transom_engine_host::wire::Command;
 use transom_fit::{MemoryFit, memory_fit};
 use transom_signals::MemoryPressure;
 
@@ -32,7 +33,8 @@ impl Core {
             return;
         };
         model.phase = Phase::Measuring;
-        let effect = Effect::Measure(model.worker, source, model.limits.clone());
+        let limits = model.limits.clone();
+        let effect = Effect::Send(model.worker, Command::Measure { source, limits });
         self.effects.push(effect);
     }
 

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use transom_engine::{FinishReason, Trim};
+use transom_engine_host::wire::Command;
 use transom_signals::MemoryPressure;
 
 use super::{Core, Effect, Phase};
@@ -84,7 +85,8 @@ impl Core {
                 Phase::Ready => Trim::Everything,
                 _ => continue,
             };
-            self.effects.push(Effect::Trim(model.worker, trim));
+            let effect = Effect::Send(model.worker, Command::Trim { trim });
+            self.effects.push(effect);
         }
     }
 

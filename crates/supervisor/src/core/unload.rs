@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use transom_engine::{FinishReason, Trim};
 use transom_engine_host::WorkerEnd;
-use transom_engine_host::wire::UnloadFootprint;
+use transom_engine_host::wire::{Command, UnloadFootprint};
 
 use super::model::{UnloadStep, Unloading};
 use super::{
@@ -68,8 +68,9 @@ impl Core {
         for model in &mut self.models {
             match model.phase {
                 Phase::Ready | Phase::Generating(_) => {
-                    let trim = Effect::Trim(model.worker, Trim::Everything);
-                    self.effects.push(trim);
+                    let trim = Trim::Everything;
+                    let effect = Effect::Send(model.worker, Command::Trim { trim });
+                    self.effects.push(effect);
                     model.has_private_cache = false;
                 }
                 Phase::Loading { .. } => model.clears_cache_when_loaded = true,
@@ -98,7 +99,8 @@ impl Core {
                     UnloadReason::Pressure { .. } => FinishReason::Shed,
                     _ => FinishReason::Canceled,
                 };
-                self.effects.push(Effect::Stop(worker, None, reason));
+                let stop = Command::Stop { job: None, reason };
+                self.effects.push(Effect::Send(worker, stop));
                 self.set_unload_step(index, why, UnloadStep::StoppingLoad);
             }
             Phase::Ready => {
