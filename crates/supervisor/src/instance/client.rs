@@ -48,27 +48,31 @@ pub(super) enum ConnectError {
 impl ConnectError {
     /// Converts the error for people.
     pub(super) fn into_instance_error(self, data_folder: &Path) -> InstanceError {
-        let process_id = folder::last_owner(data_folder);
+        let process = folder::last_owner(data_folder);
+        let process = process.map_or_else(String::new, |id| format!(" (process {id})"));
         match self {
             Self::NotListening(reason) | Self::Unresponsive(reason) => {
-                InstanceError::Unresponsive { reason, process_id }
+                InstanceError::Unavailable(format!(
+                    "another Transom{process} is running but does not respond ({reason}); quit it, \
+                     or try again in a moment"
+                ))
             }
-            Self::VersionMismatch(theirs) => InstanceError::VersionMismatch {
-                theirs,
-                ours: Hello::own().version_text(),
-                process_id,
-            },
-            Self::Refused(reason) => InstanceError::Refused { reason, process_id },
-            Self::Closing => InstanceError::Refused {
-                reason: "it is closing".to_owned(),
-                process_id,
-            },
-            Self::OtherUser(user) => InstanceError::Unsafe {
-                path: data_folder.to_owned(),
-                fault: format!(
-                    "has a socket on which a process of another user (id {user}) listens"
-                ),
-            },
+            Self::VersionMismatch(theirs) => InstanceError::VersionMismatch(format!(
+                "the running Transom is version {theirs}, this one {}; quit the running one{process} \
+                 and try again",
+                Hello::own().version_text()
+            )),
+            Self::Refused(reason) => InstanceError::Unavailable(format!(
+                "the running Transom{process} refused: {reason}"
+            )),
+            Self::Closing => {
+                InstanceError::Unavailable(format!("the running Transom{process} is closing"))
+            }
+            Self::OtherUser(user) => {
+                let fault =
+                    format!("has a socket on which a process of another user (id {user}) listens");
+                folder::unsafe_error(data_folder, &fault)
+            }
         }
     }
 }

@@ -83,7 +83,7 @@ pub(super) struct Listener {
 
 /// Creates the socket. Only the owner of the lock does this, so an existing socket is stale.
 pub(super) fn listen(socket: PathBuf, _: &InstanceLock) -> Result<Listener, InstanceError> {
-    let folder_error = |source| folder::folder_error(&socket, source);
+    let folder_error = |error| folder::folder_error(&socket, &error);
     match fs::remove_file(&socket) {
         Ok(()) => tracing::debug!("removed a stale socket"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
