@@ -16,7 +16,6 @@ mod section;
 mod shared;
 mod speed;
 
-use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
@@ -154,11 +153,7 @@ impl Turns {
         attachment: &str,
         options: TurnOptions,
     ) -> Result<StartedTurn, Failure> {
-        let question = Question {
-            text: text.to_owned(),
-            attachment: attachment.to_owned(),
-        };
-        question.check()?;
+        check_question(text, attachment)?;
         let now = (self.shared.now)();
         let (lock, parent) = match conversation {
             Some(id) => {
@@ -172,7 +167,11 @@ impl Turns {
                 (self.lock(id.await?)?, None)
             }
         };
-        self.add_question(lock, parent, question, options).await
+        let question = NewMessage {
+            attachment: attachment.to_owned(),
+            ..NewMessage::from_user(lock.conversation, parent, text, now)
+        };
+        self.add_question(lock, question, options).await
     }
 
     /// Answers the same question again, also after a failure. The old response stays as a sibling.
@@ -218,13 +217,14 @@ impl Turns {
         if old.role != MessageRole::User {
             return Err(other("only your own messages can be edited"));
         }
-        let question = Question {
-            text: text.to_owned(),
-            attachment: old.attachment,
-        };
-        question.check()?;
+        check_question(text, &old.attachment)?;
         let lock = self.lock(old.conversation)?;
-        self.add_question(lock, old.parent, question, options).await
+        let now = (self.shared.now)();
+        let question = NewMessage {
+            attachment: old.attachment,
+            ..NewMessage::from_user(old.conversation, old.parent, text, now)
+        };
+        self.add_question(lock, question, options).await
     }
 
     /// Stops a response after its running step, whether it is queued, loading or being written. The
@@ -299,25 +299,19 @@ impl Turns {
         }
     }
 
-    /// Stores a new question below `parent`, sets the conversation's title, and starts the
-    /// response.
+    /// Stores a new question, sets the conversation's title, and starts the response.
     async fn add_question(
         &self,
         lock: ConversationLock,
-        parent: Option<MessageId>,
-        question: Question,
+        question: NewMessage,
         options: TurnOptions,
     ) -> Result<StartedTurn, Failure> {
         let conversation = lock.conversation;
-        let now = (self.shared.now)();
         let added = self.stored(move |store| {
-            let Question { text, attachment } = question;
-            let name = title(&text, &attachment);
-            let id = store.add_message(NewMessage {
-                attachment,
-                ..NewMessage::from_user(conversation, parent, text, now)
-            })?;
-            if parent.is_none() && !name.is_empty() {
+            let name = title(&question.text, &question.attachment);
+            let is_first = question.parent.is_none();
+            let id = store.add_message(question)?;
+            if is_first && !name.is_empty() {
                 store.set_title_if_empty(conversation, &name)?;
             }
             Ok(id)
@@ -419,25 +413,11 @@ impl Turns {
     }
 }
 
-struct Question {
-    text: String,
-    attachment: String,
-}
-
-impl Question {
-    fn check(&self) -> Result<(), Failure> {
-        if self.text.trim().is_empty() && self.attachment.trim().is_empty() {
-            return Err(other("the message is empty; write something first"));
-        }
-        Ok(())
+fn check_question(text: &str, attachment: &str) -> Result<(), Failure> {
+    if text.trim().is_empty() && attachment.trim().is_empty() {
+        return Err(other("the message is empty; write something first"));
     }
-}
-
-impl fmt::Debug for Turns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let running = self.running();
-        f.debug_struct("Turns").field("running", &running).finish()
-    }
+    Ok(())
 }
 
 fn storage(error: &StoreError) -> Failure {

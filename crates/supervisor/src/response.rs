@@ -78,7 +78,7 @@ pub struct Response {
 }
 
 /// Cancels a request from any thread. Clones cancel the same request.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct CancelHandle {
     id: RequestId,
     messages: mpsc::UnboundedSender<HandleMessage>,
@@ -178,12 +178,6 @@ impl CancelHandle {
     pub fn cancel(&self) {
         // If the supervisor is gone, the request has ended.
         let _ = self.messages.send(HandleMessage::Cancel(self.id));
-    }
-}
-
-impl fmt::Debug for CancelHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CancelHandle").field(&self.id).finish()
     }
 }
 
