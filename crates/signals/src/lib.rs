@@ -25,11 +25,11 @@ mod memory_pressure_listener;
 #[cfg(any(target_os = "macos", test))]
 mod pressure_poll;
 mod report;
-mod scripted;
 mod shared_signals;
 mod signal;
+mod simulation;
 mod swap_growth;
-#[cfg(all(target_os = "linux", any(test, feature = "test-support")))]
+#[cfg(any(test, feature = "test-support"))]
 pub mod test_support;
 mod thread_qos;
 
@@ -43,8 +43,10 @@ pub use linux::{LinuxSignals, Paths, keep_awake::KeepAwake};
 #[cfg(target_os = "macos")]
 pub use mac::keep_awake::KeepAwake;
 pub use memory_pressure_listener::MemoryPressureListener;
-pub use scripted::{ScriptedSignals, SimulationError, parse_simulation};
 pub use signal::{MemoryPressure, SignalSource, SourceReport, SystemSignals, ThermalState};
+pub use simulation::{SimulationError, parse_simulation};
+#[cfg(any(test, feature = "test-support"))]
+pub use test_support::ScriptedSignals;
 pub use thread_qos::{ThreadQos, set_thread_qos};
 
 /// Starts the signal sources of this machine.
