@@ -148,7 +148,7 @@ impl Connection {
     /// another process.
     pub fn quit(&self) -> impl Future<Output = ()> + Send + use<> {
         let quit = match self {
-            Self::Own(own) => Some(own.supervisor.quit_detached()),
+            Self::Own(own) => Some(own.supervisor.quit()),
             Self::Running(_) => None,
         };
         async move {

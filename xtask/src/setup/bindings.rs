@@ -33,6 +33,6 @@ pub(crate) fn generate(host: &Host, source: &Source, cache: &Cache) -> Result<Pa
         process::run_logged(&mut generator, "generate the bindings of mlx-c", &log)
     };
     cache.get_or_build_folder("bindings", |part| {
-        progress::step("Generating the bindings of mlx-c", |_| generate(part))
+        progress::step("Generating the bindings of mlx-c", || generate(part))
     })
 }

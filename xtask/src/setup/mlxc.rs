@@ -140,7 +140,7 @@ pub(crate) fn build(
         cache::write_atomically(&shims.join(name), text.as_bytes())?;
     }
     cache.get_or_build_folder("mlxc", |part| {
-        progress::step("Compiling mlx-c", |_| {
+        progress::step("Compiling mlx-c", || {
             // One unit of all files: the headers of MLX, which take longest, are parsed once.
             let unit = part.join("mlxc.cpp");
             cache::write_atomically(&unit, source.unit()?.as_bytes())?;
