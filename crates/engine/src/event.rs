@@ -45,6 +45,34 @@ pub enum TokenEvent {
     },
 }
 
+impl TokenEvent {
+    /// Joins `next` to this event, for a slow reader: texts of a section, if they have at most
+    /// `max_text_bytes` together, and prefill progress, of which the latest counts. Returns `next`
+    /// if that would lose anything.
+    pub fn join(&mut self, next: Self, max_text_bytes: usize) -> Option<Self> {
+        match (self, next) {
+            (
+                Self::Text {
+                    section,
+                    text,
+                    generated_tokens,
+                },
+                Self::Text {
+                    section: next_section,
+                    text: next_text,
+                    generated_tokens: latest,
+                },
+            ) if *section == next_section && text.len() + next_text.len() <= max_text_bytes => {
+                text.push_str(&next_text);
+                *generated_tokens = latest;
+            }
+            (last @ Self::Prefill { .. }, next @ Self::Prefill { .. }) => *last = next,
+            (_, next) => return Some(next),
+        }
+        None
+    }
+}
+
 /// A section of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -243,7 +243,7 @@ impl State {
         }
         match (self.unread.back_mut(), event) {
             (Some(ResponseEvent::Token { event: last }), ResponseEvent::Token { event }) => {
-                if let Some(event) = join(last, event) {
+                if let Some(event) = last.join(event, usize::MAX) {
                     self.unread.push_back(ResponseEvent::Token { event });
                 }
             }
@@ -254,30 +254,6 @@ impl State {
             (Some(_) | None, event) => self.unread.push_back(event),
         }
     }
-}
-
-/// Joins `event` to `last`, or returns it if they cannot be joined.
-fn join(last: &mut TokenEvent, event: TokenEvent) -> Option<TokenEvent> {
-    match (last, event) {
-        (
-            TokenEvent::Text {
-                section,
-                text,
-                generated_tokens,
-            },
-            TokenEvent::Text {
-                section: next_section,
-                text: next_text,
-                generated_tokens: latest,
-            },
-        ) if *section == next_section => {
-            text.push_str(&next_text);
-            *generated_tokens = latest;
-        }
-        (last @ TokenEvent::Prefill { .. }, event @ TokenEvent::Prefill { .. }) => *last = event,
-        (_, event) => return Some(event),
-    }
-    None
 }
 
 #[cfg(test)]
