@@ -86,8 +86,9 @@ pub enum Effect {
     /// Load this variant of the model with the given id, and restore its saved state if there is
     /// one.
     Load(WorkerId, String, ModelSource, Limits),
-    /// Drop the model and report the memory freed.
-    Unload(WorkerId, StateOnUnload),
+    /// Drop the model and report the memory freed. With a number of bytes, save its KV cache, which
+    /// has this size on disk, until the model is loaded again; without, the KV cache is lost.
+    Unload(WorkerId, Option<u64>),
     /// Delete the saved states of these models, including those being saved now.
     DeleteSavedStates(ModelSelector),
     /// Send no more commands; the worker then exits by itself and [`WorkerReport::Exited`] follows.
@@ -98,18 +99,6 @@ pub enum Effect {
     Respond(RequestId, ResponseEvent),
     /// Keep the machine awake, or let it sleep again.
     KeepAwake(bool),
-}
-
-/// What happens to the KV cache of a model that is unloaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StateOnUnload {
-    /// It is saved on disk until the model is loaded again.
-    Save {
-        /// Its size on disk.
-        bytes: u64,
-    },
-    /// It is lost.
-    Discard,
 }
 
 /// The state of all models and requests. See the module documentation.

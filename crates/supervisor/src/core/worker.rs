@@ -29,7 +29,11 @@ impl Core {
             WorkerReport::Exited(end) if self.models[index].is_unloading() => {
                 self.process_gone(index, &end);
             }
-            WorkerReport::Exited(end) => self.worker_died(index, end),
+            // The process ended without being told to. Queued requests get a new worker.
+            WorkerReport::Exited(end) => {
+                self.fail_job_of_dead_worker(index, end);
+                self.models.remove(index);
+            }
         }
     }
 
@@ -82,8 +86,10 @@ impl Core {
         use UnloadStep as S;
         match (step, report) {
             (S::StoppingLoad, R::Loaded { footprint, .. }) => {
-                self.models[index].footprint = footprint;
-                self.unload_after_load(index);
+                let model = &mut self.models[index];
+                model.footprint = footprint;
+                self.effects.push(Effect::Unload(model.worker, None));
+                self.set_unload_step(index, UnloadReason::LoadEnded, UnloadStep::Freeing);
             }
             (S::StoppingLoad, R::LoadFailed { .. }) => self.release(index, UnloadReason::LoadEnded),
             (S::Freeing, R::Unloaded { footprint }) => self.model_freed(index, footprint),
@@ -121,13 +127,6 @@ impl Core {
             let effect = Effect::Send(model.worker, Command::Trim { trim });
             self.effects.push(effect);
         }
-    }
-
-    /// Handles a worker that ended without being told to. Its job fails; queued requests get a new
-    /// worker.
-    fn worker_died(&mut self, index: usize, end: WorkerEnd) {
-        self.fail_job_of_dead_worker(index, end);
-        self.models.remove(index);
     }
 
     /// Fails the job of a worker that ended without being told to, and records the crash.

@@ -13,7 +13,7 @@ use transom_engine_host::wire::{Command, JobId};
 use transom_engine_host::{KillSwitch, Worker, WorkerReport, Workers};
 
 use super::saved_states::SavedStates;
-use crate::core::{Effect, StateOnUnload, WorkerId};
+use crate::core::{Effect, WorkerId};
 use crate::request::RequestId;
 use crate::response::{self, ResponseEvent, ResponseWriter};
 
@@ -107,14 +107,9 @@ impl Executor {
                     limits,
                 });
             }
-            Effect::Unload(worker, conversation) => {
-                let saving = match conversation {
-                    StateOnUnload::Save { bytes } => {
-                        let file = self.saved_states.begin_saving(worker);
-                        file.map(|file| (file, bytes))
-                    }
-                    StateOnUnload::Discard => None,
-                };
+            Effect::Unload(worker, saved_bytes) => {
+                let saving = saved_bytes
+                    .and_then(|bytes| Some((self.saved_states.begin_saving(worker)?, bytes)));
                 self.send_after_reading(worker, move || Command::Unload {
                     state: saving.and_then(|(file, bytes)| file.with_room_for(bytes)),
                 });

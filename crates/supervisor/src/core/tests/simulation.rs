@@ -18,7 +18,7 @@ use transom_engine_host::wire::{Command, JobId, JobSummary, Report, Request};
 use transom_signals::{MemoryPressure, SystemSignals};
 
 use super::models::{self, TestModels};
-use crate::core::{Core, Effect, Event, StateOnUnload, Timestamp, WorkerId};
+use crate::core::{Core, Effect, Event, Timestamp, WorkerId};
 use crate::governor::Tuning;
 use crate::request::{ModelRequest, ModelSelector, RequestId, WhenBlocked, Work};
 use crate::response::ResponseEvent;
@@ -253,7 +253,7 @@ impl Simulation {
             );
             assert!(!begins || !self.is_paused, "{effect:?} in a pause");
             assert!(
-                !must_not_save || !matches!(effect, Effect::Unload(_, StateOnUnload::Save { .. })),
+                !must_not_save || !matches!(effect, Effect::Unload(_, Some(_))),
                 "a state is saved that must be deleted"
             );
         }

@@ -20,7 +20,7 @@ use transom_engine_host::wire::{
 use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
 
 use super::models::{self, TestModels};
-use crate::core::{Core, Effect, Event, StateOnUnload, Timestamp, WorkerId};
+use crate::core::{Core, Effect, Event, Timestamp, WorkerId};
 use crate::governor::Tuning;
 use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId, WhenBlocked, Work};
 use crate::response::{Outcome, ResponseEvent};
@@ -357,8 +357,8 @@ fn text(effect: &Effect) -> String {
         }
         Effect::Send(w, Command::Trim { trim }) => format!("trim w{} {trim:?}", w.0),
         Effect::Send(_, command) => panic!("the core sends no {command:?}"),
-        Effect::Unload(w, StateOnUnload::Save { .. }) => format!("unload w{} saving", w.0),
-        Effect::Unload(w, StateOnUnload::Discard) => format!("unload w{}", w.0),
+        Effect::Unload(w, Some(_)) => format!("unload w{} saving", w.0),
+        Effect::Unload(w, None) => format!("unload w{}", w.0),
         Effect::DeleteSavedStates(ModelSelector::All) => "delete states of all".to_owned(),
         Effect::DeleteSavedStates(ModelSelector::Model(name)) => format!("delete states of {name}"),
         Effect::Release(w) => format!("release w{}", w.0),
