@@ -81,7 +81,6 @@ pub(crate) fn run_windows(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The cargo profile of a build.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Profile {
     Dev,
@@ -123,7 +122,6 @@ fn has_display(is_mac: bool, is_set: impl Fn(&str) -> bool) -> bool {
     }
 }
 
-/// Returns the arguments of `transom`.
 fn arguments(args: &[String], is_interactive: bool) -> Vec<&str> {
     match (args, is_interactive) {
         ([], true) => vec!["chat"],

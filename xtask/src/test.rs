@@ -37,13 +37,11 @@ const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 /// Features of every build of tests: the same, so that nothing is built twice.
 pub(crate) const FEATURES: &[&str] = &["--features", "xtask/bindings", "--features", TEST_SUPPORT];
 
-/// The test that drives windows.
 const WINDOWS: &str = "window";
 
 /// Long tests that run after those of windows, in parallel to the others.
 const LONG: [&str; 4] = ["conformance", "forms", "parity", "soak"];
 
-/// The tests that put the machine under memory pressure.
 const PRESSURE: [&str; 2] = ["pressure", "real_pressure"];
 
 /// The variables that `cargo clippy -- -D warnings` sets for its driver.

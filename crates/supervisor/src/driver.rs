@@ -110,7 +110,6 @@ impl Driver {
         self.began.elapsed()
     }
 
-    /// Returns when the core or the publisher is due next.
     fn wake_at(&self) -> Option<Instant> {
         let deadlines = self.core.next_deadline().into_iter();
         let next = deadlines.chain(self.publisher.due()).min()?;
@@ -270,7 +269,6 @@ impl SignalListener {
         }
     }
 
-    /// Tells the source whether a model is in memory.
     fn set_has_models(&mut self, has_models: bool) {
         if self.has_models != has_models {
             self.has_models = has_models;

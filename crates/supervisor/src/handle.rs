@@ -53,7 +53,6 @@ pub(crate) enum HandleMessage {
     Quit,
 }
 
-/// The channel for a single reply.
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 
 impl Handle {

@@ -159,7 +159,6 @@ pub enum ModelSelector {
 }
 
 impl ModelSelector {
-    /// Returns true if the selection contains the model of `spec`.
     pub(crate) fn selects(&self, spec: &ModelSpec) -> bool {
         match self {
             Self::All => true,

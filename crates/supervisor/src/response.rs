@@ -182,7 +182,6 @@ impl CancelHandle {
 }
 
 impl ResponseWriter {
-    /// Returns the id of the request.
     pub(crate) fn id(&self) -> RequestId {
         self.id
     }
@@ -193,7 +192,6 @@ impl ResponseWriter {
         self.stream.changed.notify_one();
     }
 
-    /// Ends the request with an error.
     pub(crate) fn fail(self, error: RequestError) {
         let outcome = Outcome::Failed { error };
         self.write(ResponseEvent::Ended { outcome });

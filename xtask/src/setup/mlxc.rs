@@ -27,9 +27,7 @@ pub(crate) const HALF_SHIM: &str = "half_shim.h";
 /// The source of mlx-sys and the target folder, from the metadata of cargo.
 pub(crate) struct Source {
     pub(crate) mlx_c: PathBuf,
-    /// The version of mlx-sys.
     pub(crate) version: String,
-    /// The target folder of cargo.
     pub(crate) target: PathBuf,
 }
 

@@ -19,7 +19,6 @@ use crate::setup::Host;
 /// Must be the `GIT_TAG` of the mlx-c in mlx-sys, which setup checks.
 pub(crate) const MLX_VERSION: &str = "0.32.2";
 
-/// A published wheel.
 pub(crate) struct Wheel {
     name: &'static str,
     package: &'static str,

@@ -167,7 +167,6 @@ fn class_of(scopes: &ScopeStack) -> Option<&'static str> {
     })
 }
 
-/// A code block that may grow.
 #[derive(Debug)]
 struct Code {
     info: String,

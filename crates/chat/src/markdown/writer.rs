@@ -68,7 +68,6 @@ fn code_tags(info: &str) -> (String, &'static str) {
     (open, "</code></pre></figure>\n")
 }
 
-/// Writes the events of a whole text.
 pub(super) struct Writer<'w> {
     fragments: Vec<Fragment>,
     html: String,

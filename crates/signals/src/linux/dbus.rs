@@ -153,7 +153,6 @@ impl Drop for BusWatch {
     }
 }
 
-/// Connects to the bus at this address, or to the system bus.
 pub(super) fn connect(address: Option<&str>) -> zbus::Result<Connection> {
     match address {
         Some(address) => Builder::address(address)?.build(),

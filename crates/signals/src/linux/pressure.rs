@@ -100,7 +100,6 @@ impl PressureWatch {
     }
 }
 
-/// The state of the thread of a [`PressureWatch`].
 struct PressureThread {
     vmstat: PathBuf,
     triggers: Vec<Trigger>,
@@ -174,7 +173,6 @@ impl PressureThread {
         }
     }
 
-    /// Updates the signals from the recorded notifications.
     fn publish(&mut self) {
         let now = self.began.elapsed();
         let memory = self.level.at(now);

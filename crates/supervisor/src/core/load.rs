@@ -237,7 +237,6 @@ impl Core {
             .or_else(|| self.least_recently_used(|_| true))
     }
 
-    /// Returns the least recently used ready model that `may_go` accepts.
     pub(super) fn least_recently_used(&self, may_go: impl Fn(&Model) -> bool) -> Option<usize> {
         let ready = self.models.iter().enumerate();
         ready

@@ -19,7 +19,6 @@ use crate::status::{PassedOver, UnloadReason};
 pub(super) struct Model {
     pub(super) worker: WorkerId,
     pub(super) spec: Arc<ModelSpec>,
-    /// Index of the variant in use.
     pub(super) variant: usize,
     pub(super) limits: Limits,
     pub(super) phase: Phase,
@@ -242,7 +241,6 @@ impl Model {
         }
     }
 
-    /// Records the footprint around dropping the model.
     pub(super) fn freed(&mut self, footprint: Option<UnloadFootprint>) {
         if let (Phase::Unloading(unloading), Some(footprint)) = (&mut self.phase, footprint) {
             unloading.freed_to_bytes = Some(footprint.after_bytes);

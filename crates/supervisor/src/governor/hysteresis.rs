@@ -32,7 +32,6 @@ impl<L: Copy + Ord + Default> Hysteresis<L> {
         }
     }
 
-    /// Returns the effective level.
     pub(super) fn level(&self) -> L {
         self.effective
     }

@@ -46,7 +46,6 @@ pub(super) enum ConnectError {
 }
 
 impl ConnectError {
-    /// Converts the error for people.
     pub(super) fn into_instance_error(self, data_folder: &Path) -> InstanceError {
         let process = folder::last_owner(data_folder);
         let process = process.map_or_else(String::new, |id| format!(" (process {id})"));
@@ -77,7 +76,6 @@ impl ConnectError {
     }
 }
 
-/// Connects to the instance at `socket`.
 pub(super) async fn connect(socket: &Path) -> Result<Handle, ConnectError> {
     let connected = timeout(HANDSHAKE_TIMEOUT, handshake(socket)).await;
     connected.unwrap_or_else(|_| {

@@ -97,7 +97,6 @@ pub(super) fn socket_path(data_folder: &Path) -> Result<PathBuf, InstanceError> 
     Ok(path)
 }
 
-/// Returns the effective user id of this process.
 pub(super) fn own_user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }

@@ -51,7 +51,6 @@ pub(super) struct Server {
 #[derive(Debug)]
 struct SocketFile(PathBuf);
 
-/// State shared by all connections.
 #[derive(Debug)]
 struct ServerState {
     handle: Handle,
@@ -69,7 +68,6 @@ struct OpenRequests {
 #[derive(Debug)]
 struct OpenRequest(Arc<ServerState>);
 
-/// A bound socket and its path.
 #[derive(Debug)]
 pub(super) struct Listener {
     listener: UnixListener,
@@ -110,7 +108,6 @@ impl Server {
         }
     }
 
-    /// Returns the number of open requests of clients.
     pub(super) fn n_open_requests(&self) -> usize {
         self.state.requests.borrow().n_open
     }
