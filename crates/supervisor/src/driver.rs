@@ -43,7 +43,6 @@ pub(crate) struct Driver {
 /// The latest system signals and their source, which stops when it is dropped.
 struct SignalListener {
     latest: watch::Receiver<Option<SystemSignals>>,
-    _sender: Arc<watch::Sender<Option<SystemSignals>>>,
     source: Arc<dyn SignalSource>,
     /// The value last passed to the source.
     has_models: bool,
@@ -263,7 +262,6 @@ impl SignalListener {
         });
         Self {
             latest,
-            _sender: sender,
             source,
             has_models: false,
         }
