@@ -31,7 +31,7 @@ use pressure::PressureWatch;
 pub struct LinuxSignals {
     shared: Arc<SharedSignals>,
     pressure: Result<PressureWatch, String>,
-    bus: dbus::BusWatch,
+    bus: dbus::Bus,
     #[expect(dead_code, reason = "its drop ends the thread")]
     heat_and_power: Option<StoppableThread<Sender<()>>>,
     has_power_supplies: bool,
@@ -63,9 +63,9 @@ impl LinuxSignals {
             tracing::info!(why, "the thermal state is unknown and counts as nominal");
         }
         let has_power_supplies = !supplies.is_empty();
-        let bus = dbus::BusWatch::start(&paths, &shared);
+        let bus = dbus::Bus::watch(&paths, &shared);
         Self {
-            heat_and_power: heat_and_power::start(zones, supplies, bus.bus(), &shared),
+            heat_and_power: heat_and_power::start(zones, supplies, &bus, &shared),
             bus,
             pressure,
             has_power_supplies,
@@ -79,6 +79,7 @@ impl Drop for LinuxSignals {
     fn drop(&mut self) {
         // The sources may still report while they end.
         self.shared.remove_watcher();
+        self.bus.close();
     }
 }
 
@@ -93,7 +94,7 @@ impl SignalSource for LinuxSignals {
 
     /// Waits for the services on the bus, at most half a second.
     fn report(&self) -> Vec<SourceReport> {
-        let bus = self.bus.bus().wait_for_sources();
+        let bus = self.bus.wait_for_sources();
         let described = self.pressure.as_ref().map(PressureWatch::describe);
         let memory = described.map(str::to_owned).map_err(String::clone);
         let swap = memory

@@ -220,13 +220,8 @@ impl Driver {
             match message {
                 HandleMessage::Submit(_, writer) => writer.fail(RequestError::Quitting),
                 HandleMessage::Unload(_, reply) => drop(reply.send(Err(RequestError::Quitting))),
-                HandleMessage::Cancel(_)
-                | HandleMessage::SetTuning(_)
-                | HandleMessage::SetPaused(_)
-                | HandleMessage::GetStatus(_)
-                | HandleMessage::ForgetConversations
-                | HandleMessage::SaveStatesIn(_)
-                | HandleMessage::Quit => {}
+                // Nobody waits for the others.
+                _ => {}
             }
         }
     }

@@ -143,18 +143,13 @@ impl Connection {
         self.server()?.as_ref().err()
     }
 
-    /// Quits the supervisor of this process, even if other programs wait for responses. The future
-    /// returns when models and saved states are gone. Does nothing if the supervisor runs in
+    /// Returns a future that quits the supervisor of this process, even if other programs wait for
+    /// responses, and ends when models and saved states are gone; `None` if the supervisor runs in
     /// another process.
-    pub fn quit(&self) -> impl Future<Output = ()> + Send + use<> {
-        let quit = match self {
+    pub fn quit(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        match self {
             Self::Own(own) => Some(own.supervisor.quit()),
             Self::Running(_) => None,
-        };
-        async move {
-            if let Some(quit) = quit {
-                quit.await;
-            }
         }
     }
 

@@ -54,7 +54,8 @@ pub(super) struct BusSources {
     pub(super) profiles_name: Option<String>,
 }
 
-/// The state of the connection to the bus; clones share it.
+/// The services on the bus and the connection to it, which are watched in the background until
+/// [`Bus::close`]. Clones share the state.
 #[derive(Clone, Default)]
 pub(super) struct Bus(Arc<(Mutex<State>, Condvar)>);
 
@@ -67,6 +68,32 @@ struct State {
 }
 
 impl Bus {
+    pub(super) fn watch(paths: &Paths, shared: &Arc<SharedSignals>) -> Self {
+        let bus = Self::default();
+        let address = paths.bus_address.clone();
+        let (shared_bus, shared) = (bus.clone(), shared.clone());
+        in_background("power-services", move || {
+            if let Err(error) = listen(address.as_deref(), &shared_bus, &shared) {
+                tracing::info!(%error, "no D-Bus; power mode counts as normal");
+            }
+            // For the case of an error; otherwise this has no effect.
+            shared_bus.set_complete();
+        });
+        bus
+    }
+
+    /// Closes the connection, which ends the threads of the watch.
+    pub(super) fn close(&self) {
+        let mut state = self.state();
+        state.is_closed = true;
+        let connection = state.connection.take();
+        drop(state);
+        if let Some(connection) = connection {
+            // Fails if the other side has closed it already.
+            let _ = connection.close();
+        }
+    }
+
     /// Returns the services that are known now.
     pub(super) fn sources(&self) -> BusSources {
         self.state().sources.clone()
@@ -88,8 +115,7 @@ impl Bus {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores the connection so that the drop of the watch can close it. Returns false if the watch
-    /// was dropped already.
+    /// Stores the connection so that it can be closed. Returns false if the bus was closed already.
     fn store_connection(&self, connection: &Connection) -> bool {
         let mut state = self.state();
         if !state.is_closed {
@@ -113,46 +139,7 @@ impl Bus {
     }
 }
 
-/// The running watch. Dropping it closes the connection, which ends its threads.
-pub(super) struct BusWatch {
-    bus: Bus,
-}
-
-impl BusWatch {
-    /// Starts in the background.
-    pub(super) fn start(paths: &Paths, shared: &Arc<SharedSignals>) -> Self {
-        let bus = Bus::default();
-        let address = paths.bus_address.clone();
-        let (shared_bus, shared) = (bus.clone(), shared.clone());
-        in_background("power-services", move || {
-            if let Err(error) = listen(address.as_deref(), &shared_bus, &shared) {
-                tracing::info!(%error, "no D-Bus; power mode counts as normal");
-            }
-            // For the case of an error; otherwise this has no effect.
-            shared_bus.set_complete();
-        });
-        Self { bus }
-    }
-
-    pub(super) fn bus(&self) -> &Bus {
-        &self.bus
-    }
-}
-
-impl Drop for BusWatch {
-    fn drop(&mut self) {
-        let connection = {
-            let mut state = self.bus.state();
-            state.is_closed = true;
-            state.connection.take()
-        };
-        if let Some(connection) = connection {
-            // Fails if the other side has closed it already.
-            let _ = connection.close();
-        }
-    }
-}
-
+/// Connects to the bus at this address, or to the system bus.
 pub(super) fn connect(address: Option<&str>) -> zbus::Result<Connection> {
     match address {
         Some(address) => Builder::address(address)?.build(),

@@ -152,8 +152,10 @@ impl Core {
     /// really used is known, and free, only when its process has ended. Processes that cannot be
     /// killed are not waited for.
     fn load_when_memory_is_free(&mut self, index: usize) -> bool {
-        let holds =
-            |model: &Model| model.is_unloading() && model.may_hold_memory() && !model.is_stuck();
+        let holds = |model: &Model| {
+            let may_hold_memory = model.load_started.is_some() || model.failed_load_bytes > 0;
+            model.is_unloading() && may_hold_memory && !model.is_stuck()
+        };
         if self.models.iter().any(holds) {
             return false;
         }

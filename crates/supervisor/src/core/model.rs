@@ -276,10 +276,6 @@ impl Model {
         Some(self.footprint_growth()?.max(by_engine))
     }
 
-    pub(super) fn may_hold_memory(&self) -> bool {
-        self.load_started.is_some() || self.failed_load_bytes > 0
-    }
-
     pub(super) fn activity(&self) -> &'static str {
         match self.phase {
             Phase::Measuring => "reading the model's files",
