@@ -212,7 +212,8 @@ pub async fn open(
             let listener = socket.and_then(|socket| server::listen(socket, &lock));
             let supervisor = start();
             save_states(&supervisor, data_folder);
-            let server = listener.map(|listener| Server::start(listener, supervisor.handle()));
+            let server = listener
+                .map(|(listener, socket)| Server::start(listener, socket, supervisor.handle()));
             if let Err(error) = &server {
                 tracing::warn!(%error, "other programs cannot share the models of this one");
             }

@@ -17,7 +17,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Starts a thread, which ends when the result is dropped; `None` if there is nothing to poll.
 pub(super) fn start(
-    zones: Vec<Zone>,
+    mut zones: Vec<Zone>,
     supplies: Vec<Supply>,
     bus: &Bus,
     shared: &Arc<SharedSignals>,
@@ -25,47 +25,32 @@ pub(super) fn start(
     if zones.is_empty() && supplies.is_empty() {
         return None;
     }
-    let mut poller = Poller {
-        zones,
-        supplies,
-        bus: bus.clone(),
-        shared: shared.clone(),
-    };
-    // Once at the start, so the first value is correct.
-    poller.read();
-    let (stop, stopped) = channel::<()>();
-    let thread = StoppableThread::spawn("heat-and-power", stop, move || {
-        set_thread_qos(ThreadQos::Utility);
-        while stopped.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-            poller.read();
-        }
-    });
-    thread
-        .inspect_err(|error| tracing::warn!(%error, "heat and power are not watched"))
-        .ok()
-}
-
-struct Poller {
-    zones: Vec<Zone>,
-    supplies: Vec<Supply>,
-    bus: Bus,
-    shared: Arc<SharedSignals>,
-}
-
-impl Poller {
-    fn read(&mut self) {
-        let heat = hottest(&mut self.zones);
-        let battery = (!self.supplies.is_empty()).then(|| is_on_battery(&self.supplies));
-        self.shared.update(|signals| {
+    let (bus, shared) = (bus.clone(), shared.clone());
+    let mut read = move || {
+        let heat = hottest(&mut zones);
+        let battery = (!supplies.is_empty()).then(|| is_on_battery(&supplies));
+        shared.update(|signals| {
             signals.thermal = heat;
             // UPower takes precedence. It is recorded as a service before it first sets the signal,
             // and this check is made under the lock of the signals, so it cannot overwrite UPower's
             // value.
             if let Some(is_on_battery) = battery
-                && !self.bus.sources().has_battery_state
+                && !bus.sources().has_battery_state
             {
                 signals.is_on_battery = is_on_battery;
             }
         });
-    }
+    };
+    // Once at the start, so the first value is correct.
+    read();
+    let (stop, stopped) = channel::<()>();
+    let thread = StoppableThread::spawn("heat-and-power", stop, move || {
+        set_thread_qos(ThreadQos::Utility);
+        while stopped.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            read();
+        }
+    });
+    thread
+        .inspect_err(|error| tracing::warn!(%error, "heat and power are not watched"))
+        .ok()
 }

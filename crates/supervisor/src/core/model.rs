@@ -9,7 +9,7 @@ use std::time::Duration;
 use transom_engine::{
     KvCacheChoice, Limits, LoadProgress, MemoryNeed, MemoryUse, ModelInfo, ModelSource,
 };
-use transom_engine_host::wire::{LoadFootprint, UnloadFootprint};
+use transom_engine_host::wire::LoadFootprint;
 
 use super::{Timestamp, WorkerId};
 use crate::request::{ModelSpec, RequestId};
@@ -238,13 +238,6 @@ impl Model {
     pub(super) fn set_process_bytes(&mut self, bytes: u64) {
         if let Some(footprint) = &mut self.footprint {
             footprint.loaded_bytes = bytes;
-        }
-    }
-
-    pub(super) fn freed(&mut self, footprint: Option<UnloadFootprint>) {
-        if let (Phase::Unloading(unloading), Some(footprint)) = (&mut self.phase, footprint) {
-            unloading.freed_to_bytes = Some(footprint.after_bytes);
-            self.set_process_bytes(footprint.loaded_bytes);
         }
     }
 

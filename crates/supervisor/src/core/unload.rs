@@ -155,7 +155,10 @@ impl Core {
     /// keeps much of its memory is killed, because it may not exit cleanly either.
     pub(super) fn model_freed(&mut self, index: usize, footprint: Option<UnloadFootprint>) {
         let model = &mut self.models[index];
-        model.freed(footprint);
+        if let (Phase::Unloading(unloading), Some(footprint)) = (&mut model.phase, footprint) {
+            unloading.freed_to_bytes = Some(footprint.after_bytes);
+            model.set_process_bytes(footprint.loaded_bytes);
+        }
         match model.footprint_growth().zip(model.residual_bytes()) {
             Some((growth, left)) if left > (growth / 10).max(LIBRARY_RESIDUE_BYTES) => {
                 self.kill(index, UnloadReason::LoadEnded);

@@ -49,7 +49,7 @@ pub(super) struct Server {
 
 /// The path of the socket. Dropping it removes the socket.
 #[derive(Debug)]
-struct SocketFile(PathBuf);
+pub(super) struct SocketFile(PathBuf);
 
 #[derive(Debug)]
 struct ServerState {
@@ -68,14 +68,11 @@ struct OpenRequests {
 #[derive(Debug)]
 struct OpenRequest(Arc<ServerState>);
 
-#[derive(Debug)]
-pub(super) struct Listener {
-    listener: UnixListener,
-    socket: SocketFile,
-}
-
 /// Creates the socket. Only the owner of the lock does this, so an existing socket is stale.
-pub(super) fn listen(socket: PathBuf, _: &InstanceLock) -> Result<Listener, InstanceError> {
+pub(super) fn listen(
+    socket: PathBuf,
+    _: &InstanceLock,
+) -> Result<(UnixListener, SocketFile), InstanceError> {
     let folder_error = |error| folder::folder_error(&socket, &error);
     match fs::remove_file(&socket) {
         Ok(()) => tracing::debug!("removed a stale socket"),
@@ -84,14 +81,12 @@ pub(super) fn listen(socket: PathBuf, _: &InstanceLock) -> Result<Listener, Inst
     }
     let listener = UnixListener::bind(&socket).map_err(folder_error)?;
     fs::set_permissions(&socket, Permissions::from_mode(0o600)).map_err(folder_error)?;
-    let socket = SocketFile(socket);
-    Ok(Listener { listener, socket })
+    Ok((listener, SocketFile(socket)))
 }
 
 impl Server {
     /// Starts to accept clients of `handle`.
-    pub(super) fn start(listener: Listener, handle: Handle) -> Self {
-        let Listener { listener, socket } = listener;
+    pub(super) fn start(listener: UnixListener, socket: SocketFile, handle: Handle) -> Self {
         let state = Arc::new(ServerState {
             handle,
             requests: watch::Sender::default(),
