@@ -194,12 +194,7 @@ impl Turns {
             }
         };
         let lock = self.lock(message.conversation)?;
-        let answer = self.start_answer(lock, question, options).await?;
-        Ok(StartedTurn {
-            conversation: message.conversation,
-            question: None,
-            answer,
-        })
+        self.start_answer(lock, question, options).await
     }
 
     /// Replaces the text of a question and keeps its attachment. The old question stays as a
@@ -317,11 +312,10 @@ impl Turns {
             Ok(id)
         });
         let question = added.await?;
-        let answer = self.start_answer(lock, question, options).await?;
+        let started = self.start_answer(lock, question, options).await?;
         Ok(StartedTurn {
-            conversation,
             question: Some(question),
-            answer,
+            ..started
         })
     }
 
@@ -330,7 +324,7 @@ impl Turns {
         lock: ConversationLock,
         question: MessageId,
         options: TurnOptions,
-    ) -> Result<MessageId, Failure> {
+    ) -> Result<StartedTurn, Failure> {
         let conversation = lock.conversation;
         let (now, model) = ((self.shared.now)(), options.model.name.clone());
         let added = self.stored(move |store| {
@@ -348,9 +342,7 @@ impl Turns {
             Ok((path, store.message(answer)?))
         });
         let (path, message) = added.await?;
-        let answer = message.id;
-        self.start_writing(lock, path, message, options);
-        Ok(answer)
+        Ok(self.start_writing(lock, path, message, options))
     }
 
     /// Starts the task that writes `message`, a stored response, after the messages of `path`.
@@ -360,10 +352,10 @@ impl Turns {
         path: Vec<Message>,
         message: Message,
         options: TurnOptions,
-    ) {
-        let conversation = lock.conversation;
+    ) -> StartedTurn {
+        let (conversation, answer) = (lock.conversation, message.id);
         let entry = Arc::new(RunningAnswer {
-            id: message.id,
+            id: answer,
             conversation,
             live: Arc::new(LiveAnswer::new(message)),
             stop: Notify::new(),
@@ -379,6 +371,11 @@ impl Turns {
         self.shared.active_changed.send_replace(());
         (self.shared.listener)(TurnEvent::ConversationChanged { id: conversation });
         tokio::spawn(shared::run_answer(lock, entry, path, options));
+        StartedTurn {
+            conversation,
+            question: None,
+            answer,
+        }
     }
 
     fn lock(&self, conversation: ConversationId) -> Result<ConversationLock, Failure> {
