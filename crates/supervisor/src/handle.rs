@@ -38,14 +38,11 @@ pub(crate) type ShutdownReason = Arc<OnceLock<RequestError>>;
 pub(crate) enum HandleMessage {
     Submit(Box<ModelRequest>, ResponseWriter),
     Cancel(RequestId),
-    Unload(
-        ModelSelector,
-        Reply<Result<Vec<UnloadRecord>, RequestError>>,
-    ),
+    Unload(ModelSelector, UnloadReply),
     SetTuning(Tuning),
     SetPaused(bool),
     /// Returns the status as of now, with up-to-date countdowns.
-    GetStatus(Reply<Arc<Status>>),
+    GetStatus(oneshot::Sender<Arc<Status>>),
     /// Deletes saved states and clears KV caches.
     ForgetConversations,
     /// Saves states in this folder, which is prepared and used by this supervisor only.
@@ -53,7 +50,7 @@ pub(crate) enum HandleMessage {
     Quit,
 }
 
-pub(crate) type Reply<T> = oneshot::Sender<T>;
+pub(crate) type UnloadReply = oneshot::Sender<Result<Vec<UnloadRecord>, RequestError>>;
 
 impl Handle {
     /// Returns a handle, the other end of its channel and its shutdown reason. Request ids count up

@@ -2,7 +2,7 @@
 
 use super::saved_states::SavedStates;
 use crate::core::WorkerId;
-use crate::handle::Reply;
+use crate::handle::UnloadReply;
 use crate::request::RequestError;
 use crate::status::UnloadRecord;
 
@@ -13,7 +13,7 @@ struct UnloadWaiter {
     /// Workers that still exist.
     workers: Vec<WorkerId>,
     records: Vec<UnloadRecord>,
-    reply: Reply<Result<Vec<UnloadRecord>, RequestError>>,
+    reply: UnloadReply,
 }
 
 impl UnloadWaiters {
@@ -22,7 +22,7 @@ impl UnloadWaiters {
     pub(super) fn add(
         &mut self,
         workers: Vec<WorkerId>,
-        reply: Reply<Result<Vec<UnloadRecord>, RequestError>>,
+        reply: UnloadReply,
         saved_states: &SavedStates,
     ) {
         self.0.push(UnloadWaiter {

@@ -20,10 +20,10 @@ use transom_engine_host::frame::{self, FrameError, FrameReader};
 use super::InstanceError;
 use super::folder::{self, own_user_id};
 use super::protocol::{ClientMessage, Hello, ServerMessage, Welcome};
-use crate::handle::{Handle, HandleMessage, Reply, ShutdownReason};
+use crate::handle::{Handle, HandleMessage, ShutdownReason, UnloadReply};
 use crate::request::{RequestError, RequestId};
 use crate::response::{self, ResponseWriter};
-use crate::status::{Status, UnloadRecord};
+use crate::status::Status;
 
 /// How long the handshake and the first status may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -171,7 +171,7 @@ struct PendingCalls {
 #[derive(Default)]
 struct PendingState {
     responses: HashMap<RequestId, ResponseWriter>,
-    unloads: HashMap<u64, Reply<Result<Vec<UnloadRecord>, RequestError>>>,
+    unloads: HashMap<u64, UnloadReply>,
     n_unloads: u64,
     /// Set when the connection is lost.
     gone: Option<RequestError>,
