@@ -54,5 +54,5 @@ pub fn system_signals() -> Box<dyn SignalSource> {
     #[cfg(target_os = "macos")]
     return Box::new(mac::MacSignals::start());
     #[cfg(target_os = "linux")]
-    return Box::new(LinuxSignals::start());
+    return Box::new(LinuxSignals::with_paths(Paths::default()));
 }

@@ -40,12 +40,7 @@ pub struct LinuxSignals {
 }
 
 impl LinuxSignals {
-    /// Starts the sources of this machine.
-    pub fn start() -> Self {
-        Self::with_paths(Paths::default())
-    }
-
-    /// Starts the sources with other paths.
+    /// Starts the sources, which read these paths.
     pub fn with_paths(paths: Paths) -> Self {
         let shared = Arc::new(SharedSignals::default());
         let files = paths.pressure_files();
