@@ -43,17 +43,13 @@ impl Core {
     fn limits(&self, spec: &ModelSpec) -> Limits {
         let default = Limits::default();
         let allowance = self.governor.allowance();
-        let affordable = match allowance.memory {
-            MemoryPressure::Normal => None,
-            MemoryPressure::Warning | MemoryPressure::Critical => allowance.context_length,
-        };
+        let is_short = allowance.memory > MemoryPressure::Normal;
+        let affordable = allowance.context_length.filter(|_| is_short);
         let lowered = affordable.map_or(default.context_length, |n| n.min(default.context_length));
         Limits {
             context_length: spec.context_length.unwrap_or(lowered),
             kv_cache: match spec.kv_cache {
-                KvCacheChoice::Automatic if allowance.memory > MemoryPressure::Normal => {
-                    KvCacheChoice::Small
-                }
+                KvCacheChoice::Automatic if is_short => KvCacheChoice::Small,
                 chosen => chosen,
             },
             ..default

@@ -130,12 +130,8 @@ pub(super) enum UnloadStep {
 
 impl Unloading {
     pub(super) fn deadline(&self) -> Option<Timestamp> {
-        match self.step {
-            UnloadStep::StoppingLoad | UnloadStep::Freeing | UnloadStep::Exiting => {
-                Some(self.kill_at)
-            }
-            UnloadStep::Killed | UnloadStep::Stuck { .. } => None,
-        }
+        let is_killed = matches!(self.step, UnloadStep::Killed | UnloadStep::Stuck { .. });
+        (!is_killed).then_some(self.kill_at)
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use transom_engine::EngineError;
 use transom_engine_host::frame::{self, FrameError, FrameReader};
+use transom_engine_host::wire::MAX_FRAME_BYTES;
 
 use super::InstanceError;
 use super::folder::{self, own_user_id};
@@ -96,7 +97,8 @@ async fn handshake(socket: &Path) -> Result<Handle, ConnectError> {
         }
         _ => ConnectError::Unresponsive(error.to_string()),
     })?;
-    let peer = stream.peer_cred().map_err(io_error)?;
+    let peer = stream.peer_cred();
+    let peer = peer.map_err(|error| ConnectError::NotListening(error.to_string()))?;
     if peer.uid() != own_user_id() {
         return Err(ConnectError::OtherUser(peer.uid()));
     }
@@ -136,10 +138,6 @@ fn read_error(error: &FrameError) -> ConnectError {
             ConnectError::Unresponsive(error.to_string())
         }
     }
-}
-
-fn io_error(error: io::Error) -> ConnectError {
-    ConnectError::NotListening(error.to_string())
 }
 
 fn start(
@@ -247,11 +245,7 @@ impl PendingCalls {
             let source = EngineError::InvalidParameter {
                 name: "prompt".into(),
                 value: format!("{bytes} bytes long"),
-                expected: format!(
-                    "at most {} bytes",
-                    transom_engine_host::wire::MAX_FRAME_BYTES
-                )
-                .into(),
+                expected: format!("at most {MAX_FRAME_BYTES} bytes").into(),
             };
             writer.fail(RequestError::Engine { source });
         }
