@@ -154,6 +154,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn events_are_joined_only_without_loss() {
+        let text = |section, text: &str, generated_tokens| TokenEvent::Text {
+            section,
+            text: text.to_owned(),
+            generated_tokens,
+        };
+        let mut last = text(Section::Answer, "ab", 1);
+        assert_eq!(last.join(text(Section::Answer, "c", 2), 3), None);
+        assert_eq!(last, text(Section::Answer, "abc", 2));
+        let too_long = text(Section::Answer, "d", 3);
+        assert_eq!(last.join(too_long.clone(), 3), Some(too_long));
+        let other = text(Section::Reasoning, "d", 3);
+        assert_eq!(last.join(other.clone(), 9), Some(other));
+        let mut last = TokenEvent::Prefill { done: 1, total: 9 };
+        let next = TokenEvent::Prefill { done: 5, total: 9 };
+        assert_eq!(last.join(next.clone(), 0), None);
+        assert_eq!(last, next);
+    }
+
+    #[test]
     fn durations_round_trip_as_seconds() {
         let stats = Stats {
             time_to_first_token: Duration::new(3, 123_456_789),
