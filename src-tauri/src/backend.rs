@@ -395,12 +395,9 @@ async fn connect(
 
 fn notice_code(error: &InstanceError) -> &'static str {
     match error {
-        InstanceError::VersionMismatch { .. } => "instance_other_version",
-        InstanceError::Refused { .. } | InstanceError::Unresponsive { .. } => "instance_silent",
-        InstanceError::NoHome
-        | InstanceError::Folder { .. }
-        | InstanceError::Unsafe { .. }
-        | InstanceError::PathTooLong { .. } => "instance_alone",
+        InstanceError::VersionMismatch(_) => "instance_other_version",
+        InstanceError::Unavailable(_) => "instance_silent",
+        InstanceError::Folder(_) => "instance_alone",
     }
 }
 

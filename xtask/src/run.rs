@@ -84,7 +84,6 @@ pub(crate) fn run_windows(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The cargo profile of a build.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Profile {
     Dev,
@@ -110,13 +109,7 @@ fn build(profile: Profile, packages: &[&str]) -> Result<(), Problem> {
     for package in packages {
         build.args(["--package", package]);
     }
-    let status = build.status();
-    let status = status.map_err(process::not_started(&build, "build transom"))?;
-    let failed = "could not build transom; see the errors of the compiler above";
-    match status.success() {
-        true => Ok(()),
-        false => Err(Problem::new(failed)),
-    }
+    process::run(&mut build, "build transom")
 }
 
 fn is_set(variable: &str) -> bool {

@@ -88,8 +88,8 @@ impl Client {
         let opened = self.runtime()?.block_on(opening);
         let connection = opened.map_err(Failure::failed)?;
         let handle = connection.handle();
-        if connection.is_own() {
-            let (runtime, quit) = (self.runtime()?.handle().clone(), connection.quit());
+        if let Some(quit) = connection.quit() {
+            let runtime = self.runtime()?.handle().clone();
             self.interrupt.before_exit(move || {
                 let _ = runtime.block_on(async { timeout(SHUTDOWN_LIMIT, quit).await });
             });

@@ -8,6 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use rusqlite::Transaction;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::conversation::{ConversationId, Ending, MessageId, NewMessage, Timestamp};
@@ -74,24 +75,16 @@ fn parse_json(json: &str, now: Timestamp) -> Result<Vec<ExportedConversation>, S
     if value.get("format").is_none() {
         return other_formats::conversations(value, json, now);
     }
+    let format = value["format"].as_str().unwrap_or_default();
+    if format != FORMAT {
+        let problem = format!("“{format}” is not a format that Transom knows");
+        return Err(StoreError::import("format", problem));
+    }
+    // A newer format may have other fields.
+    if let Ok(version) = u32::deserialize(&value["version"]) {
+        check_version(version, "version")?;
+    }
     drop(value);
-    parse_own_export(json)
-}
-
-fn parse_own_export(json: &str) -> Result<Vec<ExportedConversation>, StoreError> {
-    #[derive(serde::Deserialize)]
-    struct Head {
-        format: String,
-        version: u32,
-    }
-    let head: Head = parse(json)?;
-    if head.format != FORMAT {
-        return Err(StoreError::import(
-            "format",
-            format!("“{}” is not a format that Transom knows", head.format),
-        ));
-    }
-    check_version(head.version, "version")?;
     Ok(parse::<Export>(json)?.conversations)
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn write() -> Result<(), Problem> {
     if is_current(&file, &writer) {
         return Ok(());
     }
-    progress::step("Writing the starter model as GGUF", |_| {
+    progress::step("Writing the starter model as GGUF", || {
         let folder = file.parent().unwrap_or(&file);
         convert(folder, &file, PACKING)
             .map_err(|error| Problem::new(format!("could not write {}: {error}", file.display())))

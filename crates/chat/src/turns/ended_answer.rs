@@ -27,13 +27,7 @@ impl Turns {
             Ok((store.history(answer)?, store.message(answer)?))
         });
         let (path, message) = reopened.await?;
-        let conversation = lock.conversation;
-        self.start_writing(lock, path, message, options);
-        Ok(StartedTurn {
-            conversation,
-            question: None,
-            answer,
-        })
+        Ok(self.start_writing(lock, path, message, options))
     }
 
     /// Replaces the text of a response. The old text is not kept.

@@ -30,7 +30,6 @@ pub(super) struct Shared {
     pub(super) render_cache: Mutex<RenderCache>,
 }
 
-/// Running responses and locked conversations.
 #[derive(Default)]
 pub(super) struct ActiveTurns {
     /// Responses that are being written, and ended ones that are not on disk yet.
