@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tauri::{AppHandle, Manager};
-use transom_chat::AttachedText;
 use transom_documents::DocumentProblem;
+use transom_files::visible;
+use transom_store::AttachedText;
 
 use crate::backend::child_program;
 use crate::shell::{Shell, blocking};
@@ -52,10 +53,10 @@ fn view(program: &Path, path: &Path) -> DocumentView {
     }
 }
 
-/// Returns the name of a file or folder.
+/// Returns the name of a file or folder, without control characters.
 pub(crate) fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
-    name.to_string_lossy().into_owned()
+    visible(&name.to_string_lossy()).into_owned()
 }
 
 fn send(app: &AppHandle, window: Window, file: u32, document: DocumentView) {
@@ -71,6 +72,10 @@ mod tests {
     fn a_file_keeps_its_name() {
         assert_eq!(name_of(Path::new("/a/b/Report 2.pdf")), "Report 2.pdf");
         assert_eq!(name_of(Path::new("/")), "/");
+        assert_eq!(
+            name_of(Path::new("/a/b\u{202e}fdp.\nexe")),
+            "b\u{fffd}fdp. exe"
+        );
     }
 
     #[test]
