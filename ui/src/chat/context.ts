@@ -35,10 +35,9 @@ export interface History {
   isShortened: boolean;
 }
 
-/** Returns the tokens of a path and its system prompt. The counts of `outdated` responses are not used. */
+/** Returns the tokens of a path and its system prompt. */
 export function historyOf(
   heads: readonly MessageHead[], view: (id: MessageId) => MessageView | undefined, systemPrompt: string,
-  outdated: ReadonlySet<MessageId>,
 ): History {
   let tokens = 0;
   for (const { id, n_chars } of heads.toReversed()) {
@@ -48,7 +47,7 @@ export function historyOf(
       continue;
     }
     const { stats, reasoning, text, attachments } = message;
-    if (!stats || outdated.has(id)) {
+    if (!stats) {
       tokens += estimatedTokens(text) + attachedTokens(attachments);
       continue;
     }
