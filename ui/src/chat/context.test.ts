@@ -25,6 +25,8 @@ describe("the estimate of tokens", () => {
     expect(estimatedTokens("a".repeat(400))).toBe(100);
     expect(estimatedTokens("语".repeat(40))).toBe(40);
     expect(estimatedTokens("a".repeat(1_000_000))).toBe(250_000);
+    // The start of a text does not stand for all of it.
+    expect(estimatedTokens("语".repeat(4000) + "a".repeat(60_000))).toBe(22_000);
   });
 
   it("takes the counts of the last response, and estimates only what is newer", () => {
