@@ -3,6 +3,7 @@
 //! Rule: reading a document sends and changes nothing, and neither its name nor its text is logged.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tauri::{AppHandle, Manager};
@@ -10,12 +11,14 @@ use transom_documents::DocumentProblem;
 use transom_files::visible;
 use transom_store::AttachedText;
 
-use crate::backend::child_program;
+use crate::backend::{child_program, now};
 use crate::shell::{Shell, blocking};
 use crate::wire::{AppEvent, DocumentView, Window};
 
-/// The number of the next document.
-static NEXT: AtomicU32 = AtomicU32::new(1);
+/// The number of the next document. It begins with the time in seconds, because pages may still know
+/// the numbers of an earlier run.
+static NEXT: LazyLock<AtomicU32> =
+    LazyLock::new(|| AtomicU32::new(u32::try_from(now().0 / 1000).unwrap_or(1)));
 
 /// Reads documents one after the other and sends them to the page of `window`.
 pub(crate) async fn read(app: &AppHandle, window: Window, paths: Vec<PathBuf>) {
