@@ -1,8 +1,8 @@
 //! Deletes one exchange: a question and its responses, with all their versions.
 //!
 //! Messages after the exchange stay, without their statistics: they then follow the message before
-//! it. Rule: as with a whole
-//! conversation, deleted text is in no file of the folder when the call returns.
+//! it. Rule: as with a whole conversation, deleted text is in no file of the folder when the call
+//! returns.
 
 use rusqlite::Transaction;
 
@@ -77,8 +77,8 @@ fn with_role(
     Ok(found)
 }
 
-/// Gives a message another parent, and its subtree the depths below it. Their statistics counted
-/// the deleted text.
+/// Gives a message another parent, and its subtree the depths below it. Removes their statistics,
+/// which count the deleted text.
 fn move_up(
     tx: &Transaction<'_>,
     id: MessageId,
