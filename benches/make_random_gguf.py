@@ -2,7 +2,7 @@
 """Writes a GGUF model with random weights and a real model's shape, to measure speed and memory.
 
     python benches/make_random_gguf.py --shape 0.6b OUT.gguf                      # f16
-    python benches/make_random_gguf.py --shape 0.6b --quantise Q4_K_M OUT.gguf
+    python benches/make_random_gguf.py --shape 0.6b --quantize Q4_K_M OUT.gguf
 
 Speed depends on the shape and the types, not on the values of the weights. `llama-quantize` of
 llama.cpp writes other types than f16 (see llama_cpp_peer.py). Needs numpy and gguf. The tokenizer
@@ -130,7 +130,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("out", type=Path, help="file to write, unless it exists")
     parser.add_argument("--shape", choices=SHAPES, default="0.6b")
-    parser.add_argument("--quantise", dest="quantize", default="F16", help="F16, Q8_0, Q4_K_M, …")
+    parser.add_argument("--quantize", default="F16", help="F16, Q8_0, Q4_K_M, …")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     make(args.out, args.shape, args.quantize, args.seed)

@@ -11,7 +11,7 @@ use transom_documents::DocumentProblem;
 use transom_files::visible;
 use transom_store::AttachedText;
 
-use crate::backend::{child_program, now};
+use crate::backend::now;
 use crate::shell::{Shell, blocking};
 use crate::wire::{AppEvent, DocumentView, Window};
 
@@ -31,7 +31,7 @@ pub(crate) async fn read(app: &AppHandle, window: Window, paths: Vec<PathBuf>) {
         send(app, window, *file, DocumentView::Reading { name });
     }
     for (file, path) in files {
-        let document = blocking(move || Ok(view(&child_program(), &path))).await;
+        let document = blocking(move || Ok(view(&transom_documents::program(), &path))).await;
         let document = document.unwrap_or_else(|error| DocumentView::Failed {
             problem: DocumentProblem::CannotOpen {
                 reason: error.into_reason(),

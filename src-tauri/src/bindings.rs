@@ -100,6 +100,10 @@ impl TypeVisitor for Found {
         let lines = format!("{docs}export {}\n", T::decl(&self.config));
         let lines: Vec<&str> = lines.lines().map(str::trim_end).collect();
         let declared = lines.join("\n") + "\n";
+        // A comment of one line is on one line.
+        let declared = declared
+            .replace("/**\n * ", "/** ")
+            .replace("\n */\n", " */\n");
         let name = T::ident(&self.config);
         let before = self.by_name.insert(name.clone(), declared);
         assert_eq!(before, None, "two types are called {name}");

@@ -75,8 +75,9 @@ fn recommended(tier: Recommendations, entries: &[EntryView]) -> Vec<RecommendedV
         let format = format_name(model.format).to_lowercase();
         let entry = entries.iter().find(|entry| entry.id == model.id)?;
         let mut variants = entry.variants.iter();
-        let variant = variants
-            .find(|variant| variant.format == format && variant.packing == model.quantization)?;
+        let variant = variants.find(|variant| {
+            variant.format == format && variant.quantization == model.quantization
+        })?;
         Some(RecommendedView {
             purpose,
             variant: variant.key.clone(),
@@ -131,7 +132,7 @@ fn variant_view(
         },
         key,
         format: format_name(variant.format).to_lowercase(),
-        packing: variant.quantization.clone(),
+        quantization: variant.quantization.clone(),
         repository: variant.repository.clone(),
         size_bytes,
         fit: estimate.as_ref().map(fit_summary),
@@ -191,7 +192,7 @@ fn offer_view(
         },
         key,
         format: format_name(download::format_of(offer)).to_lowercase(),
-        packing: download::quantization_of(offer).to_owned(),
+        quantization: download::quantization_of(offer).to_owned(),
         repository: repository.to_owned(),
         size_bytes: offer.size_bytes,
         fit: too_large.map(|need_bytes| FitSummary::TooLarge {
@@ -215,7 +216,7 @@ fn repository_view(repository: &str) -> EntryView {
 
 /// Converts the fit of an estimate for pages.
 pub(crate) fn fit_summary(estimate: &Estimate) -> FitSummary {
-    match estimate.verdict {
+    match estimate.fit {
         EstimatedFit::Fits => FitSummary::Fits,
         EstimatedFit::FitsWithContext { context_length } => FitSummary::Context {
             tokens: context_length,
@@ -265,7 +266,7 @@ fn recommendation_view(recommendation: Recommendation) -> PickView {
         speed: recommendation.estimate.speed,
         entry: recommendation.id,
         name: recommendation.name,
-        packing: recommendation.quantization,
+        quantization: recommendation.quantization,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads the selection and the clipboard, only when the user asks for it.
+//! Reads and writes the clipboard, and reads the selection of X11.
 //!
 //! Rule: the text is neither stored nor logged here.
 
@@ -10,10 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arboard::Clipboard;
 
 use crate::lock;
-use crate::wire::{CapturedText, TextSource};
-
-/// Maximum number of characters to capture, more than any context holds.
-const MAX_CHARACTERS: usize = 400_000;
 
 /// The system's clipboard. On X11 the program that copied a text provides it, so the connection is
 /// kept open after the first copy.
@@ -26,15 +22,10 @@ pub(crate) struct SystemClipboard {
 }
 
 impl SystemClipboard {
-    /// Returns the selected or copied text; empty if there is none. Blocks for some milliseconds
-    /// while the other program sends it.
-    pub(crate) fn capture(&self, source: TextSource) -> Result<CapturedText, String> {
-        let text = match source {
-            TextSource::Clipboard => self.with(|clipboard| or_empty(clipboard.get_text()))?,
-            TextSource::Selection => self.selection()?,
-        };
-        let text = text.chars().take(MAX_CHARACTERS).collect();
-        Ok(CapturedText { source, text })
+    /// Returns the copied text; empty if there is none. Blocks for some milliseconds while the other
+    /// program sends it.
+    pub(crate) fn text(&self) -> Result<String, String> {
+        self.with(|clipboard| or_empty(clipboard.get_text()))
     }
 
     /// Returns the copied files; none if something else was copied.
@@ -46,19 +37,27 @@ impl SystemClipboard {
         self.with(|clipboard| clipboard.set_text(text))
     }
 
-    /// Reads the selection through the Accessibility API, which the user must allow. Asks once.
+    /// Asks the user once to allow reading the selection, if that is not allowed.
+    ///
+    /// # Errors
+    /// If it is not allowed.
     #[cfg(target_os = "macos")]
-    fn selection(&self) -> Result<String, String> {
+    pub(crate) fn ask_to_read_selection(&self) -> Result<(), String> {
         match may_read_selection() || mac::ask(!self.was_asked.swap(true, Ordering::Relaxed)) {
-            // Most focused elements have no text, and some apps have no focused element.
-            true => Ok(mac::selection().unwrap_or_default()),
+            true => Ok(()),
             false => Err("reading the selection is not allowed".to_owned()),
         }
     }
 
+    /// Only a Mac asks the user.
+    #[cfg(not(target_os = "macos"))]
+    pub(crate) fn ask_to_read_selection(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Reads X11's primary selection: the selected text, without a copy.
     #[cfg(not(target_os = "macos"))]
-    fn selection(&self) -> Result<String, String> {
+    pub(crate) fn primary(&self) -> Result<String, String> {
         use arboard::{GetExtLinux, LinuxClipboardKind};
         self.with(|clipboard| {
             let primary = clipboard.get().clipboard(LinuxClipboardKind::Primary);
@@ -103,7 +102,6 @@ fn or_empty<T: Default>(read: Result<T, arboard::Error>) -> Result<T, arboard::E
 #[allow(unsafe_code)]
 mod mac {
     //! Uses the Accessibility API.
-    use accessibility::{AXAttribute, AXUIElement};
     use accessibility_sys::{AXIsProcessTrustedWithOptions, kAXTrustedCheckOptionPrompt};
     use core_foundation::base::TCFType;
     use core_foundation::boolean::CFBoolean;
@@ -120,15 +118,5 @@ mod mac {
                 CFDictionary::from_CFType_pairs(&[(key, CFBoolean::from(shows_prompt))]);
             AXIsProcessTrustedWithOptions(options.as_concrete_TypeRef())
         }
-    }
-
-    /// Returns the selected text of the focused element; `None` if there is none.
-    pub(super) fn selection() -> Option<String> {
-        let attribute = |name| AXAttribute::new(&CFString::from_static_string(name));
-        let focused = attribute("AXFocusedUIElement");
-        let element = AXUIElement::system_wide().attribute(&focused).ok()?;
-        let element = element.downcast::<AXUIElement>()?;
-        let text = element.attribute(&attribute("AXSelectedText")).ok()?;
-        Some(text.downcast::<CFString>()?.to_string())
     }
 }

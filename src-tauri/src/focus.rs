@@ -10,7 +10,7 @@ use tauri::AppHandle;
 use crate::lock;
 use crate::wire::Window;
 #[cfg(not(target_os = "macos"))]
-pub(crate) use platform::{take_focus, take_focus_when_shown};
+pub(crate) use platform::{active, restore_to, take_focus, take_focus_when_shown};
 
 #[derive(Debug, Default)]
 pub(crate) struct Focus {
@@ -107,7 +107,8 @@ mod platform {
         Ok(())
     }
 
-    pub(super) fn active() -> Option<u32> {
+    /// Returns the window that has the focus, if any.
+    pub(crate) fn active() -> Option<u32> {
         active_window().unwrap_or_else(|error| {
             tracing::debug!(%error, "the active window is not known");
             None
@@ -120,7 +121,8 @@ mod platform {
         }
     }
 
-    fn restore_to(window: u32) {
+    /// Focuses a window of another program.
+    pub(crate) fn restore_to(window: u32) {
         if let Err(error) = activate(window) {
             tracing::debug!(%error, "the focus could not be moved");
         }

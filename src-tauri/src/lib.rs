@@ -24,10 +24,12 @@ mod diagnostics;
 mod dropped;
 mod focus;
 mod hotkey;
+mod insertion;
 mod log;
 mod login_item;
 #[cfg(any(test, target_os = "macos"))]
 mod menu_bar;
+mod model_errors;
 mod model_source;
 mod models;
 mod placement;

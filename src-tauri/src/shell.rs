@@ -18,11 +18,12 @@ use crate::clipboard::SystemClipboard;
 use crate::deletion::{self, Deletion};
 use crate::focus::Focus;
 use crate::hotkey::{self, Hotkey};
+use crate::insertion::Insertion;
 use crate::lock;
 use crate::status_view;
 use crate::tray::menu::TrayView;
 use crate::visibility::KeyRepeatFilter;
-use crate::windows::{Frames, Pages};
+use crate::windows::{Frames, KeepOpen, Pages};
 use crate::wire::{AppEvent, CommandError, CommandResult, DownloadView, StatusView, Window};
 
 /// Longer than all waits of an orderly quit together.
@@ -39,6 +40,7 @@ pub(crate) struct Shell {
     pub(crate) frames: Frames,
     pub(crate) focus: Focus,
     pub(crate) clipboard: SystemClipboard,
+    pub(crate) insertion: Insertion,
     /// Pages that follow responses.
     pub(crate) followers: Followers,
     /// The conversation that will be deleted.
@@ -50,6 +52,8 @@ pub(crate) struct Shell {
     /// The downloads that were last sent.
     pub(crate) downloads: Mutex<Vec<DownloadView>>,
     pub(crate) key_repeat: Mutex<KeyRepeatFilter>,
+    /// Keeps a window open while its page is printed.
+    pub(crate) printing: Mutex<Option<KeepOpen>>,
     /// The Dock of a Mac shows the app.
     pub(crate) is_in_dock: AtomicBool,
     backend: watch::Sender<Option<Arc<Backend>>>,
@@ -71,12 +75,14 @@ impl Shell {
             pages: Pages::default(),
             focus: Focus::default(),
             clipboard: SystemClipboard::default(),
+            insertion: Insertion::default(),
             followers: Followers::default(),
             deletion: Deletion::default(),
             tray: Mutex::default(),
             languages: sys_locale::get_locales().collect(),
             downloads: Mutex::default(),
             key_repeat: Mutex::default(),
+            printing: Mutex::default(),
             is_in_dock: AtomicBool::new(false),
             backend: watch::Sender::new(None),
             status: Mutex::new(status_view::empty()),

@@ -156,6 +156,7 @@ async fn open_backend(app: AppHandle) {
         shell.notice(notice);
     }
     app_commands::apply(&app, None, &backend.settings());
+    windows::prepare_prompt(&app, backend.hardware.memory_bytes);
     tracing::info!("the backend is open");
     publish_status(&app, &backend).await;
 }

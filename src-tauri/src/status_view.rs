@@ -11,14 +11,14 @@ use crate::wire::{Activity, LimitReason, LimitView, LoadedView, StatusView, Unlo
 /// Converts a status. `is_client` is true if the supervisor belongs to another program.
 pub(crate) fn from_status(status: &Status, is_client: bool) -> StatusView {
     let chat = status.models.iter().find(|model| model.role == Role::Chat);
-    let limits = status.allowance.limits.iter();
+    let limits = status.restrictions.limits.iter();
     let last_unload = status.last_unload.as_ref();
     StatusView {
         activity: activity(status),
         model: chat.map(loaded),
         budget_bytes: status.budget_bytes,
         in_use_bytes: status.in_use_bytes,
-        held: status.allowance.blocked_by.map(limit_reason),
+        held: status.restrictions.blocked_by.map(limit_reason),
         is_paused: status.is_paused,
         limits: limits
             .map(|active| LimitView {
@@ -26,8 +26,8 @@ pub(crate) fn from_status(status: &Status, is_client: bool) -> StatusView {
                 reason: limit_reason(active.reason),
             })
             .collect(),
-        repaint_ms: status.allowance.repaint_interval.as_millis() as u64,
-        offer_smaller_model: status.allowance.offer_smaller_model,
+        repaint_ms: status.restrictions.repaint_interval.as_millis() as u64,
+        offer_smaller_model: status.restrictions.offer_smaller_model,
         machine: status.signals,
         last_unload: last_unload.map(|record| UnloadView {
             name: record.name.clone(),
@@ -50,7 +50,7 @@ fn activity(status: &Status) -> Activity {
     };
     if status.is_answering() {
         Activity::Answering
-    } else if status.allowance.blocked_by.is_some() {
+    } else if status.restrictions.blocked_by.is_some() {
         Activity::Held
     } else if phases.any(is_loading) {
         Activity::Loading
@@ -139,12 +139,12 @@ mod tests {
             "revision": 1, "process_id": 2, "models": [], "queue": [],
             "budget_bytes": 8u64 << 30, "in_use_bytes": 0,
             "signals": transom_signals::SystemSignals::default(),
-            "allowance": {
+            "restrictions": {
                 "memory": "normal", "stop_answers": false, "context_length": null,
                 "prefill_chunk": null, "max_tokens": null, "speculation": true,
                 "repaint_interval_seconds": 0.016,
-                "idle_unload_seconds": null, "held": null, "offer_smaller_model": false,
-                "restraints": []
+                "idle_unload_seconds": null, "blocked_by": null,
+                "offer_smaller_model": false, "limits": []
             },
             "last_unload": null, "last_error": null, "keeps_awake": false
         });
@@ -196,21 +196,21 @@ mod tests {
 
     #[test]
     fn a_running_response_has_priority_over_held_requests() {
-        let held = json!({ "held": { "because": "heat", "state": "critical" } });
-        let generating = json!({ "phase": "generating", "ask": 1, "is_stopping": false });
-        let change = json!({ "allowance": held, "models": [model(generating)] });
+        let held = json!({ "blocked_by": { "because": "heat", "state": "critical" } });
+        let generating = json!({ "phase": "generating", "request_id": 1, "is_stopping": false });
+        let change = json!({ "restrictions": held, "models": [model(generating)] });
         let view = from_status(&status(change), false);
         assert_eq!(view.activity, Activity::Answering);
         assert_eq!(view.held, Some(LimitReason::HeatCritical));
-        let view = from_status(&status(json!({ "allowance": held })), false);
+        let view = from_status(&status(json!({ "restrictions": held })), false);
         assert_eq!(view.activity, Activity::Held);
         assert!(!view.is_paused);
     }
 
     #[test]
     fn a_pause_is_distinguished_from_other_holds() {
-        let held = json!({ "held": { "because": "paused" } });
-        let paused = json!({ "is_paused": true, "allowance": held });
+        let held = json!({ "blocked_by": { "because": "paused" } });
+        let paused = json!({ "is_paused": true, "restrictions": held });
         let view = from_status(&status(paused), false);
         assert!(view.is_paused);
         assert_eq!(view.activity, Activity::Held);

@@ -8,6 +8,8 @@
 
 use std::time::{Duration, Instant};
 
+use transom_store::General;
+
 use crate::wire::Window;
 
 /// A press this soon after the window lost the focus is the one that took it. Keys are held for 50
@@ -33,6 +35,22 @@ pub(crate) fn is_panel(window: Window, is_chat_in_window: bool) -> bool {
         Window::Prompt => true,
         Window::Settings => false,
     }
+}
+
+/// Returns true if the user wants a window to stay when another one gets the focus.
+pub(crate) fn is_pinned(window: Window, general: &General) -> bool {
+    match window {
+        Window::Chat => general.pin_chat,
+        Window::Prompt => general.pin_prompt,
+        Window::Settings => false,
+    }
+}
+
+/// Returns true if the quick prompt's page is created before its first use. The page and its
+/// processes take about 250 MB, so only machines with 16 GB do that, which report a little less.
+pub(crate) fn prepares_prompt(memory_bytes: u64) -> bool {
+    const GB: u64 = 1 << 30;
+    memory_bytes >= 15 * GB
 }
 
 /// Returns true if the Dock shows the app: if the user wants it, and while the chat is open as an
@@ -179,6 +197,26 @@ mod tests {
             assert!(is_panel(Window::Prompt, is_chat_in_window));
             assert!(!is_panel(Window::Settings, is_chat_in_window));
         }
+    }
+
+    #[test]
+    fn each_panel_has_its_own_pin() {
+        let general = General {
+            pin_prompt: true,
+            ..General::default()
+        };
+        assert!(is_pinned(Window::Prompt, &general));
+        assert!(!is_pinned(Window::Chat, &general));
+        assert!(!is_pinned(Window::Settings, &general));
+    }
+
+    #[test]
+    fn the_prompt_is_prepared_only_on_machines_with_enough_memory() {
+        let gb = 1 << 30;
+        assert!(!prepares_prompt(8 * gb));
+        assert!(prepares_prompt(16 * gb));
+        // Linux does not count what the firmware and the kernel keep.
+        assert!(prepares_prompt(16 * gb - 600 * (1 << 20)));
     }
 
     #[test]

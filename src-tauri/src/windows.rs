@@ -7,23 +7,28 @@ mod build;
 mod dock;
 mod frames;
 mod pages;
+mod prompt;
+mod record;
 
 use std::time::{Duration, Instant};
 
-use tauri::{
-    AppHandle, DragDropEvent, LogicalSize, Manager, PhysicalPosition, PhysicalSize, WebviewWindow,
-};
+use tauri::{AppHandle, DragDropEvent, Manager, PhysicalPosition, PhysicalSize, WebviewWindow};
+use tokio::sync::oneshot::Receiver;
 
 use crate::deletion;
 use crate::desktop::{Desktop, Monitor, Unit};
 use crate::placement::{self, Rect, Size};
 use crate::shell::Shell;
-use crate::visibility::{AfterBlur, BLUR_GRACE, CHAT_DESTROY_DELAY, Visibility, is_panel};
+use crate::visibility::{
+    AfterBlur, BLUR_GRACE, CHAT_DESTROY_DELAY, Visibility, is_panel, is_pinned,
+};
 use crate::wire::{AppEvent, Window};
 use crate::zoom::scale;
 pub(crate) use dock::update_dock;
 pub(crate) use frames::Frames;
 pub(crate) use pages::Pages;
+pub(crate) use prompt::prepare_prompt;
+use record::{record, record_later};
 
 /// A page that does not report that it is ready is shown after this time, so that the user sees
 /// that something is wrong.
@@ -55,7 +60,8 @@ impl Window {
         let (width, height) = match self {
             Self::Chat if is_panel => (440.0, 660.0),
             Self::Chat => (1000.0, 720.0),
-            Self::Prompt => (680.0, 420.0),
+            // One line, until its page measures its content.
+            Self::Prompt => (680.0, 60.0),
             Self::Settings => (780.0, 600.0),
         };
         Size { width, height }
@@ -118,6 +124,28 @@ fn set_zoom(app: &AppHandle, found: &WebviewWindow) {
     }
 }
 
+/// Moves the chat to the form of the settings, if it is visible.
+pub(crate) fn change_chat_form(app: &AppHandle) {
+    let pages = &app.state::<Shell>().pages;
+    if pages.visibility(Window::Chat).is_visible {
+        move_chat(app);
+    }
+}
+
+/// Asks the chat's page to show itself in the form of the settings, because only the page knows its
+/// conversation. Returns false if it was asked before or is not ready.
+fn move_chat(app: &AppHandle) -> bool {
+    let shell = app.state::<Shell>();
+    let to_panel = is_panel(Window::Chat, shell.frames.is_chat_in_window());
+    let begins = shell.pages.begins_move(to_panel);
+    if begins {
+        shell
+            .pages
+            .send(app, Window::Chat, AppEvent::ChatFormChanged);
+    }
+    begins
+}
+
 /// Handles a page that is drawn and accepts keys.
 pub(crate) fn ready(app: &AppHandle, window: Window) {
     on_main_thread(app, move |app| {
@@ -152,20 +180,10 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEve
             api.prevent_close();
             hide(app, window);
         }
-        tauri::WindowEvent::Resized(size) if shell.pages.visibility(window).is_visible => {
-            let found = app.get_webview_window(window.label());
-            let scale = found.and_then(|found| found.scale_factor().ok());
-            let LogicalSize { width, height } = size.to_logical(scale.unwrap_or(1.0));
-            let is_panel = shell.pages.is_panel(window);
-            let size = Size { width, height };
-            shell.frames.resized(window, is_panel, size);
-        }
-        tauri::WindowEvent::Moved(at) if shell.pages.visibility(window).is_visible => {
-            let found = app.get_webview_window(window.label());
-            let scale = found.and_then(|found| found.scale_factor().ok());
-            let at = Unit::NATIVE.point(*at, scale.unwrap_or(1.0));
-            let is_panel = shell.pages.is_panel(window);
-            shell.frames.moved(window, is_panel, at);
+        tauri::WindowEvent::Resized(_) | tauri::WindowEvent::Moved(_)
+            if shell.pages.visibility(window).is_visible =>
+        {
+            record_later(app.clone(), window);
         }
         tauri::WindowEvent::Destroyed => {
             shell.pages.removed(window);
@@ -229,36 +247,68 @@ fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<(
         && shell.pages.is_panel(window) != is_panel
     {
         // The user chose the other form of the chat.
+        let is_for_any = matches!(
+            &shown,
+            AppEvent::Shown {
+                conversation: None,
+                ..
+            }
+        );
+        if is_for_any && move_chat(app) {
+            return Ok(());
+        }
+        record(app, window);
         shell.pages.ended(window);
         found.destroy()?;
         show_later(app.clone(), window, shown);
         return Ok(());
     }
+    if window == Window::Prompt {
+        prompt::called(app);
+    }
     if shell.pages.focused().is_none() {
         shell.focus.remember(window);
     }
-    if window == Window::Chat && shell.pages.visibility(Window::Prompt).is_visible {
+    if window == Window::Chat
+        && shell.pages.visibility(Window::Prompt).is_visible
+        && !is_pinned(Window::Prompt, &shell.general())
+    {
         shell.focus.transfer(Window::Prompt, Window::Chat);
         hide_now(app, Window::Prompt, true);
     }
     shell.pages.send(app, window, shown);
-    if let Some(found) = app.get_webview_window(window.label()) {
-        if shell.pages.can_be_shown(window) {
-            bring_to_screen(app, window, &found);
-        }
+    let Some(found) = app.get_webview_window(window.label()) else {
+        create(app, window, is_panel)?;
+        shell.pages.show_when_ready(window);
         return Ok(());
+    };
+    match shell.pages.can_be_shown(window) {
+        true => bring_to_screen(app, window, &found),
+        false => shell.pages.show_when_ready(window),
     }
+    Ok(())
+}
+
+/// Creates a hidden window, and stops waiting for its page after a while.
+fn create(app: &AppHandle, window: Window, is_panel: bool) -> tauri::Result<()> {
+    let shell = app.state::<Shell>();
     let size = shell.frames.size(window, is_panel);
     let built = build::build(app, window, is_panel, size, &shell.data_folder)?;
     set_zoom(app, &built);
-    shell.pages.created(window, is_panel);
-    let app = app.clone();
+    let waiting = shell.pages.created(window, is_panel);
+    time_out_later(app.clone(), window, waiting);
+    Ok(())
+}
+
+/// Shows a window whose page does not become ready in time.
+fn time_out_later(app: AppHandle, window: Window, waiting: Receiver<()>) {
     tauri::async_runtime::spawn(async move {
-        tokio::time::sleep(READY_TIMEOUT).await;
+        if tokio::time::timeout(READY_TIMEOUT, waiting).await.is_ok() {
+            return;
+        }
         on_main_thread(&app, move |app| {
-            let pages = &app.state::<Shell>().pages;
-            let found = app.get_webview_window(window.label());
-            if let (Some(found), true) = (found, pages.time_out(window)) {
+            let is_late = app.state::<Shell>().pages.time_out(window);
+            if let (Some(found), true) = (app.get_webview_window(window.label()), is_late) {
                 tracing::warn!(
                     window = window.label(),
                     "the page did not report that it is ready"
@@ -267,7 +317,6 @@ fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<(
             }
         });
     });
-    Ok(())
 }
 
 /// Shows a window again that was destroyed for its other form. Until then, its label is taken.
@@ -285,6 +334,12 @@ fn bring_to_screen(app: &AppHandle, window: Window, found: &WebviewWindow) {
     let is_panel = shell.pages.is_panel(window);
     if !is_visible {
         set_bounds(app, window, found);
+        if !is_panel
+            && shell.frames.is_maximized(window)
+            && let Err(error) = found.maximize()
+        {
+            tracing::warn!(%error, "a window could not be maximized");
+        }
     }
     shell.pages.change(window, Visibility::shown);
     update_dock(app);
@@ -381,6 +436,7 @@ fn hide_now(app: &AppHandle, window: Window, is_automatic: bool) {
     let Some(found) = app.get_webview_window(window.label()) else {
         return;
     };
+    record(app, window);
     shell.frames.save();
     let is_panel = shell.pages.is_panel(window);
     shell.pages.change(window, |visibility| {
@@ -414,7 +470,7 @@ fn hide_if_still_blurred(app: AppHandle, window: Window) {
             let Some(found) = app.get_webview_window(window.label()) else {
                 return;
             };
-            let is_pinned = window == Window::Chat && shell.general().pin_chat;
+            let is_pinned = is_pinned(window, &shell.general());
             let is_button_down = build::is_button_down(&found);
             let visibility = shell.pages.visibility(window);
             match visibility.after_blur(is_pinned, is_button_down, Instant::now()) {

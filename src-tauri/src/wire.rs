@@ -7,7 +7,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use transom_signals::SystemSignals;
-use transom_store::{Conversation, ConversationId, MessageHead, StoreErrorKind};
+use transom_store::{
+    Conversation, ConversationId, ConversationSettings, MessageHead, StoreErrorKind,
+};
 use transom_supervisor::governor::Limit;
 use ts_rs::TS;
 
@@ -29,6 +31,8 @@ pub use models::{
 pub struct OpenedConversation {
     /// The conversation.
     pub conversation: Conversation,
+    /// Its settings.
+    pub settings: ConversationSettings,
     /// The visible path, first message first.
     pub messages: Vec<MessageHead>,
 }
@@ -193,6 +197,29 @@ pub enum TextSource {
     Clipboard,
 }
 
+/// The program that the quick prompt was called from, as a place for a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
+pub struct TargetView {
+    /// Text was selected there.
+    pub has_selection: bool,
+    /// Why no text can be inserted there; `None` if it can.
+    pub problem: Option<TargetProblem>,
+}
+
+/// Why no text can be inserted into another program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetProblem {
+    /// The quick prompt was not called from another program.
+    NoProgram,
+    /// Programs can't do this in a Wayland session.
+    Wayland,
+    /// The user has not allowed it, on a Mac under Accessibility.
+    NotAllowed,
+    /// The cursor is in a password field.
+    Password,
+}
+
 /// Versions, paths and features that this session lacks.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct AboutView {
@@ -320,11 +347,19 @@ pub enum AppEvent {
         /// The settings pane: `models`, `model`, `behavior`, `general` or `about`.
         pane: Option<String>,
     },
+    /// The quick prompt was called from this program. Sent at each press of the shortcut.
+    Target {
+        /// The program.
+        target: TargetView,
+    },
     /// The user chose an item of the menu bar that does the same as these keys on the page.
     Shortcut {
         /// In the format of the page's shortcuts, such as `Mod+Shift+G`.
         keys: String,
     },
+    /// The user chose the other form of the chat. Its page keeps what is unsaved, and shows the chat
+    /// again with its conversation.
+    ChatFormChanged,
     /// A deep link puts this text into the composer. The page never sends it.
     Compose {
         /// The text.

@@ -22,15 +22,14 @@ SAMPLING_RANGES = {
     "temperature": (0, 5), "top_p": (0.01, 1), "top_k": (0, 1000), "min_p": (0, 1),
     "repetition_penalty": (0.5, 2),
 }
-BUNDLED_KEYS = {"bits", "group_size", "weight_bytes"}
 ARCHITECTURE_KEYS = {
     "model_type", "parameters", "active_parameters", "experts_per_token", "vision_parameters", "layers",
     "hidden_size", "heads", "kv_heads", "head_dim", "value_dim", "intermediate_size", "vocabulary",
     "context_length", "sliding_window", "sliding_layers", "sliding_kv_heads", "sliding_head_dim",
     "shared_layers", "linear_layers", "linear_state_bytes",
-} | BUNDLED_KEYS
+}
 VARIANT_KEYS = {
-    "format", "packing", "repository", "revision", "size_bytes", "files", "unverified",
+    "format", "quantization", "repository", "revision", "size_bytes", "files", "unverified",
 }
 FILE_KEYS = {"name", "size_bytes", "sha256"}
 TAGS = {"chat", "code", "reasoning", "embedding"}
@@ -87,8 +86,8 @@ def _duplicates(entries):
         names = [("id", entry.get("id")), ("name", entry.get("name", "").lower())]
         for variant in entry.get("variant", []):
             repository = variant.get("repository", "")
-            packing = (variant.get("format"), variant.get("packing"))
-            names.append(("variant", (repository, *packing)))
+            quantization = (variant.get("format"), variant.get("quantization"))
+            names.append(("variant", (repository, *quantization)))
             for file in variant.get("files", []):
                 names.append(("file", (repository, variant.get("revision"), file.get("name"))))
         for kind, name in names:
@@ -171,7 +170,7 @@ def _numbers(entry, _known):
         yield f"the parameters of its config cannot be computed: {error!r}"
         return
     # The config of some vision towers does not say enough to count their parameters.
-    left_out = {"context_length"} | BUNDLED_KEYS
+    left_out = {"context_length"}
     if shapes.vision_parameters(own) == 0:
         left_out.add("vision_parameters")
     for key in sorted(set(computed) | set(stated) - left_out):
@@ -192,7 +191,7 @@ def _compared(key, stated, computed):
 
 def _variants(entry, _known):
     for variant in entry.get("variant", []):
-        place = f"{variant.get('format')} {variant.get('packing')}"
+        place = f"{variant.get('format')} {variant.get('quantization')}"
         for what in _variant(entry, variant):
             yield f"{place}: {what}"
 
@@ -200,10 +199,10 @@ def _variants(entry, _known):
 def _variant(entry, variant):
     yield from _unknown(variant, VARIANT_KEYS, "a variant")
     yield from _unverified(variant, VARIANT_KEYS | FILE_KEYS)
-    form, packing = variant.get("format"), variant.get("packing", "")
-    packings = {"mlx": packed.MLX_BITS, "gguf": packed.GGUF_BITS}.get(form, {})
-    if packing.removeprefix("UD-" if form == "gguf" else "") not in packings:
-        yield "it has an unknown format or packing"
+    form, quantization = variant.get("format"), variant.get("quantization", "")
+    quantizations = {"mlx": packed.MLX_BITS, "gguf": packed.GGUF_BITS}.get(form, {})
+    if quantization.removeprefix("UD-" if form == "gguf" else "") not in quantizations:
+        yield "it has an unknown format or quantization"
         return
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", variant.get("repository", "")):
         yield "`repository` is owner/name"
@@ -215,10 +214,10 @@ def _variant(entry, variant):
         yield "`size_bytes` is missing"
     elif own is not None:
         vision = entry["architecture"].get("vision_parameters", 0)
-        usual = packed.usual_sizes(own, form, packing, vision)
+        usual = packed.usual_sizes(own, form, quantization, vision)
         beside = BESIDE_WEIGHTS_BYTES if form == "mlx" else 0
         if not any(is_near(size, other, beside) for other in usual):
-            yield f"{size} bytes, but {usual[0]:.0f} are usual for this packing"
+            yield f"{size} bytes, but {usual[0]:.0f} are usual for this quantization"
 
 
 def is_near(size, usual, beside):

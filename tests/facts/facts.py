@@ -58,7 +58,7 @@ def compare(source, entries, fill_path=None):
     for entry in entries:
         report(entry["id"], *hub.compared_source(source, entry))
         for index, variant in enumerate(entry.get("variant", [])):
-            place = f"{entry['id']}, {variant['format']} {variant['packing']}"
+            place = f"{entry['id']}, {variant['format']} {variant['quantization']}"
             try:
                 read = hub.read_variant(source, variant)
             except hub.Unreadable as error:

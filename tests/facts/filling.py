@@ -25,7 +25,7 @@ def _block(lines, identifier, index):
 def written(variant):
     """Returns the lines of a variant, in the order and form of the catalog."""
     lines = ["[[model.variant]]"]
-    for key in ("format", "packing", "repository", "revision"):
+    for key in ("format", "quantization", "repository", "revision"):
         lines.append(f'{key} = "{_plain(variant[key])}"')
     lines.append(f"size_bytes = {variant['size_bytes']:_}")
     files = ["{ " + ", ".join(_file(file)) + " }" for file in variant["files"]]

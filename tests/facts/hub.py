@@ -84,7 +84,7 @@ def read_variant(hub, variant):
     sizes = [file.get("size_bytes") for file in files]
     if not all(sizes):
         raise Unreadable("the hub does not say the sizes of its files")
-    read = {key: variant[key] for key in ("format", "packing", "repository")}
+    read = {key: variant[key] for key in ("format", "quantization", "repository")}
     read |= {"revision": commit, "size_bytes": sum(sizes)}
     if variant["format"] == "mlx":
         # The rest is small, and the hub lists it when the model is downloaded.

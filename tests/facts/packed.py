@@ -1,4 +1,4 @@
-"""Computes the bytes of a model's files from its config and the name of a quantization (packing).
+"""Computes the bytes of a model's files from its config and the name of a quantization.
 
 Headers, vocabularies and other small files are left out, so the result is a little low.
 """
@@ -19,39 +19,39 @@ GGUF_BITS = {
 FOR_SHORT_ROWS = {4.5: 5.5, 5.5: 6.0, 6.5625: 8.5}
 
 
-def usual_sizes(config, form, packing, vision_parameters):
+def usual_sizes(config, form, quantization, vision_parameters):
     """Returns the possible sizes of a variant's weights. Some files contain a tied table twice."""
     table = text_config(config)["vocab_size"] * text_config(config)["hidden_size"]
     if form == "mlx":
-        size = mlx_bytes(config, packing) + 2 * vision_parameters
-        copy = table * MLX_BITS[packing] / 8
+        size = mlx_bytes(config, quantization) + 2 * vision_parameters
+        copy = table * MLX_BITS[quantization] / 8
     else:
-        size = gguf_bytes(config, packing.removeprefix("UD-"))
-        copy = table * GGUF_BITS[packing.removeprefix("UD-")] / 8
+        size = gguf_bytes(config, quantization.removeprefix("UD-"))
+        copy = table * GGUF_BITS[quantization.removeprefix("UD-")] / 8
     return [size, size + copy] if is_tied(config) else [size]
 
 
-def mlx_bytes(config, packing):
+def mlx_bytes(config, quantization):
     """Returns the bytes of the language model's safetensors as mlx-lm writes them."""
-    rest = MLX_BITS[packing]
+    rest = MLX_BITS[quantization]
     bits = {MATRIX: rest, EXPERTS: rest, ROUTER: max(rest, 8.5), PLAIN: 16}
-    if packing == "MXFP4" and family(config) == "gpt_oss":
+    if quantization == "MXFP4" and family(config) == "gpt_oss":
         # In gpt-oss only the experts have less than 8 bits.
         bits[MATRIX] = 8.5
     return sum(count * bits[kind] / 8 for count, kind in tensors(config))
 
 
-def gguf_bytes(config, packing):
+def gguf_bytes(config, quantization):
     """Returns the bytes of a GGUF file as llama.cpp quantizes it.
 
     The medium quantizations keep the output matrix, and the value and down projections of half of the
     layers, in Q6_K; their share is close to a sixth of the rest.
     """
-    text, usual = text_config(config), GGUF_BITS[packing]
+    text, usual = text_config(config), GGUF_BITS[quantization]
     counts = {kind: 0 for kind in (MATRIX, ROUTER, EXPERTS, PLAIN)}
     for count, kind in tensors(config):
         counts[kind] += count
-    if packing == "MXFP4":
+    if quantization == "MXFP4":
         small = (counts[MATRIX] + counts[ROUTER]) * 8.5
         return (counts[EXPERTS] * usual + small) / 8 + 4 * counts[PLAIN]
     table = text["vocab_size"] * text["hidden_size"]
@@ -59,11 +59,11 @@ def gguf_bytes(config, packing):
     body = counts[MATRIX] + counts[ROUTER] + counts[EXPERTS] - per_layer
     body -= table if is_tied(config) else 2 * table
 
-    mixed = packing in ("Q4_K_M", "Q5_K_M")
+    mixed = quantization in ("Q4_K_M", "Q5_K_M")
     body_bits = usual + (GGUF_BITS["Q6_K"] - usual) / 6 if mixed else usual
-    output_bits = 8.5 if packing == "Q4_0" else max(usual, GGUF_BITS["Q6_K"])
+    output_bits = 8.5 if quantization == "Q4_0" else max(usual, GGUF_BITS["Q6_K"])
     per_layer_bits = {4.5: 5.5, 6.5625: 8.5}.get(usual, usual)
-    if "_K" in packing:
+    if "_K" in quantization:
         if text["hidden_size"] % 256:
             body_bits = FOR_SHORT_ROWS[usual]
             output_bits = FOR_SHORT_ROWS.get(output_bits, output_bits)

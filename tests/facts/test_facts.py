@@ -91,13 +91,13 @@ class CatalogChecks(unittest.TestCase):
         self.assert_found("`sliding_window` is None", "gemma-3-4b",
                           lambda entry: entry["architecture"].pop("sliding_window"))
 
-    def test_a_size_that_does_not_match_the_packing_is_an_error(self):
+    def test_a_size_that_does_not_match_the_quantization_is_an_error(self):
         for form in ("mlx", "gguf"):
             def halve(entry, form=form):
                 variant = next(v for v in entry["variant"] if v["format"] == form)
                 variant["size_bytes"] //= 2
                 variant.pop("files", None) if form == "mlx" else None
-            self.assert_found("are usual for this packing", "qwen3-8b", halve)
+            self.assert_found("are usual for this quantization", "qwen3-8b", halve)
 
     def test_a_file_without_a_size_must_be_marked(self):
         def forget(entry):
@@ -140,9 +140,9 @@ ENTRY = {
     "id": "small", "source": "https://hub.example/makers/small", "license": "MIT",
     "sampling": {"temperature": 0.5},
     "variant": [
-        {"format": "gguf", "packing": "Q8_0", "repository": "makers/small-GGUF", "revision": "main",
+        {"format": "gguf", "quantization": "Q8_0", "repository": "makers/small-GGUF", "revision": "main",
          "size_bytes": 90, "unverified": ["size_bytes"], "files": [{"name": "small.gguf"}]},
-        {"format": "mlx", "packing": "4-bit", "repository": "makers/small-4bit", "revision": "main",
+        {"format": "mlx", "quantization": "4-bit", "repository": "makers/small-4bit", "revision": "main",
          "size_bytes": 70},
     ],
 }
@@ -153,7 +153,7 @@ id = "small"
 
 [[model.variant]]
 format = "gguf"
-packing = "Q8_0"
+quantization = "Q8_0"
 # Made by its authors.
 size_bytes = 90
 files = [ { name = "small.gguf" } ]

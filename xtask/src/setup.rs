@@ -42,7 +42,6 @@ pub(crate) enum Purpose {
 
 /// The results of setup that commands use.
 pub(crate) struct Workspace {
-    /// The target folder of cargo.
     pub(crate) target: PathBuf,
     /// Node, which builds the pages; `None` for the command line.
     pub(crate) node: Option<Node>,
@@ -72,7 +71,6 @@ pub(crate) fn set_up(purpose: Purpose) -> Result<Workspace, Problem> {
     }
     let native = Native {
         mlx_c: mlxc::build(&host, &source, &mlx, &cache)?,
-        bindings: bindings::generate(&host, &source, &cache)?,
         mlx: mlx.join("mlx/lib"),
         cmake: wheel::find_or_unpack_cmake(&host, &cache)?,
         ccache: cache.ccache.clone(),

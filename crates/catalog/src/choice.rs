@@ -96,14 +96,14 @@ pub fn files_among(
 impl EstimatedVariant<'_> {
     /// Returns true if the model fits with a context for more than a question with a page of text.
     pub fn is_comfortable(&self) -> bool {
-        Headroom::of(self.estimate.verdict) == Headroom::Comfortable
+        Headroom::of(self.estimate.fit) == Headroom::Comfortable
     }
 
     fn rank(&self, machine: &Machine) -> Rank {
         let variant = self.variant;
         let bytes = Some(self.facts.weight_bytes);
         Rank {
-            headroom: Headroom::of(self.estimate.verdict),
+            headroom: Headroom::of(self.estimate.fit),
             has_unknown_size: variant.size_bytes().is_none(),
             ..Rank::of_quantization(variant.format, &variant.quantization, bytes, machine)
         }
@@ -156,8 +156,8 @@ enum Headroom {
 }
 
 impl Headroom {
-    fn of(verdict: EstimatedFit) -> Self {
-        match verdict {
+    fn of(fit: EstimatedFit) -> Self {
+        match fit {
             EstimatedFit::Fits => Self::Comfortable,
             EstimatedFit::FitsWithContext { context_length }
                 if context_length >= 2 * MIN_CONTEXT =>

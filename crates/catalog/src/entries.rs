@@ -44,7 +44,6 @@ pub struct Entry {
     /// What the model is good for and what not; empty if unknown.
     pub description: String,
     /// SPDX expression, or `LicenseRef-…`; empty if unknown.
-    #[serde(rename = "licence")]
     pub license: String,
     /// Uses of the model.
     pub tags: Vec<Tag>,
@@ -129,19 +128,6 @@ pub struct Architecture {
     pub linear_layers: u64,
     /// Bytes of that state per layer, at 4 bytes per element.
     pub linear_state_bytes: u64,
-    /// Quantization of the model that comes with the program.
-    pub bundled: Option<BundledQuantization>,
-}
-
-/// Quantization of the model that comes with the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct BundledQuantization {
-    /// Bits per quantized weight.
-    pub bits: u64,
-    /// Weights that share a scale.
-    pub group_size: u64,
-    /// Size of the safetensors file in bytes.
-    pub weight_bytes: u64,
 }
 
 /// Sampling parameters that the authors of a model recommend.
@@ -166,7 +152,6 @@ pub struct Variant {
     /// Format of the files.
     pub format: Format,
     /// Name of the quantization: `4-bit`, `Q4_K_M`, ….
-    #[serde(rename = "packing")]
     pub quantization: String,
     /// Repository, `owner/name`.
     pub repository: String,

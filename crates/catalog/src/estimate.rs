@@ -107,7 +107,7 @@ impl EstimatedNeed {
 
 /// Whether a model fits in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(tag = "verdict", rename_all = "snake_case")]
+#[serde(tag = "fit", rename_all = "snake_case")]
 pub enum EstimatedFit {
     /// It fits now.
     Fits,
@@ -143,7 +143,7 @@ pub struct Estimate {
     /// The budget without the models that stay loaded.
     pub room_bytes: u64,
     /// Whether it fits.
-    pub verdict: EstimatedFit,
+    pub fit: EstimatedFit,
     /// The longest context that fits, in steps of 256 tokens, at most the model's own; `None` if not
     /// even the shortest one fits.
     pub context_that_fits: Option<u64>,
@@ -166,7 +166,7 @@ pub fn estimate(
         .budget_bytes
         .saturating_sub(available.in_use_bytes);
     Estimate {
-        verdict: estimated_fit(need.total_bytes(), available, context_that_fits),
+        fit: estimated_fit(need.total_bytes(), available, context_that_fits),
         need,
         room_bytes,
         context_that_fits,

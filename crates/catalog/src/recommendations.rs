@@ -57,14 +57,12 @@ pub struct Recommendation {
     /// Format of the variant.
     pub format: Format,
     /// Quantization of the variant.
-    #[serde(rename = "packing")]
     pub quantization: String,
     /// Bytes to download, if known.
     pub size_bytes: Option<u64>,
     /// Its estimate as the only loaded model, with 8,192 tokens of context.
     pub estimate: Estimate,
     /// The reason for the recommendation.
-    #[serde(rename = "why")]
     pub reason: RecommendationReason,
 }
 
@@ -163,7 +161,7 @@ impl Candidate<'_> {
     }
 
     fn fits_with_full_context(&self) -> bool {
-        self.estimated.estimate.verdict == EstimatedFit::Fits
+        self.estimated.estimate.fit == EstimatedFit::Fits
     }
 
     /// Returns the geometric mean of the predicted speed range in tokens per second; `None` if the

@@ -12,10 +12,22 @@ use transom_engine::{
     Role, SamplingParams, Truncation, with_attachments,
 };
 use transom_engine_host::wire::Request;
-use transom_store::{Message, MessageRole, ModelSettings, attached_text};
+use transom_store::{ConversationSettings, Message, MessageRole, ModelSettings, attached_text};
 
 /// Tokens reserved for a response if the user set no limit; at most a quarter of the context.
 const RESERVED_FOR_RESPONSE: usize = 1024;
+
+/// Returns the settings of a model, with those of a conversation in place of them.
+pub fn settings_in(conversation: &ConversationSettings, model: &ModelSettings) -> ModelSettings {
+    let own = conversation.clone();
+    let model = model.clone();
+    ModelSettings {
+        context_length: own.context_length.or(model.context_length),
+        temperature: own.temperature.or(model.temperature),
+        system_prompt: own.instructions.or(model.system_prompt),
+        ..model
+    }
+}
 
 /// Builds a request for the model described by `info`. `path` starts at the conversation's root. It
 /// ends with a user message, or with an unfinished response, whose text the model continues.
@@ -36,7 +48,7 @@ pub fn request(path: &[Message], settings: &ModelSettings, info: &ModelInfo) -> 
     let max_tokens = settings.max_tokens.map(|n| n as usize);
     Request {
         prompt,
-        fit: Truncation::DropOldest {
+        truncation: Truncation::DropOldest {
             response_tokens: max_tokens.unwrap_or(RESERVED_FOR_RESPONSE),
             context_limit: None,
         },

@@ -30,7 +30,7 @@ pub struct MessageView {
     pub attachments: Vec<AttachedText>,
     /// How it ended.
     pub ending: EndingView,
-    /// Name of the model that wrote it.
+    /// Name of the model that wrote it; of several, if another one continued it.
     pub model: Option<String>,
     /// Statistics of the response.
     pub stats: Option<AnswerStats>,
@@ -169,6 +169,8 @@ pub enum Update {
         text: String,
         /// How it ended.
         ending: EndingView,
+        /// The name of the model that wrote it, or of all models that did.
+        model: Option<String>,
         /// Statistics of the response.
         stats: Option<AnswerStats>,
     },

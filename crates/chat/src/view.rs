@@ -38,7 +38,6 @@ impl Rendered {
     }
 }
 
-/// Combines `message` and its blocks for display.
 pub(crate) fn view(message: Message, rendered: &Rendered) -> MessageView {
     let stats = ending::stats_of(&message);
     MessageView {
@@ -66,7 +65,6 @@ pub(crate) struct RenderCache {
 }
 
 impl RenderCache {
-    /// Returns the blocks of `message` if they are cached.
     pub(crate) fn get(&mut self, message: &Message) -> Option<Arc<Rendered>> {
         let at = self.position(hash(message))?;
         let entry = self.entries.remove(at)?;

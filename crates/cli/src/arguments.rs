@@ -18,7 +18,7 @@ use crate::unload::UnloadArgs;
 
 /// Chat with a language model that runs on this computer.
 ///
-/// Nothing leaves the machine: the model is a folder or file on your disk, and answers need no
+/// Nothing leaves the machine: the model is a folder or file on your disk, and responses need no
 /// network. A very small model is included, so this works immediately:
 ///
 ///   transom chat                       talk with the starter model
@@ -62,22 +62,21 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     Status(StatusArgs),
     Unload(UnloadArgs),
-    /// Stop answering and unload all models, until `transom resume`
+    /// Pause: unload all models and start no response, until `transom resume`
     ///
-    /// The running answer is finished first. Questions asked meanwhile wait; nothing is lost. A pause
-    /// ends when the running Transom quits.
+    /// The running response finishes first. New requests wait; nothing is lost. A pause ends when the
+    /// running Transom quits.
     #[command(after_long_help = "Exit codes: 0 paused, 1 failed.")]
     Pause,
-    /// Answer again after `transom pause`
+    /// End the pause of `transom pause`
     ///
-    /// Waiting questions are answered now; the first one loads the model.
+    /// The requests that waited start now; the first one loads the model.
     #[command(after_long_help = "Exit codes: 0 resumed, 1 failed.")]
     Resume,
     Doctor(DoctorArgs),
     Models(Box<ModelsArgs>),
+    #[command(alias = "fit")]
     Inspect(InspectArgs),
-    #[command(hide = true)]
-    Fit(InspectArgs),
 }
 
 /// The model and its limits.
@@ -89,7 +88,7 @@ pub(crate) struct ModelArgs {
     #[arg(short, long, value_name = "MODEL")]
     pub(crate) model: Option<PathBuf>,
 
-    /// Most tokens of prompt and answer together; costs memory [default: 8192, or less where
+    /// Most tokens of prompt and response together; costs memory [default: 8192, or less where
     /// the model or the memory budget allows less]
     #[arg(long, value_name = "TOKENS", value_parser = at_least_one)]
     pub(crate) context_length: Option<usize>,

@@ -20,7 +20,7 @@ use crate::output::{EarlyEnd, JsonLines, ResponseLimits, stats_line, write_respo
 use crate::sampling_args::GenerationArgs;
 use crate::{Client, Console, Failure, Result};
 
-/// Answer one prompt and exit
+/// Respond to one prompt and exit
 ///
 /// The prompt is what you write after `ask`, or what you pipe in, or both: then the piped text
 /// follows after a blank line. Standard input is read to its end whenever it is not a terminal.
@@ -31,12 +31,12 @@ pub(crate) struct AskArgs {
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Vec<String>,
 
-    /// A document that the prompt is about: text, a web page, a PDF, or a Word, Excel or PowerPoint
-    /// document; repeat for more
+    /// A document that the prompt is about: text, a web page, a PDF, an EPUB book, or a Word, Excel,
+    /// PowerPoint or OpenDocument (ODT) document; repeat for more
     #[arg(short, long, value_name = "FILE")]
     pub(crate) attach: Vec<PathBuf>,
 
-    /// Instructions that the model follows in its answer
+    /// Instructions that the model follows in its response
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
 
@@ -56,7 +56,7 @@ pub(crate) struct AskArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
 
-    /// How to answer.
+    /// The options for the response.
     #[command(flatten)]
     pub(crate) generation: GenerationArgs,
 }
@@ -111,7 +111,7 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     let has_max_tokens = args.generation.max_tokens.is_some();
     let cause = limits.early_end(reason, &stats, has_max_tokens, client);
     if let Some(cause) = cause.filter(|cause| !args.json && *cause != EarlyEnd::MaxTokens) {
-        console.note(&format!("The answer ends here: {cause}."));
+        console.note(&format!("The response ended early: {cause}."));
     }
     Ok(())
 }

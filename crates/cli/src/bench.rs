@@ -10,7 +10,7 @@ use clap::Args;
 use transom_engine::{
     FinishReason, GenerationParams, Limits, Prompt, SamplingParams, Stats, Truncation,
 };
-use transom_supervisor::Allowance;
+use transom_supervisor::Restrictions;
 
 use crate::arguments::{ModelArgs, at_least_one};
 use crate::load::{Loaded, load};
@@ -21,7 +21,7 @@ use report::{Report, SecondTurn, heading};
 
 /// Measure how fast a model runs here
 ///
-/// Each run reads a prompt of fixed token ids and writes an answer of fixed length. The table shows the
+/// Each run reads a prompt of fixed token ids and writes a response of fixed length. The table shows the
 /// median and the spread (min to max) of several runs, after a warm-up. `pp512` is reading a prompt
 /// of 512 tokens (prefill); `tg128` is writing 128 tokens after it (decode).
 #[derive(Debug, Clone, Default, Args)]
@@ -32,7 +32,7 @@ pub(crate) struct BenchArgs {
           value_parser = at_least_one)]
     pub(crate) prompt_tokens: Vec<usize>,
 
-    /// Length of the answer
+    /// Length of the response
     #[arg(short, long, value_name = "TOKENS", default_value = "128", value_parser = at_least_one)]
     pub(crate) generate_tokens: usize,
 
@@ -44,12 +44,12 @@ pub(crate) struct BenchArgs {
     #[arg(short, long, value_name = "N", default_value = "1")]
     pub(crate) warmup: usize,
 
-    /// Also measure the wait in a second turn: the prompt, its answer and 20 new tokens
+    /// Also measure the wait in a second turn: the prompt, its response and 20 new tokens
     #[arg(long)]
     pub(crate) turn2: bool,
 
-    /// Turn speculative decoding on, and show how many guesses were right; without this each token
-    /// is computed by itself
+    /// Turn speculative decoding on, and show how many draft tokens were accepted; without this each
+    /// token is computed by itself
     #[arg(long)]
     pub(crate) speculation: bool,
 
@@ -65,7 +65,6 @@ pub(crate) struct BenchArgs {
 /// New tokens of the second turn.
 const NEW_TOKENS: usize = 20;
 
-/// Runs the command.
 pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> Result {
     let mut model_args = args.model.clone();
     let needed = tokens_needed(args);
@@ -80,7 +79,7 @@ pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
             loaded.info.context_length
         )));
     }
-    check_allowance(&client.status()?.allowance, args, console)?;
+    check_restrictions(&client.status()?.restrictions, args, console)?;
     for (index, n_prompt) in args.prompt_tokens.iter().enumerate() {
         let mut bench = Bench {
             loaded: &loaded,
@@ -103,9 +102,13 @@ pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
 ///
 /// # Errors
 /// Responses of the requested length are not allowed now.
-fn check_allowance(allowance: &Allowance, args: &BenchArgs, console: &mut Console) -> Result {
+fn check_restrictions(
+    restrictions: &Restrictions,
+    args: &BenchArgs,
+    console: &mut Console,
+) -> Result {
     let mut reasons: Vec<String> = Vec::new();
-    for reason in allowance
+    for reason in restrictions
         .limits
         .iter()
         .map(|limit| limit.reason.to_string())
@@ -116,7 +119,7 @@ fn check_allowance(allowance: &Allowance, args: &BenchArgs, console: &mut Consol
     }
     let reasons = reasons.join(", ");
     let n_generate = args.generate_tokens;
-    if allowance.max_tokens.is_some_and(|max| max < n_generate) {
+    if restrictions.max_tokens.is_some_and(|max| max < n_generate) {
         return Err(Failure::failed(format!(
             "answers of {n_generate} tokens are not allowed now ({reasons}); try again later, or \
              choose fewer --generate-tokens"

@@ -23,7 +23,7 @@ use session::Chat;
 /// Talk with a model in the terminal
 ///
 /// Type a message and press Enter. A backslash at the end of a line, or Alt-Enter, begins a new
-/// line in the same message. Ctrl-C stops an answer, Ctrl-D or /quit ends the chat; /help lists
+/// line in the same message. Ctrl-C stops a response, Ctrl-D or /quit ends the chat; /help lists
 /// the commands.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = include_str!("help/chat.txt"))]
@@ -32,7 +32,7 @@ pub(crate) struct ChatArgs {
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
 
-    /// Show tokens, times, speeds and memory after each answer
+    /// Show tokens, times, speeds and memory after each response
     #[arg(long)]
     pub(crate) stats: bool,
 
@@ -44,7 +44,7 @@ pub(crate) struct ChatArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
 
-    /// How to answer.
+    /// The options for responses.
     #[command(flatten)]
     pub(crate) generation: GenerationArgs,
 }
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &ChatArgs, client: &Client, console: &mut Console) -> Re
     }
     match chat.n_failed {
         n if n > 0 && !console.is_interactive() => {
-            let message = format!("{n} of the messages got no answer; see above");
+            let message = format!("{n} of the messages got no response; see above");
             Err(Failure::failed(message))
         }
         _ => Ok(()),

@@ -36,7 +36,6 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: bool,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &DoctorArgs, client: &Client, console: &mut Console) -> Result {
     let report = gather(args, &*transom_signals::system_signals(), client, console)?;
     console.print_result(args.json, &report, Report::text)
@@ -74,14 +73,14 @@ fn gather(
     // The values of a running instance are in force; without one, those of the next instance are shown.
     let in_force = running.as_ref().filter(|_| args.simulate.is_none());
     let budget = budget::of_machine(&hardware, &tuning);
-    let (budget_bytes, signals, allowance) = match in_force {
-        Some(status) => (status.budget_bytes, status.signals, &status.allowance),
+    let (budget_bytes, signals, restrictions) = match in_force {
+        Some(status) => (status.budget_bytes, status.signals, &status.restrictions),
         None => {
             let budget_bytes = budget::bytes_under(signals.memory, &budget);
-            (budget_bytes, signals, governor.allowance())
+            (budget_bytes, signals, governor.restrictions())
         }
     };
-    let allowance = allowance.clone();
+    let restrictions = restrictions.clone();
     Ok(Report {
         budget_bytes,
         bounds: budget.bounds,
@@ -92,7 +91,7 @@ fn gather(
         sources,
         is_simulated: args.simulate.is_some(),
         signals,
-        allowance,
+        restrictions,
         is_in_force: in_force.is_some(),
         settings: SettingsReport {
             path: data_folder.join(settings::FILE_NAME),

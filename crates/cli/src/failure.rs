@@ -16,7 +16,6 @@ use transom_supervisor::RequestError;
 /// The result of a command, or of a part of one.
 pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
 
-/// A command that failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The request itself is wrong.
@@ -62,7 +61,6 @@ impl Failure {
         ))
     }
 
-    /// Returns the process's exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
@@ -170,7 +168,7 @@ impl From<HubError> for Failure {
             | HubError::RevisionNotFound { .. }
             | HubError::FileNotFound { .. }
             | HubError::NoModelFiles { .. } => Self::Model(message),
-            HubError::SeveralPackings { .. }
+            HubError::SeveralQuantizations { .. }
             | HubError::BadName { .. }
             | HubError::BadEndpoint { .. }
             | HubError::NotAToken => Self::Usage(message),
@@ -264,10 +262,10 @@ mod tests {
             repository: repository(),
         };
         check(none, 3, "owner/name");
-        let packings = vec!["Q8_0".to_owned(), "Q5_K_M".to_owned()];
-        let several = HubError::SeveralPackings {
+        let quantizations = vec!["Q8_0".to_owned(), "Q5_K_M".to_owned()];
+        let several = HubError::SeveralQuantizations {
             repository: repository(),
-            packings,
+            quantizations,
         };
         check(several, 2, "Q8_0, Q5_K_M");
         check(HubError::Offline, 1, "HF_HUB_OFFLINE");

@@ -27,14 +27,15 @@ use report::{Report, doubt};
 
 /// Show what a model is and whether it fits, or which models suit this computer
 ///
-/// With a model: its architecture, sizes and packing from its files or from the list, the memory that
-/// it needs by part, whether that fits, the longest context that does, and how fast it will be. Without
-/// one: the models for this computer, or for one with other memory. Nothing is downloaded or loaded.
+/// With a model: its architecture, sizes and quantization from its files or from the catalog, the memory
+/// that it needs by part, whether that fits, the longest context that does, and how fast it will be.
+/// Without one: the models for this computer, or for one with other memory. Nothing is downloaded or
+/// loaded.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = include_str!("help/inspect.txt"))]
 pub(crate) struct InspectArgs {
-    /// A model of `transom models list --all`, `id@packing` for one variant, a GGUF file (any part of
-    /// a split model), or a model folder
+    /// A model of `transom models list --all`, `id@quantization` for one variant, a GGUF file (any part
+    /// of a split model), or a model folder
     #[arg(value_name = "MODEL")]
     pub(crate) model: Option<String>,
 
@@ -106,7 +107,6 @@ fn memory(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What a model is.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Description {
@@ -137,30 +137,18 @@ struct InspectJson<'a> {
     description: &'a Description,
     /// Whether the model fits, if that can be estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    fit: Option<&'a Report>,
+    estimate: Option<&'a Report>,
     /// Why it cannot be estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    fit_problem: Option<String>,
+    estimate_problem: Option<String>,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &InspectArgs, client: &Client, console: &mut Console) -> Result {
     let library = library::open_to_find(args.model.as_deref().unwrap_or(""), client, console)?;
     match &args.model {
         Some(model) => inspect(args, model, &library, client, console),
         None => recommend(args, &library, console),
     }
-}
-
-/// Runs `transom fit`, the former name of the command, whose JSON contains only the estimate.
-pub(crate) fn run_as_fit(args: &InspectArgs, client: &Client, console: &mut Console) -> Result {
-    let Some(model) = args.model.as_ref().filter(|_| args.json) else {
-        return run(args, client, console);
-    };
-    let library = library::open_to_find(model, client, console)?;
-    let (library, name) = on_machine(args, &library, Some(client), console);
-    let report = estimate(args, model, &library, name, console)?;
-    console.print_json(&report)
 }
 
 /// Shows which models suit a machine.
@@ -197,24 +185,24 @@ fn inspect(
     };
     let json = InspectJson {
         description: &description,
-        fit: report.as_ref().ok(),
-        fit_problem: report.as_ref().err().map(ToString::to_string),
+        estimate: report.as_ref().ok(),
+        estimate_problem: report.as_ref().err().map(ToString::to_string),
     };
     console.print_result(args.json, &json, |json, layout| {
         // Files show the memory that they need unless an estimate follows.
         let text = match &description {
-            Description::Files(files) => files.text(layout, json.fit.is_none()),
+            Description::Files(files) => files.text(layout, json.estimate.is_none()),
             Description::Entry(entry) => entry.text(layout),
         };
-        match json.fit {
-            Some(fit) => text + "\n" + &fit.text(layout),
+        match json.estimate {
+            Some(report) => text + "\n" + &report.text(layout),
             None => text,
         }
     })?;
     if args.json {
         return Ok(());
     }
-    if let Some(problem) = &json.fit_problem {
+    if let Some(problem) = &json.estimate_problem {
         console.note(problem);
     }
     if let Description::Entry(entry) = &description {

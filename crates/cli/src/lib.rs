@@ -16,7 +16,6 @@ mod client;
 mod console;
 mod doctor;
 mod failure;
-mod hidden_input;
 mod inspect;
 mod library;
 mod load;
@@ -99,7 +98,6 @@ fn run(arguments: &[OsString], console: &mut Console, interrupt: Interrupt) -> R
         Command::Doctor(args) => doctor::run(args, &client, console),
         Command::Models(args) => models::run(args, &client, console),
         Command::Inspect(args) => inspect::run(args, &client, console),
-        Command::Fit(args) => inspect::run_as_fit(args, &client, console),
     };
     client.close(console);
     result

@@ -12,7 +12,6 @@ mod token;
 
 use clap::{Args, Subcommand};
 
-use crate::inspect::{self, InspectArgs};
 use crate::library;
 use crate::{Client, Console, Result};
 
@@ -24,8 +23,8 @@ use token::TokenArgs;
 
 /// Find, install and remove models
 ///
-/// Models come from a list that is part of Transom, from your own list, and from Hugging Face's hub.
-/// Models in the folders of other apps are used where they are.
+/// Models come from Transom's catalog, from your own models.toml, and from Hugging Face's hub. Transom
+/// uses models in the folders of other apps in place.
 #[derive(Debug, Clone, Args)]
 #[command(
     arg_required_else_help = true,
@@ -45,11 +44,9 @@ enum ModelsCommand {
     Search(SearchArgs),
     Install(InstallArgs),
     Remove(RemoveArgs),
-    Inspect(InspectArgs),
     Token(TokenArgs),
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &ModelsArgs, client: &Client, console: &mut Console) -> Result {
     let open = library::open;
     match &args.command {
@@ -59,7 +56,6 @@ pub(crate) fn run(args: &ModelsArgs, client: &Client, console: &mut Console) -> 
             install::run(args, &open(client, console)?, client, console)
         }
         ModelsCommand::Remove(args) => remove::run(args, &open(client, console)?, client, console),
-        ModelsCommand::Inspect(args) => inspect::run(args, client, console),
         ModelsCommand::Token(args) => token::run(args, client, console),
     }
 }

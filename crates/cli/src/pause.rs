@@ -2,14 +2,13 @@
 
 use crate::{Client, Console, Result};
 
-/// Runs either command.
 pub(crate) fn run(is_paused: bool, client: &Client, console: &mut Console) -> Result {
     if client.running()?.is_none() {
         return console.print("Nothing is running, so there is nothing to pause or resume.\n");
     }
     let status = client.pause(is_paused)?;
     let text = match (is_paused, status.is_answering(), status.queue.len()) {
-        (true, true, _) => "Paused, after the answer that is running.\n".to_owned(),
+        (true, true, _) => "Paused after the running response.\n".to_owned(),
         (true, false, _) => "Paused. `transom resume` continues.\n".to_owned(),
         (false, _, 0) => "Resumed.\n".to_owned(),
         (false, _, 1) => "Resumed; 1 question waited.\n".to_owned(),

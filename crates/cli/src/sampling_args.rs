@@ -10,25 +10,25 @@ use crate::arguments::number;
 
 /// The options for a response. Without one the model's own recommendation counts.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Answer")]
+#[command(next_help_heading = "Response")]
 pub(crate) struct GenerationArgs {
-    /// Most tokens to generate [default: until the answer or the context ends]
+    /// Most tokens to generate [default: until the response or the context ends]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) max_tokens: Option<usize>,
 
-    /// End the answer before this text; repeatable
+    /// End the response before this text; repeatable
     #[arg(long, value_name = "STRING")]
     pub(crate) stop: Vec<String>,
 
-    /// Let a model that can reason do so before it answers [default: the model's own]
+    /// Let a model that can reason do so before it responds [default: the model's own]
     #[arg(long, conflicts_with = "no_think")]
     pub(crate) think: bool,
 
-    /// Answer without reasoning first
+    /// Respond without reasoning first
     #[arg(long)]
     pub(crate) no_think: bool,
 
-    /// Turn speculative decoding off; answers are the same, at most slower
+    /// Turn speculative decoding off; responses are the same, at most slower
     #[arg(long)]
     pub(crate) no_speculation: bool,
 
@@ -57,15 +57,15 @@ pub(crate) struct SamplingArgs {
     #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = number)]
     min_p: Option<f32>,
 
-    /// Make tokens of the prompt and the answer less likely to come again; 1 changes nothing
+    /// Make tokens of the prompt and the response less likely to be repeated; 1 changes nothing
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = number)]
     repetition_penalty: Option<f32>,
 
-    /// Subtract X from the score of tokens already in the answer; 0 changes nothing
+    /// Subtract X from the score of tokens already in the response; 0 changes nothing
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = number)]
     presence_penalty: Option<f32>,
 
-    /// Subtract X for each time that a token is in the answer; 0 changes nothing
+    /// Subtract X for each time that a token is in the response; 0 changes nothing
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = number)]
     frequency_penalty: Option<f32>,
 
@@ -73,7 +73,7 @@ pub(crate) struct SamplingArgs {
     #[arg(long, value_name = "ID=BIAS", value_parser = id_and_bias)]
     logit_bias: Vec<(u32, f32)>,
 
-    /// Repeat an answer: same seed, prompt and settings, same answer on this computer and engine
+    /// Repeat a response: same seed, prompt and settings, same response on this computer and engine
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }

@@ -12,7 +12,7 @@ use crate::{Client, Console, Result};
 
 /// Unload models and return their memory
 ///
-/// A running answer is stopped first. Nothing else is lost: the next question loads the model again.
+/// A running response is stopped first. Nothing else is lost: the next request loads the model again.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = include_str!("help/unload.txt"))]
 pub(crate) struct UnloadArgs {
@@ -26,7 +26,6 @@ pub(crate) struct UnloadArgs {
     pub(crate) json: bool,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &UnloadArgs, client: &Client, console: &mut Console) -> Result {
     let Some(handle) = client.running()? else {
         let text = "Nothing is running, so no model is loaded.\n";

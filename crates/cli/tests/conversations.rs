@@ -68,7 +68,6 @@ async fn open(data: &Path) -> Connection {
     instance::open(data, start).await.unwrap()
 }
 
-/// D074, D078.
 #[tokio::test]
 async fn a_conversation_continues_in_the_next_process_as_in_an_uninterrupted_one() {
     let data = tempfile::tempdir().unwrap();

@@ -67,7 +67,7 @@ fn greedy_answer(model: &Path, prompt: &str) -> String {
     text(&output.stdout).to_owned()
 }
 
-/// D108: the machine decides which form runs.
+/// The machine decides which form runs.
 #[test]
 fn the_engine_that_suits_the_machine_runs_by_default() {
     gguf();
@@ -104,7 +104,7 @@ fn both_forms_give_the_same_greedy_responses() {
     }
 }
 
-/// D108: if a form does not run, the next is tried, and the reason is reported. The file is tried first
+/// If a form does not run, the next is tried, and the reason is reported. The file is tried first
 /// only if MLX has no GPU.
 #[cfg(target_os = "linux")]
 #[test]
@@ -180,7 +180,7 @@ fn notes_of_an_endless_response(model: &Path) -> String {
     text(&output.stderr).to_owned()
 }
 
-/// D037: a full context is shifted if the engine can, and a note tells so in both cases.
+/// A full context is shifted if the engine can, and a note tells so in both cases.
 #[test]
 fn an_endless_response_ends_when_it_is_as_long_as_the_context() {
     let shifted = notes_of_an_endless_response(&gguf());
@@ -207,7 +207,7 @@ fn an_option_turns_speculative_decoding_off() {
         text(&output.stderr).to_owned()
     };
     let with = stats(&[]);
-    assert!(with.contains("guesses right"), "{with}");
+    assert!(with.contains("draft tokens accepted"), "{with}");
     let without = stats(&["--no-speculation"]);
     assert!(!without.contains("guesses"), "{without}");
 }

@@ -157,7 +157,7 @@ fn a_killed_child_process_fails_one_response_and_the_chat_continues() {
     );
     chat.send("Tell me a story");
     chat.note("--max-tokens is reached");
-    assert_eq!(chat.leave().code(), Some(1), "one message got no answer");
+    assert_eq!(chat.leave().code(), Some(1), "one message got no response");
 }
 
 #[cfg(target_os = "linux")]
@@ -216,7 +216,7 @@ fn an_owner_that_quits_finishes_the_responses_of_others_first() {
     let mut first = [0; 1];
     out.read_exact(&mut first).unwrap();
     owner.send("/quit");
-    owner.note("Finishing an answer for another program; Ctrl-C ends it.");
+    owner.note("Finishing a response for another program; Ctrl-C ends it.");
     // Without a reader the response is canceled, so the owner has nothing to wait for.
     drop(out);
     assert_eq!(ask.wait().unwrap().code(), Some(0));

@@ -75,7 +75,7 @@ fn a_model_is_installed_listed_used_and_removed() {
     let tiny = &list["installed"][1];
     assert_eq!(tiny["name"], "tiny", "{list}");
     assert_eq!(tiny["origin"], "models folder");
-    assert_eq!(tiny["verdict"], "fits");
+    assert_eq!(tiny["fit"], "fits");
 
     let again = fixture.run(&["models", "install", "tiny"]);
     assert_eq!(code(&again), 0);
@@ -86,9 +86,9 @@ fn a_model_is_installed_listed_used_and_removed() {
     );
 
     let predicted = fixture.json(&["inspect", "tiny", "--json"]);
-    assert_eq!(predicted["fit"]["verdict"], "fits", "{predicted}");
+    assert_eq!(predicted["estimate"]["fit"], "fits", "{predicted}");
     assert_ne!(
-        predicted["fit"]["speed"]["is_measured"], true,
+        predicted["estimate"]["speed"]["is_measured"], true,
         "{predicted}"
     );
     let ask = [
@@ -105,10 +105,10 @@ fn a_model_is_installed_listed_used_and_removed() {
     assert_eq!(code(&answer), 0, "{}", err(&answer));
     assert_eq!(err(&answer), "", "the measurement is saved silently");
     let measured = fixture.json(&["inspect", "tiny", "--json"]);
-    assert_eq!(measured["fit"]["speed"]["is_measured"], true, "{measured}");
-    // The former name of the command still works, and its JSON is the estimate.
-    let measured = fixture.json(&["fit", "tiny", "--json"]);
-    assert_eq!(measured["speed"]["is_measured"], true, "{measured}");
+    assert_eq!(
+        measured["estimate"]["speed"]["is_measured"], true,
+        "{measured}"
+    );
 
     let removed = fixture.run(&["models", "remove", "tiny", "--yes"]);
     assert_eq!(code(&removed), 0, "{}", err(&removed));
@@ -134,17 +134,17 @@ fn a_repository_of_the_hub_is_installed_and_used_by_its_name() {
     // The estimate depends on the free memory at this moment.
     let facts = |arguments: &[&str]| {
         let mut json = fixture.json(arguments);
-        assert!(json["fit"].is_object(), "{json}");
-        json["fit"] = Value::Null;
+        assert!(json["estimate"].is_object(), "{json}");
+        json["estimate"] = Value::Null;
         json
     };
-    let inspected = facts(&["models", "inspect", REPOSITORY, "--json"]);
+    let inspected = facts(&["inspect", REPOSITORY, "--json"]);
     assert_eq!(inspected["architecture"], "llama");
     assert_eq!(inspected, facts(&["inspect", "tiny", "--json"]));
 }
 
 #[test]
-fn a_model_on_the_disk_is_added_used_and_taken_off_the_list() {
+fn a_model_on_the_disk_is_added_used_and_removed_from_the_list() {
     let fixture = TestHub::start();
     let file = fixture.home().join(FILE);
     let path = file.to_str().unwrap();
@@ -152,20 +152,20 @@ fn a_model_on_the_disk_is_added_used_and_taken_off_the_list() {
     assert_eq!(code(&added), 0, "{}", err(&added));
     let told = err(&added);
     assert!(
-        told.contains("tiny is on the list now, and used where it is, in ~/"),
+        told.contains("tiny was added and is used in place, in ~/"),
         "{told}"
     );
     let list = fixture.json(&["models", "list", "--json"]);
     assert_eq!(list["installed"][1]["name"], "tiny", "{list}");
     assert_eq!(list["installed"][1]["origin"], "added");
-    let inspected = fixture.json(&["models", "inspect", "tiny", "--json"]);
+    let inspected = fixture.json(&["inspect", "tiny", "--json"]);
     assert_eq!(inspected["architecture"], "llama");
     let ask = ["ask", "Hello", "--model", "tiny", "--max-tokens", "4"];
     let answer = fixture.run(&ask);
     assert_eq!(code(&answer), 0, "{}", err(&answer));
     let removed = fixture.run(&["models", "remove", "tiny"]);
     assert_eq!(code(&removed), 0, "{}", err(&removed));
-    assert!(out(&removed).starts_with("tiny: taken off the list; its files stay in ~/"));
+    assert!(out(&removed).starts_with("tiny: removed from the list; its files stay in ~/"));
     assert_eq!(fs::read(&file).unwrap(), fixture.bytes());
     assert_eq!(code(&fixture.run(&ask)), 3);
     let refused = fixture.run(&["models", "install", "./nothing-here"]);
@@ -329,11 +329,11 @@ fn the_hub_is_searched_after_the_list() {
     assert_eq!(code(&found), 0, "{}", err(&found));
     let text = out(&found);
     let (listed, on_hub) = text.split_once("\nOn 127.0.0.1:").unwrap();
-    assert!(listed.starts_with("In the list:\n"), "{text}");
+    assert!(listed.starts_with("In the catalog:\n"), "{text}");
     assert!(on_hub.contains(REPOSITORY), "{text}");
     let json = fixture.json(&["models", "search", "tiny", "--fits", "--json"]);
     assert_eq!(json["hub"][0]["form"], "GGUF F16", "{json}");
-    assert_eq!(json["hub"][0]["verdict"], "fits");
+    assert_eq!(json["hub"][0]["fit"], "fits");
 }
 
 #[test]

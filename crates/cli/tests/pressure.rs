@@ -85,7 +85,7 @@ fn text_has_come(status: &Arc<Status>) -> bool {
     status.models.iter().any(generating)
 }
 
-/// D075, D077, D078, D079: another process causes critical pressure.
+/// Another process causes critical pressure.
 #[test]
 fn under_real_pressure_the_response_is_kept_and_the_model_unloaded() {
     let Some(group) = LimitedCgroup::new_or_skip("ladder", LIMIT_BYTES) else {
@@ -116,10 +116,10 @@ async fn run_under_pressure(group: &LimitedCgroup) {
     let hog =
         MemoryPressureProcess::start(group, &folder.path().join("file"), 4 * LIMIT_BYTES).unwrap();
 
-    let is_critical = |status: &Arc<Status>| status.allowance.memory == MemoryPressure::Critical;
+    let is_critical = |status: &Arc<Status>| status.restrictions.memory == MemoryPressure::Critical;
     let critical = wait_for(&mut status, "critical pressure", is_critical).await;
     let noticed = Instant::now();
-    assert!(!critical.allowance.limits.is_empty(), "{critical:?}");
+    assert!(!critical.restrictions.limits.is_empty(), "{critical:?}");
 
     let (text, outcome) = answer.await.unwrap();
     let answered = noticed.elapsed();
@@ -153,7 +153,7 @@ async fn run_under_pressure(group: &LimitedCgroup) {
 
     drop(hog);
     let ended = Instant::now();
-    let is_normal = |status: &Arc<Status>| status.allowance.blocked_by.is_none();
+    let is_normal = |status: &Arc<Status>| status.restrictions.blocked_by.is_none();
     wait_for(&mut status, "the end of the pressure", is_normal).await;
     println!(
         "work allowed again {:.1?} after the pressure's end",

@@ -330,7 +330,7 @@ fn the_help_names_every_command_and_each_explains_itself() {
     assert!(help.contains("TRANSOM_DATA"), "{help}");
 }
 
-/// D086, D087: limits from power and heat are shown with their reasons.
+/// Limits from power and heat are shown with their reasons.
 #[test]
 fn the_doctor_shows_the_limits_of_simulated_signals() {
     let doctor = |signals: &str| {
@@ -339,13 +339,13 @@ fn the_doctor_shows_the_limits_of_simulated_signals() {
         text(&output.stdout).to_owned()
     };
     let calm = doctor("memory=normal");
-    assert!(!calm.contains("shorter answers"), "{calm}");
+    assert!(!calm.contains("shorter responses"), "{calm}");
     let low = doctor("power=low");
     assert!(low.contains("Low Power Mode"), "{low}");
-    assert!(low.contains("shorter answers"), "{low}");
+    assert!(low.contains("shorter responses"), "{low}");
     let hot = doctor("heat=critical");
     assert!(
-        hot.contains("new questions wait: this computer is too hot"),
+        hot.contains("new requests wait: this computer is too hot"),
         "{hot}"
     );
     check_failure(&["doctor", "--simulate", "weather=fine"], 2, "weather");

@@ -161,7 +161,7 @@ fn status_shows_every_change_until_ctrl_c() {
     chat.exp_string("Paris").unwrap();
     chat.send_control('c').unwrap();
     chat.exp_string("(stopped)").unwrap();
-    status.exp_string("Starter: ready, 1 answer given").unwrap();
+    status.exp_string("Starter: ready, 1 response").unwrap();
     status.send_control('c').unwrap();
     status.exp_eof().unwrap();
     check_exit(&status, 0);

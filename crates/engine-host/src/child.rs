@@ -93,11 +93,7 @@ pub fn serve(
     engines: &[Box<dyn Engine>],
     exit: impl FnOnce() + Send,
 ) -> Result<(), FrameError> {
-    let shared = Shared {
-        inbox: Inbox::default(),
-        outbox: Arc::default(),
-        heartbeat: Heartbeat::new(),
-    };
+    let shared = Shared::default();
     let outbox = shared.outbox.clone();
     let _listener = MemoryPressureListener::start(move || outbox.push(Report::MemoryNotice));
     let read_stream = stream.try_clone()?;
@@ -113,7 +109,7 @@ pub fn serve(
             result
         });
         let writer = scope.spawn(move || shared.write(stream));
-        // A person may be reading the response while it is generated (D098).
+        // A person may be reading the response while it is generated.
         set_thread_qos(ThreadQos::UserInitiated);
         EngineThread::new(engines, shared).run();
         shared.outbox.close();
@@ -124,6 +120,7 @@ pub fn serve(
     })
 }
 
+#[derive(Default)]
 struct Shared {
     inbox: Inbox,
     outbox: Arc<Outbox>,

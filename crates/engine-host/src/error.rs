@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 pub enum WorkerEnd {
     /// The owner asked it to exit or killed it.
     #[error("the model's process ended as requested")]
-    #[serde(rename = "as_told")]
     Requested,
     /// It could not be started.
     #[error("the model's process could not be started: {reason}")]
@@ -22,7 +21,6 @@ pub enum WorkerEnd {
         /// `killed by signal 9 (SIGKILL)`, `exit code 3`, ….
         how: String,
         /// The last lines of its standard error; may be empty.
-        #[serde(rename = "last_words")]
         stderr_tail: String,
     },
     /// It did not respond to the watchdog and was killed.

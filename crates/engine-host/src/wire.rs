@@ -16,7 +16,7 @@ use transom_engine::{
 };
 
 /// Version of the messages in this file. Every change to them raises it.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 
 /// Longest frame that is accepted, in bytes: more than a prompt of any real context length.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;
@@ -94,7 +94,7 @@ pub struct Request {
     /// The prompt.
     pub prompt: Prompt,
     /// What to do if the prompt does not fit into the context.
-    pub fit: Truncation,
+    pub truncation: Truncation,
     /// Parameters of the generation.
     pub params: GenerationParams,
 }

@@ -31,19 +31,19 @@ fn requests() -> Vec<Request> {
         Prompt::Text(text()),
         Prompt::Tokens(vec![1]),
     ];
-    let fits = [
+    let truncations = [
         Truncation::Disabled,
         Truncation::DropOldest {
             response_tokens: 1,
             context_limit: Some(1),
         },
     ];
-    let request = |(prompt, fit): (&Prompt, &Truncation)| Request {
+    let request = |(prompt, truncation): (&Prompt, &Truncation)| Request {
         prompt: prompt.clone(),
-        fit: *fit,
+        truncation: *truncation,
         params: GenerationParams::default(),
     };
-    let pairs = prompts.iter().zip(fits.iter().cycle());
+    let pairs = prompts.iter().zip(truncations.iter().cycle());
     pairs.map(request).collect()
 }
 

@@ -94,7 +94,6 @@ pub enum EngineError {
 
     /// The caller canceled the job before there was a result.
     #[error("canceled")]
-    #[serde(rename = "cancelled")]
     Canceled,
 
     /// The native library failed.

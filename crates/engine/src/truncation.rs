@@ -15,16 +15,13 @@ use crate::error::EngineError;
 pub enum Truncation {
     /// Fails if the prompt does not fit.
     #[default]
-    #[serde(rename = "whole")]
     Disabled,
     /// Drops the oldest exchanges.
     DropOldest {
         /// Tokens to reserve for the response; a quarter of the context if that is less.
-        #[serde(rename = "room")]
         response_tokens: usize,
         /// A lower context length, for a machine that is short of memory. Exchanges are dropped to
         /// stay within it, but a prompt that cannot be shortened may exceed it.
-        #[serde(rename = "affordable")]
         context_limit: Option<usize>,
     },
 }

@@ -33,13 +33,10 @@ pub struct Budget {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Bound {
     /// The kind of bound.
-    #[serde(rename = "what")]
     pub kind: BoundKind,
     /// Bytes that exist.
-    #[serde(rename = "of_bytes")]
     pub capacity_bytes: u64,
     /// Bytes of these that are reserved for the system and other programs.
-    #[serde(rename = "kept_bytes")]
     pub reserved_bytes: u64,
     /// The remaining bytes, which models may use.
     pub bytes: u64,

@@ -139,10 +139,10 @@ pub enum HubError {
     )]
     NoModelFiles { repository: String },
     /// The repository contains several quantizations of the model, and none was chosen.
-    #[error("{repository} has the model in several quantizations. Choose one of {}.", packings.join(", "))]
-    SeveralPackings {
+    #[error("{repository} has the model in several quantizations. Choose one of {}.", quantizations.join(", "))]
+    SeveralQuantizations {
         repository: String,
-        packings: Vec<String>,
+        quantizations: Vec<String>,
     },
     /// An invalid name of a repository or file, or one that would leave its folder.
     #[error("{name:?} isn't a valid name for a repository or file.")]

@@ -20,10 +20,8 @@ pub struct FoundRepository {
     /// Whether users must accept the authors' license before they can download.
     pub is_gated: bool,
     /// The formats among the repository's tags that Transom can run; may be empty.
-    #[serde(rename = "libraries")]
     pub formats: Vec<ModelFormat>,
     /// The license tag, such as `apache-2.0`.
-    #[serde(rename = "licence")]
     pub license: Option<String>,
     /// The time of the last change, as the hub writes it (ISO 8601).
     pub updated: Option<String>,
@@ -146,9 +144,9 @@ impl Listing {
         let names = variants.iter().map(|variant| variant.quantization.clone());
         match variants {
             [] => HubError::NoModelFiles { repository },
-            _ => HubError::SeveralPackings {
+            _ => HubError::SeveralQuantizations {
                 repository,
-                packings: names.collect(),
+                quantizations: names.collect(),
             },
         }
     }

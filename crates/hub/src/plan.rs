@@ -19,7 +19,7 @@ const NAME: &str = "plan.json";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    #[serde(rename = "wanted")]
+    #[serde(alias = "wanted")]
     pub(crate) request: DownloadRequest,
     pub(crate) commit: String,
     pub(crate) files: Vec<FileIdentity>,

@@ -46,7 +46,7 @@ struct Run {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedDownload {
     pub(crate) id: DownloadId,
-    #[serde(rename = "wanted")]
+    #[serde(alias = "wanted")]
     pub(crate) request: DownloadRequest,
     pub(crate) is_paused: bool,
     pub(crate) failed: Option<HubError>,

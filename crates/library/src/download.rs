@@ -15,7 +15,7 @@ use transom_hub::{DownloadRequest, HubError, Listing, RepositoryVariant, Request
 pub use reference::{Reference, UnknownModel};
 
 use crate::Library;
-use crate::names::{LookupError, format_name};
+use crate::names::{LookupError, with_format};
 
 /// The quantization name of an offer that is a folder of safetensors.
 const FOLDER: &str = "safetensors";
@@ -47,11 +47,11 @@ pub struct Plan {
     /// License as the authors name it; empty if unknown.
     pub license: String,
     /// The files to download, their repository and their folder.
-    pub wanted: DownloadRequest,
+    pub request: DownloadRequest,
     /// Bytes to download, if known.
     pub size_bytes: Option<u64>,
     /// Whether the model fits in memory; `None` if its size is unknown.
-    pub fit: Option<PlanFit>,
+    pub estimate: Option<PlanEstimate>,
     /// Keys of the catalog entry that were not verified.
     pub unverified: Vec<String>,
     /// True if the authors require that the user accepts their conditions first.
@@ -60,9 +60,9 @@ pub struct Plan {
 
 /// Whether a planned model fits in memory, with the numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PlanFit {
+pub struct PlanEstimate {
     /// Whether it fits.
-    pub verdict: EstimatedFit,
+    pub fit: EstimatedFit,
     /// Bytes that it needs; for a model that only the hub knows, those of its weights.
     pub need_bytes: u64,
     /// Bytes that models may use.
@@ -71,10 +71,10 @@ pub struct PlanFit {
     pub context_length: Option<u64>,
 }
 
-impl From<&Estimate> for PlanFit {
+impl From<&Estimate> for PlanEstimate {
     fn from(estimate: &Estimate) -> Self {
         Self {
-            verdict: estimate.verdict,
+            fit: estimate.fit,
             need_bytes: estimate.need.total_bytes(),
             room_bytes: estimate.room_bytes,
             context_length: Some(estimate.need.context_length),
@@ -237,10 +237,10 @@ impl Library {
             None => Vec::new(),
         };
         let id = Self::id_of_variant(entry, variant);
-        let fit = self.estimate_variant(entry, variant);
+        let estimate = self.estimate_variant(entry, variant);
         let unverified = entry.unverified.iter().chain(&variant.unverified);
         Ok(Plan {
-            wanted: DownloadRequest {
+            request: DownloadRequest {
                 key: id.clone(),
                 name: entry.title(&variant.quantization),
                 folder: self.folder_of(&variant.repository),
@@ -255,7 +255,7 @@ impl Library {
             quantization: variant.quantization.clone(),
             license: entry.license.clone(),
             size_bytes,
-            fit: fit.as_ref().map(PlanFit::from),
+            estimate: estimate.as_ref().map(PlanEstimate::from),
             unverified: unverified.cloned().collect(),
             is_gated: listing.is_some_and(|listing| listing.is_gated),
         })
@@ -271,14 +271,14 @@ impl Library {
         };
         let offer = offer.ok_or_else(|| listing.no_choice(&offers))?;
         let id = self.id_of_offer(repository, offer, &offers);
-        let fit = offer.size_bytes.map(|bytes| PlanFit {
-            verdict: self.fit_of_weights(bytes),
+        let estimate = offer.size_bytes.map(|bytes| PlanEstimate {
+            fit: self.fit_of_weights(bytes),
             need_bytes: bytes,
             room_bytes: self.machine.available_memory().budget_bytes,
             context_length: None,
         });
         Ok(Plan {
-            wanted: DownloadRequest {
+            request: DownloadRequest {
                 key: id.clone(),
                 name: repository.clone(),
                 repository: repository.clone(),
@@ -293,7 +293,7 @@ impl Library {
             quantization: quantization_of(offer).to_owned(),
             license: String::new(),
             size_bytes: offer.size_bytes,
-            fit,
+            estimate,
             unverified: Vec::new(),
             is_gated: listing.is_gated,
         })
@@ -303,7 +303,7 @@ impl Library {
     pub fn installed_plan(&self, plan: &Plan) -> Option<&InstalledModel> {
         let DownloadRequest {
             repository, files, ..
-        } = &plan.wanted;
+        } = &plan.request;
         self.installed().iter().find(|model| {
             let has_file = |name: &str| match model.id.is_dir() {
                 true => model.id.join(name).is_file(),
@@ -322,11 +322,6 @@ impl Library {
         let parts = repository.split('/');
         parts.fold(root, |folder, part| folder.join(part))
     }
-}
-
-/// Returns a quantization with its format: `MXFP4-GGUF`.
-pub(crate) fn with_format(variant: &Variant) -> String {
-    format!("{}-{}", variant.quantization, format_name(variant.format))
 }
 
 /// Returns the format of an offer.

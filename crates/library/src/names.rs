@@ -10,7 +10,6 @@ use std::path::Path;
 use transom_catalog::{Entry, FileError, Format, InstalledModel, Origin, Variant, model_files};
 
 use crate::Library;
-use crate::download::with_format;
 
 /// Why no installed model has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,8 +40,8 @@ pub enum LookupError {
     #[error(transparent)]
     Path(#[from] FileError),
     /// There is such a model, but its memory can't be estimated.
-    #[error("{0}")]
-    NoEstimate(String),
+    #[error("{reason}")]
+    NoEstimate { id: String, reason: String },
 }
 
 impl Library {
@@ -225,6 +224,11 @@ pub fn variant_text(format: Format, quantization: &str) -> String {
     format!("{} {quantization}", format_name(format))
         .trim_end()
         .to_owned()
+}
+
+/// Returns a quantization with its format: `MXFP4-GGUF`.
+pub(crate) fn with_format(variant: &Variant) -> String {
+    format!("{}-{}", variant.quantization, format_name(variant.format))
 }
 
 /// Returns true if `text` can be `owner/name` of a hub.

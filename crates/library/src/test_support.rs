@@ -23,11 +23,11 @@ name = "Tiny 1B"
 license = "MIT"
 tags = ["chat"]
 variant = [
-  { format = "gguf", packing = "Q8_0", repository = "owner/tiny-GGUF", files = [
+  { format = "gguf", quantization = "Q8_0", repository = "owner/tiny-GGUF", files = [
     { name = "tiny-Q8_0.gguf", size_bytes = 1_100_000_000 } ] },
-  { format = "gguf", packing = "Q4_K_M", repository = "owner/tiny-GGUF", files = [
+  { format = "gguf", quantization = "Q4_K_M", repository = "owner/tiny-GGUF", files = [
     { name = "tiny-Q4_K_M.gguf", size_bytes = 700_000_000 } ] },
-  { format = "mlx", packing = "4-bit", repository = "owner/tiny-4bit", size_bytes = 650_000_000 },
+  { format = "mlx", quantization = "4-bit", repository = "owner/tiny-4bit", size_bytes = 650_000_000 },
 ]
 architecture = { model_type = "llama", parameters = 1_000_000_000, layers = 16, heads = 32, kv_heads = 8, hidden_size = 2048, head_dim = 64, intermediate_size = 8192, vocabulary = 128_256, context_length = 131_072 }
 
@@ -38,7 +38,7 @@ description = "Too large for any laptop."
 license = "MIT"
 tags = ["code"]
 variant = [
-  { format = "gguf", packing = "Q4_K_M", repository = "owner/huge-GGUF", files = [
+  { format = "gguf", quantization = "Q4_K_M", repository = "owner/huge-GGUF", files = [
     { name = "huge-Q4_K_M.gguf", size_bytes = 230_000_000_000 } ] },
 ]
 architecture = { model_type = "llama", parameters = 400_000_000_000, layers = 126, heads = 128, kv_heads = 8, hidden_size = 16_384, head_dim = 128, intermediate_size = 53_248, vocabulary = 128_256, context_length = 131_072 }

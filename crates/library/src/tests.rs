@@ -1,5 +1,7 @@
 //! Tests of names, suggestions and estimates, which are the same in every shell.
 
+mod cases;
+
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -23,51 +25,6 @@ const GIB: u64 = 1 << 30;
 /// Returns a library without installed models.
 fn empty(machine: Machine) -> Library {
     library(Path::new("/nowhere"), machine)
-}
-
-/// An installed file, its id, and texts that find it.
-const NAMES: &[(&str, &str, &str, &[&str])] = &[
-    (
-        "owner/tiny-GGUF",
-        "tiny-Q8_0.gguf",
-        "tiny@Q8_0",
-        &[
-            "tiny",
-            "TINY@q8_0",
-            "tiny 1b · q8_0",
-            "owner/tiny-GGUF",
-            "tiny@gguf",
-        ],
-    ),
-    (
-        "owner/other-GGUF",
-        "other-F16.gguf",
-        "owner/other-GGUF:F16",
-        &[
-            "other-F16",
-            "OTHER-f16",
-            "owner/other-GGUF",
-            "owner/other-gguf:F16",
-        ],
-    ),
-];
-
-#[test]
-fn a_model_has_one_id_and_is_found_by_every_name() {
-    for (repository, file, id, names) in NAMES {
-        let data = tempfile::tempdir().unwrap();
-        let path = install(data.path(), repository, file);
-        let library = library(data.path(), computer());
-        let model = &library.installed()[0];
-        assert_eq!(library.id_of(model), *id);
-        for text in names.iter().chain([id]) {
-            let found = library.find(text).map(|found| &found.id);
-            assert_eq!(found, Some(&path.canonicalize().unwrap()), "{text}");
-        }
-        assert_eq!(library.find(path.to_str().unwrap()), Some(model));
-        assert_eq!(library.short_name(model), names[0]);
-        assert_eq!(library.find("owner/other-GGUF:Q8_0"), None);
-    }
 }
 
 #[test]
@@ -394,11 +351,11 @@ fn a_plan_has_the_id_that_the_installed_model_will_have() {
     let plan = |text| library.plan(&parse(text), None);
     let chosen = plan("tiny").unwrap();
     assert_eq!((&*chosen.id, &*chosen.name), ("tiny@Q4_K_M", "tiny"));
-    assert_eq!(chosen.wanted.key, chosen.id);
-    assert_eq!(chosen.wanted.files[0].name, "tiny-Q4_K_M.gguf");
+    assert_eq!(chosen.request.key, chosen.id);
+    assert_eq!(chosen.request.files[0].name, "tiny-Q4_K_M.gguf");
     assert_eq!(chosen.size_bytes, Some(700_000_000));
-    assert!(chosen.wanted.folder.ends_with("models/owner/tiny-GGUF"));
-    assert_eq!(chosen.fit.unwrap().verdict, EstimatedFit::Fits);
+    assert!(chosen.request.folder.ends_with("models/owner/tiny-GGUF"));
+    assert_eq!(chosen.estimate.unwrap().fit, EstimatedFit::Fits);
     let named = plan("tiny@Q8_0").unwrap();
     assert_eq!((&*named.id, &*named.name), ("tiny@Q8_0", "tiny@Q8_0"));
     // The files of a folder are listed when its download starts.
@@ -407,7 +364,7 @@ fn a_plan_has_the_id_that_the_installed_model_will_have() {
     assert!(!query.is_required);
     let folder = library.plan(&folder, None).unwrap();
     assert_eq!(
-        (folder.format, folder.wanted.files.len()),
+        (folder.format, folder.request.files.len()),
         (Format::Safetensors, 0)
     );
     assert_eq!(library.listing_of(&parse("tiny")).unwrap(), None);
@@ -419,6 +376,6 @@ fn a_plan_has_the_id_that_the_installed_model_will_have() {
             .is_required
     );
     let huge = plan("huge").unwrap();
-    assert!(!huge.fit.unwrap().verdict.is_usable());
+    assert!(!huge.estimate.unwrap().fit.is_usable());
     assert!(matches!(plan("tiny@3-bit"), Err(PlanError::Lookup(_))));
 }

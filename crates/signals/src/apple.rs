@@ -79,7 +79,6 @@ mod tests {
         }
     }
 
-    /// D087.
     #[test]
     fn every_thermal_state_has_its_own_level() {
         use ThermalState::*;
@@ -90,7 +89,7 @@ mod tests {
         );
     }
 
-    /// D017: the wired limit, and how it is overridden.
+    /// The wired limit, and how it is overridden.
     #[test]
     fn the_gpu_gets_a_share_of_memory_or_the_wired_limit() {
         const GIB: u64 = 1 << 30;
@@ -100,7 +99,6 @@ mod tests {
         assert_eq!(estimated_working_set(16 * GIB, 99 * GIB), 16 * GIB);
     }
 
-    /// D018.
     #[test]
     fn the_value_of_metal_counts_and_others_are_marked_as_estimates() {
         const GIB: u64 = 1 << 30;

@@ -35,7 +35,7 @@ fn bytes_of_status(status: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// D008: dirty memory counts, clean pages of files do not.
+    /// Dirty memory counts, clean pages of files do not.
     #[test]
     fn dirty_memory_is_counted_and_clean_file_pages_are_not() {
         let status = "Name:\tx\nVmRSS:\t  900 kB\nRssAnon:\t  100 kB\nRssFile:\t  700 kB\n\

@@ -6,7 +6,6 @@ use std::hint::black_box;
 
 use transom_signals::{footprint_bytes, own_footprint_bytes};
 
-/// D008.
 #[test]
 fn the_footprint_grows_with_used_memory_and_shrinks_when_it_is_freed() {
     const SIZE: usize = 64 << 20;

@@ -28,7 +28,7 @@ fn wait_until(received: &Receiver<MemoryPressure>, is_met: impl Fn(MemoryPressur
     }
 }
 
-/// D075, on Linux: pressure by another process is reported, and so is its end (D079).
+/// Pressure by another process is reported, and so is its end.
 #[test]
 fn pressure_and_its_end_are_reported() {
     let Some(group) = LimitedCgroup::new_or_skip("signals", LIMIT_BYTES) else {

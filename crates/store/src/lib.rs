@@ -39,6 +39,7 @@ pub use conversation::{
 pub use error::{StoreError, StoreErrorKind};
 pub use notice::{Notice, Opened};
 pub use settings::{
-    Appearance, Behavior, General, KvCache, ModelSettings, SavedPrompt, SettingIssue, Settings,
+    Appearance, Assistant, Behavior, ConversationSettings, General, KvCache, ModelSettings,
+    SavedPrompt, SettingIssue, Settings,
 };
 pub use store::Store;

@@ -11,6 +11,7 @@ use crate::attached_text::{self, AttachedText};
 use crate::conversation::{Ending, MessageRole};
 use crate::error::StoreError;
 use crate::export_format::{ExportedConversation, ExportedMessage, VERSION, check_version};
+use crate::settings::ConversationSettings;
 
 const MARKER: &str = "<!-- transom ";
 const MARKER_END: &str = " -->";
@@ -205,6 +206,7 @@ fn parse_conversation(json: &str, place: &str) -> Result<ExportedConversation, S
         is_pinned: header.is_pinned,
         created_at: header.created_at,
         updated_at: header.updated_at,
+        settings: ConversationSettings::default(),
         messages: Vec::new(),
     })
 }

@@ -21,7 +21,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoMessage`] for its parent, and [`StoreError::ParentInOtherConversation`].
+    /// [`StoreError::NoMessage`] for its parent, also if that is in another conversation.
     pub fn add_message(&self, message: NewMessage) -> Result<MessageId, StoreError> {
         self.write(Flush::Now, |tx| {
             let conversation = conversations::find(tx, message.conversation)?;
@@ -98,6 +98,15 @@ impl Store {
             let sql = "UPDATE message SET n_chars = ?2 WHERE id = ?1";
             execute(tx, sql, (id.0, n_chars))?;
             remove_stats(tx, id)
+        })
+    }
+
+    /// Replaces the name of the model that wrote a response.
+    pub fn set_message_model(&self, id: MessageId, model: &str) -> Result<(), StoreError> {
+        self.write(Flush::Later, |tx| {
+            let sql = "UPDATE message SET model = ?2 WHERE id = ?1";
+            let n = execute(tx, sql, (id.0, model))?;
+            (n > 0).then_some(()).ok_or(StoreError::NoMessage(id))
         })
     }
 
@@ -287,17 +296,11 @@ fn depth_below(
     parent: MessageId,
     conversation: ConversationId,
 ) -> Result<i64, StoreError> {
-    let sql = "SELECT conversation, depth FROM message WHERE id = ?1";
-    let found: Option<(i64, i64)> =
-        query_one(tx, sql, [parent.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    match found {
-        None => Err(StoreError::NoMessage(parent)),
-        Some((other, _)) if other != conversation.0 => Err(StoreError::ParentInOtherConversation {
-            parent,
-            conversation,
-        }),
-        Some((_, depth)) => Ok(depth + 1),
-    }
+    let sql = "SELECT depth FROM message WHERE id = ?1 AND conversation = ?2";
+    let depth = query_one(tx, sql, (parent.0, conversation.0), |row| {
+        row.get::<_, i64>(0)
+    })?;
+    Ok(depth.ok_or(StoreError::NoMessage(parent))? + 1)
 }
 
 fn chars_column(n_chars: usize) -> u32 {

@@ -118,14 +118,9 @@ fn best_start(matches: &[PhraseMatch]) -> Option<(usize, usize)> {
         }
         seen.count_ones().max(1) as usize
     };
-    let mut best: Option<(usize, usize)> = None;
-    for first in 0..matches.len() {
-        let n = n_phrases(first);
-        if best.is_none_or(|(_, most)| n > most) {
-            best = Some((first, n));
-        }
-    }
-    best
+    (0..matches.len())
+        .map(|first| (first, n_phrases(first)))
+        .reduce(|best, next| if next.1 > best.1 { next } else { best })
 }
 
 fn pieces_around(text: &str, matches: &[PhraseMatch], first: usize) -> Vec<(String, bool)> {

@@ -6,8 +6,8 @@
 
 use proptest::prelude::*;
 use transom_store::{
-    AttachedText, ConversationId, Ending, MessageId, MessageRole, NewMessage, Store, StoreError,
-    Timestamp, attached_text,
+    AttachedText, ConversationId, ConversationSettings, Ending, MessageId, MessageRole, NewMessage,
+    Store, StoreError, Timestamp, attached_text,
 };
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
@@ -125,6 +125,36 @@ fn shown(store: &Store, id: ConversationId) -> Vec<(MessageRole, String, String,
             )
         })
         .collect()
+}
+
+#[test]
+fn the_settings_of_a_conversation_are_exported_and_copied() {
+    let settings = ConversationSettings {
+        model: Some("qwen3-4b@Q4_K_M".to_string()),
+        instructions: Some("Answer in one sentence.".to_string()),
+        temperature: Some(0.7),
+        context_length: Some(2048),
+    };
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation_with(NOW, &settings).unwrap();
+    let copy = store.duplicate(id, "Copy", NOW).unwrap();
+    assert_eq!(store.conversation_settings(copy).unwrap(), settings);
+
+    let imported = |json: &str| {
+        let other = Store::in_memory().unwrap();
+        other.import(json, NOW).unwrap();
+        let id = other.conversations(0, 9).unwrap()[0].id;
+        other.conversation_settings(id).unwrap()
+    };
+    let json = store.export_json(Some(id)).unwrap();
+    assert_eq!(imported(&json), settings);
+    // An invalid value costs no other value.
+    let hot = json.replace("\"temperature\": 0.7", "\"temperature\": 70");
+    let expected = ConversationSettings {
+        temperature: None,
+        ..settings
+    };
+    assert_eq!(imported(&hot), expected);
 }
 
 proptest! {

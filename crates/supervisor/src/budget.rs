@@ -29,7 +29,6 @@ pub fn bytes_under(pressure: MemoryPressure, budget: &Budget) -> u64 {
 mod tests {
     use super::*;
 
-    /// D076.
     #[test]
     fn pressure_lowers_the_budget() {
         let budget = Budget::new(16 << 30, None, None);

@@ -17,7 +17,8 @@
 //!
 //! If several rows apply, the strictest value of each column is used. Only memory pressure and
 //! thrashing override the user's own idle time, and only critical pressure overrides the setting to
-//! keep models loaded. Running responses continue, except when swap grows under critical pressure.
+//! keep models loaded. Running responses continue, except when the system swaps
+//! memory out under critical pressure.
 //!
 //! A limit ends only after a quiet time without its signal: memory 15 s, thrashing 30 s, heat 60 s,
 //! power mode and battery 5 s. The signal then falls to the worst level seen in that time.
@@ -68,18 +69,18 @@ pub struct Tuning {
     /// Maximum number of queued requests; a further request fails as busy.
     pub queue_limit: usize,
     /// How long a request may be blocked before it fails.
-    #[serde(rename = "longest_hold_seconds", with = "serde_seconds")]
+    #[serde(rename = "max_blocked_time_seconds", with = "serde_seconds")]
     pub max_blocked_time: Duration,
     /// How long a running response may continue under critical memory pressure before it is
     /// stopped.
-    #[serde(rename = "finish_within_seconds", with = "serde_seconds")]
+    #[serde(rename = "finish_timeout_seconds", with = "serde_seconds")]
     pub finish_timeout: Duration,
     /// How long a stopped response may take to end before its process is killed. If the memory is
     /// needed, [`Tuning::unload_timeout`] applies instead.
-    #[serde(rename = "stop_within_seconds", with = "serde_seconds")]
+    #[serde(rename = "stop_timeout_seconds", with = "serde_seconds")]
     pub stop_timeout: Duration,
     /// How long a process may take to free its memory before it is killed.
-    #[serde(rename = "unload_within_seconds", with = "serde_seconds")]
+    #[serde(rename = "unload_timeout_seconds", with = "serde_seconds")]
     pub unload_timeout: Duration,
 }
 
@@ -99,12 +100,13 @@ impl Default for Tuning {
     }
 }
 
-/// What is allowed at present.
+/// What models and requests may use and do at present.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Allowance {
+pub struct Restrictions {
     /// Effective memory pressure: rises at once, falls after a quiet time.
     pub memory: MemoryPressure,
-    /// Running responses must stop now, because swap grows under critical pressure.
+    /// Running responses must stop now, because the system swaps memory out under critical
+    /// pressure.
     pub stop_answers: bool,
     /// Maximum context in tokens, for conversations that can be shortened.
     pub context_length: Option<usize>,
@@ -121,26 +123,23 @@ pub struct Allowance {
     #[serde(rename = "idle_unload_seconds", with = "serde_seconds::option")]
     pub idle_unload: Option<Duration>,
     /// Why no request may start; `None` if requests may start.
-    #[serde(rename = "held")]
     pub blocked_by: Option<LimitReason>,
     /// Programs should offer a smaller model.
     pub offer_smaller_model: bool,
     /// Every limit in force that differs from its default, with its reason; for people.
-    #[serde(rename = "restraints")]
     pub limits: Vec<ActiveLimit>,
 }
 
-/// A limit in force and its reason. Displayed as `shorter answers (1024 tokens): Low Power Mode`.
+/// A limit in force and its reason. Displayed as `shorter responses (1024 tokens): Low Power Mode`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActiveLimit {
     /// The limit.
     pub limit: Limit,
     /// The reason.
-    #[serde(rename = "because")]
     pub reason: LimitReason,
 }
 
-/// Something that is limited. Displayed as `shorter answers (1024 tokens)`.
+/// Something that is limited. Displayed as `shorter responses (1024 tokens)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(tag = "limit", rename_all = "snake_case")]
@@ -189,7 +188,7 @@ pub enum LimitReason {
         /// The level.
         pressure: MemoryPressure,
     },
-    /// Swap is growing.
+    /// The system is swapping memory out.
     Thrashing,
     /// The machine is hot.
     Heat {
@@ -214,7 +213,7 @@ impl fmt::Display for ActiveLimit {
     }
 }
 
-/// Computes the [`Allowance`] from signals. Pure: `now` is an argument, and must not go back.
+/// Computes the [`Restrictions`] from signals. Pure: `now` is an argument, and must not go back.
 #[derive(Debug, Clone)]
 pub struct Governor {
     size: MachineSize,
@@ -231,7 +230,7 @@ pub struct Governor {
     thermal: Hysteresis<ThermalState>,
     is_low_power: Hysteresis<bool>,
     is_on_battery: Hysteresis<bool>,
-    allowance: Allowance,
+    restrictions: Restrictions,
 }
 
 impl Governor {
@@ -252,7 +251,7 @@ impl Governor {
             thermal: Hysteresis::new(HEAT_QUIET_TIME),
             is_low_power: Hysteresis::new(POWER_QUIET_TIME),
             is_on_battery: Hysteresis::new(POWER_QUIET_TIME),
-            allowance: limits::allowance(
+            restrictions: limits::restrictions(
                 size,
                 min_repaint_interval,
                 tuning,
@@ -273,19 +272,19 @@ impl Governor {
         self.thermal.observe(signals.thermal, now);
         self.is_low_power.observe(signals.is_low_power, now);
         self.is_on_battery.observe(signals.is_on_battery, now);
-        self.update_allowance();
+        self.update_restrictions();
     }
 
     /// Applies new settings at once.
     pub fn set_tuning(&mut self, tuning: &Tuning) {
         self.tuning = tuning.clone();
-        self.update_allowance();
+        self.update_restrictions();
     }
 
     /// Pauses or resumes, at once.
     pub fn set_paused(&mut self, is_paused: bool) {
         self.is_paused = is_paused;
-        self.update_allowance();
+        self.update_restrictions();
     }
 
     /// Returns true if the user has paused.
@@ -297,7 +296,7 @@ impl Governor {
     pub fn tick(&mut self, now: Duration) {
         if self.next_deadline().is_some_and(|due| due <= now) {
             self.relax(now);
-            self.update_allowance();
+            self.update_restrictions();
         }
     }
 
@@ -315,9 +314,9 @@ impl Governor {
         due.into_iter().flatten().min()
     }
 
-    /// Returns what is allowed at present.
-    pub fn allowance(&self) -> &Allowance {
-        &self.allowance
+    /// Returns the present restrictions.
+    pub fn restrictions(&self) -> &Restrictions {
+        &self.restrictions
     }
 
     /// Returns the latest signals.
@@ -334,7 +333,7 @@ impl Governor {
         self.is_on_battery.tick(now);
     }
 
-    fn update_allowance(&mut self) {
+    fn update_restrictions(&mut self) {
         let effective = SystemSignals {
             memory: self.memory.level(),
             is_thrashing: self.is_thrashing.level(),
@@ -346,7 +345,7 @@ impl Governor {
             stop_answers: self.stop_answers.level(),
             is_paused: self.is_paused,
         };
-        self.allowance = limits::allowance(
+        self.restrictions = limits::restrictions(
             self.size,
             self.min_repaint_interval,
             &self.tuning,

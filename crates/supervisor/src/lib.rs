@@ -1,7 +1,7 @@
 //! Owns every loaded model: loads, queues, cancels, limits and unloads.
 //!
 //! [`core`] makes all decisions and has no side effects. `driver` carries them out and makes none.
-//! [`governor`] turns system signals into an [`Allowance`]; [`budget`] computes the memory that
+//! [`governor`] turns system signals into [`Restrictions`]; [`budget`] computes the memory that
 //! models may use. Programs use a [`Handle`], which talks to the supervisor of this process or,
 //! through a socket in the data folder, to the one of another process.
 //!
@@ -22,7 +22,7 @@ pub mod status;
 pub mod test_support;
 pub mod variants;
 
-pub use governor::{ActiveLimit, Allowance, Governor, Limit, LimitReason, Tuning};
+pub use governor::{ActiveLimit, Governor, Limit, LimitReason, Restrictions, Tuning};
 pub use handle::{Handle, Supervisor};
 pub use instance::{Connection, InstanceError};
 pub use request::{

@@ -1,7 +1,6 @@
 //! Requests to the supervisor and their errors. All of them are serializable, because they are sent
 //! through the socket to a running instance.
 
-use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -101,13 +100,6 @@ impl PartialEq for ModelSpec {
 
 impl Eq for ModelSpec {}
 
-impl Hash for ModelSpec {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.role, self.context_length, self.kv_cache).hash(state);
-        variants::sorted(&self.variants).hash(state);
-    }
-}
-
 /// The purpose of a model. Under memory pressure, chat models are unloaded last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -130,7 +122,6 @@ pub struct ModelRequest {
     /// Load the model even if it exceeds the memory budget: the user was warned and confirmed.
     pub over_budget: bool,
     /// What to do while requests are blocked.
-    #[serde(rename = "when_held")]
     pub when_blocked: WhenBlocked,
 }
 
@@ -167,7 +158,6 @@ pub enum ModelSelector {
 }
 
 impl ModelSelector {
-    /// Returns true if the selection contains the model of `spec`.
     pub(crate) fn selects(&self, spec: &ModelSpec) -> bool {
         match self {
             Self::All => true,
@@ -190,12 +180,10 @@ pub enum RequestError {
     },
     /// The model has several variants, and none of them runs on this machine.
     #[error("no variant of {name} runs on this machine: {}", reasons(.variants))]
-    #[serde(rename = "no_form_runs")]
     NoVariantRuns {
         /// Name of the model.
         name: String,
         /// Each variant with its reason, in the order in which they were tried.
-        #[serde(rename = "forms")]
         variants: Vec<PassedOver>,
     },
     /// The queue is full.
@@ -220,10 +208,8 @@ pub enum RequestError {
     },
     /// No request may start at present.
     #[error("{reason}; try again in {} s", .retry_after.as_secs())]
-    #[serde(rename = "held")]
     Blocked {
         /// The reason.
-        #[serde(rename = "because")]
         reason: LimitReason,
         /// Time after which a retry may succeed.
         #[serde(rename = "retry_after_seconds", with = "transom_engine::serde_seconds")]

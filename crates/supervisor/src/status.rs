@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use transom_engine::{LoadProgress, MemoryNeed, MemoryUse, ModelInfo, serde_seconds};
 use transom_signals::SystemSignals;
 
-use crate::governor::{Allowance, LimitReason};
+use crate::governor::{LimitReason, Restrictions};
 use crate::request::{RequestId, Role};
 
 /// The supervisor's state at one moment.
@@ -28,7 +28,7 @@ pub struct Status {
     /// The latest system signals.
     pub signals: SystemSignals,
     /// The limits that follow from the signals.
-    pub allowance: Allowance,
+    pub restrictions: Restrictions,
     /// The user paused all models: requests stay queued and models are unloaded until the user
     /// resumes. Not saved when the supervisor ends.
     #[serde(default)]
@@ -110,7 +110,6 @@ pub enum PhaseStatus {
     /// Generating a response.
     Generating {
         /// Id of the request.
-        #[serde(rename = "ask")]
         request_id: RequestId,
         /// The response was told to end early.
         is_stopping: bool,
@@ -137,11 +136,9 @@ pub enum UnloadReason {
     /// Memory pressure requires it.
     Pressure {
         /// The signal that requires it.
-        #[serde(rename = "because")]
         reason: LimitReason,
     },
     /// The user requested it.
-    #[serde(rename = "asked")]
     Requested,
     /// Its load was canceled or failed.
     LoadEnded,
@@ -155,7 +152,6 @@ pub enum UnloadReason {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueuedRequest {
     /// Its id.
-    #[serde(rename = "ask")]
     pub request_id: RequestId,
     /// Name of the model that it needs.
     pub model: String,

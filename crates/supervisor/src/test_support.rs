@@ -473,7 +473,7 @@ pub fn request_for(name: &str, work: Work) -> ModelRequest {
 pub fn generate_request(name: &str) -> ModelRequest {
     let request = Request {
         prompt: Prompt::Text("The capital of France?".to_owned()),
-        fit: Truncation::Disabled,
+        truncation: Truncation::Disabled,
         params: GenerationParams::default(),
     };
     request_for(name, Work::Generate(Box::new(request)))

@@ -1,4 +1,4 @@
-//! Output for a terminal, and its Ctrl-C key: tables, labeled lines, one line of progress, numbers.
+//! Output for a terminal, hidden input, and its Ctrl-C key: tables, labeled lines, one line of progress, numbers.
 //!
 //! Rule: this crate knows nothing about models. Text of callers is made safe to show, and nothing is
 //! longer than the terminal is wide unless a word is.
@@ -16,7 +16,7 @@ mod sizes;
 mod table;
 
 pub use draw_target::draw_target;
-pub use hidden_text::HiddenText;
+pub use hidden_text::read_hidden_line;
 pub use home::{expand_tilde, tilde};
 pub use interrupt::{Interrupt, Watch};
 pub use json::write_json_line;

@@ -61,8 +61,8 @@ fn the_key_of_a_variant_is_the_key_of_its_download() {
         for variant in shown.variants {
             let reference = Reference::parse(&variant.key, library.catalog(), "hub");
             let plan = library.plan(&reference.unwrap(), None).unwrap();
-            assert_eq!(plan.wanted.key, variant.key);
-            assert_eq!(plan.wanted.repository, variant.repository);
+            assert_eq!(plan.request.key, variant.key);
+            assert_eq!(plan.request.repository, variant.repository);
             assert!(keys.insert(variant.key.clone()), "{} twice", variant.key);
         }
     }
@@ -163,14 +163,16 @@ fn a_repository_lists_every_quantization_and_marks_large_ones() {
         files: vec![file("b-Q8_0.gguf", 40), file("b-Q4_K_M.gguf", 2)],
     };
     let view = listing_view(&listing, &library(16), &free(20 << 30));
-    let of = |packing: &str| {
+    let of = |quantization: &str| {
         let mut variants = view.variants.iter();
-        variants.find(|variant| variant.packing == packing).unwrap()
+        variants
+            .find(|variant| variant.quantization == quantization)
+            .unwrap()
     };
     assert_eq!(of("Q4_K_M").fit, None, "only its size is known");
     let large = of("Q8_0").fit;
     assert!(matches!(large, Some(FitSummary::TooLarge { .. })));
-    assert_eq!(view.variants[view.best].packing, "Q4_K_M");
+    assert_eq!(view.variants[view.best].quantization, "Q4_K_M");
     assert_eq!(of("Q4_K_M").key, "a/b-GGUF:Q4_K_M");
     assert_eq!(of("Q4_K_M").disk_missing_bytes, None);
     assert_eq!(of("Q8_0").disk_missing_bytes, Some(21 << 30));

@@ -16,7 +16,7 @@ use crate::wire::{
     AboutView, AppEvent, CapturedText, CommandError, CommandResult, FileSource, HotkeyView,
     StatusView, TextSource, Window, ZoomStep,
 };
-use crate::{about, attachments, diagnostics, login_item, windows, zoom};
+use crate::{about, attachments, diagnostics, insertion, lock, login_item, windows, zoom};
 
 #[tauri::command]
 pub(crate) async fn status(shell: State<'_, Shell>) -> CommandResult<StatusView> {
@@ -72,6 +72,9 @@ pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) 
     let frames = &app.state::<Shell>().frames;
     frames.set_chat_in_window(general.chat_in_window);
     frames.save();
+    if was.is_some_and(|was| was.chat_in_window != general.chat_in_window) {
+        windows::change_chat_form(app);
+    }
     #[cfg(target_os = "macos")]
     if was.is_none_or(|was| {
         was.language != general.language || was.chat_in_window != general.chat_in_window
@@ -138,16 +141,33 @@ pub(crate) async fn record_hotkey(app: AppHandle, is_recording: bool) -> Command
     Ok(())
 }
 
+/// Maximum number of characters to capture, more than any context holds.
+const MAX_CAPTURED: usize = 400_000;
+
+/// Returns the clipboard's text, or the text that was selected when the quick prompt was called.
 #[tauri::command]
 pub(crate) async fn capture_text(
     app: AppHandle,
     source: TextSource,
 ) -> CommandResult<CapturedText> {
-    let text = blocking(move || Ok(app.state::<Shell>().clipboard.capture(source))).await?;
-    text.map_err(|reason| {
+    let text = match source {
+        TextSource::Clipboard => {
+            let app = app.clone();
+            blocking(move || Ok(app.state::<Shell>().clipboard.text())).await?
+        }
+        TextSource::Selection => insertion::selection(&app).await,
+    };
+    let text = text.map_err(|reason| {
         tracing::info!(reason, ?source, "the text cannot be captured");
         CommandError::other(reason)
-    })
+    })?;
+    let text = text.chars().take(MAX_CAPTURED).collect();
+    Ok(CapturedText { source, text })
+}
+
+#[tauri::command]
+pub(crate) async fn insert_text(app: AppHandle, text: String, replaces: bool) -> CommandResult<()> {
+    insertion::insert(&app, text, replaces).await
 }
 
 /// Reads documents for the composer, which gets their texts as events.
@@ -252,6 +272,24 @@ pub(crate) async fn zoom(app: AppHandle, step: ZoomStep) -> CommandResult<()> {
     let settings = settings(app.state()).await?;
     let zoom = zoom::after(step, settings.general.zoom);
     update_settings(app, json!({ "general": { "zoom": zoom } })).await?;
+    Ok(())
+}
+
+/// Opens the system's dialog that prints the page or saves it as PDF. The window stays open until the
+/// page calls this with false, because not every system tells when its dialog closes.
+#[tauri::command]
+pub(crate) async fn print_page(
+    app: AppHandle,
+    page: WebviewWindow,
+    is_printing: bool,
+) -> CommandResult<()> {
+    let window = Window::from_label(page.label()).ok_or(CommandError::NotFound)?;
+    let guard = is_printing.then(|| windows::keep_open(&app, window));
+    let before = std::mem::replace(&mut *lock(&app.state::<Shell>().printing), guard);
+    drop(before);
+    if is_printing {
+        page.print().map_err(CommandError::other)?;
+    }
     Ok(())
 }
 

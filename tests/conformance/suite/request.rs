@@ -23,7 +23,7 @@ impl TestRequest {
         };
         Self(Request {
             prompt,
-            fit: Truncation::Disabled,
+            truncation: Truncation::Disabled,
             params,
         })
     }
@@ -78,8 +78,8 @@ impl TestRequest {
         self.params(|params| params.stop = stop.iter().map(|text| (*text).to_owned()).collect())
     }
 
-    pub(crate) fn fit(mut self, fit: Truncation) -> Self {
-        self.0.fit = fit;
+    pub(crate) fn truncation(mut self, truncation: Truncation) -> Self {
+        self.0.truncation = truncation;
         self
     }
 

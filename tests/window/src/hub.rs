@@ -52,7 +52,7 @@ context_length = 2048
 
 [[model.variant]]
 format = "mlx"
-packing = "4-bit"
+quantization = "4-bit"
 repository = "tests/tiny"
 revision = "main"
 size_bytes = 15_000_000

@@ -24,7 +24,7 @@ async fn other_program(setup: &mut TestSetup) -> Outcome<String> {
 }
 
 /// Presses the shortcut and waits for the prompt.
-async fn open_prompt(setup: &TestSetup) -> Outcome<Page> {
+pub(crate) async fn open_prompt(setup: &TestSetup) -> Outcome<Page> {
     setup.desktop.press(HOTKEY)?;
     let prompt = setup.window("prompt").await?;
     until("the prompt takes keys", async || {
@@ -82,15 +82,21 @@ async fn the_quick_prompt_fits_its_content() {
             let is_whole = missing.is_some_and(|missing| missing.abs() <= 1.0);
             is_whole.then_some(Some(())).ok_or(seen)
         };
-        until("the saved prompts are wholly seen", is_whole).await?;
+        until("the prompt is as tall as its line", async || {
+            is_whole().await?;
+            let now = height(&prompt).await?;
+            let seen = Failure::Wrong(format!("it is {now} points tall"));
+            (now < 70.0).then_some(Some(())).ok_or(seen)
+        })
+        .await?;
         let at_rest = height(&prompt).await?;
         prompt.type_text("What is the capital of France?").await?;
         prompt.type_text(keys::ENTER).await?;
         prompt.until_says("Paris|capital of France is").await?;
         until("the answer is wholly seen", is_whole).await?;
         let with_answer = height(&prompt).await?;
-        check(with_answer < at_rest, || {
-            format!("a short answer takes {with_answer} points, the list of prompts {at_rest}")
+        check(with_answer > at_rest, || {
+            format!("a short answer takes {with_answer} points, the line {at_rest}")
         })
     })
     .await;
@@ -196,6 +202,22 @@ async fn the_quick_prompt_shows_its_last_exchange_again() {
             let is_both = questions == ["What is the capital of France?", "And of Italy?"];
             let seen = Failure::Wrong(format!("{questions:?}"));
             is_both.then_some(Some(())).ok_or(seen)
+        })
+        .await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn calling_the_quick_prompt_loads_the_model() {
+    run_test("quick_prompt_loads", async |setup| {
+        setup.open().await?;
+        let engines = setup.app()?.engines(&setup.desktop);
+        check(engines.is_empty(), || format!("{engines:?} run already"))?;
+        open_prompt(setup).await?;
+        until("the model has a process", async || {
+            let engines = setup.app()?.engines(&setup.desktop);
+            Ok((!engines.is_empty()).then_some(()))
         })
         .await
     })

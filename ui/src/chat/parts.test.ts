@@ -65,8 +65,8 @@ describe("controls", () => {
 
   it("say whether they are on", async () => {
     const onchange = vi.fn();
-    render(Switch, { checked: false, label: "Pin", onchange });
-    const control = screen.getByRole("switch", { name: "Pin" });
+    render(Switch, { checked: false, labelledby: "pin", onchange });
+    const control = screen.getByRole("switch");
     await fireEvent.click(control);
     expect(control.getAttribute("aria-checked")).toBe("true");
     expect(onchange).toHaveBeenCalledWith(true);

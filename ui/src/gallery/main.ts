@@ -1,4 +1,4 @@
-/** Shows one state of one page: `?state=chat-code&appearance=dark&lang=de&contrast=more&platform=linux`. */
+/** Shows one state of one page: `?state=chat-code&appearance=dark&lang=de&platform=linux`. */
 import "../style/base.css";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
@@ -22,7 +22,6 @@ async function open(): Promise<void> {
   const { general } = await ipc.settings();
   ipc.setSettings({ general: { ...general, language: query.get("lang") ?? "en",
     appearance: appearance === "light" || appearance === "dark" ? appearance : "system" } });
-  if (query.has("contrast")) document.documentElement.dataset.contrast = "more";
   const platform = query.get("platform");
   if (platform) ipc.aboutView = { ...ipc.aboutView, platform };
   if (query.has("bench")) await bench(ipc, query, target);

@@ -1,12 +1,13 @@
 /** The states of the quick prompt for screenshots. */
 import { mount, tick } from "svelte";
 import { pieces, type FakeIpc, type Script } from "../ipc/fake";
-import { GB } from "../ipc/fake/defaults";
+import * as defaults from "../ipc/fake/defaults";
 import Prompt from "../prompt/Prompt.svelte";
 import { Session } from "../prompt/session.svelte";
 import { startApp } from "../state/app.svelte";
 import { onLinux, speaking, type GalleryStates } from "./settings-stage";
-import { wait } from "./steps";
+import { click, wait } from "./steps";
+import { thoughts } from "./texts";
 
 const answer = pieces(
   "A transom is the **crossbar** above a door, and the small window over it.\n\n" +
@@ -39,6 +40,12 @@ async function ask(session: Session) {
   await session.ask();
 }
 
+async function answered(session: Session, fake: FakeIpc) {
+  await ask(session);
+  fake.player().end({ ending: "stop" });
+  await tick();
+}
+
 const take = (session: Session) => session.capture("selection");
 
 const hasSelection = (fake: FakeIpc) => {
@@ -46,7 +53,23 @@ const hasSelection = (fake: FakeIpc) => {
 };
 
 export const promptStates: GalleryStates = {
-  "prompt-empty": { shows: "/summarize", show: prompt() },
+  "prompt-empty": { shows: "Ask anything", show: prompt() },
+  "prompt-pinned": {
+    shows: "Unpin window",
+    show: prompt((fake) => {
+      const { general } = defaults.settings();
+      fake.setSettings({ general: { ...general, pin_prompt: true } });
+    }),
+  },
+  "prompt-models": {
+    shows: "Eject Qwen3 4B",
+    show: prompt(undefined, () => click("[data-model-menu]")),
+  },
+  "prompt-assistant": {
+    shows: "Strict Editor",
+    show: prompt((fake) => fake.setSettings({ assistants: defaults.sampleAssistants }),
+      async (session) => session.chooseAssistant("Strict Editor")),
+  },
   "prompt-chip": { shows: "characters", show: prompt(hasSelection, take) },
   "prompt-completion": {
     shows: "/summarize",
@@ -62,11 +85,31 @@ export const promptStates: GalleryStates = {
   "prompt-streaming": { shows: "Stop", show: prompt(undefined, ask, { initialWords: 32 }) },
   "prompt-answered": {
     shows: "The word is also used for the flat back of a boat.",
+    show: prompt(undefined, answered, { initialWords: 999 }),
+  },
+  "prompt-replace": {
+    shows: "Replace",
     show: prompt(undefined, async (session, fake) => {
-      await ask(session);
-      fake.player().end({ ending: "stop" });
-      await tick();
+      session.target = { has_selection: true, problem: null };
+      await answered(session, fake);
     }, { initialWords: 999 }),
+  },
+  "prompt-insert-not-allowed": {
+    shows: "To insert text in other apps",
+    show: prompt(undefined, async (session, fake) => {
+      session.target = { has_selection: false, problem: "not_allowed" };
+      await answered(session, fake);
+      // The text of a response is complete in the next frame.
+      await wait(150);
+      await session.insert(false);
+    }, { initialWords: 999 }),
+  },
+  "prompt-reasoning": {
+    shows: "Rayleigh scattering",
+    show: prompt(undefined, async (session, fake) => {
+      await answered(session, fake);
+      await click(".reasoning button");
+    }, { reasoning: thoughts, initialWords: 999 }),
   },
   "prompt-held": {
     shows: "Paused: very high temperature",
@@ -77,7 +120,7 @@ export const promptStates: GalleryStates = {
     show: prompt((fake) => fake.setStatus({ model: null, in_use_bytes: 0 }), async (session, fake) => {
       await ask(session);
       fake.player().end({ ending: "failed", failure: {
-        code: "too_large", need_bytes: 15.2 * GB, budget_bytes: 10.5 * GB, context_that_fits: null,
+        code: "too_large", need_bytes: 15.2 * defaults.GB, budget_bytes: 10.5 * defaults.GB, context_that_fits: null,
       } });
       // A response is drawn in the next frame.
       await wait(150);
@@ -87,6 +130,12 @@ export const promptStates: GalleryStates = {
     shows: "Choose a Shortcut…",
     show: prompt(onLinux({ hotkey: { hotkey: "taken", shortcut: "Ctrl+Space" }, missing: ["selection"] })),
   },
-  "prompt-german": { shows: "/zusammenfassen", show: prompt(speaking("de")) },
+  "prompt-german": {
+    shows: "Ersetzen",
+    show: prompt(speaking("de"), async (session, fake) => {
+      session.target = { has_selection: true, problem: null };
+      await answered(session, fake);
+    }, { initialWords: 999 }),
+  },
   "prompt-japanese": { shows: "What is a transom?", show: prompt(speaking("ja"), ask, { initialWords: 12 }) },
 };

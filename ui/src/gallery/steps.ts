@@ -87,10 +87,10 @@ export function longConversation(ipc: FakeIpc, count: number): Conversation {
 }
 
 const titles: [string, number][] = [
-  ["A note to the neighbours about Saturday", 1], ["Regular expressions for dates", 3],
+  ["A note to the neighbors about Saturday", 1], ["Regular expressions for dates", 3],
   ["Five dinners with lentils", 27], ["Why is the sky blue", 30], ["Packing list for the coast", 80],
   ["What does a transom do", 110], ["Translate the landlord’s letter", 140],
-  ["Names for a grey cat", 400], ["Interest, compounded monthly", 520], ["Haiku about rain", 1500],
+  ["Names for a gray cat", 400], ["Interest, compounded monthly", 520], ["Haiku about rain", 1500],
 ];
 
 export function manyConversations(ipc: FakeIpc): void {

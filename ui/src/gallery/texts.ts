@@ -61,10 +61,10 @@ export const marksAnswer: Piece[] = [
   { source: "", html: "<p><math display=\"block\" class=\"boxed\"><mi>E</mi><mo>=</mo><mi>m</mi><msup><mi>c</mi><mn>2</mn></msup></math></p>" },
   { source: "", html: "<p>Here <math class=\"boxed\"><mi>x</mi><mo>=</mo><mn>3</mn></math> is boxed, <code class=\"math-error\">\\frac{1</code> cannot be set, and <code class=\"math-pending\">\\sqrt{x</code> is still written.</p>" },
   { source: "", html: "<p class=\"raw\">&lt;details&gt;\n  &lt;summary&gt;More&lt;/summary&gt;\n&lt;/details&gt;</p>" },
-  { source: "", html: "<p><span class=\"image\" data-address=\"https://example.com/cat.png\">A grey cat on a wall</span></p>" },
+  { source: "", html: "<p><span class=\"image\" data-address=\"https://example.com/cat.png\">A gray cat on a wall</span></p>" },
 ];
 
-export const prose = `Light from the sun holds all colours. On its way through the air it meets molecules that are far smaller than its waves, and these scatter **short waves much more than long ones**: blue some ten times as much as red.
+export const prose = `Light from the sun holds all colors. On its way through the air it meets molecules that are far smaller than its waves, and these scatter **short waves much more than long ones**: blue some ten times as much as red.
 
 So blue light reaches your eye from every direction of the sky, while the rest comes almost straight from the sun. In the evening the light crosses more air; most of the blue has been scattered away by then, and what is left is red.
 

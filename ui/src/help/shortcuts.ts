@@ -10,12 +10,16 @@ const promptShortcuts: Shortcut[] = [
   { keys: ["Escape"], does: "prompt.shortcut.hide" },
   { keys: ["Mod+."], does: "prompt.shortcut.stop" },
   { keys: ["Mod+C"], does: "prompt.shortcut.copy" },
+  { keys: ["Mod+I"], does: "prompt.shortcut.insert" },
+  { keys: ["Mod+R"], does: "prompt.shortcut.replace" },
   { keys: ["Mod+E"], does: "prompt.shortcut.selection" },
   { keys: ["Mod+Shift+V"], does: "prompt.shortcut.clipboard" },
   { keys: ["Backspace"], does: "prompt.shortcut.drop" },
   { keys: ["/"], does: "prompt.shortcut.prompts" },
   { keys: ["ArrowUp"], does: "prompt.shortcut.recall" },
   { keys: ["Mod+N"], does: "prompt.shortcut.fresh" },
+  { keys: ["Mod+Shift+M"], does: "chat.shortcut.model" },
+  { keys: ["Mod+Shift+P"], does: "chat.shortcut.pin" },
   { keys: ["Mod+/"], does: "chat.shortcut.help" },
 ];
 

@@ -1,7 +1,9 @@
 /**
- * Checks that every language has every text with the same placeholders, and that none is
- * accidentally English.
+ * Checks that pages use every text, that every language has it with the same placeholders, and that
+ * none is accidentally English.
  */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { AREAS, catalog, LANGUAGES, type Area, type Entry, type Language } from "./catalogs";
 import same from "./same-as-english.json";
@@ -25,6 +27,30 @@ function allPlaces(entry: Entry): string[] {
 function isMark(text: string): boolean {
   return !/\p{L}{2,}/u.test(text.replace(/\{\w+\}|Transom/g, ""));
 }
+
+const folder = join(import.meta.dirname, "..");
+const code = readdirSync(folder, { recursive: true, encoding: "utf8" })
+  .filter((name) => /\.(ts|svelte)$/.test(name) && !name.endsWith(".test.ts"))
+  .map((name) => readFileSync(join(folder, name), "utf8"))
+  .join("\n");
+
+/** Starts of keys that end in a code of the app, or in the name of a source. */
+const CODED = [
+  "chat.notice.", "chat.storage.", "models.catalog_error.", "models.hub_error.", "models.model_error.", "prompt.",
+];
+
+it("has no text that no page uses", () => {
+  // The constant start and end of each key that a page completes.
+  const templates = [...code.matchAll(/`(\w+\.[^`\n$]*)\$\{[^`\n]*?\}([^`\n{}]*)`/g)]
+    .map((found) => [found[1]!, found[2]!] as const)
+    .filter(([start, end]) => !/^\w+\.$/.test(start) || end !== "");
+  const isUsed = (key: string) => code.includes(`"${key}"`)
+    || CODED.some((start) => key.startsWith(start))
+    || templates.some(([start, end]) => key.startsWith(start) && key.endsWith(end));
+  const keys = AREAS.filter((area) => area !== "tray")
+    .flatMap((area) => Object.keys(catalog("en", area)).map((key) => `${area}.${key}`));
+  expect(keys.filter((key) => !isUsed(key))).toEqual([]);
+});
 
 describe.each(others)("%s", (language) => {
   it.each(AREAS)("has exactly the texts of %s", (area) => {

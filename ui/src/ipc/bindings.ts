@@ -111,15 +111,7 @@ window: Window,
 /**
  * What happened.
  */
-drop: DropView, } | { "event": "document",
-/**
- * A number of this document, which no other one has.
- */
-file: number,
-/**
- * What happened.
- */
-document: DocumentView, } | { "event": "shown",
+drop: DropView, } | { "event": "shown",
 /**
  * The window.
  */
@@ -131,11 +123,15 @@ conversation: ConversationId | null,
 /**
  * The settings pane: `models`, `model`, `behavior`, `general` or `about`.
  */
-pane: string | null, } | { "event": "shortcut",
+pane: string | null, } | { "event": "target",
+/**
+ * The program.
+ */
+target: TargetView, } | { "event": "shortcut",
 /**
  * In the format of the page's shortcuts, such as `Mod+Shift+G`.
  */
-keys: string, } | { "event": "compose",
+keys: string, } | { "event": "chat_form_changed" } | { "event": "compose",
 /**
  * The text.
  */
@@ -159,17 +155,18 @@ values: Record<string, unknown>, };
 export type Appearance = "system" | "light" | "dark";
 
 /**
- * A text that a person attached to a message.
+ * Settings of a conversation under a name, which the user applies to a conversation. Unlike a saved
+ * prompt, which is the text of one message, they count for all of its responses.
  */
-export type AttachedText = {
+export type Assistant = {
 /**
- * The name of the file; `None` for selected, copied or pasted text.
+ * At most 100 characters.
  */
-name: string | null,
+name: string,
 /**
- * The text.
+ * The settings.
  */
-text: string, };
+settings: ConversationSettings, };
 
 /**
  * What the app may use of the computer.
@@ -369,11 +366,6 @@ error: HubErrorView, } | { "code": "other",
 reason: string, };
 
 /**
- * What a file without text seems to contain.
- */
-export type Content = "image" | "archive" | "binary";
-
-/**
  * A conversation without its messages.
  */
 export type Conversation = {
@@ -408,6 +400,27 @@ n_messages: number, };
 export type ConversationId = number;
 
 /**
+ * Settings of one conversation. `None` means the current model and what its settings say.
+ */
+export type ConversationSettings = {
+/**
+ * The id of the model that responds.
+ */
+model: string | null,
+/**
+ * Instructions at the start of the conversation.
+ */
+instructions: string | null,
+/**
+ * 0 to 2.
+ */
+temperature: number | null,
+/**
+ * The context length in tokens.
+ */
+context_length: number | null, };
+
+/**
  * A software component by others.
  */
 export type DependencyView = {
@@ -423,72 +436,6 @@ version: string,
  * SPDX license.
  */
 license: string, };
-
-/**
- * Why a document can't be read, and what to do.
- */
-export type DocumentProblem = { "kind": "not_found" } | { "kind": "cannot_open",
-/**
- * The reason of the system.
- */
-reason: string, } | { "kind": "not_text",
-/**
- * What the file seems to contain.
- */
-content: Content, } | { "kind": "encrypted" } | { "kind": "damaged",
-/**
- * The reason of the library, on one line.
- */
-reason: string, } | { "kind": "too_large",
-/**
- * Bytes of the file.
- */
-bytes: number,
-/**
- * Bytes that are allowed.
- */
-limit_bytes: number, } | { "kind": "too_much_text",
-/**
- * Bytes of the text.
- */
-bytes: number,
-/**
- * Bytes that are allowed.
- */
-limit_bytes: number, } | { "kind": "too_slow",
-/**
- * The limit in seconds.
- */
-limit_seconds: number, } | { "kind": "too_much_memory",
-/**
- * The limit in bytes.
- */
-limit_bytes: number, } | { "kind": "no_text",
-/**
- * Number of pages, if the format has pages.
- */
-pages: number | null, } | { "kind": "not_started",
-/**
- * The program and the reason of the system.
- */
-reason: string, };
-
-/**
- * The state of a document for the composer.
- */
-export type DocumentView = { "state": "reading",
-/**
- * The file's name.
- */
-name: string, } | { "state": "read",
-/**
- * Its name and its whole text.
- */
-attached: AttachedText, } | { "state": "failed",
-/**
- * The reason.
- */
-problem: DocumentProblem, };
 
 /**
  * A change of a download.
@@ -564,12 +511,12 @@ seconds_left: number | null, };
 /**
  * What a dropped file can be used as.
  */
-export type DropKind = "model" | "document" | "other";
+export type DropKind = "model" | "text" | "other";
 
 /**
- * Why a dropped file can't be used as a model.
+ * Why a dropped file can't be used.
  */
-export type DropProblem = "not_usable" | "bad_model";
+export type DropProblem = "not_usable" | "bad_model" | "not_text" | "too_large" | "unreadable";
 
 /**
  * Files that are dragged or dropped on a window.
@@ -590,7 +537,15 @@ id: string,
 /**
  * Its display name.
  */
-name: string, } | { "state": "refused",
+name: string, } | { "state": "attached",
+/**
+ * The file's name.
+ */
+name: string,
+/**
+ * The whole text.
+ */
+text: string, } | { "state": "refused",
 /**
  * The file's name.
  */
@@ -713,11 +668,7 @@ max_context_length: number | null,
 /**
  * It has a chat template.
  */
-has_chat_template: boolean,
-/**
- * Whether it reasons if the user does not choose; `None` if that can't be switched.
- */
-default_thinking: boolean | null, };
+has_chat_template: boolean, };
 
 /**
  * A failed turn. Windows translate it by its code.
@@ -796,11 +747,6 @@ reason: string, };
  * The file format of an export.
  */
 export type FileFormat = "markdown" | "json";
-
-/**
- * Where the documents to attach come from.
- */
-export type FileSource = "dialog" | "clipboard";
 
 /**
  * How well a model fits this machine.
@@ -918,6 +864,10 @@ chat_in_window: boolean,
  * Keep the chat window open when another window gets the focus.
  */
 pin_chat: boolean,
+/**
+ * Keep the quick prompt open when another window gets the focus.
+ */
+pin_prompt: boolean,
 /**
  * The size of pages in percent; `None` for 100.
  */
@@ -1147,15 +1097,15 @@ blocks: Array<Block>,
  */
 text: string,
 /**
- * Texts that the user attached.
+ * Text that the user attached; empty if none.
  */
-attachments: Array<AttachedText>,
+attachment: string,
 /**
  * How it ended.
  */
 ending: EndingView,
 /**
- * Name of the model that wrote it.
+ * Name of the model that wrote it; of several, if another one continued it.
  */
 model: string | null,
 /**
@@ -1172,19 +1122,19 @@ created_at: Timestamp,
 siblings: Array<MessageId>, };
 
 /**
- * Why the files of a model cannot be used.
+ * Why a model cannot be used, found, added or removed.
  */
 export type ModelErrorView = {
 /**
- * The code of the catalog crate, such as `truncated`.
+ * The code of the sentence, such as `truncated`.
  */
 code: string,
 /**
- * The name of the file or folder.
+ * The name of the file, folder or model.
  */
 file: string,
 /**
- * The version, entry, type or list that the sentence names; may be empty.
+ * What else the sentence names, such as a version or an entry; may be empty.
  */
 value: string,
 /**
@@ -1279,14 +1229,6 @@ name: string,
  */
 origin: OriginView,
 /**
- * The small model that came with the app.
- */
-is_starter: boolean,
-/**
- * The user added it by path. It can be removed from the list without deleting files.
- */
-is_added: boolean,
-/**
  * It is in our models folder, so its files can be deleted.
  */
 can_be_removed: boolean,
@@ -1327,6 +1269,10 @@ export type OpenedConversation = {
  * The conversation.
  */
 conversation: Conversation,
+/**
+ * Its settings.
+ */
+settings: ConversationSettings,
 /**
  * The visible path, first message first.
  */
@@ -1489,7 +1435,11 @@ recent_models: Array<string>,
 /**
  * Saved prompts; `None` for the built-in ones.
  */
-prompts: Array<SavedPrompt> | null, };
+prompts: Array<SavedPrompt> | null,
+/**
+ * Named settings for conversations.
+ */
+assistants: Array<Assistant>, };
 
 /**
  * A response so far, for a new follower.
@@ -1675,6 +1625,24 @@ is_on_battery: boolean, };
 export type TagView = "chat" | "code" | "reasoning" | "embedding";
 
 /**
+ * Why no text can be inserted into another program.
+ */
+export type TargetProblem = "no_program" | "wayland" | "not_allowed" | "password";
+
+/**
+ * The program that the quick prompt was called from, as a place for a response.
+ */
+export type TargetView = {
+/**
+ * Text was selected there.
+ */
+has_selection: boolean,
+/**
+ * Why no text can be inserted there; `None` if it can.
+ */
+problem: TargetProblem | null, };
+
+/**
  * The source of a captured text.
  */
 export type TextSource = "selection" | "clipboard";
@@ -1771,6 +1739,10 @@ text: string,
  * How it ended.
  */
 ending: EndingView,
+/**
+ * The name of the model that wrote it, or of all models that did.
+ */
+model: string | null,
 /**
  * Statistics of the response.
  */

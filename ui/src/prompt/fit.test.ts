@@ -7,11 +7,16 @@ import { fitSheet, fitWindow } from "./fit";
 let fake: FakeIpc;
 let end: () => void;
 
-/** A part of the panel with `room` points of height and content of `needed` points. */
-function part(room: number, needed: number): HTMLElement {
-  const scroller = document.createElement("div");
+/**
+ * The scrolling part of a panel with `room` points of height and content of `needed` points. Other
+ * parts of the panel are cut off by `cut` points.
+ */
+function part(room: number, needed: number, cut = 0): HTMLElement {
+  const panel = document.createElement("main");
+  Object.defineProperty(panel, "scrollHeight", { value: cut });
+  const scroller = panel.appendChild(document.createElement("div"));
   const content = scroller.appendChild(document.createElement("div"));
-  Object.defineProperty(scroller, "clientHeight", { value: room });
+  scroller.getBoundingClientRect = () => new DOMRect(0, 0, 600, room);
   content.getBoundingClientRect = () => new DOMRect(0, 0, 600, needed);
   return scroller;
 }
@@ -37,6 +42,12 @@ it("requests missing height, and releases extra height", () => {
   end = fitWindow(part(200, 50));
   document.dispatchEvent(new Event("visibilitychange"));
   expect(asked()).toEqual([361, 150]);
+});
+
+it("requests height for a line that grew or appeared", () => {
+  end = fitWindow(part(0, 0, 34));
+  document.dispatchEvent(new Event("visibilitychange"));
+  expect(asked()).toEqual([334]);
 });
 
 it("ends at the height where scrolling starts", () => {

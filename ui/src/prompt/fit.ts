@@ -13,16 +13,20 @@ let hasSheet = false;
 
 /**
  * An attachment for the scrolling part of the panel, whose only child has all of its content. The
- * window grows by the height that this content lacks.
+ * window grows by the height that this content and the other parts of the panel lack. Those have to
+ * be there from the start, even if they are empty.
  */
 export function fitWindow(scroller: HTMLElement): () => void {
   const content = scroller.firstElementChild;
-  if (!content) return () => {};
+  const panel = scroller.parentElement;
+  if (!content || !panel) return () => {};
   let asked = 0;
   const own = () => {
     // A hidden page may have no width yet, so all of it would be one tall column.
     if (document.visibilityState === "hidden") return;
-    const missing = content.getBoundingClientRect().height - scroller.clientHeight;
+    // With fractions, because a rounded height could alternate between two values.
+    const missing = content.getBoundingClientRect().height - scroller.getBoundingClientRect().height +
+      panel.scrollHeight - panel.clientHeight;
     const height = hasSheet ? MOST : Math.min(MOST, Math.ceil(window.innerHeight + missing));
     if (height === asked) return;
     asked = height;
@@ -30,8 +34,7 @@ export function fitWindow(scroller: HTMLElement): () => void {
   };
   fit = own;
   const sizes = new ResizeObserver(own);
-  sizes.observe(scroller);
-  sizes.observe(content);
+  for (const part of [content, ...panel.children]) sizes.observe(part);
   document.addEventListener("visibilitychange", own);
   return () => {
     sizes.disconnect();

@@ -3,7 +3,7 @@ import { isPressed } from "../state/shortcuts";
 
 export type Action =
   | "ask" | "open_chat" | "hide" | "stop" | "selection" | "clipboard" | "remove_attachment" | "new" | "help"
-  | "copy" | "older" | "newer" | "next" | "previous" | "complete" | "choose" | "close_list";
+  | "copy" | "insert" | "replace" | "pin" | "model" | "older" | "newer" | "next" | "previous" | "complete" | "choose" | "close_list";
 
 /** The state that decides, apart from the key. */
 export interface Context {
@@ -32,6 +32,10 @@ export function actionOf(event: KeyboardEvent, context: Context): Action | null 
   if (is("Mod+Shift+V")) return "clipboard";
   if (is("Mod+N")) return "new";
   if (is("Mod+/")) return "help";
+  if (is("Mod+I")) return "insert";
+  if (is("Mod+R")) return "replace";
+  if (is("Mod+Shift+P")) return "pin";
+  if (is("Mod+Shift+M")) return "model";
   // If text is selected, the key copies it as usual.
   if (is("Mod+C") && !context.hasSelection) return "copy";
   // Elsewhere Enter presses the focused button, and arrows scroll.

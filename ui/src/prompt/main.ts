@@ -9,6 +9,7 @@ import { Session } from "./session.svelte";
 const session = new Session();
 await startApp((event) => {
   if (event.event === "shown" && event.window === "prompt") session.shown();
+  else if (event.event === "target") session.target = event.target;
   else if (event.event === "history_cleared") session.forgetAll();
 });
 const target = document.getElementById("app");

@@ -2,7 +2,7 @@
 import { fireEvent, render, screen, waitFor, within } from "@testing-library/svelte";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { chooseLanguage } from "../i18n";
-import { useIpc } from "../ipc";
+import { NO_SETTINGS, useIpc, type TargetView } from "../ipc";
 import { FakeIpc, pieces } from "../ipc/fake";
 import { violations } from "../settings/parts/axe";
 import { startApp } from "../state/app.svelte";
@@ -15,7 +15,9 @@ let stop: () => void;
 
 async function open(setUp: (fake: FakeIpc) => void = () => {}) {
   setUp(fake);
-  stop = await startApp();
+  stop = await startApp((event) => {
+    if (event.event === "target") session.target = event.target;
+  });
   return render(Prompt, { session });
 }
 
@@ -58,7 +60,7 @@ describe("asking", () => {
     await open();
     expect(document.activeElement).toBe(input());
     await ask();
-    expect(called("ask")).toEqual([[null, "What is a transom?", [], false]]);
+    expect(called("ask")).toEqual([[null, "What is a transom?", [], false, false, NO_SETTINGS]]);
     expect(input().value).toBe("");
     fake.player().write(3);
     await within(screen.getByRole("region", { name: "Response" })).findByText(/It is a/);
@@ -137,6 +139,26 @@ describe("asking", () => {
     await waitFor(() => expect(called("ask")).toHaveLength(3));
     expect(called("ask")[2]!.slice(0, 2)).toEqual([null, "two"]);
     await waitFor(() => expect(session.failure).toBeNull());
+  });
+
+  it("asks an assistant in a new conversation", async () => {
+    const settings = { ...NO_SETTINGS, instructions: "Answer in rhymes.", model: "starter" };
+    await open((fake) => fake.setSettings({ assistants: [{ name: "Poet", settings }] }));
+    await ask("one");
+    fake.player().end({ ending: "stop" });
+    await waitFor(() => expect(session.isWriting).toBe(false));
+    await fireEvent.change(screen.getByRole("combobox", { name: "Assistant" }), { target: { value: "Poet" } });
+    expect(session.answer).toBeNull();
+    expect(screen.getByTitle("Model: Starter").textContent?.trim()).toBe("Starter");
+    await ask("two");
+    await waitFor(() => expect(called("ask")).toHaveLength(2));
+    expect(called("ask")[1]).toEqual([null, "two", "", false, false, settings]);
+    fake.player().end({ ending: "stop" });
+    await waitFor(() => expect(session.isWriting).toBe(false));
+    // A follow-up stays with it.
+    await ask("three");
+    await waitFor(() => expect(called("ask")).toHaveLength(3));
+    expect(called("ask")[2]![0]).toBe(session.conversation);
   });
 
   it("copies the response with Command-C, unless text is selected", async () => {
@@ -319,7 +341,7 @@ describe("attaching text", () => {
     await screen.findByText("12 characters");
     await press("Backspace");
     await waitFor(() => expect(screen.queryByText("12 characters")).toBeNull());
-    await fireEvent.click(screen.getByRole("button", { name: /^Clipboard/ }));
+    await fireEvent.click(screen.getByRole("button", { name: "Attach the clipboard" }));
     await screen.findByText("12 characters");
     await ask("Explain");
     expect(called("ask")).toEqual([[null, "Explain", [{ name: null, text: "Copied words" }], false]]);
@@ -342,11 +364,121 @@ describe("attaching text", () => {
 
   it("does not offer the selection if it cannot be read", async () => {
     await open((fake) => (fake.aboutView = { ...fake.aboutView, missing: ["selection"] }));
-    expect(screen.queryByRole("button", { name: /^Selection/ })).toBeNull();
+    expect(screen.queryByRole("button", { name: "Attach the selection" })).toBeNull();
+    screen.getByRole("button", { name: "Attach the clipboard" });
+  });
+});
+
+describe("inserting into the other program", () => {
+  const text = "It is a small window.\n\nAbove a door.";
+
+  async function answered(target: TargetView) {
+    await open();
+    fake.emit({ event: "target", target });
+    await ask();
+    fake.player().write(99);
+    fake.player().end({ ending: "stop" });
+    await screen.findByRole("button", { name: /^Copy/ });
+    expect(session.answerText).toBe(text);
+  }
+
+  it("is offered by buttons with their keys", async () => {
+    await answered({ has_selection: true, problem: null });
+    await fireEvent.click(screen.getByRole("button", { name: /^Insert\b/ }));
+    await fireEvent.click(screen.getByRole("button", { name: /^Replace\b/ }));
+    expect(called("insertText")).toEqual([[text, false], [text, true]]);
+  });
+
+  it("happens on Command-I and Command-R, the latter only with a selection", async () => {
+    await answered({ has_selection: false, problem: null });
+    expect(screen.queryByRole("button", { name: /^Replace/ })).toBeNull();
+    await press("r", command);
+    await press("i", command);
+    await waitFor(() => expect(called("insertText")).toEqual([[text, false]]));
+  });
+
+  it("is not offered before the response is complete", async () => {
+    await open();
+    fake.emit({ event: "target", target: { has_selection: true, problem: null } });
+    await ask();
+    fake.player().write(3);
+    await press("i", command);
+    expect(screen.queryByRole("button", { name: /^(Insert|Replace)/ })).toBeNull();
+    expect(called("insertText")).toEqual([]);
+  });
+
+  it("says how to allow it", async () => {
+    await answered({ has_selection: false, problem: "not_allowed" });
+    await fireEvent.click(screen.getByRole("button", { name: /^Insert/ }));
+    await screen.findByText(/^To insert text in other apps, allow Transom/);
+    expect(called("insertText")).toEqual([]);
+  });
+
+  it.each([
+    ["no_program", "There is no other app to insert into."],
+    ["wayland", "A Wayland session doesn’t let apps insert text elsewhere."],
+    ["password", "The cursor is in a password field."],
+  ] as const)("has no button if it is not possible, and the key says why: %s", async (problem, says) => {
+    await answered({ has_selection: false, problem });
+    expect(screen.queryByRole("button", { name: /^Insert/ })).toBeNull();
+    await press("i", command);
+    await screen.findByText(says);
+  });
+
+  it("copies the response if the other program does not take it, and comes back", async () => {
+    await answered({ has_selection: false, problem: null });
+    fake.refuse("insertText", { code: "other", reason: "it did not paste" });
+    await press("i", command);
+    await screen.findByText(/^That app didn’t take the text/);
+    expect(fake.copied).toEqual([text]);
+    expect(called("showWindow")).toEqual([["prompt", null, null]]);
+    session.hidden();
+    await waitFor(() => expect(screen.queryByText(/^That app didn’t take the text/)).toBeNull());
   });
 });
 
 describe("the panel", () => {
+  it("is one line at rest, and has a footer as soon as there is something to do", async () => {
+    const { container } = await open();
+    expect(container.querySelector("footer")).toBeNull();
+    await type("Why");
+    expect(container.querySelector("footer")?.textContent).toMatch(/Ask.*Open in Chat/s);
+    await type("");
+    expect(container.querySelector("footer")).toBeNull();
+  });
+
+  it("is pinned by its button and by Command-Shift-P", async () => {
+    await open();
+    await fireEvent.click(screen.getByRole("button", { name: "Pin window" }));
+    const unpin = await screen.findByRole("button", { name: "Unpin window" });
+    expect(unpin.getAttribute("aria-pressed")).toBe("true");
+    await press("p", { ...command, shiftKey: true });
+    await screen.findByRole("button", { name: "Pin window" });
+    expect(called("updateSettings")).toEqual([
+      [{ general: { pin_prompt: true } }], [{ general: { pin_prompt: false } }],
+    ]);
+  });
+
+  it("has a menu of models, with room for it, and returns the focus to the line", async () => {
+    await open();
+    await press("m", { ...command, shiftKey: true });
+    await waitFor(() => expect(called("fitPrompt")).toContainEqual([560]));
+    await fireEvent.click(await screen.findByRole("menuitemradio", { name: /^Starter/ }));
+    expect(called("chooseModel")).toEqual([["starter"]]);
+    await waitFor(() => expect(document.activeElement).toBe(input()));
+  });
+
+  it("unfolds the reasoning", async () => {
+    await open((fake) => (fake.script = { ...fake.script, reasoning: "They ask about doors." }));
+    await ask();
+    fake.player().write(99);
+    fake.player().end({ ending: "stop" });
+    const fold = await screen.findByRole("button", { name: /^(Reasoning|Thought)/ });
+    expect(screen.queryByText("They ask about doors.")).toBeNull();
+    await fireEvent.click(fold);
+    await screen.findByText("They ask about doors.");
+  });
+
   it("shows why requests are held", async () => {
     await open();
     fake.setStatus({ activity: "held", held: "heat_critical" });

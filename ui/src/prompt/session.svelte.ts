@@ -5,9 +5,13 @@
  *
  * Rule: typed text and attachments stay until the user sends or removes them.
  */
-import { ipc, type StartedTurn, type Failure, type TextSource, type CapturedText } from "../ipc";
+import {
+  ipc, NO_SETTINGS, type ConversationSettings, type StartedTurn, type Failure, type ModelView, type TextSource,
+  type CapturedText, type TargetProblem, type TargetView,
+} from "../ipc";
 import { announcer } from "../state/announcer.svelte";
 import { Answer } from "../state/answer.svelte";
+import { assistants, modelOf, withAssistant } from "../state/assistants.svelte";
 import { copyText } from "../state/clipboard.svelte";
 import { called, fill, matching, unknownCall } from "../state/prompts.svelte";
 import { failureOf, commandError } from "../state/command-error";
@@ -26,16 +30,26 @@ export class Session {
   captureError = $state("");
   question = $state("");
   conversation = $state<number | null>(null);
+  /** The name of the assistant that new conversations use; empty for none. */
+  assistant = $state("");
   answer = $state.raw<Answer | null>(null);
   failure = $state.raw<Failure | null>(null);
   isAsking = $state(false);
   isCopied = $state(false);
+  /** The program that the prompt was called from. */
+  target = $state.raw<TargetView>({ has_selection: false, problem: "no_program" });
+  /** Why the response was not inserted there; `not_taken` if the program ignored it. */
+  insertProblem = $state<TargetProblem | "not_taken" | null>(null);
   /** Incremented to focus the input and select all of it. */
   focusRequests = $state(0);
 
   #earlier: string[] = [];
   #earlierIndex = 0;
   #draft = "";
+  /** The assistant of the conversation. */
+  #askedWith = "";
+  /** The id of the model that was chosen for this conversation in place of its own. */
+  #chosenModel = $state<string | null>(null);
   #last: { text: string; attachment: string } | null = null;
   /** The response to the last question, once it was accepted. */
   #lastAnswer: number | null = null;
@@ -46,6 +60,24 @@ export class Session {
 
   get isWriting(): boolean {
     return this.isAsking || (this.answer?.isWriting ?? false);
+  }
+
+  /** Nothing was typed, attached or asked. */
+  get isEmpty(): boolean {
+    return this.text === "" && !this.captured && !this.nothingCaptured && !this.answer &&
+      !this.failure && !this.isAsking;
+  }
+
+  /** The settings of a new conversation. */
+  get settings(): ConversationSettings {
+    const assistant = assistants().find((one) => one.name === this.assistant);
+    const settings = assistant ? withAssistant(assistant, NO_SETTINGS) : NO_SETTINGS;
+    return { ...settings, model: this.#chosenModel ?? settings.model };
+  }
+
+  /** The model that responds next. */
+  get model(): ModelView | null {
+    return modelOf(this.settings);
   }
 
   /** Saved prompts that match the typed line; empty if none does. */
@@ -70,6 +102,7 @@ export class Session {
   }
 
   hidden(): void {
+    this.insertProblem = null;
     this.#leftAt = Date.now();
   }
 
@@ -98,6 +131,24 @@ export class Session {
     await copyText(this.answerText);
     this.isCopied = true;
     setTimeout(() => (this.isCopied = false), 1600);
+  }
+
+  /**
+   * Puts the response into the program that the prompt was called from: in place of the selected
+   * text, or after it. If that fails, copies it and shows the prompt again.
+   */
+  async insert(replaces: boolean): Promise<void> {
+    const text = this.answerText;
+    if (text === "" || (replaces && !this.target.has_selection)) return;
+    this.insertProblem = this.target.problem;
+    if (this.insertProblem) return;
+    try {
+      await ipc.insertText(text, replaces);
+    } catch {
+      this.insertProblem = "not_taken";
+      await ipc.copy(text);
+      await ipc.showWindow("prompt", null, null);
+    }
   }
 
   /** Sends the input. Resolves when the response has started or was refused. */
@@ -152,6 +203,19 @@ export class Session {
     this.focusRequests += 1;
   }
 
+  /** Chooses an assistant for the next question, which starts a new conversation. */
+  chooseAssistant(name: string): void {
+    this.assistant = name;
+    this.startNew();
+  }
+
+  /** Selects the model of this conversation and of new ones. */
+  async chooseModel(id: string): Promise<void> {
+    await ipc.chooseModel(id);
+    this.#chosenModel = id;
+    if (this.conversation !== null) await ipc.setConversationSettings(this.conversation, this.settings);
+  }
+
   /** Called when the history was cleared: removes everything. */
   forgetAll(): void {
     this.#forget();
@@ -180,6 +244,7 @@ export class Session {
     this.#dropAnswer();
     this.#last = null;
     this.#lastAnswer = null;
+    this.#chosenModel = null;
     this.conversation = null;
     this.failure = null;
     this.question = "";
@@ -189,18 +254,23 @@ export class Session {
     this.answer?.stopFollowing();
     this.answer = null;
     this.isCopied = false;
+    this.insertProblem = null;
   }
 
   /** Sends the last question. If its conversation was deleted, creates a new one. */
   async #ask(overBudget: boolean): Promise<StartedTurn> {
     const { text, attachment } = this.#last!;
     const attachments = attachment === "" ? [] : [{ name: null, text: attachment }];
+    if (this.assistant !== this.#askedWith) this.conversation = null;
+    this.#askedWith = this.assistant;
+    const { settings } = this;
+    const ask = () => ipc.ask(this.conversation, text, attachments, overBudget, false, settings);
     try {
-      return await ipc.ask(this.conversation, text, attachments, overBudget);
+      return await ask();
     } catch (error) {
       if (this.conversation === null || commandError(error).code !== "not_found") throw error;
       this.conversation = null;
-      return ipc.ask(null, text, attachments, overBudget);
+      return ask();
     }
   }
 

@@ -2,7 +2,6 @@
  * Shortcuts in the format of the settings (`Control+Shift+Space`), as pressed keys, and for
  * display: symbols on a Mac, words elsewhere.
  */
-export type Platform = "macos" | "linux";
 
 /** Modifiers in the order of macOS. */
 const MODIFIERS = ["Control", "Alt", "Shift", "Super"] as const;

@@ -3,36 +3,36 @@
 //! bindgen and libclang are large, so the generator is a separate program, which is built only for
 //! this step.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::cache::Cache;
 use crate::problem::Problem;
 use crate::process;
-use crate::progress;
 use crate::setup::Host;
 use crate::setup::mlxc::{HALF_SHIM, Source};
 
 /// The source of the generator; part of the recipe.
 pub(crate) const GENERATOR: &str = include_str!("../bin/mlx_bindings.rs");
 
-/// Generates `bindings.rs` and returns its folder.
-pub(crate) fn generate(host: &Host, source: &Source, cache: &Cache) -> Result<PathBuf, Problem> {
-    let generate = |part: &Path| {
-        let mut generator = process::cargo();
-        generator
-            .args(["run", "--quiet", "--package", "xtask"])
-            .args(["--features", "bindings", "--bin", "mlx-bindings"])
-            // It runs once, so optimization does not pay off.
-            .args(["--config", "profile.dev.package.\"*\".opt-level=0", "--"])
-            .arg(&source.mlx_c)
-            .arg(part.join("bindings.rs"));
-        if host.is_linux() {
-            generator.arg(cache.folder.join("shims").join(HALF_SHIM));
-        }
-        let log = cache.log("bindings");
-        process::run_logged(&mut generator, "generate the bindings of mlx-c", &log)
-    };
-    cache.get_or_build_folder("bindings", |part| {
-        progress::step("Generating the bindings of mlx-c", |_| generate(part))
-    })
+/// Generates `bindings.rs` in `folder`.
+pub(crate) fn generate(
+    host: &Host,
+    source: &Source,
+    shims: &Path,
+    folder: &Path,
+    cache: &Cache,
+) -> Result<(), Problem> {
+    let mut generator = process::cargo();
+    generator
+        .args(["run", "--quiet", "--package", "xtask"])
+        .args(["--features", "bindings", "--bin", "mlx-bindings"])
+        // It runs once, so optimization does not pay off.
+        .args(["--config", "profile.dev.package.\"*\".opt-level=0", "--"])
+        .arg(&source.mlx_c)
+        .arg(folder.join("bindings.rs"));
+    if host.is_linux() {
+        generator.arg(shims.join(HALF_SHIM));
+    }
+    let log = cache.log("bindings");
+    process::run_logged(&mut generator, "generate the bindings of mlx-c", &log)
 }

@@ -13,12 +13,11 @@ use crate::problem::Problem;
 use crate::process;
 use crate::setup::Host;
 
-/// The values in the file: the folders of the libraries and of the bindings, and the build of
-/// llama.cpp.
+/// The values in the file: the folders of the libraries, and the build of llama.cpp.
 pub(crate) struct Native {
     pub(crate) mlx: PathBuf,
+    /// The folder of the library and of `bindings.rs`.
     pub(crate) mlx_c: PathBuf,
-    pub(crate) bindings: PathBuf,
     /// The cmake that builds llama.cpp, unless it is an installed one.
     pub(crate) cmake: Option<PathBuf>,
     pub(crate) ccache: PathBuf,
@@ -42,8 +41,7 @@ fn contents(host: &Host, native: &Native) -> String {
         }
     };
     let triple = host.triple();
-    let [archive, bindings, library] =
-        [&native.mlx_c, &native.bindings, &native.mlx].map(|path| quoted(path));
+    let [mlx_c, mlx] = [&native.mlx_c, &native.mlx].map(|path| quoted(path));
     let run_path = format!("-Clink-arg=-Wl,-rpath,{}", native.mlx.display());
     let run_path = quoted(Path::new(&run_path));
     let environment = environment(native);
@@ -51,9 +49,9 @@ fn contents(host: &Host, native: &Native) -> String {
         "\
 # Written by `cargo xtask setup`; do not edit, and do not commit: these paths belong to this machine.
 [target.{triple}.mlx]
-rustc-link-search = [{archive}, {library}]
+rustc-link-search = [{mlx_c}, {mlx}]
 rustc-link-lib = [{libraries}]
-rustc-env = {{ OUT_DIR = {bindings} }}
+rustc-env = {{ OUT_DIR = {mlx_c} }}
 
 # Documentation tests are programs too, but no build script can set their run path.
 [target.{triple}]
@@ -87,8 +85,7 @@ mod tests {
     fn native() -> Native {
         Native {
             mlx: "/c/wheel/mlx/lib".into(),
-            mlx_c: "/c/mlxc".into(),
-            bindings: "/c/my \"bindings\"".into(),
+            mlx_c: "/c/my \"mlxc\"".into(),
             cmake: None,
             ccache: "/c/ccache".into(),
             instructions: vec![("GGML_AVX2", "ON"), ("GGML_AVX512", "OFF")],
@@ -100,9 +97,9 @@ mod tests {
         let text = contents(&Host::Linux, &native());
         for line in [
             "[target.x86_64-unknown-linux-gnu.mlx]",
-            r#"rustc-link-search = ["/c/mlxc", "/c/wheel/mlx/lib"]"#,
+            r#"rustc-link-search = ["/c/my \"mlxc\"", "/c/wheel/mlx/lib"]"#,
             r#"rustc-link-lib = ["static=mlxc", "dylib=mlx", "dylib=stdc++"]"#,
-            r#"rustc-env = { OUT_DIR = "/c/my \"bindings\"" }"#,
+            r#"rustc-env = { OUT_DIR = "/c/my \"mlxc\"" }"#,
             r#"rustdocflags = ["-Clink-arg=-Wl,-rpath,/c/wheel/mlx/lib"]"#,
             r#"TRANSOM_MLX_LIB = "/c/wheel/mlx/lib""#,
             r#"CCACHE_DIR = "/c/ccache""#,

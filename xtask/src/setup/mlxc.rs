@@ -1,17 +1,20 @@
-//! mlx-c, the C layer over MLX: compiled from the source that is part of mlx-sys.
+//! mlx-c, the C layer over MLX: compiled from the source that is part of mlx-sys, with its bindings.
 //!
 //! Setup calls the compiler directly, because the command line tools of a Mac do not contain cmake. On
 //! Linux, three small shims replace parts of macOS that mlx-c and mlx-rs expect.
 
 use std::fs;
+use std::panic;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use crate::cache::{self, Cache};
 use crate::problem::Problem;
 use crate::process;
 use crate::progress;
 use crate::setup::Host;
+use crate::setup::bindings;
 use crate::setup::wheel::MLX_VERSION;
 
 /// Our files that replace parts of macOS. The first line of each says what it replaces.
@@ -27,9 +30,7 @@ pub(crate) const HALF_SHIM: &str = "half_shim.h";
 /// The source of mlx-sys and the target folder, from the metadata of cargo.
 pub(crate) struct Source {
     pub(crate) mlx_c: PathBuf,
-    /// The version of mlx-sys.
     pub(crate) version: String,
-    /// The target folder of cargo.
     pub(crate) target: PathBuf,
 }
 
@@ -127,7 +128,7 @@ pub(crate) fn compile_flags(host: &Host) -> Vec<&'static str> {
     flags
 }
 
-/// Builds the static library and returns its folder.
+/// Builds the static library and `bindings.rs`, and returns their folder.
 pub(crate) fn build(
     host: &Host,
     source: &Source,
@@ -139,27 +140,50 @@ pub(crate) fn build(
     for (name, text) in SHIMS {
         cache::write_atomically(&shims.join(name), text.as_bytes())?;
     }
-    cache.get_or_build_folder("mlxc", |part| {
-        progress::step("Compiling mlx-c", |_| {
-            // One unit of all files: the headers of MLX, which take longest, are parsed once.
-            let unit = part.join("mlxc.cpp");
-            cache::write_atomically(&unit, source.unit()?.as_bytes())?;
-            let mut compiler = Command::new("c++");
-            compiler.args(compile_flags(host));
-            for include in [shims.as_path(), &source.mlx_c, &wheel.join("mlx/include")] {
-                compiler.arg("-I").arg(include);
-            }
-            let mut objects = vec![compile(compiler, &unit, part, cache)?];
-            if host.is_linux() {
-                let mut compiler = Command::new("cc");
-                compiler.args(["-O2", "-fPIC"]);
-                objects.push(compile(compiler, &shims.join("mach_time.c"), part, cache)?);
-            }
-            let mut ar = Command::new("ar");
-            ar.arg("crs").arg(part.join("libmlxc.a")).args(&objects);
-            process::run_logged(&mut ar, "pack mlx-c into a library", &cache.log("ar"))
+    cache.get_or_build_folder("mlx-c", |part| {
+        progress::step("Compiling mlx-c and generating its bindings", || {
+            // The compiler uses one core for as long as the generator is built on the others.
+            thread::scope(|scope| {
+                let bindings =
+                    scope.spawn(|| bindings::generate(host, source, &shims, part, cache));
+                let library = build_library(host, source, wheel, &shims, part, cache);
+                let bindings = bindings.join();
+                library.and(bindings.unwrap_or_else(|panic| panic::resume_unwind(panic)))
+            })
         })
     })
+}
+
+fn build_library(
+    host: &Host,
+    source: &Source,
+    wheel: &Path,
+    shims: &Path,
+    folder: &Path,
+    cache: &Cache,
+) -> Result<(), Problem> {
+    // One unit of all files: the headers of MLX, which take longest, are parsed once.
+    let unit = folder.join("mlxc.cpp");
+    cache::write_atomically(&unit, source.unit()?.as_bytes())?;
+    let mut compiler = Command::new("c++");
+    compiler.args(compile_flags(host));
+    for include in [shims, &source.mlx_c, &wheel.join("mlx/include")] {
+        compiler.arg("-I").arg(include);
+    }
+    let mut objects = vec![compile(compiler, &unit, folder, cache)?];
+    if host.is_linux() {
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O2", "-fPIC"]);
+        objects.push(compile(
+            compiler,
+            &shims.join("mach_time.c"),
+            folder,
+            cache,
+        )?);
+    }
+    let mut ar = Command::new("ar");
+    ar.arg("crs").arg(folder.join("libmlxc.a")).args(&objects);
+    process::run_logged(&mut ar, "pack mlx-c into a library", &cache.log("ar"))
 }
 
 /// Compiles a file into `folder` and returns the object file.

@@ -35,7 +35,7 @@ fn entry(variants: &[(&str, &str, Option<u64>)]) -> Entry {
         .to_owned();
     for (format, quantization, tenths) in variants {
         text.push_str(&format!(
-            "[[model.variant]]\nformat = \"{format}\"\npacking = \"{quantization}\"\n\
+            "[[model.variant]]\nformat = \"{format}\"\nquantization = \"{quantization}\"\n\
              repository = \"o/m\"\n"
         ));
         if let Some(tenths) = tenths {
@@ -126,7 +126,7 @@ fn the_second_format_is_chosen_only_if_the_preferred_one_has_no_room() {
         budget_of(&mac(4)),
     )
     .unwrap();
-    assert!(!estimated.estimate.verdict.is_usable() && estimated.variant.quantization == "8-bit");
+    assert!(!estimated.estimate.fit.is_usable() && estimated.variant.quantization == "8-bit");
 }
 
 #[test]

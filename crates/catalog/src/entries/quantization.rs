@@ -1,4 +1,4 @@
-//! The quantizations that a catalog may name in its key `packing`, and the file sizes that follow.
+//! The quantizations that a catalog may name, and the file sizes that follow.
 //!
 //! Rule: names for GGUF are those of llama.cpp (`llama-quantize --help`). Names for MLX are the bits
 //! as mlx-lm counts them, or the names of its other modes.

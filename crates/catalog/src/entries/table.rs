@@ -17,8 +17,8 @@ use super::{CatalogError, CatalogErrorCode};
 /// Maximum length of a text value in bytes.
 const MAX_TEXT_BYTES: usize = 2000;
 
-/// Keys that had another spelling before: the old spelling, which is still read, and the new one.
-const OLD_SPELLINGS: [(&str, &str); 1] = [("licence", "license")];
+/// Keys that had another name before: the old name, which is still read, and the new one.
+const OLD_SPELLINGS: [(&str, &str); 2] = [("licence", "license"), ("packing", "quantization")];
 
 /// A file that is being read, and the errors in it so far.
 pub(super) struct Document<'a> {

@@ -73,18 +73,18 @@ fn on(facts: &ModelFacts, gigabytes: u64) -> Estimate {
 fn seventy_billion_parameters_do_not_fit_36_gigabytes() {
     for format in [Format::Gguf, Format::Safetensors] {
         let facts = dense(70, format);
-        let EstimatedFit::DoesNotFit { missing_bytes } = on(&facts, 36).verdict else {
+        let EstimatedFit::DoesNotFit { missing_bytes } = on(&facts, 36).fit else {
             panic!("{:?}", on(&facts, 36));
         };
         assert!(missing_bytes > 14 * GIB, "{missing_bytes}");
-        assert!(!on(&facts, 36).verdict.is_usable());
+        assert!(!on(&facts, 36).fit.is_usable());
         assert_eq!(on(&facts, 36).context_that_fits, None);
         // Nor 48 GB, whose GPU can use 36; but 64 GB is enough.
         assert!(matches!(
-            on(&facts, 48).verdict,
+            on(&facts, 48).fit,
             EstimatedFit::DoesNotFit { .. }
         ));
-        assert_eq!(on(&facts, 64).verdict, EstimatedFit::Fits);
+        assert_eq!(on(&facts, 64).fit, EstimatedFit::Fits);
     }
 }
 
@@ -95,7 +95,7 @@ fn models_that_clearly_fit_are_reported_as_fitting() {
             let facts = dense(billions, format);
             let estimate = on(&facts, gigabytes);
             assert_eq!(
-                estimate.verdict,
+                estimate.fit,
                 EstimatedFit::Fits,
                 "{billions}B on {gigabytes} GB: {estimate:?}"
             );
@@ -143,7 +143,7 @@ fn the_estimate_before_a_load_equals_the_decision_at_the_load() {
             assert_eq!(need.total_bytes(), estimated.need.total_bytes());
             let decided = memory_fit(budget.total_bytes, &need, 0, 0);
             let both = format!("{machine:?}: {estimated:?}, {decided:?}");
-            match (estimated.verdict, decided) {
+            match (estimated.fit, decided) {
                 (EstimatedFit::Fits, transom_fit::MemoryFit::Fits) => n_fit += 1,
                 // At a load the context is shortened as if only the KV cache became smaller, so
                 // it may be shorter than the estimate, but never longer.
@@ -173,32 +173,32 @@ fn each_result_has_the_number_that_a_person_needs() {
     let machine = Machine::with_memory(16 * GIB);
     let request = EstimateRequest::new(&facts);
     let wanted = need(&request, &machine, DEFAULT_CONTEXT).total_bytes();
-    let verdict = |budget_bytes, in_use_bytes, available_bytes| {
+    let fit = |budget_bytes, in_use_bytes, available_bytes| {
         let room = AvailableMemory {
             budget_bytes,
             in_use_bytes,
             available_bytes,
         };
-        estimate(&request, &machine, &room).verdict
+        estimate(&request, &machine, &room).fit
     };
-    assert_eq!(verdict(wanted, 0, None), EstimatedFit::Fits);
-    assert_eq!(verdict(wanted, 0, Some(wanted)), EstimatedFit::Fits);
+    assert_eq!(fit(wanted, 0, None), EstimatedFit::Fits);
+    assert_eq!(fit(wanted, 0, Some(wanted)), EstimatedFit::Fits);
     // The machine is large enough, but a browser uses the memory.
     assert_eq!(
-        verdict(wanted, 0, Some(wanted - GIB)),
+        fit(wanted, 0, Some(wanted - GIB)),
         EstimatedFit::FitsIfOthersClose {
             needs_bytes_free: GIB
         }
     );
     // Or another model uses it.
     assert_eq!(
-        verdict(wanted, 2 * GIB, Some(wanted - GIB)),
+        fit(wanted, 2 * GIB, Some(wanted - GIB)),
         EstimatedFit::FitsIfOthersClose {
             needs_bytes_free: 2 * GIB
         }
     );
-    let EstimatedFit::FitsWithContext { context_length } = verdict(wanted - 1, 0, None) else {
-        panic!("{:?}", verdict(wanted - 1, 0, None));
+    let EstimatedFit::FitsWithContext { context_length } = fit(wanted - 1, 0, None) else {
+        panic!("{:?}", fit(wanted - 1, 0, None));
     };
     assert!((MIN_CONTEXT..DEFAULT_CONTEXT).contains(&context_length));
     let shorter = need(&request, &machine, context_length).total_bytes();
@@ -207,7 +207,7 @@ fn each_result_has_the_number_that_a_person_needs() {
     // A context that is too short to be useful counts as not fitting.
     let least = need(&request, &machine, MIN_CONTEXT).total_bytes();
     assert_eq!(
-        verdict(least - 1, 0, None),
+        fit(least - 1, 0, None),
         EstimatedFit::DoesNotFit {
             missing_bytes: wanted - (least - 1)
         }
@@ -385,7 +385,7 @@ proptest! {
         };
         let estimate = estimate(&EstimateRequest::new(&facts), &machine, &room);
         let total = estimate.need.total_bytes();
-        match estimate.verdict {
+        match estimate.fit {
             EstimatedFit::Fits => prop_assert!(total <= room.budget_bytes),
             EstimatedFit::FitsIfOthersClose { needs_bytes_free } => {
                 prop_assert!(total <= room.budget_bytes && needs_bytes_free <= total);

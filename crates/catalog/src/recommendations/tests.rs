@@ -47,8 +47,8 @@ fn every_memory_size_gets_recommendations_that_fit() {
         );
         for pick in all_of(&recommended) {
             let need = pick.estimate.need.total_bytes();
-            assert!(pick.estimate.verdict.is_usable(), "{pick:?}");
-            if pick.estimate.verdict == EstimatedFit::Fits {
+            assert!(pick.estimate.fit.is_usable(), "{pick:?}");
+            if pick.estimate.fit == EstimatedFit::Fits {
                 assert!(need <= recommended.budget_bytes, "{pick:?}");
             }
         }
@@ -84,23 +84,20 @@ fn a_model_of_70_billion_parameters_is_not_recommended_for_36_gigabytes() {
     let on = |gigabytes: u64| {
         let machine = Machine::with_memory(gigabytes * GIB);
         let budget = machine.budget(None);
-        let verdicts = entry.variants.iter().map(|variant| {
+        let fits = entry.variants.iter().map(|variant| {
             let facts = entry.facts(variant);
             estimate(
                 &EstimateRequest::new(&facts),
                 &machine,
                 &AvailableMemory::all_of(budget.total_bytes),
             )
-            .verdict
+            .fit
         });
-        verdicts.collect::<Vec<_>>()
+        fits.collect::<Vec<_>>()
     };
     assert!(!on(36).is_empty());
-    for verdict in on(36) {
-        assert!(
-            matches!(verdict, EstimatedFit::DoesNotFit { .. }),
-            "{verdict:?}"
-        );
+    for fit in on(36) {
+        assert!(matches!(fit, EstimatedFit::DoesNotFit { .. }), "{fit:?}");
     }
     assert!(on(64).contains(&EstimatedFit::Fits));
     for gigabytes in [8, 16, 24, 36] {

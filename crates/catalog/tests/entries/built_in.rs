@@ -82,7 +82,7 @@ fn read_keys() -> BTreeSet<String> {
         "description =",
         "top_k =",
         "model_type = \"qwen3\"\nparameters = 7",
-        "packing = \"4-bit\"",
+        "quantization = \"4-bit\"",
     ];
     for place in tables {
         let text = FULL.replacen(place, &format!("zzzzzzzz = 1\n{place}"), 1);

@@ -130,10 +130,12 @@ fn an_unknown_key_is_reported_with_a_similar_one() {
 fn the_old_spelling_of_a_key_is_still_read() {
     let old = FULL
         .replace("license =", "licence =")
+        .replace("quantization =", "packing =")
         .replace("[\"sampling\"]", "[\"sampling\", \"licence\"]");
     let big = read(&old).unwrap().entries.swap_remove(0);
     assert_eq!(big.license, "Apache-2.0");
     assert_eq!(big.unverified, ["sampling", "license"]);
+    assert_eq!(big.variants[0].quantization, "4-bit");
     check(
         "license = \"Apache-2.0\"",
         "license = \"Apache-2.0\"\n«licence = \"MIT\"",
@@ -187,9 +189,9 @@ fn a_missing_key_is_reported_at_its_table_with_an_example() {
         "[model.architecture] has no `model_type`; write model_type = \"qwen3\"",
     );
     check(
-        "[[model.variant]]\nformat = \"gguf\"\npacking = \"Q8_0\"",
+        "[[model.variant]]\nformat = \"gguf\"\nquantization = \"Q8_0\"",
         "«[[model.variant]]\nformat = \"gguf\"",
-        "this variant has no `packing`; write packing = \"Q4_K_M\"",
+        "this variant has no `quantization`; write quantization = \"Q4_K_M\"",
     );
     check(
         "{ name = \"config.json\", size_bytes = 1000 }",
@@ -346,11 +348,6 @@ fn inconsistent_numbers_are_reported() {
         "`linear_layers` needs",
     );
     check_start("linear_layers = 10\n", "", "`linear_state_bytes` needs");
-    check(
-        "value_dim = 64",
-        "value_dim = 64\nbits = «4",
-        "`bits` is for models that come with the program; other models have it in their variants",
-    );
     let heads = FULL.replace("heads = 16\nkv_heads = 8", "heads = 16\nkv_heads = 7");
     let error = read(&heads).unwrap_err();
     assert_eq!(error.reason, "`heads` must be a multiple of `kv_heads`");
@@ -388,14 +385,14 @@ fn names_of_other_entries_tags_and_quantizations_must_exist() {
         "the tag `chat` is listed twice",
     );
     check(
-        "packing = \"Q4_K_M\"",
-        "packing = «\"q4_k_m\"",
-        "there is no packing `q4_k_m` of GGUF; did you mean `Q4_K_M`?",
+        "quantization = \"Q4_K_M\"",
+        "quantization = «\"q4_k_m\"",
+        "there is no quantization `q4_k_m` of GGUF; did you mean `Q4_K_M`?",
     );
     check(
-        "packing = \"4-bit\"",
-        "packing = «\"4bit\"",
-        "there is no packing `4bit` of MLX; did you mean `4-bit`?",
+        "quantization = \"4-bit\"",
+        "quantization = «\"4bit\"",
+        "there is no quantization `4bit` of MLX; did you mean `4-bit`?",
     );
     check(
         "unverified = [\"sampling\"]",

@@ -6,8 +6,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use transom_catalog::convert::{Quantization, convert};
 use transom_catalog::fit::{self, Machine};
+use transom_catalog::test_support::convert::{Quantization, convert};
 use transom_catalog::{Entry, Format, KvType, ModelFacts, inspect};
 use transom_fit::KvCacheChoice;
 
@@ -103,13 +103,13 @@ fn the_catalog_agrees_with_the_starters_folder() {
         .unwrap()
         .len();
     let with_files = format!(
-        "format = \"mlx\"\npacking = \"4-bit\"\n\
+        "format = \"mlx\"\nquantization = \"4-bit\"\n\
          files = [{{ name = \"model.safetensors\", size_bytes = {bytes} }}]"
     );
     let after = inspect(&starter()).unwrap();
     check_agree(&facts(STARTER, &with_files), &after);
     // Without a size it is computed from the quantization.
-    let without = "format = \"mlx\"\npacking = \"4-bit\"";
+    let without = "format = \"mlx\"\nquantization = \"4-bit\"";
     check_agree(&facts(STARTER, without), &after);
 }
 
@@ -118,10 +118,10 @@ fn the_catalog_agrees_with_the_starters_gguf_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("starter.gguf");
     for (quantization, name) in [(Quantization::Q8_0, "Q8_0"), (Quantization::F16, "F16")] {
-        convert(&starter(), &path, quantization, &mut |_, _| ()).unwrap();
+        convert(&starter(), &path, quantization).unwrap();
         let bytes = path.metadata().unwrap().len();
         let variant = format!(
-            "format = \"gguf\"\npacking = \"{name}\"\n\
+            "format = \"gguf\"\nquantization = \"{name}\"\n\
              files = [{{ name = \"starter.gguf\", size_bytes = {bytes} }}]"
         );
         check_agree(&facts(STARTER, &variant), &inspect(&path).unwrap());
@@ -150,7 +150,7 @@ fn check_folder(config: &serde_json::Value, n_parameters: u64, numbers: &str) ->
     let folder = folder(config, n_parameters);
     let after = inspect(folder.path()).unwrap();
     let numbers = format!("parameters = {n_parameters}\n{numbers}");
-    let before = facts(&numbers, "format = \"mlx\"\npacking = \"BF16\"");
+    let before = facts(&numbers, "format = \"mlx\"\nquantization = \"BF16\"");
     check_agree(&before, &after);
     before
 }
@@ -227,7 +227,7 @@ fn the_catalog_agrees_with_a_mixture_of_experts() {
         intermediate_size = 5120\nvocabulary = 32_000\ncontext_length = 65_536";
     let said = format!("{numbers}\nexperts_per_token = 10");
     check_folder(&config, 900_000_000, &said);
-    let variant = "format = \"mlx\"\npacking = \"BF16\"";
+    let variant = "format = \"mlx\"\nquantization = \"BF16\"";
     let unsaid = facts(&format!("parameters = 900_000_000\n{numbers}"), variant);
     assert_eq!(unsaid.n_used_experts, 8, "most have as many");
     assert_eq!(facts(STARTER, variant).n_used_experts, 0);
@@ -239,7 +239,7 @@ fn a_mixture_of_experts_reads_only_what_it_uses() {
         active_parameters = 3_000_000_000\nlayers = 48\nhidden_size = 2048\nheads = 32\n\
         kv_heads = 4\nhead_dim = 128\nintermediate_size = 6144\nvocabulary = 151_936\n\
         context_length = 40_960";
-    let mlx = facts(numbers, "format = \"mlx\"\npacking = \"4-bit\"");
+    let mlx = facts(numbers, "format = \"mlx\"\nquantization = \"4-bit\"");
     close(
         "active weights",
         mlx.active_weight_bytes,
@@ -249,7 +249,7 @@ fn a_mixture_of_experts_reads_only_what_it_uses() {
         (&*mlx.architecture, mlx.format),
         ("qwen3_moe", Format::Safetensors)
     );
-    let gguf = facts(numbers, "format = \"gguf\"\npacking = \"Q4_K_M\"");
+    let gguf = facts(numbers, "format = \"gguf\"\nquantization = \"Q4_K_M\"");
     assert_eq!(
         (&*gguf.architecture, gguf.format),
         ("qwen3moe", Format::Gguf)
@@ -262,12 +262,12 @@ fn image_weights_are_downloaded_but_not_counted_as_loaded() {
     let numbers = format!("{STARTER}\nvision_parameters = 1_000_000");
     let mlx = facts(
         &numbers,
-        "format = \"mlx\"\npacking = \"4-bit\"\nsize_bytes = 37_000_000",
+        "format = \"mlx\"\nquantization = \"4-bit\"\nsize_bytes = 37_000_000",
     );
     assert_eq!(mlx.weight_bytes, 35_000_000);
     let gguf = facts(
         &numbers,
-        "format = \"gguf\"\npacking = \"Q4_0\"\nsize_bytes = 37_000_000",
+        "format = \"gguf\"\nquantization = \"Q4_0\"\nsize_bytes = 37_000_000",
     );
     assert_eq!(gguf.weight_bytes, 37_000_000);
 }

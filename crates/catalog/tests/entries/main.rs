@@ -57,7 +57,7 @@ linear_layers = 10
 linear_state_bytes = 123_456
 [[model.variant]]
 format = "mlx"
-packing = "4-bit"
+quantization = "4-bit"
 repository = "owner/Big-4bit"
 revision = "0123abc"
 size_bytes = 4_000_000_000
@@ -68,7 +68,7 @@ files = [
 ]
 [[model.variant]]
 format = "gguf"
-packing = "Q4_K_M"
+quantization = "Q4_K_M"
 repository = "owner/Big-GGUF"
 
 [[model]]
@@ -87,7 +87,7 @@ vocabulary = 151_936
 context_length = 40_960
 [[model.variant]]
 format = "gguf"
-packing = "Q8_0"
+quantization = "Q8_0"
 repository = "owner/Small-GGUF"
 "#;
 

@@ -13,8 +13,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::mem;
 
+use super::escape::escape;
 use super::fences::{self, Fences, code_end, n_leading, without_containers};
-use super::writer::escape;
 
 /// Precedes the number of a formula.
 pub(super) const BEGIN: char = '\u{FDD0}';
@@ -144,7 +144,6 @@ fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
-/// Finds the formulas of a text.
 struct Finder<'t> {
     text: &'t str,
     is_complete: bool,
@@ -152,7 +151,6 @@ struct Finder<'t> {
     output: String,
 }
 
-/// The result of searching for a formula's end.
 enum Search {
     Closed {
         formula: Formula,

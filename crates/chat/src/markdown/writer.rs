@@ -13,6 +13,7 @@ use pulldown_cmark::{
 };
 
 use super::code::{Highlighter, language};
+use super::escape::{escape, escaped};
 use super::math::Formulas;
 use super::sanitize::{SCHEMES, sanitized};
 
@@ -42,18 +43,6 @@ impl Fragment {
     }
 }
 
-/// Escapes `text` for HTML text or a quoted attribute.
-pub(super) fn escape(text: &str, html: &mut String) {
-    // Writing to a string cannot fail.
-    let _ = pulldown_cmark_escape::escape_html(html, text);
-}
-
-pub(super) fn escaped(text: &str) -> String {
-    let mut html = String::with_capacity(text.len() + 8);
-    escape(text, &mut html);
-    html
-}
-
 /// Returns the opening and closing HTML of a code block.
 fn code_tags(info: &str) -> (String, &'static str) {
     let language = escaped(language(info));
@@ -68,7 +57,6 @@ fn code_tags(info: &str) -> (String, &'static str) {
     (open, "</code></pre></figure>\n")
 }
 
-/// Writes the events of a whole text.
 pub(super) struct Writer<'w> {
     fragments: Vec<Fragment>,
     html: String,
@@ -136,7 +124,10 @@ impl<'w> Writer<'w> {
                 self.image(&alt, dest_url);
                 return end;
             }
-            Event::Start(tag) => self.start(tag, &events[next..]),
+            Event::Start(tag) => {
+                let close = self.open(tag, &events[next..]);
+                self.ends.push(close);
+            }
             Event::End(end) => self.end(end),
             Event::TaskListMarker(is_checked) => {
                 let (label, _) = self.plain(events, next);
@@ -183,11 +174,6 @@ impl<'w> Writer<'w> {
         } else {
             escape(&html, &mut self.html);
         }
-    }
-
-    fn start(&mut self, tag: &Tag<'_>, rest: &[Event<'_>]) {
-        let close = self.open(tag, rest);
-        self.ends.push(close);
     }
 
     /// Writes the opening tag of an element. Returns its closing tag.

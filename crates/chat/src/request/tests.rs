@@ -173,7 +173,7 @@ fn unset_parameters_use_the_recommended_values() {
     let conversation = transom_engine::ConversationId(1);
     assert_eq!(open.params.conversation, Some(conversation));
     assert_eq!(
-        open.fit,
+        open.truncation,
         Truncation::DropOldest {
             response_tokens: 1024,
             context_limit: None
@@ -202,7 +202,7 @@ fn unset_parameters_use_the_recommended_values() {
     assert_eq!(set.params.sampling, expect);
     assert_eq!(set.params.max_tokens, Some(100));
     assert!(matches!(
-        set.fit,
+        set.truncation,
         Truncation::DropOldest {
             response_tokens: 100,
             ..
@@ -213,4 +213,29 @@ fn unset_parameters_use_the_recommended_values() {
     };
     assert_eq!(chat.enable_thinking, Some(false));
     assert_eq!(set.params.validate(1), Ok(()));
+}
+
+#[test]
+fn settings_of_a_conversation_replace_those_of_its_model() {
+    let of_model = ModelSettings {
+        context_length: Some(8192),
+        temperature: Some(0.9),
+        top_k: Some(30),
+        system_prompt: Some("Use metric units.".to_owned()),
+        ..ModelSettings::default()
+    };
+    let nothing = ConversationSettings::default();
+    assert_eq!(settings_in(&nothing, &of_model), of_model);
+    let conversation = ConversationSettings {
+        model: Some("other".to_owned()),
+        instructions: Some("Be brief.".to_owned()),
+        temperature: Some(0.0),
+        context_length: Some(1024),
+    };
+    let settings = settings_in(&conversation, &of_model);
+    let path = [person("One?")];
+    assert_eq!(shown(&path, &settings), ["system: Be brief.", "user: One?"]);
+    let sampling = request(&path, &settings, &info()).params.sampling;
+    assert_eq!((sampling.temperature, sampling.top_k), (0.0, 30));
+    assert_eq!(settings.context_length, Some(1024));
 }

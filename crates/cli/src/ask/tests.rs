@@ -269,7 +269,7 @@ fn a_bad_parameter_is_refused_before_a_model_is_loaded() {
     assert_eq!(engine.n_loads(), 0);
 }
 
-/// D086: a note tells that Low Power Mode shortened the response.
+/// A note tells that Low Power Mode shortened the response.
 #[test]
 fn a_response_that_the_machine_limited_has_a_note() {
     let mut engine = TestEngine::answering(&[]);
@@ -285,7 +285,7 @@ fn a_response_that_the_machine_limited_has_a_note() {
         let streams = &mut TestConsole::default();
         let outcome = run_with(streams, &args, &client);
         assert_eq!(outcome.code, 0);
-        let is_noted = outcome.err.contains("shorter answers");
+        let is_noted = outcome.err.contains("shorter responses");
         assert_eq!(is_noted, expect, "{max_tokens}: {}", outcome.err);
         assert!(outcome.err.lines().count() <= 1, "{}", outcome.err);
     };
@@ -293,7 +293,7 @@ fn a_response_that_the_machine_limited_has_a_note() {
     check(5, false);
 }
 
-/// D027: a model that exceeds the budget is refused with numbers, and loads only with an option.
+/// A model that exceeds the budget is refused with numbers, and loads only with an option.
 #[test]
 fn a_model_over_the_budget_is_refused_unless_the_user_insists() {
     let mut engine = TestEngine::answering(&["ok"]);

@@ -98,7 +98,7 @@ fn guesses_are_counted_only_with_the_option() {
 
     args.json = false;
     let (_, out, _) = bench(&args, &engine);
-    assert!(out.contains("12 of 24 guesses right"), "{out}");
+    assert!(out.contains("12 of 24 draft tokens accepted"), "{out}");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn lengths_beyond_the_context_are_refused() {
     );
 }
 
-/// D086: figures of a limited machine come with a note.
+/// Figures of a limited machine come with a note.
 #[test]
 fn limits_are_noted_and_long_responses_refused() {
     let mut engine = TestEngine::answering(&[]);

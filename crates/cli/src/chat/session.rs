@@ -20,7 +20,6 @@ use crate::output::{
 };
 use crate::{Client, Console, Failure, Layout, Result};
 
-/// A conversation with its model.
 pub(super) struct Chat<'a> {
     args: &'a ChatArgs,
     client: &'a Client,
@@ -144,7 +143,7 @@ impl<'a> Chat<'a> {
                 if reason == FinishReason::Canceled && was_interrupted {
                     console.note("(stopped)");
                 } else if let Some(cause) = cause {
-                    console.note(&format!("(The answer ends here: {cause}.)"));
+                    console.note(&format!("(The response ended early: {cause}.)"));
                 }
                 if self.args.stats {
                     console.note(&stats_line(&stats));
@@ -170,11 +169,11 @@ impl<'a> Chat<'a> {
             tools: Vec::new(),
             continue_final_message: false,
         });
-        let fit = Truncation::DropOldest {
+        let truncation = Truncation::DropOldest {
             response_tokens: generation.max_tokens.unwrap_or(RESERVED_FOR_RESPONSE),
             context_limit: None,
         };
-        self.loaded.request(prompt, fit, self.params.clone())
+        self.loaded.request(prompt, truncation, self.params.clone())
     }
 
     fn stats_text(&self, layout: Layout) -> Result<String> {
@@ -184,7 +183,7 @@ impl<'a> Chat<'a> {
         let (length, n_messages) = (info.context_length, self.transcript.n_messages());
         let mut rows = Rows::new(13, layout);
         let line = last.map_or("none yet".to_owned(), |stats| stats_line(&stats));
-        rows.row("last answer", &line);
+        rows.row("last response", &line);
         let context = format!("{n_used} of {length} tokens, {n_messages} messages");
         rows.row("context", &context);
         let status = self.client.status()?;
@@ -230,7 +229,7 @@ fn dropped_text(n_exchanges: usize, context_length: usize, limits: &ResponseLimi
 
 /// The note after a response that is longer than the rest of the context.
 const CONTEXT_SHIFTED: &str =
-    "(The answer outgrew the context; to go on, the model forgot how the conversation began.)";
+    "(The response filled the context, so the model no longer sees how the conversation began.)";
 
 /// Tokens kept free for a response without `--max-tokens`; a quarter of the context if that is less.
 const RESERVED_FOR_RESPONSE: usize = 256;

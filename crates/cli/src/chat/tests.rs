@@ -102,7 +102,7 @@ fn a_conversation_longer_than_the_context_drops_its_oldest_exchanges() {
     );
 }
 
-/// D037: a response continues past the end of the context, and a note tells what was dropped.
+/// A response continues past the end of the context, and a note tells what was dropped.
 #[test]
 fn a_response_longer_than_the_context_continues_with_a_note() {
     let engine = TestEngine::replying([Reply::Shifts("On and on.", 500)]);
@@ -161,7 +161,7 @@ fn a_model_without_a_chat_template_is_refused() {
     assert!(err.contains("no chat template"), "{err}");
 }
 
-/// D074, D078: after an unload no message is lost.
+/// After an unload no message is lost.
 #[test]
 fn an_unloaded_model_is_loaded_again() {
     let engine = TestEngine::answering(&["1", "2"]);

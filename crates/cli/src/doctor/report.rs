@@ -6,7 +6,7 @@ use serde::Serialize;
 use transom_library::{Bandwidth, BandwidthBasis};
 use transom_signals::{Hardware, MemoryPressure, SourceReport, SystemSignals};
 use transom_supervisor::settings::Settings;
-use transom_supervisor::{Allowance, Bound};
+use transom_supervisor::{Bound, Restrictions};
 
 use crate::Layout;
 use crate::output::{Rows, bytes_text, gigabytes, limits_text, rough_time, signals_text};
@@ -14,7 +14,6 @@ use crate::output::{Rows, bytes_text, gigabytes, limits_text, rough_time, signal
 /// Columns of the labels, with their indentation and the space after them.
 const LABEL_WIDTH: usize = 21;
 
-/// Everything that the doctor shows.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) hardware: Hardware,
@@ -30,17 +29,15 @@ pub(super) struct Report {
     /// The limits of that: the lowest counts, and memory pressure lowers it further.
     pub(super) bounds: Vec<Bound>,
     pub(super) sources: Vec<SourceReport>,
-    /// Whether `signals` are simulated.
     pub(super) is_simulated: bool,
     pub(super) signals: SystemSignals,
-    pub(super) allowance: Allowance,
-    /// Whether budget, signals and allowance are those of the running instance.
+    pub(super) restrictions: Restrictions,
+    /// Whether budget, signals and restrictions are those of the running instance.
     pub(super) is_in_force: bool,
     pub(super) settings: SettingsReport,
     pub(super) instance: Instance,
 }
 
-/// The user's settings and their file.
 #[derive(Debug, Serialize)]
 pub(super) struct SettingsReport {
     pub(super) path: PathBuf,
@@ -55,7 +52,6 @@ pub(super) struct SettingsReport {
 #[derive(Debug, Serialize)]
 pub(super) struct Instance {
     pub(super) data_folder: PathBuf,
-    /// The process of the running instance.
     pub(super) process_id: Option<u32>,
     /// Why a running instance cannot be reached.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,8 +88,8 @@ impl Report {
             false => "Limits now",
         });
         rows.row("  signals", &signals_text(&self.signals));
-        rows.row("  limits", &limits_text(&self.allowance));
-        let unload = match self.allowance.idle_unload {
+        rows.row("  limits", &limits_text(&self.restrictions));
+        let unload = match self.restrictions.idle_unload {
             Some(idle) => format!("after {} without use", rough_time(idle)),
             None => "only under memory pressure".to_owned(),
         };
@@ -164,7 +160,7 @@ impl Report {
 
     fn budget_text(&self) -> String {
         let bytes = bytes_text(self.budget_bytes);
-        match self.allowance.memory {
+        match self.restrictions.memory {
             MemoryPressure::Normal if self.bounds.len() > 1 => bytes + ", the lowest of these",
             MemoryPressure::Normal => bytes,
             pressure => format!("{bytes}, less than usual: memory pressure is {pressure}"),
@@ -185,7 +181,6 @@ impl Report {
     }
 }
 
-/// Returns bytes per second.
 fn bandwidth_rate(bytes: u64) -> String {
     format!("{} GB/s", gigabytes(bytes))
 }
@@ -228,7 +223,7 @@ mod tests {
                 memory: MemoryPressure::Warning,
                 ..SystemSignals::default()
             },
-            allowance: Allowance {
+            restrictions: Restrictions {
                 memory: MemoryPressure::Warning,
                 stop_answers: false,
                 context_length: Some(4096),
@@ -273,7 +268,7 @@ mod tests {
             "  memory pressure    normal",
             "                     where memory pressure comes from",
             "  heat               none: where heat comes from",
-            &format!("  limits             conversations remember less (4096 tokens): {because}"),
+            &format!("  limits             shorter context (4096 tokens): {because}"),
             "  unload             after 3 min without use",
             "  process            4711; `transom status` shows what it does",
         ] {

@@ -5,7 +5,7 @@
 use serde::Serialize;
 use transom_library::{Entry, EstimatedFit, Library, variant_text};
 
-use crate::output::{Rows, Table, numbers, parameters_text, size_text, verdict_short, words};
+use crate::output::{Rows, Table, fit_short, numbers, parameters_text, size_text, words};
 use crate::{Layout, Result};
 
 /// A variant, and whether it fits here.
@@ -16,16 +16,15 @@ struct VariantRow {
     size_bytes: Option<u64>,
     repository: String,
     #[serde(flatten)]
-    verdict: Option<EstimatedFit>,
+    fit: Option<EstimatedFit>,
 }
 
-/// An entry of the catalog.
 #[derive(Serialize)]
 pub(super) struct CatalogEntry {
     #[serde(flatten)]
     entry: Entry,
-    #[serde(rename = "here")]
-    variants: Vec<VariantRow>,
+    /// Whether each variant fits this computer.
+    estimates: Vec<VariantRow>,
 }
 
 impl CatalogEntry {
@@ -35,29 +34,27 @@ impl CatalogEntry {
         let Some(entry) = library.catalog().find(id) else {
             return Err(library.not_found(name).into());
         };
-        let variants = entry.variants.iter().map(|variant| {
+        let estimates = entry.variants.iter().map(|variant| {
             let estimate = library.estimate_variant(entry, variant);
             VariantRow {
                 name: Library::id_of_variant(entry, variant),
                 form: variant_text(variant.format, &variant.quantization),
                 size_bytes: variant.size_bytes(),
                 repository: variant.repository.clone(),
-                verdict: estimate.map(|estimate| estimate.verdict),
+                fit: estimate.map(|estimate| estimate.fit),
             }
         });
         Ok(Self {
-            variants: variants.collect(),
+            estimates: estimates.collect(),
             entry: entry.clone(),
         })
     }
 
-    /// Returns how to install the model.
     pub(super) fn advice(&self) -> String {
         let id = &self.entry.id;
         format!("It is not installed; `transom models install {id}` downloads it.")
     }
 
-    /// Returns the entry for people.
     pub(super) fn text(&self, layout: Layout) -> String {
         let entry = &self.entry;
         let mut rows = Rows::new(15, layout);
@@ -77,15 +74,15 @@ impl CatalogEntry {
         rows.row("license", &entry.license);
         rows.row("model card", entry.source.as_deref().unwrap_or(""));
         rows.row("not verified", &entry.unverified.join(", "));
-        if self.variants.is_empty() {
+        if self.estimates.is_empty() {
             return rows.finish();
         }
         let table = Table::new([
             words("VARIANT", |row: &VariantRow| row.name.clone()),
             words("FORM", |row| row.form.clone()),
             numbers("SIZE", "", |row| size_text(row.size_bytes)),
-            words("MEMORY", |row| verdict_short(row.verdict)),
+            words("MEMORY", |row| fit_short(row.fit)),
         ]);
-        rows.finish() + "\n" + &table.with(&self.variants).text(layout)
+        rows.finish() + "\n" + &table.with(&self.estimates).text(layout)
     }
 }

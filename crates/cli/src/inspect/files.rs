@@ -8,7 +8,6 @@ use transom_catalog::{Format, KvType, ModelFacts};
 use crate::output::{Rows, bytes_text, parameters_text};
 use crate::{Failure, Layout, Result};
 
-/// The facts of a model's files.
 #[derive(Serialize)]
 pub(super) struct ModelFiles {
     #[serde(flatten)]
@@ -78,7 +77,7 @@ impl ModelFiles {
         let weights = bytes_text(facts.weight_bytes);
         let parameters = format!("{} in {weights}", parameters_text(facts.n_parameters));
         rows.row("parameters", &parameters);
-        rows.row("packed as", &self.packing_text());
+        rows.row("quantization", &self.quantization_text());
         rows.row("layers", &self.layers_text());
         let number = |n: Option<u64>| n.map_or("unknown".to_owned(), |n| n.to_string());
         let length = facts.context_length.map(|n| format!("{n} tokens"));
@@ -97,7 +96,7 @@ impl ModelFiles {
         rows.finish()
     }
 
-    fn packing_text(&self) -> String {
+    fn quantization_text(&self) -> String {
         let parts = self.facts.mix.iter().map(|packed| {
             let (n, kind) = (packed.n_tensors, &packed.kind);
             format!("{} in {n} tensors of {kind}", bytes_text(packed.bytes))

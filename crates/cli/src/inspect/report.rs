@@ -1,6 +1,6 @@
 //! The memory that a model needs on a machine, as a bar and in numbers, and whether it fits.
 //!
-//! Rule: `catalog` computes the verdict and every figure; this module only prints them. The JSON's field
+//! Rule: `catalog` computes the fit and every figure; this module only prints them. The JSON's field
 //! names are an interface.
 
 use serde::Serialize;
@@ -12,9 +12,8 @@ use crate::output::{Rows, bytes_text, paragraph, speed_text};
 /// The estimate of a model on a machine.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
-    /// The model's name.
     pub(crate) model: String,
-    /// Its form and packing: `GGUF Q4_K_M`.
+    /// Its form and quantization: `GGUF Q4_K_M`.
     pub(crate) form: String,
     /// The machine: `this computer with 16 GB`.
     pub(crate) machine: String,
@@ -24,13 +23,11 @@ pub(crate) struct Report {
     pub(crate) context_length: u64,
     /// The memory that it needs, by part.
     pub(crate) parts: Vec<Part>,
-    /// The sum of the parts.
     pub(crate) need_bytes: u64,
     /// Whether measurements of earlier uses corrected the need.
     pub(crate) is_corrected: bool,
-    /// Whether it fits.
     #[serde(flatten)]
-    pub(crate) verdict: EstimatedFit,
+    pub(crate) fit: EstimatedFit,
     /// The longest context that fits; `None` if none does.
     pub(crate) longest_context: Option<u64>,
     /// The model's own context length.
@@ -47,12 +44,10 @@ pub(crate) struct Report {
     pub(crate) unverified: Vec<String>,
 }
 
-/// The draft model of the first.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct DraftModel {
-    /// Its name.
     pub(crate) model: String,
-    /// Its form and packing.
+    /// Its form and quantization.
     pub(crate) form: String,
 }
 
@@ -61,16 +56,12 @@ pub(crate) struct DraftModel {
 pub(crate) struct Suggestion {
     /// What `--draft` accepts.
     pub(crate) id: String,
-    /// Its name.
     pub(crate) model: String,
 }
 
-/// A part of the memory need.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Part {
-    /// Its kind.
     pub(crate) kind: PartKind,
-    /// Its bytes.
     pub(crate) bytes: u64,
 }
 
@@ -78,13 +69,9 @@ pub(crate) struct Part {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PartKind {
-    /// The weights.
     Weights,
-    /// The KV cache.
     KvCache,
-    /// Activations.
     Working,
-    /// The draft model.
     Draft,
     /// Cached prefixes of earlier prompts.
     PrefixCache,
@@ -144,7 +131,7 @@ impl Report {
             ],
             need_bytes: need.total_bytes(),
             is_corrected: estimate.is_corrected,
-            verdict: estimate.verdict,
+            fit: estimate.fit,
             longest_context: estimate.context_that_fits,
             model_context: main.facts.context_length,
             speed: estimate.speed,
@@ -152,7 +139,6 @@ impl Report {
         }
     }
 
-    /// Returns the report for people.
     pub(crate) fn text(&self, layout: Layout) -> String {
         let draft = self.draft.as_ref();
         let draft = draft.map(|draft| format!(" with {}, {},", draft.model, draft.form));
@@ -242,7 +228,6 @@ impl Report {
         }
     }
 
-    /// Returns the verdict as a sentence.
     fn sentence(&self) -> String {
         let (fits, does_not, they, need) = match self.draft {
             None => ("It fits", "It does not fit", "it", "it needs"),
@@ -254,7 +239,7 @@ impl Report {
             ),
         };
         let requested = self.context_length;
-        match self.verdict {
+        match self.fit {
             EstimatedFit::Fits => format!("{fits}, with a context of {requested} tokens."),
             EstimatedFit::FitsWithContext { context_length } => {
                 let more = bytes_text(self.need_bytes.saturating_sub(self.room_bytes));

@@ -51,7 +51,7 @@ fn a_draft_model_is_part_of_the_need_and_has_the_form_of_the_first() {
     assert!(both["form"].as_str().unwrap().starts_with("MLX"), "{both}");
     assert_eq!(both["draft"]["model"], "Qwen3 0.6B");
     assert!(both["draft"]["form"].as_str().unwrap().starts_with("MLX"));
-    assert_eq!(both["verdict"], "fits");
+    assert_eq!(both["fit"], "fits");
     assert_eq!(both.get("suggested_draft"), None);
     assert_eq!(alone["draft"], Value::Null);
 }
@@ -151,7 +151,10 @@ fn a_draft_or_a_variant_that_does_not_exist_is_an_error() {
 fn the_variants_of_a_model_are_judged_on_the_machine_in_question() {
     let (json, _) = inspected("huge", true);
     let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["here"][0]["verdict"], json["fit"]["verdict"], "{json}");
+    assert_eq!(
+        json["estimates"][0]["fit"], json["estimate"]["fit"],
+        "{json}"
+    );
 }
 
 #[test]
@@ -169,7 +172,7 @@ fn an_installed_model_is_described_and_estimated() {
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["architecture"], "llama");
     assert!(json["memory"].is_array());
-    assert_eq!(json["fit"]["verdict"], "fits");
+    assert_eq!(json["estimate"]["fit"], "fits");
 }
 
 #[test]
@@ -184,7 +187,7 @@ fn a_model_of_the_catalog_is_described_and_estimated() {
     assert_eq!(notes, advice);
     let (json, notes) = inspected("huge", true);
     let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["here"][0]["name"], "huge@Q4_K_M");
-    assert_eq!(json["fit"]["verdict"], "does_not_fit");
+    assert_eq!(json["estimates"][0]["name"], "huge@Q4_K_M");
+    assert_eq!(json["estimate"]["fit"], "does_not_fit");
     assert_eq!(notes, "");
 }

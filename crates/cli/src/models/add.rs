@@ -43,18 +43,18 @@ pub(super) fn run(
     let library = library.refreshed();
     let name = library.short_name(&model);
     if json {
-        let state = if is_new { "added" } else { "here" };
+        let state = if is_new { "added" } else { "known" };
         let path = model.id.to_string_lossy();
         return console.print_json(&json!({ "name": name, "path": path, "state": state }));
     }
     let place = tilde(&model.id);
     if is_new {
         console.note(&format!(
-            "{name} is on the list now, and used where it is, in {place}."
+            "{name} was added and is used in place, in {place}."
         ));
         console.note(&format!("Try it: transom chat --model {name}"));
     } else {
-        console.note(&format!("{name} is on the list already, in {place}."));
+        console.note(&format!("{name} was added earlier, in {place}."));
     }
     Ok(())
 }
@@ -112,18 +112,18 @@ mod tests {
         );
         assert!(!data.exists(), "nothing was changed");
         let (_, text) = added(false, false);
-        assert!(text.contains("mine is on the list now") && text.contains("chat --model mine"));
+        assert!(text.contains("mine was added and") && text.contains("chat --model mine"));
         let library = library(&data, computer());
         let model = library.find("mine").unwrap();
         assert_eq!(model.origin, Origin::Added { path: mine.clone() });
         assert_eq!(model.files.paths, [mine.canonicalize().unwrap()]);
         let (_, text) = added(false, false);
-        assert!(text.contains("mine is on the list already"), "{text}");
+        assert!(text.contains("mine was added earlier"), "{text}");
         let (text, _) = added(false, true);
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
             (&json["name"], &json["state"]),
-            (&"mine".into(), &"here".into())
+            (&"mine".into(), &"known".into())
         );
     }
 

@@ -5,7 +5,6 @@
 
 mod display;
 mod download;
-mod network;
 mod plan;
 
 #[cfg(test)]
@@ -25,16 +24,16 @@ use crate::{Client, Console, Failure, Layout, Result};
 use download::{End, download_all};
 use plan::plan;
 
-/// Download models, from the list or from the hub
+/// Download models, from the catalog or from the hub
 ///
-/// If you name no packing, the one that suits this computer is installed: for MLX if it has a GPU, else
-/// GGUF, with four bits per weight if they are offered. Every file is verified before it is in its
+/// If you name no quantization, the one that suits this computer is installed: for MLX if it has a GPU,
+/// else GGUF, with four bits per weight if they are offered. Every file is verified before it is in its
 /// place. If a download is interrupted, the same command continues it.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = include_str!("../help/models-install.txt"))]
 pub(super) struct InstallArgs {
-    /// Id in the list (or id@packing), owner/name on the hub (or owner/name:packing), or the path of a
-    /// model folder or GGUF file
+    /// Id in the catalog (or id@quantization), owner/name on the hub (or owner/name:quantization), or the
+    /// path of a model folder or GGUF file
     #[arg(value_name = "MODEL", required = true)]
     pub(super) models: Vec<String>,
 
@@ -55,7 +54,6 @@ pub(super) struct InstallArgs {
     pub(super) json: bool,
 }
 
-/// Runs the command.
 pub(super) fn run(
     args: &InstallArgs,
     library: &Library,
@@ -112,13 +110,13 @@ pub(super) fn run(
 
 /// Refuses a model that does not fit in memory, unless the user insists.
 fn check_memory(plan: &Plan, anyway: bool) -> Result {
-    match &plan.fit {
-        Some(fit) if !fit.verdict.is_usable() && !anyway => Err(Failure::Model(format!(
+    match &plan.estimate {
+        Some(estimate) if !estimate.fit.is_usable() && !anyway => Err(Failure::Model(format!(
             "{} does not fit in this computer's memory: it needs {}, and models may use {}; \
              `transom inspect` shows some that fit, --anyway downloads it anyway",
             plan.name,
-            bytes_text(fit.need_bytes),
-            bytes_text(fit.room_bytes)
+            bytes_text(estimate.need_bytes),
+            bytes_text(estimate.room_bytes)
         ))),
         _ => Ok(()),
     }

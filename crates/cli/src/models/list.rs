@@ -11,14 +11,14 @@ use transom_library::{
 };
 
 use crate::output::{
-    Table, disk_text, numbers, paragraph, size_text, tokens_short, verdict_short, words,
+    Table, disk_text, fit_short, numbers, paragraph, size_text, tokens_short, words,
 };
 use crate::{Console, Layout, Result};
 
 /// List the installed models
 ///
-/// The list shows the name to use with `--model`, the format and packing, the size on disk, the longest
-/// context, whether it fits in this computer's memory, and where it comes from.
+/// The list shows the name to use with `--model`, the format and quantization, the size on disk, the
+/// longest context, whether the model fits in this computer's memory, and where it comes from.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = include_str!("../help/models-list.txt"))]
 pub(super) struct ListArgs {
@@ -35,7 +35,6 @@ pub(super) struct ListArgs {
     pub(super) json: bool,
 }
 
-/// An installed model.
 #[derive(Debug, Clone, Serialize)]
 struct InstalledRow {
     /// A short name that `--model` accepts.
@@ -46,13 +45,11 @@ struct InstalledRow {
     title: String,
     /// `MLX 4-bit`, `GGUF Q4_K_M`.
     form: String,
-    /// Bytes on disk.
     size_bytes: u64,
     /// The model's own context length.
     context_length: Option<u64>,
-    /// Whether it fits.
     #[serde(flatten)]
-    verdict: Option<EstimatedFit>,
+    fit: Option<EstimatedFit>,
     /// `with Transom`, `models folder`, `added`, the name of another app.
     origin: String,
     /// Its folder or file.
@@ -73,17 +70,12 @@ pub(super) struct OfferedRow {
     size_bytes: Option<u64>,
     /// The model's own context length.
     context_length: u64,
-    /// What it is good for.
     good_for: String,
-    /// Whether it fits.
     #[serde(flatten)]
-    verdict: Option<EstimatedFit>,
-    /// Whether it is installed.
-    #[serde(rename = "is_here")]
+    fit: Option<EstimatedFit>,
     is_installed: bool,
 }
 
-/// Both lists.
 #[derive(Serialize)]
 struct Lists {
     installed: Vec<InstalledRow>,
@@ -91,7 +83,6 @@ struct Lists {
     offered: Option<Vec<OfferedRow>>,
 }
 
-/// Returns every installed model.
 fn installed(library: &Library) -> Vec<InstalledRow> {
     let row = |model: &InstalledModel| {
         let facts = model.facts.as_ref();
@@ -103,7 +94,7 @@ fn installed(library: &Library) -> Vec<InstalledRow> {
             form: form(model, library),
             size_bytes: model.size_bytes,
             context_length: facts.ok().and_then(|facts| facts.context_length),
-            verdict: estimate.ok().map(|estimate| estimate.verdict),
+            fit: estimate.ok().map(|estimate| estimate.fit),
             origin: match &model.origin {
                 Origin::Starter => STARTER.to_owned(),
                 Origin::ModelsFolder => "models folder".to_owned(),
@@ -117,12 +108,14 @@ fn installed(library: &Library) -> Vec<InstalledRow> {
     library.installed().iter().map(row).collect()
 }
 
-/// Returns the formats of a model and its packing: `MLX+GGUF 4-bit`.
+/// Returns the formats of a model and its quantization: `MLX+GGUF 4-bit`.
 fn form(model: &InstalledModel, library: &Library) -> String {
     let mut formats: Vec<&str> = model.formats().into_iter().map(format_name).collect();
     formats.sort_unstable_by(|a, b| b.cmp(a));
-    let packing = model.quantization(library.catalog());
-    format!("{} {packing}", formats.join("+")).trim().to_owned()
+    let quantization = model.quantization(library.catalog());
+    format!("{} {quantization}", formats.join("+"))
+        .trim()
+        .to_owned()
 }
 
 /// Returns the entries of the catalog that match these words and can be installed, each in the variant
@@ -139,20 +132,19 @@ pub(super) fn offered(words: &str, only_fitting: bool, library: &Library) -> Vec
             size_bytes: variant.size_bytes(),
             context_length: entry.context_length,
             good_for: tags.collect::<Vec<_>>().join(", "),
-            verdict: estimate.map(|estimate| estimate.verdict),
+            fit: estimate.map(|estimate| estimate.fit),
             is_installed: !library.named(&entry.id).is_empty(),
         })
     };
     let found = library.catalog().search(words).into_iter().filter_map(row);
-    let fitting = found.filter(|row| !only_fitting || is_usable(row.verdict));
+    let fitting = found.filter(|row| !only_fitting || is_usable(row.fit));
     fitting.collect()
 }
 
-fn is_usable(verdict: Option<EstimatedFit>) -> bool {
-    verdict.is_some_and(|verdict| verdict.is_usable())
+fn is_usable(fit: Option<EstimatedFit>) -> bool {
+    fit.is_some_and(|fit| fit.is_usable())
 }
 
-/// Runs the command.
 pub(super) fn run(args: &ListArgs, library: &Library, console: &mut Console) -> Result {
     let mut lists = Lists {
         installed: installed(library),
@@ -160,7 +152,7 @@ pub(super) fn run(args: &ListArgs, library: &Library, console: &mut Console) -> 
     };
     lists
         .installed
-        .retain(|model| !args.fits || is_usable(model.verdict));
+        .retain(|model| !args.fits || is_usable(model.fit));
     if let Some(offered) = &mut lists.offered {
         offered.retain(|model| !model.is_installed);
     }
@@ -181,10 +173,8 @@ fn lists_text(lists: &Lists, layout: Layout) -> String {
     text
 }
 
-/// The origin of the starter.
 const STARTER: &str = "with Transom";
 
-/// Returns the installed models for people.
 fn installed_text(models: &[InstalledRow], layout: Layout) -> String {
     if models.is_empty() {
         return "No model is installed.\n".to_owned();
@@ -192,7 +182,7 @@ fn installed_text(models: &[InstalledRow], layout: Layout) -> String {
     let context = |model: &InstalledRow| model.context_length.map_or(String::new(), tokens_short);
     let memory = |model: &InstalledRow| match &model.problem {
         Some(_) => "cannot be used".to_owned(),
-        None => verdict_short(model.verdict),
+        None => fit_short(model.fit),
     };
     let columns = [
         words("NAME", |model: &InstalledRow| model.name.clone()),
@@ -223,7 +213,7 @@ pub(super) fn offered_text(models: &[OfferedRow], layout: Layout) -> String {
         words("FORM", |model| model.form.clone()),
         numbers("SIZE", "", |model| size_text(model.size_bytes)),
         numbers("CONTEXT", "context ", context).optional(1),
-        words("MEMORY", |model| verdict_short(model.verdict)),
+        words("MEMORY", |model| fit_short(model.fit)),
         words("GOOD FOR", |model: &OfferedRow| model.good_for.clone()).optional(2),
     ]);
     table.with(models).text(layout)
@@ -243,14 +233,14 @@ mod tests {
     }
 
     fn rows() -> Vec<InstalledRow> {
-        let model = |name: &str, form: &str, verdict, origin: &str| InstalledRow {
+        let model = |name: &str, form: &str, fit, origin: &str| InstalledRow {
             name: name.to_owned(),
             id: name.to_owned(),
             title: name.to_owned(),
             form: form.to_owned(),
             size_bytes: 2_497_280_256,
             context_length: Some(40_960),
-            verdict: Some(verdict),
+            fit: Some(fit),
             origin: origin.to_owned(),
             path: "/m".into(),
             problem: None,
@@ -267,7 +257,7 @@ mod tests {
             InstalledRow {
                 problem: Some("m.gguf ends too early".to_owned()),
                 context_length: None,
-                verdict: None,
+                fit: None,
                 ..model("broken", "GGUF", EstimatedFit::Fits, "LM Studio")
             },
         ]
@@ -356,13 +346,13 @@ broken: m.gguf ends too early
         let installed = &json["installed"][0];
         assert_eq!(installed["name"], "other-F16");
         assert_eq!(installed["title"], "other-F16");
-        assert_eq!(installed["verdict"], "fits");
+        assert_eq!(installed["fit"], "fits");
         assert_eq!(
             installed["path"],
             path.canonicalize().unwrap().to_str().unwrap()
         );
         assert_eq!(json["offered"][1]["id"], "huge");
-        assert_eq!(json["offered"][1]["verdict"], "does_not_fit");
+        assert_eq!(json["offered"][1]["fit"], "does_not_fit");
         assert!(json["offered"][1]["missing_bytes"].as_u64().unwrap() > 0);
     }
 }

@@ -1,5 +1,5 @@
 //! `transom models remove`: removes installed models and shows the freed space. Models that were added
-//! by path are only taken off the list.
+//! by path are only removed from the list.
 //!
 //! Rule: only files in the models folder are removed, only after a yes, and never a model that is
 //! loaded.
@@ -29,7 +29,6 @@ pub(super) struct RemoveArgs {
     pub(super) yes: bool,
 }
 
-/// Runs the command.
 pub(super) fn run(
     args: &RemoveArgs,
     library: &Library,
@@ -110,7 +109,7 @@ fn take_off_list(
         n => format!(", with {n} other models in the same folder"),
     };
     console.print(&format!(
-        "{}: taken off the list{others}; its files stay in {}.\n",
+        "{}: removed from the list{others}; its files stay in {}.\n",
         visible(&library.short_name(model)),
         visible(&tilde(path))
     ))
@@ -123,8 +122,8 @@ fn remove(model: &InstalledModel, yes: bool, library: &Library, console: &mut Co
         let (size, place) = (disk_text(removal.bytes), tilde(&model.id));
         confirm(&name, &size, &place, console)?;
     }
-    let freed = library.remove(model).map_err(Failure::failed)?;
-    let (name, freed) = (visible(&name), disk_text(freed.bytes));
+    let freed_bytes = library.remove(model).map_err(Failure::failed)?;
+    let (name, freed) = (visible(&name), disk_text(freed_bytes));
     console.print(&format!("{name}: removed, {freed} freed.\n"))
 }
 
@@ -261,7 +260,7 @@ mod tests {
         removed(&mut streams, "mine", false, &library).unwrap();
         let text = streams.out_text();
         let expect = format!(
-            "mine: taken off the list; its files stay in {}.\n",
+            "mine: removed from the list; its files stay in {}.\n",
             tilde(&mine)
         );
         assert_eq!(text, expect);

@@ -11,7 +11,7 @@ use transom_library::{EstimatedFit, Library, download, variant_text};
 
 use crate::models::hub;
 use crate::models::list::{OfferedRow, offered, offered_text};
-use crate::output::{Table, count_short, disk_text, numbers, verdict_short, words};
+use crate::output::{Table, count_short, disk_text, fit_short, numbers, words};
 use crate::{Client, Console, Failure, Layout, Result};
 
 /// Search for models by words
@@ -29,7 +29,7 @@ pub(super) struct SearchArgs {
     #[arg(long)]
     pub(super) fits: bool,
 
-    /// Search the lists only
+    /// Search only the catalog
     #[arg(long)]
     pub(super) list_only: bool,
 
@@ -38,7 +38,6 @@ pub(super) struct SearchArgs {
     pub(super) json: bool,
 }
 
-/// The results as JSON.
 #[derive(Serialize)]
 struct ResultsJson {
     listed: Vec<OfferedRow>,
@@ -48,7 +47,6 @@ struct ResultsJson {
     hub_problem: Option<String>,
 }
 
-/// A repository of the hub.
 #[derive(Debug, Clone, Serialize)]
 struct HubResult {
     #[serde(flatten)]
@@ -64,10 +62,9 @@ struct SizedOffer {
     form: String,
     size_bytes: u64,
     #[serde(flatten)]
-    verdict: EstimatedFit,
+    fit: EstimatedFit,
 }
 
-/// Runs the command.
 pub(super) fn run(
     args: &SearchArgs,
     library: &Library,
@@ -106,7 +103,7 @@ fn results_text(results: &ResultsJson, words: &str, hub_name: &str, layout: Layo
     let mut parts = Vec::new();
     if !results.listed.is_empty() {
         let table = offered_text(&results.listed, layout);
-        parts.push(format!("In the list:\n\n{table}"));
+        parts.push(format!("In the catalog:\n\n{table}"));
     }
     if !results.hub.is_empty() {
         let table = hub_text(&results.hub, layout);
@@ -139,7 +136,7 @@ fn search_hub(
     let listings = hub::wait(async { Ok(listings(hub, repositories).await) }, client)?;
     let pairs = found.into_iter().zip(listings);
     let fitting = pairs.filter_map(|(found, listing)| {
-        let offer = offer_of(&listing?, library).filter(|offer| offer.verdict.is_usable());
+        let offer = offer_of(&listing?, library).filter(|offer| offer.fit.is_usable());
         offer.is_some().then_some(HubResult { found, offer })
     });
     Ok(fitting.collect())
@@ -171,11 +168,10 @@ fn offer_of(listing: &Listing, library: &Library) -> Option<SizedOffer> {
     Some(SizedOffer {
         form: variant_text(download::format_of(offer), download::quantization_of(offer)),
         size_bytes,
-        verdict: library.fit_of_weights(size_bytes),
+        fit: library.fit_of_weights(size_bytes),
     })
 }
 
-/// Returns repositories for people.
 fn hub_text(results: &[HubResult], layout: Layout) -> String {
     let columns = [
         words("REPOSITORY", |result: &HubResult| {
@@ -186,7 +182,7 @@ fn hub_text(results: &[HubResult], layout: Layout) -> String {
             result.of_offer(|offer| disk_text(offer.size_bytes))
         }),
         words("MEMORY", |result| {
-            result.of_offer(|offer| verdict_short(Some(offer.verdict)))
+            result.of_offer(|offer| fit_short(Some(offer.fit)))
         }),
         numbers("DOWNLOADS", "downloads ", |result| {
             count_short(result.found.downloads)
@@ -266,7 +262,7 @@ c/d-GGUF    MLX, GGUF        870  apache-2.0 (to be accepted)
         all[0].offer = Some(SizedOffer {
             form: "GGUF Q8_0".to_owned(),
             size_bytes: 4_280_000_000,
-            verdict: EstimatedFit::Fits,
+            fit: EstimatedFit::Fits,
         });
         let expect = "\
 a/b
@@ -295,7 +291,7 @@ a/b
         };
         let text = searched("code 400b", false);
         assert!(
-            text.starts_with("In the list:\n\nNAME") && text.contains("huge"),
+            text.starts_with("In the catalog:\n\nNAME") && text.contains("huge"),
             "{text}"
         );
         assert!(!text.contains("tiny"), "{text}");
@@ -341,7 +337,7 @@ a/b
         let offer = offer_of(&listing(&sizes[2..]), &library).unwrap();
         assert_eq!(&*offer.form, "GGUF Q8_0");
         let offer = offer_of(&listing(&sizes[3..]), &library).unwrap();
-        assert!(!offer.verdict.is_usable());
+        assert!(!offer.fit.is_usable());
         assert!(offer_of(&listing(&[("config.json", 1)]), &library).is_none());
     }
 }

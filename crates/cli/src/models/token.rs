@@ -6,10 +6,10 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 use transom_hub::{Hub, Token, TokenSource};
+use transom_terminal::read_hidden_line;
 
-use crate::hidden_input;
 use crate::models::hub;
-use crate::{Client, Console, Result};
+use crate::{Client, Console, Failure, Result};
 
 /// Store or delete the hub's token, for models that need one
 ///
@@ -41,7 +41,6 @@ enum TokenCommand {
     },
 }
 
-/// Runs the command.
 pub(super) fn run(args: &TokenArgs, client: &Client, console: &mut Console) -> Result {
     let options = hub::options(client)?;
     let hub = Hub::new(options.clone())?;
@@ -50,7 +49,10 @@ pub(super) fn run(args: &TokenArgs, client: &Client, console: &mut Console) -> R
     match args.command {
         TokenCommand::Set => {
             let prompt = format!("Token for {name} (it is not shown): ");
-            let line = hidden_input::read_line(&prompt, console, &client.interrupt)?;
+            let is_typed = console.terminals.stdin;
+            let (input, err) = (&mut *console.input, &mut *console.err);
+            let line = read_hidden_line(&prompt, input, err, is_typed, &client.interrupt);
+            let line = line.map_err(Failure::input)?;
             hub::wait(hub.set_token(Token::new(line)?), client)?;
             console.note(&format!("The token for {name} is stored."));
         }

@@ -10,7 +10,6 @@ use transom_supervisor::ResponseEvent;
 use crate::output::percent;
 use crate::{Console, Result};
 
-/// Writes each event as a line.
 pub(crate) struct JsonLines<'a, 'c> {
     console: &'a mut Console<'c>,
     /// Tenths of the load that were last written.
@@ -18,7 +17,6 @@ pub(crate) struct JsonLines<'a, 'c> {
 }
 
 impl<'a, 'c> JsonLines<'a, 'c> {
-    /// Writes lines to standard output.
     pub(crate) fn new(console: &'a mut Console<'c>) -> Self {
         Self {
             console,
@@ -34,8 +32,8 @@ impl<'a, 'c> JsonLines<'a, 'c> {
                 position,
                 blocked_by,
             } => {
-                let held = blocked_by.map(|reason| reason.to_string());
-                let line = json!({ "event": "queued", "position": position, "held": held });
+                let reason = blocked_by.map(|reason| reason.to_string());
+                let line = json!({ "event": "queued", "position": position, "blocked_by": reason });
                 self.console.print_json(&line)
             }
             ResponseEvent::Loading {
@@ -87,7 +85,7 @@ mod tests {
         }
         let text = streams.out_text();
         let mut lines = text.lines();
-        let queued = r#"{"event":"queued","position":2,"held":"Low Power Mode"}"#;
+        let queued = r#"{"event":"queued","position":2,"blocked_by":"Low Power Mode"}"#;
         assert_eq!(lines.next(), Some(queued));
         let begun = r#"{"event":"loading","done_bytes":0,"total_bytes":1000}"#;
         assert_eq!(lines.next(), Some(begun));

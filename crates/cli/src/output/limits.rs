@@ -10,10 +10,8 @@ use crate::Client;
 /// Why a response ended before the model wanted, as a part of a sentence.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EarlyEnd {
-    /// The user limited its length.
     #[error("--max-tokens is reached")]
     MaxTokens,
-    /// Any other reason.
     #[error("{0}")]
     Other(String),
 }
@@ -27,15 +25,14 @@ pub(crate) struct ResponseLimits {
 }
 
 impl ResponseLimits {
-    /// Returns the limits in force now.
     pub(crate) fn now(client: &Client) -> Self {
         let Ok(status) = client.status() else {
             return Self::default();
         };
         Self {
-            max_tokens: status.allowance.max_tokens,
-            context_length: status.allowance.context_length,
-            limits: status.allowance.limits.clone(),
+            max_tokens: status.restrictions.max_tokens,
+            context_length: status.restrictions.context_length,
+            limits: status.restrictions.limits.clone(),
         }
     }
 
@@ -67,18 +64,20 @@ impl ResponseLimits {
     fn on_length(&self, n_generated: usize) -> Option<String> {
         let max_tokens = self.max_tokens.filter(|max| n_generated >= *max)?;
         let reason = self.text_of(|limit| matches!(limit, Limit::AnswerLength { .. }));
-        Some(reason.unwrap_or_else(|| {
-            format!("answers have at most {max_tokens} tokens for now, to spare this computer")
-        }))
+        Some(
+            reason.unwrap_or_else(|| format!("responses have at most {max_tokens} tokens for now")),
+        )
     }
 
     /// Returns the limit of the context, if it is less than the model's own context length.
     pub(crate) fn on_context(&self, of_model: usize) -> Option<String> {
         let context_length = self.context_length.filter(|n| *n < of_model)?;
         let reason = self.text_of(|limit| matches!(limit, Limit::Context { .. }));
-        Some(reason.unwrap_or_else(|| {
-            format!("a context of {context_length} tokens for now, to spare this computer")
-        }))
+        Some(
+            reason.unwrap_or_else(|| {
+                format!("the context has at most {context_length} tokens for now")
+            }),
+        )
     }
 
     /// Returns the first matching limit and its reason.
@@ -91,7 +90,7 @@ impl ResponseLimits {
 /// Returns why the machine stopped a response.
 pub(crate) fn stop_reason(client: &Client) -> String {
     let status = client.status().ok();
-    match status.and_then(|status| status.allowance.blocked_by) {
+    match status.and_then(|status| status.restrictions.blocked_by) {
         Some(because) => because.to_string(),
         None => "this computer is short of memory".to_owned(),
     }
@@ -123,7 +122,7 @@ mod tests {
         assert_eq!(limits().on_length(1023), None);
         let text = limits().on_length(1024).unwrap();
         assert!(
-            text.starts_with("shorter answers (1024 tokens): "),
+            text.starts_with("shorter responses (1024 tokens): "),
             "{text}"
         );
         assert_eq!(ResponseLimits::default().on_length(5000), None);
@@ -134,7 +133,7 @@ mod tests {
         assert_eq!(limits().on_context(4096), None);
         let text = limits().on_context(8192).unwrap();
         assert!(
-            text.starts_with("conversations remember less (4096 tokens): "),
+            text.starts_with("shorter context (4096 tokens): "),
             "{text}"
         );
     }

@@ -13,8 +13,8 @@ pub(crate) fn show_wait(progress: &Progress, name: &str, event: &ResponseEvent) 
             ..
         } => format!("Waiting: {reason} …"),
         ResponseEvent::Queued { position: 0, .. } => "Waiting …".to_owned(),
-        ResponseEvent::Queued { position: 1, .. } => "Waiting for one answer …".to_owned(),
-        ResponseEvent::Queued { position, .. } => format!("Waiting for {position} answers …"),
+        ResponseEvent::Queued { position: 1, .. } => "Waiting for one response …".to_owned(),
+        ResponseEvent::Queued { position, .. } => format!("Waiting for {position} responses …"),
         ResponseEvent::Loading { progress } => match progress.and_then(percent) {
             Some(percent) => format!("Loading {name} … {percent} %"),
             None => format!("Loading {name} …"),
@@ -108,8 +108,8 @@ mod tests {
             blocked_by: held,
         };
         check(queued(0, None), "Waiting …");
-        check(queued(1, None), "Waiting for one answer …");
-        check(queued(3, None), "Waiting for 3 answers …");
+        check(queued(1, None), "Waiting for one response …");
+        check(queued(3, None), "Waiting for 3 responses …");
         let held = Some(LimitReason::LowPower);
         check(queued(0, held), "Waiting: Low Power Mode …");
         check(ResponseEvent::Loading { progress: None }, "Loading m …");

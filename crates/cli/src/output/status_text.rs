@@ -2,7 +2,7 @@
 
 use transom_engine::MemoryUse;
 use transom_signals::SystemSignals;
-use transom_supervisor::Allowance;
+use transom_supervisor::Restrictions;
 use transom_supervisor::status::{PassedOver, UnloadReason, UnloadRecord};
 
 use crate::output::{bytes_text, of_bytes};
@@ -14,7 +14,7 @@ pub(crate) fn signals_text(signals: &SystemSignals) -> String {
         false => "mains power",
     };
     let swap = if signals.is_thrashing {
-        ", swap grows fast"
+        ", swapping memory out"
     } else {
         ""
     };
@@ -28,11 +28,11 @@ pub(crate) fn signals_text(signals: &SystemSignals) -> String {
 }
 
 /// Returns each limit in force with its reason, one a line.
-pub(crate) fn limits_text(allowance: &Allowance) -> String {
-    if allowance.limits.is_empty() {
+pub(crate) fn limits_text(restrictions: &Restrictions) -> String {
+    if restrictions.limits.is_empty() {
         return "none".to_owned();
     }
-    let lines = allowance.limits.iter().map(ToString::to_string);
+    let lines = restrictions.limits.iter().map(ToString::to_string);
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn unload_text(record: &UnloadRecord) -> String {
 /// Returns the memory that a model uses, by part and in its whole process, in two lines.
 pub(crate) fn memory_text(memory: &MemoryUse, footprint_bytes: Option<u64>) -> Vec<String> {
     let parts = format!(
-        "{} weights, {} conversation, {} kept for reuse",
+        "{} weights, {} KV cache, {} allocator cache",
         bytes_text(memory.weight_bytes),
         bytes_text(memory.kv_cache_bytes),
         bytes_text(memory.allocator_cache_bytes)
@@ -79,8 +79,8 @@ pub(crate) fn memory_text(memory: &MemoryUse, footprint_bytes: Option<u64>) -> V
 pub(crate) fn unload_reason_text(reason: UnloadReason) -> String {
     let text = match reason {
         UnloadReason::Pressure { reason: because } => return because.to_string(),
-        UnloadReason::Idle => "nobody used it",
-        UnloadReason::MakeRoom => "another model needed its room",
+        UnloadReason::Idle => "it was idle",
+        UnloadReason::MakeRoom => "another model needed its memory",
         UnloadReason::Paused => "you paused it",
         UnloadReason::Replaced => "it was loaded with other settings",
         UnloadReason::Requested => "as requested",
@@ -137,7 +137,7 @@ mod tests {
         };
         assert_eq!(
             signals_text(&all),
-            "memory pressure critical, heat serious, on battery, swap grows fast, Low Power Mode"
+            "memory pressure critical, heat serious, on battery, swapping memory out, Low Power Mode"
         );
     }
 }

@@ -34,8 +34,8 @@ pub(crate) fn speed_text(speed: Speed) -> String {
 }
 
 /// Returns whether a model fits, for a column; empty if that is not known.
-pub(crate) fn verdict_short(verdict: Option<EstimatedFit>) -> String {
-    let text = match verdict {
+pub(crate) fn fit_short(fit: Option<EstimatedFit>) -> String {
+    let text = match fit {
         None => "",
         Some(EstimatedFit::Fits) => "fits",
         Some(EstimatedFit::FitsWithContext { context_length }) => {
@@ -55,7 +55,7 @@ pub(crate) fn runs_text(info: &ModelInfo) -> String {
 
 /// Returns how many drafted tokens were accepted.
 pub(crate) fn guesses_text(n_accepted: usize, n_drafted: usize) -> String {
-    format!("{n_accepted} of {n_drafted} guesses right")
+    format!("{n_accepted} of {n_drafted} draft tokens accepted")
 }
 
 /// Returns the statistics of a response in one line: tokens, waiting time, speeds, memory. What was
@@ -74,12 +74,12 @@ pub(crate) fn stats_line(stats: &Stats) -> String {
     let prefill = stats.prefill_tokens_per_second();
     let decode = stats.decode_tokens_per_second();
     let (n_accepted, n_drafted) = (stats.accepted_tokens, stats.drafted_tokens);
-    let (n_forgotten, peak_bytes) = (stats.shifted_tokens, stats.peak_memory_bytes);
+    let (n_dropped, peak_bytes) = (stats.shifted_tokens, stats.peak_memory_bytes);
     let optional = [
         prefill.map(|tokens| rate("prefill", tokens)),
         decode.map(|tokens| rate("decode", tokens)),
         (n_drafted > 0).then(|| guesses_text(n_accepted, n_drafted)),
-        (n_forgotten > 0).then(|| format!("{n_forgotten} tokens forgotten")),
+        (n_dropped > 0).then(|| format!("{n_dropped} tokens dropped")),
         (peak_bytes > 0).then(|| format!("peak {}", bytes_text(peak_bytes))),
     ];
     parts.extend(optional.into_iter().flatten());
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(
             stats_line(&stats),
             "120 prompt tokens (20 from the cache), 41 generated, first after 250 ms, \
-             prefill 500 tok/s, decode 50.0 tok/s, 18 of 24 guesses right, 512 tokens forgotten, \
+             prefill 500 tok/s, decode 50.0 tok/s, 18 of 24 draft tokens accepted, 512 tokens dropped, \
              peak 117 MB"
         );
     }
@@ -126,8 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_is_short_in_a_column() {
-        let check = |verdict, expect: &str| assert_eq!(verdict_short(Some(verdict)), expect);
+    fn a_fit_is_short_in_a_column() {
+        let check = |fit, expect: &str| assert_eq!(fit_short(Some(fit)), expect);
         check(EstimatedFit::Fits, "fits");
         let context_length = 16_384;
         check(

@@ -3,7 +3,7 @@ use transom_signals::{MemoryPressure, SystemSignals};
 use transom_supervisor::status::{
     ModelStatus, PassedOver, PhaseStatus, QueuedRequest, UnloadReason, UnloadRecord,
 };
-use transom_supervisor::{ActiveLimit, Allowance, Limit, LimitReason, RequestId, Role};
+use transom_supervisor::{ActiveLimit, Limit, LimitReason, RequestId, Restrictions, Role};
 use transom_terminal::screen::{CLEAR_BELOW, CLEAR_LINE, ENTER, LEAVE, TOP};
 
 use super::*;
@@ -13,8 +13,8 @@ use crate::load::load;
 use crate::test_console::TestConsole;
 use crate::test_engine::TestEngine;
 
-fn allowance() -> Allowance {
-    Allowance {
+fn restrictions() -> Restrictions {
+    Restrictions {
         memory: MemoryPressure::Normal,
         stop_answers: false,
         context_length: None,
@@ -89,7 +89,7 @@ fn snapshot() -> Status {
             is_low_power: true,
             ..SystemSignals::default()
         },
-        allowance: allowance(),
+        restrictions: restrictions(),
         last_unload: Some(UnloadRecord {
             name: "llama".into(),
             why: UnloadReason::Idle,
@@ -104,26 +104,26 @@ fn snapshot() -> Status {
     }
 }
 
-/// D072: load time. D086: limits are shown with their reasons.
+/// Load time. Limits are shown with their reasons.
 #[test]
 fn the_status_has_every_line() {
     let because = LimitReason::LowPower;
     let expect = format!(
         "\
-model        qwen: ready, 3 answers given
+model        qwen: ready, 3 responses
              qwen3, 4.0B parameters, 4-bit, group 64; context of 8192 tokens
              runs as 4-bit on the GPU (mlx), loaded in 2.00 s
              not qwen.gguf: tensor type 99 is not supported
-             restored a conversation of 412 tokens
-memory       2.14 GB weights, 38 MB conversation, 11 MB kept for reuse
+             restored a KV cache of 412 tokens
+memory       2.14 GB weights, 38 MB KV cache, 11 MB allocator cache
              2.28 GB in its process; 2.33 GB at most so far
              3.26 GB reserved, for a full context of 8192 tokens
 unloads in   2 min, unless it is used
 budget       ████████░░░░░░░░░░░░░░░░  3.3 of 9.8 GB
 queue        1 waiting, for qwen
 signals      memory pressure normal, heat nominal, mains power, Low Power Mode
-limits       shorter answers (1024 tokens): {because}
-last unload  llama: nobody used it
+limits       shorter responses (1024 tokens): {because}
+last unload  llama: it was idle
              returned 7.5 of 7.6 GB in 0.3 s
 last error   the disk is gone
 process      4711
@@ -139,9 +139,9 @@ fn an_idle_supervisor_has_no_model_and_no_queue() {
         models: Vec::new(),
         queue: Vec::new(),
         in_use_bytes: 0,
-        allowance: Allowance {
+        restrictions: Restrictions {
             limits: Vec::new(),
-            ..allowance()
+            ..restrictions()
         },
         last_unload: None,
         last_error: None,
@@ -192,8 +192,8 @@ fn each_phase_has_its_text() {
         },
         "loading, 40 %",
     );
-    check(answering(false), "answering");
-    check(answering(true), "stopping its answer");
+    check(answering(false), "generating");
+    check(answering(true), "stopping the response");
     let why = UnloadReason::Requested;
     check(PhaseStatus::Unloading { why }, "unloading: as requested");
 }

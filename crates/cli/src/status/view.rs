@@ -36,9 +36,9 @@ pub(super) fn text(status: &Status, age: Duration, layout: Layout) -> String {
     rows.row("budget", &format!("{bar}  {}", of_bytes(used, budget)));
     rows.row("queue", &queue_text(status));
     rows.row("signals", &signals_text(&status.signals));
-    rows.row("limits", &limits_text(&status.allowance));
+    rows.row("limits", &limits_text(&status.restrictions));
     if status.keeps_awake {
-        let text = "the computer is kept awake until the answer is complete";
+        let text = "the computer is kept awake until the response is complete";
         rows.row("awake", text);
     }
     if let Some(record) = &status.last_unload {
@@ -69,7 +69,7 @@ fn add_model(model: &ModelStatus, age: Duration, rows: &mut Rows) {
     }
     if model.restored_tokens > 0 {
         let n_tokens = model.restored_tokens;
-        rows.row("", &format!("restored a conversation of {n_tokens} tokens"));
+        rows.row("", &format!("restored a KV cache of {n_tokens} tokens"));
     }
     let mut memory = match &model.memory {
         Some(in_use) => memory_text(in_use, model.footprint_bytes),
@@ -98,12 +98,12 @@ fn phase_text(model: &ModelStatus) -> String {
         },
         PhaseStatus::Ready => match model.n_answered {
             0 => "ready",
-            1 => "ready, 1 answer given",
-            n => return format!("ready, {n} answers given"),
+            1 => "ready, 1 response",
+            n => return format!("ready, {n} responses"),
         },
         PhaseStatus::Generating { is_stopping, .. } => match is_stopping {
-            true => "stopping its answer",
-            false => "answering",
+            true => "stopping the response",
+            false => "generating",
         },
         PhaseStatus::Unloading { why } => {
             return format!("unloading: {}", unload_reason_text(*why));

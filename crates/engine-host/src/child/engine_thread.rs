@@ -184,7 +184,7 @@ impl<'a> EngineThread<'a> {
         };
         let result = catch_panic(|| {
             let prompt =
-                transom_engine::truncation::prepare(&**model, &request.prompt, request.fit)?;
+                transom_engine::truncation::prepare(&**model, &request.prompt, request.truncation)?;
             model.generate(&prompt, &request.params, control, &mut sink)
         });
         match result {

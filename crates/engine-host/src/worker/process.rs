@@ -130,7 +130,7 @@ fn environment() -> Vec<(OsString, OsString)> {
     environment
 }
 
-/// Returns variables for as many threads as there are performance cores (D096), and for the log
+/// Returns variables for as many threads as there are performance cores, and for the log
 /// level of this process.
 fn child_variables(n_threads: usize, level: LevelFilter) -> Vec<(OsString, OsString)> {
     let n_threads = n_threads.max(1).to_string();
@@ -212,7 +212,6 @@ mod tests {
         );
     }
 
-    /// D096
     #[test]
     fn a_child_uses_as_many_threads_as_there_are_performance_cores() {
         let variables = child_variables(6, LevelFilter::WARN);

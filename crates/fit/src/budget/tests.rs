@@ -41,7 +41,7 @@ fn describe(fit: MemoryFit) -> String {
     }
 }
 
-/// D001, D017, D018, D028. Sizes in GiB; models at 4 bits with 8,192 tokens.
+/// Sizes in GiB; models at 4 bits with 8,192 tokens.
 #[test]
 fn budgets_of_macs_leave_headroom_for_the_system() {
     let models = [
@@ -87,14 +87,13 @@ fn without_a_gpu_only_the_headroom_limits_the_budget() {
     }
 }
 
-/// D017: the user may have raised the limit of the GPU above what the system can spare.
+/// The user may have raised the limit of the GPU above what the system can spare.
 #[test]
 fn a_raised_gpu_limit_leaves_the_headroom_of_the_system() {
     let raised = Budget::new(32 << 30, Some(32 << 30), None);
     assert_eq!(raised.total_bytes, 28 << 30);
 }
 
-/// D027, D028.
 #[test]
 fn the_users_budget_may_be_higher_or_lower_but_leaves_two_gigabytes_to_the_system() {
     for (requested, expected) in [(0, 0), (3, 3), (13, 13), (14, 14), (15, 14), (1 << 30, 14)] {

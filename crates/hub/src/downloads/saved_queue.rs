@@ -20,7 +20,7 @@ const NAME: &str = "queue.json";
 
 #[derive(Default, Serialize, Deserialize)]
 struct QueueFile {
-    #[serde(rename = "lines")]
+    #[serde(alias = "lines")]
     entries: Vec<SavedDownload>,
 }
 
@@ -82,4 +82,22 @@ fn on_disk(parts: &Path) -> (u64, Option<u64>) {
         }
     });
     (sizes.sum(), Some(plan.total_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_and_the_plans_of_an_earlier_version_are_read() {
+        let request = r#"{"key": "k", "name": "n", "repository": "o/n", "revision": "main",
+            "files": [{"name": "a.gguf", "size_bytes": 5, "sha256": null}], "folder": "/m"}"#;
+        let saved =
+            format!(r#"{{"id": 7, "wanted": {request}, "is_paused": true, "failed": null}}"#);
+        let queue: QueueFile = serde_json::from_str(&format!(r#"{{"lines": [{saved}]}}"#)).unwrap();
+        assert_eq!(queue.entries[0].request.files[0].size_bytes, Some(5));
+        let plan = format!(r#"{{"wanted": {request}, "commit": "c", "files": []}}"#);
+        let plan: Plan = serde_json::from_str(&plan).unwrap();
+        assert_eq!(plan.request, queue.entries[0].request);
+    }
 }

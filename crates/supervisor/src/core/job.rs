@@ -5,11 +5,11 @@
 
 use transom_engine::{EngineError, FinishReason, Truncation};
 use transom_engine_host::WorkerEnd;
-use transom_engine_host::wire::{JobSummary, Request};
+use transom_engine_host::wire::{Command, JobId, JobSummary, Request};
 
 use super::model::{Job, Stop};
 use super::{Core, Effect, Phase};
-use crate::governor::Allowance;
+use crate::governor::Restrictions;
 use crate::request::{RequestError, RequestId, Work};
 use crate::response::Outcome;
 use crate::status::UnloadReason;
@@ -31,11 +31,12 @@ impl Core {
             self.queue.push_front(pending);
             return;
         };
-        let request = apply_limits(self.governor.allowance(), request);
+        let request = apply_limits(self.governor.restrictions(), request);
         let model = &mut self.models[index];
         model.has_private_cache |= request.params.is_private;
         model.phase = Phase::Generating(Job::new(pending.id));
-        let effect = Effect::Generate(model.worker, pending.id, request);
+        let job = JobId(pending.id.0);
+        let effect = Effect::Send(model.worker, Command::Generate { job, request });
         self.effects.push(effect);
     }
 
@@ -50,7 +51,8 @@ impl Core {
         if job.stop.is_none() {
             let since = self.now;
             job.stop = Some(Stop { since, settle_by });
-            let effect = Effect::Stop(model.worker, Some(job.request_id), reason);
+            let job = Some(JobId(job.request_id.0));
+            let effect = Effect::Send(model.worker, Command::Stop { job, reason });
             self.effects.push(effect);
         }
         if reason == FinishReason::Shed {
@@ -171,13 +173,13 @@ fn without_prompt(error: &EngineError) -> String {
     }
 }
 
-fn apply_limits(allowance: &Allowance, mut request: Box<Request>) -> Box<Request> {
+fn apply_limits(restrictions: &Restrictions, mut request: Box<Request>) -> Box<Request> {
     let params = &mut request.params;
-    params.max_tokens = min_limit(params.max_tokens, allowance.max_tokens);
-    params.prefill_chunk = min_limit(params.prefill_chunk, allowance.prefill_chunk);
-    params.speculate &= allowance.speculation;
-    if let Truncation::DropOldest { context_limit, .. } = &mut request.fit {
-        *context_limit = min_limit(*context_limit, allowance.context_length);
+    params.max_tokens = min_limit(params.max_tokens, restrictions.max_tokens);
+    params.prefill_chunk = min_limit(params.prefill_chunk, restrictions.prefill_chunk);
+    params.speculate &= restrictions.speculation;
+    if let Truncation::DropOldest { context_limit, .. } = &mut request.truncation {
+        *context_limit = min_limit(*context_limit, restrictions.context_length);
     }
     request
 }

@@ -1,11 +1,12 @@
 //! What is freed at each level of memory pressure.
 //!
 //! Rule: a level triggers actions only once, when it rises. Everything else follows from the
-//! allowance, so nothing has to be undone when pressure falls.
+//! restrictions, so nothing has to be undone when pressure falls.
 
 use std::time::Duration;
 
 use transom_engine::{FinishReason, Trim};
+use transom_engine_host::wire::Command;
 use transom_signals::MemoryPressure;
 
 use super::{Core, Effect, Phase};
@@ -21,8 +22,8 @@ const MAX_SHED_LOADS: u8 = 2;
 
 impl Core {
     pub(super) fn apply_pressure(&mut self) {
-        let allowance = self.governor.allowance();
-        let (pressure, stop_answers) = (allowance.memory, allowance.stop_answers);
+        let restrictions = self.governor.restrictions();
+        let (pressure, stop_answers) = (restrictions.memory, restrictions.stop_answers);
         let is_critical = pressure == MemoryPressure::Critical;
         if pressure > self.trimmed_at {
             self.trim_caches(is_critical);
@@ -31,11 +32,7 @@ impl Core {
         let finish_by = self.now + self.tuning.finish_timeout;
         for index in self.secondary_first() {
             if let Phase::Generating(job) = &mut self.models[index].phase {
-                if is_critical {
-                    job.finish_by.get_or_insert(finish_by);
-                } else {
-                    job.finish_by = None;
-                }
+                job.finish_by = is_critical.then(|| job.finish_by.unwrap_or(finish_by));
                 if stop_answers {
                     self.stop_job(index, FinishReason::Shed);
                 }
@@ -84,7 +81,8 @@ impl Core {
                 Phase::Ready => Trim::Everything,
                 _ => continue,
             };
-            self.effects.push(Effect::Trim(model.worker, trim));
+            let effect = Effect::Send(model.worker, Command::Trim { trim });
+            self.effects.push(effect);
         }
     }
 

@@ -7,7 +7,7 @@ impl Core {
     /// Returns a snapshot at `now`. The publisher fills in revision and process id, which are 0
     /// here.
     pub fn status(&self, now: Timestamp) -> Status {
-        let allowance = self.governor.allowance();
+        let restrictions = self.governor.restrictions();
         let models = self.models.iter();
         let queue = self.queue.iter().map(|pending| QueuedRequest {
             request_id: pending.id,
@@ -26,7 +26,7 @@ impl Core {
                 .map(Model::reserved_bytes)
                 .fold(0, u64::saturating_add),
             signals: self.governor.signals(),
-            allowance: allowance.clone(),
+            restrictions: restrictions.clone(),
             is_paused: self.governor.is_paused(),
             last_unload: self.last_unload.clone().map(|(_, record)| record),
             last_error: self.last_error.clone(),

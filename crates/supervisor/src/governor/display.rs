@@ -11,16 +11,16 @@ use super::{Limit, LimitReason};
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::RunningAnswers => write!(f, "running answers end early"),
-            Self::NewAnswers => write!(f, "new questions wait"),
-            Self::AnswerLength { tokens } => write!(f, "shorter answers ({tokens} tokens)"),
-            Self::Context { tokens } => write!(f, "conversations remember less ({tokens} tokens)"),
+            Self::RunningAnswers => write!(f, "running responses end early"),
+            Self::NewAnswers => write!(f, "new requests wait"),
+            Self::AnswerLength { tokens } => write!(f, "shorter responses ({tokens} tokens)"),
+            Self::Context { tokens } => write!(f, "shorter context ({tokens} tokens)"),
             Self::PrefillStep { tokens } => {
-                write!(f, "prompts are read in smaller steps ({tokens} tokens)")
+                write!(f, "smaller prefill steps ({tokens} tokens)")
             }
             Self::Speculation => write!(f, "speculative decoding is off"),
             Self::Repaint { milliseconds } => {
-                write!(f, "text appears in larger steps (every {milliseconds} ms)")
+                write!(f, "text is drawn less often (every {milliseconds} ms)")
             }
             Self::IdleUnload { seconds: 0 } => write!(f, "models unload at once"),
             Self::IdleUnload { seconds } if *seconds >= 120 && seconds % 60 == 0 => {
@@ -40,7 +40,7 @@ impl fmt::Display for LimitReason {
                 MemoryPressure::Warning => "memory is short",
                 MemoryPressure::Critical => "memory is critically short",
             },
-            Self::Thrashing => "memory is being moved to disk",
+            Self::Thrashing => "heavy swapping",
             Self::Heat { state } => match state {
                 ThermalState::Nominal => "this computer has cooled",
                 ThermalState::Fair => "this computer is warm",

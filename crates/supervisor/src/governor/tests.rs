@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use transom_signals::{Hardware, MemoryPressure, SystemSignals, ThermalState};
 
-use super::{Allowance, Governor, Tuning};
+use super::{Governor, Restrictions, Tuning};
 
 fn machine(gigabytes: u64) -> Hardware {
     Hardware {
@@ -56,24 +56,27 @@ fn tuning(words: &str) -> Tuning {
     tuning
 }
 
-/// Formats an allowance in one line: the limits and the idle time.
-fn brief(allowance: &Allowance) -> String {
+/// Formats restrictions in one line: the limits and the idle time.
+fn brief(restrictions: &Restrictions) -> String {
     let mut parts = Vec::new();
     let mut limit = |name: &str, n: Option<usize>| {
         parts.extend(n.map(|n| format!("{name} {n}")));
     };
-    limit("context", allowance.context_length);
-    limit("answers", allowance.max_tokens);
-    limit("step", allowance.prefill_chunk);
+    limit("context", restrictions.context_length);
+    limit("answers", restrictions.max_tokens);
+    limit("step", restrictions.prefill_chunk);
     let mut flag = |name: &str, is_set: bool| {
         parts.extend(is_set.then(|| name.to_owned()));
     };
-    flag("no speculation", !allowance.speculation);
-    flag("slow paint", allowance.repaint_interval.as_millis() == 100);
-    flag("smaller model", allowance.offer_smaller_model);
-    flag("BLOCKED", allowance.blocked_by.is_some());
-    flag("STOP", allowance.stop_answers);
-    parts.push(match allowance.idle_unload {
+    flag("no speculation", !restrictions.speculation);
+    flag(
+        "slow paint",
+        restrictions.repaint_interval.as_millis() == 100,
+    );
+    flag("smaller model", restrictions.offer_smaller_model);
+    flag("BLOCKED", restrictions.blocked_by.is_some());
+    flag("STOP", restrictions.stop_answers);
+    parts.push(match restrictions.idle_unload {
         Some(wait) => format!("idle {wait:?}"),
         None => "kept".to_owned(),
     });
@@ -85,7 +88,7 @@ fn brief(allowance: &Allowance) -> String {
 #[track_caller]
 fn check(gigabytes: u64, script: &str) {
     let mut governor = Governor::new(&machine(gigabytes), &Tuning::default());
-    let mut last = brief(governor.allowance());
+    let mut last = brief(governor.restrictions());
     let mut text = String::new();
     let lines = script
         .lines()
@@ -97,7 +100,7 @@ fn check(gigabytes: u64, script: &str) {
         while let Some(due) = governor.next_deadline().filter(|due| *due <= now) {
             governor.tick(due);
             assert!(governor.next_deadline().is_none_or(|next| next > due));
-            let new = brief(governor.allowance());
+            let new = brief(governor.restrictions());
             if new != last {
                 writeln!(text, "{}s → {new}", due.as_secs()).unwrap();
                 last = new;
@@ -109,7 +112,7 @@ fn check(gigabytes: u64, script: &str) {
             ("end", _) => assert_eq!(governor.next_deadline(), None, "a quiet time has not ended"),
             _ => governor.observe(signals(words), now),
         }
-        let new = brief(governor.allowance());
+        let new = brief(governor.restrictions());
         if new != last {
             writeln!(text, "→ {new}").unwrap();
             last = new;
@@ -119,7 +122,6 @@ fn check(gigabytes: u64, script: &str) {
     assert_eq!(text, expected, "\n--- got ---\n{text}");
 }
 
-/// D076.
 #[test]
 fn a_warning_applies_at_once_and_ends_after_a_quiet_time() {
     check(
@@ -134,7 +136,6 @@ fn a_warning_applies_at_once_and_ends_after_a_quiet_time() {
     );
 }
 
-/// D077.
 #[test]
 fn critical_pressure_falls_to_the_worst_level_of_the_quiet_time() {
     check(
@@ -153,7 +154,7 @@ fn critical_pressure_falls_to_the_worst_level_of_the_quiet_time() {
 }
 
 #[test]
-fn flapping_pressure_does_not_make_the_allowance_flap() {
+fn flapping_pressure_does_not_make_the_restrictions_flap() {
     check(
         24,
         "
@@ -193,7 +194,6 @@ fn thrashing_counts_as_a_warning_and_stops_responses_only_with_critical_pressure
     );
 }
 
-/// D053, D086.
 #[test]
 fn low_power_mode_applies_at_once_and_ends_soon() {
     check(
@@ -210,7 +210,6 @@ fn low_power_mode_applies_at_once_and_ends_soon() {
     );
 }
 
-/// D064, D087, D088.
 #[test]
 fn heat_rises_at_once_and_falls_one_level_per_minute() {
     check(
@@ -231,7 +230,6 @@ fn heat_rises_at_once_and_falls_one_level_per_minute() {
     );
 }
 
-/// D071.
 #[test]
 fn the_idle_time_depends_on_the_machine_and_its_signals() {
     check(
@@ -263,7 +261,6 @@ fn the_idle_time_depends_on_the_machine_and_its_signals() {
     );
 }
 
-/// D073, D084.
 #[test]
 fn only_memory_overrides_the_idle_setting_and_only_critical_pressure_keep_loaded() {
     check(
@@ -297,9 +294,9 @@ fn a_late_tick_and_an_observation_end_a_quiet_time_too() {
     governor.observe(signals("warning"), at(0));
     governor.observe(signals("quiet"), at(1));
     governor.observe(signals("battery"), at(500));
-    assert_eq!(brief(governor.allowance()), "idle 120s");
+    assert_eq!(brief(governor.restrictions()), "idle 120s");
     governor.observe(signals("quiet"), at(501));
     governor.tick(at(9000));
-    assert_eq!(brief(governor.allowance()), "idle 180s");
+    assert_eq!(brief(governor.restrictions()), "idle 180s");
     assert_eq!(governor.signals(), SystemSignals::default());
 }

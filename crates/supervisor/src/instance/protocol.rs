@@ -19,11 +19,11 @@ use crate::response::ResponseEvent;
 use crate::status::{Status, UnloadRecord};
 
 /// Version of the messages in this file, raised with every change of them or of the types in them.
-pub(super) const PROTOCOL: u32 = 10;
+pub(super) const PROTOCOL: u32 = 11;
 
-/// The oldest version whose messages still have the same meaning. An older program would save the KV
-/// caches of private conversations.
-pub(super) const OLDEST_PROTOCOL: u32 = 10;
+/// The oldest version whose messages still have the same meaning. An older program has other names
+/// for messages and fields.
+pub(super) const OLDEST_PROTOCOL: u32 = 11;
 
 /// Maximum length of a client's [`Hello`] in bytes.
 pub(super) const MAX_HELLO_BYTES: usize = 4 << 10;
@@ -51,7 +51,6 @@ pub(super) struct Hello {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Welcome {
     /// The client may send requests; their ids start at this one.
-    #[serde(rename = "from")]
     Accepted(RequestId),
     /// The connection is refused for this reason.
     Refused(String),
@@ -66,10 +65,8 @@ pub(super) enum Welcome {
 pub(super) enum ClientMessage {
     /// Submits a request. The reply is a sequence of [`ServerMessage::Response`], the last with the
     /// end.
-    #[serde(rename = "ask")]
     Request {
         id: RequestId,
-        #[serde(rename = "ask")]
         request: Box<ModelRequest>,
     },
     /// Cancels a request. Ignored if the request has ended.
@@ -77,10 +74,8 @@ pub(super) enum ClientMessage {
     /// Unloads models. The reply is [`ServerMessage::Unloaded`], when they are gone.
     Unload { number: u64, which: ModelSelector },
     /// Applies settings. No reply.
-    #[serde(rename = "tune")]
     SetTuning { tuning: Tuning },
     /// Pauses or resumes. No reply; the status changes.
-    #[serde(rename = "pause")]
     SetPaused { is_paused: bool },
     /// Deletes all conversations. No reply.
     ForgetConversations,
@@ -97,7 +92,6 @@ pub(super) enum ServerMessage {
     /// latest.
     Status { status: Box<Status> },
     /// An event of a request. A slow reader gets texts joined.
-    #[serde(rename = "answer")]
     Response { id: RequestId, event: ResponseEvent },
     /// The models are gone.
     Unloaded {
@@ -110,7 +104,6 @@ pub(super) enum ServerMessage {
 }
 
 impl Hello {
-    /// Returns the hello of this program.
     pub(super) fn own() -> Self {
         Self {
             protocol: PROTOCOL,
@@ -130,7 +123,6 @@ impl Hello {
         understands(self, other) && understands(other, self)
     }
 
-    /// Returns the version for messages.
     pub(super) fn version_text(&self) -> String {
         format!("{} (protocol {})", self.version, self.protocol)
     }

@@ -180,7 +180,7 @@ fn joined(events: &[ResponseEvent]) -> Vec<ResponseEvent> {
 }
 
 proptest! {
-    /// D092: a slow reader loses no text, and the end occurs once, as the last event.
+    /// A slow reader loses no text, and the end occurs once, as the last event.
     #[test]
     fn the_text_does_not_depend_on_the_speed_of_the_reader(actions in actions()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -56,7 +56,7 @@ pub(crate) async fn a_full_context_ends_the_response(subject: &Subject) {
     process.shut_down().await;
 }
 
-/// D037: the shift keeps the system prompt, which the next conversation finds in the cache.
+/// The shift keeps the system prompt, which the next conversation finds in the cache.
 pub(crate) async fn a_full_context_is_shifted_if_the_engine_supports_it(subject: &Subject) {
     const CONTEXT_LENGTH: usize = 256;
     let mut process = TestProcess::with(subject, &subject.tiny, &limits(CONTEXT_LENGTH)).await;

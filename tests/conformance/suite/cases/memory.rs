@@ -34,7 +34,6 @@ pub(crate) async fn a_trim_keeps_the_cached_prefix(subject: &Subject) {
     process.shut_down().await;
 }
 
-/// D047, D048
 pub(crate) async fn a_trim_of_everything_frees_the_kv_cache(subject: &Subject) {
     let mut process = TestProcess::tiny(subject).await;
     let first = process.generate(&TestRequest::user(FIRST)).await;

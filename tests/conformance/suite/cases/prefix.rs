@@ -51,7 +51,6 @@ pub(crate) async fn the_prefill_chunk_does_not_change_the_text(subject: &Subject
     process.shut_down().await;
 }
 
-/// D039
 pub(crate) async fn a_second_turn_computes_only_new_tokens(subject: &Subject) {
     for model in [&subject.tiny, &subject.starter] {
         let mut process = TestProcess::with(subject, model, &limits(8192)).await;
@@ -195,7 +194,6 @@ pub(crate) async fn another_conversation_gets_the_response_of_a_new_process(subj
     process.shut_down().await;
 }
 
-/// D038
 pub(crate) async fn the_oldest_exchanges_are_dropped_when_the_context_is_full(subject: &Subject) {
     let mut process = TestProcess::with(subject, &subject.tiny, &limits(256)).await;
     let drop_oldest = |affordable| Truncation::DropOldest {
@@ -209,7 +207,7 @@ pub(crate) async fn the_oldest_exchanges_are_dropped_when_the_context_is_full(su
     turns.push(SECOND);
     for (affordable, n_most) in [(None, 256 - 32), (Some(150), 150 - 32)] {
         let response = process
-            .generate(&TestRequest::chat(&turns).fit(drop_oldest(affordable)))
+            .generate(&TestRequest::chat(&turns).truncation(drop_oldest(affordable)))
             .await;
         let started = response.started();
         assert!(started.dropped_messages > 0 && started.dropped_messages % 2 == 0);
@@ -230,7 +228,7 @@ pub(crate) async fn the_oldest_exchanges_are_dropped_when_the_context_is_full(su
         fresh.shut_down().await;
     }
     let whole = process
-        .generate(&TestRequest::chat(&[SYSTEM, SECOND]).fit(drop_oldest(None)))
+        .generate(&TestRequest::chat(&[SYSTEM, SECOND]).truncation(drop_oldest(None)))
         .await;
     assert_eq!(whole.started().dropped_messages, 0);
     process.shut_down().await;

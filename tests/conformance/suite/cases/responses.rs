@@ -215,7 +215,7 @@ pub(crate) async fn long_conversations_are_refused_or_shortened(subject: &Subjec
         context_limit: None,
     };
     let response = process
-        .generate(&TestRequest::chat(&turns).fit(drop_oldest))
+        .generate(&TestRequest::chat(&turns).truncation(drop_oldest))
         .await;
     let started = response.started();
     assert!(started.prompt_tokens <= 512 - 64);
@@ -258,7 +258,7 @@ pub(crate) async fn unusual_messages_get_a_response(subject: &Subject) {
     process.shut_down().await;
 }
 
-/// D050: drafted tokens never change the text, and those of repeated text are accepted.
+/// Drafted tokens never change the text, and those of repeated text are accepted.
 pub(crate) async fn speculation_does_not_change_greedy_text(subject: &Subject) {
     let list = "one, two, three, four, five, six, seven, eight, nine, ten, ".repeat(4);
     let long = TestRequest::text(&list).endless().max_tokens(40);

@@ -33,7 +33,6 @@ async fn save_first_turn(subject: &Subject, path: &Path, state: &Path) -> String
     reply
 }
 
-/// D041
 pub(crate) async fn a_saved_kv_cache_is_restored_in_a_new_process(subject: &Subject) {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");

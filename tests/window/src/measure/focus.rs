@@ -10,8 +10,11 @@ use serde_json::Value;
 use super::Figure;
 use crate::app::App;
 use crate::desktop::Desktop;
-use crate::failure::{Failure, Outcome, until};
+use crate::failure::{Failure, Outcome, until, until_within};
 use crate::page::Page;
+
+/// Longer than the app waits after the start until it makes the prompt's page.
+const PREPARED: Duration = Duration::from_secs(30);
 
 /// Records the time of the next focus in `window.__focusedAt`.
 const WATCH: &str = "
@@ -42,6 +45,11 @@ pub(super) async fn measure(n_rounds: usize) -> Outcome<Vec<Figure>> {
         hide(&desktop, &chat).await?;
     }
 
+    // With 16 GB of memory, the page is made soon after the start.
+    let prepared = until_within(PREPARED, "the prompt's page is made", async || {
+        app.find_window("prompt").await
+    });
+    let is_prepared = prepared.await.is_ok();
     let start = SystemTime::now();
     desktop.press("ctrl+space")?;
     let prompt = app.window("prompt").await?;
@@ -62,7 +70,14 @@ pub(super) async fn measure(n_rounds: usize) -> Outcome<Vec<Figure>> {
     let first = vec![first.as_secs_f64() * 1000.0];
     Ok(vec![
         Figure::new("click in the menu to the composer, warm", "ms", clicks),
-        Figure::new("hotkey to the quick prompt, first time", "ms", first),
+        Figure::new(
+            match is_prepared {
+                true => "hotkey to the quick prompt, first time, page made before",
+                false => "hotkey to the quick prompt, first time",
+            },
+            "ms",
+            first,
+        ),
         Figure::new("hotkey to the quick prompt, warm", "ms", keys),
     ])
 }

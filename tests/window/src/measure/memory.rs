@@ -1,5 +1,5 @@
 //! Measures the memory of the idle app and its pages as PSS: shared pages are divided among their
-//! users.
+//! users. The processes of models, which the quick prompt starts, do not count.
 
 use std::time::Duration;
 
@@ -10,6 +10,9 @@ use crate::desktop::Desktop;
 use crate::failure::{Failure, Outcome, until, until_within};
 use crate::processes;
 use crate::programs;
+
+/// Longer than the app waits after the start until it makes the quick prompt's page.
+const PROMPT_PREPARED: Duration = Duration::from_secs(30);
 
 /// Longer than the app keeps a hidden chat.
 const CHAT_DESTROYED: Duration = Duration::from_secs(660);
@@ -29,6 +32,16 @@ pub(super) async fn measure() -> Outcome<Vec<Figure>> {
         "no window was opened",
         settled(&desktop, app).await?,
     )];
+
+    // Only with 16 GB of memory.
+    let prepared = until_within(PROMPT_PREPARED, "the prompt's page is made", async || {
+        let pages = desktop.processes_named("WebKitWebProces");
+        Ok((!pages.is_empty()).then_some(()))
+    });
+    if prepared.await.is_ok() {
+        let bytes = settled(&desktop, app).await?;
+        figures.push(figure("the prompt's page was made", bytes));
+    }
 
     desktop.follow("transom://chat").await?;
     until_front(&desktop).await?;
@@ -122,6 +135,7 @@ fn total(desktop: &Desktop, app: i32) -> Outcome<u64> {
     if tree.is_empty() {
         return Err(Failure::Wrong("the app has ended".into()));
     }
-    let each = tree.iter().filter_map(|one| processes::pss_bytes(one.pid));
+    let programs = tree.iter().filter(|one| one.name != "transom");
+    let each = programs.filter_map(|one| processes::pss_bytes(one.pid));
     Ok(each.sum())
 }

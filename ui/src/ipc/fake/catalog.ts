@@ -10,14 +10,14 @@ const ROOM = 10.5 * GB;
 
 /** A variant of this size, with its fit on this machine. */
 export function variant(
-  entry: string, format: "mlx" | "gguf", packing: string, gigabytes: number,
+  entry: string, format: "mlx" | "gguf", quantization: string, gigabytes: number,
   change: Partial<VariantView> = {},
 ): VariantView {
   const size_bytes = gigabytes * GB;
   const speed = gigabytes > 10.2 ? null
     : { low: 60 / gigabytes, high: 92 / gigabytes, is_measured: false };
   return {
-    key: `${entry}@${packing}`, format, packing, repository: `mlx-community/${entry}`,
+    key: `${entry}@${quantization}`, format, quantization, repository: `mlx-community/${entry}`,
     size_bytes, disk_missing_bytes: null, fit: fitSummary(gigabytes), speed, model: null, ...change,
   };
 }
@@ -125,7 +125,7 @@ export function found(): EntryView[] {
 
 export function hubEntry(id: string): EntryView {
   const known = found().find((one) => one.id === id) ?? found()[0]!;
-  const key = (packing: string) => ({ key: `${id}:${packing}`, repository: id, speed: null });
+  const key = (quantization: string) => ({ key: `${id}:${quantization}`, repository: id, speed: null });
   return {
     ...known,
     variants: id.includes("GGUF")

@@ -35,7 +35,7 @@ export class DownloadQueue {
     const entry = entries.find((one) => one.variants.some((variant) => variant.key === key));
     const variant = entry?.variants.find((one) => one.key === key);
     if (!entry || !variant) throw { code: "not_found" };
-    const name = entry.is_from_hub ? entry.id : `${entry.name} · ${variant.packing}`;
+    const name = entry.is_from_hub ? entry.id : `${entry.name} · ${variant.quantization}`;
     this.downloads = [...this.downloads, made.download(++this.last, key, name, variant.size_bytes ?? 0)];
     this.begin();
   }

@@ -3,9 +3,9 @@ import type { PickView, TierView } from "../bindings";
 import { GB } from "./defaults";
 
 function pick(
-  entry: string, name: string, gigabytes: number, low: number, high: number, packing = "4-bit",
+  entry: string, name: string, gigabytes: number, low: number, high: number, quantization = "4-bit",
 ): PickView {
-  return { entry, name, packing, need_bytes: gigabytes * GB, speed: { low, high, is_measured: false } };
+  return { entry, name, quantization, need_bytes: gigabytes * GB, speed: { low, high, is_measured: false } };
 }
 
 function tier(

@@ -1,7 +1,8 @@
 /** Conversations of the fake app: a tree of messages with one visible path. */
 import type {
-  Conversation, ConversationId, MessageHead, MessageId, MessageView, Speaker,
+  Conversation, ConversationId, ConversationSettings, MessageHead, MessageId, MessageView, Speaker,
 } from "../bindings";
+import { NO_SETTINGS } from "../commands";
 
 export interface StoredMessage {
   view: MessageView;
@@ -10,6 +11,7 @@ export interface StoredMessage {
 
 export class Tree {
   conversations = new Map<ConversationId, Conversation>();
+  settings = new Map<ConversationId, ConversationSettings>();
   messages = new Map<MessageId, StoredMessage>();
   private leaves = new Map<ConversationId, MessageId>();
   private last = 0;
@@ -20,6 +22,7 @@ export class Tree {
       id, title, is_pinned: false, created_at: at, updated_at: at, n_messages: 0,
     };
     this.conversations.set(id, conversation);
+    this.settings.set(id, NO_SETTINGS);
     return conversation;
   }
 

@@ -85,7 +85,7 @@ fn quantization_of(table: &Table<'_>, format: Format) -> Option<(String, Quantiz
         Format::Safetensors => ("\"4-bit\"", "MLX"),
         Format::Gguf => ("\"Q4_K_M\"", "GGUF"),
     };
-    let Located { value, at } = table.required_text("packing", example)?;
+    let Located { value, at } = table.required_text("quantization", example)?;
     if let Some(quantization) = quantization::of(format, &value) {
         return Some((value, quantization));
     }
@@ -93,8 +93,8 @@ fn quantization_of(table: &Table<'_>, format: Format) -> Option<(String, Quantiz
     let all = || format!("; there are {}", names.join(", "));
     let hint = suggestion(&value, &names).unwrap_or_else(all);
     let shown = displayable(&value);
-    let reason = format!("there is no packing `{shown}` of {form}{hint}");
-    table.wrong(at, "packing", reason);
+    let reason = format!("there is no quantization `{shown}` of {form}{hint}");
+    table.wrong(at, "quantization", reason);
     None
 }
 

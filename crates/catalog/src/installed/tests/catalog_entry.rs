@@ -23,16 +23,16 @@ vocabulary = 1000
 context_length = 2048
 [[model.variant]]
 format = "mlx"
-packing = "4-bit"
+quantization = "4-bit"
 repository = "Own/M-4bit"
 [[model.variant]]
 format = "gguf"
-packing = "Q4_K_M"
+quantization = "Q4_K_M"
 repository = "own/M-GGUF"
 files = [ { name = "M-Q4_K_M.gguf" } ]
 [[model.variant]]
 format = "gguf"
-packing = "Q8_0"
+quantization = "Q8_0"
 repository = "own/M-GGUF"
 "#;
 

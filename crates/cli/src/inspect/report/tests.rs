@@ -27,7 +27,7 @@ fn report() -> Report {
         need_bytes: parts.iter().map(|part| part.bytes).sum(),
         parts,
         is_corrected: false,
-        verdict: EstimatedFit::Fits,
+        fit: EstimatedFit::Fits,
         longest_context: Some(40_960),
         model_context: Some(40_960),
         speed: Some(Speed {
@@ -65,7 +65,7 @@ It fits, with a context of 8192 tokens.
 fn the_bar_marks_how_much_of_a_large_model_fits() {
     let report = Report {
         room_bytes: 3 << 30,
-        verdict: EstimatedFit::DoesNotFit {
+        fit: EstimatedFit::DoesNotFit {
             missing_bytes: 1 << 30,
         },
         longest_context: None,
@@ -103,7 +103,7 @@ fn the_figure_at_the_mark_is_where_there_is_room() {
     let report = Report {
         room_bytes: 4290 << 20,
         need_bytes: 4300 << 20,
-        verdict: EstimatedFit::DoesNotFit {
+        fit: EstimatedFit::DoesNotFit {
             missing_bytes: 10 << 20,
         },
         ..report()
@@ -129,7 +129,7 @@ fn no_line_is_wider_than_the_terminal() {
 }
 
 #[test]
-fn a_draft_model_is_part_of_the_bar_and_of_the_verdict() {
+fn a_draft_model_is_part_of_the_bar_and_of_the_fit() {
     let mut report = Report {
         draft: Some(DraftModel {
             model: "Qwen3 0.6B".to_owned(),
@@ -157,9 +157,9 @@ Both fit, with a context of 8192 tokens.
   speed             20 to 34 tokens a second, estimated, without the draft
 ";
     assert_eq!(report.text(Layout::default()), expect);
-    let with = |verdict| {
+    let with = |fit| {
         Report {
-            verdict,
+            fit,
             ..report.clone()
         }
         .sentence()

@@ -6,27 +6,23 @@
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout_at;
-use transom_hub::{Downloads, DownloadsOptions, Hub, HubError, State};
+use transom_hub::{Downloads, DownloadsOptions, Hub, HubError, NetworkWait, State};
 use transom_library::download::Plan;
 
 use crate::models::install::InstallArgs;
 use crate::models::install::display::Display;
-use crate::models::install::network::{NetworkWait, longest_wait};
 use crate::{Client, Console, Failure, Result};
+
+/// How long to wait for a network if no person at a terminal can stop the download.
+const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 
 /// How the download of one model ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum End {
-    /// The model is installed.
-    Done {
-        /// How long the download took.
-        took: Duration,
-    },
-    /// The download failed.
+    Done { took: Duration },
     Failed(HubError),
 }
 
-/// Downloads `plans` in their order.
 pub(super) fn download_all(
     plans: &[Plan],
     hub: Hub,
@@ -35,7 +31,8 @@ pub(super) fn download_all(
     client: &Client,
     console: &mut Console,
 ) -> Result<Vec<End>> {
-    let wait = longest_wait(args.wait, console.terminals.stderr && !args.json);
+    let is_interactive = console.terminals.stderr && !args.json;
+    let wait = longest_wait(args.wait, is_interactive);
     let mut display = Display::new(console, args.json);
     let runtime = client.runtime()?;
     let downloads = runtime.block_on(Downloads::start(hub, options))?;
@@ -62,6 +59,13 @@ pub(super) fn download_all(
     ends
 }
 
+/// Returns the longest wait for a network: the seconds that the user chose, else no limit on a terminal
+/// and [`SCRIPT_LIMIT`] elsewhere.
+fn longest_wait(chosen: Option<u64>, is_interactive: bool) -> Option<Duration> {
+    let by_default = (!is_interactive).then_some(SCRIPT_LIMIT);
+    chosen.map(Duration::from_secs).or(by_default)
+}
+
 /// Downloads one model. Fails if it reaches no network for as long as `wait`.
 async fn download(
     downloads: &Downloads,
@@ -69,7 +73,7 @@ async fn download(
     wait: Option<Duration>,
     display: &mut Display<'_, '_>,
 ) -> Result<Result<(), HubError>> {
-    let id = match downloads.add(plan.wanted.clone()).await {
+    let id = match downloads.add(plan.request.clone()).await {
         Ok(id) => id,
         Err(error) => return Ok(Err(error)),
     };
@@ -113,4 +117,18 @@ async fn stop(downloads: &Downloads) -> u64 {
     downloads.stop().await;
     let kept = list.iter().filter(|download| !download.state.is_finished());
     kept.map(|download| download.done_bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_script_has_a_limit_by_default() {
+        assert_eq!(longest_wait(None, true), None);
+        assert_eq!(longest_wait(None, false), Some(SCRIPT_LIMIT));
+        let chosen = Some(Duration::from_secs(5));
+        assert_eq!(longest_wait(Some(5), true), chosen);
+        assert_eq!(longest_wait(Some(5), false), chosen);
+    }
 }

@@ -1,7 +1,7 @@
 //! Plans an install and shows the plan before the download begins.
 
 use transom_hub::Hub;
-use transom_library::download::{Plan, PlanFit, Reference};
+use transom_library::download::{Plan, PlanEstimate, Reference};
 use transom_library::{EstimatedFit, Library, variant_text};
 
 use crate::models::hub;
@@ -17,8 +17,8 @@ pub(super) fn text(plan: &Plan, hub: &str, free_bytes: Option<u64>, layout: Layo
     };
     let form = variant_text(plan.format, &plan.quantization);
     rows.heading(&format!("{}, {form}{license}", plan.title));
-    rows.row("  from", &format!("{hub}/{}", plan.wanted.repository));
-    let n_files = match plan.wanted.files.len() {
+    rows.row("  from", &format!("{hub}/{}", plan.request.repository));
+    let n_files = match plan.request.files.len() {
         0 => String::new(),
         1 => " in one file".to_owned(),
         n => format!(" in {n} files"),
@@ -26,16 +26,16 @@ pub(super) fn text(plan: &Plan, hub: &str, free_bytes: Option<u64>, layout: Layo
     let size = plan.size_bytes.map(disk_text);
     let size = size.unwrap_or("a size that the hub does not report".to_owned());
     rows.row("  size", &format!("{size}{n_files}"));
-    if let Some(fit) = &plan.fit {
-        rows.row("  memory", &fit_text(fit));
+    if let Some(estimate) = &plan.estimate {
+        rows.row("  memory", &fit_text(estimate));
     }
     if let Some(free) = free_bytes {
         rows.row("  disk", &format!("{} free", disk_text(free)));
     }
-    rows.row("  folder", &tilde(&plan.wanted.folder));
+    rows.row("  folder", &tilde(&plan.request.folder));
     if !plan.unverified.is_empty() {
         let names = plan.unverified.join(", ");
-        rows.row("  note", &format!("not verified in the list: {names}"));
+        rows.row("  note", &format!("not verified in the catalog: {names}"));
     }
     if plan.is_gated {
         rows.row(
@@ -47,9 +47,12 @@ pub(super) fn text(plan: &Plan, hub: &str, free_bytes: Option<u64>, layout: Layo
 }
 
 /// Returns whether a model fits, with the numbers.
-fn fit_text(fit: &PlanFit) -> String {
-    let (need, room) = (bytes_text(fit.need_bytes), bytes_text(fit.room_bytes));
-    let verdict = match fit.verdict {
+fn fit_text(estimate: &PlanEstimate) -> String {
+    let (need, room) = (
+        bytes_text(estimate.need_bytes),
+        bytes_text(estimate.room_bytes),
+    );
+    let fit = match estimate.fit {
         EstimatedFit::Fits => "fits".to_owned(),
         EstimatedFit::FitsWithContext { context_length } => {
             format!("fits with a context of {context_length} tokens")
@@ -59,11 +62,11 @@ fn fit_text(fit: &PlanFit) -> String {
         }
         EstimatedFit::DoesNotFit { .. } => "does not fit".to_owned(),
     };
-    let context = match fit.context_length {
+    let context = match estimate.context_length {
         Some(n) => format!(" with a context of {n} tokens"),
         None => " for the weights alone".to_owned(),
     };
-    format!("{verdict}: needs {need} of {room}{context}")
+    format!("{fit}: needs {need} of {room}{context}")
 }
 
 /// Plans the download that `text` names. Asks the hub for what the catalog does not contain.

@@ -5,7 +5,7 @@ use transom_hub::{Download, DownloadId, DownloadRequest, HubError, RequestedFile
 use transom_library::EstimatedFit;
 use transom_library::Format;
 
-use transom_library::download::PlanFit;
+use transom_library::download::PlanEstimate;
 
 use super::display::Display;
 use super::download::End;
@@ -27,7 +27,7 @@ fn a_plan() -> Plan {
         format: Format::Gguf,
         quantization: "Q4_K_M".to_owned(),
         license: "Apache-2.0".to_owned(),
-        wanted: DownloadRequest {
+        request: DownloadRequest {
             key: "qwen3-4b@Q4_K_M".to_owned(),
             name: "qwen3-4b".to_owned(),
             repository: "Qwen/Qwen3-4B-GGUF".to_owned(),
@@ -36,8 +36,8 @@ fn a_plan() -> Plan {
             folder: PathBuf::from("/data/models/Qwen/Qwen3-4B-GGUF"),
         },
         size_bytes: Some(2_497_280_256),
-        fit: Some(PlanFit {
-            verdict: EstimatedFit::Fits,
+        estimate: Some(PlanEstimate {
+            fit: EstimatedFit::Fits,
             need_bytes: 4 << 30,
             room_bytes: 12 << 30,
             context_length: Some(8192),
@@ -47,7 +47,7 @@ fn a_plan() -> Plan {
     }
 }
 
-pub(super) fn download(state: State, done_bytes: u64) -> Download {
+fn download(state: State, done_bytes: u64) -> Download {
     Download {
         id: DownloadId(1),
         key: "qwen3-4b@Q4_K_M".to_owned(),
@@ -129,7 +129,7 @@ fn the_plan_names_unknown_values_and_wraps_lines() {
     let plan = Plan {
         license: String::new(),
         size_bytes: None,
-        fit: None,
+        estimate: None,
         unverified: vec!["files".to_owned()],
         is_gated: true,
         ..a_plan()
@@ -140,7 +140,7 @@ Qwen3 4B, GGUF Q4_K_M
   size     a size that the hub does not report in
            one file
   folder   /data/models/Qwen/Qwen3-4B-GGUF
-  note     not verified in the list: files
+  note     not verified in the catalog: files
   note     accept its conditions on its page of
            the hub first
 ";
@@ -152,25 +152,26 @@ Qwen3 4B, GGUF Q4_K_M
 
 #[test]
 fn a_model_that_does_not_fit_is_refused_unless_the_user_insists() {
-    let fit = |verdict| {
+    let plan = |fit| {
         let plan = a_plan();
-        let fit = plan.fit.map(|fit| PlanFit { verdict, ..fit });
-        Plan { fit, ..plan }
+        let estimate = plan.estimate;
+        let estimate = estimate.map(|estimate| PlanEstimate { fit, ..estimate });
+        Plan { estimate, ..plan }
     };
     let missing_bytes = 1 << 30;
-    let too_large = fit(EstimatedFit::DoesNotFit { missing_bytes });
+    let too_large = plan(EstimatedFit::DoesNotFit { missing_bytes });
     let failure = check_memory(&too_large, false).unwrap_err();
     assert_eq!(failure.exit_code(), 3);
     assert!(failure.to_string().contains("--anyway"), "{failure}");
     check_memory(&too_large, true).unwrap();
     let needs_bytes_free = 1;
     check_memory(
-        &fit(EstimatedFit::FitsIfOthersClose { needs_bytes_free }),
+        &plan(EstimatedFit::FitsIfOthersClose { needs_bytes_free }),
         false,
     )
     .unwrap();
     let unknown = Plan {
-        fit: None,
+        estimate: None,
         ..a_plan()
     };
     check_memory(&unknown, false).unwrap();

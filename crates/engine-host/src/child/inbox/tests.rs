@@ -6,7 +6,7 @@ fn generate(job: u64) -> (Task, JobControl) {
     let control = JobControl::new();
     let request = Request {
         prompt: Prompt::Text("hello".to_owned()),
-        fit: transom_engine::Truncation::Disabled,
+        truncation: transom_engine::Truncation::Disabled,
         params: GenerationParams::default(),
     };
     let task = Task::Generate(JobId(job), Box::new(request), control.clone());

@@ -162,7 +162,6 @@ fn a_damaged_file_fails_the_request_before_the_load() {
     );
 }
 
-/// D027, D028.
 #[test]
 fn the_error_for_a_model_that_is_too_large_contains_the_sizes() {
     check(
@@ -194,7 +193,6 @@ fn a_chosen_context_length_is_never_lowered() {
     );
 }
 
-/// D011.
 #[test]
 fn the_default_context_is_lowered_to_fit_the_budget() {
     check(
@@ -286,7 +284,7 @@ fn the_next_variant_is_measured_with_the_full_kv_cache_again() {
     );
 }
 
-/// D011: after a warning; every other model is unloaded first.
+/// After a warning; every other model is unloaded first.
 #[test]
 fn over_budget_loads_a_model_that_is_too_large() {
     check(

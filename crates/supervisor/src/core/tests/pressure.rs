@@ -17,7 +17,6 @@ fn a_warning_while_loading_does_not_stop_the_load() {
     );
 }
 
-/// D047, D048, D076.
 #[test]
 fn a_warning_trims_idle_models_once() {
     check(
@@ -48,7 +47,6 @@ fn a_warning_trims_idle_models_once() {
     );
 }
 
-/// D047, D076.
 #[test]
 fn a_warning_while_generating_keeps_the_kv_cache() {
     check(
@@ -68,7 +66,6 @@ fn a_warning_while_generating_keeps_the_kv_cache() {
     );
 }
 
-/// D073.
 #[test]
 fn critical_pressure_while_measuring_ends_the_load_and_blocks_the_request() {
     check(
@@ -134,7 +131,7 @@ fn critical_pressure_while_loading_stops_the_load_and_blocks_the_request() {
     );
 }
 
-/// D073, D077: also with `keep_loaded`.
+/// Also with `keep_loaded`.
 #[test]
 fn critical_pressure_unloads_idle_models_secondary_ones_first() {
     check(
@@ -170,7 +167,7 @@ fn critical_pressure_unloads_idle_models_secondary_ones_first() {
     );
 }
 
-/// D077: secondary models are unloaded at once.
+/// Secondary models are unloaded at once.
 #[test]
 fn critical_pressure_while_generating_unloads_after_the_response() {
     check(
@@ -204,7 +201,7 @@ fn critical_pressure_while_generating_unloads_after_the_response() {
     );
 }
 
-/// D077: a response that takes too long is stopped; its text is kept.
+/// A response that takes too long is stopped; its text is kept.
 #[test]
 fn critical_pressure_stops_a_long_response_and_unloads() {
     check(
@@ -269,7 +266,6 @@ fn critical_pressure_during_an_unload_changes_nothing() {
     );
 }
 
-/// D078.
 #[test]
 fn pressure_that_ends_before_the_response_keeps_the_model_loaded() {
     check(
@@ -327,7 +323,6 @@ fn flapping_signals_do_not_start_a_load() {
     );
 }
 
-/// D064, D092.
 #[test]
 fn a_request_blocked_for_too_long_fails() {
     check(
@@ -342,7 +337,6 @@ fn a_request_blocked_for_too_long_fails() {
     );
 }
 
-/// D064, D092.
 #[test]
 fn a_request_that_refuses_to_wait_fails_at_once() {
     check(
@@ -376,7 +370,6 @@ fn queued_requests_that_refuse_to_wait_fail_when_requests_are_blocked() {
     );
 }
 
-/// D087, D088.
 #[test]
 fn critical_heat_blocks_queued_requests_only() {
     check(
@@ -436,7 +429,6 @@ fn a_load_that_waits_for_room_ends_when_its_requests_were_blocked_too_long() {
     );
 }
 
-/// D086.
 #[test]
 fn low_power_mode_affects_only_the_next_response() {
     check(
@@ -464,7 +456,6 @@ fn low_power_mode_affects_only_the_next_response() {
     );
 }
 
-/// D074, D078.
 #[test]
 fn a_blocked_request_reloads_its_model_when_pressure_ends() {
     check(

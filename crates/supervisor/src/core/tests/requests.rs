@@ -2,7 +2,7 @@
 
 use super::timeline::check;
 
-/// D072, D074, D095: loaded on demand; kept awake only during work.
+/// Loaded on demand; kept awake only during work.
 #[test]
 fn a_request_loads_its_model_and_the_next_one_uses_it() {
     check(
@@ -27,7 +27,6 @@ fn a_request_loads_its_model_and_the_next_one_uses_it() {
     );
 }
 
-/// D062.
 #[test]
 fn one_job_runs_at_a_time_and_queued_requests_know_their_position() {
     check(
@@ -237,7 +236,7 @@ fn a_running_response_is_stopped_once_and_ends_when_its_job_has_settled() {
     );
 }
 
-/// D082, D083: a model loads only after the previous one is gone.
+/// A model loads only after the previous one is gone.
 #[test]
 fn many_requests_for_two_models_are_served_in_order() {
     check(
@@ -300,7 +299,6 @@ fn the_model_is_switched_after_the_running_response() {
     );
 }
 
-/// D082.
 #[test]
 fn a_model_that_fits_next_to_another_does_not_evict_it() {
     check(
@@ -327,7 +325,6 @@ fn a_model_that_fits_next_to_another_does_not_evict_it() {
     );
 }
 
-/// D082.
 #[test]
 fn no_second_model_is_evicted_if_one_is_enough() {
     check(
@@ -396,7 +393,6 @@ fn a_failed_response_does_not_affect_other_requests() {
     );
 }
 
-/// D082.
 #[test]
 fn the_least_recently_used_model_is_evicted() {
     check(

@@ -81,7 +81,7 @@ fn an_unload_by_the_user_kills_a_job_that_does_not_end() {
     );
 }
 
-/// D077: the memory is needed, so the deadline of an unload applies.
+/// The memory is needed, so the deadline of an unload applies.
 #[test]
 fn a_shed_job_that_does_not_end_is_killed_after_three_seconds() {
     check(
@@ -101,7 +101,7 @@ fn a_shed_job_that_does_not_end_is_killed_after_three_seconds() {
     );
 }
 
-/// D077: 20 s to finish, and 3 s to stop.
+/// 20 s to finish, and 3 s to stop.
 #[test]
 fn a_long_job_under_critical_pressure_ends_in_bounded_time() {
     check(

@@ -2,7 +2,6 @@
 
 use super::timeline::check;
 
-/// D071.
 #[test]
 fn an_idle_model_is_unloaded_and_the_freed_memory_is_recorded() {
     check(
@@ -47,7 +46,6 @@ fn a_request_at_the_moment_of_the_idle_unload_prevents_it() {
     );
 }
 
-/// D074.
 #[test]
 fn a_request_after_the_idle_unload_loads_when_the_old_process_is_gone() {
     check(
@@ -115,7 +113,6 @@ fn a_new_idle_time_applies_at_once() {
     );
 }
 
-/// D084.
 #[test]
 fn keep_loaded_applies_to_the_chat_model_only() {
     check(

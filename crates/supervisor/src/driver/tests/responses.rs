@@ -84,7 +84,7 @@ async fn a_cancel_handle_works_from_another_thread() {
     assert_eq!(reason(&outcome), FinishReason::Canceled);
 }
 
-/// D062: requests wait in one queue, and know their position.
+/// Requests wait in one queue, and know their position.
 #[tokio::test(start_paused = true)]
 async fn two_handles_share_one_queue_and_positions_count_down() {
     let test = endless_supervisor();
@@ -159,7 +159,7 @@ async fn a_crash_fails_one_response_and_the_next_request_gets_a_new_worker() {
     assert!(test.handle.status().borrow().last_error.is_some());
 }
 
-/// D077: a busy model finishes and is then unloaded.
+/// A busy model finishes and is then unloaded.
 #[tokio::test(start_paused = true)]
 async fn critical_pressure_while_generating_unloads_after_the_response() {
     let test = test_supervisor();
@@ -177,7 +177,7 @@ async fn critical_pressure_while_generating_unloads_after_the_response() {
     assert_eq!(test.workers.n_alive(), 0);
 }
 
-/// D073: critical pressure limits the time of every response.
+/// Critical pressure limits the time of every response.
 #[tokio::test(start_paused = true)]
 async fn critical_pressure_stops_a_response_that_takes_too_long() {
     let test = endless_supervisor();
@@ -195,7 +195,7 @@ async fn critical_pressure_stops_a_response_that_takes_too_long() {
     );
 }
 
-/// D095: only while there is work.
+/// Only while there is work.
 #[tokio::test(start_paused = true)]
 async fn the_machine_is_kept_awake_only_during_work() {
     let test = test_supervisor();

@@ -6,7 +6,7 @@ use crate::status::{PhaseStatus, UnloadReason};
 use crate::test_support::{Fault, STUCK_PROCESS, generate_request, supervisor};
 use tokio::time::Instant;
 
-/// D071: after the time that the user set, and not before.
+/// After the time that the user set, and not before.
 #[tokio::test(start_paused = true)]
 async fn an_idle_model_is_unloaded_after_its_idle_time() {
     let test = test_supervisor();
@@ -18,12 +18,12 @@ async fn an_idle_model_is_unloaded_after_its_idle_time() {
     let status = test.handle.status().borrow().clone();
     assert_eq!(status.last_unload.as_ref().unwrap().why, UnloadReason::Idle);
     assert!(status.models.is_empty());
-    // D074, D078: the next request loads it again.
+    // The next request loads it again.
     finish(&mut test.handle.submit(generate_request("chat"))).await;
     assert_eq!(test.workers.n_started(), 2);
 }
 
-/// D075: memory pressure notices may be late, so the level is polled while it matters.
+/// Memory pressure notices may be late, so the level is polled while it matters.
 #[tokio::test(start_paused = true)]
 async fn memory_is_watched_closely_while_a_model_is_loaded() {
     let test = test_supervisor();
@@ -34,7 +34,7 @@ async fn memory_is_watched_closely_while_a_model_is_loaded() {
     assert!(!test.signals.is_polling());
 }
 
-/// D075: the process of a model is the first to get memory pressure notices.
+/// The process of a model is the first to get memory pressure notices.
 #[tokio::test(start_paused = true)]
 async fn a_memory_notice_to_a_worker_makes_the_supervisor_read_the_level() {
     let script = WorkerScript {
@@ -255,7 +255,7 @@ async fn a_pause_finishes_the_response_and_blocks_the_next_one() {
     );
     advance_time(100 * MINUTE).await;
     let status = test.handle.status().borrow().clone();
-    assert!(status.is_paused && status.allowance.blocked_by == paused);
+    assert!(status.is_paused && status.restrictions.blocked_by == paused);
     assert_eq!(test.workers.n_started(), 1);
     test.handle.set_paused(false);
     assert_eq!(reason(&finish(&mut queued).await.1), FinishReason::Stop);

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
 
 use super::{machine, tuning};
-use crate::governor::{Allowance, Governor};
+use crate::governor::{Governor, Restrictions};
 
 fn any_signals() -> impl Strategy<Value = SystemSignals> {
     let memory = prop_oneof![
@@ -55,7 +55,7 @@ fn worst(a: SystemSignals, b: SystemSignals) -> SystemSignals {
 }
 
 /// Returns true if `a` allows no more than `b` in any respect.
-fn is_as_tight(a: &Allowance, b: &Allowance) -> bool {
+fn is_as_tight(a: &Restrictions, b: &Restrictions) -> bool {
     let least = |n: Option<usize>| n.unwrap_or(usize::MAX);
     let wait = |idle: Option<Duration>| idle.unwrap_or(Duration::MAX);
     a.memory >= b.memory
@@ -78,7 +78,7 @@ proptest! {
         let (mut mild, mut hard) = (fresh.clone(), fresh);
         mild.observe(a, Duration::ZERO);
         hard.observe(worst(a, b), Duration::ZERO);
-        prop_assert!(is_as_tight(hard.allowance(), mild.allowance()));
+        prop_assert!(is_as_tight(hard.restrictions(), mild.restrictions()));
     }
 
     /// Limits start at once, whatever happened before.
@@ -93,7 +93,7 @@ proptest! {
             governor.observe(signals, now);
             let mut strict = fresh.clone();
             strict.observe(signals, Duration::ZERO);
-            prop_assert!(is_as_tight(governor.allowance(), strict.allowance()));
+            prop_assert!(is_as_tight(governor.restrictions(), strict.restrictions()));
             prop_assert!(governor.next_deadline().is_none_or(|due| due > now));
         }
     }
@@ -116,25 +116,25 @@ proptest! {
             // its worst level.
             prop_assert!(due <= now + Duration::from_secs(120));
         }
-        prop_assert_eq!(governor.allowance(), fresh.allowance());
+        prop_assert_eq!(governor.restrictions(), fresh.restrictions());
     }
 
     /// In a minute, at most 13 quiet times end for each power signal, 5 for memory and for stopping
     /// responses, 3 for thrashing and 2 for heat. Each fall can be followed by at most as many
     /// rises, and the first rise comes in addition.
     #[test]
-    fn fast_flapping_signals_change_the_allowance_rarely(
+    fn fast_flapping_signals_change_the_restrictions_rarely(
         fresh in any_governor(), history in any_history(600),
     ) {
         let mut governor = fresh;
         let mut now = Duration::ZERO;
         let mut changes: Vec<Duration> = Vec::new();
-        let mut last = governor.allowance().clone();
+        let mut last = governor.restrictions().clone();
         for (wait, signals) in history {
             now += Duration::from_millis(wait);
             governor.observe(signals, now);
-            if *governor.allowance() != last {
-                last = governor.allowance().clone();
+            if *governor.restrictions() != last {
+                last = governor.restrictions().clone();
                 changes.push(now);
             }
         }
@@ -153,15 +153,15 @@ proptest! {
         let mut governor = fresh;
         let mut now = Duration::ZERO;
         let mut falls: Vec<Duration> = Vec::new();
-        let mut last = governor.allowance().memory;
+        let mut last = governor.restrictions().memory;
         for (wait, signals) in history {
             now += Duration::from_millis(wait);
             let memory = signals.memory;
             governor.observe(SystemSignals { memory, ..SystemSignals::default() }, now);
-            if governor.allowance().memory < last {
+            if governor.restrictions().memory < last {
                 falls.push(now);
             }
-            last = governor.allowance().memory;
+            last = governor.restrictions().memory;
         }
         for pair in falls.windows(2) {
             prop_assert!(pair[1] >= pair[0] + Duration::from_secs(15));

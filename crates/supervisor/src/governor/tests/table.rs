@@ -6,7 +6,7 @@ fn limits(gigabytes: u64, settings: &str, words: &str) -> String {
     let tuning: Tuning = tuning(settings);
     let mut governor = Governor::new(&machine(gigabytes), &tuning);
     governor.observe(signals(words), std::time::Duration::ZERO);
-    let limits = governor.allowance().limits.iter();
+    let limits = governor.restrictions().limits.iter();
     limits.map(|limit| format!("  {limit}\n")).collect()
 }
 
@@ -29,7 +29,6 @@ fn check(gigabytes: u64, settings: &str, expected: &str) {
     assert_eq!(text, expected, "\n--- got ---\n{text}");
 }
 
-/// D053, D071, D076, D077, D081, D086, D087, D088.
 #[test]
 fn each_level_of_each_signal_shows_its_limits_and_reasons() {
     check(
@@ -38,41 +37,41 @@ fn each_level_of_each_signal_shows_its_limits_and_reasons() {
         "
         # quiet
         # warning
-        shorter answers (1024 tokens): memory is short
-        conversations remember less (4096 tokens): memory is short
-        prompts are read in smaller steps (512 tokens): memory is short
+        shorter responses (1024 tokens): memory is short
+        shorter context (4096 tokens): memory is short
+        smaller prefill steps (512 tokens): memory is short
         models unload after 60 s unused: memory is short
         # critical
-        new questions wait: memory is critically short
-        shorter answers (1024 tokens): memory is critically short
-        conversations remember less (4096 tokens): memory is critically short
-        prompts are read in smaller steps (512 tokens): memory is critically short
+        new requests wait: memory is critically short
+        shorter responses (1024 tokens): memory is critically short
+        shorter context (4096 tokens): memory is critically short
+        smaller prefill steps (512 tokens): memory is critically short
         speculative decoding is off: memory is critically short
         models unload at once: memory is critically short
         # thrashing
-        shorter answers (1024 tokens): memory is being moved to disk
-        conversations remember less (4096 tokens): memory is being moved to disk
-        prompts are read in smaller steps (512 tokens): memory is being moved to disk
-        models unload after 60 s unused: memory is being moved to disk
+        shorter responses (1024 tokens): heavy swapping
+        shorter context (4096 tokens): heavy swapping
+        smaller prefill steps (512 tokens): heavy swapping
+        models unload after 60 s unused: heavy swapping
         # fair
         # serious
-        shorter answers (1024 tokens): this computer is hot
-        prompts are read in smaller steps (256 tokens): this computer is hot
+        shorter responses (1024 tokens): this computer is hot
+        smaller prefill steps (256 tokens): this computer is hot
         speculative decoding is off: this computer is hot
-        text appears in larger steps (every 100 ms): this computer is hot
+        text is drawn less often (every 100 ms): this computer is hot
         a smaller model is suggested: this computer is hot
         # overheated
-        new questions wait: this computer is too hot
-        shorter answers (1024 tokens): this computer is too hot
-        prompts are read in smaller steps (256 tokens): this computer is too hot
+        new requests wait: this computer is too hot
+        shorter responses (1024 tokens): this computer is too hot
+        smaller prefill steps (256 tokens): this computer is too hot
         speculative decoding is off: this computer is too hot
-        text appears in larger steps (every 100 ms): this computer is too hot
+        text is drawn less often (every 100 ms): this computer is too hot
         a smaller model is suggested: this computer is too hot
         # low-power
-        shorter answers (1024 tokens): Low Power Mode
-        conversations remember less (4096 tokens): Low Power Mode
+        shorter responses (1024 tokens): Low Power Mode
+        shorter context (4096 tokens): Low Power Mode
         speculative decoding is off: Low Power Mode
-        text appears in larger steps (every 100 ms): Low Power Mode
+        text is drawn less often (every 100 ms): Low Power Mode
         models unload after 90 s unused: Low Power Mode
         a smaller model is suggested: Low Power Mode
         # battery
@@ -88,21 +87,21 @@ fn with_several_signals_each_limit_shows_the_strictest() {
         "default",
         "
         # warning serious low-power battery
-        shorter answers (1024 tokens): memory is short
-        conversations remember less (4096 tokens): memory is short
-        prompts are read in smaller steps (256 tokens): this computer is hot
+        shorter responses (1024 tokens): memory is short
+        shorter context (4096 tokens): memory is short
+        smaller prefill steps (256 tokens): this computer is hot
         speculative decoding is off: this computer is hot
-        text appears in larger steps (every 100 ms): this computer is hot
+        text is drawn less often (every 100 ms): this computer is hot
         models unload after 60 s unused: memory is short
         a smaller model is suggested: this computer is hot
         # critical thrashing overheated
-        running answers end early: memory is being moved to disk
-        new questions wait: memory is critically short
-        shorter answers (1024 tokens): memory is critically short
-        conversations remember less (4096 tokens): memory is critically short
-        prompts are read in smaller steps (256 tokens): this computer is too hot
+        running responses end early: heavy swapping
+        new requests wait: memory is critically short
+        shorter responses (1024 tokens): memory is critically short
+        shorter context (4096 tokens): memory is critically short
+        smaller prefill steps (256 tokens): this computer is too hot
         speculative decoding is off: memory is critically short
-        text appears in larger steps (every 100 ms): this computer is too hot
+        text is drawn less often (every 100 ms): this computer is too hot
         models unload at once: memory is critically short
         a smaller model is suggested: this computer is too hot
         ",
@@ -114,15 +113,14 @@ fn with_several_signals_each_limit_shows_the_strictest() {
 fn a_pause_is_a_limit_like_any_other() {
     let mut governor = Governor::new(&machine(24), &tuning("default"));
     governor.observe(signals("overheated"), std::time::Duration::ZERO);
-    let before = governor.allowance().clone();
+    let before = governor.restrictions().clone();
     governor.set_paused(true);
-    let first = governor.allowance().limits[0].to_string();
-    assert_eq!(first, "new questions wait: you paused it");
+    let first = governor.restrictions().limits[0].to_string();
+    assert_eq!(first, "new requests wait: you paused it");
     governor.set_paused(false);
-    assert_eq!(*governor.allowance(), before);
+    assert_eq!(*governor.restrictions(), before);
 }
 
-/// D071, D084.
 #[test]
 fn the_idle_limit_shows_the_machine_or_the_setting_as_its_reason() {
     check(

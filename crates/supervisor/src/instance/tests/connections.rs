@@ -246,7 +246,7 @@ async fn a_client_beyond_the_limit_is_refused() {
     owner.close().await;
 }
 
-/// D092: unread events of a slow reader are joined; it delays no other client.
+/// Unread events of a slow reader are joined; it delays no other client.
 #[tokio::test]
 async fn a_client_that_does_not_read_delays_no_other() {
     let data = data_folder();

@@ -229,7 +229,7 @@ fn status() -> Status {
     status.signals = SystemSignals::default();
     let reason = LimitReason::LowPower;
     let active = |limit| ActiveLimit { limit, reason };
-    status.allowance.limits = limits.into_iter().map(active).collect();
+    status.restrictions.limits = limits.into_iter().map(active).collect();
     status.last_unload = Some(UnloadRecord {
         name: "name".to_owned(),
         why: UnloadReason::Idle,
