@@ -172,6 +172,6 @@ pub enum Update {
         /// The name of the model that wrote it, or of all models that did.
         model: Option<String>,
         /// Statistics of the response.
-        stats: Option<AnswerStats>,
+        stats: Option<Box<AnswerStats>>,
     },
 }

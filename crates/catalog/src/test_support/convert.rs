@@ -29,7 +29,6 @@ use crate::test_support::GgufWriter;
 
 /// The quantization of the matrices. Vectors, such as norms and biases, stay F32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(non_camel_case_types, reason = "the names that everybody knows")]
 pub enum Quantization {
     /// Four bytes per element: exactly the numbers of the folder.
     F32,

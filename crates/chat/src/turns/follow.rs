@@ -126,7 +126,7 @@ fn finished_updates(message: MessageView) -> VecDeque<Update> {
         text: message.text.clone(),
         ending: message.ending.clone(),
         model: message.model.clone(),
-        stats: message.stats,
+        stats: message.stats.map(Box::new),
     };
     let snapshot = Box::new(Snapshot {
         message,

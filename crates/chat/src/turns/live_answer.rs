@@ -219,7 +219,7 @@ impl AnswerState {
             text: self.answer.source().to_owned(),
             ending: self.message.ending.clone(),
             model: self.message.model.clone(),
-            stats: self.message.stats,
+            stats: self.message.stats.map(Box::new),
         }
     }
 

@@ -249,7 +249,7 @@ impl Page {
                 self.text = text;
                 self.model = model;
                 self.ending = Some(ending);
-                self.stats = stats;
+                self.stats = stats.map(|stats| *stats);
             }
         }
         assert!(self.snapshot.is_some(), "an update before the snapshot");
