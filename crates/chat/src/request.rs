@@ -8,13 +8,11 @@
 //! empty responses are skipped.
 
 use transom_engine::{
-    ChatPrompt, ConversationId, GenerationParams, Message as Turn, ModelInfo, Prompt, Role,
-    SamplingParams, Truncation, with_attachments,
+    Attachment, ChatPrompt, ConversationId, GenerationParams, Message as Turn, ModelInfo, Prompt,
+    Role, SamplingParams, Truncation, with_attachments,
 };
 use transom_engine_host::wire::Request;
-use transom_store::{ConversationSettings, Message, MessageRole, ModelSettings};
-
-use crate::attached_text;
+use transom_store::{ConversationSettings, Message, MessageRole, ModelSettings, attached_text};
 
 /// Tokens reserved for a response if the user set no limit; at most a quarter of the context.
 const RESERVED_FOR_RESPONSE: usize = 1024;
@@ -118,7 +116,12 @@ fn turns(path: &[Message], system_prompt: Option<&str>) -> Vec<Turn> {
 
 /// Returns a user message with its attached texts before it.
 fn with_attached_texts(message: &Message) -> String {
-    with_attachments(attached_text::split(&message.attachment), &message.text)
+    let texts = attached_text::split(&message.attachment);
+    let attachments = texts.iter().map(|attached| Attachment {
+        name: attached.name.as_deref(),
+        text: &attached.text,
+    });
+    with_attachments(attachments, &message.text)
 }
 
 #[cfg(test)]

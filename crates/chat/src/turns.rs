@@ -140,7 +140,7 @@ impl Turns {
     }
 
     /// Adds a question to the end of a conversation's visible path and starts a response. `None`
-    /// creates a conversation. `attachment` is the [joined](crate::attached_text::join) text of all
+    /// creates a conversation. `attachment` is the [joined](transom_store::attached_text::join) text of all
     /// attachments. A conversation keeps the model of its first question until another one is set.
     /// On return, the question is on disk and the response has started.
     ///

@@ -5,9 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 use transom_engine::Stats;
-use transom_store::{ConversationId, MessageId, MessageRole, Timestamp};
+use transom_store::{AttachedText, ConversationId, MessageId, MessageRole, Timestamp};
 
-use crate::attached_text::AttachedText;
 use crate::block::{Block, Change};
 use crate::failure::Failure;
 

@@ -22,7 +22,7 @@ pub mod text;
 pub mod tokenizer;
 pub mod truncation;
 
-pub use attachment::{Attachment, only_attachments, with_attachments};
+pub use attachment::{Attachment, with_attachments};
 pub use chat::{ChatPrompt, Message, Role};
 pub use contract::{
     ConversationId, Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel,

@@ -27,9 +27,11 @@ mod snippet;
 mod store;
 mod tree;
 
+pub mod attached_text;
 pub mod conversation;
 pub mod settings;
 
+pub use attached_text::AttachedText;
 pub use conversation::{
     Conversation, ConversationId, Ending, FoundConversation, Message, MessageHead, MessageId,
     MessageRole, NewMessage, Snippet, Timestamp,

@@ -81,7 +81,8 @@ impl Store {
         })
     }
 
-    /// Replaces the text of a response that has ended. Its reasoning, ending and statistics stay.
+    /// Replaces the text of a response that has ended. Its reasoning and ending stay. Statistics of
+    /// it and of all messages below it are removed, because they count the old text.
     ///
     /// # Errors
     ///
@@ -95,7 +96,8 @@ impl Store {
             execute(tx, sql, (id.0, text))?;
             let n_chars = chars_column(old.reasoning.chars().count() + text.chars().count());
             let sql = "UPDATE message SET n_chars = ?2 WHERE id = ?1";
-            execute(tx, sql, (id.0, n_chars)).map(drop)
+            execute(tx, sql, (id.0, n_chars))?;
+            remove_stats(tx, id)
         })
     }
 
@@ -167,6 +169,19 @@ pub(crate) fn insert(
         search::change_message(tx, Change::Add, id, &message.text, &message.attachment)?;
     }
     Ok(id)
+}
+
+/// Removes the statistics of a message and of all messages below it, which count text that was
+/// changed or deleted.
+pub(crate) fn remove_stats(tx: &Transaction<'_>, id: MessageId) -> Result<(), StoreError> {
+    let sql = "WITH RECURSIVE down (id, depth) AS (
+            SELECT id, depth FROM message WHERE id = ?1
+            UNION ALL
+            SELECT m.id, m.depth
+            FROM down JOIN message m ON m.parent = down.id AND m.depth = down.depth + 1
+        )
+        UPDATE body SET stats = NULL WHERE message IN (SELECT id FROM down)";
+    execute(tx, sql, [id.0]).map(drop)
 }
 
 /// Ends the responses that the last run of the program left open. Returns their number.

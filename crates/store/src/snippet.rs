@@ -5,6 +5,7 @@
 
 use pulldown_cmark::{Event, Options, Parser, TagEnd};
 
+use crate::attached_text;
 use crate::conversation::{Message, MessageRole, Snippet};
 use crate::normalize::{self, NormalizedWord};
 use crate::search::Phrase;
@@ -33,7 +34,8 @@ pub(crate) fn around(message: &Message, phrases: &[Phrase]) -> Option<Snippet> {
         MessageRole::Assistant => plain_text(&message.text),
         MessageRole::User => String::new(),
     };
-    let candidates = [&plain, &message.text, &message.attachment];
+    let attachment = attached_text::readable(&message.attachment);
+    let candidates = [&plain, &message.text, &attachment];
     let best = candidates
         .into_iter()
         .filter_map(|text| {

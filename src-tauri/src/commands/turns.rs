@@ -8,8 +8,10 @@ use std::sync::Arc;
 use tauri::ipc::Channel;
 use tauri::{State, WebviewWindow};
 use transom_chat::turns::{StartedTurn, TurnOptions};
-use transom_chat::{AttachedText, Failure, Update, attached_text};
-use transom_store::{ConversationId, ConversationSettings, MessageId, Store, StoreError};
+use transom_chat::{Failure, Update};
+use transom_store::{
+    AttachedText, ConversationId, ConversationSettings, MessageId, Store, StoreError, attached_text,
+};
 
 use crate::backend::Backend;
 use crate::shell::{Shell, guarded};

@@ -30,7 +30,7 @@ export class Meter {
   use: ContextUse | null = $derived.by(() => {
     if (this.limit === null || (this.draft === 0 && transcript.heads.length === 0)) return null;
     const history = historyOf(transcript.heads, (id) => transcript.views.get(id),
-      this.#choices?.system_prompt ?? "", transcript.outdated);
+      this.#choices?.system_prompt ?? "");
     return contextUse(history, this.draft, this.limit, this.#choices?.max_tokens ?? null);
   });
 

@@ -270,6 +270,7 @@ export class FakeIpc implements Ipc {
   editAnswer: Ipc["editAnswer"] = async (answer, text) => {
     const { view } = known(this.tree.messages.get(answer));
     Object.assign(view, { text, blocks: blocks(pieces(text)) });
+    this.tree.removeStats(answer);
     this.emit({ event: "conversations" });
   };
   stop: Ipc["stop"] = async (answer) => this.players.get(answer)?.end({ ending: "cancelled" });

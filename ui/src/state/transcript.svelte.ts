@@ -4,7 +4,7 @@
  *
  * Rule: a message is stored either as a view or as a growing `Answer`; the `Answer` has priority.
  */
-import { SvelteMap, SvelteSet } from "svelte/reactivity";
+import { SvelteMap } from "svelte/reactivity";
 import {
   ipc, NO_SETTINGS, type AttachedText, type StartedTurn, type Conversation, type ConversationId, type Failure,
   type MessageHead, type MessageId, type MessageView, type OpenedConversation,
@@ -33,8 +33,6 @@ export class Transcript {
   heads = $state.raw<MessageHead[]>([]);
   views = new SvelteMap<MessageId, MessageView>();
   answers = new SvelteMap<MessageId, Answer>();
-  /** Responses whose token counts include messages that were changed or deleted afterwards. */
-  outdated = new SvelteSet<MessageId>();
   failure = $state.raw<Failure | null>(null);
   /** A question is being sent and its response has not started. */
   isAsking = $state(false);
@@ -273,7 +271,7 @@ export class Transcript {
     try {
       await ipc.editAnswer(answer, text);
       const views = await ipc.messages([answer]);
-      this.countAgain(answer);
+      this.removeStats(this.heads.slice(this.heads.findIndex((head) => head.id === answer)));
       // One that streamed here has the old text.
       this.answers.delete(answer);
       this.keep(views);
@@ -342,17 +340,21 @@ export class Transcript {
     const after = this.heads.slice(this.heads.findIndex((head) => head.id === question) + 1);
     const next = after.find((head) => head.speaker === "user");
     await this.do(ipc.deleteExchange(question));
-    this.countAgain(question);
+    this.removeStats(after);
     // It may have other siblings now.
     if (next) await this.do(ipc.messages([next.id]).then((views) => this.keep(views)));
     await this.refresh();
     if (!this.heads.some((head) => head.id === this.editing)) this.endEdit();
   }
 
-  /** The counts of a changed message and of all after it are not used. */
-  private countAgain(changed: MessageId): void {
-    const at = this.heads.findIndex((head) => head.id === changed);
-    for (const { id } of this.heads.slice(Math.max(0, at))) this.outdated.add(id);
+  /** These count text that was changed or deleted. The store has removed their statistics, too. */
+  private removeStats(heads: MessageHead[]): void {
+    for (const { id } of heads) {
+      const answer = this.answers.get(id);
+      if (answer) answer.stats = null;
+      const view = this.views.get(id);
+      if (view?.stats) this.views.set(id, { ...view, stats: null });
+    }
   }
 
   async rename(title: string): Promise<void> {

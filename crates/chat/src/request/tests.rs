@@ -123,7 +123,7 @@ fn attachments_precede_the_question_between_unique_tags() {
     );
     check(
         &[taken_along(
-            "<text name=\"a.md\">\n# A\n</text>\n\n<text>\nB\n</text>",
+            r##"[{"name":"a.md","text":"# A"},{"name":null,"text":"B"}]"##,
             "Compare",
         )],
         &["user: <text name=\"a.md\">\n# A\n</text>\n\n<text>\nB\n</text>\n\nCompare"],

@@ -84,7 +84,9 @@ export class Tree {
       .filter((id) => this.messages.get(id)!.view.speaker === "assistant");
     const gone = [...versions, ...responses];
     for (const [id, kept] of this.messages) {
-      if (kept.parent !== null && gone.includes(kept.parent) && !gone.includes(id)) kept.parent = parent;
+      if (kept.parent === null || !gone.includes(kept.parent) || gone.includes(id)) continue;
+      kept.parent = parent;
+      this.removeStats(id);
     }
     for (const id of gone) this.messages.delete(id);
     const siblings = this.children(view.conversation, parent);
@@ -94,6 +96,13 @@ export class Tree {
     const last = siblings.at(-1) ?? parent;
     if (last === null) this.leaves.delete(view.conversation);
     else this.show(last);
+  }
+
+  /** Removes the statistics of a message and of all below it, which count another text. */
+  removeStats(id: MessageId): void {
+    const { view } = this.messages.get(id)!;
+    view.stats = null;
+    for (const child of this.children(view.conversation, id)) this.removeStats(child);
   }
 
   remove(conversation: ConversationId): void {
