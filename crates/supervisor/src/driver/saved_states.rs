@@ -192,7 +192,7 @@ impl StateFile {
 
     /// Returns the path if the disk has room for another `bytes` bytes.
     pub(super) fn with_room_for(&self, bytes: u64) -> Option<PathBuf> {
-        let free_bytes = transom_signals::free_disk_bytes(&self.folder).ok()?;
+        let free_bytes = free_bytes(&self.folder)?;
         if !has_room(free_bytes, bytes) {
             tracing::info!(bytes, free_bytes, "the disk is too full to save a state");
             return None;
@@ -274,6 +274,14 @@ fn split_surplus(mut files: Vec<SavedFile>, now: SystemTime) -> (Vec<SavedFile>,
 
 fn has_room(free_bytes: u64, bytes: u64) -> bool {
     free_bytes > MIN_FREE_BYTES.max(bytes.saturating_mul(MIN_FREE_RATIO))
+}
+
+/// Returns the bytes that this user can still write; `None` if the system does not report it.
+///
+/// Space that a Mac would have to clear does not count: a cache is not worth it.
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(folder).ok()?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 impl SavedFile {

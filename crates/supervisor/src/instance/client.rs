@@ -65,9 +65,9 @@ impl ConnectError {
             Self::Refused(reason) => InstanceError::Unavailable(format!(
                 "the running Transom{process} refused: {reason}"
             )),
-            Self::Closing => {
-                InstanceError::Unavailable(format!("the running Transom{process} is closing"))
-            }
+            Self::Closing => InstanceError::Unavailable(format!(
+                "the running Transom{process} refused: it is closing"
+            )),
             Self::OtherUser(user) => {
                 let fault =
                     format!("has a socket on which a process of another user (id {user}) listens");
