@@ -26,6 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("transom-catalog", &["transom-fit"]),
     // The memory of the process that reads a document.
     ("transom-documents", &["transom-signals"]),
+    ("transom-document-reader", &["transom-documents"]),
     // Free disk space, and a machine that stays awake.
     ("transom-hub", &["transom-signals"]),
     (
@@ -123,12 +124,12 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("rustls*", &["transom-hub"]),
     ("zeroize", &["transom-hub"]),
     ("notify*", &["transom-catalog"]),
-    // Readers of untrusted documents run only in the process of that crate.
-    ("chardetng", &["transom-documents"]),
-    ("encoding_rs", &["transom-documents"]),
-    ("html2text", &["transom-documents"]),
-    ("undoc", &["transom-documents"]),
-    ("unpdf", &["transom-documents"]),
+    // Readers of untrusted documents run only in the program of that crate.
+    ("chardetng", &["transom-document-reader"]),
+    ("encoding_rs", &["transom-document-reader"]),
+    ("html2text", &["transom-document-reader"]),
+    ("undoc", &["transom-document-reader"]),
+    ("unpdf", &["transom-document-reader"]),
     ("ammonia", &["transom-chat"]),
     ("math-core", &["transom-chat"]),
     // Search results show text without Markdown.

@@ -3,18 +3,22 @@
 //! Rule: reading a document sends and changes nothing, and neither its name nor its text is logged.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tauri::{AppHandle, Manager};
-use transom_chat::AttachedText;
 use transom_documents::DocumentProblem;
+use transom_files::visible;
+use transom_store::AttachedText;
 
-use crate::backend::child_program;
+use crate::backend::now;
 use crate::shell::{Shell, blocking};
 use crate::wire::{AppEvent, DocumentView, Window};
 
-/// The number of the next document.
-static NEXT: AtomicU32 = AtomicU32::new(1);
+/// The number of the next document. It begins with the time in seconds, because pages may still know
+/// the numbers of an earlier run.
+static NEXT: LazyLock<AtomicU32> =
+    LazyLock::new(|| AtomicU32::new(u32::try_from(now().0 / 1000).unwrap_or(1)));
 
 /// Reads documents one after the other and sends them to the page of `window`.
 pub(crate) async fn read(app: &AppHandle, window: Window, paths: Vec<PathBuf>) {
@@ -27,7 +31,7 @@ pub(crate) async fn read(app: &AppHandle, window: Window, paths: Vec<PathBuf>) {
         send(app, window, *file, DocumentView::Reading { name });
     }
     for (file, path) in files {
-        let document = blocking(move || Ok(view(&child_program(), &path))).await;
+        let document = blocking(move || Ok(view(&transom_documents::program(), &path))).await;
         let document = document.unwrap_or_else(|error| DocumentView::Failed {
             problem: DocumentProblem::CannotOpen {
                 reason: error.into_reason(),
@@ -52,10 +56,10 @@ fn view(program: &Path, path: &Path) -> DocumentView {
     }
 }
 
-/// Returns the name of a file or folder.
+/// Returns the name of a file or folder, without control characters.
 pub(crate) fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
-    name.to_string_lossy().into_owned()
+    visible(&name.to_string_lossy()).into_owned()
 }
 
 fn send(app: &AppHandle, window: Window, file: u32, document: DocumentView) {
@@ -71,6 +75,10 @@ mod tests {
     fn a_file_keeps_its_name() {
         assert_eq!(name_of(Path::new("/a/b/Report 2.pdf")), "Report 2.pdf");
         assert_eq!(name_of(Path::new("/")), "/");
+        assert_eq!(
+            name_of(Path::new("/a/b\u{202e}fdp.\nexe")),
+            "b\u{fffd}fdp. exe"
+        );
     }
 
     #[test]

@@ -344,9 +344,9 @@ async fn load_settings(store: &Store, data_folder: &Path, notices: &mut Vec<AppE
     }
 }
 
-/// Returns the path of `transom`, which runs models and reads documents in child processes. It is in
-/// the folder of the app.
-pub(crate) fn child_program() -> PathBuf {
+/// Returns the path of `transom`, which runs models in child processes. It is in the folder of the
+/// app.
+fn child_program() -> PathBuf {
     let own = std::env::current_exe().unwrap_or_default();
     own.with_file_name(format!("transom{}", std::env::consts::EXE_SUFFIX))
 }
@@ -395,12 +395,9 @@ async fn connect(
 
 fn notice_code(error: &InstanceError) -> &'static str {
     match error {
-        InstanceError::VersionMismatch { .. } => "instance_other_version",
-        InstanceError::Refused { .. } | InstanceError::Unresponsive { .. } => "instance_silent",
-        InstanceError::NoHome
-        | InstanceError::Folder { .. }
-        | InstanceError::Unsafe { .. }
-        | InstanceError::PathTooLong { .. } => "instance_alone",
+        InstanceError::VersionMismatch(_) => "instance_other_version",
+        InstanceError::Unavailable(_) => "instance_silent",
+        InstanceError::Folder(_) => "instance_alone",
     }
 }
 

@@ -197,6 +197,11 @@ mod tests {
         height: 420.0,
     };
 
+    const CHAT: Size = Size {
+        width: 440.0,
+        height: 660.0,
+    };
+
     #[test]
     fn monitors_of_different_scales_are_adjacent_in_points() {
         let desktop = Desktop::from_system(Unit::Point, &two_monitors(), None, None);
@@ -239,6 +244,54 @@ mod tests {
             Some(left),
         );
         assert_eq!(found.icon, Some(rect(100, 0, 24, 24)));
+    }
+
+    #[test]
+    fn the_chat_opens_under_the_icon_of_either_menu_bar() {
+        let under = |pointer, icon| {
+            let desktop =
+                Desktop::from_system(Unit::Point, &two_monitors(), Some(pointer), Some(icon));
+            placement::under_icon(desktop.icon.unwrap(), CHAT, &desktop.screens)
+        };
+        // On the Retina monitor, too close to the edge to be centered.
+        let at = under((2 * 1310, 20), rect(2600, 0, 48, 48));
+        assert_eq!(at, Some(rect(1440 - 440 - 8, 28, 440, 660)));
+        // On the other one, whose menu bar is above the top of the Retina monitor.
+        let at = under((2 * 2610, -2 * 170), rect(2600, -180, 24, 24));
+        assert_eq!(at, Some(rect(2612 - 220, -152, 440, 660)));
+    }
+
+    #[test]
+    fn a_retina_monitor_left_of_the_primary_one_has_negative_points() {
+        let monitors = [
+            monitor(0, 0, 1920, 1080, 1, true),
+            monitor(-1440, 180, 1440, 900, 2, false),
+        ];
+        // The pointer is in the scale of the primary monitor.
+        let desktop = Desktop::from_system(Unit::Point, &monitors, Some((-700, 500)), None);
+        let at = placement::upper_third(PROMPT, &desktop.screen_with_pointer().unwrap());
+        assert_eq!(at, rect(-1440 + (1440 - 680) / 2, 204 + 876 / 4, 680, 420));
+    }
+
+    #[test]
+    fn a_window_returns_to_its_monitor_or_to_the_one_that_is_left() {
+        let desktop = Desktop::from_system(Unit::Point, &two_monitors(), None, None);
+        // Where the system reports it, in pixels of the scale of its monitor.
+        let returns = |at: PhysicalPosition<i32>, scale, screens| {
+            placement::remembered(Unit::Point.point(at, scale), CHAT, screens)
+        };
+        let both = &desktop.screens[..];
+        let on_retina = returns(PhysicalPosition::new(2 * 300, 2 * 100), 2.0, both);
+        assert_eq!(on_retina, Some(rect(300, 100, 440, 660)));
+        let on_other = PhysicalPosition::new(2000, -100);
+        assert_eq!(
+            returns(on_other, 1.0, both),
+            Some(rect(2000, -100, 440, 660))
+        );
+        assert_eq!(
+            returns(on_other, 1.0, &both[..1]),
+            Some(rect(1000, 24, 440, 660))
+        );
     }
 
     #[test]

@@ -69,6 +69,12 @@ fn without_user_text(settings: &Settings) -> Settings {
         prompt.name = "(name)".to_owned();
         prompt.text = format!("({n_chars} characters)");
     }
+    for assistant in &mut settings.assistants {
+        assistant.name = "(name)".to_owned();
+        if let Some(instructions) = &mut assistant.settings.instructions {
+            *instructions = format!("({} characters)", instructions.chars().count());
+        }
+    }
     settings
 }
 
@@ -81,7 +87,7 @@ mod tests {
     use super::*;
     use crate::status_view::empty;
     use crate::wire::HotkeyView;
-    use transom_store::{ModelSettings, SavedPrompt};
+    use transom_store::{Assistant, ConversationSettings, ModelSettings, SavedPrompt};
 
     const SECRET: &str = "SECRET";
 
@@ -120,6 +126,13 @@ mod tests {
                 name: format!("{SECRET}-name"),
                 text: format!("{SECRET} text"),
             }]),
+            assistants: vec![Assistant {
+                name: format!("{SECRET}-name"),
+                settings: ConversationSettings {
+                    instructions: Some(format!("be {SECRET}")),
+                    ..ConversationSettings::default()
+                },
+            }],
             ..Settings::default()
         };
         let folder = tempfile::tempdir().unwrap();

@@ -29,6 +29,7 @@ mod log;
 mod login_item;
 #[cfg(any(test, target_os = "macos"))]
 mod menu_bar;
+mod model_errors;
 mod model_source;
 mod models;
 mod placement;

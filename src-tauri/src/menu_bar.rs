@@ -66,6 +66,8 @@ fn menus(is_chat_in_window: bool) -> [MenuView; 6] {
                 Separator,
                 App(form_text, "Mod+Shift+O", form),
                 Separator,
+                press("menu_print", "Mod+P"),
+                Separator,
                 press("menu_close", "Mod+W"),
             ],
         ),
@@ -156,8 +158,9 @@ mod tests {
     use super::*;
     use crate::strings::{CATALOGS, Strings};
 
-    fn rows() -> impl Iterator<Item = Row> {
-        menus(false).into_iter().flat_map(|menu| menu.rows)
+    fn rows(is_chat_in_window: bool) -> impl Iterator<Item = Row> {
+        let menus = menus(is_chat_in_window);
+        menus.into_iter().flat_map(|menu| menu.rows)
     }
 
     #[test]
@@ -165,7 +168,7 @@ mod tests {
         for (language, _) in CATALOGS {
             let strings = Strings::new(Some(language), &[]);
             let titles = menus(false).map(|menu| menu.title);
-            let items = rows().chain(menus(true).into_iter().flat_map(|menu| menu.rows));
+            let items = rows(false).chain(rows(true));
             let texts = items.filter_map(|row| match row {
                 Row::Separator => None,
                 Row::System(text, _) | Row::App(text, ..) => Some(text),
@@ -180,7 +183,7 @@ mod tests {
     #[test]
     fn no_two_items_have_the_same_keys() {
         let mut used = std::collections::BTreeSet::new();
-        for row in rows() {
+        for row in rows(false) {
             if let Row::App(text, keys, _) = row
                 && !keys.is_empty()
             {
@@ -192,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_keys_to_quit_can_hide_a_panel_instead() {
-        let quit = rows().find_map(|row| match row {
+        let quit = rows(false).find_map(|row| match row {
             Row::App("quit", keys, action) => Some((keys, action)),
             _ => None,
         });

@@ -16,14 +16,14 @@ use transom_hub::{
     Download, DownloadId, Downloads, DownloadsOptions, Hub, HubError, Listing, ModelFormat as Kind,
     QueuePosition, Token, hub_settings,
 };
-use transom_library::download::{PlanError, Reference};
+use transom_library::download::Reference;
 use transom_library::{
     CATALOG_FILE, Catalog, CatalogError, CatalogWatcher, DiskSpace, Library, MODELS_FOLDER,
-    PARTS_FOLDER, own_executable, starter_near,
+    PARTS_FOLDER,
 };
 
 use crate::catalog;
-use crate::wire::{CommandError, CommandResult, DownloadChange, EntryView, HubAccessView};
+use crate::wire::{CommandResult, DownloadChange, EntryView, HubAccessView};
 pub(crate) use views::{download_views, hub_error_view};
 
 /// On all but the slowest disks, received data is written within this time.
@@ -53,7 +53,7 @@ impl ModelSource {
     ) -> Self {
         let user = data_folder.join(CATALOG_FILE);
         Self {
-            catalog: CatalogWatcher::start(built_in(), Some(user), on_catalog_change),
+            catalog: CatalogWatcher::start(user, on_catalog_change),
             data_folder: data_folder.to_owned(),
             downloads: watch::Sender::default(),
             session: RwLock::default(),
@@ -161,8 +161,7 @@ impl ModelSource {
     /// Starts or resumes the download of the model with this key.
     pub(crate) async fn install(&self, key: &str, library: &Library) -> CommandResult<()> {
         let session = self.session().await?;
-        let reference = Reference::parse(key, library.catalog(), session.hub.endpoint());
-        let reference = reference.map_err(|error| CommandError::invalid("variant", error))?;
+        let reference = Reference::parse(key, library.catalog(), session.hub.endpoint())?;
         // The queue looks up everything else by itself, also later when the network is back.
         let query = library.listing_of(&reference)?;
         let listing = match query.filter(|query| query.is_required) {
@@ -231,25 +230,6 @@ impl ModelSource {
         self.close().await;
         self.open().await
     }
-}
-
-impl From<PlanError> for CommandError {
-    fn from(error: PlanError) -> Self {
-        match error {
-            PlanError::Lookup(error) => error.into(),
-            PlanError::Hub(error) => error.into(),
-            PlanError::Bundled { .. } => Self::invalid("variant", error),
-        }
-    }
-}
-
-/// Returns the catalog next to the starter model, as in a checkout, where it may be edited.
-/// Otherwise the built-in one is used.
-fn built_in() -> Option<PathBuf> {
-    let executable = own_executable()?;
-    let starter = starter_near(&executable)?;
-    let list = starter.ancestors().nth(2)?.join(CATALOG_FILE);
-    list.is_file().then_some(list)
 }
 
 /// Converts a position in the list into a place in the queue for `id`.

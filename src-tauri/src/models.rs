@@ -6,15 +6,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use transom_chat::request::settings_in;
 use transom_chat::turns::TurnOptions;
 use transom_engine::KvCacheChoice;
 use transom_library::{
-    AddedError, FileError, InstalledModel, Library, LoadSettings, LookupError, ModelFacts, Origin,
-    Places, default_thinking, format_name,
+    InstalledModel, Library, LoadSettings, LookupError, ModelFacts, Origin, Places,
+    default_thinking, format_name,
 };
-use transom_store::{KvCache, ModelSettings, Settings};
+use transom_store::{ConversationSettings, KvCache, ModelSettings, Settings};
 
 use crate::catalog;
+use crate::model_errors::file_error;
 use crate::wire::{
     CommandError, CommandResult, FactsView, FitView, ModelErrorView, ModelView, OriginView,
 };
@@ -74,8 +76,6 @@ pub(crate) fn view(model: &InstalledModel, chosen: Option<&str>, library: &Libra
                 app: app.name().to_owned(),
             },
         },
-        is_starter: model.origin == Origin::Starter,
-        is_added: matches!(model.origin, Origin::Added { .. }),
         can_be_removed: model.origin == Origin::ModelsFolder,
         is_chosen: chosen == Some(&id),
         id,
@@ -83,7 +83,7 @@ pub(crate) fn view(model: &InstalledModel, chosen: Option<&str>, library: &Libra
         size_bytes: model.size_bytes,
         sampling: entry.map(|entry| entry.sampling),
         facts: facts.ok().map(|facts| facts_view(model, facts)),
-        problem: facts.err().map(error_view),
+        problem: facts.err().map(file_error),
         is_missing: false,
     }
 }
@@ -94,8 +94,6 @@ fn missing_view(id: &str, error: &LookupError, library: &Library) -> ModelView {
         id: id.to_owned(),
         name: name_of_missing(id, library),
         origin: OriginView::Ours,
-        is_starter: false,
-        is_added: false,
         can_be_removed: false,
         is_chosen: true,
         entry: None,
@@ -103,7 +101,7 @@ fn missing_view(id: &str, error: &LookupError, library: &Library) -> ModelView {
         sampling: None,
         facts: None,
         problem: Some(match error {
-            LookupError::Path(error) => error_view(error),
+            LookupError::Path(error) => file_error(error),
             _ => ModelErrorView {
                 code: "not_found".to_owned(),
                 file: id.to_owned(),
@@ -113,17 +111,6 @@ fn missing_view(id: &str, error: &LookupError, library: &Library) -> ModelView {
         }),
         // At a path, there may be files that cannot be used.
         is_missing: !matches!(error, LookupError::Path(_)),
-    }
-}
-
-/// Returns the code of an error and the values for its sentence.
-fn error_view(error: &FileError) -> ModelErrorView {
-    let file = error.path.file_name().unwrap_or(error.path.as_os_str());
-    ModelErrorView {
-        code: catalog::code_of(&error.fault.code()),
-        file: file.to_string_lossy().into_owned(),
-        value: error.fault.value(),
-        detail: error.to_string(),
     }
 }
 
@@ -195,21 +182,28 @@ fn facts_view(model: &InstalledModel, facts: &ModelFacts) -> FactsView {
     }
 }
 
-/// Returns the selected model, and the model and settings for a turn with it.
+/// Returns the model to use, and the model and settings for a turn with it: the model with the id
+/// `model`, else the one of the conversation if it is still installed, else the selected one.
 pub(crate) fn prepare_request(
     library: &Library,
     settings: &Settings,
+    conversation: ConversationSettings,
     model: Option<String>,
     over_budget: bool,
 ) -> CommandResult<(TurnOptions, InstalledModel)> {
     let none = "there is no model; download one in Settings";
-    let id = model.or_else(|| chosen_id(library, settings));
+    let is_installed = |id: &String| library.resolve(id).is_ok();
+    let id = model
+        .or_else(|| conversation.model.clone().filter(is_installed))
+        .or_else(|| chosen_id(library, settings));
     let id = id.ok_or_else(|| CommandError::other(none))?;
     let model = library.resolve(&id)?;
     let chosen = settings.models.get(&id).cloned().unwrap_or_default();
+    let chosen = settings_in(&conversation, &chosen);
     let options = TurnOptions {
         model: library.spec(&model, &load_settings(&chosen)),
         settings: chosen,
+        conversation,
         over_budget,
         is_private: false,
     };
@@ -225,39 +219,6 @@ pub(crate) fn load_settings(settings: &ModelSettings) -> LoadSettings {
             KvCache::Full => KvCacheChoice::Full,
             KvCache::Small => KvCacheChoice::Small,
         },
-    }
-}
-
-impl From<LookupError> for CommandError {
-    fn from(error: LookupError) -> Self {
-        match error {
-            LookupError::Path(error) => error.into(),
-            error => Self::invalid("model", error),
-        }
-    }
-}
-
-impl From<FileError> for CommandError {
-    fn from(error: FileError) -> Self {
-        Self::Model {
-            error: error_view(&error),
-        }
-    }
-}
-
-impl From<AddedError> for CommandError {
-    fn from(error: AddedError) -> Self {
-        match error {
-            AddedError::NoModel(error) => error.into(),
-            AddedError::NotText { .. } => Self::invalid("model", error),
-            AddedError::Damaged { .. }
-            | AddedError::Newer { .. }
-            | AddedError::Unreadable { .. }
-            | AddedError::NotWritable { .. } => Self::Storage {
-                kind: None,
-                reason: error.to_string(),
-            },
-        }
     }
 }
 
@@ -326,16 +287,19 @@ mod tests {
         let mut settings = Settings::default();
         let models = list(&library, &settings);
         assert_eq!(models.len(), 2);
-        assert!(models[0].is_starter && models[0].is_chosen);
+        assert!(models[0].origin == OriginView::Starter && models[0].is_chosen);
         assert_eq!(models[0].id, "starter");
         settings.model = Some(models[1].id.clone());
         let models = list(&library, &settings);
         assert!(!models[0].is_chosen && models[1].is_chosen);
-        let (options, _) = prepare_request(&library, &settings, None, true).unwrap();
+        let prepare = |model, over_budget| {
+            let conversation = ConversationSettings::default();
+            prepare_request(&library, &settings, conversation, model, over_budget).unwrap()
+        };
+        let (options, _) = prepare(None, true);
         assert_eq!(options.model.name, "own");
         assert!(options.over_budget);
-        let other = Some("starter".to_owned());
-        let (options, _) = prepare_request(&library, &settings, other, false).unwrap();
+        let (options, _) = prepare(Some("starter".to_owned()), false);
         assert_eq!(options.model.id, "starter");
     }
 
@@ -379,10 +343,47 @@ mod tests {
             ..ModelSettings::default()
         };
         settings.models.insert("starter".to_owned(), chosen.clone());
-        let (options, _) = prepare_request(&library, &settings, None, false).unwrap();
+        let prepare = |conversation| {
+            let request = prepare_request(&library, &settings, conversation, None, false);
+            request.unwrap().0
+        };
+        let options = prepare(ConversationSettings::default());
         assert_eq!(options.model.context_length, Some(1024));
         assert_eq!(options.model.kv_cache, KvCacheChoice::Small);
         assert_eq!(options.settings, chosen);
+        // A conversation replaces some of them.
+        let conversation = ConversationSettings {
+            temperature: Some(0.25),
+            context_length: Some(512),
+            ..ConversationSettings::default()
+        };
+        let options = prepare(conversation.clone());
+        assert_eq!(options.model.context_length, Some(512));
+        assert_eq!(options.model.kv_cache, KvCacheChoice::Small);
+        assert_eq!(options.settings.temperature, Some(0.25));
+        assert_eq!(options.conversation, conversation);
+    }
+
+    #[test]
+    fn a_conversation_keeps_its_model_as_long_as_it_is_installed() {
+        let (_root, library) = library_with_starter();
+        let settings = Settings {
+            model: Some("starter".to_owned()),
+            ..Settings::default()
+        };
+        let own = list(&library, &settings)[1].id.clone();
+        let used = |conversation: &str, model: Option<&str>| {
+            let conversation = ConversationSettings {
+                model: Some(conversation.to_owned()),
+                ..ConversationSettings::default()
+            };
+            let model = model.map(str::to_owned);
+            let request = prepare_request(&library, &settings, conversation, model, false);
+            request.unwrap().0.model.id
+        };
+        assert_eq!(used(&own, None), own);
+        assert_eq!(used(&own, Some("starter")), "starter");
+        assert_eq!(used("owner/gone", None), "starter");
     }
 
     #[test]

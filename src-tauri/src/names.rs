@@ -7,10 +7,11 @@
 macro_rules! commands {
     ($with:ident) => {
         $with! {
-            conversations: conversations, open_conversation, messages, rename_conversation,
-                pin_conversation, delete_conversation, restore_conversation, finish_deletion,
-                delete_exchange, duplicate_conversation, copy_conversation, clear_history,
-                discard_temporary, show_branch, export_conversation, import_conversations;
+            conversations: conversations, open_conversation, set_conversation_settings, messages,
+                rename_conversation, pin_conversation, delete_conversation, restore_conversation,
+                finish_deletion, delete_exchange, duplicate_conversation, copy_conversation,
+                clear_history, discard_temporary, show_branch, export_conversation,
+                import_conversations;
             turns: ask, regenerate, continue_answer, edit_message, edit_answer, stop, follow,
                 unfollow;
             models: models, choose_model, fit, add_model, forget_model, remove_model, load_model,
@@ -19,7 +20,8 @@ macro_rules! commands {
                 hub_access, set_hub_token, set_hub_endpoint;
             app: status, settings, update_settings, set_hotkey, record_hotkey, capture_text,
                 insert_text, attach_files, copy, open_link, about, licenses, save_diagnostics,
-                open_data_folder, show_window, fit_prompt, zoom, hide_window, page_ready;
+                open_data_folder, show_window, fit_prompt, zoom, print_page, hide_window,
+                page_ready;
         }
     };
 }

@@ -23,7 +23,7 @@ use crate::lock;
 use crate::status_view;
 use crate::tray::menu::TrayView;
 use crate::visibility::KeyRepeatFilter;
-use crate::windows::{Frames, Pages};
+use crate::windows::{Frames, KeepOpen, Pages};
 use crate::wire::{AppEvent, CommandError, CommandResult, DownloadView, StatusView, Window};
 
 /// Longer than all waits of an orderly quit together.
@@ -52,6 +52,8 @@ pub(crate) struct Shell {
     /// The downloads that were last sent.
     pub(crate) downloads: Mutex<Vec<DownloadView>>,
     pub(crate) key_repeat: Mutex<KeyRepeatFilter>,
+    /// Keeps a window open while its page is printed.
+    pub(crate) printing: Mutex<Option<KeepOpen>>,
     /// The Dock of a Mac shows the app.
     pub(crate) is_in_dock: AtomicBool,
     backend: watch::Sender<Option<Arc<Backend>>>,
@@ -80,6 +82,7 @@ impl Shell {
             languages: sys_locale::get_locales().collect(),
             downloads: Mutex::default(),
             key_repeat: Mutex::default(),
+            printing: Mutex::default(),
             is_in_dock: AtomicBool::new(false),
             backend: watch::Sender::new(None),
             status: Mutex::new(status_view::empty()),

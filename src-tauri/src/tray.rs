@@ -189,15 +189,15 @@ fn press(app: &AppHandle, window: Window, keys: String) {
     pages.send(app, window, AppEvent::Shortcut { keys });
 }
 
-/// Opens the chat in the other form. An open page does it itself, because it knows the conversation.
+/// Opens the chat in the other form. A visible one moves when the settings change.
 fn open_chat(app: &AppHandle, is_in_window: bool) {
-    if app.state::<Shell>().pages.is_ready(Window::Chat) {
-        return press(app, Window::Chat, "Mod+Shift+O".to_owned());
-    }
     run_in_background(app, move |app| async move {
         let patch = json!({ "general": { "chat_in_window": is_in_window } });
         app_commands::update_settings(app.clone(), patch).await?;
-        windows::show(&app, Window::Chat, AppEvent::shown(Window::Chat, None));
+        let pages = &app.state::<Shell>().pages;
+        if !pages.visibility(Window::Chat).is_visible {
+            windows::show(&app, Window::Chat, AppEvent::shown(Window::Chat, None));
+        }
         Ok(())
     });
 }

@@ -8,12 +8,12 @@ mod dock;
 mod frames;
 mod pages;
 mod prompt;
+mod record;
 
 use std::time::{Duration, Instant};
 
-use tauri::{
-    AppHandle, DragDropEvent, LogicalSize, Manager, PhysicalPosition, PhysicalSize, WebviewWindow,
-};
+use tauri::{AppHandle, DragDropEvent, Manager, PhysicalPosition, PhysicalSize, WebviewWindow};
+use tokio::sync::oneshot::Receiver;
 
 use crate::deletion;
 use crate::desktop::{Desktop, Monitor, Unit};
@@ -28,6 +28,7 @@ pub(crate) use dock::update_dock;
 pub(crate) use frames::Frames;
 pub(crate) use pages::Pages;
 pub(crate) use prompt::prepare_prompt;
+use record::{record, record_later};
 
 /// A page that does not report that it is ready is shown after this time, so that the user sees
 /// that something is wrong.
@@ -123,6 +124,28 @@ fn set_zoom(app: &AppHandle, found: &WebviewWindow) {
     }
 }
 
+/// Moves the chat to the form of the settings, if it is visible.
+pub(crate) fn change_chat_form(app: &AppHandle) {
+    let pages = &app.state::<Shell>().pages;
+    if pages.visibility(Window::Chat).is_visible {
+        move_chat(app);
+    }
+}
+
+/// Asks the chat's page to show itself in the form of the settings, because only the page knows its
+/// conversation. Returns false if it was asked before or is not ready.
+fn move_chat(app: &AppHandle) -> bool {
+    let shell = app.state::<Shell>();
+    let to_panel = is_panel(Window::Chat, shell.frames.is_chat_in_window());
+    let begins = shell.pages.begins_move(to_panel);
+    if begins {
+        shell
+            .pages
+            .send(app, Window::Chat, AppEvent::ChatFormChanged);
+    }
+    begins
+}
+
 /// Handles a page that is drawn and accepts keys.
 pub(crate) fn ready(app: &AppHandle, window: Window) {
     on_main_thread(app, move |app| {
@@ -157,20 +180,10 @@ pub(crate) fn on_event(app: &AppHandle, window: Window, event: &tauri::WindowEve
             api.prevent_close();
             hide(app, window);
         }
-        tauri::WindowEvent::Resized(size) if shell.pages.visibility(window).is_visible => {
-            let found = app.get_webview_window(window.label());
-            let scale = found.and_then(|found| found.scale_factor().ok());
-            let LogicalSize { width, height } = size.to_logical(scale.unwrap_or(1.0));
-            let is_panel = shell.pages.is_panel(window);
-            let size = Size { width, height };
-            shell.frames.resized(window, is_panel, size);
-        }
-        tauri::WindowEvent::Moved(at) if shell.pages.visibility(window).is_visible => {
-            let found = app.get_webview_window(window.label());
-            let scale = found.and_then(|found| found.scale_factor().ok());
-            let at = Unit::NATIVE.point(*at, scale.unwrap_or(1.0));
-            let is_panel = shell.pages.is_panel(window);
-            shell.frames.moved(window, is_panel, at);
+        tauri::WindowEvent::Resized(_) | tauri::WindowEvent::Moved(_)
+            if shell.pages.visibility(window).is_visible =>
+        {
+            record_later(app.clone(), window);
         }
         tauri::WindowEvent::Destroyed => {
             shell.pages.removed(window);
@@ -234,6 +247,17 @@ fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<(
         && shell.pages.is_panel(window) != is_panel
     {
         // The user chose the other form of the chat.
+        let is_for_any = matches!(
+            &shown,
+            AppEvent::Shown {
+                conversation: None,
+                ..
+            }
+        );
+        if is_for_any && move_chat(app) {
+            return Ok(());
+        }
+        record(app, window);
         shell.pages.ended(window);
         found.destroy()?;
         show_later(app.clone(), window, shown);
@@ -270,14 +294,20 @@ fn create(app: &AppHandle, window: Window, is_panel: bool) -> tauri::Result<()> 
     let size = shell.frames.size(window, is_panel);
     let built = build::build(app, window, is_panel, size, &shell.data_folder)?;
     set_zoom(app, &built);
-    shell.pages.created(window, is_panel);
-    let app = app.clone();
+    let waiting = shell.pages.created(window, is_panel);
+    time_out_later(app.clone(), window, waiting);
+    Ok(())
+}
+
+/// Shows a window whose page does not become ready in time.
+fn time_out_later(app: AppHandle, window: Window, waiting: Receiver<()>) {
     tauri::async_runtime::spawn(async move {
-        tokio::time::sleep(READY_TIMEOUT).await;
+        if tokio::time::timeout(READY_TIMEOUT, waiting).await.is_ok() {
+            return;
+        }
         on_main_thread(&app, move |app| {
-            let pages = &app.state::<Shell>().pages;
-            let found = app.get_webview_window(window.label());
-            if let (Some(found), true) = (found, pages.time_out(window)) {
+            let is_late = app.state::<Shell>().pages.time_out(window);
+            if let (Some(found), true) = (app.get_webview_window(window.label()), is_late) {
                 tracing::warn!(
                     window = window.label(),
                     "the page did not report that it is ready"
@@ -286,7 +316,6 @@ fn create(app: &AppHandle, window: Window, is_panel: bool) -> tauri::Result<()> 
             }
         });
     });
-    Ok(())
 }
 
 /// Shows a window again that was destroyed for its other form. Until then, its label is taken.
@@ -304,6 +333,12 @@ fn bring_to_screen(app: &AppHandle, window: Window, found: &WebviewWindow) {
     let is_panel = shell.pages.is_panel(window);
     if !is_visible {
         set_bounds(app, window, found);
+        if !is_panel
+            && shell.frames.is_maximized(window)
+            && let Err(error) = found.maximize()
+        {
+            tracing::warn!(%error, "a window could not be maximized");
+        }
     }
     shell.pages.change(window, Visibility::shown);
     update_dock(app);
@@ -400,6 +435,7 @@ fn hide_now(app: &AppHandle, window: Window, is_automatic: bool) {
     let Some(found) = app.get_webview_window(window.label()) else {
         return;
     };
+    record(app, window);
     shell.frames.save();
     let is_panel = shell.pages.is_panel(window);
     shell.pages.change(window, |visibility| {

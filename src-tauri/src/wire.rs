@@ -7,7 +7,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use transom_signals::SystemSignals;
-use transom_store::{Conversation, ConversationId, MessageHead, StoreErrorKind};
+use transom_store::{
+    Conversation, ConversationId, ConversationSettings, MessageHead, StoreErrorKind,
+};
 use transom_supervisor::governor::Limit;
 use ts_rs::TS;
 
@@ -29,6 +31,8 @@ pub use models::{
 pub struct OpenedConversation {
     /// The conversation.
     pub conversation: Conversation,
+    /// Its settings.
+    pub settings: ConversationSettings,
     /// The visible path, first message first.
     pub messages: Vec<MessageHead>,
 }
@@ -353,6 +357,9 @@ pub enum AppEvent {
         /// In the format of the page's shortcuts, such as `Mod+Shift+G`.
         keys: String,
     },
+    /// The user chose the other form of the chat. Its page keeps what is unsaved, and shows the chat
+    /// again with its conversation.
+    ChatFormChanged,
     /// A deep link puts this text into the composer. The page never sends it.
     Compose {
         /// The text.

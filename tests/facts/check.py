@@ -22,13 +22,12 @@ SAMPLING_RANGES = {
     "temperature": (0, 5), "top_p": (0.01, 1), "top_k": (0, 1000), "min_p": (0, 1),
     "repetition_penalty": (0.5, 2),
 }
-BUNDLED_KEYS = {"bits", "group_size", "weight_bytes"}
 ARCHITECTURE_KEYS = {
     "model_type", "parameters", "active_parameters", "experts_per_token", "vision_parameters", "layers",
     "hidden_size", "heads", "kv_heads", "head_dim", "value_dim", "intermediate_size", "vocabulary",
     "context_length", "sliding_window", "sliding_layers", "sliding_kv_heads", "sliding_head_dim",
     "shared_layers", "linear_layers", "linear_state_bytes",
-} | BUNDLED_KEYS
+}
 VARIANT_KEYS = {
     "format", "quantization", "repository", "revision", "size_bytes", "files", "unverified",
 }
@@ -171,7 +170,7 @@ def _numbers(entry, _known):
         yield f"the parameters of its config cannot be computed: {error!r}"
         return
     # The config of some vision towers does not say enough to count their parameters.
-    left_out = {"context_length"} | BUNDLED_KEYS
+    left_out = {"context_length"}
     if shapes.vision_parameters(own) == 0:
         left_out.add("vision_parameters")
     for key in sorted(set(computed) | set(stated) - left_out):

@@ -5,7 +5,7 @@
 //! output of the program that `run` starts.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,20 +19,21 @@ pub(crate) fn say(line: &str) {
 /// Does a step of the command, and prints whether it succeeded and how long it took.
 pub(crate) fn step<T>(
     title: impl Into<String>,
-    work: impl FnOnce(&Step) -> Result<T, Problem>,
+    work: impl FnOnce() -> Result<T, Problem>,
 ) -> Result<T, Problem> {
     let title: String = title.into();
     let (title, started) = (title.as_str(), Instant::now());
-    let (sender, details) = mpsc::channel();
+    let (running, ended) = mpsc::channel::<()>();
     let is_terminal = io::stderr().is_terminal();
     let done = thread::scope(|scope| {
-        let step = Step(sender);
         if is_terminal {
-            scope.spawn(move || show_time(title, started, &details));
+            scope.spawn(move || show_time(title, started, &ended));
         } else {
             say(&format!("  {title} …"));
         }
-        work(&step)
+        let done = work();
+        drop(running);
+        done
     });
     if is_terminal {
         let _ = write!(io::stderr(), "\r\x1b[K");
@@ -42,26 +43,13 @@ pub(crate) fn step<T>(
     done
 }
 
-pub(crate) struct Step(Sender<String>);
-
-impl Step {
-    /// Adds a detail to the line, such as "12 done", on a terminal only.
-    pub(crate) fn detail(&self, detail: impl Into<String>) {
-        let _ = self.0.send(detail.into());
-    }
-}
-
 /// Rewrites the line of a step until the step ends.
-fn show_time(title: &str, started: Instant, details: &Receiver<String>) {
-    let mut detail = String::new();
+fn show_time(title: &str, started: Instant, ended: &Receiver<()>) {
     loop {
         let time = elapsed(started.elapsed());
-        let _ = write!(io::stderr(), "\r\x1b[K  {title} ({time}{detail})");
-        match details.recv_timeout(Duration::from_secs(1)) {
-            Ok(new) if new.is_empty() => detail.clear(),
-            Ok(new) => detail = format!(", {new}"),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
+        let _ = write!(io::stderr(), "\r\x1b[K  {title} ({time})");
+        if ended.recv_timeout(Duration::from_secs(1)) != Err(RecvTimeoutError::Timeout) {
+            return;
         }
     }
 }

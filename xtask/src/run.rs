@@ -21,6 +21,9 @@ use crate::ui::{Pages, Ui};
 /// The prompt if there is no terminal.
 const BUILT_IN_PROMPT: &str = "What can you do?";
 
+/// The package of the program that reads documents.
+const READER: &str = "transom-document-reader";
+
 /// The link that opens the chat window at once, so that the first start shows a window.
 const OPEN_CHAT: &str = "transom://chat";
 
@@ -32,7 +35,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Problem> {
         return run_app();
     }
     let workspace = setup::set_up(Purpose::CommandLine)?;
-    build(Profile::Dev, &["transom-cli"])?;
+    build(Profile::Dev, command_line(args))?;
     let mut transom = Command::new(workspace.target.join("debug/transom"));
     transom.args(arguments(args, io::stdin().is_terminal()));
     exec(&mut transom)
@@ -41,7 +44,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode, Problem> {
 fn run_app() -> Result<ExitCode, Problem> {
     let workspace = setup::set_up(Purpose::App)?;
     Ui::new(&workspace)?.build(Pages::App)?;
-    build(Profile::Dev, &["transom-cli", "transom-app"])?;
+    build(Profile::Dev, &["transom-cli", READER, "transom-app"])?;
     let mut app = Command::new(workspace.target.join("debug/transom-app"));
     exec(app.arg(OPEN_CHAT))
 }
@@ -72,7 +75,7 @@ pub(crate) fn run_windows(
     let ui = Ui::new(&workspace)?;
     ui.build(Pages::App)?;
     ui.build(Pages::Gallery)?;
-    let packages = ["transom-cli", "transom-app", "transom-window-tests"];
+    let packages = ["transom-cli", READER, "transom-app", "transom-window-tests"];
     build(profile, &packages)?;
     let mut command = Command::new(workspace.target.join(profile.folder()).join(program));
     command.args(args).envs(variables.iter().copied());
@@ -81,7 +84,6 @@ pub(crate) fn run_windows(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The cargo profile of a build.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Profile {
     Dev,
@@ -107,13 +109,7 @@ fn build(profile: Profile, packages: &[&str]) -> Result<(), Problem> {
     for package in packages {
         build.args(["--package", package]);
     }
-    let status = build.status();
-    let status = status.map_err(process::not_started(&build, "build transom"))?;
-    let failed = "could not build transom; see the errors of the compiler above";
-    match status.success() {
-        true => Ok(()),
-        false => Err(Problem::new(failed)),
-    }
+    process::run(&mut build, "build transom")
 }
 
 fn is_set(variable: &str) -> bool {
@@ -126,6 +122,15 @@ fn has_display(is_mac: bool, is_set: impl Fn(&str) -> bool) -> bool {
         !is_set("SSH_CONNECTION")
     } else {
         is_set("WAYLAND_DISPLAY") || is_set("DISPLAY")
+    }
+}
+
+/// Returns the packages of the command line. The chat in the terminal reads no documents, so its
+/// first response need not wait for the libraries that can.
+fn command_line(args: &[String]) -> &'static [&'static str] {
+    match args {
+        [] => &["transom-cli"],
+        _ => &["transom-cli", READER],
     }
 }
 

@@ -42,7 +42,6 @@ pub(crate) enum Purpose {
 
 /// The results of setup that commands use.
 pub(crate) struct Workspace {
-    /// The target folder of cargo.
     pub(crate) target: PathBuf,
     /// Node, which builds the pages; `None` for the command line.
     pub(crate) node: Option<Node>,

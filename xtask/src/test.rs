@@ -37,13 +37,11 @@ const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 /// Features of every build of tests: the same, so that nothing is built twice.
 pub(crate) const FEATURES: &[&str] = &["--features", "xtask/bindings", "--features", TEST_SUPPORT];
 
-/// The test that drives windows.
 const WINDOWS: &str = "window";
 
 /// Long tests that run after those of windows, in parallel to the others.
 const LONG: [&str; 4] = ["conformance", "forms", "parity", "soak"];
 
-/// The tests that put the machine under memory pressure.
 const PRESSURE: [&str; 2] = ["pressure", "real_pressure"];
 
 /// The variables that `cargo clippy -- -D warnings` sets for its driver.
@@ -61,11 +59,12 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
     let workspace = setup::set_up(Purpose::Tests)?;
     let mut skipped = SkippedChecks::start(&workspace.target)?;
     let mut format = process::cargo();
-    check("format", "cargo fmt --all --check", format.args(FORMAT))?;
+    format.args(FORMAT);
+    Check::new("cargo fmt --all --check".to_owned(), format).run("format")?;
     facts(&mut skipped)?;
     let ui = Ui::new(&workspace)?;
     ui.install()?;
-    check("ui check", "npm run check", &mut ui.script("check")?)?;
+    Check::new("npm run check".to_owned(), ui.script("check")?).run("ui check")?;
     for pages in [Pages::App, Pages::Gallery] {
         ui.build(pages)?;
     }
@@ -157,32 +156,8 @@ fn facts(skipped: &mut SkippedChecks) -> Result<(), Problem> {
         ),
     ] {
         let shown_command = format!("python3 {}", args.join(" "));
-        check(name, &shown_command, &mut python(args))?;
+        Check::new(shown_command, python(args)).run(name)?;
     }
-    Ok(())
-}
-
-fn check(name: &str, shown_command: &str, command: &mut Command) -> Result<(), Problem> {
-    progress::say(&format!("  {name}: {shown_command}"));
-    let started = Instant::now();
-    let status = command.status();
-    let status = status.map_err(process::not_started(command, name))?;
-    report_end(name, shown_command, started, status)
-}
-
-fn report_end(
-    name: &str,
-    shown_command: &str,
-    started: Instant,
-    status: ExitStatus,
-) -> Result<(), Problem> {
-    let time = elapsed(started.elapsed());
-    if !status.success() {
-        return Err(Problem::new(format!(
-            "{name} failed after {time}; see above, and repeat only this with `{shown_command}`"
-        )));
-    }
-    progress::say(&format!("✓ {name} ({time})"));
     Ok(())
 }
 
@@ -212,7 +187,11 @@ impl Check {
     }
 
     fn run(mut self, name: &str) -> Result<(), Problem> {
-        check(name, &self.shown_command, &mut self.command)
+        progress::say(&format!("  {name}: {}", self.shown_command));
+        let started = Instant::now();
+        let status = self.command.status();
+        let status = status.map_err(process::not_started(&self.command, name))?;
+        self.report_end(name, started, status)
     }
 
     /// Runs the check in parallel to another one. Its output is printed at once when it has ended.
@@ -227,7 +206,19 @@ impl Check {
         for text in [&output.stdout, &output.stderr] {
             progress::say(String::from_utf8_lossy(text).trim_end());
         }
-        report_end(name, &self.shown_command, started, output.status)
+        self.report_end(name, started, output.status)
+    }
+
+    fn report_end(&self, name: &str, started: Instant, status: ExitStatus) -> Result<(), Problem> {
+        let time = elapsed(started.elapsed());
+        if !status.success() {
+            return Err(Problem::new(format!(
+                "{name} failed after {time}; see above, and repeat only this with `{}`",
+                self.shown_command
+            )));
+        }
+        progress::say(&format!("✓ {name} ({time})"));
+        Ok(())
     }
 }
 

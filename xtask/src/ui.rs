@@ -50,7 +50,7 @@ impl<'a> Ui<'a> {
         if is_newer(&record, &lock) {
             return Ok(());
         }
-        progress::step("Installing the packages that build the pages", |_| {
+        progress::step("Installing the packages that build the pages", || {
             let mut npm = self.node.npm(&self.folder)?;
             npm.args(["ci", "--no-audit", "--no-fund"]);
             let log = self.logs.join("npm-ci.log");
@@ -72,7 +72,7 @@ impl<'a> Ui<'a> {
         if self.folder.join(folder).is_dir() && is_newer(&marker, &sources) {
             return Ok(());
         }
-        progress::step(title, |_| {
+        progress::step(title, || {
             // Taken first, so a source that changes during the build is built next time.
             let began = SystemTime::now();
             let log = self.logs.join(format!("{script}.log"));

@@ -1,11 +1,10 @@
-//! Converts a model folder to GGUF: `convert FOLDER FILE [F32|F16|Q8_0|Q4_1|Q4_K_M]`.
+//! Converts a model folder to GGUF: `convert FOLDER FILE [F32|F16|Q8_0|Q4_1]`.
 //!
 //! Use it to inspect the converter's output with other tools.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use transom_catalog::convert::{Quantization, convert};
+use transom_catalog::test_support::convert::{Quantization, convert};
 
 #[expect(clippy::print_stderr, reason = "a program for a terminal")]
 fn main() -> ExitCode {
@@ -15,9 +14,8 @@ fn main() -> ExitCode {
         None | Some("F16") => Quantization::F16,
         Some("Q8_0") => Quantization::Q8_0,
         Some("Q4_1") => Quantization::Q4_1,
-        Some("Q4_K_M") => Quantization::Q4_K_M,
         Some(other) => {
-            eprintln!("{other} is unknown; use F32, F16, Q8_0, Q4_1 or Q4_K_M");
+            eprintln!("{other} is unknown; use F32, F16, Q8_0 or Q4_1");
             return ExitCode::FAILURE;
         }
     };
@@ -25,13 +23,7 @@ fn main() -> ExitCode {
         eprintln!("give a model folder and the file to write");
         return ExitCode::FAILURE;
     };
-    let result = convert(
-        &PathBuf::from(folder),
-        &PathBuf::from(to),
-        quantization,
-        &mut |_, _| (),
-    );
-    match result {
+    match convert(folder.as_ref(), to.as_ref(), quantization) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");

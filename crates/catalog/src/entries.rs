@@ -128,19 +128,6 @@ pub struct Architecture {
     pub linear_layers: u64,
     /// Bytes of that state per layer, at 4 bytes per element.
     pub linear_state_bytes: u64,
-    /// Quantization of the model that comes with the program.
-    pub bundled: Option<BundledQuantization>,
-}
-
-/// Quantization of the model that comes with the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct BundledQuantization {
-    /// Bits per quantized weight.
-    pub bits: u64,
-    /// Weights that share a scale.
-    pub group_size: u64,
-    /// Size of the safetensors file in bytes.
-    pub weight_bytes: u64,
 }
 
 /// Sampling parameters that the authors of a model recommend.

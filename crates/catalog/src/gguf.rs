@@ -14,13 +14,11 @@ mod split;
 mod tensor;
 mod value;
 mod view;
-mod writer;
 
 pub use split::{GgufModel, Split};
 pub use tensor::{TensorInfo, TensorType};
-pub use value::{Array, Value, ValueKind};
+pub use value::{Array, Value};
 pub use view::Gguf;
-pub use writer::GgufWriter;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -23,7 +23,7 @@ pub use added::{
     read as read_added, usable_model_at,
 };
 pub use other_apps::{App, AppFolder, app_folders};
-pub use remove::{FreedSpace, Removal, RemoveError, removal, remove};
+pub use remove::{Removal, RemoveError, removal, remove};
 
 use crate::facts::{Format, ModelFacts};
 use crate::facts_cache;

@@ -7,7 +7,6 @@
 //! reading a file allocates less memory than the size of the file.
 
 pub mod choice;
-pub mod convert;
 pub mod entries;
 pub mod estimate;
 pub mod facts;

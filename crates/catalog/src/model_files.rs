@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::facts::{Format, ModelFacts};
 use crate::facts_cache;
-use crate::file_error::{Fault, FileError};
+use crate::file_error::{Fault, FaultCode, FileError};
 
 /// A model's name and the paths of its variants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct ModelFiles {
 /// A path at which nothing exists is its own only variant: the engine reports what is missing.
 ///
 /// # Errors
-/// [`Fault::SeveralModels`] for a folder with several models, with their names.
+/// [`FaultCode::SeveralModels`] for a folder with several models, with their names.
 pub fn of(path: &Path) -> Result<ModelFiles, FileError> {
     let path = absolute(path);
     if !path.is_dir() {
@@ -42,8 +42,10 @@ pub fn of(path: &Path) -> Result<ModelFiles, FileError> {
         [file] => Ok(ModelFiles::of_file(file.clone())),
         several => {
             let names = several.iter().filter_map(|file| file.file_name());
-            let names = names.map(|name| name.to_string_lossy().into()).collect();
-            Err(Fault::SeveralModels { names }.in_file(&path))
+            let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
+            let names = names.join(", ");
+            let reason = format!("several models; name one of them: {names}");
+            Err(Fault::with_value(FaultCode::SeveralModels, names, reason).in_file(&path))
         }
     }
 }

@@ -9,7 +9,7 @@ pub(crate) mod layers;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::facts::{Format, ModelFacts, TensorTypeStats};
 use crate::file_error::{FaultCode, FileError};
-pub(crate) use json::{indexed_files, read_config, read_json, read_text};
+pub(crate) use json::{chat_template, indexed_files, read_config, read_json};
 use layers::Config;
 
 /// Maximum header size of a file. The largest published headers have a few megabytes.
@@ -65,7 +65,7 @@ pub fn facts(folder: &Path) -> Result<ModelFacts, FileError> {
         weight_bytes: tally.weight_bytes(),
         active_weight_bytes: tally.active_bytes(part.experts()),
         bits: quantized_bits(&config),
-        chat_template: json::chat_template(folder)?,
+        chat_template: chat_template(folder)?,
         n_files: files.len(),
         mix: tally.mix(),
     })
@@ -76,58 +76,43 @@ fn quantized_bits(config: &Value) -> Option<u64> {
     config.get("quantization")?.get("bits")?.as_u64()
 }
 
-/// The checked header of a safetensors file.
-pub(crate) struct Header {
-    pub(crate) file: File,
-    /// Types, shapes and positions of the tensors.
-    pub(crate) metadata: Metadata,
-    /// Offset of the tensors' bytes in the file.
-    pub(crate) data_at: u64,
-}
-
-impl Header {
-    /// Reads the header and checks that each tensor is inside the file and has the size of its shape.
-    pub(crate) fn read(path: &Path) -> Result<Self, FileError> {
-        let bad =
-            |code, reason: &str| FileError::new(path, code, format!("{reason}; download it again"));
-        let io = |error: io::Error| bad(FaultCode::of_io(&error), &error.to_string());
-        let mut file = transom_files::open(path).map_err(io)?;
-        let file_bytes = file.metadata().map_err(io)?.len();
-        let mut length = [0; 8];
-        file.read_exact(&mut length)
-            .map_err(|_| bad(FaultCode::Truncated, "cut short in its first 8 bytes"))?;
-        let length = u64::from_le_bytes(length);
-        if length > file_bytes.saturating_sub(8) {
-            let reason =
-                format!("says that its header has {length} bytes, but the file has {file_bytes}");
-            return Err(bad(FaultCode::Truncated, &reason));
-        }
-        if length > MAX_HEADER_BYTES {
-            let reason = format!("its header has {length} bytes; the limit is {MAX_HEADER_BYTES}");
-            return Err(bad(FaultCode::TooLarge, &reason));
-        }
-        let mut header = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
-        let read = (&file).take(length).read_to_end(&mut header);
-        read.map_err(io)?;
-        if json::n_values(&header) > MAX_HEADER_VALUES {
-            let reason = format!("its header has more than {MAX_HEADER_VALUES} values");
-            return Err(bad(FaultCode::TooLarge, &reason));
-        }
-        // Checks that the tensors are contiguous and have the sizes of their shapes.
-        let metadata: Metadata = serde_json::from_slice(&header)
-            .map_err(|error| bad(FaultCode::WrongFormat, &format!("a bad header ({error})")))?;
-        let data_bytes = file_bytes - 8 - length;
-        let is_outside = |tensor: &TensorInfo| tensor.data_offsets.1 as u64 > data_bytes;
-        if let Some((name, _)) = metadata.tensors().into_iter().find(|(_, t)| is_outside(t)) {
-            let reason = format!("cut short: tensor {name} ends behind the file");
-            return Err(bad(FaultCode::Truncated, &reason));
-        }
-        Ok(Self {
-            file,
-            metadata,
-            data_at: 8 + length,
-        })
+/// Reads the header of a safetensors file: types, shapes and positions of its tensors. Checks that
+/// each tensor is inside the file and has the size of its shape.
+pub(crate) fn read_header(path: &Path) -> Result<Metadata, FileError> {
+    let bad =
+        |code, reason: &str| FileError::new(path, code, format!("{reason}; download it again"));
+    let io = |error: io::Error| bad(FaultCode::of_io(&error), &error.to_string());
+    let mut file = transom_files::open(path).map_err(io)?;
+    let file_bytes = file.metadata().map_err(io)?.len();
+    let mut length = [0; 8];
+    file.read_exact(&mut length)
+        .map_err(|_| bad(FaultCode::Truncated, "cut short in its first 8 bytes"))?;
+    let length = u64::from_le_bytes(length);
+    if length > file_bytes.saturating_sub(8) {
+        let reason =
+            format!("says that its header has {length} bytes, but the file has {file_bytes}");
+        return Err(bad(FaultCode::Truncated, &reason));
     }
+    if length > MAX_HEADER_BYTES {
+        let reason = format!("its header has {length} bytes; the limit is {MAX_HEADER_BYTES}");
+        return Err(bad(FaultCode::TooLarge, &reason));
+    }
+    let mut header = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+    file.take(length).read_to_end(&mut header).map_err(io)?;
+    if json::n_values(&header) > MAX_HEADER_VALUES {
+        let reason = format!("its header has more than {MAX_HEADER_VALUES} values");
+        return Err(bad(FaultCode::TooLarge, &reason));
+    }
+    // Checks that the tensors are contiguous and have the sizes of their shapes.
+    let metadata: Metadata = serde_json::from_slice(&header)
+        .map_err(|error| bad(FaultCode::WrongFormat, &format!("a bad header ({error})")))?;
+    let data_bytes = file_bytes - 8 - length;
+    let is_outside = |tensor: &TensorInfo| tensor.data_offsets.1 as u64 > data_bytes;
+    if let Some((name, _)) = metadata.tensors().into_iter().find(|(_, t)| is_outside(t)) {
+        let reason = format!("cut short: tensor {name} ends behind the file");
+        return Err(bad(FaultCode::Truncated, &reason));
+    }
+    Ok(metadata)
 }
 
 /// Sums over tensors, by name and by type.
@@ -140,8 +125,7 @@ struct TensorSums {
 
 impl TensorSums {
     fn read(&mut self, path: &Path) -> Result<(), FileError> {
-        let header = Header::read(path)?;
-        for (name, tensor) in header.metadata.tensors() {
+        for (name, tensor) in read_header(path)?.tensors() {
             if !is_for_text(&name) {
                 continue;
             }

@@ -1,17 +1,22 @@
-//! Makes small GGUF models for tests, with random weights and the starter's tokenizer and template.
+//! Makes small GGUF models for tests, with random weights and the starter's tokenizer and template, and
+//! converts model folders to GGUF.
 //!
 //! Rule: equal specifications give equal files, byte by byte, on every machine.
 
+pub mod convert;
 pub mod damage;
+mod gguf_writer;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-pub use crate::convert::Quantization;
-use crate::convert::pack::pack_row;
-use crate::convert::plan::{Role, tensor_type};
-use crate::convert::tokenizer;
-use crate::gguf::{GgufWriter, TensorType};
+pub use convert::Quantization;
+use convert::pack::pack_row;
+use convert::plan::tensor_type;
+use convert::tokenizer;
+pub use gguf_writer::GgufWriter;
+
+use crate::gguf::TensorType;
 
 /// Tokens of the starter's vocabulary.
 const VOCAB_SIZE: u32 = 16_384;
@@ -26,7 +31,7 @@ pub struct TinyModel {
     pub architecture: &'static str,
     /// Transformer layers.
     pub n_layers: u32,
-    /// Hidden size. A multiple of 256 for `Q4_K_M`, of 32 for other quantizations.
+    /// Hidden size; a multiple of 32.
     pub width: u32,
     /// Query heads.
     pub n_heads: u32,
@@ -165,20 +170,18 @@ impl Weights<'_> {
         let model = self.model;
         let (width, ff_width) = (model.width, model.ff_width);
         let key_width = model.n_kv_heads * model.head_dim();
-        let n_layers = model.n_layers as usize;
-        self.matrix("token_embd", [VOCAB_SIZE, width], Role::Plain);
-        for layer in 0..n_layers {
+        self.matrix("token_embd", [VOCAB_SIZE, width]);
+        for layer in 0..model.n_layers {
             let name = |part: &str| format!("blk.{layer}.{part}");
-            let sensitive = Role::Sensitive { layer, n_layers };
             self.norm(&name("attn_norm"), width);
-            self.matrix(&name("attn_q"), [width, width], Role::Plain);
-            self.matrix(&name("attn_k"), [key_width, width], Role::Plain);
-            self.matrix(&name("attn_v"), [key_width, width], sensitive);
-            self.matrix(&name("attn_output"), [width, width], Role::Plain);
+            self.matrix(&name("attn_q"), [width, width]);
+            self.matrix(&name("attn_k"), [key_width, width]);
+            self.matrix(&name("attn_v"), [key_width, width]);
+            self.matrix(&name("attn_output"), [width, width]);
             self.norm(&name("ffn_norm"), width);
-            self.matrix(&name("ffn_gate"), [ff_width, width], Role::Plain);
-            self.matrix(&name("ffn_up"), [ff_width, width], Role::Plain);
-            self.matrix(&name("ffn_down"), [width, ff_width], sensitive);
+            self.matrix(&name("ffn_gate"), [ff_width, width]);
+            self.matrix(&name("ffn_up"), [ff_width, width]);
+            self.matrix(&name("ffn_down"), [width, ff_width]);
             match model.architecture {
                 "llama" => {}
                 "qwen2" => {
@@ -198,14 +201,14 @@ impl Weights<'_> {
             }
         }
         self.norm("output_norm", width);
-        self.matrix("output", [VOCAB_SIZE, width], Role::Output);
+        self.matrix("output", [VOCAB_SIZE, width]);
     }
 
     /// Adds a matrix whose products have about the size of the inputs. Those of the output matrix are
     /// three times as large, so that one token is clearly the most likely.
-    fn matrix(&mut self, name: &str, [n_rows, n_columns]: [u32; 2], role: Role) {
-        let kind = tensor_type(self.model.quantization, role, n_columns as usize);
-        let is_output = role == Role::Output;
+    fn matrix(&mut self, name: &str, [n_rows, n_columns]: [u32; 2]) {
+        let kind = tensor_type(self.model.quantization, n_columns as usize);
+        let is_output = name == "output";
         // Numbers between -1 and 1 have the variance 1/3.
         let size = (3.0 / n_columns as f32).sqrt() * if is_output { 3.0 } else { 1.0 };
         let (mut row, mut packed) = (vec![0.0; n_columns as usize], Vec::new());

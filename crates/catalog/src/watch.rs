@@ -1,6 +1,6 @@
-//! Watches the catalog files and reads them again when they change.
+//! Watches the user's own catalog and reads it again when it changes.
 //!
-//! Rule: the current catalog is always complete. While a file has an error, the catalog from before
+//! Rule: the current catalog is always complete. While the file has an error, the catalog from before
 //! the error stays and the error is reported. Callers get the current catalog without waiting.
 
 mod file_watcher;
@@ -18,45 +18,33 @@ use crate::entries::{Catalog, CatalogError};
 /// Reads the built-in catalog with the user's own, once. After an error in the user's file, which need
 /// not exist, returns the built-in catalog and the error.
 pub fn read_catalog(user: PathBuf) -> (Arc<Catalog>, Option<CatalogError>) {
-    let (catalog, errors) = CatalogReader::new(None, Some(user)).read();
-    (catalog, errors.into_iter().next())
+    CatalogReader::new(user).read()
 }
 
-/// A catalog that follows its files until it is dropped.
+/// A catalog that follows the user's own file until it is dropped.
 #[derive(Debug)]
 pub struct CatalogWatcher {
     state: Arc<Mutex<State>>,
     _watcher: FileWatcher,
 }
 
-#[derive(Debug)]
-struct State {
-    current: Arc<Catalog>,
-    errors: Vec<CatalogError>,
-}
+type State = (Arc<Catalog>, Option<CatalogError>);
 
 impl CatalogWatcher {
-    /// Reads the catalogs and watches their files. `built_in` is a file that replaces the built-in
-    /// catalog, `user` is the user's own catalog; neither the file nor its folder need exist. Calls
+    /// Reads the catalog and watches the user's own. Neither that file nor its folder need exist. Calls
     /// `on_change` on a separate thread when the current catalog or [`Self::error`] changes.
-    pub fn start(
-        built_in: Option<PathBuf>,
-        user: Option<PathBuf>,
-        mut on_change: impl FnMut() + Send + 'static,
-    ) -> Self {
-        let files = built_in.iter().chain(&user).cloned().collect();
-        let mut reader = CatalogReader::new(built_in, user);
-        let (current, errors) = reader.read();
-        let state = Arc::new(Mutex::new(State { current, errors }));
+    pub fn start(user: PathBuf, mut on_change: impl FnMut() + Send + 'static) -> Self {
+        let mut reader = CatalogReader::new(user.clone());
+        let state = Arc::new(Mutex::new(reader.read()));
         let shown = state.clone();
-        let watcher = FileWatcher::start("models.toml", files, move || {
-            let (current, errors) = reader.read();
+        let watcher = FileWatcher::start("models.toml", vec![user], move || {
+            let now = reader.read();
             {
                 let mut state = lock(&shown);
-                if state.current == current && state.errors == errors {
+                if *state == now {
                     return;
                 }
-                *state = State { current, errors };
+                *state = now;
             }
             on_change();
         });
@@ -68,13 +56,12 @@ impl CatalogWatcher {
 
     /// Returns the current catalog.
     pub fn current(&self) -> Arc<Catalog> {
-        lock(&self.state).current.clone()
+        lock(&self.state).0.clone()
     }
 
-    /// Returns why a file is not in use as it is now: the first error of the user's own catalog, else
-    /// of the built-in one.
+    /// Returns why the user's own catalog is not in use as it is now.
     pub fn error(&self) -> Option<CatalogError> {
-        lock(&self.state).errors.first().cloned()
+        lock(&self.state).1.clone()
     }
 }
 

@@ -76,7 +76,7 @@ struct Run {
 
 /// Streams [`N_TOKENS`] into a response of `size` bytes.
 fn stream(text: &str, size: usize, rate: u32) -> Run {
-    let mut document = Document::new();
+    let mut document = Document::default();
     document.update(&text[..size], false);
     document.update(&text[..size], false);
     let token_time = Duration::from_secs(1) / rate;

@@ -18,7 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
 use transom_chat::{TurnOptions, Turns, Update};
 use transom_signals::ScriptedSignals;
-use transom_store::{ModelSettings, Store, Timestamp};
+use transom_store::{ConversationSettings, ModelSettings, Store, Timestamp};
 use transom_supervisor::Tuning;
 use transom_supervisor::test_support::{ScriptedWorkers, WorkerScript, spec, supervisor};
 
@@ -95,6 +95,7 @@ async fn stream(per_second: u32, n_tokens: usize, n_already: usize) -> Run {
     let options = TurnOptions {
         model: spec("script"),
         settings: ModelSettings::default(),
+        conversation: ConversationSettings::default(),
         over_budget: false,
         is_private: false,
     };

@@ -1,13 +1,12 @@
 //! Chat turns: a user's message becomes a request, and the streamed response becomes blocks of
 //! HTML.
 //!
-//! `attached_text` keeps the texts that a person attached. `turns` sends requests to the supervisor and writes to the store. `markdown` renders text as
+//! `turns` sends requests to the supervisor and writes to the store. `markdown` renders text as
 //! blocks. `update` defines the updates that a window receives.
 //!
 //! Rule: this crate knows no window. Code that two shells would need for a conversation belongs
 //! here.
 
-pub mod attached_text;
 pub mod block;
 pub mod ending;
 pub mod failure;
@@ -20,7 +19,6 @@ pub mod turns;
 pub mod update;
 mod view;
 
-pub use attached_text::AttachedText;
 pub use block::{Block, Change};
 pub use failure::{Failure, ModelProblem};
 pub use turns::{StartedTurn, TurnEvent, TurnOptions, Turns, Updates};

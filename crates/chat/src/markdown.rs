@@ -52,11 +52,6 @@ pub struct Document {
 }
 
 impl Document {
-    /// Returns an empty document.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Renders `text`. If `is_complete` is false, unfinished emphasis, links, tables and code at
     /// the end are drawn as if they were closed.
     ///
@@ -135,7 +130,7 @@ impl Document {
 
 /// Renders a complete text.
 pub fn render(text: &str) -> Vec<Block> {
-    let mut document = Document::new();
+    let mut document = Document::default();
     document.update(text, true);
     document.blocks
 }

@@ -8,16 +8,26 @@
 //! empty responses are skipped.
 
 use transom_engine::{
-    ChatPrompt, ConversationId, GenerationParams, Message as Turn, ModelInfo, Prompt, Role,
-    SamplingParams, Truncation, with_attachments,
+    Attachment, ChatPrompt, ConversationId, GenerationParams, Message as Turn, ModelInfo, Prompt,
+    Role, SamplingParams, Truncation, with_attachments,
 };
 use transom_engine_host::wire::Request;
-use transom_store::{Message, MessageRole, ModelSettings};
-
-use crate::attached_text;
+use transom_store::{ConversationSettings, Message, MessageRole, ModelSettings, attached_text};
 
 /// Tokens reserved for a response if the user set no limit; at most a quarter of the context.
 const RESERVED_FOR_RESPONSE: usize = 1024;
+
+/// Returns the settings of a model, with those of a conversation in place of them.
+pub fn settings_in(conversation: &ConversationSettings, model: &ModelSettings) -> ModelSettings {
+    let own = conversation.clone();
+    let model = model.clone();
+    ModelSettings {
+        context_length: own.context_length.or(model.context_length),
+        temperature: own.temperature.or(model.temperature),
+        system_prompt: own.instructions.or(model.system_prompt),
+        ..model
+    }
+}
 
 /// Builds a request for the model described by `info`. `path` starts at the conversation's root. It
 /// ends with a user message, or with an unfinished response, whose text the model continues.
@@ -106,7 +116,12 @@ fn turns(path: &[Message], system_prompt: Option<&str>) -> Vec<Turn> {
 
 /// Returns a user message with its attached texts before it.
 fn with_attached_texts(message: &Message) -> String {
-    with_attachments(attached_text::split(&message.attachment), &message.text)
+    let texts = attached_text::split(&message.attachment);
+    let attachments = texts.iter().map(|attached| Attachment {
+        name: attached.name.as_deref(),
+        text: &attached.text,
+    });
+    with_attachments(attachments, &message.text)
 }
 
 #[cfg(test)]

@@ -4,11 +4,9 @@
 //! between characters in others. Only a conversation without a title gets one.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
-use transom_engine::Attachment;
 use transom_files::visible;
+use transom_store::{AttachedText, attached_text};
 use unicode_segmentation::UnicodeSegmentation;
-
-use crate::attached_text;
 
 /// Maximum length in grapheme clusters, including the ellipsis.
 pub const MAX_CHARACTERS: usize = 60;
@@ -19,16 +17,16 @@ const MAX_LOST: usize = 20;
 /// Returns the title for `question`, or for the first text of a stored `attachment` if the question
 /// has no text: the name of its file, else its beginning. Empty if neither has any.
 pub fn title(question: &str, attachment: &str) -> String {
-    let of = |text| shortened(first_sentence(&plain(text)));
+    let of = |text: &str| shortened(first_sentence(&plain(text)));
     let title = of(question);
     if !title.is_empty() {
         return title;
     }
     match attached_text::split(attachment).first() {
-        Some(Attachment {
+        Some(AttachedText {
             name: Some(name), ..
         }) => shortened(visible(name).trim()),
-        Some(Attachment { name: None, text }) => of(text),
+        Some(AttachedText { name: None, text }) => of(text),
         None => title,
     }
 }

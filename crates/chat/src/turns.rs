@@ -16,14 +16,13 @@ mod section;
 mod shared;
 mod speed;
 
-use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use transom_store::{
-    ConversationId, Ending, Message, MessageId, MessageRole, ModelSettings, NewMessage, Store,
-    StoreError, StoreErrorKind, Timestamp,
+    ConversationId, ConversationSettings, Ending, Message, MessageId, MessageRole, ModelSettings,
+    NewMessage, Store, StoreError, StoreErrorKind, Timestamp,
 };
 use transom_supervisor::{Handle, ModelSpec};
 
@@ -54,6 +53,8 @@ pub struct TurnOptions {
     /// The user's settings for the model. Unset values follow the recommendations of the model's
     /// authors.
     pub settings: ModelSettings,
+    /// The settings of a conversation that is created for the question.
+    pub conversation: ConversationSettings,
     /// Load the model even if it exceeds the memory budget. The user confirmed this.
     pub over_budget: bool,
     /// The conversation must not be written to the disk.
@@ -139,8 +140,9 @@ impl Turns {
     }
 
     /// Adds a question to the end of a conversation's visible path and starts a response. `None`
-    /// creates a conversation. `attachment` is the [joined](crate::attached_text::join) text of all
-    /// attachments. On return, the question is on disk and the response has started.
+    /// creates a conversation. `attachment` is the [joined](transom_store::attached_text::join) text of all
+    /// attachments. A conversation keeps the model of its first question until another one is set.
+    /// On return, the question is on disk and the response has started.
     ///
     /// # Errors
     /// [`Failure::Busy`] while a response of this conversation is running; [`Failure::Storage`] if
@@ -154,11 +156,7 @@ impl Turns {
         attachment: &str,
         options: TurnOptions,
     ) -> Result<StartedTurn, Failure> {
-        let question = Question {
-            text: text.to_owned(),
-            attachment: attachment.to_owned(),
-        };
-        question.check()?;
+        check_question(text, attachment)?;
         let now = (self.shared.now)();
         let (lock, parent) = match conversation {
             Some(id) => {
@@ -168,11 +166,16 @@ impl Turns {
             }
             None => {
                 self.check_open()?;
-                let id = self.stored(move |store| store.create_conversation(now));
+                let settings = options.conversation.clone();
+                let id = self.stored(move |store| store.create_conversation_with(now, &settings));
                 (self.lock(id.await?)?, None)
             }
         };
-        self.add_question(lock, parent, question, options).await
+        let question = NewMessage {
+            attachment: attachment.to_owned(),
+            ..NewMessage::from_user(lock.conversation, parent, text, now)
+        };
+        self.add_question(lock, question, options).await
     }
 
     /// Answers the same question again, also after a failure. The old response stays as a sibling.
@@ -195,12 +198,7 @@ impl Turns {
             }
         };
         let lock = self.lock(message.conversation)?;
-        let answer = self.start_answer(lock, question, options).await?;
-        Ok(StartedTurn {
-            conversation: message.conversation,
-            question: None,
-            answer,
-        })
+        self.start_answer(lock, question, options).await
     }
 
     /// Replaces the text of a question and keeps its attachment. The old question stays as a
@@ -218,13 +216,14 @@ impl Turns {
         if old.role != MessageRole::User {
             return Err(other("only your own messages can be edited"));
         }
-        let question = Question {
-            text: text.to_owned(),
-            attachment: old.attachment,
-        };
-        question.check()?;
+        check_question(text, &old.attachment)?;
         let lock = self.lock(old.conversation)?;
-        self.add_question(lock, old.parent, question, options).await
+        let now = (self.shared.now)();
+        let question = NewMessage {
+            attachment: old.attachment,
+            ..NewMessage::from_user(old.conversation, old.parent, text, now)
+        };
+        self.add_question(lock, question, options).await
     }
 
     /// Stops a response after its running step, whether it is queued, loading or being written. The
@@ -299,35 +298,30 @@ impl Turns {
         }
     }
 
-    /// Stores a new question below `parent`, sets the conversation's title, and starts the
-    /// response.
+    /// Stores a new question, sets the conversation's title, and starts the response.
     async fn add_question(
         &self,
         lock: ConversationLock,
-        parent: Option<MessageId>,
-        question: Question,
+        question: NewMessage,
         options: TurnOptions,
     ) -> Result<StartedTurn, Failure> {
         let conversation = lock.conversation;
-        let now = (self.shared.now)();
+        let model = options.model.id.clone();
         let added = self.stored(move |store| {
-            let Question { text, attachment } = question;
-            let name = title(&text, &attachment);
-            let id = store.add_message(NewMessage {
-                attachment,
-                ..NewMessage::from_user(conversation, parent, text, now)
-            })?;
-            if parent.is_none() && !name.is_empty() {
+            let name = title(&question.text, &question.attachment);
+            let is_first = question.parent.is_none();
+            let id = store.add_message(question)?;
+            if is_first && !name.is_empty() {
                 store.set_title_if_empty(conversation, &name)?;
             }
+            store.set_model_if_unset(conversation, &model)?;
             Ok(id)
         });
         let question = added.await?;
-        let answer = self.start_answer(lock, question, options).await?;
+        let started = self.start_answer(lock, question, options).await?;
         Ok(StartedTurn {
-            conversation,
             question: Some(question),
-            answer,
+            ..started
         })
     }
 
@@ -336,7 +330,7 @@ impl Turns {
         lock: ConversationLock,
         question: MessageId,
         options: TurnOptions,
-    ) -> Result<MessageId, Failure> {
+    ) -> Result<StartedTurn, Failure> {
         let conversation = lock.conversation;
         let (now, model) = ((self.shared.now)(), options.model.name.clone());
         let added = self.stored(move |store| {
@@ -354,9 +348,7 @@ impl Turns {
             Ok((path, store.message(answer)?))
         });
         let (path, message) = added.await?;
-        let answer = message.id;
-        self.start_writing(lock, path, message, options);
-        Ok(answer)
+        Ok(self.start_writing(lock, path, message, options))
     }
 
     /// Starts the task that writes `message`, a stored response, after the messages of `path`.
@@ -366,10 +358,10 @@ impl Turns {
         path: Vec<Message>,
         message: Message,
         options: TurnOptions,
-    ) {
-        let conversation = lock.conversation;
+    ) -> StartedTurn {
+        let (conversation, answer) = (lock.conversation, message.id);
         let entry = Arc::new(RunningAnswer {
-            id: message.id,
+            id: answer,
             conversation,
             live: Arc::new(LiveAnswer::new(message)),
             stop: Notify::new(),
@@ -385,6 +377,11 @@ impl Turns {
         self.shared.active_changed.send_replace(());
         (self.shared.listener)(TurnEvent::ConversationChanged { id: conversation });
         tokio::spawn(shared::run_answer(lock, entry, path, options));
+        StartedTurn {
+            conversation,
+            question: None,
+            answer,
+        }
     }
 
     fn lock(&self, conversation: ConversationId) -> Result<ConversationLock, Failure> {
@@ -419,25 +416,11 @@ impl Turns {
     }
 }
 
-struct Question {
-    text: String,
-    attachment: String,
-}
-
-impl Question {
-    fn check(&self) -> Result<(), Failure> {
-        if self.text.trim().is_empty() && self.attachment.trim().is_empty() {
-            return Err(other("the message is empty; write something first"));
-        }
-        Ok(())
+fn check_question(text: &str, attachment: &str) -> Result<(), Failure> {
+    if text.trim().is_empty() && attachment.trim().is_empty() {
+        return Err(other("the message is empty; write something first"));
     }
-}
-
-impl fmt::Debug for Turns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let running = self.running();
-        f.debug_struct("Turns").field("running", &running).finish()
-    }
+    Ok(())
 }
 
 fn storage(error: &StoreError) -> Failure {

@@ -5,9 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 use transom_engine::Stats;
-use transom_store::{ConversationId, MessageId, MessageRole, Timestamp};
+use transom_store::{AttachedText, ConversationId, MessageId, MessageRole, Timestamp};
 
-use crate::attached_text::AttachedText;
 use crate::block::{Block, Change};
 use crate::failure::Failure;
 
@@ -31,7 +30,7 @@ pub struct MessageView {
     pub attachments: Vec<AttachedText>,
     /// How it ended.
     pub ending: EndingView,
-    /// Name of the model that wrote it.
+    /// Name of the model that wrote it; of several, if another one continued it.
     pub model: Option<String>,
     /// Statistics of the response.
     pub stats: Option<AnswerStats>,
@@ -170,7 +169,9 @@ pub enum Update {
         text: String,
         /// How it ended.
         ending: EndingView,
+        /// The name of the model that wrote it, or of all models that did.
+        model: Option<String>,
         /// Statistics of the response.
-        stats: Option<AnswerStats>,
+        stats: Option<Box<AnswerStats>>,
     },
 }

@@ -7,9 +7,8 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use transom_store::{Ending, Message};
+use transom_store::{Ending, Message, attached_text};
 
-use crate::attached_text;
 use crate::block::Block;
 use crate::ending;
 use crate::markdown;
@@ -39,11 +38,8 @@ impl Rendered {
     }
 }
 
-/// Combines `message` and its blocks for display.
 pub(crate) fn view(message: Message, rendered: &Rendered) -> MessageView {
     let stats = ending::stats_of(&message);
-    let attachments = attached_text::split(&message.attachment);
-    let attachments = attachments.into_iter().map(Into::into).collect();
     MessageView {
         id: message.id,
         conversation: message.conversation,
@@ -51,7 +47,7 @@ pub(crate) fn view(message: Message, rendered: &Rendered) -> MessageView {
         reasoning: rendered.reasoning.clone(),
         blocks: rendered.answer.clone(),
         text: message.text,
-        attachments,
+        attachments: attached_text::split(&message.attachment),
         ending: ending::from_store(&message.ending),
         model: message.model,
         stats,
@@ -69,7 +65,6 @@ pub(crate) struct RenderCache {
 }
 
 impl RenderCache {
-    /// Returns the blocks of `message` if they are cached.
     pub(crate) fn get(&mut self, message: &Message) -> Option<Arc<Rendered>> {
         let at = self.position(hash(message))?;
         let entry = self.entries.remove(at)?;

@@ -23,7 +23,7 @@ fn check_not(text: &str, parts: &[&str]) {
 }
 
 fn growing(text: &str) -> String {
-    let mut document = Document::new();
+    let mut document = Document::default();
     document.update(text, false);
     let blocks = document.blocks().iter();
     blocks.map(|block| block.html.as_str()).collect()
@@ -293,7 +293,7 @@ fn hostile_texts_are_rendered_whole_and_growing() {
     ];
     for (_, text) in cases {
         render(&text);
-        let mut document = Document::new();
+        let mut document = Document::default();
         for part in 1..=5 {
             let end = text.floor_char_boundary(text.len() * part / 5);
             document.update(&text[..end], false);

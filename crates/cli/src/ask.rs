@@ -31,8 +31,8 @@ pub(crate) struct AskArgs {
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Vec<String>,
 
-    /// A document that the prompt is about: text, a web page, a PDF, or a Word, Excel or PowerPoint
-    /// document; repeat for more
+    /// A document that the prompt is about: text, a web page, a PDF, an EPUB book, or a Word, Excel,
+    /// PowerPoint or OpenDocument (ODT) document; repeat for more
     #[arg(short, long, value_name = "FILE")]
     pub(crate) attach: Vec<PathBuf>,
 

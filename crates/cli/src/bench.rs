@@ -65,7 +65,6 @@ pub(crate) struct BenchArgs {
 /// New tokens of the second turn.
 const NEW_TOKENS: usize = 20;
 
-/// Runs the command.
 pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> Result {
     let mut model_args = args.model.clone();
     let needed = tokens_needed(args);

@@ -39,7 +39,6 @@ pub(crate) struct Completion {
     pub(crate) was_interrupted: bool,
 }
 
-/// A blocking client of the supervisor.
 pub(crate) struct Client {
     /// Ctrl-C, which cancels the running request.
     pub(crate) interrupt: Interrupt,
@@ -75,7 +74,6 @@ impl Client {
         Ok(self.runtime.get_or_init(|| runtime))
     }
 
-    /// Returns the data folder.
     pub(crate) fn data_folder(&self) -> Result<&Path> {
         self.data_folder.as_deref().map_err(Failure::failed)
     }
@@ -90,8 +88,8 @@ impl Client {
         let opened = self.runtime()?.block_on(opening);
         let connection = opened.map_err(Failure::failed)?;
         let handle = connection.handle();
-        if connection.is_own() {
-            let (runtime, quit) = (self.runtime()?.handle().clone(), connection.quit());
+        if let Some(quit) = connection.quit() {
+            let runtime = self.runtime()?.handle().clone();
             self.interrupt.before_exit(move || {
                 let _ = runtime.block_on(async { timeout(SHUTDOWN_LIMIT, quit).await });
             });
@@ -127,7 +125,6 @@ impl Client {
         })
     }
 
-    /// Returns the supervisor's present status.
     pub(crate) fn status(&self) -> Result<Arc<Status>> {
         let handle = self.handle()?;
         Ok(self.runtime()?.block_on(handle.current_status()))

@@ -12,9 +12,7 @@ use transom_terminal::{Layout, Progress, write_json_line};
 
 use crate::{Failure, Result};
 
-/// The streams of one run.
 pub(crate) struct Console<'a> {
-    /// Standard input.
     pub(crate) input: &'a mut dyn BufRead,
     /// Standard output: responses and results.
     pub(crate) out: &'a mut dyn Write,
@@ -30,14 +28,10 @@ pub(crate) struct Console<'a> {
     pub(crate) draw_target: &'a dyn Fn() -> ProgressDrawTarget,
 }
 
-/// Which streams are terminals.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Terminals {
-    /// Standard input.
     pub(crate) stdin: bool,
-    /// Standard output.
     pub(crate) stdout: bool,
-    /// Standard error.
     pub(crate) stderr: bool,
 }
 

@@ -36,7 +36,6 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: bool,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &DoctorArgs, client: &Client, console: &mut Console) -> Result {
     let report = gather(args, &*transom_signals::system_signals(), client, console)?;
     console.print_result(args.json, &report, Report::text)

@@ -16,7 +16,6 @@ use transom_supervisor::RequestError;
 /// The result of a command, or of a part of one.
 pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
 
-/// A command that failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The request itself is wrong.
@@ -62,7 +61,6 @@ impl Failure {
         ))
     }
 
-    /// Returns the process's exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,

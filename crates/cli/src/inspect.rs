@@ -107,7 +107,6 @@ fn memory(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What a model is.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Description {
@@ -144,7 +143,6 @@ struct InspectJson<'a> {
     estimate_problem: Option<String>,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &InspectArgs, client: &Client, console: &mut Console) -> Result {
     let library = library::open_to_find(args.model.as_deref().unwrap_or(""), client, console)?;
     match &args.model {

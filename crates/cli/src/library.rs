@@ -83,9 +83,9 @@ impl From<LookupError> for Failure {
                 "; `transom models list` shows the installed ones, `transom models search {text}` \
                  others"
             ),
-            LookupError::NoVariant { .. } | LookupError::Path(_) | LookupError::NoEstimate(_) => {
-                String::new()
-            }
+            LookupError::NoVariant { .. }
+            | LookupError::Path(_)
+            | LookupError::NoEstimate { .. } => String::new(),
         };
         Self::Model(format!("{error}{advice}"))
     }

@@ -15,11 +15,8 @@ use crate::{Client, Console, Failure, Result};
 
 /// A model that was just loaded. It may be unloaded at any time; then the next request loads it again.
 pub(crate) struct Loaded {
-    /// The engine's description.
     pub(crate) info: ModelInfo,
-    /// The entry of the library.
     pub(crate) model: InstalledModel,
-    /// How long the load took.
     pub(crate) load_time: Duration,
     /// The model's other forms that were tried first, and why they do not run.
     pub(crate) passed_over: Vec<PassedOver>,

@@ -1,5 +1,5 @@
-//! The `transom` program: the command line and, with a hidden first argument, a child process that
-//! runs one model or reads one document. Only the child process that runs a model uses an engine.
+//! The `transom` program: the command line and, with a hidden first argument, the child
+//! process that runs one model. Only the child process uses an engine.
 
 use std::process::ExitCode;
 
@@ -15,9 +15,6 @@ fn main() -> ExitCode {
     transom_files::make_new_files_private();
     if child::is_child_process(std::env::args_os()) {
         return child::main(engines());
-    }
-    if transom_documents::child::is_child_process(std::env::args_os()) {
-        return transom_documents::child::main();
     }
     transom_cli::main()
 }

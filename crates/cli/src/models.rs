@@ -47,7 +47,6 @@ enum ModelsCommand {
     Token(TokenArgs),
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &ModelsArgs, client: &Client, console: &mut Console) -> Result {
     let open = library::open;
     match &args.command {

@@ -2,7 +2,6 @@
 
 use crate::{Client, Console, Result};
 
-/// Runs either command.
 pub(crate) fn run(is_paused: bool, client: &Client, console: &mut Console) -> Result {
     if client.running()?.is_none() {
         return console.print("Nothing is running, so there is nothing to pause or resume.\n");

@@ -29,7 +29,6 @@ pub(crate) struct StatusArgs {
     pub(crate) json: bool,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &StatusArgs, client: &Client, console: &mut Console) -> Result {
     let Some(handle) = client.running()? else {
         let text = "Nothing is running. `transom chat` or `transom ask` starts it.\n";
@@ -65,7 +64,6 @@ pub(crate) fn run(args: &StatusArgs, client: &Client, console: &mut Console) -> 
     }
 }
 
-/// The status as JSON.
 #[derive(Default, Serialize)]
 struct StatusJson<'a> {
     is_running: bool,

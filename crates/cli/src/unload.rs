@@ -26,7 +26,6 @@ pub(crate) struct UnloadArgs {
     pub(crate) json: bool,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &UnloadArgs, client: &Client, console: &mut Console) -> Result {
     let Some(handle) = client.running()? else {
         let text = "Nothing is running, so no model is loaded.\n";

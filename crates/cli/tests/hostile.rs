@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use hub::{REPOSITORY, TestHub, err, out};
-use transom_catalog::gguf::{GgufWriter, TensorType};
+use transom_catalog::gguf::TensorType;
+use transom_catalog::test_support::GgufWriter;
 use transom_files::is_control;
 use transom_hub::test_support::{Fault, Route};
 

@@ -34,7 +34,8 @@ pub enum DocumentProblem {
 
     /// The file contains no text.
     #[error(
-        "it is {content}; attach text, a web page, a PDF, or a Word, Excel or PowerPoint document"
+        "it is {content}; attach text, a web page, a PDF, an EPUB book, or a Word, Excel, \
+         PowerPoint or OpenDocument (ODT) document"
     )]
     NotText {
         /// What the file seems to contain.
@@ -81,7 +82,7 @@ pub enum DocumentProblem {
     /// Reading took too long and was stopped.
     #[error("reading it takes longer than {limit_seconds} s; attach a part of it")]
     TooSlow {
-        /// The limit in seconds.
+        /// The limit in seconds: of time, or of CPU time on all cores together.
         limit_seconds: u64,
     },
 
@@ -117,8 +118,10 @@ pub enum DocumentProblem {
 pub enum Content {
     /// A picture.
     Image,
-    /// A ZIP archive that is not an Office document.
+    /// A ZIP archive that is no document.
     Archive,
+    /// Rich Text (RTF), for which there is no reader.
+    RichText,
     /// Anything else.
     Binary,
 }
@@ -128,6 +131,7 @@ impl fmt::Display for Content {
         f.write_str(match self {
             Self::Image => "an image",
             Self::Archive => "an archive",
+            Self::RichText => "a Rich Text (RTF) document",
             Self::Binary => "binary data",
         })
     }
@@ -136,7 +140,7 @@ impl fmt::Display for Content {
 impl DocumentProblem {
     /// Returns the problem of a damaged file, with the reason that a library gives. The reason may
     /// quote the file, so it is shortened and made safe to show.
-    pub(crate) fn damaged(reason: impl fmt::Display) -> Self {
+    pub fn damaged(reason: impl fmt::Display) -> Self {
         const MAX_CHARACTERS: usize = 200;
         let reason: String = reason.to_string().chars().take(MAX_CHARACTERS).collect();
         Self::Damaged {
@@ -186,7 +190,8 @@ mod tests {
             DocumentProblem::NotText {
                 content: Content::Image,
             },
-            "it is an image; attach text, a web page, a PDF, or a Word, Excel or PowerPoint document",
+            "it is an image; attach text, a web page, a PDF, an EPUB book, or a Word, Excel, \
+             PowerPoint or OpenDocument (ODT) document",
         );
         check(
             DocumentProblem::TooSlow { limit_seconds: 20 },

@@ -1,21 +1,18 @@
-//! Reads the text of documents that people attach: text in any encoding, web pages, PDFs and Office
-//! documents.
+//! Returns the text of documents that people attach: text in any encoding, web pages, books, PDFs
+//! and Office documents.
 //!
-//! The readers of PDFs and Office documents are libraries that parse untrusted files. They run in a
-//! child process ([`child`]), which has limits on time and memory, so a file can end or exhaust only
-//! that process. [`read`] is the side of the parent.
-//!
-//! Rule: the content of a file decides how it is read, never its name.
+//! The libraries that parse these untrusted files are in a program of their own
+//! (`crates/document-reader`). [`read`] runs it with limits on time and memory, so a file can end or
+//! exhaust only that process.
 
-pub mod child;
 mod error;
-mod formats;
+pub mod protocol;
 mod reader;
 
 use serde::{Deserialize, Serialize};
 
 pub use error::{Content, DocumentError, DocumentProblem};
-pub use reader::{Limits, read, read_within};
+pub use reader::{Limits, program, read, read_within};
 
 /// The text of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +36,8 @@ pub enum Format {
     Text,
     /// A web page.
     Html,
+    /// An EPUB book.
+    Epub,
     /// A PDF.
     Pdf,
     /// A Word document.
@@ -47,26 +46,6 @@ pub enum Format {
     Excel,
     /// A PowerPoint presentation.
     PowerPoint,
-}
-
-/// What the child process sends: the text, or why there is none.
-type Reply = Result<Extracted, DocumentProblem>;
-
-/// The text that the child process found.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Extracted {
-    format: Format,
-    text: String,
-    pages: Option<u32>,
-}
-
-impl Extracted {
-    /// Returns text of a format without pages.
-    fn new(format: Format, text: String) -> Self {
-        Self {
-            format,
-            text,
-            pages: None,
-        }
-    }
+    /// A text document of OpenDocument (ODT).
+    OpenDocument,
 }

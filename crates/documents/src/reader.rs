@@ -2,26 +2,30 @@
 //!
 //! Rule: the parent parses nothing of the document, and never waits longer than the time limit.
 
+use std::env::consts::EXE_SUFFIX;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use transom_files::visible;
 
-use crate::child::{MAX_FILE_BYTES, SUBCOMMAND};
-use crate::formats::MAX_TEXT_BYTES;
-use crate::{Document, DocumentError, DocumentProblem, Reply};
+use crate::protocol::{MAX_CPU_SECONDS, MAX_FILE_BYTES, MAX_TEXT_BYTES, Reply};
+use crate::{Document, DocumentError, DocumentProblem};
 
 /// Bytes of the longest reply: in JSON a control character takes six bytes.
 const MAX_REPLY_BYTES: u64 = 6 * MAX_TEXT_BYTES + 4096;
 
 /// How often the memory of the child process is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Time for a process that has closed its output to end.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What reading one document may take.
 #[derive(Debug, Clone)]
@@ -42,8 +46,14 @@ impl Default for Limits {
     }
 }
 
-/// Reads the text of the document at `path` in a child process of `program`, which must call
-/// [`crate::child::main`]. Blocks for at most 20 seconds.
+/// Returns the path of the program that reads documents, which is in the folder of this program.
+pub fn program() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    own.with_file_name(format!("transom-document-reader{EXE_SUFFIX}"))
+}
+
+/// Reads the text of the document at `path` with `program` (see [`program`]). Blocks for at most 20
+/// seconds.
 ///
 /// # Errors
 /// [`DocumentError`], with the reason and what to do.
@@ -101,16 +111,29 @@ fn extract(program: &Path, file: File, limits: &Limits) -> Reply {
     let reply = wait(child.id(), &replies, limits);
     // The reply is complete or not wanted. Fails only if the process has ended.
     let _ = child.kill();
+    let (sender, ended) = mpsc::channel();
     // A process that waits for a disk ends late, and nobody should wait for it.
-    thread::spawn(move || child.wait());
-    serde_json::from_slice(&reply?)
-        .unwrap_or_else(|_| Err(DocumentProblem::damaged("its reader stopped unexpectedly")))
+    thread::spawn(move || sender.send(child.wait()));
+    serde_json::from_slice(&reply?).unwrap_or_else(|_| {
+        let status = ended.recv_timeout(END_TIMEOUT).ok().and_then(Result::ok);
+        Err(problem_of(status))
+    })
+}
+
+/// Returns why a process ended without a reply.
+fn problem_of(status: Option<ExitStatus>) -> DocumentProblem {
+    let signal = status.and_then(|status| status.signal());
+    if signal == Some(Signal::XCPU.as_raw()) {
+        return DocumentProblem::TooSlow {
+            limit_seconds: MAX_CPU_SECONDS,
+        };
+    }
+    DocumentProblem::damaged("its reader stopped unexpectedly")
 }
 
 /// Starts the child process in a process group of its own, so Ctrl-C reaches only the parent.
 fn spawn(program: &Path, file: File) -> io::Result<Child> {
     Command::new(program)
-        .arg(SUBCOMMAND)
         .env_clear()
         .stdin(file)
         .stdout(Stdio::piped())

@@ -93,11 +93,7 @@ pub fn serve(
     engines: &[Box<dyn Engine>],
     exit: impl FnOnce() + Send,
 ) -> Result<(), FrameError> {
-    let shared = Shared {
-        inbox: Inbox::default(),
-        outbox: Arc::default(),
-        heartbeat: Heartbeat::new(),
-    };
+    let shared = Shared::default();
     let outbox = shared.outbox.clone();
     let _listener = MemoryPressureListener::start(move || outbox.push(Report::MemoryNotice));
     let read_stream = stream.try_clone()?;
@@ -124,6 +120,7 @@ pub fn serve(
     })
 }
 
+#[derive(Default)]
 struct Shared {
     inbox: Inbox,
     outbox: Arc<Outbox>,

@@ -5,16 +5,15 @@
 //! then renamed. It is renamed again before an engine reads it, so a file that crashes the process
 //! is read only once.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use transom_engine::{EngineError, LoadedModel};
 
-/// Suffixes of a file that is being written or read.
-const UNFINISHED: &str = ".unfinished";
-const TAKEN: &str = ".taken";
+/// Extensions of a file that is being written or read.
+const UNFINISHED: &str = "unfinished";
+const TAKEN: &str = "taken";
 
 /// Saves the KV cache of `model` to `path` and returns its number of tokens. If that is 0, there is
 /// no file.
@@ -22,7 +21,7 @@ const TAKEN: &str = ".taken";
 /// # Errors
 /// The errors of [`LoadedModel::save_state`]. No file is left then.
 pub(crate) fn save(model: &dyn LoadedModel, path: &Path) -> Result<usize, EngineError> {
-    let unfinished = with_suffix(path, UNFINISHED);
+    let unfinished = path.with_added_extension(UNFINISHED);
     remove(&unfinished);
     let n_tokens = model.save_state(&unfinished)?;
     if n_tokens > 0 {
@@ -41,7 +40,7 @@ pub(crate) fn save(model: &dyn LoadedModel, path: &Path) -> Result<usize, Engine
 /// The errors of [`LoadedModel::restore_state`], and [`EngineError::BadFile`] if the file cannot be
 /// renamed.
 pub(crate) fn restore(model: &mut dyn LoadedModel, path: &Path) -> Result<usize, EngineError> {
-    let taken = with_suffix(path, TAKEN);
+    let taken = path.with_added_extension(TAKEN);
     match fs::rename(path, &taken) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
@@ -57,14 +56,8 @@ pub(crate) fn restore(model: &mut dyn LoadedModel, path: &Path) -> Result<usize,
 
 /// Removes the files of a process that ended while it wrote or read the saved KV cache at `path`.
 pub fn remove_leftovers(path: &Path) {
-    remove(&with_suffix(path, UNFINISHED));
-    remove(&with_suffix(path, TAKEN));
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    name.into()
+    remove(&path.with_added_extension(UNFINISHED));
+    remove(&path.with_added_extension(TAKEN));
 }
 
 fn remove(path: &Path) {

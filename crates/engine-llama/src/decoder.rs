@@ -13,13 +13,7 @@ use transom_engine::generation::{Decode, NextToken};
 use transom_engine::speculation::{Speculation, verify};
 use transom_engine::{EngineError, JobControl, Sampler, Stats};
 
-use crate::memory;
 use crate::session::{Session, SessionPrompt};
-
-/// Tokens at the end of a prompt that open the response (transformers' "generation prompt"). The
-/// next prompt may have other tokens in their position: an opened reasoning section is not
-/// repeated.
-const GENERATION_PROMPT_TOKENS: usize = 8;
 
 pub(crate) struct Decoder<'a> {
     session: &'a mut Session,
@@ -50,11 +44,6 @@ impl<'a> Decoder<'a> {
         n_kept: Option<usize>,
     ) -> Result<Self, EngineError> {
         let n_cached = session.reuse(prompt)?;
-        // If the user edits this message, prefill starts here. A regenerated response adds no
-        // message and leaves the checkpoints as they are.
-        if prompt.tokens.len() - n_cached > GENERATION_PROMPT_TOKENS {
-            session.set_checkpoint();
-        }
         // Wrong draft tokens must be removed from the cache.
         let mut speculation = speculation.filter(|_| !session.has_recurrent_state());
         if let Some(speculation) = &mut speculation {
@@ -150,43 +139,26 @@ impl Decode for Decoder<'_> {
         stats.shifted_tokens = self.n_shifted;
     }
 
-    fn prefill(
+    fn is_recurrent(&self) -> bool {
+        self.session.has_recurrent_state()
+    }
+
+    fn add_checkpoint(&mut self) {
+        self.session.set_checkpoint();
+    }
+
+    fn prefill_step(
         &mut self,
-        prompt: &[u32],
-        chunk: usize,
+        tokens: &[u32],
+        is_last: bool,
         control: &JobControl,
-        mut on_progress: impl FnMut(usize),
-    ) -> Result<(), EngineError> {
-        // A regenerated response, or a next turn without the reasoning, starts here. The next token
-        // overwrites a recurrent state, so a step ends here.
-        let checkpoint = match self.session.has_recurrent_state() {
-            true => prompt.len().saturating_sub(GENERATION_PROMPT_TOKENS),
-            false => 0,
-        };
-        let mut done = self.n_cached;
-        while done < prompt.len() {
-            if control.is_stopped() {
-                return Ok(());
-            }
-            let mut end = prompt.len().min(done + chunk.max(1));
-            if done < checkpoint {
-                end = end.min(checkpoint);
-            }
-            let is_last = end == prompt.len();
-            let tokens = &prompt[done..end];
-            if !self.session.append(tokens, usize::from(is_last), control)? {
-                return Ok(());
-            }
-            if is_last {
-                self.draw(tokens.len() - 1)?;
-            }
-            if end == checkpoint {
-                self.session.set_checkpoint();
-            }
-            done = end;
-            on_progress(done);
+    ) -> Result<bool, EngineError> {
+        let n_logits = usize::from(is_last);
+        let is_processed = self.session.append(tokens, n_logits, control)?;
+        if is_processed && is_last {
+            self.draw(tokens.len() - 1)?;
         }
-        Ok(())
+        Ok(is_processed)
     }
 
     fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError> {
@@ -207,7 +179,7 @@ impl Decode for Decoder<'_> {
     }
 
     fn release_spare_memory() {
-        memory::trim_heap();
+        transom_engine::trim_heap();
     }
 }
 

@@ -6,13 +6,13 @@ use transom_catalog::fit::llama;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed, ModelInfo,
-    ModelSource, UnsupportedFeature,
+    ModelSource, OnDrop, UnsupportedFeature, trim_heap,
 };
 
 use crate::device;
 use crate::files::ModelFiles;
 use crate::memory;
-use crate::model::{LlamaModel, TrimHeapOnDrop};
+use crate::model::LlamaModel;
 use crate::native::{self, Model, ThreadPool};
 use crate::session::{CacheConfig, Session};
 use crate::text;
@@ -37,73 +37,6 @@ impl LlamaEngine {
     pub fn with_threads(mut self, n_threads: usize) -> Self {
         self.n_threads = n_threads.max(1);
         self
-    }
-
-    /// Like [`Engine::load`], but returns the concrete type.
-    ///
-    /// # Errors
-    /// Those of [`Engine::load`].
-    pub fn load_model(
-        &self,
-        source: &ModelSource,
-        limits: &Limits,
-        control: &JobControl,
-        on_progress: &mut dyn FnMut(LoadProgress),
-    ) -> Result<LlamaModel, EngineError> {
-        let files = ModelFiles::open(&source.path)?;
-        native::init();
-        memory::return_large_blocks();
-        let has_gpu = native::supports_gpu();
-        let model = Rc::new(load_weights(&files, has_gpu, control, on_progress)?);
-        check_use(&files, &model)?;
-        let template = text::chat_template(&files, model.vocab())?;
-        let threads = ThreadPool::new(self.n_threads).ok_or_else(|| {
-            let during = format!("starting {} threads", self.n_threads);
-            EngineError::backend(during, "the system refused")
-        })?;
-        let cache_type = llama::kv_type(&files.facts, has_gpu, limits.kv_cache);
-        let info = ModelInfo {
-            name: files.name(),
-            architecture: files.facts.architecture.clone(),
-            engine: self.name().to_owned(),
-            n_parameters: files.facts.n_parameters,
-            stored_as: files.stored_as(),
-            computed_as: device::describe(has_gpu, threads.len(), cache_type),
-            context_length: memory::context_length(&files.facts, limits),
-            vocab_size: model.vocab().len(),
-            has_chat_template: template.is_some(),
-            recommended_sampling: files.recommended_sampling(model.vocab().len()),
-        };
-        let kv_bytes = |n_tokens| llama::kv_cache_bytes(&files.facts, n_tokens, cache_type);
-        let max_chunk = llama::max_prefill(&files.facts, has_gpu) as usize;
-        let config = CacheConfig {
-            cache_type,
-            flash_attention: llama::uses_flash_attention(has_gpu, cache_type),
-            prefill_chunk: limits.prefill_chunk.clamp(1, max_chunk),
-            context_length: info.context_length,
-            bytes_per_token: kv_bytes(1) - kv_bytes(0),
-            state_bytes: kv_bytes(0),
-            can_shift: files.can_shift(model.sliding_window()),
-        };
-        let mut session = Session::new(model.clone(), Rc::new(threads), config);
-        // Fails before the load is reported as complete if no context can be created.
-        session.reserve(1)?;
-        tracing::info!(
-            model = info.name,
-            architecture = info.architecture,
-            stored = info.stored_as,
-            computed = info.computed_as,
-            context_length = info.context_length,
-            "model loaded"
-        );
-        Ok(LlamaModel {
-            info,
-            model,
-            template,
-            session,
-            speculation: Speculation::default(),
-            _trim_heap: TrimHeapOnDrop,
-        })
     }
 }
 
@@ -143,8 +76,53 @@ impl Engine for LlamaEngine {
         control: &JobControl,
         on_progress: &mut dyn FnMut(LoadProgress),
     ) -> Result<Box<dyn LoadedModel>, EngineError> {
-        let model = self.load_model(source, limits, control, on_progress)?;
-        Ok(Box::new(model))
+        let files = ModelFiles::open(&source.path)?;
+        native::init();
+        memory::return_large_blocks();
+        let has_gpu = native::supports_gpu();
+        let model = Rc::new(load_weights(&files, has_gpu, control, on_progress)?);
+        check_use(&files, &model)?;
+        let template = text::chat_template(&files, model.vocab())?;
+        let threads = ThreadPool::new(self.n_threads).ok_or_else(|| {
+            let during = format!("starting {} threads", self.n_threads);
+            EngineError::backend(during, "the system refused")
+        })?;
+        let cache_type = llama::kv_type(&files.facts, has_gpu, limits.kv_cache);
+        let info = ModelInfo {
+            name: files.name(),
+            architecture: files.facts.architecture.clone(),
+            engine: self.name().to_owned(),
+            n_parameters: files.facts.n_parameters,
+            stored_as: files.stored_as(),
+            computed_as: device::describe(has_gpu, threads.len(), cache_type),
+            context_length: memory::context_length(&files.facts, limits),
+            vocab_size: model.vocab().len(),
+            has_chat_template: template.is_some(),
+            recommended_sampling: files.recommended_sampling(model.vocab().len()),
+        };
+        let kv_bytes = |n_tokens| llama::kv_cache_bytes(&files.facts, n_tokens, cache_type);
+        let max_chunk = llama::max_prefill(&files.facts, has_gpu) as usize;
+        let config = CacheConfig {
+            cache_type,
+            flash_attention: llama::uses_flash_attention(has_gpu, cache_type),
+            prefill_chunk: limits.prefill_chunk.clamp(1, max_chunk),
+            context_length: info.context_length,
+            bytes_per_token: kv_bytes(1) - kv_bytes(0),
+            state_bytes: kv_bytes(0),
+            can_shift: files.can_shift(model.sliding_window()),
+        };
+        let mut session = Session::new(model.clone(), Rc::new(threads), config);
+        // Fails before the load is reported as complete if no context can be created.
+        session.reserve(1)?;
+        info.log_loaded();
+        Ok(Box::new(LlamaModel {
+            info,
+            model,
+            template,
+            session,
+            speculation: Speculation::default(),
+            _trim_heap: OnDrop(trim_heap),
+        }))
     }
 }
 

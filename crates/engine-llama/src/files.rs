@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use transom_catalog::gguf::GgufModel;
-use transom_catalog::{Fault, FileError, LayerKind, ModelFacts};
+use transom_catalog::{FaultCode, FileError, LayerKind, ModelFacts};
 use transom_engine::{EngineError, SamplingParams, UnsupportedFeature};
 
 /// Architectures whose layers rotate keys differently or not at all, which llama.cpp respects in its
@@ -157,8 +157,8 @@ fn check_file(path: &Path) -> Result<(), EngineError> {
 }
 
 fn engine_error(FileError { path, fault }: FileError) -> EngineError {
-    match fault {
-        Fault::Magic { .. } => {
+    match fault.code {
+        FaultCode::WrongFormat => {
             EngineError::unsupported(path, UnsupportedFeature::Format, fault.to_string())
         }
         _ => EngineError::bad_file(path, fault),
@@ -169,8 +169,9 @@ fn engine_error(FileError { path, fault }: FileError) -> EngineError {
 mod tests {
     use std::fs;
 
-    use transom_catalog::convert::{Quantization, convert};
-    use transom_catalog::gguf::{GgufWriter, TensorType};
+    use transom_catalog::gguf::TensorType;
+    use transom_catalog::test_support::GgufWriter;
+    use transom_catalog::test_support::convert::{Quantization, convert};
 
     use super::*;
 
@@ -241,7 +242,7 @@ mod tests {
         }
         fs::write(folder.path().join("generation_config.json"), generation).unwrap();
         let path = folder.path().join("model.gguf");
-        convert(folder.path(), &path, Quantization::F16, &mut |_, _| ()).unwrap();
+        convert(folder.path(), &path, Quantization::F16).unwrap();
         ModelFiles::open(&path).unwrap().recommended_sampling(272)
     }
 

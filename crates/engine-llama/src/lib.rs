@@ -1,6 +1,6 @@
 //! Runs GGUF models with llama.cpp.
 //!
-//! From the outside in: [`LlamaEngine`] loads a file, [`LlamaModel`] generates responses, `session`
+//! From the outside in: [`LlamaEngine`] loads a file, `model` generates responses, `session`
 //! manages the KV cache, `native` contains llama.cpp's bindings.
 //!
 //! Rule: llama.cpp only computes logits. Templates, sampling, stop strings and text are in the
@@ -22,4 +22,3 @@ mod text;
 mod thread_tuner;
 
 pub use engine::LlamaEngine;
-pub use model::LlamaModel;

@@ -1,4 +1,4 @@
-//! The context length, on which the memory need depends, and the release of free memory.
+//! The context length, on which the memory need depends, and the memory of this process.
 
 use transom_catalog::ModelFacts;
 use transom_engine::Limits;
@@ -43,16 +43,3 @@ pub(crate) fn return_large_blocks() {
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) fn return_large_blocks() {}
-
-/// Returns free heap memory to the system (`man malloc_trim`).
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[expect(unsafe_code, reason = "malloc_trim has no safe form in libc")]
-pub(crate) fn trim_heap() {
-    // SAFETY: malloc_trim takes a number and may be called at any time from any thread.
-    unsafe {
-        libc::malloc_trim(0);
-    }
-}
-
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub(crate) fn trim_heap() {}

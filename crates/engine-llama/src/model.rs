@@ -4,18 +4,18 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
-use transom_engine::generation;
+use transom_engine::generation::{self, common_prefix_len};
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     ChatPrompt, ChatTemplate, EngineError, FinishReason, GenerationParams, JobControl, LoadedModel,
-    MemoryUse, Message, ModelInfo, OpenReasoning, PreparedPrompt, Prompt, RenderedPrompt, Role,
-    Sampler, Stats, TokenEvent, TokenSink, Trim,
+    MemoryUse, Message, ModelInfo, OnDrop, OpenReasoning, PreparedPrompt, Prompt, RenderedPrompt,
+    Role, Sampler, Stats, TokenEvent, TokenSink, Trim,
 };
 
 use crate::decoder::Decoder;
 use crate::memory;
 use crate::native::Model;
-use crate::session::{Session, SessionPrompt, common_prefix_len};
+use crate::session::{Session, SessionPrompt};
 use crate::state;
 use crate::text::Detokenizer;
 
@@ -26,77 +26,17 @@ const SINK_TOKENS: usize = 4;
 
 /// A model in memory. Created, used and dropped on one thread.
 #[derive(Debug)]
-pub struct LlamaModel {
+pub(crate) struct LlamaModel {
     pub(crate) info: ModelInfo,
     pub(crate) model: Rc<Model>,
     pub(crate) template: Option<ChatTemplate>,
     pub(crate) session: Session,
     pub(crate) speculation: Speculation,
     /// The last field, so that it is dropped after everything else is freed.
-    pub(crate) _trim_heap: TrimHeapOnDrop,
-}
-
-#[derive(Debug)]
-pub(crate) struct TrimHeapOnDrop;
-
-impl Drop for TrimHeapOnDrop {
-    fn drop(&mut self) {
-        memory::trim_heap();
-    }
+    pub(crate) _trim_heap: OnDrop,
 }
 
 impl LlamaModel {
-    /// Like [`LoadedModel::generate`]. Also gives every generated token, including end-of-text
-    /// tokens, to `on_token` before its text goes to `sink`.
-    ///
-    /// # Errors
-    /// Those of [`LoadedModel::generate`].
-    pub fn generate_tokens(
-        &mut self,
-        prompt: &PreparedPrompt,
-        params: &GenerationParams,
-        control: &JobControl,
-        sink: &mut dyn TokenSink,
-        on_token: &mut dyn FnMut(u32),
-    ) -> Result<(FinishReason, Stats), EngineError> {
-        params.validate(self.info.vocab_size)?;
-        let start = Instant::now();
-        let n_prompt = prompt.tokens.len();
-        let max_tokens = max_tokens(&self.info, n_prompt, params);
-        let n_kept = params.shift_context.then_some(prompt.system_tokens);
-        let sampler = Sampler::new(params.sampling.clone(), &prompt.tokens)?;
-        // The draft length depends on the duration of steps, and steps over several tokens round
-        // differently. A response with a seed must be reproducible.
-        let may_speculate = params.speculate && params.sampling.seed.is_none();
-        let speculation = may_speculate.then_some(&mut self.speculation);
-        let max_chunk = self.session.config().prefill_chunk;
-        let prefill_chunk = params.prefill_chunk.map_or(max_chunk, |n| n.min(max_chunk));
-        let session = &mut self.session;
-        let session_prompt = SessionPrompt {
-            tokens: &prompt.tokens,
-            conversation: params.conversation,
-            dropped_messages: prompt.dropped_messages,
-            may_shift: params.shift_context,
-            is_private: params.is_private,
-        };
-        let decoder = Decoder::new(session, speculation, sampler, session_prompt, n_kept)?;
-        let detokenizer = Detokenizer::new(self.model.vocab());
-        let job = generation::Job {
-            prompt,
-            params,
-            max_tokens,
-            prefill_chunk,
-            start,
-        };
-        let (reason, stats) = generation::run(job, decoder, detokenizer, control, sink, on_token)?;
-        let stats = Stats {
-            peak_memory_bytes: self.memory().peak_bytes,
-            ..stats
-        };
-        sink.on_event(TokenEvent::Finished { reason, stats });
-        Ok((reason, stats))
-    }
-
     /// Renders and tokenizes a conversation.
     fn tokenize_chat(&self, chat: &ChatPrompt) -> Result<(Vec<u32>, RenderedPrompt), EngineError> {
         let template = self.template.as_ref();
@@ -190,13 +130,48 @@ impl LoadedModel for LlamaModel {
         control: &JobControl,
         sink: &mut dyn TokenSink,
     ) -> Result<(FinishReason, Stats), EngineError> {
-        self.generate_tokens(prompt, params, control, sink, &mut |_| {})
+        params.validate(self.info.vocab_size)?;
+        let start = Instant::now();
+        let n_prompt = prompt.tokens.len();
+        let max_tokens = max_tokens(&self.info, n_prompt, params);
+        let n_kept = params.shift_context.then_some(prompt.system_tokens);
+        let sampler = Sampler::new(params.sampling.clone(), &prompt.tokens)?;
+        // The draft length depends on the duration of steps, and steps over several tokens round
+        // differently. A response with a seed must be reproducible.
+        let may_speculate = params.speculate && params.sampling.seed.is_none();
+        let speculation = may_speculate.then_some(&mut self.speculation);
+        let max_chunk = self.session.config().prefill_chunk;
+        let prefill_chunk = params.prefill_chunk.map_or(max_chunk, |n| n.min(max_chunk));
+        let session = &mut self.session;
+        let session_prompt = SessionPrompt {
+            tokens: &prompt.tokens,
+            conversation: params.conversation,
+            dropped_messages: prompt.dropped_messages,
+            may_shift: params.shift_context,
+            is_private: params.is_private,
+        };
+        let decoder = Decoder::new(session, speculation, sampler, session_prompt, n_kept)?;
+        let detokenizer = Detokenizer::new(self.model.vocab());
+        let job = generation::Job {
+            prompt,
+            params,
+            max_tokens,
+            prefill_chunk,
+            start,
+        };
+        let (reason, stats) = generation::run(job, decoder, detokenizer, control, sink)?;
+        let stats = Stats {
+            peak_memory_bytes: self.memory().peak_bytes,
+            ..stats
+        };
+        sink.on_event(TokenEvent::Finished { reason, stats });
+        Ok((reason, stats))
     }
 
     fn trim(&mut self, trim: Trim) -> u64 {
         match trim {
             Trim::KeepConversation => {
-                memory::trim_heap();
+                transom_engine::trim_heap();
                 0
             }
             Trim::Everything => {

@@ -15,11 +15,11 @@ use std::time::Instant;
 
 use transom_catalog::KvType;
 use transom_catalog::fit::llama::{MAX_CHECKPOINTS, MAX_DRAFT, context_capacity};
+use transom_engine::generation::common_prefix_len;
 use transom_engine::{ConversationId, EngineError, JobControl};
 
 use self::cache_contents::CacheContents;
 use self::search::last_longest_prefix;
-use crate::memory;
 use crate::native::{self, Batch, Context, ContextParams, Model, StepError, ThreadPool};
 use crate::thread_tuner::ThreadTuner;
 
@@ -401,7 +401,7 @@ impl Session {
         self.conversation = CachedConversation::default();
         self.shift_is_pending = false;
         self.context = None;
-        memory::trim_heap();
+        transom_engine::trim_heap();
     }
 
     /// Writes `words` and the cache to a file.
@@ -454,10 +454,6 @@ impl CachedConversation {
 fn capacity(n_tokens: usize, context_length: usize) -> usize {
     let capacity = context_capacity(n_tokens as u64);
     usize::try_from(capacity).map_or(context_length, |capacity| capacity.min(context_length))
-}
-
-pub(crate) fn common_prefix_len(a: &[u32], b: &[u32]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 /// Returns an error with llama.cpp's own reason, if it logged one.

@@ -7,17 +7,17 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use support::{greedy, load, model_path};
+use support::{Model, greedy, load, model_path};
 use transom_catalog::test_support::TinyModel;
 use transom_engine::{
     ChatPrompt, ConversationId, EngineError, FinishReason, GenerationParams, JobControl, Limits,
-    LoadedModel, Message, PreparedPrompt, Prompt, Role, SamplingParams, Stats, TokenEvent, Trim,
+    Message, PreparedPrompt, Prompt, Role, SamplingParams, Stats, TokenEvent, Trim,
 };
-use transom_engine_llama::{LlamaEngine, LlamaModel};
+use transom_engine_llama::LlamaEngine;
 
 const MODEL: &str = "llama-f16";
 
-fn model(context_length: usize) -> LlamaModel {
+fn model(context_length: usize) -> Model {
     let limits = Limits {
         context_length,
         ..Limits::default()
@@ -43,7 +43,7 @@ fn prepared(tokens: Vec<u32>, system_tokens: usize) -> PreparedPrompt {
 
 /// Generates `max_tokens` tokens greedily, with context shifts allowed.
 fn generate_with_shift(
-    model: &mut LlamaModel,
+    model: &mut Model,
     prompt: &PreparedPrompt,
     max_tokens: usize,
 ) -> (FinishReason, Stats) {
@@ -303,7 +303,7 @@ fn a_saved_conversation_is_private_and_replaces_nothing() {
 }
 
 /// Restores `bytes`, and then generates with the model.
-fn restored(bytes: &[u8], model: &mut LlamaModel) -> Result<usize, EngineError> {
+fn restored(bytes: &[u8], model: &mut Model) -> Result<usize, EngineError> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("conversation");
     fs::write(&path, bytes).expect("it can be written");
@@ -312,7 +312,7 @@ fn restored(bytes: &[u8], model: &mut LlamaModel) -> Result<usize, EngineError> 
     result
 }
 
-fn saved(model: &mut LlamaModel, path: &Path) -> Vec<u8> {
+fn saved(model: &mut Model, path: &Path) -> Vec<u8> {
     greedy(model, &words(50, 14), 2);
     model.save_state(path).expect("it is saved");
     fs::read(path).expect("it can be read")

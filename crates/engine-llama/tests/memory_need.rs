@@ -13,7 +13,7 @@ use std::fs;
 use support::load;
 use transom_catalog::test_support::{Quantization, TemporaryModel, TinyModel};
 use transom_engine::{
-    Engine, GenerationParams, JobControl, KvCacheChoice, Limits, LoadedModel, ModelSource, Prompt,
+    Engine, GenerationParams, JobControl, KvCacheChoice, Limits, ModelSource, Prompt,
 };
 use transom_engine_llama::LlamaEngine;
 

@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use serde::Deserialize;
-use support::{fixtures, greedy, load, model_path, speculative};
-use transom_engine::{ChatPrompt, EngineError, Limits, LoadedModel, Message, Prompt, Trim};
-use transom_engine_llama::{LlamaEngine, LlamaModel};
+use support::{Model, fixtures, greedy, load, model_path, speculative};
+use transom_engine::{ChatPrompt, EngineError, Limits, Message, Prompt, Trim};
+use transom_engine_llama::LlamaEngine;
 
 /// llama.cpp's results for a model; `make_goldens.py` describes them.
 #[derive(Debug, Deserialize)]
@@ -64,7 +64,7 @@ fn engine() -> LlamaEngine {
 }
 
 /// Runs `check` on every model.
-fn for_every_model(limits: &Limits, check: impl Fn(&mut LlamaModel, &Golden, &str)) {
+fn for_every_model(limits: &Limits, check: impl Fn(&mut Model, &Golden, &str)) {
     for name in model_names() {
         let mut model = load(&engine(), &model_path(&name), limits)
             .unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
-use transom_catalog::convert::{Quantization, convert};
+use transom_catalog::test_support::convert::{Quantization, convert};
 use transom_engine::{
-    ChatPrompt, EngineError, FinishReason, GenerationParams, JobControl, Limits, LoadedModel,
-    Message, ModelSource, Prompt, SamplingParams, Section, TokenEvent,
+    ChatPrompt, Engine, EngineError, FinishReason, GenerationParams, JobControl, Limits,
+    LoadedModel, Message, ModelSource, Prompt, SamplingParams, Section, TokenEvent,
 };
-use transom_engine_llama::{LlamaEngine, LlamaModel};
+use transom_engine_llama::LlamaEngine;
+
+type Model = Box<dyn LoadedModel>;
 
 /// mlx-lm's responses of the starter model, in float32.
 #[derive(Debug, Deserialize)]
@@ -51,13 +53,13 @@ fn read_json<T: DeserializeOwned>(path: &str) -> T {
 }
 
 /// Converts the starter model to GGUF in a temporary folder, and loads it.
-fn starter(quantization: Quantization) -> (TempDir, LlamaModel) {
+fn starter(quantization: Quantization) -> (TempDir, Model) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("starter.gguf");
     let source = repository().join("assets/starter");
-    convert(&source, &path, quantization, &mut |_, _| {}).expect("the starter is converted");
+    convert(&source, &path, quantization).expect("the starter is converted");
     let model = LlamaEngine::new()
-        .load_model(
+        .load(
             &ModelSource { path },
             &Limits::default(),
             &JobControl::new(),
@@ -80,7 +82,7 @@ fn in_f16_the_starter_gives_the_same_responses_as_with_mlx() {
     }
 }
 
-fn check(model: &mut LlamaModel, case: &Answer, max_tokens: usize, speculate: bool) {
+fn check(model: &mut Model, case: &Answer, max_tokens: usize, speculate: bool) {
     let chat = ChatPrompt {
         messages: case.messages.clone(),
         ..ChatPrompt::default()

@@ -3,13 +3,14 @@
 //! Rule: the files are not trusted. Every number that sizes memory or loops is checked before use.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::ffi::CStr;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use transom_engine::tokenizer::read_json;
 use transom_engine::{EngineError, SamplingParams, UnsupportedFeature};
 
 /// Configuration files have a few kilobytes, or up to 300 if they list each layer. Parsed, they
@@ -196,34 +197,21 @@ impl GenerationConfig {
     }
 
     fn sampling(&self) -> SamplingParams {
-        type Set = fn(&mut SamplingParams, f64);
-        let mut sampling = SamplingParams::default();
-        let fields: [(&str, Set); 5] = [
-            ("temperature", |sampling, value| {
-                sampling.temperature = value as f32
-            }),
-            ("top_k", |sampling, value| sampling.top_k = value as usize),
-            ("top_p", |sampling, value| sampling.top_p = value as f32),
-            ("min_p", |sampling, value| sampling.min_p = value as f32),
-            ("repetition_penalty", |sampling, value| {
-                sampling.repetition_penalty = value as f32;
-            }),
+        const FIELDS: [&str; 5] = [
+            "temperature",
+            "top_k",
+            "top_p",
+            "min_p",
+            "repetition_penalty",
         ];
-        for (field, set) in fields {
+        let mut sampling = SamplingParams::default();
+        for field in FIELDS {
             let Some(value) = self.json.get(field).filter(|value| !value.is_null()) else {
                 continue;
             };
-            let mut changed = sampling.clone();
-            let number = value
-                .as_f64()
-                .filter(|&number| field != "top_k" || is_count(number));
-            if let Some(number) = number {
-                set(&mut changed, number);
-            }
-            match number.map(|_| changed.validate(usize::MAX)) {
-                Some(Ok(())) => sampling = changed,
-                Some(Err(error)) => self.warn(field, value, &error.to_string()),
-                None => self.warn(field, value, "it is not a number of the right kind"),
+            match with_field(&sampling, field, value) {
+                Ok(changed) => sampling = changed,
+                Err(error) => self.warn(field, value, &error.to_string()),
             }
         }
         match self.json.get("do_sample") {
@@ -240,8 +228,17 @@ impl GenerationConfig {
     }
 }
 
-fn is_count(number: f64) -> bool {
-    number >= 0.0 && number.fract() == 0.0
+/// Returns `sampling` with another value of a field, whose name is that of `generation_config.json`.
+fn with_field(
+    sampling: &SamplingParams,
+    field: &str,
+    value: &Value,
+) -> Result<SamplingParams, Box<dyn Error>> {
+    let mut json = serde_json::to_value(sampling)?;
+    json[field] = value.clone();
+    let changed: SamplingParams = serde_json::from_value(json)?;
+    changed.validate(usize::MAX)?;
+    Ok(changed)
 }
 
 /// Returns the end tokens of both files: for many chat models, `generation_config.json` lists more
@@ -319,7 +316,8 @@ fn parse_quantization(path: &Path, name: &str, entry: &Value) -> Result<Quantiza
         ("bits", quantization.bits, bits),
     ] {
         if !allowed.contains(&value) {
-            let allowed = one_of(allowed);
+            let allowed: Vec<String> = allowed.iter().map(i32::to_string).collect();
+            let allowed = allowed.join(" or ");
             let reason = format!("{name}: {field} is {value}, but must be {allowed}");
             return Err(EngineError::bad_file(path, reason));
         }
@@ -332,30 +330,6 @@ fn unsupported_quantization(name: &Value) -> UnsupportedFeature {
         .as_str()
         .map_or_else(|| name.to_string(), str::to_owned);
     UnsupportedFeature::Quantization { name }
-}
-
-/// Returns a text such as `2, 3 or 4`.
-fn one_of(values: &[i32]) -> String {
-    let words: Vec<String> = values.iter().map(i32::to_string).collect();
-    match words.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
-        None => String::new(),
-    }
-}
-
-/// Reads a JSON file of at most `limit` bytes; `None` if it does not exist.
-pub(crate) fn read_json<T: DeserializeOwned>(
-    path: &Path,
-    limit: u64,
-) -> Result<Option<T>, EngineError> {
-    match transom_files::read(path, limit) {
-        Ok(bytes) => serde_json::from_slice(&bytes)
-            .map(Some)
-            .map_err(|error| EngineError::bad_file(path, format!("not valid JSON: {error}"))),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(EngineError::bad_file(path, error)),
-    }
 }
 
 #[cfg(test)]

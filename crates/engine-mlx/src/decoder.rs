@@ -16,7 +16,7 @@ use crate::memory::release_unused_memory;
 use crate::nn::{Positions, Transformer};
 use crate::ops::synchronize;
 use crate::sampler::Sampler;
-use crate::session::{OPENING_TOKENS, Session};
+use crate::session::Session;
 
 /// A response in progress. Dropping it waits for the device and leaves the session consistent.
 pub(crate) struct Decoder<'a> {
@@ -47,17 +47,11 @@ impl<'a> Decoder<'a> {
         sampler: Sampler,
         prompt: &[u32],
     ) -> Self {
-        let n_cached = session.reuse(prompt);
-        // If the user edits the new message, the next prompt rewinds to here. Another response to
-        // the same message has no new message, so the earlier checkpoints stay.
-        if prompt.len() - n_cached > OPENING_TOKENS {
-            session.add_checkpoint();
-        }
         Self {
             transformer,
+            n_cached: session.reuse(prompt),
             session,
             sampler,
-            n_cached,
             pending: Pending::Nothing,
         }
     }
@@ -124,41 +118,25 @@ impl Decode for Decoder<'_> {
         self.n_cached
     }
 
-    fn prefill(
+    fn is_recurrent(&self) -> bool {
+        self.session.has_states()
+    }
+
+    fn add_checkpoint(&mut self) {
+        self.session.add_checkpoint();
+    }
+
+    fn prefill_step(
         &mut self,
-        prompt: &[u32],
-        chunk: usize,
-        control: &JobControl,
-        mut on_progress: impl FnMut(usize),
-    ) -> Result<(), EngineError> {
-        let mut done = self.n_cached;
-        // The end of the user's message: another response, and a next prompt without the reasoning,
-        // rewind to here. A recurrent state cannot be rewound, so a chunk ends here.
-        let checkpoint = if self.session.has_states() {
-            prompt.len().saturating_sub(OPENING_TOKENS)
-        } else {
-            prompt.len()
-        };
-        while done < prompt.len() {
-            // Checked before the chunk, because a queued chunk cannot be canceled.
-            if control.is_stopped() {
-                return Ok(());
-            }
-            let mut end = prompt.len().min(done + chunk.max(1));
-            if done < checkpoint {
-                end = end.min(checkpoint);
-            }
-            self.prefill_chunk(&prompt[done..end], end == prompt.len())
-                .inspect_err(|_| self.reset_session())
-                .during("prefill")?;
-            self.session.processed(&prompt[done..end]);
-            if end == checkpoint {
-                self.session.add_checkpoint();
-            }
-            done = end;
-            on_progress(done);
-        }
-        Ok(())
+        tokens: &[u32],
+        is_last: bool,
+        _: &JobControl,
+    ) -> Result<bool, EngineError> {
+        self.prefill_chunk(tokens, is_last)
+            .inspect_err(|_| self.reset_session())
+            .during("prefill")?;
+        self.session.processed(tokens);
+        Ok(true)
     }
 
     fn next(&mut self, n_wanted: usize, _: &JobControl) -> Result<NextToken, EngineError> {

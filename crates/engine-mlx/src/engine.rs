@@ -5,17 +5,17 @@ use std::path::Path;
 use transom_catalog::fit::mlx;
 use transom_engine::{
     ChatTemplate, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed,
-    ModelInfo, ModelSource, Tokenizer, UnsupportedFeature,
+    ModelInfo, ModelSource, OnDrop, Tokenizer, UnsupportedFeature,
 };
 
 use crate::config::ModelConfig;
 use crate::device::{Compute, dense_limit_bytes};
 use crate::error::Context;
-use crate::memory::{context_length, facts};
-use crate::model::{MlxModel, ReleaseMemoryOnDrop};
+use crate::memory::{context_length, facts, release_unused_memory};
+use crate::model::MlxModel;
 use crate::models;
 use crate::session::Session;
-use crate::weights::{LoadContext, Loader, WeightFiles};
+use crate::weights::{Loader, WeightFiles};
 
 /// Loads safetensors folders and runs them with MLX.
 #[derive(Debug, Clone)]
@@ -61,15 +61,14 @@ impl MlxEngine {
         let files = WeightFiles::open(folder)?;
         let facts = facts(folder)?;
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
-        prepare_allocator().during("allocator")?;
-        let context = LoadContext {
-            control,
-            on_progress,
-        };
-        let mut loader = Loader::new(&files, config.quantization.as_ref(), compute, context);
+        mlx_rs::memory::set_cache_limit(mlx::ALLOCATOR_CACHE_BYTES as usize)
+            .and_then(|_| mlx_rs::memory::reset_peak_memory())
+            .during("allocator")?;
+        let quantization = config.quantization.as_ref();
+        let mut loader = Loader::new(&files, quantization, compute, control, on_progress);
         let transformer = architecture.load(&mut loader)?;
         let info = ModelInfo {
-            name: folder_name(folder),
+            name: facts.name.clone().unwrap_or_default(),
             architecture: config.model_type.clone(),
             engine: self.name().to_owned(),
             n_parameters: facts.n_parameters,
@@ -80,14 +79,7 @@ impl MlxEngine {
             has_chat_template: template.is_some(),
             recommended_sampling: config.sampling.clone(),
         };
-        tracing::info!(
-            model = info.name,
-            architecture = info.architecture,
-            stored = info.stored_as,
-            computed = info.computed_as,
-            context_length = info.context_length,
-            "model loaded"
-        );
+        info.log_loaded();
         Ok(MlxModel {
             session: Session::new(&transformer),
             end_tokens: end_tokens(&config, &tokenizer),
@@ -97,7 +89,7 @@ impl MlxEngine {
             prefill_chunk: limits.prefill_chunk.min(compute.prefill_chunk()),
             weight_bytes: mlx_rs::memory::active_memory().during("memory")? as u64,
             info,
-            _release: ReleaseMemoryOnDrop,
+            _release: OnDrop(release_unused_memory),
         })
     }
 }
@@ -166,31 +158,15 @@ fn check_folder(folder: &Path) -> Result<(), EngineError> {
     ))
 }
 
-fn prepare_allocator() -> crate::error::MlxResult<()> {
-    mlx_rs::memory::set_cache_limit(mlx::ALLOCATOR_CACHE_BYTES as usize)?;
-    mlx_rs::memory::reset_peak_memory()
-}
-
 fn stored_as(files: &WeightFiles, config: &ModelConfig) -> String {
     match &config.quantization {
         Some(quantization) => quantization.describe(),
         None => files
-            .iter()
-            .max_by_key(|(_, tensor)| tensor.n_bytes())
-            .map(|(_, tensor)| format!("{:?}", tensor.dtype).to_lowercase())
+            .usable()
+            .max_by_key(|tensor| tensor.n_bytes())
+            .map(|tensor| format!("{:?}", tensor.dtype).to_lowercase())
             .unwrap_or_default(),
     }
-}
-
-fn folder_name(folder: &Path) -> String {
-    folder
-        .canonicalize()
-        .ok()
-        .as_deref()
-        .unwrap_or(folder)
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default()
 }
 
 fn end_tokens(config: &ModelConfig, tokenizer: &Tokenizer) -> Vec<u32> {

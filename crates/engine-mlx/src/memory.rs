@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use transom_catalog::ModelFacts;
-use transom_engine::{EngineError, Limits};
+use transom_engine::{EngineError, Limits, trim_heap};
 
 use crate::models::ModelSize;
 
@@ -24,17 +24,3 @@ pub(crate) fn release_unused_memory() {
     }
     trim_heap();
 }
-
-/// After some large blocks were freed, glibc allocates large blocks from its heap, too, and returns
-/// them to the system only on request (`man malloc_trim`).
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[expect(unsafe_code, reason = "malloc_trim has no safe form in libc")]
-fn trim_heap() {
-    // SAFETY: the call takes a number and is allowed at any time from any thread.
-    unsafe {
-        libc::malloc_trim(0);
-    }
-}
-
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn trim_heap() {}

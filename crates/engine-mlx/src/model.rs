@@ -7,8 +7,8 @@ use std::time::{Instant, SystemTime};
 use transom_engine::generation::{self, Detokenize};
 use transom_engine::{
     ChatTemplate, Detokenizer, EngineError, FinishReason, GenerationParams, JobControl,
-    LoadedModel, MemoryUse, ModelInfo, OpenReasoning, PreparedPrompt, Prompt, Stats, TokenEvent,
-    TokenSink, Tokenizer, Trim,
+    LoadedModel, MemoryUse, ModelInfo, OnDrop, OpenReasoning, PreparedPrompt, Prompt, Stats,
+    TokenEvent, TokenSink, Tokenizer, Trim,
 };
 
 use crate::decoder::Decoder;
@@ -30,15 +30,7 @@ pub struct MlxModel {
     pub(crate) weight_bytes: u64,
     pub(crate) session: Session,
     /// The last field, so that it is dropped after the arrays.
-    pub(crate) _release: ReleaseMemoryOnDrop,
-}
-
-pub(crate) struct ReleaseMemoryOnDrop;
-
-impl Drop for ReleaseMemoryOnDrop {
-    fn drop(&mut self) {
-        release_unused_memory();
-    }
+    pub(crate) _release: OnDrop,
 }
 
 struct ResponseText<'a> {
@@ -78,47 +70,6 @@ impl MlxModel {
         let rows = values.chunks(self.info.vocab_size);
         Ok(rows.map(<[f32]>::to_vec).collect())
     }
-
-    /// Generates a response like [`LoadedModel::generate`], and calls `on_token` with every
-    /// generated token before its text goes to `sink`, end-of-text tokens included.
-    ///
-    /// # Errors
-    /// Those of [`LoadedModel::generate`].
-    pub fn generate_tokens(
-        &mut self,
-        prompt: &PreparedPrompt,
-        params: &GenerationParams,
-        control: &JobControl,
-        sink: &mut dyn TokenSink,
-        on_token: &mut dyn FnMut(u32),
-    ) -> Result<(FinishReason, Stats), EngineError> {
-        let info = &self.info;
-        params.validate(info.vocab_size)?;
-        let start = Instant::now();
-        let n_free = info.context_length.saturating_sub(prompt.tokens.len());
-        let chunk = self.prefill_chunk;
-        let sampler = Sampler::new(&params.sampling, &prompt.tokens, info.vocab_size);
-        let session = &mut self.session;
-        let decoder = Decoder::new(&self.transformer, session, sampler, &prompt.tokens);
-        let text = ResponseText {
-            detokenizer: self.tokenizer.detokenizer(),
-            end_tokens: &self.end_tokens,
-        };
-        let job = generation::Job {
-            prompt,
-            params,
-            max_tokens: params.max_tokens.unwrap_or(n_free).min(n_free),
-            prefill_chunk: params.prefill_chunk.map_or(chunk, |n| n.min(chunk)),
-            start,
-        };
-        let (reason, stats) = generation::run(job, decoder, text, control, sink, on_token)?;
-        let stats = Stats {
-            peak_memory_bytes: mlx_rs::memory::peak_memory().during("memory")? as u64,
-            ..stats
-        };
-        sink.on_event(TokenEvent::Finished { reason, stats });
-        Ok((reason, stats))
-    }
 }
 
 impl LoadedModel for MlxModel {
@@ -156,7 +107,32 @@ impl LoadedModel for MlxModel {
         control: &JobControl,
         sink: &mut dyn TokenSink,
     ) -> Result<(FinishReason, Stats), EngineError> {
-        self.generate_tokens(prompt, params, control, sink, &mut |_| {})
+        let info = &self.info;
+        params.validate(info.vocab_size)?;
+        let start = Instant::now();
+        let n_free = info.context_length.saturating_sub(prompt.tokens.len());
+        let chunk = self.prefill_chunk;
+        let sampler = Sampler::new(&params.sampling, &prompt.tokens, info.vocab_size);
+        let session = &mut self.session;
+        let decoder = Decoder::new(&self.transformer, session, sampler, &prompt.tokens);
+        let text = ResponseText {
+            detokenizer: self.tokenizer.detokenizer(),
+            end_tokens: &self.end_tokens,
+        };
+        let job = generation::Job {
+            prompt,
+            params,
+            max_tokens: params.max_tokens.unwrap_or(n_free).min(n_free),
+            prefill_chunk: params.prefill_chunk.map_or(chunk, |n| n.min(chunk)),
+            start,
+        };
+        let (reason, stats) = generation::run(job, decoder, text, control, sink)?;
+        let stats = Stats {
+            peak_memory_bytes: mlx_rs::memory::peak_memory().during("memory")? as u64,
+            ..stats
+        };
+        sink.on_event(TokenEvent::Finished { reason, stats });
+        Ok((reason, stats))
     }
 
     fn trim(&mut self, trim: Trim) -> u64 {

@@ -16,7 +16,7 @@ mod step;
 mod transformer;
 
 pub(crate) use attention::{Attention, AttentionOptions, AttentionShape};
-pub(crate) use experts::{ExpertLinear, ExpertOptions, ExpertShape, Experts, Mlp, Routing};
+pub(crate) use experts::{ExpertOptions, ExpertShape, Experts, Mlp, Routing};
 pub(crate) use gated_delta::{GatedDeltaNet, GatedDeltaShape};
 pub(crate) use linear::{Linear, LinearGroup, Matrix};
 pub(crate) use mlp::{Activation, Gate, GatedMlp};

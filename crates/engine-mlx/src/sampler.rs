@@ -1,8 +1,8 @@
 //! Samples the next token inside the graph, so that a step can be queued before the CPU knows the
 //! token of the previous step.
 //!
-//! [`SamplingParams`] defines the parameters and their order. The tests compare the samples with
-//! [`SamplingParams::distribution`], which computes the same in plain arithmetic.
+//! [`SamplingParams`] defines the parameters and their order. The tests compare the samples with the
+//! reference distribution of the engine crate.
 
 use mlx_rs::ops::indexing::{argmax_axis, scatter_add_single, take_along_axis};
 use mlx_rs::{Array, Dtype, ops, random};

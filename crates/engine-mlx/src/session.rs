@@ -7,13 +7,10 @@
 
 use mlx_rs::Array;
 use transom_catalog::fit::mlx::SMALL_CHECKPOINT_BYTES;
+use transom_engine::generation::common_prefix_len;
 
 use crate::kv_cache::LayerCache;
 use crate::nn::Transformer;
-
-/// Tokens at the end of a prompt that open the response. The next prompt may have other tokens in
-/// their place: a chat template does not repeat an opened reasoning section.
-pub(crate) const OPENING_TOKENS: usize = 8;
 
 /// The cached tokens and the caches of all layers, which contain exactly these tokens.
 #[derive(Debug)]
@@ -56,12 +53,7 @@ impl Session {
     /// Keeps the longest cached prefix of `prompt` and drops the rest. Returns the number of tokens
     /// kept, which is less than the prompt has, because the logits after the last token are needed.
     pub(crate) fn reuse(&mut self, prompt: &[u32]) -> usize {
-        let shared = self
-            .tokens
-            .iter()
-            .zip(prompt)
-            .take_while(|(a, b)| a == b)
-            .count();
+        let shared = common_prefix_len(&self.tokens, prompt);
         self.rewind(shared.min(prompt.len().saturating_sub(1)));
         self.tokens.len()
     }

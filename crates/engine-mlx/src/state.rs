@@ -15,6 +15,7 @@ use std::path::Path;
 use crc32fast::Hasher;
 use mlx_rs::{Array, Dtype};
 use safetensors::tensor::{Metadata, TensorInfo};
+use serde_json::json;
 use transom_engine::{EngineError, ModelInfo};
 
 use self::file::ChecksummedFile;
@@ -61,9 +62,8 @@ fn write(
         end: session.tokens().len() as i32,
         checkpoint: last_checkpoint(session.caches()),
     };
-    let layout = layout(saved, session.caches(), &file)?;
-    let metadata = Metadata::new(Some(identity), layout).map_err(|error| file.bad(error))?;
-    file.write_header(&metadata)?;
+    let header = header(saved, session.caches(), identity, &file)?;
+    file.write_header(&header)?;
     for n_tokens in [saved.end, saved.checkpoint] {
         let tokens = session.tokens()[..n_tokens as usize].iter();
         let tokens: Vec<u8> = tokens.flat_map(|token| token.to_le_bytes()).collect();
@@ -113,7 +113,8 @@ pub(crate) fn restore(
 ) -> Result<Session, EngineError> {
     let mut file = ChecksummedFile::open(path)?;
     let metadata = file.read_header()?;
-    if metadata.metadata().as_ref() != Some(&identity(transformer, info)) {
+    let identity = identity(transformer, info);
+    if metadata.metadata().as_ref() != Some(&identity) {
         return Err(file.bad("it was saved by another model"));
     }
     let n_tokens = length(&metadata, TOKENS);
@@ -132,7 +133,10 @@ pub(crate) fn restore(
         checkpoint: checkpoint as i32,
     };
     let templates = lazy_caches(transformer).during(RESTORING)?;
-    check_layout(&metadata, &layout(saved, &templates, &file)?, &file)?;
+    let expected = header(saved, &templates, identity, &file)?;
+    if json!(metadata) != json!(expected) {
+        return Err(file.bad("its tensors are not those of this model"));
+    }
     let tokens = read_tokens(&mut file, n_tokens, info)?;
     if read_tokens(&mut file, checkpoint, info)? != tokens[..checkpoint] {
         return Err(file.bad("its checkpoint has other tokens"));
@@ -215,12 +219,13 @@ fn lazy_caches(transformer: &Transformer) -> MlxResult<Vec<LayerCache>> {
     Ok(caches)
 }
 
-/// Returns the tensors of the file, in order.
-fn layout(
+/// Returns the header of the file: the model, and the tensors in order.
+fn header(
     saved: SavedPositions,
     caches: &[LayerCache],
+    identity: HashMap<String, String>,
     file: &ChecksummedFile<'_>,
-) -> Result<Vec<(String, TensorInfo)>, EngineError> {
+) -> Result<Metadata, EngineError> {
     let mut tensors = Vec::new();
     let mut end = 0;
     let mut push = |name: String, dtype, shape, n_bytes| {
@@ -253,7 +258,7 @@ fn layout(
         }
     }
     push(CHECKSUM.to_owned(), safetensors::Dtype::U32, vec![1], 4);
-    Ok(tensors)
+    Metadata::new(Some(identity), tensors).map_err(|error| file.bad(error))
 }
 
 fn file_dtype(dtype: Dtype) -> Option<safetensors::Dtype> {
@@ -263,30 +268,6 @@ fn file_dtype(dtype: Dtype) -> Option<safetensors::Dtype> {
         Dtype::Bfloat16 => Some(safetensors::Dtype::BF16),
         _ => None,
     }
-}
-
-fn check_layout(
-    found: &Metadata,
-    expected: &[(String, TensorInfo)],
-    file: &ChecksummedFile<'_>,
-) -> Result<(), EngineError> {
-    let n_found = found.tensors().len();
-    if n_found != expected.len() {
-        let reason = format!("it has {n_found} tensors instead of {}", expected.len());
-        return Err(file.bad(reason));
-    }
-    for (name, expected) in expected {
-        let is_same = found.info(name).is_some_and(|found| {
-            (found.dtype, &found.shape, found.data_offsets)
-                == (expected.dtype, &expected.shape, expected.data_offsets)
-        });
-        if !is_same {
-            let (dtype, shape) = (expected.dtype, &expected.shape);
-            let reason = format!("its {name} are not {dtype:?} of the shape {shape:?}");
-            return Err(file.bad(reason));
-        }
-    }
-    Ok(())
 }
 
 /// Returns the properties of the model that keys and values depend on.

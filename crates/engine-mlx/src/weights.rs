@@ -10,4 +10,4 @@ mod loader;
 
 pub(crate) use experts::ExpertPath;
 pub(crate) use files::WeightFiles;
-pub(crate) use loader::{LoadContext, Loader};
+pub(crate) use loader::Loader;

@@ -16,9 +16,10 @@ use safetensors::SafeTensors;
 use serde::Deserialize;
 use serde_json::Value;
 use support::{assemble, fixtures, load, lock_mlx};
+use transom_engine::test_support::Recorder;
 use transom_engine::{
     ChatPrompt, FinishReason, GenerationParams, JobControl, Limits, LoadedModel, Message, Prompt,
-    SamplingParams, Section, TokenEvent, Trim,
+    SamplingParams, Section, Trim,
 };
 use transom_engine_mlx::{MlxEngine, MlxModel};
 use turns::greedy;
@@ -388,19 +389,9 @@ fn check_starter_case(model: &mut MlxModel, case: &StarterCase, max_tokens: usiz
         max_tokens: Some(max_tokens),
         ..GenerationParams::default()
     };
-    let (mut tokens, mut response) = (Vec::new(), String::new());
-    let mut sink = |event| {
-        if let TokenEvent::Text { section, text, .. } = event {
-            assert_eq!(section, Section::Answer);
-            response.push_str(&text);
-        }
-    };
-    let control = JobControl::new();
-    let (reason, stats) = model
-        .generate_tokens(&prompt, &params, &control, &mut sink, &mut |token| {
-            tokens.push(token)
-        })
-        .expect("the response succeeds");
+    let mut recorder = Recorder::default();
+    let result = model.generate(&prompt, &params, &JobControl::new(), &mut recorder);
+    let (reason, stats) = result.expect("the response succeeds");
     let expected = if case.ended {
         FinishReason::Stop
     } else {
@@ -408,10 +399,11 @@ fn check_starter_case(model: &mut MlxModel, case: &StarterCase, max_tokens: usiz
     };
     assert_eq!(reason, expected, "{}", case.name);
     assert_eq!(
-        tokens[..stats.generated_tokens],
+        recorder.tokens[..stats.generated_tokens],
         case.tokens,
         "{}",
         case.name
     );
-    assert_eq!(response, case.text, "{}", case.name);
+    assert_eq!(recorder.text(Section::Reasoning), "", "{}", case.name);
+    assert_eq!(recorder.text(Section::Answer), case.text, "{}", case.name);
 }

@@ -13,9 +13,10 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use support::{assemble, fixtures, load, lock_mlx};
 use tempfile::TempDir;
+use transom_engine::test_support::Recorder;
 use transom_engine::{
     ChatPrompt, EngineError, GenerationParams, JobControl, Limits, LoadedModel, Message, Prompt,
-    SamplingParams, Stats, Trim,
+    SamplingParams, Section, Stats, Trim,
 };
 use transom_engine_mlx::{MlxEngine, MlxModel};
 
@@ -30,20 +31,11 @@ fn greedy(model: &mut MlxModel, prompt: &Prompt, n_tokens: usize) -> (Vec<u32>, 
         ..GenerationParams::default()
     };
     let prompt = model.prepare(prompt).expect("the prompt fits");
-    let mut tokens = Vec::new();
-    let mut text = String::new();
-    let mut sink = |event| {
-        if let transom_engine::TokenEvent::Text { text: more, .. } = event {
-            text += &more;
-        }
-    };
-    let control = JobControl::new();
-    let (_, stats) = model
-        .generate_tokens(&prompt, &params, &control, &mut sink, &mut |token| {
-            tokens.push(token);
-        })
-        .expect("the response succeeds");
-    (tokens, stats, text)
+    let mut recorder = Recorder::default();
+    let result = model.generate(&prompt, &params, &JobControl::new(), &mut recorder);
+    let (_, stats) = result.expect("the response succeeds");
+    let text = [Section::Reasoning, Section::Answer].map(|section| recorder.text(section));
+    (recorder.tokens, stats, text.concat())
 }
 
 /// Returns twenty tokens from `first` on, which every model of the fixtures has.

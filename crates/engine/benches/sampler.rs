@@ -1,4 +1,5 @@
-//! Measures sampling on the CPU: `cargo bench -p transom-engine --bench sampler`.
+//! Measures sampling on the CPU:
+//! `cargo bench -p transom-engine --features test-support --bench sampler`.
 //!
 //! Compares the sampler with the reference, alternating on the same logits. Three kinds of logits:
 //! `text`, as from trained models (a few candidates far above a broad tail), `sure`, the same with one

@@ -1,4 +1,4 @@
-//! Puts attached texts before a question, and separates them again.
+//! Puts attached texts before a question.
 //!
 //! Rule: each text is between tags that do not occur in it, so a model can tell where it ends.
 
@@ -29,37 +29,6 @@ pub fn with_attachments<'a>(
         parts.push(Cow::Borrowed(question));
     }
     parts.join("\n\n")
-}
-
-/// Returns the attachments of a text that consists of nothing else, as [`with_attachments`] writes it
-/// without a question. `None` for any other text.
-pub fn only_attachments(text: &str) -> Option<Vec<Attachment<'_>>> {
-    let mut found = Vec::new();
-    let mut rest = text;
-    loop {
-        let (attachment, after) = first_attachment(rest)?;
-        found.push(attachment);
-        if after.is_empty() {
-            return Some(found);
-        }
-        rest = after.strip_prefix("\n\n")?;
-    }
-}
-
-/// Returns the attachment at the start of a text, and what follows it.
-fn first_attachment(text: &str) -> Option<(Attachment<'_>, &str)> {
-    let (opening, rest) = text.strip_prefix('<')?.split_once(">\n")?;
-    let (tag, name) = match opening.split_once(" name=\"") {
-        Some((tag, name)) => (tag, Some(name.strip_suffix('"')?)),
-        None => (opening, None),
-    };
-    let is_number = |number: &str| number.parse::<u64>().is_ok();
-    if tag != "text" && !tag.strip_prefix("text-").is_some_and(is_number) {
-        return None;
-    }
-    // The tag does not occur in the text.
-    let (text, after) = rest.split_once(&format!("\n</{tag}>"))?;
-    Some((Attachment { name, text }, after))
 }
 
 fn between_tags(attachment: Attachment) -> String {
@@ -145,29 +114,6 @@ mod tests {
             "?",
             "<text name=\"a''b\">\nx\n</text>\n\n?",
         );
-    }
-
-    #[test]
-    fn attachments_are_separated_again() {
-        let attachments = [
-            (None, "let x = 1;"),
-            (Some("a b.md"), "# A\n\n</text>\n\n<text>\nB"),
-            (Some(""), "\n\n  c > d"),
-        ];
-        let attachments = attachments.map(|(name, text)| Attachment { name, text });
-        let joined = with_attachments(attachments, "");
-        assert_eq!(only_attachments(&joined).as_deref(), Some(&attachments[..]));
-        for other in [
-            "",
-            "Just text",
-            &format!("{joined}\n\nand a question"),
-            &format!("Before\n\n{joined}"),
-            "<text>\nwithout an end",
-            "<text-x>\na\n</text-x>",
-            "<text name=\"a>\nb\n</text>",
-        ] {
-            assert_eq!(only_attachments(other), None, "{other}");
-        }
     }
 
     #[test]

@@ -215,6 +215,9 @@ pub enum Trim {
 pub trait TokenSink {
     /// Receives one event.
     fn on_event(&mut self, event: TokenEvent);
+
+    /// Receives each generated token, including end-of-text tokens, before its text.
+    fn on_token(&mut self, _: u32) {}
 }
 
 impl<F: FnMut(TokenEvent)> TokenSink for F {
@@ -374,6 +377,18 @@ impl ModelInfo {
             prompt_tokens: tokens.len(),
             context_length: self.context_length,
         })
+    }
+
+    /// Logs that the model was loaded.
+    pub fn log_loaded(&self) {
+        tracing::info!(
+            model = self.name,
+            architecture = self.architecture,
+            stored = self.stored_as,
+            computed = self.computed_as,
+            context_length = self.context_length,
+            "model loaded"
+        );
     }
 
     /// Renders a conversation with `template`, the model's chat template, if it has one.

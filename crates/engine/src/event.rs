@@ -45,6 +45,34 @@ pub enum TokenEvent {
     },
 }
 
+impl TokenEvent {
+    /// Joins `next` to this event, for a slow reader: texts of a section, if they have at most
+    /// `max_text_bytes` together, and prefill progress, of which the latest counts. Returns `next`
+    /// if that would lose anything.
+    pub fn join(&mut self, next: Self, max_text_bytes: usize) -> Option<Self> {
+        match (self, next) {
+            (
+                Self::Text {
+                    section,
+                    text,
+                    generated_tokens,
+                },
+                Self::Text {
+                    section: next_section,
+                    text: next_text,
+                    generated_tokens: latest,
+                },
+            ) if *section == next_section && text.len() + next_text.len() <= max_text_bytes => {
+                text.push_str(&next_text);
+                *generated_tokens = latest;
+            }
+            (last @ Self::Prefill { .. }, next @ Self::Prefill { .. }) => *last = next,
+            (_, next) => return Some(next),
+        }
+        None
+    }
+}
+
 /// A section of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -123,6 +151,26 @@ fn rate(n_tokens: usize, time: Duration) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_are_joined_only_without_loss() {
+        let text = |section, text: &str, generated_tokens| TokenEvent::Text {
+            section,
+            text: text.to_owned(),
+            generated_tokens,
+        };
+        let mut last = text(Section::Answer, "ab", 1);
+        assert_eq!(last.join(text(Section::Answer, "c", 2), 3), None);
+        assert_eq!(last, text(Section::Answer, "abc", 2));
+        let too_long = text(Section::Answer, "d", 3);
+        assert_eq!(last.join(too_long.clone(), 3), Some(too_long));
+        let other = text(Section::Reasoning, "d", 3);
+        assert_eq!(last.join(other.clone(), 9), Some(other));
+        let mut last = TokenEvent::Prefill { done: 1, total: 9 };
+        let next = TokenEvent::Prefill { done: 5, total: 9 };
+        assert_eq!(last.join(next.clone(), 0), None);
+        assert_eq!(last, next);
+    }
 
     #[test]
     fn durations_round_trip_as_seconds() {

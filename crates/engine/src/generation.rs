@@ -12,10 +12,34 @@ use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};
 use crate::text::TextStream;
 
+/// Tokens at the end of a prompt that open the response (transformers' "generation prompt"). The next
+/// prompt may have other tokens in their place: a template does not repeat an opened reasoning section.
+pub const OPENING_TOKENS: usize = 8;
+
+/// Returns the number of tokens that both start with.
+pub fn common_prefix_len(a: &[u32], b: &[u32]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
 /// Computes the tokens of one response. Dropping it waits until the device is idle.
 pub trait Decode {
     /// Returns how many tokens of the prompt were in the KV cache.
     fn n_cached(&self) -> usize;
+
+    /// Returns true if a layer has a recurrent state, which rewinds only to checkpoints.
+    fn is_recurrent(&self) -> bool;
+
+    /// Saves a checkpoint of this position, if the KV cache cannot rewind to every position.
+    fn add_checkpoint(&mut self);
+
+    /// Processes these tokens of the prompt. After the last ones, the next token is known. Returns
+    /// false if the job was stopped before they were processed.
+    fn prefill_step(
+        &mut self,
+        tokens: &[u32],
+        is_last: bool,
+        control: &JobControl,
+    ) -> Result<bool, EngineError>;
 
     /// Processes the rest of `prompt` in steps of at most `prefill_chunk` tokens. Calls `on_progress` with
     /// the number of processed tokens after each step. Returns early if the job is stopped.
@@ -24,8 +48,40 @@ pub trait Decode {
         prompt: &[u32],
         prefill_chunk: usize,
         control: &JobControl,
-        on_progress: impl FnMut(usize),
-    ) -> Result<(), EngineError>;
+        mut on_progress: impl FnMut(usize),
+    ) -> Result<(), EngineError> {
+        let mut done = self.n_cached();
+        // If the user edits the new message, the next prompt rewinds to here. Another response to
+        // the same message has no new message, so the earlier checkpoints stay.
+        if prompt.len() > done + OPENING_TOKENS {
+            self.add_checkpoint();
+        }
+        // The end of the user's message: another response, and a next prompt without the reasoning,
+        // rewind to here. The next token overwrites a recurrent state, so a step ends here.
+        let checkpoint = match self.is_recurrent() {
+            true => prompt.len().saturating_sub(OPENING_TOKENS),
+            false => prompt.len(),
+        };
+        while done < prompt.len() {
+            // Checked before the step, because a queued step cannot be canceled.
+            if control.is_stopped() {
+                return Ok(());
+            }
+            let mut end = prompt.len().min(done + prefill_chunk.max(1));
+            if done < checkpoint {
+                end = end.min(checkpoint);
+            }
+            if !self.prefill_step(&prompt[done..end], end == prompt.len(), control)? {
+                return Ok(());
+            }
+            if end == checkpoint {
+                self.add_checkpoint();
+            }
+            done = end;
+            on_progress(done);
+        }
+        Ok(())
+    }
 
     /// Returns the next token. The caller needs at most `n_left` more tokens, including this one;
     /// at least one.
@@ -74,16 +130,15 @@ pub struct Job<'a> {
     pub start: Instant,
 }
 
-/// Generates a response. Sends all events but the last to `sink`, and gives each token, including
-/// end-of-text tokens, to `on_token` before its text is sent. Returns the finish reason and all
-/// statistics but the peak memory; the engine completes them and sends [`TokenEvent::Finished`].
+/// Generates a response. Sends its tokens and all events but the last to `sink`. Returns the finish
+/// reason and all statistics but the peak memory; the engine completes them and sends
+/// [`TokenEvent::Finished`].
 pub fn run<D: Decode>(
     job: Job<'_>,
     mut decoder: D,
     mut detokenizer: impl Detokenize,
     control: &JobControl,
     sink: &mut dyn TokenSink,
-    on_token: &mut dyn FnMut(u32),
 ) -> Result<(FinishReason, Stats), EngineError> {
     let Job { prompt, params, .. } = job;
     let mut stats = Stats {
@@ -128,7 +183,7 @@ pub fn run<D: Decode>(
         if stats.generated_tokens == 0 {
             stats.time_to_first_token = last_token;
         }
-        on_token(token);
+        sink.on_token(token);
         if detokenizer.is_end(token) && !params.ignore_end_of_text {
             break FinishReason::Stop;
         }

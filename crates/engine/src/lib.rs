@@ -11,17 +11,18 @@ pub mod contract;
 pub mod error;
 pub mod event;
 pub mod generation;
+pub mod heap;
 pub mod sampling;
 pub mod serde_seconds;
 pub mod speculation;
 pub mod template;
-#[cfg(feature = "test-support")]
+#[cfg(any(test, feature = "test-support"))]
 pub mod test_support;
 pub mod text;
 pub mod tokenizer;
 pub mod truncation;
 
-pub use attachment::{Attachment, only_attachments, with_attachments};
+pub use attachment::{Attachment, with_attachments};
 pub use chat::{ChatPrompt, Message, Role};
 pub use contract::{
     ConversationId, Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel,
@@ -29,6 +30,7 @@ pub use contract::{
 };
 pub use error::{EngineError, UnsupportedFeature};
 pub use event::{FinishReason, Section, Stats, TokenEvent};
+pub use heap::{OnDrop, trim_heap};
 pub use sampling::{Sampler, SamplingParams};
 pub use speculation::Speculation;
 pub use template::{ChatTemplate, ControlTokens, RenderedPrompt};

@@ -1,9 +1,7 @@
-//! The meaning of the sampling parameters.
+//! The meaning of the sampling parameters, and the sampler on the CPU.
 //!
-//! [`SamplingParams::distribution`] is the reference: exact, slow and simple. Every engine's
-//! sampler must draw from this distribution; [`Sampler`] is the one on the CPU.
+//! Every engine's sampler must draw from the distribution that `test_support::distribution` computes.
 
-mod distribution;
 mod sampler;
 mod validate;
 

@@ -1,9 +1,11 @@
-//! A scripted engine for the tests of other crates.
+//! What the tests of this and other crates share: a scripted engine, the reference distribution of
+//! sampling, and the shapes of messages.
 //!
-//! It has no weights and no randomness: a [`Script`] contains the tokens of each response, and
+//! The engine has no weights and no randomness: a [`Script`] contains the tokens of each response, and
 //! where it fails or waits. Everything else is as in a real engine: the order of events, stop
 //! strings and reasoning (with the real [`TextStream`]), limits and cancellation.
 
+mod distribution;
 pub mod shapes;
 
 use std::fs;
@@ -17,7 +19,7 @@ use crate::contract::{
     ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
 };
 use crate::error::EngineError;
-use crate::event::{FinishReason, Stats, TokenEvent};
+use crate::event::{FinishReason, Section, Stats, TokenEvent};
 use crate::sampling::SamplingParams;
 use crate::text::{OpenReasoning, TextStream};
 
@@ -58,6 +60,36 @@ impl Script {
             ],
             ..Self::default()
         }
+    }
+}
+
+/// Records the tokens and the events of a response.
+#[derive(Debug, Clone, Default)]
+pub struct Recorder {
+    /// All tokens, including end-of-text tokens.
+    pub tokens: Vec<u32>,
+    /// All events.
+    pub events: Vec<TokenEvent>,
+}
+
+impl Recorder {
+    /// Returns the text of a section.
+    pub fn text(&self, wanted: Section) -> String {
+        let texts = self.events.iter().filter_map(|event| match event {
+            TokenEvent::Text { section, text, .. } if *section == wanted => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+}
+
+impl TokenSink for Recorder {
+    fn on_event(&mut self, event: TokenEvent) {
+        self.events.push(event);
+    }
+
+    fn on_token(&mut self, token: u32) {
+        self.tokens.push(token);
     }
 }
 

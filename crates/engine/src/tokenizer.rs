@@ -12,8 +12,7 @@ mod expansion;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-pub(crate) use config::read_json;
-pub use config::{ChatTemplateSource, NamedTemplate, TokenizerConfig};
+pub use config::{ChatTemplateSource, NamedTemplate, TokenizerConfig, read_json};
 pub use detokenizer::Detokenizer;
 
 use serde::de::IgnoredAny;

@@ -272,4 +272,4 @@ impl Drop for Job {
 }
 
 #[cfg(test)]
-mod random_faults;
+mod tests;

@@ -40,9 +40,8 @@ pub use transom_catalog::estimate::{
     Bandwidth, BandwidthBasis, Estimate, EstimatedFit, Machine, Speed,
 };
 pub use transom_catalog::installed::{
-    ADDED_FILE, AddedError, AddedModel, AddedModelsWatcher, FreedSpace, MODELS_FOLDER,
-    PARTS_FOLDER, Removal, RemoveError, add_paths, own_executable, read_added, starter_near,
-    usable_model_at,
+    ADDED_FILE, AddedError, AddedModel, AddedModelsWatcher, MODELS_FOLDER, PARTS_FOLDER, Removal,
+    RemoveError, add_paths, read_added, usable_model_at,
 };
 pub use transom_catalog::recommendations::{
     MEMORY_SIZES, ModelPair, PairKind, Recommendation, RecommendationReason, Recommendations,
@@ -156,18 +155,20 @@ impl Library {
         installed::removal(model, &self.places)
     }
 
-    /// Deletes the files of a model.
+    /// Deletes the files of a model, and returns the bytes on the disk that this freed.
     ///
     /// # Errors
     /// [`RemoveError`].
-    pub fn remove(&self, model: &InstalledModel) -> Result<FreedSpace, RemoveError> {
+    pub fn remove(&self, model: &InstalledModel) -> Result<u64, RemoveError> {
         installed::remove(model, &self.places)
     }
 
     /// Returns the starter that comes with the program, without a search for other models.
     pub fn starter(&self) -> Option<InstalledModel> {
-        let executable = self.places.executable.clone().or_else(own_executable)?;
-        InstalledModel::at(&starter_near(&executable)?, Origin::Starter).ok()
+        let executable = self.places.executable.clone();
+        let executable = executable.or_else(installed::own_executable)?;
+        let starter = installed::starter_near(&executable)?;
+        InstalledModel::at(&starter, Origin::Starter).ok()
     }
 
     /// Returns the installed model with the files of this variant.

@@ -40,8 +40,8 @@ pub enum LookupError {
     #[error(transparent)]
     Path(#[from] FileError),
     /// There is such a model, but its memory can't be estimated.
-    #[error("{0}")]
-    NoEstimate(String),
+    #[error("{reason}")]
+    NoEstimate { id: String, reason: String },
 }
 
 impl Library {

@@ -113,15 +113,16 @@ impl Library {
             quantization => Some(self.variant_named(entry, quantization)?),
         };
         let Some(variant) = variant else {
-            return Err(LookupError::NoEstimate(format!(
-                "{id} is part of Transom, but its files are not beside the program"
-            )));
+            let reason =
+                format!("{id} is part of Transom, but its files are not beside the program");
+            let id = id.to_owned();
+            return Err(LookupError::NoEstimate { id, reason });
         };
         let form = variant_text(variant.format, &variant.quantization);
         if variant.size_bytes().is_none() {
-            return Err(LookupError::NoEstimate(format!(
-                "the list does not contain the size of {id} as {form}"
-            )));
+            let reason = format!("the list does not contain the size of {id} as {form}");
+            let id = id.to_owned();
+            return Err(LookupError::NoEstimate { id, reason });
         }
         let unverified = entry.unverified.iter().chain(&variant.unverified);
         Ok(Subject {

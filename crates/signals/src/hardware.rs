@@ -7,8 +7,6 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::apple::WorkingSet;
-
 /// The hardware of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hardware {
@@ -41,19 +39,16 @@ impl Hardware {
         let n_physical = sysinfo::System::physical_core_count().unwrap_or(n_cores);
         let (chip_name, memory_bytes) = chip_and_memory();
         #[cfg(target_os = "macos")]
-        let platform = crate::mac::hardware();
+        let (n_performance, working_set) = crate::mac::hardware();
         #[cfg(not(target_os = "macos"))]
-        let platform = PlatformHardware::default();
+        let (n_performance, working_set) = (None, None::<crate::apple::WorkingSet>);
         Self {
             chip_name,
             memory_bytes,
-            n_performance_cores: platform
-                .n_performance_cores
-                .unwrap_or(n_physical)
-                .min(n_cores),
+            n_performance_cores: n_performance.unwrap_or(n_physical).min(n_cores),
             n_cores,
-            working_set_bytes: platform.working_set.map(|set| set.bytes),
-            working_set_is_estimated: platform.working_set.is_some_and(|set| set.is_estimated),
+            working_set_bytes: working_set.map(|set| set.bytes),
+            working_set_is_estimated: working_set.is_some_and(|set| set.is_estimated),
         }
     }
 }
@@ -77,13 +72,6 @@ fn chip_and_memory() -> (String, u64) {
     let memory_bytes = system.total_memory();
     let memory_bytes = limit.map_or(memory_bytes, |limit| limit.min(memory_bytes));
     (chip_name.unwrap_or_default(), memory_bytes)
-}
-
-/// Values that only some systems report.
-#[derive(Debug, Default)]
-pub(crate) struct PlatformHardware {
-    pub(crate) n_performance_cores: Option<usize>,
-    pub(crate) working_set: Option<WorkingSet>,
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ mod bandwidth;
 mod disk;
 mod footprint;
 mod hardware;
-mod keep_awake;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "macos")]
@@ -26,11 +25,11 @@ mod memory_pressure_listener;
 #[cfg(any(target_os = "macos", test))]
 mod pressure_poll;
 mod report;
-mod scripted;
 mod shared_signals;
 mod signal;
+mod simulation;
 mod swap_growth;
-#[cfg(all(target_os = "linux", any(test, feature = "test-support")))]
+#[cfg(any(test, feature = "test-support"))]
 pub mod test_support;
 mod thread_qos;
 
@@ -39,12 +38,15 @@ pub use bandwidth::measure_bandwidth;
 pub use disk::free_disk_bytes;
 pub use footprint::{footprint_bytes, own_footprint_bytes};
 pub use hardware::Hardware;
-pub use keep_awake::KeepAwake;
 #[cfg(target_os = "linux")]
-pub use linux::{LinuxSignals, Paths};
+pub use linux::{LinuxSignals, Paths, keep_awake::KeepAwake};
+#[cfg(target_os = "macos")]
+pub use mac::keep_awake::KeepAwake;
 pub use memory_pressure_listener::MemoryPressureListener;
-pub use scripted::{ScriptedSignals, SimulationError, parse_simulation};
 pub use signal::{MemoryPressure, SignalSource, SourceReport, SystemSignals, ThermalState};
+pub use simulation::{SimulationError, parse_simulation};
+#[cfg(any(test, feature = "test-support"))]
+pub use test_support::ScriptedSignals;
 pub use thread_qos::{ThreadQos, set_thread_qos};
 
 /// Starts the signal sources of this machine.
@@ -52,5 +54,5 @@ pub fn system_signals() -> Box<dyn SignalSource> {
     #[cfg(target_os = "macos")]
     return Box::new(mac::MacSignals::start());
     #[cfg(target_os = "linux")]
-    return Box::new(LinuxSignals::start());
+    return Box::new(LinuxSignals::with_paths(Paths::default()));
 }

@@ -16,36 +16,31 @@ mod thermal;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
 
 pub use paths::Paths;
 
-use crate::report::{Sources, rows};
+use crate::report::rows;
 use crate::shared_signals::SharedSignals;
 use crate::signal::{SignalSource, SourceReport, SystemSignals};
 
-use heat_and_power::HeatAndPowerWatch;
 use pressure::PressureWatch;
 
 /// The signal sources on Linux. Dropping it ends their threads.
 pub struct LinuxSignals {
     shared: Arc<SharedSignals>,
     pressure: Result<PressureWatch, String>,
-    bus: dbus::BusWatch,
+    bus: dbus::Bus,
     #[expect(dead_code, reason = "its drop ends the thread")]
-    heat_and_power: Option<HeatAndPowerWatch>,
+    heat_and_power: Option<StoppableThread<Sender<()>>>,
     has_power_supplies: bool,
     /// The source of the thermal state, or why there is none.
     heat: Result<String, String>,
 }
 
 impl LinuxSignals {
-    /// Starts the sources of this machine.
-    pub fn start() -> Self {
-        Self::with_paths(Paths::default())
-    }
-
-    /// Starts the sources with other paths.
+    /// Starts the sources, which read these paths.
     pub fn with_paths(paths: Paths) -> Self {
         let shared = Arc::new(SharedSignals::default());
         let files = paths.pressure_files();
@@ -63,9 +58,9 @@ impl LinuxSignals {
             tracing::info!(why, "the thermal state is unknown and counts as nominal");
         }
         let has_power_supplies = !supplies.is_empty();
-        let bus = dbus::BusWatch::start(&paths, &shared);
+        let bus = dbus::Bus::watch(&paths, &shared);
         Self {
-            heat_and_power: HeatAndPowerWatch::start(zones, supplies, bus.bus(), &shared),
+            heat_and_power: heat_and_power::start(zones, supplies, &bus, &shared),
             bus,
             pressure,
             has_power_supplies,
@@ -79,6 +74,7 @@ impl Drop for LinuxSignals {
     fn drop(&mut self) {
         // The sources may still report while they end.
         self.shared.remove_watcher();
+        self.bus.close();
     }
 }
 
@@ -93,35 +89,29 @@ impl SignalSource for LinuxSignals {
 
     /// Waits for the services on the bus, at most half a second.
     fn report(&self) -> Vec<SourceReport> {
-        let bus = self.bus.bus().wait_for_sources();
-        let sources = Sources {
-            memory: self.pressure_source(),
-            swap: self
-                .pressure_source()
-                .map(|_| "pages swapped out, read while there is pressure".to_owned()),
-            heat: self.heat.clone(),
-            power_mode: match &bus.profiles_name {
-                Some(name) => Ok(format!("{name} over D-Bus")),
-                None => Err("no power profiles service".to_owned()),
-            },
-            power_source: if bus.has_battery_state {
-                Ok("UPower over D-Bus".to_owned())
-            } else if self.has_power_supplies {
-                Ok("power supplies in /sys".to_owned())
-            } else {
-                Err("neither UPower nor a power supply".to_owned())
-            },
+        let bus = self.bus.wait_for_sources();
+        let described = self.pressure.as_ref().map(PressureWatch::describe);
+        let memory = described.map(str::to_owned).map_err(String::clone);
+        let swap = memory
+            .clone()
+            .map(|_| "pages swapped out, read while there is pressure".to_owned());
+        let power_mode = match &bus.profiles_name {
+            Some(name) => Ok(format!("{name} over D-Bus")),
+            None => Err("no power profiles service".to_owned()),
         };
+        let power_source = if bus.has_battery_state {
+            Ok("UPower over D-Bus".to_owned())
+        } else if self.has_power_supplies {
+            Ok("power supplies in /sys".to_owned())
+        } else {
+            Err("neither UPower nor a power supply".to_owned())
+        };
+        let sources = [memory, swap, self.heat.clone(), power_mode, power_source];
         rows(&self.current(), sources, &self.averages())
     }
 }
 
 impl LinuxSignals {
-    fn pressure_source(&self) -> Result<String, String> {
-        let described = self.pressure.as_ref().map(PressureWatch::describe);
-        described.map(str::to_owned).map_err(String::clone)
-    }
-
     /// Returns the averages as text, or nothing if they cannot be read.
     fn averages(&self) -> String {
         let watch = self.pressure.as_ref().ok();

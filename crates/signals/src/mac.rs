@@ -17,8 +17,7 @@ pub(crate) use memory::PressureListener;
 use objc2_metal::{MTLCopyAllDevices, MTLCreateSystemDefaultDevice, MTLDevice};
 
 use crate::apple::WorkingSet;
-use crate::hardware::PlatformHardware;
-use crate::report::{Sources, rows};
+use crate::report::rows;
 use crate::shared_signals::SharedSignals;
 use crate::signal::{SignalSource, SourceReport, SystemSignals};
 use crate::thread_qos::ThreadQos;
@@ -74,17 +73,17 @@ impl SignalSource for MacSignals {
         let (memory, _, battery) = &self.sources;
         let from = |source: &str| Ok(source.to_owned());
         let memory_from = |source: &str| memory.is_running().map(|()| source.to_owned());
-        let sources = Sources {
-            memory: memory_from(
+        let sources = [
+            memory_from(
                 "system notifications; the level is also read every 4 s while a model is loaded",
             ),
-            swap: memory_from("pages swapped out, read while there is pressure"),
-            heat: from("NSProcessInfo thermal state"),
-            power_mode: from("NSProcessInfo Low Power Mode"),
-            power_source: battery
+            memory_from("pages swapped out, read while there is pressure"),
+            from("NSProcessInfo thermal state"),
+            from("NSProcessInfo Low Power Mode"),
+            battery
                 .is_running()
                 .map(|()| "IOKit power sources".to_owned()),
-        };
+        ];
         rows(&self.current(), sources, "")
     }
 }
@@ -98,16 +97,15 @@ unsafe extern "C" {}
 /// Reads the number of performance cores
 /// (<https://developer.apple.com/documentation/kernel/1387446-sysctlbyname>) and the working set of
 /// the GPU.
-pub(crate) fn hardware() -> PlatformHardware {
+pub(crate) fn hardware() -> (Option<usize>, Option<WorkingSet>) {
     let memory_bytes = sysctl::number("hw.memsize").unwrap_or(0);
     let wired_limit = sysctl::number("iogpu.wired_limit_mb").unwrap_or(0) << 20;
     // Programs without a window server session, as in SSH or tmux, have no default device.
     let device = MTLCreateSystemDefaultDevice().or_else(|| MTLCopyAllDevices().firstObject());
     let reported = device.map(|device| device.recommendedMaxWorkingSetSize());
-    PlatformHardware {
-        n_performance_cores: sysctl::number("hw.perflevel0.physicalcpu").map(|n| n as usize),
-        working_set: Some(WorkingSet::new(reported, memory_bytes, wired_limit)),
-    }
+    let n_performance_cores = sysctl::number("hw.perflevel0.physicalcpu").map(|n| n as usize);
+    let working_set = WorkingSet::new(reported, memory_bytes, wired_limit);
+    (n_performance_cores, Some(working_set))
 }
 
 /// Sets the quality-of-service class of the calling thread

@@ -37,9 +37,7 @@ impl PressurePoll {
         }
     }
 
-    /// Records the level, and the bytes swapped out since the start of the machine, which are read
-    /// only under pressure. `at` counts from any fixed moment. Returns true if the machine is
-    /// thrashing.
+    /// Records the level. Returns true if the machine is thrashing: see [`SwapGrowth::update`].
     pub(crate) fn update(
         &mut self,
         level: MemoryPressure,
@@ -47,11 +45,7 @@ impl PressurePoll {
         at: Duration,
     ) -> bool {
         self.level = level;
-        if level == MemoryPressure::Normal {
-            self.swap.clear();
-            return false;
-        }
-        swapped_out_bytes().is_some_and(|bytes| self.swap.is_thrashing(bytes, at))
+        self.swap.update(level, swapped_out_bytes, at)
     }
 }
 

@@ -45,11 +45,7 @@ pub enum MemoryPressure {
 
 impl fmt::Display for MemoryPressure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Normal => "normal",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        })
+        self.serialize(f)
     }
 }
 
@@ -73,12 +69,7 @@ pub enum ThermalState {
 
 impl fmt::Display for ThermalState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Nominal => "nominal",
-            Self::Fair => "fair",
-            Self::Serious => "serious",
-            Self::Critical => "critical",
-        })
+        self.serialize(f)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::signal::SystemSignals;
+use crate::signal::{MemoryPressure, SystemSignals};
 
 /// The bytes swapped out over the last seconds.
 #[derive(Debug, Clone, Default)]
@@ -14,10 +14,25 @@ impl SwapGrowth {
     /// Time over which growth is averaged, so that a single burst does not count.
     const WINDOW: Duration = Duration::from_secs(5);
 
+    /// Returns true if the machine is thrashing. The bytes swapped out since the start of the machine
+    /// are read only under pressure.
+    pub(crate) fn update(
+        &mut self,
+        level: MemoryPressure,
+        swapped_out_bytes: impl FnOnce() -> Option<u64>,
+        now: Duration,
+    ) -> bool {
+        if level == MemoryPressure::Normal {
+            self.samples.clear();
+            return false;
+        }
+        swapped_out_bytes().is_some_and(|bytes| self.is_thrashing(bytes, now))
+    }
+
     /// Adds a sample, the `bytes` swapped out since the start of the machine. Returns true if they
     /// grow by more than [`SystemSignals::THRASHING_BYTES_PER_SECOND`]. The samples must cover at
     /// least half the window.
-    pub(crate) fn is_thrashing(&mut self, bytes: u64, now: Duration) -> bool {
+    fn is_thrashing(&mut self, bytes: u64, now: Duration) -> bool {
         self.samples.push((now, bytes));
         self.samples.retain(|(at, _)| *at + Self::WINDOW >= now);
         let Some(&(first_at, first)) = self.samples.first() else {
@@ -26,10 +41,6 @@ impl SwapGrowth {
         let time = now.saturating_sub(first_at);
         let limit = SystemSignals::THRASHING_BYTES_PER_SECOND as f64 * time.as_secs_f64();
         time >= Self::WINDOW / 2 && bytes.saturating_sub(first) as f64 > limit
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.samples.clear();
     }
 }
 
@@ -55,7 +66,7 @@ mod tests {
             !growth.is_thrashing(900 * MIB, seconds(9)),
             "it no longer grows"
         );
-        growth.clear();
+        assert!(!growth.update(MemoryPressure::Normal, || None, seconds(10)));
         assert!(!growth.is_thrashing(5000 * MIB, seconds(10)));
         assert!(
             !growth.is_thrashing(5100 * MIB, seconds(14)),

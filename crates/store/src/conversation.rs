@@ -128,7 +128,7 @@ pub struct Message {
     pub reasoning: String,
     /// The text as Markdown.
     pub text: String,
-    /// Text that the user attached, such as a selection; may be empty.
+    /// The [joined](crate::attached_text::join) texts that the user attached; may be empty.
     pub attachment: String,
     /// How it ended.
     pub ending: Ending,
@@ -166,7 +166,7 @@ pub struct NewMessage {
     pub role: MessageRole,
     /// The text so far.
     pub text: String,
-    /// The text that the user attached.
+    /// The [joined](crate::attached_text::join) texts that the user attached.
     pub attachment: String,
     /// How it ended; [`Ending::Writing`] for a response that begins.
     pub ending: Ending,

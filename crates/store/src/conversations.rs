@@ -9,6 +9,7 @@ use transom_files::visible;
 use crate::conversation::{Conversation, ConversationId, Timestamp};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::search::{self, Change};
+use crate::settings::ConversationSettings;
 use crate::store::{Flush, Store, count, execute, lock, query_all, query_one, text};
 use crate::{backup, recovery};
 
@@ -43,13 +44,9 @@ pub(crate) fn find_by_key(
 }
 
 impl Store {
-    /// Creates an empty conversation without a title.
+    /// Creates an empty conversation without a title and with default settings.
     pub fn create_conversation(&self, now: Timestamp) -> Result<ConversationId, StoreError> {
-        self.write(Flush::Later, |tx| {
-            let sql = "INSERT INTO conversation (created_at, updated_at) VALUES (?1, ?1)";
-            execute(tx, sql, [now.0])?;
-            Ok(ConversationId(tx.last_insert_rowid()))
-        })
+        self.create_conversation_with(now, &ConversationSettings::default())
     }
 
     /// Returns a conversation.

@@ -39,18 +39,6 @@ pub enum StoreError {
     /// The message does not exist or was deleted.
     #[error("message {} does not exist or was deleted", .0.0)]
     NoMessage(MessageId),
-    /// The parent of a message is in another conversation.
-    #[error(
-        "message {} is not in conversation {}, so it cannot be the parent of a message there",
-        parent.0,
-        conversation.0
-    )]
-    ParentInOtherConversation {
-        /// The parent.
-        parent: MessageId,
-        /// The conversation of the new message.
-        conversation: ConversationId,
-    },
     /// The message has ended, so it cannot be changed.
     #[error("message {} has ended and can no longer be changed", .0.0)]
     NotWriting(MessageId),

@@ -11,7 +11,7 @@ use crate::conversation::{ConversationId, Ending, MessageId};
 use crate::error::StoreError;
 use crate::export_format::{Export, ExportedConversation, ExportedMessage, FORMAT, VERSION};
 use crate::store::{Store, query_all};
-use crate::{conversations, markdown, messages};
+use crate::{conversations, markdown, messages, settings, tree};
 
 impl Store {
     /// Exports one conversation, or all of them, with all branches, as JSON that [`Store::import`]
@@ -71,7 +71,10 @@ pub(crate) fn exported_conversation(
         query_all(tx, sql, [id.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let numbers: HashMap<i64, u64> = rows.iter().map(|(id, _)| *id).zip(1..).collect();
     let mut shown: HashSet<i64> = rows.iter().filter_map(|(_, child)| *child).collect();
-    shown.extend(first_on_path(tx, leaf)?);
+    if let Some(leaf) = leaf {
+        let path = tree::ids_to(tx, MessageId(leaf))?;
+        shown.extend(path.first().map(|first| first.0));
+    }
     let mut exported_messages = Vec::with_capacity(rows.len());
     for (id, _) in rows {
         let Some(message) = messages::find(tx, MessageId(id))? else {
@@ -106,16 +109,7 @@ pub(crate) fn exported_conversation(
         is_pinned: conversation.is_pinned,
         created_at: conversation.created_at.0,
         updated_at: conversation.updated_at.0,
+        settings: settings::conversation::find(tx, id)?,
         messages: exported_messages,
     })
-}
-
-/// Returns the first message of the path to a leaf.
-fn first_on_path(tx: &Transaction<'_>, leaf: Option<i64>) -> Result<Option<i64>, StoreError> {
-    let Some(leaf) = leaf else {
-        return Ok(None);
-    };
-    Ok(crate::tree::ids_to(tx, MessageId(leaf))?
-        .first()
-        .map(|id| id.0))
 }

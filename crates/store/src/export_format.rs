@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conversation::{Ending, MessageRole};
 use crate::error::StoreError;
+use crate::settings::ConversationSettings;
 
 /// Identifies our files.
 pub(crate) const FORMAT: &str = "transom-conversations";
@@ -43,6 +44,8 @@ pub(crate) struct ExportedConversation {
     /// Milliseconds since 1970.
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
+    #[serde(default)]
+    pub(crate) settings: ConversationSettings,
     /// The messages; parents come before their children.
     #[serde(default)]
     pub(crate) messages: Vec<ExportedMessage>,

@@ -8,6 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use rusqlite::Transaction;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::conversation::{ConversationId, Ending, MessageId, NewMessage, Timestamp};
@@ -15,7 +16,7 @@ use crate::error::StoreError;
 use crate::export_format::{Export, ExportedConversation, ExportedMessage, FORMAT, check_version};
 use crate::search::{self, Change};
 use crate::store::{Flush, Store, execute};
-use crate::{conversations, export, markdown, messages, other_formats, tree};
+use crate::{conversations, export, markdown, messages, other_formats, settings, tree};
 
 impl Store {
     /// Imports the output of [`Store::export_json`] or [`Store::export_markdown`],
@@ -74,24 +75,16 @@ fn parse_json(json: &str, now: Timestamp) -> Result<Vec<ExportedConversation>, S
     if value.get("format").is_none() {
         return other_formats::conversations(value, json, now);
     }
+    let format = value["format"].as_str().unwrap_or_default();
+    if format != FORMAT {
+        let problem = format!("“{format}” is not a format that Transom knows");
+        return Err(StoreError::import("format", problem));
+    }
+    // A newer format may have other fields.
+    if let Ok(version) = u32::deserialize(&value["version"]) {
+        check_version(version, "version")?;
+    }
     drop(value);
-    parse_own_export(json)
-}
-
-fn parse_own_export(json: &str) -> Result<Vec<ExportedConversation>, StoreError> {
-    #[derive(serde::Deserialize)]
-    struct Head {
-        format: String,
-        version: u32,
-    }
-    let head: Head = parse(json)?;
-    if head.format != FORMAT {
-        return Err(StoreError::import(
-            "format",
-            format!("“{}” is not a format that Transom knows", head.format),
-        ));
-    }
-    check_version(head.version, "version")?;
     Ok(parse::<Export>(json)?.conversations)
 }
 
@@ -173,6 +166,8 @@ fn create_conversation(
                VALUES (?1, ?2, ?3, ?4, ?5)";
     execute(tx, sql, values)?;
     let id = ConversationId(tx.last_insert_rowid());
+    let (settings, _) = exported.settings.checked();
+    settings::conversation::write(tx, id, &settings)?;
     search::change_title(tx, Change::Add, id, &title)?;
     Ok(id)
 }

@@ -27,9 +27,11 @@ mod snippet;
 mod store;
 mod tree;
 
+pub mod attached_text;
 pub mod conversation;
 pub mod settings;
 
+pub use attached_text::AttachedText;
 pub use conversation::{
     Conversation, ConversationId, Ending, FoundConversation, Message, MessageHead, MessageId,
     MessageRole, NewMessage, Snippet, Timestamp,
@@ -37,6 +39,7 @@ pub use conversation::{
 pub use error::{StoreError, StoreErrorKind};
 pub use notice::{Notice, Opened};
 pub use settings::{
-    Appearance, Behavior, General, KvCache, ModelSettings, SavedPrompt, SettingIssue, Settings,
+    Appearance, Assistant, Behavior, ConversationSettings, General, KvCache, ModelSettings,
+    SavedPrompt, SettingIssue, Settings,
 };
 pub use store::Store;

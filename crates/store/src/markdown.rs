@@ -5,10 +5,13 @@
 //! backslash in front, so no text is read as a comment.
 
 use serde::{Deserialize, Serialize};
+use transom_files::visible;
 
+use crate::attached_text::{self, AttachedText};
 use crate::conversation::{Ending, MessageRole};
 use crate::error::StoreError;
 use crate::export_format::{ExportedConversation, ExportedMessage, VERSION, check_version};
+use crate::settings::ConversationSettings;
 
 const MARKER: &str = "<!-- transom ";
 const MARKER_END: &str = " -->";
@@ -38,12 +41,18 @@ struct MessageHeader {
     stats: Option<String>,
 }
 
+/// The JSON in the comment of an attached text with a name.
+#[derive(Serialize, Deserialize)]
+struct AttachmentHeader {
+    name: String,
+}
+
 /// The section that a line belongs to.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Section {
     /// Outside of sections: only for readers.
     Outside,
-    Attachment,
+    /// An attached text, with its name.
+    Attachment(Option<String>),
     Reasoning,
     Text,
 }
@@ -91,11 +100,8 @@ fn write_message(out: &mut String, message: &ExportedMessage) {
     let model = message.model.as_ref();
     let model = model.map_or_else(String::new, |it| format!(" ({})", it.replace('\n', " ")));
     *out += &format!("\n## {name}{model}\n\n");
-    if !message.attachment.is_empty() {
-        *out += &format!(
-            "{MARKER}attachment{MARKER_END}\n{}\n\n{MARKER}end{MARKER_END}\n\n",
-            quoted(&message.attachment)
-        );
+    for attached in attached_text::split(&message.attachment) {
+        write_attached(out, attached);
     }
     if !message.reasoning.is_empty() {
         *out += &format!(
@@ -105,6 +111,19 @@ fn write_message(out: &mut String, message: &ExportedMessage) {
     }
     let text = escaped(&message.text);
     *out += &format!("{MARKER}text{MARKER_END}\n{text}\n\n");
+}
+
+/// Writes an attached text as a quote, below its name.
+fn write_attached(out: &mut String, AttachedText { name, text }: AttachedText) {
+    let text = quoted(&text);
+    let marker = match name {
+        Some(name) => {
+            *out += &format!("`{}`\n\n", visible(&name).replace('`', "'"));
+            marker("attachment", &AttachmentHeader { name })
+        }
+        None => format!("{MARKER}attachment{MARKER_END}\n"),
+    };
+    *out += &format!("{marker}{text}\n\n{MARKER}end{MARKER_END}\n\n");
 }
 
 /// Returns a comment with JSON that cannot contain the end of the comment.
@@ -157,7 +176,11 @@ pub(crate) fn read(text: &str) -> Result<ExportedConversation, StoreError> {
                 let id = exported.messages.len() as u64 + 1;
                 exported.messages.push(parse_message(json, id, &place)?);
             }
-            ("attachment", "") => section = Section::Attachment,
+            ("attachment", "") => section = Section::Attachment(None),
+            ("attachment", json) => {
+                let header: AttachmentHeader = parse(json, &place)?;
+                section = Section::Attachment(Some(header.name));
+            }
             ("reasoning", "") => section = Section::Reasoning,
             ("text", "") => section = Section::Text,
             ("end", "") => {}
@@ -183,6 +206,7 @@ fn parse_conversation(json: &str, place: &str) -> Result<ExportedConversation, S
         is_pinned: header.is_pinned,
         created_at: header.created_at,
         updated_at: header.updated_at,
+        settings: ConversationSettings::default(),
         messages: Vec::new(),
     })
 }
@@ -232,7 +256,12 @@ fn finish_section(
     let kept = &lines[..lines.len() - n_empty.min(n_padding)];
     match section {
         Section::Outside => {}
-        Section::Attachment => message.attachment = unquoted(kept),
+        Section::Attachment(name) => {
+            let text = unquoted(kept);
+            let mut texts = attached_text::split(&message.attachment);
+            texts.push(AttachedText { name, text });
+            message.attachment = attached_text::join(&texts);
+        }
         Section::Reasoning => message.reasoning = unescaped(kept),
         Section::Text => message.text = unescaped(kept),
     }

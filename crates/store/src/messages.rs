@@ -21,7 +21,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoMessage`] for its parent, and [`StoreError::ParentInOtherConversation`].
+    /// [`StoreError::NoMessage`] for its parent, also if that is in another conversation.
     pub fn add_message(&self, message: NewMessage) -> Result<MessageId, StoreError> {
         self.write(Flush::Now, |tx| {
             let conversation = conversations::find(tx, message.conversation)?;
@@ -81,7 +81,8 @@ impl Store {
         })
     }
 
-    /// Replaces the text of a response that has ended. Its reasoning, ending and statistics stay.
+    /// Replaces the text of a response that has ended. Its reasoning and ending stay. Statistics of
+    /// it and of all messages below it are removed, because they count the old text.
     ///
     /// # Errors
     ///
@@ -95,7 +96,17 @@ impl Store {
             execute(tx, sql, (id.0, text))?;
             let n_chars = chars_column(old.reasoning.chars().count() + text.chars().count());
             let sql = "UPDATE message SET n_chars = ?2 WHERE id = ?1";
-            execute(tx, sql, (id.0, n_chars)).map(drop)
+            execute(tx, sql, (id.0, n_chars))?;
+            remove_stats(tx, id)
+        })
+    }
+
+    /// Replaces the name of the model that wrote a response.
+    pub fn set_message_model(&self, id: MessageId, model: &str) -> Result<(), StoreError> {
+        self.write(Flush::Later, |tx| {
+            let sql = "UPDATE message SET model = ?2 WHERE id = ?1";
+            let n = execute(tx, sql, (id.0, model))?;
+            (n > 0).then_some(()).ok_or(StoreError::NoMessage(id))
         })
     }
 
@@ -158,6 +169,19 @@ pub(crate) fn insert(
         search::change_message(tx, Change::Add, id, &message.text, &message.attachment)?;
     }
     Ok(id)
+}
+
+/// Removes the statistics of a message and of all messages below it, which count text that was
+/// changed or deleted.
+pub(crate) fn remove_stats(tx: &Transaction<'_>, id: MessageId) -> Result<(), StoreError> {
+    let sql = "WITH RECURSIVE down (id, depth) AS (
+            SELECT id, depth FROM message WHERE id = ?1
+            UNION ALL
+            SELECT m.id, m.depth
+            FROM down JOIN message m ON m.parent = down.id AND m.depth = down.depth + 1
+        )
+        UPDATE body SET stats = NULL WHERE message IN (SELECT id FROM down)";
+    execute(tx, sql, [id.0]).map(drop)
 }
 
 /// Ends the responses that the last run of the program left open. Returns their number.
@@ -272,17 +296,11 @@ fn depth_below(
     parent: MessageId,
     conversation: ConversationId,
 ) -> Result<i64, StoreError> {
-    let sql = "SELECT conversation, depth FROM message WHERE id = ?1";
-    let found: Option<(i64, i64)> =
-        query_one(tx, sql, [parent.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    match found {
-        None => Err(StoreError::NoMessage(parent)),
-        Some((other, _)) if other != conversation.0 => Err(StoreError::ParentInOtherConversation {
-            parent,
-            conversation,
-        }),
-        Some((_, depth)) => Ok(depth + 1),
-    }
+    let sql = "SELECT depth FROM message WHERE id = ?1 AND conversation = ?2";
+    let depth = query_one(tx, sql, (parent.0, conversation.0), |row| {
+        row.get::<_, i64>(0)
+    })?;
+    Ok(depth.ok_or(StoreError::NoMessage(parent))? + 1)
 }
 
 fn chars_column(n_chars: usize) -> u32 {

@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::conversation::{Ending, MessageRole, Timestamp};
 use crate::error::StoreError;
 use crate::export_format::{ExportedConversation, ExportedMessage};
+use crate::settings::ConversationSettings;
 
 #[derive(Deserialize)]
 struct ChatGptConversation {
@@ -98,6 +99,7 @@ fn chatgpt_conversation(
         is_pinned: false,
         created_at,
         updated_at: milliseconds(chat.update_time).unwrap_or(created_at),
+        settings: ConversationSettings::default(),
         messages: Vec::new(),
     };
     let is_root = |node: &ChatGptNode| {
@@ -239,6 +241,7 @@ fn message_list(
         is_pinned: false,
         created_at: now.0,
         updated_at: now.0,
+        settings: ConversationSettings::default(),
         messages,
     })
 }

@@ -131,7 +131,13 @@ fn known_migrations<'a>(
 /// Adds missing rows from the attached source. Returns false if a table cannot be read.
 fn add_rows(target: &Connection, source: &Path) -> Result<bool, StoreError> {
     let mut is_complete = true;
-    for (table, columns) in schema::tables(target)? {
+    // A backup may have an older format, with fewer columns.
+    let in_source = schema::tables(target, "source").unwrap_or_default();
+    for (table, mut columns) in schema::tables(target, "main")? {
+        if let Some(known) = in_source.get(&table) {
+            columns.retain(|column| known.contains(column));
+        }
+        let columns = columns.into_iter().collect::<Vec<_>>().join(", ");
         // The list of columns makes SQLite read rows. Otherwise it could copy index pages unread.
         let added = target.execute_batch(&format!(
             "INSERT OR IGNORE INTO main.{table} ({columns})

@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::store::{execute, query_all, query_one, text};
 
 /// Entry *n* migrates from schema *n* to *n* + 1.
-pub(crate) const MIGRATIONS: &[&str] = &[CONVERSATIONS];
+pub(crate) const MIGRATIONS: &[&str] = &[CONVERSATIONS, CONVERSATION_SETTINGS];
 
 /// All branches are in one table of messages that point to their parents. `shown_child` stores
 /// which child was last shown at a fork. `depth` counts from 1, so the length of a path is known
@@ -87,6 +87,14 @@ CREATE VIRTUAL TABLE search USING fts5 (
 INSERT INTO search (search, rank) VALUES ('secure-delete', 1);
 ";
 
+/// Settings of single conversations: NULL for what the settings of the model say.
+const CONVERSATION_SETTINGS: &str = "
+ALTER TABLE conversation ADD COLUMN model TEXT;
+ALTER TABLE conversation ADD COLUMN instructions TEXT;
+ALTER TABLE conversation ADD COLUMN temperature REAL;
+ALTER TABLE conversation ADD COLUMN context_length INTEGER;
+";
+
 /// Returns the schema version of an opened file; 0 for an empty one.
 pub(crate) fn version(connection: &Connection) -> Result<u32, StoreError> {
     Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
@@ -112,20 +120,19 @@ pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Resul
 pub(crate) fn has_tables(connection: &Connection, migrations: &[&str]) -> Result<bool, StoreError> {
     let mut made = Connection::open_in_memory()?;
     migrate(&mut made, migrations)?;
-    let found = columns(connection)?;
-    Ok(columns(&made)?.is_subset(&found))
+    let found = columns(connection, "main")?;
+    Ok(columns(&made, "main")?.is_subset(&found))
 }
 
-/// Returns the tables of the migrations, without those of the search, and the names of their
-/// columns, separated by commas.
-pub(crate) fn tables(connection: &Connection) -> Result<BTreeMap<String, String>, StoreError> {
-    let mut tables: BTreeMap<String, String> = BTreeMap::new();
-    for (table, column, ..) in columns(connection)? {
-        let columns = tables.entry(table).or_default();
-        if !columns.is_empty() {
-            columns.push_str(", ");
-        }
-        columns.push_str(&column);
+/// Returns the tables of a database of the connection, without those of the search, and the names
+/// of their columns.
+pub(crate) fn tables(
+    connection: &Connection,
+    database: &str,
+) -> Result<BTreeMap<String, BTreeSet<String>>, StoreError> {
+    let mut tables: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (table, column, ..) in columns(connection, database)? {
+        tables.entry(table).or_default().insert(column);
     }
     Ok(tables)
 }
@@ -133,12 +140,14 @@ pub(crate) fn tables(connection: &Connection) -> Result<BTreeMap<String, String>
 /// A column: table, name, type, whether it is `NOT NULL`, position in the primary key.
 type Column = (String, String, String, bool, u32);
 
-fn columns(connection: &Connection) -> Result<BTreeSet<Column>, StoreError> {
-    let sql = "SELECT t.name, c.name, c.type, c.\"notnull\", c.pk
-               FROM sqlite_schema t JOIN pragma_table_info(t.name) c
-               WHERE t.type = 'table' AND t.name NOT LIKE 'search%'
-               AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!'";
-    let columns = query_all(connection, sql, [], |row| {
+fn columns(connection: &Connection, database: &str) -> Result<BTreeSet<Column>, StoreError> {
+    let sql = format!(
+        "SELECT t.name, c.name, c.type, c.\"notnull\", c.pk
+         FROM {database}.sqlite_schema t JOIN pragma_table_info(t.name, '{database}') c
+         WHERE t.type = 'table' AND t.name NOT LIKE 'search%'
+         AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+    );
+    let columns = query_all(connection, &sql, [], |row| {
         let (table, name, kind) = (text(row, 0)?, text(row, 1)?, text(row, 2)?);
         Ok((table, name, kind, row.get(3)?, row.get(4)?))
     })?;

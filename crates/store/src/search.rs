@@ -13,7 +13,7 @@ use rusqlite::{Connection, Transaction, params_from_iter};
 use crate::conversation::{ConversationId, FoundConversation, MessageId};
 use crate::error::StoreError;
 use crate::store::{Store, execute, text};
-use crate::{conversations, messages, normalize, schema, snippet};
+use crate::{attached_text, conversations, messages, normalize, schema, snippet};
 
 /// The maximum number of phrases and their words, so that searching for a pasted page does not take
 /// minutes.
@@ -259,7 +259,9 @@ fn change_row(
     if texts.iter().all(|text| text.is_empty()) {
         return Ok(());
     }
-    let [title, text, attachment] = texts.map(normalize::indexed_text);
+    let [title, text, attachment] = texts;
+    let attachment = &attached_text::readable(attachment);
+    let [title, text, attachment] = [title, text, attachment].map(normalize::indexed_text);
     let sql = match change {
         Change::Add => {
             "INSERT INTO search (rowid, title, text, attachment) VALUES (?1, ?2, ?3, ?4)"

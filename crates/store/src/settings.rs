@@ -8,9 +8,11 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) mod conversation;
 mod fields;
 mod stored;
 
+pub use conversation::ConversationSettings;
 pub use fields::SettingIssue;
 pub(crate) use stored::issues;
 
@@ -34,6 +36,8 @@ pub struct Settings {
     pub recent_models: Vec<String>,
     /// Saved prompts; `None` for the built-in ones.
     pub prompts: Option<Vec<SavedPrompt>>,
+    /// Named settings for conversations.
+    pub assistants: Vec<Assistant>,
 }
 
 /// Settings of the app itself.
@@ -145,4 +149,16 @@ pub struct SavedPrompt {
     pub name: String,
     /// The text. `{text}` stands for the attachment, or for the text after the name.
     pub text: String,
+}
+
+/// Settings of a conversation under a name, which the user applies to a conversation. Unlike a saved
+/// prompt, which is the text of one message, they count for all of its responses.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
+#[serde(default)]
+pub struct Assistant {
+    /// At most 100 characters.
+    pub name: String,
+    /// The settings.
+    pub settings: ConversationSettings,
 }

@@ -5,6 +5,7 @@
 
 use pulldown_cmark::{Event, Options, Parser, TagEnd};
 
+use crate::attached_text;
 use crate::conversation::{Message, MessageRole, Snippet};
 use crate::normalize::{self, NormalizedWord};
 use crate::search::Phrase;
@@ -33,7 +34,8 @@ pub(crate) fn around(message: &Message, phrases: &[Phrase]) -> Option<Snippet> {
         MessageRole::Assistant => plain_text(&message.text),
         MessageRole::User => String::new(),
     };
-    let candidates = [&plain, &message.text, &message.attachment];
+    let attachment = attached_text::readable(&message.attachment);
+    let candidates = [&plain, &message.text, &attachment];
     let best = candidates
         .into_iter()
         .filter_map(|text| {
@@ -116,14 +118,9 @@ fn best_start(matches: &[PhraseMatch]) -> Option<(usize, usize)> {
         }
         seen.count_ones().max(1) as usize
     };
-    let mut best: Option<(usize, usize)> = None;
-    for first in 0..matches.len() {
-        let n = n_phrases(first);
-        if best.is_none_or(|(_, most)| n > most) {
-            best = Some((first, n));
-        }
-    }
-    best
+    (0..matches.len())
+        .map(|first| (first, n_phrases(first)))
+        .reduce(|best, next| if next.1 > best.1 { next } else { best })
 }
 
 fn pieces_around(text: &str, matches: &[PhraseMatch], first: usize) -> Vec<(String, bool)> {

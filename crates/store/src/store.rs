@@ -124,7 +124,13 @@ impl Store {
                 &mut writer.connection
             }
         };
-        self.with_path(read(connection, work))
+        let read = || -> Result<T, StoreError> {
+            let tx = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
+            let value = work(&tx)?;
+            tx.finish()?;
+            Ok(value)
+        };
+        self.with_path(read())
     }
 
     /// Adds the file to an error. After damage, requests a check at the next opening.
@@ -179,16 +185,6 @@ impl Writer {
         };
         Ok(value)
     }
-}
-
-fn read<T>(
-    connection: &mut Connection,
-    work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
-) -> Result<T, StoreError> {
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
-    let value = work(&tx)?;
-    tx.finish()?;
-    Ok(value)
 }
 
 /// Runs a statement, and returns the number of changed rows.

@@ -177,9 +177,7 @@ fn the_parent_of_a_message_is_in_its_conversation() {
     let other = store.create_conversation(NOW).unwrap();
     let first = store.add_message(question(one, None, "one")).unwrap();
     let elsewhere = store.add_message(question(other, Some(first), "two"));
-    assert!(
-        matches!(elsewhere, Err(StoreError::ParentInOtherConversation { parent, .. }) if parent == first)
-    );
+    assert!(matches!(elsewhere, Err(StoreError::NoMessage(parent)) if parent == first));
     let nowhere = store.add_message(question(one, Some(MessageId(99)), "two"));
     assert!(matches!(nowhere, Err(StoreError::NoMessage(MessageId(99)))));
     let gone = store.add_message(question(ConversationId(99), None, "two"));
@@ -295,7 +293,7 @@ fn talk(store: &Store, id: ConversationId, questions: &[&str]) -> Vec<MessageId>
             .append(said, "", &format!("{text}!"))
             .expect("the store works");
         store
-            .finish(said, Ending::Stop, None)
+            .finish(said, Ending::Stop, Some("{}".to_owned()))
             .expect("the store works");
         asked.push(one);
         parent = Some(said);
@@ -334,6 +332,25 @@ fn messages_after_a_deleted_exchange_move_up() {
     assert_eq!(shown(&store, id), ["four", "four!"]);
     assert_eq!(talk(&store, id, &["five"]).len(), 1);
     assert_eq!(shown(&store, id), ["four", "four!", "five", "five!"]);
+}
+
+#[test]
+fn statistics_that_count_deleted_or_replaced_text_are_removed() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let asked = talk(&store, id, &["one", "two", "three", "four"]);
+    let have_stats = || -> Vec<bool> {
+        let responses = store.path(id).unwrap().into_iter();
+        let responses = responses.filter(|head| head.role == MessageRole::Assistant);
+        let stats = responses.map(|head| store.message(head.id).unwrap().stats);
+        stats.map(|stats| stats.is_some()).collect()
+    };
+    assert_eq!(have_stats(), [true; 4]);
+    store.delete_exchange(asked[2]).unwrap();
+    assert_eq!(have_stats(), [true, true, false]);
+    let said = store.path(id).unwrap()[3].id;
+    store.replace_text(said, "Two!").unwrap();
+    assert_eq!(have_stats(), [true, false, false]);
 }
 
 #[test]

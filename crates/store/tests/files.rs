@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use transom_store::{
-    ConversationId, Ending, MessageId, MessageRole, NewMessage, Notice, Store, StoreError,
-    StoreErrorKind, Timestamp,
+    ConversationId, ConversationSettings, Ending, MessageId, MessageRole, NewMessage, Notice,
+    Store, StoreError, StoreErrorKind, Timestamp,
 };
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
@@ -151,6 +151,11 @@ fn a_file_of_format_1_opens_with_all_its_data() {
     );
     assert_eq!(store.search("black tea", 0, 9).unwrap().len(), 1);
     assert!(store.settings().unwrap().general.pin_chat);
+    assert_eq!(
+        store.conversation_settings(tea.id).unwrap(),
+        ConversationSettings::default()
+    );
+    store.set_model_if_unset(tea.id, "starter").unwrap();
 }
 
 /// Makes the file one of a newer version, with a part of it still in the log.

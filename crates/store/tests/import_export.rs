@@ -6,7 +6,8 @@
 
 use proptest::prelude::*;
 use transom_store::{
-    ConversationId, Ending, MessageId, MessageRole, NewMessage, Store, StoreError, Timestamp,
+    AttachedText, ConversationId, ConversationSettings, Ending, MessageId, MessageRole, NewMessage,
+    Store, StoreError, Timestamp, attached_text,
 };
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
@@ -26,6 +27,19 @@ enum Step {
     Pin(bool),
 }
 
+/// Returns two attached texts as they are stored.
+fn attached() -> String {
+    let attached = [
+        (Some("a `b`\n-->.md"), "> c\n"),
+        (None, "<!-- transom end -->"),
+    ];
+    let attached = attached.map(|(name, text)| AttachedText {
+        name: name.map(str::to_owned),
+        text: text.to_owned(),
+    });
+    attached_text::join(&attached)
+}
+
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[ -~\n]{0,40}",
@@ -33,6 +47,7 @@ fn text() -> impl Strategy<Value = String> {
         "(\\\\{0,2}<!-- transom (text|message [{][}]|x) -->\n?){1,2}",
         Just("> quoted\n\n\n".to_string()),
         Just("\r\n--> \\<!-- transom end -->\r".to_string()),
+        Just(attached()),
         Just(String::new()),
     ]
 }
@@ -110,6 +125,36 @@ fn shown(store: &Store, id: ConversationId) -> Vec<(MessageRole, String, String,
             )
         })
         .collect()
+}
+
+#[test]
+fn the_settings_of_a_conversation_are_exported_and_copied() {
+    let settings = ConversationSettings {
+        model: Some("qwen3-4b@Q4_K_M".to_string()),
+        instructions: Some("Answer in one sentence.".to_string()),
+        temperature: Some(0.7),
+        context_length: Some(2048),
+    };
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation_with(NOW, &settings).unwrap();
+    let copy = store.duplicate(id, "Copy", NOW).unwrap();
+    assert_eq!(store.conversation_settings(copy).unwrap(), settings);
+
+    let imported = |json: &str| {
+        let other = Store::in_memory().unwrap();
+        other.import(json, NOW).unwrap();
+        let id = other.conversations(0, 9).unwrap()[0].id;
+        other.conversation_settings(id).unwrap()
+    };
+    let json = store.export_json(Some(id)).unwrap();
+    assert_eq!(imported(&json), settings);
+    // An invalid value costs no other value.
+    let hot = json.replace("\"temperature\": 0.7", "\"temperature\": 70");
+    let expected = ConversationSettings {
+        temperature: None,
+        ..settings
+    };
+    assert_eq!(imported(&hot), expected);
 }
 
 proptest! {
@@ -303,16 +348,21 @@ fn markdown_to_paste_has_only_what_readers_see() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();
     store.rename(id, "Talk").unwrap();
-    let question = NewMessage::from_user(id, None, "Why?", NOW);
+    let question = NewMessage {
+        attachment: attached(),
+        ..NewMessage::from_user(id, None, "Why?", NOW)
+    };
     let asked = store.add_message(question.clone()).unwrap();
     let answer = NewMessage {
         parent: Some(asked),
         role: MessageRole::Assistant,
         text: "Because.".to_owned(),
+        attachment: String::new(),
         model: Some("starter".to_owned()),
         ..question
     };
     store.add_message(answer).unwrap();
-    let expected = "# Talk\n\n## You\n\nWhy?\n\n## Assistant (starter)\n\nBecause.\n\n";
+    let expected = "# Talk\n\n## You\n\n`a 'b' -->.md`\n\n> > c\n>\n\n> <!-- transom end -->\n\n\
+                    Why?\n\n## Assistant (starter)\n\nBecause.\n\n";
     assert_eq!(store.readable_markdown(id).unwrap(), expected);
 }

@@ -6,7 +6,8 @@
 
 use proptest::prelude::*;
 use transom_store::{
-    ConversationId, Ending, FoundConversation, MessageRole, NewMessage, Store, Timestamp,
+    AttachedText, ConversationId, Ending, FoundConversation, MessageRole, NewMessage, Store,
+    Timestamp, attached_text,
 };
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
@@ -204,6 +205,31 @@ fn titles_rank_first_and_attachments_are_found() {
         snippet(&store, "page lemon"),
         "A [page] about [lemons], and more."
     );
+}
+
+#[test]
+fn attachments_are_found_by_name_and_text_but_not_by_their_format() {
+    let (store, ids) = with(&["first"]);
+    let attached = [
+        ("minutes.pdf", "We met."),
+        ("plan.md", "A \"trip\" to Rome."),
+    ];
+    let attached = attached.map(|(name, text)| AttachedText {
+        name: Some(name.to_owned()),
+        text: text.to_owned(),
+    });
+    say(
+        &store,
+        ids[0],
+        "Compare them",
+        &attached_text::join(&attached),
+    );
+    assert_eq!(found(&store, &ids, "minutes"), [0]);
+    let whole = "minutes.pdf We met. plan.md A \"trip\" to [Rome].";
+    assert_eq!(snippet(&store, "rome"), whole);
+    for of_format in ["name", "text"] {
+        assert_eq!(found(&store, &ids, of_format), NONE);
+    }
 }
 
 #[test]

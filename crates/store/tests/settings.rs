@@ -7,7 +7,8 @@
 
 use serde_json::{Value, json};
 use transom_store::{
-    Appearance, KvCache, ModelSettings, Notice, SavedPrompt, Settings, Store, StoreError, Timestamp,
+    Appearance, Assistant, ConversationId, ConversationSettings, KvCache, ModelSettings, Notice,
+    SavedPrompt, Settings, Store, StoreError, Timestamp,
 };
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
@@ -22,6 +23,10 @@ fn full() -> Settings {
             name: "fix".to_string(),
             text: "Fix: {text}".to_string(),
         }]),
+        assistants: vec![Assistant {
+            name: "Strict editor".to_string(),
+            settings: full_of_conversation(),
+        }],
         ..Settings::default()
     };
     settings.general.hotkey = Some("Alt+Space".to_string());
@@ -53,6 +58,16 @@ fn full() -> Settings {
     settings
 }
 
+/// Returns settings of a conversation with every field set.
+fn full_of_conversation() -> ConversationSettings {
+    ConversationSettings {
+        model: Some("/m.gguf".to_string()),
+        instructions: Some("Answer in one sentence.".to_string()),
+        temperature: Some(0.7),
+        context_length: Some(4096),
+    }
+}
+
 #[test]
 fn every_field_can_be_set_and_read_back() {
     let store = Store::in_memory().unwrap();
@@ -74,7 +89,7 @@ fn null_resets_a_field_to_its_default() {
     assert_eq!(settings.models["/m.gguf"].top_k, None);
     assert_eq!(settings.models["/m.gguf"].seed, Some(u32::MAX));
     let all = json!({"general": null, "behavior": null, "model": null, "models": null,
-        "added_models": null, "recent_models": null, "prompts": null});
+        "added_models": null, "recent_models": null, "prompts": null, "assistants": null});
     assert_eq!(store.patch_settings(&all).unwrap(), Settings::default());
 }
 
@@ -131,6 +146,10 @@ fn an_invalid_value_is_refused_with_its_path_and_the_allowed_values() {
             "added_models cannot be \"x\": it takes a list",
         ),
         (json!({"recent_models": ["a", 1]}), "recent_models[1]"),
+        (
+            json!({"assistants": [{"name": "a", "settings": {"temperature": 3}}]}),
+            "assistants[0].settings.temperature cannot be 3: it takes numbers from 0 to 2",
+        ),
         (json!([1]), "settings cannot be [1]: it takes an object"),
     ];
     for (patch, message) in cases {
@@ -147,6 +166,35 @@ fn an_invalid_value_is_refused_with_its_path_and_the_allowed_values() {
         };
         assert_eq!(store.settings().unwrap(), kept);
     }
+}
+
+#[test]
+fn a_conversation_has_its_own_settings() {
+    let store = Store::temporary().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let settings = |id| store.conversation_settings(id).unwrap();
+    assert_eq!(settings(id), ConversationSettings::default());
+    store.set_model_if_unset(id, "/first.gguf").unwrap();
+    store.set_model_if_unset(id, "/second.gguf").unwrap();
+    assert_eq!(settings(id).model.as_deref(), Some("/first.gguf"));
+    let full = full_of_conversation();
+    store.set_conversation_settings(id, &full).unwrap();
+    assert_eq!(settings(id), full);
+    let other = store.create_conversation_with(NOW, &full).unwrap();
+    assert_eq!(settings(other), full);
+
+    let hot = ConversationSettings {
+        temperature: Some(2.5),
+        ..ConversationSettings::default()
+    };
+    let error = store.set_conversation_settings(id, &hot).unwrap_err();
+    let message = "conversation.temperature cannot be 2.5: it takes numbers from 0 to 2";
+    assert!(error.to_string().contains(message), "{error}");
+    assert!(store.create_conversation_with(NOW, &hot).is_err());
+    assert_eq!(settings(id), full, "a refused change changes nothing");
+    assert_eq!(store.conversations(0, 9).unwrap().len(), 2);
+    let gone = store.set_conversation_settings(ConversationId(99), &full);
+    assert!(matches!(gone, Err(StoreError::NoConversation(_))));
 }
 
 /// Writes the stored document directly, as another version or an error would.

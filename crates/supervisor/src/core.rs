@@ -24,12 +24,9 @@ mod worker;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use transom_engine::{
-    EngineError, FinishReason, Limits, LoadProgress, MemoryNeed, MemoryUse, ModelInfo, ModelSource,
-    Trim,
-};
-use transom_engine_host::WorkerEnd;
-use transom_engine_host::wire::{JobSummary, LoadFootprint, Request, UnloadFootprint};
+use transom_engine::{Limits, ModelSource};
+use transom_engine_host::WorkerReport;
+use transom_engine_host::wire::Command;
 use transom_fit::Budget;
 use transom_signals::{Hardware, MemoryPressure, SystemSignals};
 
@@ -70,58 +67,12 @@ pub enum Event {
     ForgetConversations,
     /// The system reports new signals.
     Signals(SystemSignals),
-    /// A worker reports something.
-    Worker(WorkerId, WorkerEvent),
+    /// A worker reports something. Reports of workers that are gone are ignored.
+    Worker(WorkerId, WorkerReport),
     /// [`Core::next_deadline`] is reached. Allowed at any time.
     Tick,
     /// The program ends: refuse new requests, end running ones, unload all models.
     Quit,
-}
-
-/// A report of a worker. Events of workers that are gone are ignored.
-#[derive(Debug, Clone, PartialEq)]
-pub enum WorkerEvent {
-    /// The memory that its model would need.
-    Measured(Result<MemoryNeed, EngineError>),
-    /// Progress of the load.
-    LoadProgress(LoadProgress),
-    /// The model is loaded.
-    Loaded {
-        /// Information about the model.
-        info: Box<ModelInfo>,
-        /// Memory in use.
-        memory: MemoryUse,
-        /// Footprint of the process before and after the load.
-        footprint: Option<LoadFootprint>,
-        /// Tokens of a saved KV cache that were restored.
-        restored_tokens: usize,
-    },
-    /// The load failed.
-    LoadFailed(EngineError),
-    /// A job ended, and none of its work is still running.
-    JobEnded(RequestId, Result<JobSummary, EngineError>),
-    /// A trim freed memory.
-    Trimmed {
-        /// Bytes freed.
-        bytes: u64,
-        /// Memory in use now.
-        memory: MemoryUse,
-    },
-    /// The model is unusable. If a job caused it, the end of that job follows.
-    Broken(EngineError),
-    /// Current footprint of the process in bytes.
-    Footprint(u64),
-    /// The model is dropped.
-    Unloaded(Option<UnloadFootprint>),
-    /// The process was killed but does not end.
-    Stuck {
-        /// Id of the process.
-        process_id: u32,
-        /// Why it was killed.
-        end: WorkerEnd,
-    },
-    /// The process has ended and is reaped.
-    Gone(WorkerEnd),
 }
 
 /// An action for the driver. Effects are executed in order. None can fail: failures are reported as
@@ -130,41 +81,24 @@ pub enum WorkerEvent {
 pub enum Effect {
     /// Start a worker.
     Start(WorkerId),
-    /// Estimate the memory that the model would need.
-    Measure(WorkerId, ModelSource, Limits),
+    /// Send a command that does not concern saved states.
+    Send(WorkerId, Command),
     /// Load this variant of the model with the given id, and restore its saved state if there is
     /// one.
     Load(WorkerId, String, ModelSource, Limits),
-    /// Generate a response.
-    Generate(WorkerId, RequestId, Box<Request>),
-    /// End the load (`None`) or the job early.
-    Stop(WorkerId, Option<RequestId>, FinishReason),
-    /// Free caches that can be rebuilt.
-    Trim(WorkerId, Trim),
-    /// Drop the model and report the memory freed.
-    Unload(WorkerId, StateOnUnload),
+    /// Drop the model and report the memory freed. With a number of bytes, save its KV cache, which
+    /// has this size on disk, until the model is loaded again; without, the KV cache is lost.
+    Unload(WorkerId, Option<u64>),
     /// Delete the saved states of these models, including those being saved now.
     DeleteSavedStates(ModelSelector),
-    /// Send no more commands; the worker then exits by itself and [`WorkerEvent::Gone`] follows.
+    /// Send no more commands; the worker then exits by itself and [`WorkerReport::Exited`] follows.
     Release(WorkerId),
-    /// Kill the worker; [`WorkerEvent::Gone`] follows.
+    /// Kill the worker; [`WorkerReport::Exited`] follows.
     Kill(WorkerId),
     /// Send an event to the requester. No event follows [`ResponseEvent::Ended`].
     Respond(RequestId, ResponseEvent),
     /// Keep the machine awake, or let it sleep again.
     KeepAwake(bool),
-}
-
-/// What happens to the KV cache of a model that is unloaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StateOnUnload {
-    /// It is saved on disk until the model is loaded again.
-    Save {
-        /// Its size on disk.
-        bytes: u64,
-    },
-    /// It is lost.
-    Discard,
 }
 
 /// The state of all models and requests. See the module documentation.
@@ -225,7 +159,7 @@ impl Core {
             Event::SetPaused(is_paused) => self.governor.set_paused(is_paused),
             Event::ForgetConversations => self.forget_conversations(),
             Event::Signals(signals) => self.governor.observe(signals, now),
-            Event::Worker(worker, event) => self.handle_worker_event(worker, event),
+            Event::Worker(worker, report) => self.handle_report(worker, report),
             Event::Tick => {}
             Event::Quit => self.quit(),
         }

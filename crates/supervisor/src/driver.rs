@@ -17,7 +17,7 @@ use transom_engine_host::wire::Report;
 use transom_engine_host::{WorkerReport, Workers};
 use transom_signals::{Hardware, SignalSource, SystemSignals};
 
-use crate::core::{Core, Event, Timestamp, WorkerEvent, WorkerId};
+use crate::core::{Core, Event, Timestamp, WorkerId};
 use crate::governor::Tuning;
 use crate::handle::{Handle, HandleMessage, ShutdownReason};
 use crate::request::{RequestError, RequestId};
@@ -43,7 +43,6 @@ pub(crate) struct Driver {
 /// The latest system signals and their source, which stops when it is dropped.
 struct SignalListener {
     latest: watch::Receiver<Option<SystemSignals>>,
-    _sender: Arc<watch::Sender<Option<SystemSignals>>>,
     source: Arc<dyn SignalSource>,
     /// The value last passed to the source.
     has_models: bool,
@@ -110,7 +109,6 @@ impl Driver {
         self.began.elapsed()
     }
 
-    /// Returns when the core or the publisher is due next.
     fn wake_at(&self) -> Option<Instant> {
         let deadlines = self.core.next_deadline().into_iter();
         let next = deadlines.chain(self.publisher.due()).min()?;
@@ -123,7 +121,10 @@ impl Driver {
         let now = self.now();
         let is_progress = matches!(
             event,
-            Event::Worker(_, WorkerEvent::LoadProgress(_) | WorkerEvent::Footprint(_))
+            Event::Worker(
+                _,
+                WorkerReport::Message(Report::LoadProgress { .. } | Report::Footprint { .. })
+            )
         );
         let effects = self.core.step(event, now);
         if !is_progress || self.publisher.is_progress_due(now) {
@@ -178,67 +179,30 @@ impl Driver {
     }
 
     fn handle_report(&mut self, worker: WorkerId, report: WorkerReport) {
-        let report = match report {
-            WorkerReport::Message(report) => report,
-            WorkerReport::Exited(end) => return self.worker_gone(worker, WorkerEvent::Gone(end)),
-            WorkerReport::Stuck { process_id, end } => {
-                let event = WorkerEvent::Stuck { process_id, end };
-                self.step(Event::Worker(worker, event));
-                return self.fail_stuck_unloads();
+        match report {
+            WorkerReport::Message(Report::Event { job, event }) => {
+                self.executor.forward_token_event(worker, job, event);
             }
-        };
-        let event = match report {
-            Report::Event { job, event } => {
-                return self
-                    .executor
-                    .forward_token_event(worker, RequestId(job.0), event);
-            }
-            Report::Measured { result } => {
-                if let Err(error) = &result {
-                    tracing::info!(worker = worker.0, %error, "the model files cannot be used");
-                }
-                WorkerEvent::Measured(result)
-            }
-            Report::LoadProgress { progress } => WorkerEvent::LoadProgress(progress),
-            Report::Loaded {
-                info,
-                memory,
-                footprint,
-                restored_tokens,
-            } => WorkerEvent::Loaded {
-                info,
-                memory,
-                footprint,
-                restored_tokens,
-            },
-            Report::LoadFailed { error } => {
-                tracing::info!(worker = worker.0, %error, "the load failed");
-                WorkerEvent::LoadFailed(error)
-            }
-            Report::JobEnded { job, result } => WorkerEvent::JobEnded(RequestId(job.0), result),
-            Report::Trimmed { bytes, memory } => WorkerEvent::Trimmed { bytes, memory },
-            Report::Broken { error } => {
-                tracing::warn!(worker = worker.0, %error, "the model is broken");
-                WorkerEvent::Broken(error)
-            }
-            Report::Footprint { bytes } => WorkerEvent::Footprint(bytes),
             // The supervisor's own signal source knows the level, which is the same for all
             // processes.
-            Report::MemoryNotice => return self.signals.source.refresh(),
-            Report::Unloaded { footprint } => WorkerEvent::Unloaded(footprint),
-            // Handled in the parent's wire code.
-            Report::Hello { .. } | Report::Pong { .. } => return,
-        };
-        self.step(Event::Worker(worker, event));
-    }
-
-    fn worker_gone(&mut self, worker: WorkerId, end: WorkerEvent) {
-        self.executor.remove_worker(worker);
-        self.step(Event::Worker(worker, end));
-        let record = self.core.unload_record_of(worker);
-        let saved_states = &self.executor.saved_states;
-        self.unload_waiters
-            .worker_gone(worker, record, saved_states);
+            WorkerReport::Message(Report::MemoryNotice) => self.signals.source.refresh(),
+            WorkerReport::Message(ref message) => {
+                log_failure(worker, message);
+                self.step(Event::Worker(worker, report));
+            }
+            WorkerReport::Stuck { .. } => {
+                self.step(Event::Worker(worker, report));
+                self.fail_stuck_unloads();
+            }
+            WorkerReport::Exited(_) => {
+                self.executor.remove_worker(worker);
+                self.step(Event::Worker(worker, report));
+                let record = self.core.unload_record_of(worker);
+                let saved_states = &self.executor.saved_states;
+                self.unload_waiters
+                    .worker_gone(worker, record, saved_states);
+            }
+        }
     }
 
     /// Fails the unload calls that wait for processes that cannot be killed.
@@ -256,15 +220,22 @@ impl Driver {
             match message {
                 HandleMessage::Submit(_, writer) => writer.fail(RequestError::Quitting),
                 HandleMessage::Unload(_, reply) => drop(reply.send(Err(RequestError::Quitting))),
-                HandleMessage::Cancel(_)
-                | HandleMessage::SetTuning(_)
-                | HandleMessage::SetPaused(_)
-                | HandleMessage::GetStatus(_)
-                | HandleMessage::ForgetConversations
-                | HandleMessage::SaveStatesIn(_)
-                | HandleMessage::Quit => {}
+                // Nobody waits for the others.
+                _ => {}
             }
         }
+    }
+}
+
+fn log_failure(worker: WorkerId, report: &Report) {
+    let worker = worker.0;
+    match report {
+        Report::Measured { result: Err(error) } => {
+            tracing::info!(worker, %error, "the model files cannot be used");
+        }
+        Report::LoadFailed { error } => tracing::info!(worker, %error, "the load failed"),
+        Report::Broken { error } => tracing::warn!(worker, %error, "the model is broken"),
+        _ => {}
     }
 }
 
@@ -286,13 +257,11 @@ impl SignalListener {
         });
         Self {
             latest,
-            _sender: sender,
             source,
             has_models: false,
         }
     }
 
-    /// Tells the source whether a model is in memory.
     fn set_has_models(&mut self, has_models: bool) {
         if self.has_models != has_models {
             self.has_models = has_models;

@@ -17,7 +17,8 @@
 //!
 //! If several rows apply, the strictest value of each column is used. Only memory pressure and
 //! thrashing override the user's own idle time, and only critical pressure overrides the setting to
-//! keep models loaded. Running responses continue, except when swap grows under critical pressure.
+//! keep models loaded. Running responses continue, except when the system swaps
+//! memory out under critical pressure.
 //!
 //! A limit ends only after a quiet time without its signal: memory 15 s, thrashing 30 s, heat 60 s,
 //! power mode and battery 5 s. The signal then falls to the worst level seen in that time.
@@ -104,7 +105,8 @@ impl Default for Tuning {
 pub struct Restrictions {
     /// Effective memory pressure: rises at once, falls after a quiet time.
     pub memory: MemoryPressure,
-    /// Running responses must stop now, because swap grows under critical pressure.
+    /// Running responses must stop now, because the system swaps memory out under critical
+    /// pressure.
     pub stop_answers: bool,
     /// Maximum context in tokens, for conversations that can be shortened.
     pub context_length: Option<usize>,
@@ -186,7 +188,7 @@ pub enum LimitReason {
         /// The level.
         pressure: MemoryPressure,
     },
-    /// Swap is growing.
+    /// The system is swapping memory out.
     Thrashing,
     /// The machine is hot.
     Heat {

@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
 use transom_engine_host::Workers;
 use transom_signals::{Hardware, KeepAwake, SignalSource};
 
@@ -39,14 +38,11 @@ pub(crate) type ShutdownReason = Arc<OnceLock<RequestError>>;
 pub(crate) enum HandleMessage {
     Submit(Box<ModelRequest>, ResponseWriter),
     Cancel(RequestId),
-    Unload(
-        ModelSelector,
-        Reply<Result<Vec<UnloadRecord>, RequestError>>,
-    ),
+    Unload(ModelSelector, UnloadReply),
     SetTuning(Tuning),
     SetPaused(bool),
     /// Returns the status as of now, with up-to-date countdowns.
-    GetStatus(Reply<Arc<Status>>),
+    GetStatus(oneshot::Sender<Arc<Status>>),
     /// Deletes saved states and clears KV caches.
     ForgetConversations,
     /// Saves states in this folder, which is prepared and used by this supervisor only.
@@ -54,8 +50,7 @@ pub(crate) enum HandleMessage {
     Quit,
 }
 
-/// The channel for a single reply.
-pub(crate) type Reply<T> = oneshot::Sender<T>;
+pub(crate) type UnloadReply = oneshot::Sender<Result<Vec<UnloadRecord>, RequestError>>;
 
 impl Handle {
     /// Returns a handle, the other end of its channel and its shutdown reason. Request ids count up
@@ -173,7 +168,6 @@ impl Handle {
 #[derive(Debug)]
 pub struct Supervisor {
     handle: Handle,
-    driver: JoinHandle<()>,
 }
 
 impl Supervisor {
@@ -201,10 +195,8 @@ impl Supervisor {
         keep_awake: KeepAwakeFn,
     ) -> Self {
         let (handle, driver) = driver::prepare(workers, signals, hardware, tuning, keep_awake);
-        Self {
-            handle,
-            driver: tokio::spawn(driver.run()),
-        }
+        tokio::spawn(driver.run());
+        Self { handle }
     }
 
     /// Returns a handle of this supervisor.
@@ -222,8 +214,10 @@ impl Supervisor {
             .send(HandleMessage::SaveStatesIn(folder));
     }
 
-    /// Quits like [`Supervisor::quit`], without consuming the supervisor.
-    pub(crate) fn quit_detached(&self) -> impl Future<Output = ()> + Send + use<> {
+    /// Quits: cancels running responses, fails queued requests with [`RequestError::Quitting`] and
+    /// unloads every model. Starts when the future is awaited, which returns when every process has
+    /// ended, except those that cannot be killed, and the saved states are gone.
+    pub fn quit(&self) -> impl Future<Output = ()> + Send + use<> {
         let Handle {
             messages,
             mut status,
@@ -233,17 +227,6 @@ impl Supervisor {
             // A driver that is gone has quit already.
             let _ = messages.send(HandleMessage::Quit);
             while status.changed().await.is_ok() {}
-        }
-    }
-
-    /// Quits: cancels running responses, fails queued requests with [`RequestError::Quitting`] and
-    /// unloads every model. Returns when every process has ended, except those that cannot be
-    /// killed.
-    pub async fn quit(self) {
-        // A driver that is gone has quit already.
-        let _ = self.handle.messages.send(HandleMessage::Quit);
-        if let Err(error) = self.driver.await {
-            tracing::error!(%error, "the supervisor failed to shut down");
         }
     }
 }

@@ -42,80 +42,19 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// would need a thread that cannot be canceled.
 const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 
-/// Why no supervisor could be reached or started.
+/// Why no supervisor could be reached or started. Each message names the folder, the version or the
+/// process, and says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceError {
-    /// The system has no folder for the user's data.
-    #[error("no home folder is known; set TRANSOM_DATA to a folder for Transom's data")]
-    NoHome,
     /// The data folder, or a file in it, cannot be used.
-    #[error("{path}: {source}")]
-    Folder {
-        /// The folder or file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// Another user could read requests, or pretend to be the supervisor.
-    #[error(
-        "{path} {fault}; make sure that only you can write to it (chown, chmod 700), \
-         or set TRANSOM_DATA to another folder"
-    )]
-    Unsafe {
-        /// The folder or file.
-        path: PathBuf,
-        /// What is wrong with it, such as `can be written by others`.
-        fault: String,
-    },
-    /// The socket's path exceeds the limit of the system.
-    #[error(
-        "{path} is too long for the path of a socket ({bytes} bytes, the maximum is {limit}); \
-         set TRANSOM_DATA to a folder with a shorter path"
-    )]
-    PathTooLong {
-        /// The path of the socket.
-        path: PathBuf,
-        /// Its length in bytes.
-        bytes: usize,
-        /// The maximum length in bytes.
-        limit: usize,
-    },
+    #[error("{0}")]
+    Folder(String),
     /// The running instance has an incompatible version.
-    #[error(
-        "the running Transom is version {theirs}, this one {ours}; \
-         quit the running one{} and try again", process(*.process_id)
-    )]
-    VersionMismatch {
-        /// Version of the running instance.
-        theirs: String,
-        /// Version of this program.
-        ours: String,
-        /// Process id of the running instance.
-        process_id: Option<u32>,
-    },
-    /// The running instance accepts no more clients.
-    #[error("the running Transom{} refused: {reason}", process(*.process_id))]
-    Refused {
-        /// Its reason.
-        reason: String,
-        /// Its process id.
-        process_id: Option<u32>,
-    },
-    /// An instance is running but does not respond.
-    #[error(
-        "another Transom{} is running but does not respond ({reason}); \
-         quit it, or try again in a moment", process(*.process_id)
-    )]
-    Unresponsive {
-        /// What was observed.
-        reason: String,
-        /// Its process id.
-        process_id: Option<u32>,
-    },
-}
-
-fn process(id: Option<u32>) -> String {
-    id.map_or_else(String::new, |id| format!(" (process {id})"))
+    #[error("{0}")]
+    VersionMismatch(String),
+    /// The running instance accepts no client, or does not respond.
+    #[error("{0}")]
+    Unavailable(String),
 }
 
 /// Returns the folder for the user's data: `$TRANSOM_DATA`, or `Transom` in `~/Library/Application
@@ -123,15 +62,17 @@ fn process(id: Option<u32>) -> String {
 /// necessary.
 ///
 /// # Errors
-/// [`InstanceError::NoHome`]; [`InstanceError::Folder`] if `$TRANSOM_DATA` cannot be made an
+/// [`InstanceError::Folder`] if no home folder is known, or `$TRANSOM_DATA` cannot be made an
 /// absolute path.
 pub fn data_folder() -> Result<PathBuf, InstanceError> {
     match std::env::var_os("TRANSOM_DATA").filter(|path| !path.is_empty()) {
-        Some(path) => std::path::absolute(&path).map_err(|source| InstanceError::Folder {
-            path: path.into(),
-            source,
+        Some(path) => {
+            std::path::absolute(&path).map_err(|error| folder::folder_error(path.as_ref(), &error))
+        }
+        None => default_data_folder().ok_or_else(|| {
+            let reason = "no home folder is known; set TRANSOM_DATA to a folder for Transom's data";
+            InstanceError::Folder(reason.to_owned())
         }),
-        None => default_data_folder().ok_or(InstanceError::NoHome),
     }
 }
 
@@ -202,18 +143,13 @@ impl Connection {
         self.server()?.as_ref().err()
     }
 
-    /// Quits the supervisor of this process, even if other programs wait for responses. The future
-    /// returns when models and saved states are gone. Does nothing if the supervisor runs in
+    /// Returns a future that quits the supervisor of this process, even if other programs wait for
+    /// responses, and ends when models and saved states are gone; `None` if the supervisor runs in
     /// another process.
-    pub fn quit(&self) -> impl Future<Output = ()> + Send + use<> {
-        let quit = match self {
-            Self::Own(own) => Some(own.supervisor.quit_detached()),
+    pub fn quit(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        match self {
+            Self::Own(own) => Some(own.supervisor.quit()),
             Self::Running(_) => None,
-        };
-        async move {
-            if let Some(quit) = quit {
-                quit.await;
-            }
         }
     }
 
@@ -276,7 +212,8 @@ pub async fn open(
             let listener = socket.and_then(|socket| server::listen(socket, &lock));
             let supervisor = start();
             save_states(&supervisor, data_folder);
-            let server = listener.map(|listener| Server::start(listener, supervisor.handle()));
+            let server = listener
+                .map(|(listener, socket)| Server::start(listener, socket, supervisor.handle()));
             if let Err(error) = &server {
                 tracing::warn!(%error, "other programs cannot share the models of this one");
             }

@@ -1,7 +1,6 @@
 //! Requests to the supervisor and their errors. All of them are serializable, because they are sent
 //! through the socket to a running instance.
 
-use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -101,13 +100,6 @@ impl PartialEq for ModelSpec {
 
 impl Eq for ModelSpec {}
 
-impl Hash for ModelSpec {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.role, self.context_length, self.kv_cache).hash(state);
-        variants::sorted(&self.variants).hash(state);
-    }
-}
-
 /// The purpose of a model. Under memory pressure, chat models are unloaded last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -166,7 +158,6 @@ pub enum ModelSelector {
 }
 
 impl ModelSelector {
-    /// Returns true if the selection contains the model of `spec`.
     pub(crate) fn selects(&self, spec: &ModelSpec) -> bool {
         match self {
             Self::All => true,

@@ -77,7 +77,7 @@ pub struct Response {
 }
 
 /// Cancels a request from any thread. Clones cancel the same request.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct CancelHandle {
     id: RequestId,
     messages: mpsc::UnboundedSender<HandleMessage>,
@@ -180,14 +180,7 @@ impl CancelHandle {
     }
 }
 
-impl fmt::Debug for CancelHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CancelHandle").field(&self.id).finish()
-    }
-}
-
 impl ResponseWriter {
-    /// Returns the id of the request.
     pub(crate) fn id(&self) -> RequestId {
         self.id
     }
@@ -198,7 +191,6 @@ impl ResponseWriter {
         self.stream.changed.notify_one();
     }
 
-    /// Ends the request with an error.
     pub(crate) fn fail(self, error: RequestError) {
         let outcome = Outcome::Failed { error };
         self.write(ResponseEvent::Ended { outcome });
@@ -248,7 +240,7 @@ impl State {
         }
         match (self.unread.back_mut(), event) {
             (Some(ResponseEvent::Token { event: last }), ResponseEvent::Token { event }) => {
-                if let Some(event) = join(last, event) {
+                if let Some(event) = last.join(event, usize::MAX) {
                     self.unread.push_back(ResponseEvent::Token { event });
                 }
             }
@@ -259,30 +251,6 @@ impl State {
             (Some(_) | None, event) => self.unread.push_back(event),
         }
     }
-}
-
-/// Joins `event` to `last`, or returns it if they cannot be joined.
-fn join(last: &mut TokenEvent, event: TokenEvent) -> Option<TokenEvent> {
-    match (last, event) {
-        (
-            TokenEvent::Text {
-                section,
-                text,
-                generated_tokens,
-            },
-            TokenEvent::Text {
-                section: next_section,
-                text: next_text,
-                generated_tokens: latest,
-            },
-        ) if *section == next_section => {
-            text.push_str(&next_text);
-            *generated_tokens = latest;
-        }
-        (last @ TokenEvent::Prefill { .. }, event @ TokenEvent::Prefill { .. }) => *last = event,
-        (_, event) => return Some(event),
-    }
-    None
 }
 
 #[cfg(test)]

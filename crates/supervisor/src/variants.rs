@@ -35,8 +35,7 @@ pub(crate) fn are_same(one: &[ModelSource], other: &[ModelSource]) -> bool {
     one == other || sorted(one) == sorted(other)
 }
 
-/// Returns the variants sorted by path.
-pub(crate) fn sorted(variants: &[ModelSource]) -> Vec<&ModelSource> {
+fn sorted(variants: &[ModelSource]) -> Vec<&ModelSource> {
     let mut variants: Vec<&ModelSource> = variants.iter().collect();
     variants.sort_by(|a, b| a.path.cmp(&b.path));
     variants

@@ -16,7 +16,7 @@ use crate::wire::{
     AboutView, AppEvent, CapturedText, CommandError, CommandResult, FileSource, HotkeyView,
     StatusView, TextSource, Window, ZoomStep,
 };
-use crate::{about, attachments, diagnostics, insertion, login_item, windows, zoom};
+use crate::{about, attachments, diagnostics, insertion, lock, login_item, windows, zoom};
 
 #[tauri::command]
 pub(crate) async fn status(shell: State<'_, Shell>) -> CommandResult<StatusView> {
@@ -72,6 +72,9 @@ pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) 
     let frames = &app.state::<Shell>().frames;
     frames.set_chat_in_window(general.chat_in_window);
     frames.save();
+    if was.is_some_and(|was| was.chat_in_window != general.chat_in_window) {
+        windows::change_chat_form(app);
+    }
     #[cfg(target_os = "macos")]
     if was.is_none_or(|was| {
         was.language != general.language || was.chat_in_window != general.chat_in_window
@@ -269,6 +272,24 @@ pub(crate) async fn zoom(app: AppHandle, step: ZoomStep) -> CommandResult<()> {
     let settings = settings(app.state()).await?;
     let zoom = zoom::after(step, settings.general.zoom);
     update_settings(app, json!({ "general": { "zoom": zoom } })).await?;
+    Ok(())
+}
+
+/// Opens the system's dialog that prints the page or saves it as PDF. The window stays open until the
+/// page calls this with false, because not every system tells when its dialog closes.
+#[tauri::command]
+pub(crate) async fn print_page(
+    app: AppHandle,
+    page: WebviewWindow,
+    is_printing: bool,
+) -> CommandResult<()> {
+    let window = Window::from_label(page.label()).ok_or(CommandError::NotFound)?;
+    let guard = is_printing.then(|| windows::keep_open(&app, window));
+    let before = std::mem::replace(&mut *lock(&app.state::<Shell>().printing), guard);
+    drop(before);
+    if is_printing {
+        page.print().map_err(CommandError::other)?;
+    }
     Ok(())
 }
 

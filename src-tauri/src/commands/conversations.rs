@@ -7,7 +7,9 @@
 use tauri::{AppHandle, State, WebviewWindow};
 use transom_chat::MessageView;
 use transom_chat::title::title;
-use transom_store::{ConversationId, FoundConversation, Message, MessageId, Store, StoreError};
+use transom_store::{
+    ConversationId, ConversationSettings, FoundConversation, Message, MessageId, Store, StoreError,
+};
 
 use super::{choose_path, save};
 use crate::backend;
@@ -40,10 +42,22 @@ pub(crate) async fn open_conversation(
     with_store_of(&shell, id.is_temporary(), move |store| {
         Ok(OpenedConversation {
             conversation: store.conversation(id)?,
+            settings: store.conversation_settings(id)?,
             messages: store.path(id)?,
         })
     })
     .await
+}
+
+/// Replaces the settings of a conversation, which count from the next response.
+#[tauri::command]
+pub(crate) async fn set_conversation_settings(
+    shell: State<'_, Shell>,
+    id: ConversationId,
+    settings: ConversationSettings,
+) -> CommandResult<()> {
+    let set = move |store: &Store| store.set_conversation_settings(id, &settings);
+    with_store_of(&shell, id.is_temporary(), set).await
 }
 
 #[tauri::command]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use tauri::{AppHandle, Manager, State, WebviewWindow};
 use transom_library::{InstalledModel, read_added};
-use transom_store::ModelSettings;
+use transom_store::{ConversationSettings, ModelSettings};
 use transom_supervisor::{ModelRequest, ModelSelector, Outcome, ResponseEvent, WhenBlocked, Work};
 
 use super::app::update_settings;
@@ -129,17 +129,11 @@ pub(crate) async fn remove_model(app: AppHandle, id: String) -> CommandResult<u6
     // A mapped file keeps its disk space until its process is gone.
     let handle = shell.backend().await?.handle();
     handle.unload(ModelSelector::Model(id.clone())).await?;
-    let remove = shell.blocking(move |backend| {
-        let removed = backend.library().remove(&model);
-        removed.map_err(|error| CommandError::Storage {
-            kind: None,
-            reason: error.to_string(),
-        })
-    });
-    let freed = remove.await?;
+    let remove = shell.blocking(move |backend| Ok(backend.library().remove(&model)?));
+    let freed_bytes = remove.await?;
     remove_from_settings(&app, &id).await?;
-    tracing::info!(id, bytes = freed.bytes, "a model was removed");
-    Ok(freed.bytes)
+    tracing::info!(id, bytes = freed_bytes, "a model was removed");
+    Ok(freed_bytes)
 }
 
 /// Removes a model from the settings. If it was selected, the starter takes its place.
@@ -158,9 +152,13 @@ async fn remove_from_settings(app: &AppHandle, id: &str) -> CommandResult<()> {
 }
 
 #[tauri::command]
-pub(crate) async fn load_model(shell: State<'_, Shell>) -> CommandResult<()> {
+pub(crate) async fn load_model(
+    shell: State<'_, Shell>,
+    conversation: ConversationSettings,
+) -> CommandResult<()> {
     let request = shell.blocking(|backend| {
-        models::prepare_request(&backend.library(), &backend.settings(), None, false)
+        let (library, settings) = (backend.library(), backend.settings());
+        models::prepare_request(&library, &settings, conversation, None, false)
     });
     let (options, _) = request.await?;
     let mut response = shell.backend().await?.handle().submit(ModelRequest {

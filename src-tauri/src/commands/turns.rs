@@ -8,8 +8,10 @@ use std::sync::Arc;
 use tauri::ipc::Channel;
 use tauri::{State, WebviewWindow};
 use transom_chat::turns::{StartedTurn, TurnOptions};
-use transom_chat::{AttachedText, Failure, Update, attached_text};
-use transom_store::{ConversationId, MessageId};
+use transom_chat::{Failure, Update};
+use transom_store::{
+    AttachedText, ConversationId, ConversationSettings, MessageId, Store, StoreError, attached_text,
+};
 
 use crate::backend::Backend;
 use crate::shell::{Shell, guarded};
@@ -24,14 +26,16 @@ pub(crate) async fn ask(
     attachments: Vec<AttachedText>,
     over_budget: bool,
     is_temporary: bool,
+    settings: ConversationSettings,
 ) -> CommandResult<StartedTurn> {
     let is_temporary = conversation.map_or(is_temporary, ConversationId::is_temporary);
+    let target = conversation.map_or(Target::New(settings), Target::Conversation);
     let ask = move |backend: Arc<Backend>, options| async move {
         let turns = backend.turns_of(is_temporary);
         let attachment = attached_text::join(&attachments);
         turns.ask(conversation, &text, &attachment, options).await
     };
-    start(&shell, is_temporary, None, over_budget, ask).await
+    start(&shell, is_temporary, target, None, over_budget, ask).await
 }
 
 #[tauri::command]
@@ -46,20 +50,31 @@ pub(crate) async fn regenerate(
         let turns = backend.turns_of(is_temporary);
         turns.regenerate(answer, options).await
     };
-    start(&shell, is_temporary, model, over_budget, regenerate).await
+    let target = Target::Message(answer);
+    start(&shell, is_temporary, target, model, over_budget, regenerate).await
 }
 
 #[tauri::command]
 pub(crate) async fn continue_answer(
     shell: State<'_, Shell>,
     answer: MessageId,
+    over_budget: bool,
 ) -> CommandResult<StartedTurn> {
     let is_temporary = answer.is_temporary();
     let continue_answer = move |backend: Arc<Backend>, options| async move {
         let turns = backend.turns_of(is_temporary);
         turns.continue_answer(answer, options).await
     };
-    start(&shell, is_temporary, None, false, continue_answer).await
+    let target = Target::Message(answer);
+    start(
+        &shell,
+        is_temporary,
+        target,
+        None,
+        over_budget,
+        continue_answer,
+    )
+    .await
 }
 
 #[tauri::command]
@@ -73,7 +88,8 @@ pub(crate) async fn edit_message(
         let turns = backend.turns_of(is_temporary);
         turns.edit(message, &text, options).await
     };
-    start(&shell, is_temporary, None, false, edit).await
+    let target = Target::Message(message);
+    start(&shell, is_temporary, target, None, false, edit).await
 }
 
 #[tauri::command]
@@ -90,11 +106,32 @@ pub(crate) async fn edit_answer(
     .await
 }
 
-/// Starts a response of the model with the id `model`, or of the selected one. Its usage is recorded
-/// when it ends.
+/// What a response belongs to.
+enum Target {
+    /// A conversation that is created with these settings.
+    New(ConversationSettings),
+    Conversation(ConversationId),
+    /// The conversation of this message.
+    Message(MessageId),
+}
+
+impl Target {
+    /// Returns the settings of the conversation.
+    fn settings(self, store: &Store) -> Result<ConversationSettings, StoreError> {
+        match self {
+            Self::New(settings) => Ok(settings),
+            Self::Conversation(id) => store.conversation_settings(id),
+            Self::Message(id) => store.conversation_settings(store.message(id)?.conversation),
+        }
+    }
+}
+
+/// Starts a response of the model with the id `model`, or of the one that the conversation uses. Its
+/// usage is recorded when it ends.
 async fn start<F>(
     shell: &Shell,
     is_temporary: bool,
+    target: Target,
     model: Option<String>,
     over_budget: bool,
     start: impl FnOnce(Arc<Backend>, TurnOptions) -> F + Send + 'static,
@@ -104,7 +141,9 @@ where
 {
     let backend = shell.backend().await?;
     let request = shell.blocking(move |backend| {
-        models::prepare_request(&backend.library(), &backend.settings(), model, over_budget)
+        let conversation = target.settings(backend.store_of(is_temporary))?;
+        let (library, settings) = (backend.library(), backend.settings());
+        models::prepare_request(&library, &settings, conversation, model, over_budget)
     });
     let (mut options, model) = request.await?;
     options.is_private = is_temporary;

@@ -1,12 +1,12 @@
 //! The size of each window as the user left it, and the position of ordinary windows, in a small
-//! file of the data folder. It also says which form the chat has, because the chat is created before
-//! the settings are read.
+//! file of the data folder. It also says which of them are maximized, and which form the chat has,
+//! because the chat is created before the settings are read.
 //!
 //! The height of the quick prompt comes from its page and is not stored.
 //!
 //! Rule: a missing or unreadable file means the defaults, never an error.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -25,6 +25,16 @@ const VALID_LENGTHS: (f64, f64) = (200.0, 10_000.0);
 
 /// Accepted range of the quick prompt's height, in points.
 const PROMPT_HEIGHTS: (f64, f64) = (40.0, 1000.0);
+
+/// How a window is on the screen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Frame {
+    /// The inner size in points.
+    pub(crate) size: Size,
+    /// The outer position in units of the desktop.
+    pub(crate) at: (i32, i32),
+    pub(crate) is_maximized: bool,
+}
 
 #[derive(Debug)]
 pub(crate) struct Frames {
@@ -45,6 +55,9 @@ struct Saved {
     /// See [`crate::visibility::is_panel`].
     #[serde(default)]
     is_chat_in_window: bool,
+    /// The names of maximized windows. Their frames are those to which they return.
+    #[serde(default)]
+    maximized: BTreeSet<String>,
     /// Width and height in points, and the position in units of the desktop if it is known.
     #[serde(flatten)]
     frames: BTreeMap<String, Vec<f64>>,
@@ -108,41 +121,42 @@ impl Frames {
         }
     }
 
-    /// Stores a size that the user chose. The quick prompt can't be resized.
-    pub(crate) fn resized(&self, window: Window, is_panel: bool, size: Size) {
+    /// Returns true if the user left an ordinary window maximized.
+    pub(crate) fn is_maximized(&self, window: Window) -> bool {
+        lock(&self.state)
+            .saved
+            .maximized
+            .contains(name(window, false))
+    }
+
+    /// Stores how the user left a window. A maximized window keeps its former frame. The quick prompt
+    /// can't be resized.
+    pub(crate) fn record(&self, window: Window, is_panel: bool, frame: Frame) {
         if window == Window::Prompt {
             return;
         }
-        let mut frame = vec![size.width.round(), size.height.round()];
-        if let Some((x, y)) = self.position(window, is_panel) {
-            frame.extend([f64::from(x), f64::from(y)]);
-        }
-        self.store(window, is_panel, frame);
-    }
-
-    /// Stores where the user moved an ordinary window.
-    pub(crate) fn moved(&self, window: Window, is_panel: bool, (x, y): (i32, i32)) {
-        if is_panel {
+        let name = name(window, is_panel).to_owned();
+        let mut state = lock(&self.state);
+        if frame.is_maximized {
+            let is_new = state.saved.maximized.insert(name);
+            state.is_changed |= is_new;
             return;
         }
-        let Size { width, height } = self.size(window, is_panel);
-        let frame = vec![width, height, f64::from(x), f64::from(y)];
-        self.store(window, is_panel, frame);
+        let mut values = vec![frame.size.width.round(), frame.size.height.round()];
+        if !is_panel {
+            values.extend([f64::from(frame.at.0), f64::from(frame.at.1)]);
+        }
+        let was_maximized = state.saved.maximized.remove(&name);
+        if was_maximized || state.saved.frames.get(&name) != Some(&values) {
+            state.saved.frames.insert(name, values);
+            state.is_changed = true;
+        }
     }
 
     fn saved(&self, window: Window, is_panel: bool) -> Vec<f64> {
         let state = lock(&self.state);
         let frame = state.saved.frames.get(name(window, is_panel));
         frame.cloned().unwrap_or_default()
-    }
-
-    fn store(&self, window: Window, is_panel: bool, frame: Vec<f64>) {
-        let mut state = lock(&self.state);
-        let name = name(window, is_panel).to_owned();
-        if state.saved.frames.get(&name) != Some(&frame) {
-            state.saved.frames.insert(name, frame);
-            state.is_changed = true;
-        }
     }
 
     /// Sets the height of the quick prompt. Values that are not finite are ignored.
@@ -176,14 +190,22 @@ mod tests {
         Size { width, height }
     }
 
+    fn frame(width: f64, height: f64, at: (i32, i32)) -> Frame {
+        Frame {
+            size: size(width, height),
+            at,
+            is_maximized: false,
+        }
+    }
+
     #[test]
     fn sizes_are_kept_across_restarts() {
         let folder = tempfile::tempdir().unwrap();
         let frames = Frames::read(folder.path());
         let default = Window::Chat.default_size(true);
         assert_eq!(frames.size(Window::Chat, true), default);
-        frames.resized(Window::Chat, true, size(500.4, 700.0));
-        frames.resized(Window::Prompt, true, size(500.0, 700.0));
+        frames.record(Window::Chat, true, frame(500.4, 700.0, (7, 7)));
+        frames.record(Window::Prompt, true, frame(500.0, 700.0, (7, 7)));
         frames.save();
         let frames = Frames::read(folder.path());
         assert_eq!(frames.size(Window::Chat, true), size(500.0, 700.0));
@@ -197,10 +219,8 @@ mod tests {
         let frames = Frames::read(folder.path());
         assert!(!frames.is_chat_in_window());
         frames.set_chat_in_window(true);
-        frames.moved(Window::Chat, false, (-40, 60));
-        frames.resized(Window::Chat, false, size(900.0, 640.0));
-        frames.moved(Window::Chat, true, (7, 7));
-        frames.resized(Window::Chat, true, size(450.0, 600.0));
+        frames.record(Window::Chat, false, frame(900.0, 640.0, (-40, 60)));
+        frames.record(Window::Chat, true, frame(450.0, 600.0, (7, 7)));
         frames.save();
         let frames = Frames::read(folder.path());
         assert!(frames.is_chat_in_window());
@@ -208,6 +228,28 @@ mod tests {
         assert_eq!(frames.position(Window::Chat, false), Some((-40, 60)));
         assert_eq!(frames.size(Window::Chat, true), size(450.0, 600.0));
         assert_eq!(frames.position(Window::Chat, true), None);
+    }
+
+    #[test]
+    fn a_maximized_window_keeps_the_frame_to_which_it_returns() {
+        let folder = tempfile::tempdir().unwrap();
+        let frames = Frames::read(folder.path());
+        frames.record(Window::Chat, false, frame(900.0, 640.0, (40, 60)));
+        let maximized = Frame {
+            is_maximized: true,
+            ..frame(1920.0, 1055.0, (0, 25))
+        };
+        frames.record(Window::Chat, false, maximized);
+        frames.save();
+        let frames = Frames::read(folder.path());
+        assert!(frames.is_maximized(Window::Chat));
+        assert!(!frames.is_maximized(Window::Settings));
+        assert_eq!(frames.size(Window::Chat, false), size(900.0, 640.0));
+        assert_eq!(frames.position(Window::Chat, false), Some((40, 60)));
+        // It returned to its former frame.
+        frames.record(Window::Chat, false, frame(900.0, 640.0, (40, 60)));
+        frames.save();
+        assert!(!Frames::read(folder.path()).is_maximized(Window::Chat));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use tauri::{AppHandle, Emitter, EventTarget};
+use tokio::sync::oneshot::{self, Receiver, Sender};
 
 use crate::lock;
 use crate::visibility::Visibility;
@@ -27,6 +28,12 @@ struct Page {
     should_show: bool,
     /// The page took too long to become ready, and is shown as it is.
     has_timed_out: bool,
+    /// The app waits for the page until this is dropped. `None` without a window.
+    wait: Option<Sender<()>>,
+    /// The page was asked to move to a window that is a panel, or that is none.
+    moves_to_panel: Option<bool>,
+    /// How often the user moved or resized the window.
+    n_moves: u64,
     pending: Vec<AppEvent>,
 }
 
@@ -56,25 +63,49 @@ impl Pages {
         page.is_some_and(|page| page.is_ready || page.has_timed_out)
     }
 
-    /// Stops waiting for a page. Returns true if its window should be shown and it is still not
-    /// ready.
+    /// Records that the time of [`Self::created`] is over and its receiver dropped. Returns true if
+    /// the window should be shown and its page is still not ready.
     pub(crate) fn time_out(&self, window: Window) -> bool {
         let mut pages = lock(&self.state);
-        let Some(page) = pages.get_mut(&window).filter(|page| !page.is_ready) else {
+        // Another window with this label has its own time.
+        let is_over = |page: &&mut Page| page.wait.as_ref().is_some_and(Sender::is_closed);
+        let Some(page) = pages.get_mut(&window).filter(is_over) else {
             return false;
         };
+        page.wait = None;
         page.has_timed_out = true;
         std::mem::take(&mut page.should_show)
     }
 
-    /// Records that a window was created.
-    pub(crate) fn created(&self, window: Window, is_panel: bool) {
-        lock(&self.state).entry(window).or_default().is_panel = is_panel;
+    /// Records that a window was created. The receiver is closed when its page is ready or the window
+    /// is gone.
+    pub(crate) fn created(&self, window: Window, is_panel: bool) -> Receiver<()> {
+        let (wait, waiting) = oneshot::channel();
+        let mut pages = lock(&self.state);
+        let page = pages.entry(window).or_default();
+        page.is_panel = is_panel;
+        page.wait = Some(wait);
+        waiting
     }
 
     /// Shows the window as soon as its page is ready.
     pub(crate) fn show_when_ready(&self, window: Window) {
         lock(&self.state).entry(window).or_default().should_show = true;
+    }
+
+    /// Records that the user moved or resized a window, and returns how often.
+    pub(crate) fn moved(&self, window: Window) -> u64 {
+        let mut pages = lock(&self.state);
+        let page = pages.entry(window).or_default();
+        page.n_moves += 1;
+        page.n_moves
+    }
+
+    /// Returns how often the user moved or resized a window.
+    pub(crate) fn n_moves(&self, window: Window) -> u64 {
+        lock(&self.state)
+            .get(&window)
+            .map_or(0, |page| page.n_moves)
     }
 
     /// Returns true if the existing window is a panel.
@@ -104,10 +135,19 @@ impl Pages {
             .is_some_and(|page| page.pending.iter().any(opens))
     }
 
+    /// Returns true if the page of the chat should be asked to move to its other form: once, and if
+    /// it is ready.
+    pub(crate) fn begins_move(&self, to_panel: bool) -> bool {
+        let mut pages = lock(&self.state);
+        let page = pages.get_mut(&Window::Chat).filter(|page| page.is_ready);
+        page.is_some_and(|page| page.moves_to_panel.replace(to_panel) != Some(to_panel))
+    }
+
     /// Records that a window is being destroyed: one-time events wait for its next page.
     pub(crate) fn ended(&self, window: Window) {
         if let Some(page) = lock(&self.state).get_mut(&window) {
             page.is_ready = false;
+            page.wait = None;
         }
     }
 
@@ -125,6 +165,7 @@ impl Pages {
             let mut pages = lock(&self.state);
             let page = pages.entry(window).or_default();
             page.is_ready = true;
+            page.wait = None;
             let should_show = std::mem::take(&mut page.should_show);
             (std::mem::take(&mut page.pending), should_show)
         };
@@ -163,5 +204,56 @@ fn emit(app: &AppHandle, window: Window, event: &AppEvent) {
     let to = EventTarget::webview_window(window.label());
     if let Err(error) = app.emit_to(to, "app-event", event) {
         tracing::warn!(%error, window = window.label(), "an event could not be sent to a page");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot::error::TryRecvError;
+
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_the_page_of_a_window_that_is_gone() {
+        let pages = Pages::default();
+        let mut first = pages.created(Window::Chat, true);
+        assert_eq!(first.try_recv(), Err(TryRecvError::Empty));
+        pages.removed(Window::Chat);
+        assert_eq!(first.try_recv(), Err(TryRecvError::Closed));
+        drop(first);
+        assert!(!pages.time_out(Window::Chat));
+        let second = pages.created(Window::Chat, false);
+        pages.show_when_ready(Window::Chat);
+        assert!(!pages.time_out(Window::Chat), "the time of the first one");
+        assert!(!pages.can_be_shown(Window::Chat));
+        drop(second);
+        assert!(pages.time_out(Window::Chat));
+        assert!(pages.can_be_shown(Window::Chat));
+    }
+
+    #[test]
+    fn a_page_is_asked_once_to_move_to_a_form() {
+        let pages = Pages::default();
+        assert!(!pages.begins_move(false), "there is no page");
+        drop(pages.created(Window::Chat, true));
+        assert!(!pages.begins_move(false), "it is not ready");
+        let set_ready = |is_ready| {
+            if let Some(page) = lock(&pages.state).get_mut(&Window::Chat) {
+                page.is_ready = is_ready;
+            }
+        };
+        set_ready(true);
+        assert!(pages.begins_move(false));
+        assert!(!pages.begins_move(false), "it is moving");
+        assert!(pages.begins_move(true), "the user changed their mind");
+        assert!(pages.begins_move(false));
+    }
+
+    #[test]
+    fn a_window_that_changes_its_form_is_not_waited_for() {
+        let pages = Pages::default();
+        let mut waiting = pages.created(Window::Chat, true);
+        pages.ended(Window::Chat);
+        assert_eq!(waiting.try_recv(), Err(TryRecvError::Closed));
     }
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use tauri::{AppHandle, Manager};
+use transom_store::ConversationSettings;
 
 use super::{create, on_main_thread};
 use crate::commands::models::load_model;
@@ -40,7 +41,7 @@ pub(super) fn called(app: &AppHandle) {
     let app = app.clone();
     tauri::async_runtime::spawn(async move {
         // The question reports why a model cannot be loaded.
-        if let Err(error) = load_model(app.state()).await {
+        if let Err(error) = load_model(app.state(), ConversationSettings::default()).await {
             tracing::debug!(?error, "the model is not loaded ahead");
         }
     });

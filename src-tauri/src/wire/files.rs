@@ -1,8 +1,8 @@
 //! Files that people drop on a window or attach to a message.
 
 use serde::{Deserialize, Serialize};
-use transom_chat::AttachedText;
 use transom_documents::DocumentProblem;
+use transom_store::AttachedText;
 use ts_rs::TS;
 
 use super::ModelErrorView;

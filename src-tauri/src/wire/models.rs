@@ -15,10 +15,6 @@ pub struct ModelView {
     pub name: String,
     /// Where it comes from.
     pub origin: OriginView,
-    /// The small model that came with the app.
-    pub is_starter: bool,
-    /// The user added it by path. It can be removed from the list without deleting files.
-    pub is_added: bool,
     /// It is in our models folder, so its files can be deleted.
     pub can_be_removed: bool,
     /// It is the selected model.
@@ -37,14 +33,14 @@ pub struct ModelView {
     pub is_missing: bool,
 }
 
-/// Why the files of a model cannot be used.
+/// Why a model cannot be used, found, added or removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
 pub struct ModelErrorView {
-    /// The code of the catalog crate, such as `truncated`.
+    /// The code of the sentence, such as `truncated`.
     pub code: String,
-    /// The name of the file or folder.
+    /// The name of the file, folder or model.
     pub file: String,
-    /// The version, entry, type or list that the sentence names; may be empty.
+    /// What else the sentence names, such as a version or an entry; may be empty.
     pub value: String,
     /// The whole error in English.
     pub detail: String,
@@ -54,11 +50,11 @@ pub struct ModelErrorView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
 #[serde(tag = "origin", rename_all = "snake_case")]
 pub enum OriginView {
-    /// It came with the app.
+    /// It is the small model that came with the app.
     Starter,
     /// It is in our models folder.
     Ours,
-    /// The user added it by path.
+    /// The user added it by path. It can be removed from the list without deleting files.
     Added,
     /// Another program downloaded it. Its files stay there.
     Elsewhere {

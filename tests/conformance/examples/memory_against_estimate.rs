@@ -82,10 +82,6 @@ fn gguf_rows() -> bool {
         n_heads: 8,
         ..wide.clone()
     };
-    let mixed = TinyModel {
-        quantization: Quantization::Q4_K_M,
-        ..wide.clone()
-    };
     let default_cases = [(1024, "full"), (4096, "full"), (4096, "small")];
     let mut are_accurate = true;
     for (name, model, kind, cases) in [
@@ -94,7 +90,6 @@ fn gguf_rows() -> bool {
         ("wide, Q6_K", &wide, Some("Q6_K"), &default_cases[..1]),
         ("wide, Q4_0", &wide, Some("Q4_0"), &default_cases[..1]),
         ("wide, Q4_K", &wide, Some("Q4_K"), &default_cases[..]),
-        ("wide, Q4_K and Q6_K", &mixed, None, &default_cases[..1]),
         ("deep, 12 KV heads, Q8_0", &deep, None, &default_cases[..]),
         ("windows, F16", &windowed, None, &default_cases[..]),
         (

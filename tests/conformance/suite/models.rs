@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 use transom_catalog::LayerKind;
-use transom_catalog::convert::{Quantization, convert};
 use transom_catalog::test_support::TinyModel;
+use transom_catalog::test_support::convert::{Quantization, convert};
 
 /// The context length in the configuration of the tiny model.
 const TINY_CONTEXT_LENGTH: usize = 4096;
@@ -42,9 +42,7 @@ pub(crate) fn shared_models() -> &'static Models {
     MODELS.get_or_init(|| {
         let tiny_folder = create_shared("tiny", assemble_tiny);
         let gguf = |name, folder: &Path, quantization| {
-            create_shared(name, |to| {
-                convert(folder, to, quantization, &mut |_, _| {}).unwrap()
-            })
+            create_shared(name, |to| convert(folder, to, quantization).unwrap())
         };
         Models {
             tiny_gguf: gguf("tiny.gguf", &tiny_folder, Quantization::F32),
@@ -190,6 +188,6 @@ pub(crate) fn as_folder(folder: &Path, _: &Path) -> PathBuf {
 /// Converts the folder to a GGUF file with the name of the path.
 pub(crate) fn as_gguf(folder: &Path, to: &Path) -> PathBuf {
     let to = to.with_extension("gguf");
-    convert(folder, &to, Quantization::F32, &mut |_, _| {}).unwrap();
+    convert(folder, &to, Quantization::F32).unwrap();
     to
 }

@@ -10,7 +10,7 @@ use crate::actions;
 
 /// Returns the path of a document that another program wrote.
 fn document(name: &str) -> PathBuf {
-    let folder = "crates/documents/tests/fixtures/files";
+    let folder = "crates/document-reader/tests/fixtures/files";
     checkout().join(folder).join(name)
 }
 

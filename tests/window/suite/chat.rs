@@ -205,30 +205,6 @@ async fn editing_a_message_creates_a_branch_with_a_response() {
 }
 
 #[tokio::test]
-async fn the_chat_moves_to_an_ordinary_window_and_back() {
-    run_test("the_chat_in_a_window", async |setup| {
-        let chat = setup.open().await?;
-        actions::ask_to_the_end(&chat, "What is the capital of France?").await?;
-        for way_back in ["^Open as popover", "^Open in window"] {
-            setup.desktop.press("ctrl+shift+o")?;
-            until("the other window shows the conversation", async || {
-                let Some(chat) = setup.app()?.find_window("chat").await? else {
-                    return Ok(None);
-                };
-                let is_other = chat.find("button", way_back).await?.is_some();
-                let text = chat.text().await?;
-                let is_same = text.contains("capital of France");
-                let is_ready = is_other && is_same && chat.has_keyboard().await?;
-                is_ready.then_some(Some(())).ok_or(Failure::Wrong(text))
-            })
-            .await?;
-        }
-        Ok(())
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn the_find_bar_marks_a_match_and_the_zoom_is_remembered() {
     run_test("find_and_zoom", async |setup| {
         let chat = setup.open().await?;

@@ -227,15 +227,19 @@ async fn the_welcome_recommends_a_model_for_this_machine() {
     .await;
 }
 
+/// Puts a model into LM Studio's folder and returns the model's folder.
+fn fill_lm_studio(setup: &TestSetup) -> Outcome<PathBuf> {
+    let folder = "user/.lmstudio/models/someone/theirs";
+    let theirs = setup.desktop.home().join(folder);
+    let starter = transom_window_tests::programs::checkout().join("assets/starter");
+    models::copy(&starter, &theirs).map_err(Failure::doing("fill LM Studio's folder"))?;
+    Ok(theirs)
+}
+
 #[tokio::test]
 async fn a_model_in_the_folder_of_another_app_is_used_in_place() {
     run_test("another_app_s_model", async |setup| {
-        let theirs = setup
-            .desktop
-            .home()
-            .join("user/.lmstudio/models/someone/theirs");
-        let starter = transom_window_tests::programs::checkout().join("assets/starter");
-        models::copy(&starter, &theirs).map_err(Failure::doing("fill LM Studio's folder"))?;
+        let theirs = fill_lm_studio(setup)?;
         setup.open().await?;
         setup.desktop.follow("transom://settings").await?;
         let settings = setup.window("settings").await?;
@@ -254,12 +258,7 @@ async fn a_model_in_the_folder_of_another_app_is_used_in_place() {
 #[tokio::test]
 async fn the_welcome_offers_a_model_of_another_app_first() {
     run_test("the_welcome_offers", async |setup| {
-        let theirs = setup
-            .desktop
-            .home()
-            .join("user/.lmstudio/models/someone/theirs");
-        let starter = transom_window_tests::programs::checkout().join("assets/starter");
-        models::copy(&starter, &theirs).map_err(Failure::doing("fill LM Studio's folder"))?;
+        fill_lm_studio(setup)?;
         let chat = setup.open_as_new().await?;
         chat.until_says("From LM Studio").await?;
         chat.click("button", "^Use ").await?;

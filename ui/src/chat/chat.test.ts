@@ -1,62 +1,23 @@
 import { fireEvent, screen, waitFor, within } from "@testing-library/svelte";
-import { tick, unmount } from "svelte";
+import { tick } from "svelte";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { useIpc } from "../ipc";
-import { FakeIpc, pieces } from "../ipc/fake";
+import { pieces } from "../ipc/fake";
 import { hubError } from "../ipc/fake/catalog";
 import * as defaults from "../ipc/fake/defaults";
 import { GB } from "../ipc/fake/defaults";
 import { blocks } from "../ipc/fake/text";
 import { NO_CHOICES } from "../settings/patch";
-import { announcer } from "../state/announcer.svelte";
-import { app } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
-import { history } from "../state/history.svelte";
-import { page } from "../state/page.svelte";
-import { transcript } from "../state/transcript.svelte";
-import { openChat } from "./open";
+import { called, chat, ipc, makeApp, open, openWith, reset } from "./test-page";
 
-let ipc: FakeIpc;
-let chat: Awaited<ReturnType<typeof openChat>>;
-let target: HTMLElement;
-
-beforeEach(async () => {
-  innerWidth = 420;
-  ipc = new FakeIpc();
+beforeEach(() => {
+  makeApp();
   ipc.script = { answer: pieces("First part.\n\nSecond part."), rate: 0 };
-  useIpc(ipc);
 });
 
-afterEach(async () => {
-  await transcript.open(null);
-  page.isHistoryShown = page.isStatusShown = page.areShortcutsShown = false;
-  page.link = null;
-  composer.forgetAll();
-  history.deleted = null;
-  app.notices = [];
-  app.status = null;
-  announcer.announcements = [];
-  await unmount(chat);
-  target.remove();
-});
-
-async function open() {
-  target = document.createElement("div");
-  document.body.append(target);
-  chat = await openChat(target);
-  await tick();
-}
-
-async function openWith(texts: Parameters<FakeIpc["addConversation"]>[1]) {
-  const { id } = ipc.addConversation("A talk", texts);
-  await open();
-  chat.open(id);
-  await waitFor(() => expect(screen.getAllByRole("article")).toHaveLength(texts.length));
-  return id;
-}
+afterEach(reset);
 
 const field = () => screen.getByLabelText<HTMLTextAreaElement>("Message");
-const called = (name: string) => ipc.calls.filter((call) => call.name === name);
 
 async function ask(text: string) {
   await fireEvent.input(field(), { target: { value: text } });

@@ -100,6 +100,18 @@ describe("attachments", () => {
     await waitFor(() => expect(called("ask")).toHaveLength(1));
   });
 
+  it("stay with an edited message, which then needs no text", async () => {
+    const attachments = [{ name: "a.md", text: "A" }, { name: null, text: "B" }];
+    await openWith([{ text: "Compare", attachments }, "An answer."]);
+    transcript.editing = transcript.heads[0]!.id;
+    const area = await screen.findByLabelText("Edit your message");
+    await fireEvent.input(area, { target: { value: "" } });
+    await fireEvent.keyDown(area, { key: "Enter" });
+    await waitFor(() => expect(called("editMessage")[0]?.values[1]).toBe(""));
+    await waitFor(() =>
+      expect(transcript.views.get(transcript.heads[0]!.id)).toMatchObject({ text: "", attachments }));
+  });
+
   it("refuses attachments that the context can’t hold, with the numbers", async () => {
     await open();
     const [first, second] = ["a", "b"].map((letter) => ({ name: `${letter}.md`, text: letter.repeat(24_000) }));

@@ -10,11 +10,14 @@ const RESERVED_TOKENS = 1024;
 
 /** Characters of Chinese, Japanese and Korean, of which each is about one token. */
 const WIDE = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]/g;
-const SAMPLE_CHARS = 4000;
+const N_SAMPLES = 8;
+const SAMPLE_CHARS = 500;
 
-/** Returns about how many tokens a text has. The start of a long text stands for the rest. */
+/** Returns about how many tokens a text has. Parts of a long text stand for the rest. */
 export function estimatedTokens(text: string): number {
-  const sample = text.slice(0, SAMPLE_CHARS);
+  const step = Math.max(SAMPLE_CHARS, text.length / N_SAMPLES);
+  const starts = Array.from({ length: N_SAMPLES }, (_, n) => Math.floor(n * step));
+  const sample = starts.map((start) => text.slice(start, start + SAMPLE_CHARS)).join("");
   const wide = (sample.match(WIDE)?.length ?? 0) / Math.max(1, sample.length);
   return Math.ceil(text.length * (wide + (1 - wide) / CHARS_PER_TOKEN));
 }
@@ -35,10 +38,9 @@ export interface History {
   isShortened: boolean;
 }
 
-/** Returns the tokens of a path and its system prompt. The counts of `outdated` responses are not used. */
+/** Returns the tokens of a path and its system prompt. */
 export function historyOf(
   heads: readonly MessageHead[], view: (id: MessageId) => MessageView | undefined, systemPrompt: string,
-  outdated: ReadonlySet<MessageId>,
 ): History {
   let tokens = 0;
   for (const { id, n_chars } of heads.toReversed()) {
@@ -48,7 +50,7 @@ export function historyOf(
       continue;
     }
     const { stats, reasoning, text, attachments } = message;
-    if (!stats || outdated.has(id)) {
+    if (!stats) {
       tokens += estimatedTokens(text) + attachedTokens(attachments);
       continue;
     }

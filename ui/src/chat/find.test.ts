@@ -1,14 +1,11 @@
 import { fireEvent, screen, waitFor } from "@testing-library/svelte";
-import { unmount } from "svelte";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { useIpc } from "../ipc";
-import { FakeIpc } from "../ipc/fake";
 import { elements } from "../state/elements";
 import { find } from "../state/find.svelte";
 import { matchesIn, rangesIn, textIn } from "../state/matches";
 import { page } from "../state/page.svelte";
 import { transcript } from "../state/transcript.svelte";
-import { openChat } from "./open";
+import { chat, ipc, makeApp, open, openWith, reset } from "./test-page";
 
 describe("the text of messages", () => {
   it("is what the page shows, without labels, and a line per paragraph", () => {
@@ -33,33 +30,12 @@ describe("the text of messages", () => {
 });
 
 describe("the find bar", () => {
-  let ipc: FakeIpc;
-  let chat: Awaited<ReturnType<typeof openChat>>;
-  let target: HTMLElement;
-
-  beforeEach(async () => {
-    innerWidth = 420;
-    ipc = new FakeIpc();
+  beforeEach(() => {
+    makeApp();
     ipc.aboutView = { ...ipc.aboutView, platform: "linux" };
-    useIpc(ipc);
-    target = document.createElement("div");
-    document.body.append(target);
-    chat = await openChat(target);
   });
 
-  afterEach(async () => {
-    find.close();
-    find.query = "";
-    await transcript.open(null);
-    page.isHistoryShown = false;
-    await unmount(chat);
-    target.remove();
-  });
-
-  async function openWith(texts: string[]) {
-    chat.open(ipc.addConversation("A talk", texts).id);
-    await waitFor(() => expect(screen.getAllByRole("article")).toHaveLength(texts.length));
-  }
+  afterEach(reset);
 
   const press = (key: string, more: KeyboardEventInit = {}) =>
     fireEvent.keyDown(document.activeElement ?? document.body, { key, ...more });
@@ -87,6 +63,7 @@ describe("the find bar", () => {
 
   it("finds messages that are not on the page", async () => {
     const texts = Array.from({ length: 300 }, (_, index) => `Message ${index}`);
+    await open();
     chat.open(ipc.addConversation("Long", texts).id);
     await waitFor(() => expect(transcript.heads).toHaveLength(300));
     await press("f", { ctrlKey: true });
@@ -108,6 +85,23 @@ describe("the find bar", () => {
     expect(find.current).toBe(current);
   });
 
+  it("leaves the view at the end, and the button that goes there appears only elsewhere", async () => {
+    await openWith(["Tea or coffee?", "Tea is strong."]);
+    const button = () => screen.queryByRole("button", { name: "Jump to latest" });
+    await press("f", { ctrlKey: true });
+    await fireEvent.input(await field(), { target: { value: "strong" } });
+    await says("1 of 1");
+    expect(button()).toBeNull();
+    const view = document.querySelector<HTMLElement>("section.view")!;
+    Object.defineProperties(view, { scrollHeight: { value: 4000 }, clientHeight: { value: 400 } });
+    view.scrollTop = 1000;
+    await fireEvent.scroll(view);
+    expect(button()).not.toBeNull();
+    view.scrollTop = 3600;
+    await fireEvent.scroll(view);
+    expect(button()).toBeNull();
+  });
+
   it("closes with Escape, and the window stays", async () => {
     await openWith(["Question", "Answer"]);
     await press("f", { ctrlKey: true });
@@ -117,6 +111,7 @@ describe("the find bar", () => {
   });
 
   it("is not for an empty chat, where the key searches all chats", async () => {
+    await open();
     await press("f", { ctrlKey: true });
     expect(find.isShown).toBe(false);
     expect(page.isHistoryShown).toBe(true);

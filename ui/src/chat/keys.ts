@@ -2,9 +2,9 @@
 import { ipc } from "../ipc";
 import { app, attempt } from "../state/app.svelte";
 import { copyText } from "../state/clipboard.svelte";
-import { composer } from "../state/composer.svelte";
 import { find } from "../state/find.svelte";
 import { page } from "../state/page.svelte";
+import { printing } from "../state/printing.svelte";
 import { isPressed } from "../state/shortcuts";
 import { transcript } from "../state/transcript.svelte";
 
@@ -22,6 +22,7 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     ["Mod+.", () => void transcript.stop()],
     ["Mod+R", regenerate],
     ["Mod+Shift+C", copyAnswer],
+    ["Mod+P", print],
     ["Mod+Shift+S", toggleHistory],
     ["Mod+F", openFind],
     ["Mod+G", () => findNext(1)],
@@ -32,7 +33,7 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     ["Mod+End", () => (transcript.jumps += 1)],
     ["Mod+Shift+M", () => document.querySelector<HTMLElement>("[data-model-menu]")?.click()],
     ["Mod+Shift+P", pin],
-    ["Mod+Shift+O", () => attempt(moveChat())],
+    ["Mod+Shift+O", changeForm],
     ["Mod+,", () => page.openSettings()],
     ["Mod+/", () => (page.areShortcutsShown = true)],
     ["Mod+W", () => void ipc.hideWindow()],
@@ -69,11 +70,9 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
   };
 }
 
-/** Moves the chat to an ordinary window, or back under the icon. This page ends then. */
-export async function moveChat(): Promise<void> {
-  composer.save();
-  await ipc.updateSettings({ general: { chat_in_window: !page.isInWindow } });
-  await ipc.showWindow("chat", transcript.target, null);
+/** Chooses an ordinary window for the chat, or the popover. The app then asks the page to move. */
+export function changeForm(): void {
+  attempt(ipc.updateSettings({ general: { chat_in_window: !page.isInWindow } }));
 }
 
 function lastAnswer() {
@@ -89,6 +88,10 @@ function regenerate() {
 function copyAnswer() {
   const answer = lastAnswer();
   if (answer?.text) void copyText(answer.text);
+}
+
+function print() {
+  if (transcript.conversation) attempt(printing.start(transcript.conversation.id));
 }
 
 /** There is nothing to find in an empty chat, so its key searches all of them. */

@@ -1,7 +1,6 @@
 /** How much of the context the next message needs. Created by a component, whose life it shares. */
 import { untrack } from "svelte";
 import { ModelFits } from "../models/fits.svelte";
-import { choicesFor } from "../settings/patch";
 import { app } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
 import { transcript } from "../state/transcript.svelte";
@@ -9,10 +8,11 @@ import { attachedTokens, contextUse, type ContextUse, estimatedTokens, historyOf
 
 export class Meter {
   #fits = new ModelFits();
-  #choices = $derived(app.settings && app.model ? choicesFor(app.settings, app.model.id) : null);
+  #choices = $derived(transcript.settings.choices);
+  #model = $derived(transcript.settings.model);
   #loadedLength = $derived.by(() => {
     const loaded = app.status?.model;
-    return loaded && loaded.name === app.model?.name ? loaded.context_length : null;
+    return loaded && loaded.name === this.#model?.name ? loaded.context_length : null;
   });
 
   /** The tokens of the typed text and the attachments. */
@@ -20,7 +20,8 @@ export class Meter {
 
   /** The tokens that the context holds; null until the model is known. */
   limit: number | null = $derived.by(() => {
-    const length = this.#loadedLength ?? (app.model && this.#fits.get(app.model.id)?.context_length);
+    const length = transcript.settings.own.context_length ?? this.#loadedLength ??
+      (this.#model && this.#fits.get(this.#model.id)?.context_length);
     const limits = app.status?.limits.flatMap(({ limit }) => (limit.limit === "context" ? [limit.tokens] : []));
     return length ? Math.min(length, ...(limits ?? [])) : null;
   });
@@ -29,7 +30,7 @@ export class Meter {
   use: ContextUse | null = $derived.by(() => {
     if (this.limit === null || (this.draft === 0 && transcript.heads.length === 0)) return null;
     const history = historyOf(transcript.heads, (id) => transcript.views.get(id),
-      this.#choices?.system_prompt ?? "", transcript.outdated);
+      this.#choices?.system_prompt ?? "");
     return contextUse(history, this.draft, this.limit, this.#choices?.max_tokens ?? null);
   });
 
@@ -41,8 +42,8 @@ export class Meter {
   constructor() {
     // The context length of a model that is not loaded is estimated with its memory.
     $effect(() => {
-      const { model } = app;
-      if (this.#choices && model && this.#loadedLength === null) {
+      const model = this.#model;
+      if (transcript.settings.defaults && model && this.#loadedLength === null) {
         void untrack(() => this.#fits.load([model]));
       }
     });

@@ -1,11 +1,12 @@
 /** Mounts the chat page: in the app's window, in the gallery and in tests. */
 import "../style/base.css";
 import { mount } from "svelte";
-import type { AppEvent } from "../ipc";
-import { startApp } from "../state/app.svelte";
+import { ipc, type AppEvent } from "../ipc";
+import { attempt, startApp } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
 import { history } from "../state/history.svelte";
 import { loadDownloads } from "../state/model-source.svelte";
+import { keepPlace } from "../state/place";
 import { transcript } from "../state/transcript.svelte";
 import ChatPage from "./ChatPage.svelte";
 
@@ -23,6 +24,8 @@ export async function openChat(target: HTMLElement): Promise<ReturnType<typeof C
       if (history.deleted?.id === event.id) history.deleted = null;
     } else if (event.event === "history_cleared") {
       history.deleted = null;
+    } else if (event.event === "chat_form_changed") {
+      attempt(moveChat());
     } else if (event.event === "compose") {
       page.open(null);
       composer.append(event.text);
@@ -42,4 +45,11 @@ export async function openChat(target: HTMLElement): Promise<ReturnType<typeof C
   void history.refresh();
   void loadDownloads();
   return page;
+}
+
+/** Shows the chat in its other form. This page ends then. */
+async function moveChat(): Promise<void> {
+  composer.save();
+  keepPlace(transcript.whereIs());
+  await ipc.showWindow("chat", transcript.target, null);
 }

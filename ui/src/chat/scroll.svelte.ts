@@ -7,6 +7,7 @@
  * follows new text until the user scrolls up.
  */
 import { tick } from "svelte";
+import type { Place } from "../state/place";
 import { Heights, isAtEnd, type Range } from "./virtual";
 
 /** Pixels that are rendered outside of the view, so that rows are loaded and measured before they appear. */
@@ -16,8 +17,12 @@ export class ScrollView<T extends { id: number }> {
   range = $state.raw<Range>({ first: 0, end: 0 });
   padTop = $state(0);
   padBottom = $state(0);
-  isFollowing = $state(true);
+  /** The end is in view. */
+  isEndShown = $state(true);
 
+  private isFollowing = true;
+  /** Where the view belongs, until its row is measured or the user scrolls. */
+  private goal: Place | null = null;
   private heights = new Heights([]);
   private items: readonly T[] = [];
   private known = new Map<number, number>();
@@ -72,6 +77,7 @@ export class ScrollView<T extends { id: number }> {
 
   toEnd(): void {
     this.isFollowing = true;
+    this.goal = null;
     void this.moveTo(Math.max(0, this.heights.total - this.viewHeight), true);
   }
 
@@ -80,11 +86,32 @@ export class ScrollView<T extends { id: number }> {
     return this.heights.at(this.lastTop);
   }
 
+  /** Returns where the view is, or null at the end. */
+  place(): Place | null {
+    const { index, into } = this.heights.anchor(this.lastTop);
+    const item = this.items[index];
+    if (this.isEndShown || !item) return null;
+    return { message: item.id, part: into / this.heights.height(index) };
+  }
+
+  /** Scrolls to a place of this conversation on another page. */
+  restore(place: Place): void {
+    this.isFollowing = false;
+    this.goal = place;
+    void this.moveTo(this.topOf(place));
+  }
+
+  private topOf({ message, part }: Place): number {
+    const index = this.indexes.get(message) ?? 0;
+    return this.heights.top(index) + part * this.heights.height(index);
+  }
+
   /** Scrolls to a row, unless it is on the page. The view does not follow new text anymore. */
   reveal(id: number): void {
     const index = this.indexes.get(id);
     if (index === undefined) return;
     this.isFollowing = false;
+    this.goal = null;
     if (index < this.range.first || index >= this.range.end) void this.moveTo(this.heights.top(index));
   }
 
@@ -93,7 +120,14 @@ export class ScrollView<T extends { id: number }> {
     await tick();
     if (!this.view) return;
     this.view.scrollTop = isEnd ? this.view.scrollHeight : top;
-    this.lastTop = this.view.scrollTop;
+    this.moved(this.view);
+  }
+
+  /** Records where the view is. A view that follows new text is behind it only until the next frame. */
+  private moved(view: HTMLElement): void {
+    const { scrollTop, scrollHeight, clientHeight } = view;
+    this.lastTop = scrollTop;
+    this.isEndShown = this.isFollowing || isAtEnd(scrollTop, clientHeight, scrollHeight);
   }
 
   /** Returns the rows that must be on the page when the view starts at `top`. */
@@ -108,9 +142,10 @@ export class ScrollView<T extends { id: number }> {
   scrolled = (): void => {
     if (!this.view) return;
     const { scrollTop, scrollHeight, clientHeight } = this.view;
+    if (Math.abs(scrollTop - this.lastTop) > 1) this.goal = null;
     if (isAtEnd(scrollTop, clientHeight, scrollHeight)) this.isFollowing = true;
     else if (scrollTop < this.lastTop - 1) this.isFollowing = false;
-    this.lastTop = scrollTop;
+    this.moved(this.view);
     this.show(scrollTop);
   };
 
@@ -125,13 +160,16 @@ export class ScrollView<T extends { id: number }> {
       if (entry.target === view) isWidthChanged = this.resized(entry.contentRect.width, height) || isWidthChanged;
       else if (height > 0) above += this.rowMeasured(entry.target, height, anchor.index);
     }
+    const { goal } = this;
+    if (goal && this.known.has(goal.message)) this.goal = null;
     if (isWidthChanged) {
       this.build();
       this.range = { first: 0, end: 0 };
-      void this.moveTo(this.heights.scrollTop(anchor), this.isFollowing);
+      void this.moveTo(goal ? this.topOf(goal) : this.heights.scrollTop(anchor), this.isFollowing);
     } else if (this.isFollowing) view.scrollTop = view.scrollHeight;
+    else if (goal) view.scrollTop = this.topOf(goal);
     else if (above !== 0) view.scrollTop += above;
-    this.lastTop = view.scrollTop;
+    this.moved(view);
     this.show(this.lastTop);
   }
 

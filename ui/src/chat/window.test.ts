@@ -1,69 +1,93 @@
 import { fireEvent, screen, waitFor } from "@testing-library/svelte";
-import { tick, unmount } from "svelte";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { useIpc } from "../ipc";
-import { FakeIpc } from "../ipc/fake";
-import { page } from "../state/page.svelte";
-import { transcript } from "../state/transcript.svelte";
-import { openChat } from "./open";
-
-let ipc: FakeIpc;
-let chat: Awaited<ReturnType<typeof openChat>>;
-let target: HTMLElement;
+import { called, chat, close, ipc, makeApp, open, openWith, reset } from "./test-page";
 
 /** Opens the chat page in an ordinary window or in the popover, with a conversation. */
-async function open(isInWindow: boolean): Promise<number> {
+async function openForm(isInWindow: boolean): Promise<number> {
   ipc.setSettings({ general: { ...(await ipc.settings()).general, chat_in_window: isInWindow } });
-  target = document.createElement("div");
-  document.body.append(target);
-  chat = await openChat(target);
-  const { id } = ipc.addConversation("A talk", ["Question", "Answer"]);
-  chat.open(id);
-  await waitFor(() => expect(transcript.conversation?.id).toBe(id));
-  await tick();
-  return id;
+  return openWith(["Question", "Answer"]);
 }
 
-beforeEach(() => {
-  innerWidth = 420;
-  ipc = new FakeIpc();
-  useIpc(ipc);
-});
+beforeEach(makeApp);
+afterEach(reset);
 
-afterEach(async () => {
-  await transcript.open(null);
-  page.isHistoryShown = page.isInWindow = false;
-  document.title = "";
-  await unmount(chat);
-  target.remove();
-});
-
-const called = (name: string) => ipc.calls.filter((call) => call.name === name).map(({ values }) => values);
+const shown = () => called("showWindow").map(({ values }) => values);
 
 describe("the popover", () => {
   it("moves to a window with its conversation", async () => {
-    const id = await open(false);
+    const id = await openForm(false);
     expect(document.body.classList.contains("popover")).toBe(true);
     await fireEvent.click(screen.getByRole("button", { name: "Open in window" }));
-    await waitFor(() => expect(called("showWindow")).toEqual([["chat", id, null]]));
+    await waitFor(() => expect(shown()).toEqual([["chat", id, null]]));
     expect((await ipc.settings()).general.chat_in_window).toBe(true);
+  });
+});
+
+describe("a form that is chosen in the settings", () => {
+  const choose = (isInWindow: boolean) => ipc.updateSettings({ general: { chat_in_window: isInWindow } });
+
+  /** Opens the page of the other form, as the app does. */
+  async function moveWith(id: number) {
+    await waitFor(() => expect(shown()).toEqual([["chat", id, null]]));
+    await close();
+    await open();
+    chat.open(id);
+  }
+
+  it("moves an open chat with its draft", async () => {
+    const id = await openForm(false);
+    await fireEvent.input(screen.getByLabelText("Message"), { target: { value: "Not sent" } });
+    await choose(true);
+    expect(localStorage.getItem("transom.drafts")).toContain("Not sent");
+    await moveWith(id);
+    await waitFor(() => expect(screen.getByLabelText<HTMLTextAreaElement>("Message").value).toBe("Not sent"));
+  });
+
+  it("keeps the text of a message that is being edited", async () => {
+    const id = await openForm(false);
+    await fireEvent.click(screen.getByRole("button", { name: "Edit" }));
+    const field = () => screen.findByLabelText<HTMLTextAreaElement>("Edit your message");
+    await fireEvent.input(await field(), { target: { value: "Another question" } });
+    await choose(true);
+    await moveWith(id);
+    expect((await field()).value).toBe("Another question");
+    await fireEvent.keyDown(await field(), { key: "Escape" });
+    expect(localStorage.getItem("transom.edits")).toBe("[]");
+    await screen.findByText("Question", { selector: ".bubble" });
+  });
+
+  it("keeps the position, once", async () => {
+    const { id } = ipc.addConversation("Long", Array.from({ length: 40 }, (_, index) => `Message ${index}`));
+    await open();
+    chat.open(id);
+    await screen.findByText("Message 39");
+    const view = () => document.querySelector<HTMLElement>("section.view")!;
+    Object.defineProperties(view(), { scrollHeight: { value: 4000 }, clientHeight: { value: 400 } });
+    for (const top of [3600, 1000]) {
+      view().scrollTop = top;
+      await fireEvent.scroll(view());
+    }
+    await choose(true);
+    await moveWith(id);
+    await waitFor(() => expect(view()?.scrollTop).toBeCloseTo(1000));
+    expect(localStorage.getItem("transom.place")).toBeNull();
   });
 });
 
 describe("the ordinary window", () => {
   it("has a title instead of a border and a pin, and goes back", async () => {
-    const id = await open(true);
+    const id = await openForm(true);
     expect(document.body.className).toBe("");
     expect(document.title).toBe("A talk");
     expect(screen.queryByRole("button", { name: "Pin window" })).toBeNull();
     await fireEvent.keyDown(document.body, { key: "O", metaKey: true, shiftKey: true });
-    await waitFor(() => expect(called("showWindow")).toEqual([["chat", id, null]]));
+    await waitFor(() => expect(shown()).toEqual([["chat", id, null]]));
     expect((await ipc.settings()).general.chat_in_window).toBe(false);
   });
 
   it("stays open at Escape", async () => {
-    await open(true);
+    await openForm(true);
     await fireEvent.keyDown(document.body, { key: "Escape" });
-    expect(called("hideWindow")).toEqual([]);
+    expect(called("hideWindow")).toHaveLength(0);
   });
 });

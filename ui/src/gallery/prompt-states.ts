@@ -65,6 +65,11 @@ export const promptStates: GalleryStates = {
     shows: "Eject Qwen3 4B",
     show: prompt(undefined, () => click("[data-model-menu]")),
   },
+  "prompt-assistant": {
+    shows: "Strict Editor",
+    show: prompt((fake) => fake.setSettings({ assistants: defaults.sampleAssistants }),
+      async (session) => session.chooseAssistant("Strict Editor")),
+  },
   "prompt-chip": { shows: "characters", show: prompt(hasSelection, take) },
   "prompt-completion": {
     shows: "/summarize",

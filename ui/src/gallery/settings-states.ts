@@ -5,7 +5,7 @@
 import { mount, type Component } from "svelte";
 import type { FakeIpc } from "../ipc/fake";
 import { onDisk } from "../ipc/fake/catalog";
-import { firstModels, GB } from "../ipc/fake/defaults";
+import { firstModels, GB, sampleAssistants } from "../ipc/fake/defaults";
 import type { FitView, ModelSettings, StatusView } from "../ipc";
 import { startApp } from "../state/app.svelte";
 import { modelSource } from "../state/model-source.svelte";
@@ -112,13 +112,20 @@ export const settingsStates: GalleryStates = {
   "settings-general-prompts": {
     shows: "Summarize this",
     show: pane("general", undefined, async (target) => {
-      await click(target, ".prompt .head");
+      await click(target, ".fold .head");
+      await scrolled("section:nth-of-type(4)")(target);
+    }),
+  },
+  "settings-general-assistants": {
+    shows: "Strict Editor",
+    show: pane("general", (fake) => fake.setSettings({ assistants: sampleAssistants }), async (target) => {
+      await click(target, ".fold .head");
       await third(target);
     }),
   },
   "settings-general-clear": {
     shows: "Delete all chats?",
-    show: pane("general", undefined, (target) => click(target, "section:nth-of-type(4) .row:last-child button")),
+    show: pane("general", undefined, (target) => click(target, "section:nth-of-type(5) .row:last-child button")),
   },
   "settings-general-japanese": { shows: "データフォルダ", show: pane("general", speaking("ja")) },
   "settings-about": { shows: "Apple M4", show: pane("about") },

@@ -2,7 +2,7 @@
  * The states of the chat page for screenshots. `set` prepares the app before the page opens, which
  * then opens the conversation that was added last; `after` acts like a user.
  */
-import { GB } from "../ipc/fake/defaults";
+import { GB, sampleAssistants } from "../ipc/fake/defaults";
 import type { FakeIpc, Script } from "../ipc/fake";
 import { hubError } from "../ipc/fake/catalog";
 import { blocks, pieces, source } from "../ipc/fake/text";
@@ -223,6 +223,24 @@ export const states: Record<string, ChatState> = {
     after: () => key("N", { metaKey: true, shiftKey: true }),
   },
   "chat-models": { shows: "Eject Qwen3 4B", set: long(4), after: () => click("[data-model-menu]") },
+  "chat-settings": {
+    shows: "Use the Model’s Defaults",
+    set: long(4),
+    after: () => click("[aria-label='Chat settings']"),
+  },
+  "chat-settings-assistant": {
+    shows: "Strict Editor",
+    set: (ipc) => {
+      ipc.setSettings({ assistants: sampleAssistants });
+      const { id } = longConversation(ipc, 4);
+      ipc.tree.settings.set(id, { ...sampleAssistants[0]!.settings, model: "/models/Qwen3-4B-4bit" });
+    },
+    after: () => click("[aria-label='Chat settings (changed)']"),
+  },
+  "chat-continued": {
+    shows: "Written by Qwen3 4B · 4-bit + Mistral Small 24B.",
+    set: answers({ model: "Qwen3 4B · 4-bit + Mistral Small 24B" }),
+  },
   "chat-branches": {
     shows: "2/2",
     set: (ipc) => {

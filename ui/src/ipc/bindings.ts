@@ -71,7 +71,7 @@ pane: string | null, } | { "event": "target",
 /** The program. */
 target: TargetView, } | { "event": "shortcut",
 /** In the format of the page's shortcuts, such as `Mod+Shift+G`. */
-keys: string, } | { "event": "compose",
+keys: string, } | { "event": "chat_form_changed" } | { "event": "compose",
 /** The text. */
 text: string, } | { "event": "notice",
 /** A code: `hotkey_taken`, `store_recovered`, …. */
@@ -83,6 +83,14 @@ values: Record<string, unknown>, };
 
 /** Light or dark. */
 export type Appearance = "system" | "light" | "dark";
+
+/** Settings of a conversation under a name, which the user applies to a conversation. Unlike a saved
+ * prompt, which is the text of one message, they count for all of its responses. */
+export type Assistant = {
+/** At most 100 characters. */
+name: string,
+/** The settings. */
+settings: ConversationSettings, };
 
 /** A text that a person attached to a message. */
 export type AttachedText = {
@@ -211,7 +219,7 @@ error: HubErrorView, } | { "code": "other",
 reason: string, };
 
 /** What a file without text seems to contain. */
-export type Content = "image" | "archive" | "binary";
+export type Content = "image" | "archive" | "rich_text" | "binary";
 
 /** A conversation without its messages. */
 export type Conversation = {
@@ -230,6 +238,17 @@ n_messages: number, };
 
 /** The id of a conversation. Never reused. */
 export type ConversationId = number;
+
+/** Settings of one conversation. `None` means the current model and what its settings say. */
+export type ConversationSettings = {
+/** The id of the model that responds. */
+model: string | null,
+/** Instructions at the start of the conversation. */
+instructions: string | null,
+/** 0 to 2. */
+temperature: number | null,
+/** The context length in tokens. */
+context_length: number | null, };
 
 /** A software component by others. */
 export type DependencyView = {
@@ -256,7 +275,7 @@ limit_bytes: number, } | { "kind": "too_much_text",
 bytes: number,
 /** Bytes that are allowed. */
 limit_bytes: number, } | { "kind": "too_slow",
-/** The limit in seconds. */
+/** The limit in seconds: of time, or of CPU time on all cores together. */
 limit_seconds: number, } | { "kind": "too_much_memory",
 /** The limit in bytes. */
 limit_bytes: number, } | { "kind": "no_text",
@@ -547,7 +566,7 @@ values: Record<string, unknown>, };
 /** The precision of the KV cache. */
 export type KvCache = "automatic" | "full" | "small";
 
-/** Something that is limited. Displayed as `shorter answers (1024 tokens)`. */
+/** Something that is limited. Displayed as `shorter responses (1024 tokens)`. */
 export type Limit = { "limit": "running_answers" } | { "limit": "new_answers" } | { "limit": "answer_length",
 /** Maximum number of tokens. */
 tokens: number, } | { "limit": "context",
@@ -622,7 +641,7 @@ text: string,
 attachments: Array<AttachedText>,
 /** How it ended. */
 ending: EndingView,
-/** Name of the model that wrote it. */
+/** Name of the model that wrote it; of several, if another one continued it. */
 model: string | null,
 /** Statistics of the response. */
 stats: AnswerStats | null,
@@ -631,13 +650,13 @@ created_at: Timestamp,
 /** Versions of this message (edited or regenerated), including itself, oldest first. */
 siblings: Array<MessageId>, };
 
-/** Why the files of a model cannot be used. */
+/** Why a model cannot be used, found, added or removed. */
 export type ModelErrorView = {
-/** The code of the catalog crate, such as `truncated`. */
+/** The code of the sentence, such as `truncated`. */
 code: string,
-/** The name of the file or folder. */
+/** The name of the file, folder or model. */
 file: string,
-/** The version, entry, type or list that the sentence names; may be empty. */
+/** What else the sentence names, such as a version or an entry; may be empty. */
 value: string,
 /** The whole error in English. */
 detail: string, };
@@ -686,10 +705,6 @@ id: string,
 name: string,
 /** Where it comes from. */
 origin: OriginView,
-/** The small model that came with the app. */
-is_starter: boolean,
-/** The user added it by path. It can be removed from the list without deleting files. */
-is_added: boolean,
 /** It is in our models folder, so its files can be deleted. */
 can_be_removed: boolean,
 /** It is the selected model. */
@@ -711,6 +726,8 @@ is_missing: boolean, };
 export type OpenedConversation = {
 /** The conversation. */
 conversation: Conversation,
+/** Its settings. */
+settings: ConversationSettings,
 /** The visible path, first message first. */
 messages: Array<MessageHead>, };
 
@@ -797,7 +814,9 @@ added_models: Array<string>,
 /** The ids of recently used models, newest first. */
 recent_models: Array<string>,
 /** Saved prompts; `None` for the built-in ones. */
-prompts: Array<SavedPrompt> | null, };
+prompts: Array<SavedPrompt> | null,
+/** Named settings for conversations. */
+assistants: Array<Assistant>, };
 
 /** A response so far, for a new follower. */
 export type Snapshot = {
@@ -957,6 +976,8 @@ tokens_per_second: number | null, } | { "update": "ended",
 text: string,
 /** How it ended. */
 ending: EndingView,
+/** The name of the model that wrote it, or of all models that did. */
+model: string | null,
 /** Statistics of the response. */
 stats: AnswerStats | null, };
 

@@ -6,9 +6,10 @@
 import { Channel, invoke } from "@tauri-apps/api/core";
 import { getCurrentWebviewWindow } from "@tauri-apps/api/webviewWindow";
 import type {
-  AboutView, AttachedText, StartedTurn, CatalogView, Conversation, ConversationId, DownloadChange, DownloadView,
-  EntryView, FileFormat, FileSource, FitView, FoundConversation, HotkeyView, HubAccessView, MessageHead,
-  MessageId, MessageView, ModelSettings, ModelView, AppEvent, Settings, StatusView, TextSource, CapturedText,
+  AboutView, AttachedText, StartedTurn, CatalogView, ConversationId, ConversationSettings, DownloadChange,
+  DownloadView, EntryView, FileFormat, FileSource, FitView, FoundConversation, HotkeyView, HubAccessView,
+  MessageId, MessageView, ModelSettings, ModelView, AppEvent, OpenedConversation, Settings, StatusView,
+  TextSource, CapturedText,
   TierView, Update, Window, ZoomStep,
 } from "./bindings";
 
@@ -18,7 +19,11 @@ export type Unsubscribe = () => void;
 export type Patch<T> = { [K in keyof T]?: T[K] extends object ? Patch<T[K]> | null : T[K] | null };
 
 type ModelPath = "folder" | "file";
-type OpenedConversation = { conversation: Conversation; messages: MessageHead[] };
+
+/** The current model with its own settings. */
+export const NO_SETTINGS: ConversationSettings = {
+  model: null, instructions: null, temperature: null, context_length: null,
+};
 
 /** Listeners that are being registered. The page is not ready before they are. */
 const registrations = new Set<Promise<unknown>>();
@@ -54,8 +59,11 @@ export const commands = {
   /** Pinned first, then newest first; with `search`, best match first. */
   conversations: (search: string, offset: number, limit: number) =>
     invoke<FoundConversation[]>("conversations", { search, offset, limit }),
-  /** The visible path, first message first. */
+  /** The settings, and the visible path, first message first. */
   openConversation: (id: ConversationId) => invoke<OpenedConversation>("open_conversation", { id }),
+  /** Replaces the settings of a conversation, which count from the next response. */
+  setConversationSettings: (id: ConversationId, settings: ConversationSettings) =>
+    invoke<void>("set_conversation_settings", { id, settings }),
   /** Messages with their blocks; unknown ids are left out. */
   messages: (ids: MessageId[]) => invoke<MessageView[]>("messages", { ids }),
   renameConversation: (id: ConversationId, title: string) => invoke<void>("rename_conversation", { id, title }),
@@ -86,19 +94,23 @@ export const commands = {
   importConversations: () => invoke<number | null>("import_conversations"),
 
   // Turns
-  /** `conversation` null creates one, which is never written to the disk if it is temporary. */
+  /**
+   * `conversation` null creates one with these settings, which is never written to the disk if it is
+   * temporary.
+   */
   ask: (
     conversation: ConversationId | null, text: string, attachments: AttachedText[], overBudget: boolean,
-    isTemporary = false,
-  ) => invoke<StartedTurn>("ask", { conversation, text, attachments, overBudget, isTemporary }),
+    isTemporary = false, settings: ConversationSettings = NO_SETTINGS,
+  ) => invoke<StartedTurn>("ask", { conversation, text, attachments, overBudget, isTemporary, settings }),
   /**
    * Answers the same question again; the old response stays as a sibling. `model` is the id of a
-   * model for this response only, null the selected one.
+   * model for this response only, null the one of the conversation.
    */
   regenerate: (answer: MessageId, overBudget: boolean, model: string | null = null) =>
     invoke<StartedTurn>("regenerate", { answer, overBudget, model }),
   /** Adds text to a response that ended too early. */
-  continueAnswer: (answer: MessageId) => invoke<StartedTurn>("continue_answer", { answer }),
+  continueAnswer: (answer: MessageId, overBudget: boolean) =>
+    invoke<StartedTurn>("continue_answer", { answer, overBudget }),
   /** Adds a new version of a user message, and a response to it. */
   editMessage: (message: MessageId, text: string) => invoke<StartedTurn>("edit_message", { message, text }),
   /** Replaces the text of a response. */
@@ -118,7 +130,8 @@ export const commands = {
   forgetModel: (id: string) => invoke<void>("forget_model", { id }),
   /** Deletes the files of a model in our models folder. Resolves to the bytes that were freed. */
   removeModel: (id: string) => invoke<number>("remove_model", { id }),
-  loadModel: () => invoke<void>("load_model"),
+  /** Loads the model that a conversation with these settings uses. */
+  loadModel: (conversation: ConversationSettings) => invoke<void>("load_model", { conversation }),
   /** Unloads every model and stops running responses. */
   eject: () => invoke<void>("eject"),
   pause: (isPaused: boolean) => invoke<void>("pause", { isPaused }),
@@ -171,6 +184,11 @@ export const commands = {
   fitPrompt: (height: number) => invoke<void>("fit_prompt", { height }),
   /** Changes the zoom of all pages. */
   zoom: (step: ZoomStep) => invoke<void>("zoom", { step }),
+  /**
+   * Opens the system's dialog that prints the page or saves it as PDF. The window stays open until
+   * the call with `false`.
+   */
+  printPage: (isPrinting: boolean) => invoke<void>("print_page", { isPrinting }),
   /** Hides the calling window and restores the focus. */
   hideWindow: () => invoke<void>("hide_window"),
   /** The page is drawn and accepts keys. */

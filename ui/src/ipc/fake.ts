@@ -4,7 +4,7 @@
  *
  * `refuse` makes the next call of a name fail; `calls` lists all calls.
  */
-import { commands, type Ipc } from "./commands";
+import { commands, NO_SETTINGS, type Ipc } from "./commands";
 import type {
   AboutView, AttachedText, StartedTurn, Conversation, FoundConversation, MessageId, MessageView,
   ModelView, AppEvent, CommandError, DocumentView, Settings, StatusView, CapturedText,
@@ -171,7 +171,10 @@ export class FakeIpc implements Ipc {
   }
 
   openConversation: Ipc["openConversation"] = async (id) =>
-    ({ conversation: this.conversation(id), messages: this.tree.path(id) });
+    ({ conversation: this.conversation(id), settings: known(this.tree.settings.get(id)), messages: this.tree.path(id) });
+  setConversationSettings: Ipc["setConversationSettings"] = async (id, settings) => {
+    this.tree.settings.set(this.conversation(id).id, settings);
+  };
   messages: Ipc["messages"] = async (ids) => ids.flatMap((id) => {
     const view = this.tree.messages.get(id)?.view;
     return view ? [{ ...view, blocks: [...view.blocks], reasoning: [...view.reasoning] }] : [];
@@ -200,7 +203,8 @@ export class FakeIpc implements Ipc {
   };
   duplicateConversation: Ipc["duplicateConversation"] = async (id, title) => {
     const views = this.tree.path(id).map((head) => this.tree.messages.get(head.id)!.view);
-    this.addConversation(title, views.map(({ speaker, text, blocks }) => ({ speaker, text, blocks })));
+    const copy = this.addConversation(title, views.map(({ speaker, text, blocks }) => ({ speaker, text, blocks })));
+    this.tree.settings.set(copy.id, known(this.tree.settings.get(id)));
     this.emit({ event: "conversations" });
   };
   copyConversation: Ipc["copyConversation"] = async (id) => {
@@ -238,8 +242,11 @@ export class FakeIpc implements Ipc {
 
   // Turns
 
-  ask: Ipc["ask"] = async (id, text, attachments, _overBudget, isTemporary = false) => {
+  ask: Ipc["ask"] = async (id, text, attachments, _overBudget, isTemporary = false, settings = NO_SETTINGS) => {
     const conversation = id ?? this.tree.begin(text.split(/\s+/).slice(0, 6).join(" ")).id;
+    const own = id === null ? settings : known(this.tree.settings.get(conversation));
+    // A chat keeps the model of its first question.
+    this.tree.settings.set(conversation, { ...own, model: own.model ?? this.chosen.model });
     if (id === null && isTemporary) this.temporary.add(conversation);
     return this.question(conversation, this.tree.leaf(conversation), text, attachments);
   };
@@ -263,6 +270,7 @@ export class FakeIpc implements Ipc {
   editAnswer: Ipc["editAnswer"] = async (answer, text) => {
     const { view } = known(this.tree.messages.get(answer));
     Object.assign(view, { text, blocks: blocks(pieces(text)) });
+    this.tree.removeStats(answer);
     this.emit({ event: "conversations" });
   };
   stop: Ipc["stop"] = async (answer) => this.players.get(answer)?.end({ ending: "cancelled" });
@@ -325,7 +333,9 @@ export class FakeIpc implements Ipc {
   status: Ipc["status"] = async () => this.now;
   settings: Ipc["settings"] = async () => this.chosen;
   updateSettings: Ipc["updateSettings"] = async (patch) => {
+    const wasInWindow = this.chosen.general.chat_in_window;
     this.setSettings(merge(this.chosen, patch, defaults.settings()) as Settings);
+    if (this.chosen.general.chat_in_window !== wasInWindow) this.emit({ event: "chat_form_changed" });
     return this.chosen;
   };
   setHotkey: Ipc["setHotkey"] = async (shortcut) =>
@@ -348,6 +358,7 @@ export class FakeIpc implements Ipc {
   showWindow: Ipc["showWindow"] = async () => {};
   fitPrompt: Ipc["fitPrompt"] = async () => {};
   zoom: Ipc["zoom"] = async () => {};
+  printPage: Ipc["printPage"] = async () => {};
   hideWindow: Ipc["hideWindow"] = async () => {};
   pageReady: Ipc["pageReady"] = async () => {};
 

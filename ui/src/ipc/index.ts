@@ -4,7 +4,7 @@
  */
 import { commands, type Ipc } from "./commands";
 
-export type { Ipc, Patch, Unsubscribe } from "./commands";
+export { NO_SETTINGS, type Ipc, type Patch, type Unsubscribe } from "./commands";
 export type * from "./bindings";
 
 export let ipc: Ipc = commands;

@@ -31,8 +31,8 @@ export function sizeText(variant: VariantView): string {
 }
 
 /** Where an installed model comes from; empty for the app's own folder. */
-export function originText({ is_starter, origin }: ModelView): string {
-  if (is_starter) return t("settings.models.starter");
+export function originText({ origin }: ModelView): string {
+  if (origin.origin === "starter") return t("settings.models.starter");
   if (origin.origin === "elsewhere") return t("models.origin.elsewhere", { app: origin.app });
   return origin.origin === "added" ? t("models.origin.added") : "";
 }
@@ -81,7 +81,7 @@ export function hubErrorText(hubError: HubErrorView): string {
   });
 }
 
-/** The text of an error in a model's files. For an unknown code it is the app's English error. */
+/** The text of an error of a model. For an unknown code it is the app's English error. */
 export function modelErrorText({ code, file, value, detail }: ModelErrorView): string {
   const key = `model_error.${code}`;
   return key in catalog("en", "models") ? t(`models.${key}` as Key, { file, value }) : detail;

@@ -2,7 +2,7 @@
 import { fireEvent, render, screen, waitFor, within } from "@testing-library/svelte";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { chooseLanguage } from "../i18n";
-import { useIpc, type TargetView } from "../ipc";
+import { NO_SETTINGS, useIpc, type TargetView } from "../ipc";
 import { FakeIpc, pieces } from "../ipc/fake";
 import { violations } from "../settings/parts/axe";
 import { startApp } from "../state/app.svelte";
@@ -60,7 +60,7 @@ describe("asking", () => {
     await open();
     expect(document.activeElement).toBe(input());
     await ask();
-    expect(called("ask")).toEqual([[null, "What is a transom?", [], false]]);
+    expect(called("ask")).toEqual([[null, "What is a transom?", [], false, false, NO_SETTINGS]]);
     expect(input().value).toBe("");
     fake.player().write(3);
     await within(screen.getByRole("region", { name: "Response" })).findByText(/It is a/);
@@ -139,6 +139,26 @@ describe("asking", () => {
     await waitFor(() => expect(called("ask")).toHaveLength(3));
     expect(called("ask")[2]!.slice(0, 2)).toEqual([null, "two"]);
     await waitFor(() => expect(session.failure).toBeNull());
+  });
+
+  it("asks an assistant in a new conversation", async () => {
+    const settings = { ...NO_SETTINGS, instructions: "Answer in rhymes.", model: "starter" };
+    await open((fake) => fake.setSettings({ assistants: [{ name: "Poet", settings }] }));
+    await ask("one");
+    fake.player().end({ ending: "stop" });
+    await waitFor(() => expect(session.isWriting).toBe(false));
+    await fireEvent.change(screen.getByRole("combobox", { name: "Assistant" }), { target: { value: "Poet" } });
+    expect(session.answer).toBeNull();
+    expect(screen.getByTitle("Model: Starter").textContent?.trim()).toBe("Starter");
+    await ask("two");
+    await waitFor(() => expect(called("ask")).toHaveLength(2));
+    expect(called("ask")[1]).toEqual([null, "two", "", false, false, settings]);
+    fake.player().end({ ending: "stop" });
+    await waitFor(() => expect(session.isWriting).toBe(false));
+    // A follow-up stays with it.
+    await ask("three");
+    await waitFor(() => expect(called("ask")).toHaveLength(3));
+    expect(called("ask")[2]![0]).toBe(session.conversation);
   });
 
   it("copies the response with Command-C, unless text is selected", async () => {

@@ -6,10 +6,12 @@
  * Rule: typed text and attachments stay until the user sends or removes them.
  */
 import {
-  ipc, type StartedTurn, type Failure, type TextSource, type CapturedText, type TargetProblem, type TargetView,
+  ipc, NO_SETTINGS, type ConversationSettings, type StartedTurn, type Failure, type ModelView, type TextSource,
+  type CapturedText, type TargetProblem, type TargetView,
 } from "../ipc";
 import { announcer } from "../state/announcer.svelte";
 import { Answer } from "../state/answer.svelte";
+import { assistants, modelOf, withAssistant } from "../state/assistants.svelte";
 import { copyText } from "../state/clipboard.svelte";
 import { called, fill, matching, unknownCall } from "../state/prompts.svelte";
 import { failureOf, commandError } from "../state/command-error";
@@ -28,6 +30,8 @@ export class Session {
   captureError = $state("");
   question = $state("");
   conversation = $state<number | null>(null);
+  /** The name of the assistant that new conversations use; empty for none. */
+  assistant = $state("");
   answer = $state.raw<Answer | null>(null);
   failure = $state.raw<Failure | null>(null);
   isAsking = $state(false);
@@ -44,6 +48,10 @@ export class Session {
   #earlier: string[] = [];
   #earlierIndex = 0;
   #draft = "";
+  /** The assistant of the conversation. */
+  #askedWith = "";
+  /** The id of the model that was chosen for this conversation in place of its own. */
+  #chosenModel = $state<string | null>(null);
   #last: { text: string; attachment: string } | null = null;
   /** The response to the last question, once it was accepted. */
   #lastAnswer: number | null = null;
@@ -60,6 +68,18 @@ export class Session {
   get isEmpty(): boolean {
     return this.text === "" && !this.captured && !this.nothingCaptured && !this.answer &&
       !this.failure && !this.isAsking;
+  }
+
+  /** The settings of a new conversation. */
+  get settings(): ConversationSettings {
+    const assistant = assistants().find((one) => one.name === this.assistant);
+    const settings = assistant ? withAssistant(assistant, NO_SETTINGS) : NO_SETTINGS;
+    return { ...settings, model: this.#chosenModel ?? settings.model };
+  }
+
+  /** The model that responds next. */
+  get model(): ModelView | null {
+    return modelOf(this.settings);
   }
 
   /** Saved prompts that match the typed line; empty if none does. */
@@ -189,6 +209,19 @@ export class Session {
     this.focusRequests += 1;
   }
 
+  /** Chooses an assistant for the next question, which starts a new conversation. */
+  chooseAssistant(name: string): void {
+    this.assistant = name;
+    this.startNew();
+  }
+
+  /** Selects the model of this conversation and of new ones. */
+  async chooseModel(id: string): Promise<void> {
+    await ipc.chooseModel(id);
+    this.#chosenModel = id;
+    if (this.conversation !== null) await ipc.setConversationSettings(this.conversation, this.settings);
+  }
+
   /** Called when the history was cleared: removes everything. */
   forgetAll(): void {
     this.#forget();
@@ -217,6 +250,7 @@ export class Session {
     this.#dropAnswer();
     this.#last = null;
     this.#lastAnswer = null;
+    this.#chosenModel = null;
     this.conversation = null;
     this.failure = null;
     this.question = "";
@@ -233,12 +267,16 @@ export class Session {
   async #ask(overBudget: boolean): Promise<StartedTurn> {
     const { text, attachment } = this.#last!;
     const attachments = attachment === "" ? [] : [{ name: null, text: attachment }];
+    if (this.assistant !== this.#askedWith) this.conversation = null;
+    this.#askedWith = this.assistant;
+    const { settings } = this;
+    const ask = () => ipc.ask(this.conversation, text, attachments, overBudget, false, settings);
     try {
-      return await ipc.ask(this.conversation, text, attachments, overBudget);
+      return await ask();
     } catch (error) {
       if (this.conversation === null || commandError(error).code !== "not_found") throw error;
       this.conversation = null;
-      return ipc.ask(null, text, attachments, overBudget);
+      return ask();
     }
   }
 

@@ -2,7 +2,7 @@
 import { cleanup, fireEvent, render, screen, waitFor, within } from "@testing-library/svelte";
 import { beforeEach, describe, expect, it } from "vitest";
 import { chooseLanguage, t } from "../i18n";
-import { useIpc } from "../ipc";
+import { NO_SETTINGS, useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
 import { app, startApp } from "../state/app.svelte";
 import { violations } from "../settings/parts/axe";
@@ -226,6 +226,21 @@ describe("the general pane", () => {
     await waitFor(() => expect(names().at(-1)).toBe("to-verse"));
     await fireEvent.click(screen.getByRole("button", { name: "Restore Defaults" }));
     await waitFor(() => expect(patches().at(-1)).toEqual({ prompts: null }));
+  });
+
+  it("adds, edits and removes assistants", async () => {
+    await open("general");
+    screen.getByText("No assistants.");
+    await fireEvent.click(screen.getByRole("button", { name: "Add Assistant" }));
+    const name = screen.getByLabelText("Name");
+    await fireEvent.input(name, { target: { value: " " } });
+    await screen.findByText("Enter a name.");
+    await fireEvent.input(name, { target: { value: "Poet" } });
+    await fireEvent.input(screen.getByLabelText("Instructions"), { target: { value: "Answer in rhymes." } });
+    const settings = { ...NO_SETTINGS, instructions: "Answer in rhymes." };
+    await waitFor(() => expect(patches().at(-1)).toEqual({ assistants: [{ name: "Poet", settings }] }));
+    await fireEvent.click(screen.getByRole("button", { name: "Remove Poet" }));
+    await waitFor(() => expect(patches().at(-1)).toEqual({ assistants: [] }));
   });
 
   function names(): string[] {

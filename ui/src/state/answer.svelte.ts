@@ -95,8 +95,8 @@ export class Answer {
       this.stats = update.stats;
       this.setSection("answer");
       if (this.message) {
-        const { text, ending, stats } = update;
-        this.message = { ...this.message, text, ending, stats };
+        const { text, ending, model, stats } = update;
+        this.message = { ...this.message, text, ending, model, stats };
       }
     }
   }

@@ -6,6 +6,7 @@ import { chooseLanguage } from "../i18n";
 import { ipc, type AboutView, type ModelView, type AppEvent, type CommandError, type Settings, type StatusView } from "../ipc";
 import { composer } from "./composer.svelte";
 import { commandError } from "./command-error";
+import { edits } from "./edits";
 import { handleModelEvent } from "./model-source.svelte";
 import { handlePage, press } from "./webview";
 
@@ -75,8 +76,10 @@ function handleEvent(event: AppEvent): void {
   if (event.event === "status") app.status = event.status;
   else if (event.event === "settings") show(event.settings);
   else if (event.event === "models") void refreshModels();
-  else if (event.event === "history_cleared") composer.forgetAll();
-  else if (event.event === "shortcut") press(event.keys);
+  else if (event.event === "history_cleared") {
+    composer.forgetAll();
+    edits.forgetAll();
+  } else if (event.event === "shortcut") press(event.keys);
   else if (event.event === "notice") {
     app.notify({ code: event.code, detail: event.detail, values: event.values });
   }

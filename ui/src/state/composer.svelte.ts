@@ -18,6 +18,8 @@ export interface PendingFile {
   /** The key of its draft. */
   key: string;
   name: string;
+  /** When reading it began, in milliseconds since 1970. */
+  since: number;
   /** Null while it is being read. */
   problem: DocumentProblem | null;
 }
@@ -27,8 +29,13 @@ const EMPTY: Draft = { text: "", attachments: [] };
 /** A longer pasted text becomes an attachment. */
 export const LONG_PASTE_CHARS = 1500;
 const LONG_PASTE_LINES = 25;
-const KEY = "transom.drafts";
+const DRAFTS = "transom.drafts";
 const MAX_DRAFTS = 40;
+
+/** Documents that are being read: the chat may move to another page meanwhile, which gets their texts. */
+const READING = "transom.reading";
+/** A new page does not wait for earlier ones: their app may have ended. */
+const MAX_READING_MS = 60_000;
 
 /** The draft of a temporary chat, which is never stored. */
 const TEMPORARY = "temporary";
@@ -43,7 +50,8 @@ export function isTemporaryId(id: ConversationId | null): boolean {
 
 /** Returns true if a pasted text should become an attachment. */
 export function isLongPaste(text: string): boolean {
-  return text.length > LONG_PASTE_CHARS || text.split("\n").length > LONG_PASTE_LINES;
+  return text.trim() !== "" &&
+    (text.length > LONG_PASTE_CHARS || text.split("\n").length > LONG_PASTE_LINES);
 }
 
 export class Composer {
@@ -57,13 +65,21 @@ export class Composer {
   private sending: { key: string; draft: Draft } | null = null;
 
   constructor(private storage: Pick<Storage, "getItem" | "setItem"> | null) {
-    try {
-      const kept = JSON.parse(storage?.getItem(KEY) ?? "[]") as [string, Partial<Draft>][];
-      this.drafts = new Map(kept.map(([key, draft]) => [key, { ...EMPTY, ...draft }]));
-    } catch {
-      // An unreadable draft counts as empty.
-    }
+    const drafts = this.stored<[string, Partial<Draft>]>(DRAFTS);
+    this.drafts = new Map(drafts.map(([key, draft]) => [key, { ...EMPTY, ...draft }]));
+    this.pending = this.stored<PendingFile>(READING)
+      .filter(({ since }) => Date.now() - since < MAX_READING_MS);
     this.read();
+  }
+
+  /** Returns a stored list. An unreadable one counts as empty. */
+  private stored<T>(key: string): T[] {
+    try {
+      const value: unknown = JSON.parse(this.storage?.getItem(key) ?? "[]");
+      return Array.isArray(value) ? value as T[] : [];
+    } catch {
+      return [];
+    }
   }
 
   /** Documents of this draft that are being read, or can't be attached. */
@@ -119,8 +135,9 @@ export class Composer {
   /** A document is being read for this draft, was read, or can't be attached. */
   handleDocument(file: number, document: DocumentView): void {
     if (document.state === "reading") {
-      this.pending = [...this.pending, { file, key: this.key, name: document.name, problem: null }];
-      return;
+      const { key } = this;
+      this.pending = [...this.pending, { file, key, name: document.name, since: Date.now(), problem: null }];
+      return this.write();
     }
     const known = this.pending.find((one) => one.file === file);
     // The user removed it, or deleted its draft.
@@ -128,7 +145,7 @@ export class Composer {
     if (document.state === "failed") {
       const failed = { ...known, problem: document.problem };
       this.pending = this.pending.map((one) => one === known ? failed : one);
-      return;
+      return this.write();
     }
     this.dismissFile(file);
     const attachments = [document.attached];
@@ -138,6 +155,7 @@ export class Composer {
   /** Removes a document that is being read or failed. */
   dismissFile(file: number): void {
     this.pending = this.pending.filter((one) => one.file !== file);
+    this.write();
   }
 
   private dismissFiles(key: string): void {
@@ -213,20 +231,31 @@ export class Composer {
   }
 
   private write(): void {
-    const kept = [...this.drafts].filter(([key]) => key !== TEMPORARY).slice(-MAX_DRAFTS);
-    if (this.tryStore(kept)) return;
-    // There is too little space for everything: the text is more important than the attachments.
-    this.tryStore(kept.map(([key, { text }]) => [key, { text, attachments: [] }]));
+    const reading = this.pending.filter(({ key, problem }) => key !== TEMPORARY && problem === null);
+    this.tryStore(READING, reading);
+    let kept = [...this.drafts].filter(([key]) => key !== TEMPORARY).slice(-MAX_DRAFTS);
+    // If there is too little space for everything, texts are more important than attachments, and the
+    // draft with the longest attachments loses them first.
+    while (!this.tryStore(DRAFTS, kept)) {
+      const longest = Math.max(...kept.map(([, draft]) => attachedChars(draft)));
+      if (longest <= 0) return;
+      kept = kept.map(([key, draft]): [string, Draft] =>
+        [key, attachedChars(draft) === longest ? { ...draft, attachments: [] } : draft]);
+    }
   }
 
-  private tryStore(drafts: [string, Draft][]): boolean {
+  private tryStore(key: string, list: unknown[]): boolean {
     try {
-      this.storage?.setItem(KEY, JSON.stringify(drafts));
+      this.storage?.setItem(key, JSON.stringify(list));
       return true;
     } catch {
       return false;
     }
   }
+}
+
+function attachedChars({ attachments }: Draft): number {
+  return attachments.reduce((sum, { text }) => sum + text.length, 0);
 }
 
 /** Two drafts as one, with an empty line between their texts. */

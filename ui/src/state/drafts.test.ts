@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { Composer, isLongPaste, LONG_PASTE_CHARS } from "./composer.svelte";
 import { called, expand, fill, matching, unknownCall } from "./prompts.svelte";
 import { isPressed } from "./shortcuts";
@@ -14,6 +14,8 @@ function storage() {
 function page(text: string, name: string | null = null) {
   return { name, text };
 }
+
+afterEach(() => void vi.useRealTimers());
 
 describe("drafts", () => {
   it("belong to their conversation and survive the page", () => {
@@ -126,6 +128,10 @@ describe("drafts", () => {
     composer.text = "Sum it up";
     composer.attach(page("page ".repeat(100)));
     expect(disk.getItem("transom.drafts")).toContain("Sum it up");
+    composer.switchTo(7);
+    composer.attach(page("a short one"));
+    expect(disk.getItem("transom.drafts")).toContain("a short one");
+    expect(composer.attachments).toEqual([page("a short one")]);
   });
 
   it("get their documents when they are read, also while another draft is shown", () => {
@@ -145,6 +151,34 @@ describe("drafts", () => {
     composer.switchTo(8);
     expect(disk.getItem("transom.drafts")).toContain("second");
     expect(disk.getItem("transom.drafts")).not.toContain("first");
+  });
+
+  it("get documents that were read while the chat moved to another page", () => {
+    const disk = storage();
+    const composer = new Composer(disk);
+    composer.switchTo(7);
+    for (const file of [1, 2]) composer.handleDocument(file, { state: "reading", name: `${file}.pdf` });
+    composer.dismissFile(2);
+    composer.switchTo(null, true);
+    composer.handleDocument(3, { state: "reading", name: "secret.pdf" });
+    expect(disk.getItem("transom.reading")).not.toContain("secret");
+    const next = new Composer(disk);
+    for (const file of [1, 2, 3]) {
+      next.handleDocument(file, { state: "read", attached: page("late", `${file}.pdf`) });
+    }
+    expect(next.attachments).toEqual([]);
+    next.switchTo(7);
+    expect(next.attachments).toEqual([page("late", "1.pdf")]);
+    expect(disk.getItem("transom.reading")).toBe("[]");
+  });
+
+  it("do not wait for documents that an earlier app was reading", () => {
+    vi.useFakeTimers();
+    const disk = storage();
+    new Composer(disk).handleDocument(1, { state: "reading", name: "a.pdf" });
+    expect(new Composer(disk).files).toHaveLength(1);
+    vi.setSystemTime(Date.now() + 120_000);
+    expect(new Composer(disk).files).toEqual([]);
   });
 
   it("keep documents that were chosen while the first question was sent", () => {
@@ -187,7 +221,10 @@ describe("drafts", () => {
   });
 
   it("that are unreadable count as empty", () => {
-    expect(new Composer({ getItem: () => "{", setItem() {} }).text).toBe("");
+    for (const text of ["{", "{}"]) {
+      const composer = new Composer({ getItem: () => text, setItem() {} });
+      expect([composer.text, composer.files]).toEqual(["", []]);
+    }
   });
 });
 
@@ -196,6 +233,7 @@ describe("a pasted text", () => {
     expect(isLongPaste("short")).toBe(false);
     expect(isLongPaste("x".repeat(LONG_PASTE_CHARS + 1))).toBe(true);
     expect(isLongPaste("line\n".repeat(40))).toBe(true);
+    expect(isLongPaste("\n".repeat(40))).toBe(false);
   });
 });
 

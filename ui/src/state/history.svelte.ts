@@ -2,16 +2,25 @@
 import { ipc, type ConversationId, type FileFormat, type FoundConversation } from "../ipc";
 import { composer, type Draft } from "./composer.svelte";
 import { commandError } from "./command-error";
+import { edits, type Edit } from "./edits";
 
 const PAGE = 60;
 
 /** The app's maximum number per call. */
 const MOST = 500;
 
+/** A deleted chat, with what was not sent or saved. */
+interface Deleted {
+  id: ConversationId;
+  title: string;
+  draft: Draft | undefined;
+  edit: Edit | undefined;
+}
+
 export class History {
   query = $state("");
   /** A deleted chat, which is hidden and can be restored until its deletion is finished. */
-  deleted = $state.raw<{ id: ConversationId; title: string; draft: Draft | undefined } | null>(null);
+  deleted = $state.raw<Deleted | null>(null);
   private loaded = $state.raw<FoundConversation[]>([]);
   found = $derived(this.loaded.filter((one) => one.conversation.id !== this.deleted?.id));
   hasMore = $state(false);
@@ -73,7 +82,7 @@ export class History {
     return this.do(async () => {
       await ipc.deleteConversation(id);
       const title = this.loaded.find((one) => one.conversation.id === id)?.conversation.title ?? "";
-      this.deleted = { id, title, draft: composer.forget(id) };
+      this.deleted = { id, title, draft: composer.forget(id), edit: edits.forget(id) };
     });
   }
 
@@ -83,6 +92,7 @@ export class History {
       if (!deleted) return;
       await ipc.restoreConversation(deleted.id);
       if (deleted.draft) composer.putBack(deleted.id, deleted.draft);
+      if (deleted.edit) edits.keep(deleted.id, deleted.edit);
       this.deleted = null;
     });
   }

@@ -18,6 +18,7 @@ export const chatShortcuts: Shortcut[] = [
   { keys: ["ArrowUp"], does: "chat.shortcut.edit_last" },
   { keys: ["Mod+R"], does: "chat.shortcut.regenerate" },
   { keys: ["Mod+Shift+C"], does: "chat.shortcut.copy_answer" },
+  { keys: ["Mod+P"], does: "chat.shortcut.print" },
   { keys: ["/"], does: "chat.shortcut.prompts" },
   { keys: ["Mod+Shift+M"], does: "chat.shortcut.model" },
   { keys: ["Mod+Shift+S"], does: "chat.shortcut.history" },

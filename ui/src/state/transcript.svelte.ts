@@ -4,15 +4,18 @@
  *
  * Rule: a message is stored either as a view or as a growing `Answer`; the `Answer` has priority.
  */
-import { SvelteMap, SvelteSet } from "svelte/reactivity";
+import { SvelteMap } from "svelte/reactivity";
 import {
-  ipc, type AttachedText, type StartedTurn, type Conversation, type ConversationId, type Failure, type MessageHead,
-  type MessageId, type MessageView,
+  ipc, NO_SETTINGS, type AttachedText, type StartedTurn, type Conversation, type ConversationId, type Failure,
+  type MessageHead, type MessageId, type MessageView, type OpenedConversation,
 } from "../ipc";
 import { announcer } from "./announcer.svelte";
 import { Answer } from "./answer.svelte";
+import { ChatSettings } from "./chat-settings.svelte";
 import { composer, isTemporaryId } from "./composer.svelte";
 import { failureOf, commandError } from "./command-error";
+import { edits } from "./edits";
+import { takePlace, type Place } from "./place";
 
 /** Maximum number of loaded messages; the least recently used are removed. */
 const MAX_VIEWS = 600;
@@ -22,6 +25,7 @@ const MAX_ENDED = 8;
 
 export class Transcript {
   conversation = $state.raw<Conversation | null>(null);
+  readonly settings = new ChatSettings();
   /** The conversation that was opened last, even while its messages are loading. */
   target = $state<ConversationId | null>(null);
   /** The conversation is never written to the disk, and is discarded when the page leaves it. */
@@ -29,8 +33,6 @@ export class Transcript {
   heads = $state.raw<MessageHead[]>([]);
   views = new SvelteMap<MessageId, MessageView>();
   answers = new SvelteMap<MessageId, Answer>();
-  /** Responses whose token counts include messages that were changed or deleted afterwards. */
-  outdated = new SvelteSet<MessageId>();
   failure = $state.raw<Failure | null>(null);
   /** A question is being sent and its response has not started. */
   isAsking = $state(false);
@@ -40,6 +42,10 @@ export class Transcript {
   deleting = $state<MessageId | null>(null);
   /** The message that is being edited. */
   editing = $state<MessageId | null>(null);
+  /** Where the conversation was scrolled to on another page; null for its end. */
+  place: Place | null = null;
+  /** Returns where it is scrolled to here. Set by the view. */
+  whereIs: () => Place | null = () => null;
 
   private requested = new Set<MessageId>();
   private isFetching = false;
@@ -73,8 +79,15 @@ export class Transcript {
     if (id === null) return this.clear();
     try {
       const opened = await ipc.openConversation(id);
-      if (isCurrent()) await this.load(opened.conversation, opened.messages, isCurrent);
-      if (isCurrent()) this.jumps += 1;
+      if (!isCurrent()) return;
+      const isIn = (message?: MessageId) => opened.messages.some((head) => head.id === message);
+      const place = takePlace();
+      this.place = isIn(place?.message) ? place : null;
+      await this.load(opened, isCurrent);
+      if (!isCurrent()) return;
+      const edit = edits.of(id);
+      if (edit && isIn(edit.message)) this.editing = edit.message;
+      if (!this.place) this.jumps += 1;
     } catch (error) {
       if (!isCurrent()) return;
       this.target = this.conversation?.id ?? null;
@@ -103,7 +116,7 @@ export class Transcript {
     const isShown = () => turn === this.opening && this.conversation?.id === id;
     try {
       const opened = await ipc.openConversation(id);
-      if (isShown()) await this.load(opened.conversation, opened.messages, isShown);
+      if (isShown()) await this.load(opened, isShown);
     } catch (error) {
       if (!isShown()) return;
       if (commandError(error).code !== "not_found") this.fail(error);
@@ -122,10 +135,11 @@ export class Transcript {
     this.requested.clear();
     this.heads = [];
     this.conversation = null;
+    this.settings.show(null, NO_SETTINGS);
   }
 
   private async load(
-    conversation: Conversation, heads: MessageHead[], isCurrent: () => boolean,
+    { conversation, settings, messages: heads }: OpenedConversation, isCurrent: () => boolean,
   ): Promise<void> {
     // Loads the end before drawing, because it is shown first.
     const unknown = heads.slice(-8).map((head) => head.id)
@@ -134,6 +148,7 @@ export class Transcript {
     if (!isCurrent()) return;
     this.keep(views);
     this.conversation = conversation;
+    this.settings.show(conversation.id, settings);
     this.removeOtherBranches(heads);
     if (!isSame(heads, this.heads)) this.heads = heads;
   }
@@ -230,19 +245,20 @@ export class Transcript {
   async ask(text: string, attachments: AttachedText[] = [], overBudget = false): Promise<boolean> {
     const { target } = this;
     if (this.isOpening) return false;
-    return this.begin(() => ipc.ask(target, text, attachments, overBudget, this.isTemporary));
+    return this.begin(() =>
+      ipc.ask(target, text, attachments, overBudget, this.isTemporary, this.settings.own));
   }
 
-  /** Answers the question again, with the selected model or the one with the id `model`. */
+  /** Answers the question again, with the model of the chat or the one with the id `model`. */
   regenerate(answer: MessageId, overBudget = false, model: string | null = null): Promise<boolean> {
     return this.begin(() => ipc.regenerate(answer, overBudget, model));
   }
 
   /** Adds text to a response that ended too early. */
-  continue(answer: MessageId): Promise<boolean> {
+  continue(answer: MessageId, overBudget = false): Promise<boolean> {
     // The ended one; its view stays.
     this.answers.delete(answer);
-    return this.begin(() => ipc.continueAnswer(answer));
+    return this.begin(() => ipc.continueAnswer(answer, overBudget));
   }
 
   edit(message: MessageId, text: string): Promise<boolean> {
@@ -255,14 +271,20 @@ export class Transcript {
     try {
       await ipc.editAnswer(answer, text);
       const views = await ipc.messages([answer]);
-      this.countAgain(answer);
+      this.removeStats(this.heads.slice(this.heads.findIndex((head) => head.id === answer)));
       // One that streamed here has the old text.
       this.answers.delete(answer);
       this.keep(views);
-      this.editing = null;
+      this.endEdit();
     } catch (error) {
       this.fail(error);
     }
+  }
+
+  /** Closes the editor and deletes what was not saved. */
+  endEdit(): void {
+    this.editing = null;
+    if (this.conversation) edits.forget(this.conversation.id);
   }
 
   private async begin(call: () => Promise<StartedTurn>): Promise<boolean> {
@@ -275,8 +297,9 @@ export class Transcript {
     this.isAsking = true;
     let isAccepted = false;
     try {
-      const started = await call();
+      const started = await (this.settings.isSaved ? call() : this.settings.flush().then(call));
       isAccepted = true;
+      if (before !== null) edits.forget(before);
       if (!isCurrent()) {
         // The page left it before it began.
         if (isTemporary && !this.isTemporary) void this.do(ipc.discardTemporary());
@@ -288,7 +311,7 @@ export class Transcript {
       const opened = await ipc.openConversation(started.conversation);
       if (!isCurrent()) return true;
       this.follow(started.answer);
-      await this.load(opened.conversation, opened.messages, isCurrent);
+      await this.load(opened, isCurrent);
       if (isCurrent()) this.jumps += 1;
       return true;
     } catch (error) {
@@ -317,16 +340,21 @@ export class Transcript {
     const after = this.heads.slice(this.heads.findIndex((head) => head.id === question) + 1);
     const next = after.find((head) => head.speaker === "user");
     await this.do(ipc.deleteExchange(question));
-    this.countAgain(question);
+    this.removeStats(after);
     // It may have other siblings now.
     if (next) await this.do(ipc.messages([next.id]).then((views) => this.keep(views)));
     await this.refresh();
+    if (!this.heads.some((head) => head.id === this.editing)) this.endEdit();
   }
 
-  /** The counts of a changed message and of all after it are not used. */
-  private countAgain(changed: MessageId): void {
-    const at = this.heads.findIndex((head) => head.id === changed);
-    for (const { id } of this.heads.slice(Math.max(0, at))) this.outdated.add(id);
+  /** These count text that was changed or deleted. The store has removed their statistics, too. */
+  private removeStats(heads: MessageHead[]): void {
+    for (const { id } of heads) {
+      const answer = this.answers.get(id);
+      if (answer) answer.stats = null;
+      const view = this.views.get(id);
+      if (view?.stats) this.views.set(id, { ...view, stats: null });
+    }
   }
 
   async rename(title: string): Promise<void> {

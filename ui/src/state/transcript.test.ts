@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { useIpc } from "../ipc";
+import { NO_SETTINGS, useIpc } from "../ipc";
 import { FakeIpc, pieces } from "../ipc/fake";
 import { Transcript } from "./transcript.svelte";
 
@@ -68,6 +68,44 @@ describe("a conversation", () => {
     await finish();
     await vi.waitFor(() => expect(transcript.views.get(id)?.ending).toEqual({ ending: "stop" }));
     expect(transcript.views.get(id)?.text).toBe("An answer.\n\nAn answer.\n\nWith two parts.");
+  });
+
+  it("shows the settings of the chat that is open, and sends changes before a question", async () => {
+    const one = ipc.addConversation("One", ["a", "b"]);
+    const two = ipc.addConversation("Two", ["c", "d"]);
+    await transcript.open(one.id);
+    transcript.settings.change({ instructions: "Be brief." }, true);
+    expect(ipc.calls.map((call) => call.name)).not.toContain("setConversationSettings");
+    // Leaving the chat sends the change that waits.
+    await transcript.open(two.id);
+    expect(transcript.settings.own).toEqual(NO_SETTINGS);
+    await vi.waitFor(() => expect(ipc.tree.settings.get(one.id)?.instructions).toBe("Be brief."));
+    transcript.settings.change({ temperature: 0.2 }, true);
+    await transcript.ask("How?");
+    const names = ipc.calls.map((call) => call.name);
+    expect(names.lastIndexOf("setConversationSettings")).toBeLessThan(names.indexOf("ask"));
+    expect(ipc.tree.settings.get(two.id)?.temperature).toBe(0.2);
+    await transcript.open(one.id);
+    expect(transcript.settings.own.instructions).toBe("Be brief.");
+  });
+
+  it("creates a chat with the settings of the empty page", async () => {
+    transcript.settings.change({ instructions: "Be brief.", temperature: 0.5 });
+    await transcript.ask("How?");
+    expect(ipc.calls.map((call) => call.name)).not.toContain("setConversationSettings");
+    const kept = ipc.tree.settings.get(transcript.conversation!.id);
+    expect(kept).toEqual({ ...NO_SETTINGS, instructions: "Be brief.", temperature: 0.5, model: "/models/Qwen3-4B-4bit" });
+    expect(transcript.settings.own).toEqual(kept);
+    await transcript.open(null);
+    expect(transcript.settings.own).toEqual(NO_SETTINGS);
+  });
+
+  it("keeps what the user changed while older settings arrive", async () => {
+    const { id } = ipc.addConversation("One", ["a", "b"]);
+    await transcript.open(id);
+    transcript.settings.change({ instructions: "Be brief." }, true);
+    await transcript.refresh();
+    expect(transcript.settings.own.instructions).toBe("Be brief.");
   });
 
   it("is temporary until the page leaves it", async () => {

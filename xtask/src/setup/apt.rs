@@ -124,12 +124,12 @@ fn install(names: &[&str], cache: &Cache) -> Result<(), Problem> {
     }
     let sudo = permission(&list)?;
     let log = cache.log("apt");
-    progress::step(format!("Installing {list}"), |step| {
-        step.detail("reading the package lists");
-        // Old lists have files that no longer exist. If the update fails, the installation may
-        // still work.
-        let update = process::run_logged(apt(sudo).arg("update"), "read the package lists", &log);
-        step.detail("");
+    // Old lists have files that no longer exist. If the update fails, the installation may still
+    // work.
+    let update = progress::step("Reading the package lists", || {
+        process::run_logged(apt(sudo).arg("update"), "read the package lists", &log)
+    });
+    progress::step(format!("Installing {list}"), || {
         let mut install = apt(sudo);
         install.args(["install", "--yes", "--no-install-recommends"]);
         let installed = process::run_logged(install.args(names), &format!("install {list}"), &log);

@@ -25,7 +25,7 @@ fn replace(libraries: &Path, openblas: &Path) -> Result<(), Problem> {
     if fs::read(&bundled).is_ok_and(|bytes| bytes == replacement) {
         return Ok(());
     }
-    progress::step("Replacing the reference BLAS of MLX with OpenBLAS", |_| {
+    progress::step("Replacing the reference BLAS of MLX with OpenBLAS", || {
         cache::write_atomically(&bundled, &replacement)
     })
 }

@@ -5,7 +5,6 @@ use std::process::Command;
 use crate::problem::Problem;
 use crate::process;
 
-/// A supported machine.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Host {
     /// Linux on x86-64, with glibc.

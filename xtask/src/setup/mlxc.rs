@@ -30,9 +30,7 @@ pub(crate) const HALF_SHIM: &str = "half_shim.h";
 /// The source of mlx-sys and the target folder, from the metadata of cargo.
 pub(crate) struct Source {
     pub(crate) mlx_c: PathBuf,
-    /// The version of mlx-sys.
     pub(crate) version: String,
-    /// The target folder of cargo.
     pub(crate) target: PathBuf,
 }
 
@@ -143,7 +141,7 @@ pub(crate) fn build(
         cache::write_atomically(&shims.join(name), text.as_bytes())?;
     }
     cache.get_or_build_folder("mlx-c", |part| {
-        progress::step("Compiling mlx-c and generating its bindings", |_| {
+        progress::step("Compiling mlx-c and generating its bindings", || {
             // The compiler uses one core for as long as the generator is built on the others.
             thread::scope(|scope| {
                 let bindings =

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use transom_catalog::convert::{Quantization, convert};
+use transom_catalog::test_support::convert::{Quantization, convert};
 
 use crate::cache;
 use crate::problem::Problem;
@@ -24,9 +24,9 @@ pub(crate) fn write() -> Result<(), Problem> {
     if is_current(&file, &writer) {
         return Ok(());
     }
-    progress::step("Writing the starter model as GGUF", |_| {
+    progress::step("Writing the starter model as GGUF", || {
         let folder = file.parent().unwrap_or(&file);
-        convert(folder, &file, PACKING, &mut |_, _| {})
+        convert(folder, &file, PACKING)
             .map_err(|error| Problem::new(format!("could not write {}: {error}", file.display())))
     })
 }

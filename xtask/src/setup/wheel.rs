@@ -19,7 +19,6 @@ use crate::setup::Host;
 /// Must be the `GIT_TAG` of the mlx-c in mlx-sys, which setup checks.
 pub(crate) const MLX_VERSION: &str = "0.32.2";
 
-/// A published wheel.
 pub(crate) struct Wheel {
     name: &'static str,
     package: &'static str,
@@ -121,7 +120,7 @@ pub(crate) fn unpack(wheel: &Wheel, folder: &str, cache: &Cache) -> Result<PathB
     let Wheel { name, version, .. } = wheel;
     cache.get_or_build_folder(folder, |part| {
         let file = download(wheel, cache)?;
-        progress::step(format!("Unpacking {name} {version}"), |_| {
+        progress::step(format!("Unpacking {name} {version}"), || {
             let mut python = Command::new("python3");
             python.args(["-m", "zipfile", "-e"]).arg(&file).arg(part);
             let action = format!("unpack the wheel of {name}");
@@ -170,7 +169,7 @@ fn download(wheel: &Wheel, cache: &Cache) -> Result<PathBuf, Problem> {
     }
     let (name, package, version) = (wheel.name, wheel.package, wheel.version);
     let title = format!("Downloading {name} {version} ({package})");
-    progress::step(title, |_| {
+    progress::step(title, || {
         let part = cache.downloads.join("part");
         cache::make_empty_folder(&part)?;
         let mut pip = pip()?;

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use transom_catalog::gguf::{Gguf, Split, Value};
 
 /// Bytes that the description of a fault may take, however short the file is.
-const ONE_MESSAGE: usize = 512;
+const ONE_MESSAGE: usize = 2048;
 /// Bytes of facts that don't depend on the file's size: one number per layer, for at most 4096 layers,
 /// twice while they are collected.
 const FACTS: usize = 80 << 10;

@@ -144,7 +144,7 @@ fn entry(
     let unverified = unverified(table, &keys::of_model());
     let sampling = sampling(table);
     let architecture = match table.table("architecture", "[model.architecture]") {
-        Some(numbers) => architecture::read(&numbers, table.has("path")),
+        Some(numbers) => architecture::read(&numbers),
         None => {
             if !table.has("architecture") {
                 let reason = "this model has no [model.architecture]; its numbers are in the \

@@ -1,6 +1,6 @@
 //! Reads little-endian numbers and strings, never past the end.
 
-use crate::file_error::Fault;
+use crate::file_error::{Fault, FaultCode};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {
@@ -22,12 +22,12 @@ impl<'a> Cursor<'a> {
         let rest = &self.bytes[self.position..];
         let n_usize = usize::try_from(n).ok().filter(|&n| n <= rest.len());
         let Some(n) = n_usize else {
-            return Err(Fault::Truncated {
-                what,
-                at: self.position as u64,
-                needed: n,
-                left: rest.len() as u64,
-            });
+            let (at, left) = (self.position, rest.len());
+            let reason = format!(
+                "cut short: {what} at byte {at} needs {n} bytes, but {left} are left; download it \
+                 again"
+            );
+            return Err(Fault::new(FaultCode::Truncated, reason));
         };
         self.position += n;
         Ok(&rest[..n])

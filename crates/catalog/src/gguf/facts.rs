@@ -12,14 +12,16 @@ use super::tensor::{TensorInfo, TensorType};
 use super::value::Value;
 use super::view::Gguf;
 use crate::facts::{Format, MAX_LAYERS, ModelFacts, TensorTypeStats};
-use crate::file_error::{Fault, FileError};
+use crate::file_error::{Fault, FaultCode, FileError};
 use layers::layers;
+
+const ARCHITECTURE: &str = "general.architecture";
 
 impl GgufModel {
     /// Reads the facts.
     ///
     /// # Errors
-    /// [`Fault::Missing`] without `general.architecture`, which every model must have.
+    /// [`FaultCode::MissingEntry`] without `general.architecture`, which every model must have.
     pub fn facts(&self) -> Result<ModelFacts, FileError> {
         let view = self.first().view()?;
         let facts = base_facts(&view).map_err(|fault| fault.in_file(self.first().path()));
@@ -33,7 +35,7 @@ impl Gguf<'_> {
     /// Reads the facts of a model in a single file.
     ///
     /// # Errors
-    /// [`Fault::Missing`] without `general.architecture`, which every model must have.
+    /// [`FaultCode::MissingEntry`] without `general.architecture`, which every model must have.
     pub fn facts(&self) -> Result<ModelFacts, Fault> {
         let mut tally = TensorSums::new(base_facts(self)?);
         self.tensors().for_each(|tensor| tally.add(&tensor));
@@ -110,8 +112,9 @@ impl TensorSums {
 /// Returns the facts in the metadata, and the used and total experts of a mixture.
 fn base_facts(view: &Gguf<'_>) -> Result<(ModelFacts, Option<(u64, u64)>), Fault> {
     let text = |key: &str| Some(view.get(key)?.as_str()?.to_owned());
-    let architecture = text("general.architecture").ok_or(Fault::Missing {
-        key: "general.architecture",
+    let architecture = text(ARCHITECTURE).ok_or_else(|| {
+        let reason = format!("{ARCHITECTURE} is missing, so this is no model");
+        Fault::with_value(FaultCode::MissingEntry, ARCHITECTURE, reason)
     })?;
     let number = |key: &str| view.get(&format!("{architecture}.{key}"))?.as_u64();
     let n_layers = number("block_count");
@@ -195,7 +198,8 @@ mod tests {
 
     use super::*;
     use crate::facts::{KvType, LayerKind};
-    use crate::gguf::{GgufWriter, TensorType};
+    use crate::gguf::TensorType;
+    use crate::test_support::GgufWriter;
 
     fn facts(change: impl Fn(&mut GgufWriter)) -> Result<ModelFacts, FileError> {
         let mut writer = GgufWriter::new();

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
-use crate::file_error::Fault;
+use crate::file_error::{Fault, quoted};
 
 /// The position and shape of a tensor. Offsets are relative to the data section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +30,7 @@ impl TensorInfo<'_> {
 }
 
 /// The type of a tensor's elements: llama.cpp's `ggml_type`, with its numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(into = "&'static str")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TensorType {
     number: u32,
 }
@@ -87,10 +84,6 @@ impl TensorType {
     pub const Q4_1: Self = Self { number: 3 };
     /// Blocks of 32 elements with 8 bits each and an f16 scale.
     pub const Q8_0: Self = Self { number: 8 };
-    /// Blocks of 256 elements with 4 bits each, eight 6-bit scales and minima, and f16 scales of these.
-    pub const Q4_K: Self = Self { number: 12 };
-    /// Blocks of 256 elements with 6 bits each, sixteen 8-bit scales, and an f16 scale of these.
-    pub const Q6_K: Self = Self { number: 14 };
 
     /// Returns the type with this number, if it is known.
     pub fn from_number(number: u32) -> Option<Self> {
@@ -118,10 +111,7 @@ impl TensorType {
     }
 
     pub(super) fn n_bytes(self, name: &str, shape: &[u64; 4]) -> Result<u64, Fault> {
-        let bad = |reason: String| Fault::Shape {
-            name: name.to_owned(),
-            reason,
-        };
+        let bad = |reason: String| bad_shape(name, &reason);
         if !shape[0].is_multiple_of(self.block_elements()) {
             return Err(bad(format!(
                 "{} elements a row are not a multiple of {}, the block of {self}",
@@ -138,6 +128,10 @@ impl TensorType {
     }
 }
 
+pub(super) fn bad_shape(name: &str, reason: &str) -> Fault {
+    Fault::damaged(format!("tensor {} has a bad shape: {reason}", quoted(name)))
+}
+
 fn row(number: u32) -> Option<&'static (u32, &'static str, u64, u64)> {
     TYPES.iter().find(|row| row.0 == number)
 }
@@ -145,11 +139,5 @@ fn row(number: u32) -> Option<&'static (u32, &'static str, u64, u64)> {
 impl fmt::Display for TensorType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl From<TensorType> for &'static str {
-    fn from(kind: TensorType) -> Self {
-        kind.name()
     }
 }

@@ -4,7 +4,8 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::file_error::Fault;
+use crate::file_error::{Fault, FaultCode};
+use crate::test_support::GgufWriter;
 
 fn f32_type() -> TensorType {
     TensorType::from_number(0).unwrap()
@@ -68,7 +69,6 @@ fn every_type_of_value_is_read_back() {
     let texts: Vec<_> = strings.iter().filter_map(|value| value.as_str()).collect();
     assert_eq!(texts, ["a", "", "long enough"]);
     let numbers = get("i32s").as_array().unwrap();
-    assert_eq!(numbers.kind(), ValueKind::I32);
     assert_eq!(numbers.iter().nth(1), Some(Value::I32(-2)));
     assert!(get("f32s").as_array().unwrap().is_empty());
     assert_eq!(view.entries().count(), 15);
@@ -101,7 +101,7 @@ fn arrays_nest_up_to_a_limit() {
         [Value::U8(7), Value::U8(8)]
     );
     let fault = Gguf::parse(&nested(value::MAX_NESTING)).unwrap_err();
-    assert!(matches!(fault, Fault::Nesting { .. }), "{fault}");
+    assert!(fault.to_string().contains("more than 4 deep"), "{fault}");
 }
 
 #[test]
@@ -185,6 +185,20 @@ fn each_fault_of_the_head_has_its_own_message() {
     assert_eq!(Gguf::parse(&view).unwrap().tensors().count(), 3);
 }
 
+#[test]
+fn a_fault_has_a_code_and_the_value_for_its_sentence() {
+    let check = |fault: Fault, code, value: &str| {
+        assert_eq!((fault.code, &*fault.value), (code, value), "{fault}");
+    };
+    let version = Gguf::parse(&patched(4, &9u32.to_le_bytes())).unwrap_err();
+    check(version, FaultCode::UnsupportedVersion, "9");
+    let empty = bytes(&GgufWriter::new());
+    let missing = Gguf::parse(&empty).unwrap().facts().unwrap_err();
+    check(missing, FaultCode::MissingEntry, "general.architecture");
+    let cut = Gguf::parse(&empty[..20]).unwrap_err();
+    check(cut, FaultCode::Truncated, "");
+}
+
 /// A file that is cut at any byte is reported as cut; only in its first four bytes it is no GGUF
 /// file. The padding after the last tensor may be missing.
 #[test]
@@ -196,11 +210,11 @@ fn a_file_that_is_cut_at_any_byte_is_an_error() {
     assert!(Gguf::parse(&bytes[..needed]).is_ok());
     for end in 0..needed {
         let fault = Gguf::parse(&bytes[..end]).unwrap_err();
-        let is_named = match fault {
-            Fault::Magic { .. } => end < 4,
+        let is_named = match fault.code {
+            FaultCode::WrongFormat => end < 4,
+            FaultCode::Truncated => end >= 4,
             // Counts are compared with the bytes that are there.
-            Fault::Truncated { .. } | Fault::Outside { .. } | Fault::Count { .. } => end >= 4,
-            _ => false,
+            _ => fault.to_string().starts_with("says it has"),
         };
         assert!(is_named, "cut at {end}: {fault}");
     }
@@ -261,7 +275,7 @@ fn each_fault_of_the_metadata_has_its_own_message() {
     let bytes = with(&|w| {
         w.string("general.alignment", "32");
     });
-    check_fault(&bytes, "general.alignment is a value of type string");
+    check_fault(&bytes, "general.alignment is a value of another type");
 }
 
 #[test]

@@ -1,17 +1,14 @@
 //! Metadata values, decoded on demand from the file's bytes.
 
-use std::fmt;
-
 use super::cursor::Cursor;
-use crate::file_error::Fault;
+use crate::file_error::{Fault, FaultCode, quoted};
 
 /// Maximum depth of nested arrays; llama.cpp reads no nested arrays at all.
 pub(super) const MAX_NESTING: usize = 4;
 
 /// The type of a value, with the number in the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say all")]
-pub enum ValueKind {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum ValueKind {
     U8,
     I8,
     U16,
@@ -47,12 +44,6 @@ impl ValueKind {
     }
 }
 
-impl fmt::Display for ValueKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&format!("{self:?}").to_lowercase())
-    }
-}
-
 /// A value. Strings are bytes: the format requires UTF-8, but vocabularies contain fragments of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(missing_docs, reason = "the names say all")]
@@ -73,25 +64,6 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Returns the type.
-    pub fn kind(&self) -> ValueKind {
-        match self {
-            Self::U8(_) => ValueKind::U8,
-            Self::I8(_) => ValueKind::I8,
-            Self::U16(_) => ValueKind::U16,
-            Self::I16(_) => ValueKind::I16,
-            Self::U32(_) => ValueKind::U32,
-            Self::I32(_) => ValueKind::I32,
-            Self::F32(_) => ValueKind::F32,
-            Self::Bool(_) => ValueKind::Bool,
-            Self::String(_) => ValueKind::String,
-            Self::Array(_) => ValueKind::Array,
-            Self::U64(_) => ValueKind::U64,
-            Self::I64(_) => ValueKind::I64,
-            Self::F64(_) => ValueKind::F64,
-        }
-    }
-
     /// Returns a whole number of any width that is not negative.
     pub fn as_u64(&self) -> Option<u64> {
         match *self {
@@ -175,11 +147,6 @@ pub struct Array<'a> {
 }
 
 impl<'a> Array<'a> {
-    /// Returns the type of the elements.
-    pub fn kind(&self) -> ValueKind {
-        self.kind
-    }
-
     /// Returns the number of elements.
     pub fn len(&self) -> u64 {
         self.length
@@ -200,10 +167,9 @@ impl<'a> Array<'a> {
 
     fn read(cursor: &mut Cursor<'a>, key: &str, depth: usize) -> Result<Self, Fault> {
         if depth > MAX_NESTING {
-            return Err(Fault::Nesting {
-                key: key.to_owned(),
-                limit: MAX_NESTING,
-            });
+            let key = quoted(key);
+            let reason = format!("metadata entry {key} nests arrays more than {MAX_NESTING} deep");
+            return Err(Fault::damaged(reason));
         }
         let kind = read_kind(cursor, key)?;
         let length = cursor.u64("an array's length")?;
@@ -232,10 +198,11 @@ impl<'a> Array<'a> {
 
 pub(super) fn read_kind(cursor: &mut Cursor<'_>, key: &str) -> Result<ValueKind, Fault> {
     let number = cursor.u32("a value's type")?;
-    ValueKind::from_number(number).ok_or_else(|| Fault::Type {
-        what: "metadata entry",
-        name: key.to_owned(),
-        kind: number,
-        hint: "",
+    ValueKind::from_number(number).ok_or_else(|| {
+        let reason = format!(
+            "metadata entry {} has the unknown type {number}",
+            quoted(key)
+        );
+        Fault::with_value(FaultCode::UnsupportedType, number.to_string(), reason)
     })
 }

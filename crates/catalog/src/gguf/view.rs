@@ -4,9 +4,9 @@
 //! per tensor, whatever the file claims.
 
 use super::cursor::Cursor;
-use super::tensor::{TensorInfo, TensorType};
+use super::tensor::{TensorInfo, TensorType, bad_shape};
 use super::value::{Value, read_kind};
-use crate::file_error::Fault;
+use crate::file_error::{Fault, FaultCode, quoted};
 
 /// Maximum length of a tensor name in bytes (`GGML_MAX_NAME` without its closing zero).
 const MAX_TENSOR_NAME: usize = 63;
@@ -118,10 +118,10 @@ impl<'a> Gguf<'a> {
         places.sort_unstable_by_key(|&place| key(place));
         match places.windows(2).find(|pair| key(pair[0]) == key(pair[1])) {
             None => Ok(()),
-            Some(pair) => Err(Fault::Duplicate {
-                what: "metadata entry",
-                name: String::from_utf8_lossy(key(pair[0])).into_owned(),
-            }),
+            Some(pair) => {
+                let name = String::from_utf8_lossy(key(pair[0]));
+                Err(duplicate("metadata entry", &name))
+            }
         }
     }
 
@@ -130,9 +130,11 @@ impl<'a> Gguf<'a> {
             None => return Ok(DEFAULT_ALIGNMENT),
             Some(Value::U32(n)) if n.is_power_of_two() => return Ok(n.into()),
             Some(Value::U32(n)) => n.to_string(),
-            Some(other) => format!("a value of type {}", other.kind()),
+            Some(_) => "a value of another type".to_owned(),
         };
-        Err(Fault::Alignment { value })
+        let key = "general.alignment";
+        let reason = format!("{key} is {value}, but must be a power of two of type u32");
+        Err(Fault::with_value(FaultCode::WrongEntry, key, reason))
     }
 
     fn check_tensor_names(&self) -> Result<(), Fault> {
@@ -141,10 +143,7 @@ impl<'a> Gguf<'a> {
         names.sort_unstable();
         match names.windows(2).find(|pair| pair[0] == pair[1]) {
             None => Ok(()),
-            Some(pair) => Err(Fault::Duplicate {
-                what: "tensor",
-                name: pair[0].to_owned(),
-            }),
+            Some(pair) => Err(duplicate("tensor", pair[0])),
         }
     }
 
@@ -156,20 +155,21 @@ impl<'a> Gguf<'a> {
         let mut places = Vec::with_capacity(self.n_tensors as usize);
         for (index, tensor) in self.tensors().enumerate() {
             if !tensor.offset.is_multiple_of(self.alignment) {
-                return Err(Fault::Misaligned {
-                    name: tensor.name.to_owned(),
-                    offset: tensor.offset,
-                    alignment: self.alignment,
-                });
+                let (name, offset) = (quoted(tensor.name), tensor.offset);
+                return Err(Fault::damaged(format!(
+                    "tensor {name} begins at {offset}, which is not a multiple of {}",
+                    self.alignment
+                )));
             }
             let end = self.data_at.saturating_add(tensor.offset);
             let end = end.saturating_add(tensor.n_bytes);
             if end > file_bytes {
-                return Err(Fault::Outside {
-                    name: tensor.name.to_owned(),
-                    end,
-                    file_bytes,
-                });
+                let name = quoted(tensor.name);
+                let reason = format!(
+                    "cut short: tensor {name} ends at byte {end}, but the file has {file_bytes}; \
+                     download it again"
+                );
+                return Err(Fault::new(FaultCode::Truncated, reason));
             }
             if tensor.n_bytes > 0 {
                 places.push((tensor.offset, tensor.n_bytes, index));
@@ -182,45 +182,68 @@ impl<'a> Gguf<'a> {
             {
                 let name = |index: usize| {
                     let tensor = self.tensors().nth(index);
-                    tensor.map_or_else(String::new, |tensor| tensor.name.to_owned())
+                    tensor.map_or_else(String::new, |tensor| quoted(tensor.name))
                 };
-                return Err(Fault::Overlap {
-                    first: name(*first),
-                    second: name(*second),
-                });
+                let (first, second) = (name(*first), name(*second));
+                return Err(Fault::damaged(format!(
+                    "tensors {first} and {second} overlap"
+                )));
             }
         }
         Ok(())
     }
 }
 
+fn duplicate(what: &str, name: &str) -> Fault {
+    Fault::damaged(format!("{what} {} is there twice", quoted(name)))
+}
+
 fn check_version(cursor: &mut Cursor<'_>, bytes: &[u8]) -> Result<(), Fault> {
     if !bytes.starts_with(b"GGUF") {
-        let found = bytes.iter().take(4).copied().collect();
-        return Err(Fault::Magic { found });
+        let found = &bytes[..bytes.len().min(4)];
+        let reason =
+            format!("not a GGUF file: it begins with {found:02x?}, but should with \"GGUF\"");
+        return Err(Fault::new(FaultCode::WrongFormat, reason));
     }
     cursor.take(4, "the magic number")?;
-    match cursor.u32("the version")? {
-        2..=3 => Ok(()),
-        1 => Err(Fault::VersionOne),
-        version if (1..=3).contains(&version.swap_bytes()) => Err(Fault::BigEndian {
-            version: version.swap_bytes(),
-        }),
-        version => Err(Fault::Version { version }),
-    }
+    let (value, reason) = match cursor.u32("the version")? {
+        2..=3 => return Ok(()),
+        1 => {
+            let reason = "GGUF version 1, which nothing has written since 2023; download the model \
+                          again";
+            ("1".to_owned(), reason.to_owned())
+        }
+        version if (1..=3).contains(&version.swap_bytes()) => {
+            let version = version.swap_bytes();
+            let reason = format!(
+                "a big-endian GGUF file (version {version}); only little-endian files can be used \
+                 here"
+            );
+            (format!("{version} (big-endian)"), reason)
+        }
+        version => {
+            let reason = format!(
+                "GGUF version {version} is not known; versions 2 and 3 are. Is there an update?"
+            );
+            (version.to_string(), reason)
+        }
+    };
+    Err(Fault::with_value(
+        FaultCode::UnsupportedVersion,
+        value,
+        reason,
+    ))
 }
 
 /// Refuses a count that is too large for the file, before a loop that long begins.
-fn check_count(what: &'static str, count: u64, least: u64, bytes: &[u8]) -> Result<(), Fault> {
+fn check_count(what: &str, count: u64, least: u64, bytes: &[u8]) -> Result<(), Fault> {
     let file_bytes = bytes.len() as u64;
     if count.checked_mul(least).is_some_and(|n| n <= file_bytes) {
         return Ok(());
     }
-    Err(Fault::Count {
-        what,
-        count,
-        file_bytes,
-    })
+    Err(Fault::damaged(format!(
+        "says it has {count} {what}, more than its {file_bytes} bytes could hold"
+    )))
 }
 
 fn read_entry<'a>(cursor: &mut Cursor<'a>, index: u64) -> Result<(&'a str, Value<'a>), Fault> {
@@ -243,21 +266,20 @@ fn read_tensor<'a>(cursor: &mut Cursor<'a>, index: u64) -> Result<TensorInfo<'a>
     )?;
     let n_axes = cursor.u32("a tensor's number of axes")? as usize;
     if n_axes > 4 {
-        return Err(Fault::Shape {
-            name: name.to_owned(),
-            reason: format!("{n_axes} axes, but there are at most 4"),
-        });
+        let reason = format!("{n_axes} axes, but there are at most 4");
+        return Err(bad_shape(name, &reason));
     }
     let mut shape = [1; 4];
     for size in shape.iter_mut().take(n_axes) {
         *size = cursor.u64("a tensor's shape")?;
     }
     let number = cursor.u32("a tensor's type")?;
-    let kind = TensorType::from_number(number).ok_or_else(|| Fault::Type {
-        what: "tensor",
-        name: name.to_owned(),
-        kind: number,
-        hint: "; is there an update?",
+    let kind = TensorType::from_number(number).ok_or_else(|| {
+        let reason = format!(
+            "tensor {} has the unknown type {number}; is there an update?",
+            quoted(name)
+        );
+        Fault::with_value(FaultCode::UnsupportedType, number.to_string(), reason)
     })?;
     Ok(TensorInfo {
         name,
@@ -269,21 +291,14 @@ fn read_tensor<'a>(cursor: &mut Cursor<'a>, index: u64) -> Result<TensorInfo<'a>
     })
 }
 
-fn name<'a>(
-    bytes: &'a [u8],
-    limit: usize,
-    what: &'static str,
-    index: u64,
-) -> Result<&'a str, Fault> {
+fn name<'a>(bytes: &'a [u8], limit: usize, what: &str, index: u64) -> Result<&'a str, Fault> {
     let reason = match std::str::from_utf8(bytes) {
         _ if bytes.is_empty() => "it is empty",
         _ if bytes.len() > limit => "it is too long",
         Err(_) => "it is not UTF-8",
         Ok(name) => return Ok(name),
     };
-    Err(Fault::Name {
-        what,
-        index,
-        reason,
-    })
+    Err(Fault::damaged(format!(
+        "{what} {index} has a bad name: {reason}"
+    )))
 }

@@ -21,13 +21,6 @@ pub struct Removal {
     pub bytes: u64,
 }
 
-/// The disk space that was freed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FreedSpace {
-    /// Bytes on the disk. If a program has the model loaded, they become free when it unloads it.
-    pub bytes: u64,
-}
-
 /// Why a model was not removed.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
@@ -50,11 +43,11 @@ pub enum RemoveError {
     #[error("{path} no longer exists")]
     Gone { path: PathBuf },
     /// The system refused.
-    #[error("{path} could not be removed: {reason}; {} bytes were freed before that", .freed.bytes)]
+    #[error("{path} could not be removed: {reason}; {freed_bytes} bytes were freed before that")]
     Failed {
         path: PathBuf,
         reason: String,
-        freed: FreedSpace,
+        freed_bytes: u64,
     },
 }
 
@@ -104,14 +97,15 @@ pub fn removal(model: &InstalledModel, places: &Places) -> Result<Removal, Remov
     Ok(Removal { files, bytes })
 }
 
-/// Deletes a model with all its variants and parts, and its folders if they are empty then.
+/// Deletes a model with all its variants and parts, and its folders if they are empty then. Returns the
+/// bytes on the disk that this freed. If a program has the model loaded, they become free when it
+/// unloads the model.
 ///
-/// The model must not be loaded, because a program that has it loaded keeps its disk space. The part
-/// files of an unfinished download stay until that download is canceled.
+/// The part files of an unfinished download stay until that download is canceled.
 ///
 /// # Errors
 /// [`RemoveError`] for a model that is not ours to delete, or if the system refuses.
-pub fn remove(model: &InstalledModel, places: &Places) -> Result<FreedSpace, RemoveError> {
+pub fn remove(model: &InstalledModel, places: &Places) -> Result<u64, RemoveError> {
     let removal = removal(model, places)?;
     for (n_removed, path) in removal.files.iter().enumerate() {
         let error = match fs::remove_file(path) {
@@ -122,18 +116,14 @@ pub fn remove(model: &InstalledModel, places: &Places) -> Result<FreedSpace, Rem
         return Err(RemoveError::Failed {
             path: path.clone(),
             reason: error.to_string(),
-            freed: FreedSpace {
-                bytes: removal.bytes.saturating_sub(left),
-            },
+            freed_bytes: removal.bytes.saturating_sub(left),
         });
     }
     if let Some(root) = places.models_folder() {
         let folders = removal.files.iter().filter_map(|file| file.parent());
         folders.for_each(|folder| remove_empty(folder, &root));
     }
-    Ok(FreedSpace {
-        bytes: removal.bytes,
-    })
+    Ok(removal.bytes)
 }
 
 /// Adds all files of a model's folder, except GGUF files that are other models.

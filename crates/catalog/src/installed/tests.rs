@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::*;
-use crate::gguf::{GgufWriter, TensorType};
+use crate::gguf::TensorType;
+use crate::test_support::GgufWriter;
 
 const STARTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/starter");
 

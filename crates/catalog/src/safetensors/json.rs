@@ -25,10 +25,6 @@ const MAX_TOKENIZER_CONFIG_BYTES: u64 = 16 << 20;
 const MAX_INDEX_BYTES: u64 = 32 << 20;
 const MAX_TEMPLATE_BYTES: u64 = 1 << 20;
 
-pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, FileError> {
-    transom_files::read_to_string(path, limit).map_err(|error| FileError::io(path, &error))
-}
-
 /// Reads a file of at most `limit` bytes as JSON. The type `T` decides how much memory that takes.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<T, FileError> {
     let text = transom_files::read(path, limit).map_err(|error| FileError::io(path, &error))?;
@@ -47,10 +43,13 @@ pub(crate) fn read_config(folder: &Path) -> Result<Value, FileError> {
 }
 
 /// Returns the template of `chat_template.jinja`, else of `tokenizer_config.json`.
-pub(super) fn chat_template(folder: &Path) -> Result<Option<String>, FileError> {
+pub(crate) fn chat_template(folder: &Path) -> Result<Option<String>, FileError> {
     let path = folder.join("chat_template.jinja");
     if path.exists() {
-        return read_text(&path, MAX_TEMPLATE_BYTES).map(Some);
+        let template = transom_files::read_to_string(&path, MAX_TEMPLATE_BYTES);
+        return template
+            .map(Some)
+            .map_err(|error| FileError::io(&path, &error));
     }
     let path = folder.join("tokenizer_config.json");
     if !path.exists() {

@@ -4,9 +4,9 @@ use super::*;
 use crate::gguf::GgufFile;
 use crate::{KvType, inspect};
 
-fn every_quantization() -> [Quantization; 5] {
+fn every_quantization() -> [Quantization; 4] {
     use Quantization::*;
-    [F32, F16, Q8_0, Q4_1, Q4_K_M]
+    [F32, F16, Q8_0, Q4_1]
 }
 
 fn small(architecture: &'static str) -> TinyModel {

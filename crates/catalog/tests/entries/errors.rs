@@ -348,11 +348,6 @@ fn inconsistent_numbers_are_reported() {
         "`linear_layers` needs",
     );
     check_start("linear_layers = 10\n", "", "`linear_state_bytes` needs");
-    check(
-        "value_dim = 64",
-        "value_dim = 64\nbits = «4",
-        "`bits` is for models that come with the program; other models have it in their variants",
-    );
     let heads = FULL.replace("heads = 16\nkv_heads = 8", "heads = 16\nkv_heads = 7");
     let error = read(&heads).unwrap_err();
     assert_eq!(error.reason, "`heads` must be a multiple of `kv_heads`");

@@ -6,8 +6,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use transom_catalog::convert::{Quantization, convert};
 use transom_catalog::fit::{self, Machine};
+use transom_catalog::test_support::convert::{Quantization, convert};
 use transom_catalog::{Entry, Format, KvType, ModelFacts, inspect};
 use transom_fit::KvCacheChoice;
 
@@ -118,7 +118,7 @@ fn the_catalog_agrees_with_the_starters_gguf_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("starter.gguf");
     for (quantization, name) in [(Quantization::Q8_0, "Q8_0"), (Quantization::F16, "F16")] {
-        convert(&starter(), &path, quantization, &mut |_, _| ()).unwrap();
+        convert(&starter(), &path, quantization).unwrap();
         let bytes = path.metadata().unwrap().len();
         let variant = format!(
             "format = \"gguf\"\nquantization = \"{name}\"\n\

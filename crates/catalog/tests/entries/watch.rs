@@ -1,4 +1,4 @@
-//! Tests of following the catalog files when editors, people and scripts change them.
+//! Tests of following the user's own catalog when editors, people and scripts change them.
 //!
 //! Rule: each wait is for a state and has a message for its failure.
 
@@ -28,7 +28,7 @@ impl WatchedCatalog {
             fs::write(&file, text).unwrap();
         }
         let (change, changes) = mpsc::channel();
-        let watch = CatalogWatcher::start(None, Some(file), move || {
+        let watch = CatalogWatcher::start(file, move || {
             let _ = change.send(());
         });
         Self {
@@ -192,7 +192,7 @@ fn a_file_that_is_a_link_is_watched_at_its_target() {
     let link = root.path().join("data/models.toml");
     std::os::unix::fs::symlink(&kept, &link).unwrap();
     let (change, changes) = mpsc::channel();
-    let watch = CatalogWatcher::start(None, Some(link), move || {
+    let watch = CatalogWatcher::start(link, move || {
         let _ = change.send(());
     });
     let watched = WatchedCatalog {
@@ -203,36 +203,4 @@ fn a_file_that_is_a_link_is_watched_at_its_target() {
     watched.wait_for("First");
     fs::write(&kept, list("Second")).unwrap();
     watched.wait_for("Second");
-}
-
-#[test]
-fn a_built_in_catalog_that_is_a_file_is_watched_as_well() {
-    let root = tempfile::tempdir().unwrap();
-    let (base, user) = (
-        root.path().join("models.toml"),
-        root.path().join("mine.toml"),
-    );
-    fs::write(&base, list("First")).unwrap();
-    let (change, changes) = mpsc::channel();
-    let watch = CatalogWatcher::start(Some(base.clone()), Some(user.clone()), move || {
-        let _ = change.send(());
-    });
-    let watched = WatchedCatalog {
-        root,
-        watch,
-        changes,
-    };
-    watched.wait_for("First");
-    assert!(watched.watch.current().find("starter").is_none());
-    fs::write(&user, list("Mine")).unwrap();
-    watched.wait_for("Mine");
-    fs::write(&base, "oops").unwrap();
-    watched.wait("an error", |list, error| {
-        named(list) == Some("Mine") && error.is_some_and(|error| error.file == base)
-    });
-    fs::remove_file(&base).unwrap();
-    watched.wait("the built-in catalog", |list, _| {
-        list.find("starter").is_some()
-    });
-    watched.wait_for("Mine");
 }

@@ -20,7 +20,7 @@ const CHUNK_LINES: usize = 16;
 static SYNTAXES: LazyLock<SyntaxSet> = LazyLock::new(two_face::syntax::extra_newlines);
 
 /// Scopes, most specific first, and their classes.
-const CLASSES: [(&str, &str); 44] = [
+const CLASSES: [(&str, &str); 41] = [
     ("markup.inserted", "inserted"),
     ("markup.deleted", "deleted"),
     ("meta.diff.header", "heading"),
@@ -46,7 +46,6 @@ const CLASSES: [(&str, &str); 44] = [
     ("keyword.operator.logical.python", "keyword"),
     ("keyword.operator", "operator"),
     ("keyword", "keyword"),
-    ("storage.type.function", "keyword"),
     ("storage", "keyword"),
     ("entity.name.function", "function"),
     ("support.function", "function"),
@@ -56,8 +55,6 @@ const CLASSES: [(&str, &str); 44] = [
     ("entity.other.attribute-name", "attribute"),
     ("variable.annotation", "attribute"),
     ("meta.annotation", "attribute"),
-    ("entity.name.type", "type"),
-    ("entity.name.class", "type"),
     ("entity.name", "type"),
     ("entity.other.inherited-class", "type"),
     ("support.type.property-name", "attribute"),
@@ -167,7 +164,6 @@ fn class_of(scopes: &ScopeStack) -> Option<&'static str> {
     })
 }
 
-/// A code block that may grow.
 #[derive(Debug)]
 struct Code {
     info: String,

@@ -4,7 +4,6 @@
 //! the parser. A wrong guess is harmless: a formula in code becomes its source again, and a missed
 //! formula is shown as its source.
 
-/// Tracks fences line by line.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
     open: Option<Fence>,

@@ -144,7 +144,6 @@ fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
-/// Finds the formulas of a text.
 struct Finder<'t> {
     text: &'t str,
     is_complete: bool,
@@ -152,7 +151,6 @@ struct Finder<'t> {
     output: String,
 }
 
-/// The result of searching for a formula's end.
 enum Search {
     Closed {
         formula: Formula,

@@ -57,7 +57,6 @@ fn code_tags(info: &str) -> (String, &'static str) {
     (open, "</code></pre></figure>\n")
 }
 
-/// Writes the events of a whole text.
 pub(super) struct Writer<'w> {
     fragments: Vec<Fragment>,
     html: String,
@@ -125,7 +124,10 @@ impl<'w> Writer<'w> {
                 self.image(&alt, dest_url);
                 return end;
             }
-            Event::Start(tag) => self.start(tag, &events[next..]),
+            Event::Start(tag) => {
+                let close = self.open(tag, &events[next..]);
+                self.ends.push(close);
+            }
             Event::End(end) => self.end(end),
             Event::TaskListMarker(is_checked) => {
                 let (label, _) = self.plain(events, next);
@@ -172,11 +174,6 @@ impl<'w> Writer<'w> {
         } else {
             escape(&html, &mut self.html);
         }
-    }
-
-    fn start(&mut self, tag: &Tag<'_>, rest: &[Event<'_>]) {
-        let close = self.open(tag, rest);
-        self.ends.push(close);
     }
 
     /// Writes the opening tag of an element. Returns its closing tag.

@@ -123,7 +123,7 @@ fn attachments_precede_the_question_between_unique_tags() {
     );
     check(
         &[taken_along(
-            "<text name=\"a.md\">\n# A\n</text>\n\n<text>\nB\n</text>",
+            r##"[{"name":"a.md","text":"# A"},{"name":null,"text":"B"}]"##,
             "Compare",
         )],
         &["user: <text name=\"a.md\">\n# A\n</text>\n\n<text>\nB\n</text>\n\nCompare"],
@@ -213,4 +213,29 @@ fn unset_parameters_use_the_recommended_values() {
     };
     assert_eq!(chat.enable_thinking, Some(false));
     assert_eq!(set.params.validate(1), Ok(()));
+}
+
+#[test]
+fn settings_of_a_conversation_replace_those_of_its_model() {
+    let of_model = ModelSettings {
+        context_length: Some(8192),
+        temperature: Some(0.9),
+        top_k: Some(30),
+        system_prompt: Some("Use metric units.".to_owned()),
+        ..ModelSettings::default()
+    };
+    let nothing = ConversationSettings::default();
+    assert_eq!(settings_in(&nothing, &of_model), of_model);
+    let conversation = ConversationSettings {
+        model: Some("other".to_owned()),
+        instructions: Some("Be brief.".to_owned()),
+        temperature: Some(0.0),
+        context_length: Some(1024),
+    };
+    let settings = settings_in(&conversation, &of_model);
+    let path = [person("One?")];
+    assert_eq!(shown(&path, &settings), ["system: Be brief.", "user: One?"]);
+    let sampling = request(&path, &settings, &info()).params.sampling;
+    assert_eq!((sampling.temperature, sampling.top_k), (0.0, 30));
+    assert_eq!(settings.context_length, Some(1024));
 }

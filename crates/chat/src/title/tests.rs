@@ -63,7 +63,7 @@ fn the_attachment_gives_the_title_if_the_question_is_empty() {
         title("", "Some selected words. And more."),
         "Some selected words"
     );
-    let file = "<text name=\"report_v2.final.pdf\">\n# A\n</text>";
+    let file = r##"[{"name":"report_v2.final.pdf","text":"# A"}]"##;
     assert_eq!(title("", file), "report_v2.final.pdf");
     assert_eq!(title("\u{a0}", ""), "");
     assert_eq!(title("Shorten", "Some selected words."), "Shorten");

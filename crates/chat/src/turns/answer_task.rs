@@ -59,13 +59,6 @@ struct PublishSchedule {
     due: Option<Instant>,
 }
 
-enum Wakeup {
-    Stop,
-    WriteFinished(SaveResult),
-    Event(Option<ResponseEvent>),
-    Due,
-}
-
 impl AnswerTask {
     pub(super) fn new(
         entry: Arc<RunningAnswer>,
@@ -112,6 +105,11 @@ impl AnswerTask {
             // Only a load ends this way, and `ask` continues from there.
             Outcome::Loaded { .. } => (EndingView::Canceled, None),
         }
+    }
+
+    /// Returns true if the model has written anything.
+    pub(super) fn has_text(&self) -> bool {
+        self.time_to_first_text.is_some()
     }
 
     /// Stores the end, then publishes it, so followers that hear of it find it on disk. If the disk
@@ -201,24 +199,20 @@ impl AnswerTask {
         let canceller = answer.cancel_handle();
         loop {
             let due = self.schedule.due.into_iter().chain(self.writer.due()).min();
-            let next = tokio::select! {
+            tokio::select! {
                 biased;
-                () = self.entry.stop.notified() => Wakeup::Stop,
-                saved = self.writer.write_finished() => Wakeup::WriteFinished(saved),
-                event = answer.next() => Wakeup::Event(event),
-                () = sleep_until(due.unwrap_or(self.started_at)), if due.is_some() => Wakeup::Due,
-            };
-            match next {
-                Wakeup::Stop => self.is_stopping = true,
-                Wakeup::WriteFinished(saved) => self.on_write_finished(saved),
-                Wakeup::Event(Some(ResponseEvent::Ended { outcome })) => return outcome,
-                Wakeup::Event(Some(event)) => self.on_event(event),
-                Wakeup::Event(None) => {
-                    let reason = "it ended before the response did".to_owned();
-                    let error = RequestError::InstanceGone { reason };
-                    return Outcome::Failed { error };
-                }
-                Wakeup::Due => {}
+                () = self.entry.stop.notified() => self.is_stopping = true,
+                saved = self.writer.write_finished() => self.on_write_finished(saved),
+                event = answer.next() => match event {
+                    Some(ResponseEvent::Ended { outcome }) => return outcome,
+                    Some(event) => self.on_event(event),
+                    None => {
+                        let reason = "it ended before the response did".to_owned();
+                        let error = RequestError::InstanceGone { reason };
+                        return Outcome::Failed { error };
+                    }
+                },
+                () = sleep_until(due.unwrap_or(self.started_at)), if due.is_some() => {}
             }
             if self.is_stopping {
                 canceller.cancel();

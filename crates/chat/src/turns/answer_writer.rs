@@ -59,7 +59,6 @@ struct Unsaved {
     text: String,
 }
 
-/// The result of a write.
 #[derive(Debug)]
 pub(super) enum SaveResult {
     /// The text is on disk.
@@ -107,7 +106,6 @@ impl AnswerWriter {
         self.due
     }
 
-    /// Starts a write if one is due at `now`.
     pub(super) fn start_write(&mut self, now: Instant) {
         if self.running.is_some() || self.due.is_none_or(|due| due > now) {
             return;

@@ -7,7 +7,8 @@ use super::{StartedTurn, TurnEvent, TurnOptions, Turns, other};
 use crate::failure::Failure;
 
 impl Turns {
-    /// Continues a response that ended too early. New text is added to the same message.
+    /// Continues a response that ended too early. New text is added to the same message, and the name
+    /// of the model that writes it to the name of the first one.
     ///
     /// # Errors
     /// As [`Turns::ask`], and [`Failure::Other`] for a response without text.
@@ -26,13 +27,7 @@ impl Turns {
             Ok((store.history(answer)?, store.message(answer)?))
         });
         let (path, message) = reopened.await?;
-        let conversation = lock.conversation;
-        self.start_writing(lock, path, message, options);
-        Ok(StartedTurn {
-            conversation,
-            question: None,
-            answer,
-        })
+        Ok(self.start_writing(lock, path, message, options))
     }
 
     /// Replaces the text of a response. The old text is not kept.

@@ -17,9 +17,7 @@ use crate::update::{EndingView, MessageView, Snapshot, Stage, Update};
 /// response gives both at once. A missing response gives no updates.
 ///
 /// Dropping it only stops following; the response continues.
-pub struct Updates {
-    source: Source,
-}
+pub struct Updates(Source);
 
 enum Source {
     /// A response that is being written.
@@ -36,24 +34,20 @@ enum Source {
 
 impl Updates {
     pub(super) fn of_live(live: Arc<LiveAnswer>) -> Self {
-        Self {
-            source: Source::live(live),
-        }
+        Self(Source::live(live))
     }
 
     pub(super) fn of_stored(turns: Turns, id: MessageId) -> Self {
-        Self {
-            source: Source::Stored { turns, id },
-        }
+        Self(Source::Stored { turns, id })
     }
 
     /// Waits for the next update; `None` after the last. Changes since the previous update are
     /// merged. Cancel-safe.
     pub async fn next(&mut self) -> Option<Update> {
-        if let Source::Stored { turns, id } = &self.source {
-            self.source = find_source(turns, *id).await;
+        if let Source::Stored { turns, id } = &self.0 {
+            self.0 = find_source(turns, *id).await;
         }
-        match &mut self.source {
+        match &mut self.0 {
             Source::Stored { .. } => None,
             Source::Finished(updates) => updates.pop_front(),
             Source::Live {
@@ -131,7 +125,8 @@ fn finished_updates(message: MessageView) -> VecDeque<Update> {
     let ended = Update::Ended {
         text: message.text.clone(),
         ending: message.ending.clone(),
-        stats: message.stats,
+        model: message.model.clone(),
+        stats: message.stats.map(Box::new),
     };
     let snapshot = Box::new(Snapshot {
         message,

@@ -117,6 +117,19 @@ impl AnswerState {
         self.message.stats = stats;
     }
 
+    /// Adds the name of a model that wrote a part of the response. Returns all names if it is new.
+    pub(super) fn add_model(&mut self, name: &str) -> Option<String> {
+        let models = match &self.message.model {
+            Some(known) if format!(" + {known} + ").contains(&format!(" + {name} + ")) => {
+                return None;
+            }
+            Some(known) => format!("{known} + {name}"),
+            None => name.to_owned(),
+        };
+        self.message.model = Some(models.clone());
+        Some(models)
+    }
+
     pub(super) fn is_over(&self) -> bool {
         self.message.ending != EndingView::Writing
     }
@@ -205,7 +218,8 @@ impl AnswerState {
         Update::Ended {
             text: self.answer.source().to_owned(),
             ending: self.message.ending.clone(),
-            stats: self.message.stats,
+            model: self.message.model.clone(),
+            stats: self.message.stats.map(Box::new),
         }
     }
 

@@ -30,7 +30,6 @@ pub(super) struct Shared {
     pub(super) render_cache: Mutex<RenderCache>,
 }
 
-/// Running responses and locked conversations.
 #[derive(Default)]
 pub(super) struct ActiveTurns {
     /// Responses that are being written, and ended ones that are not on disk yet.
@@ -78,10 +77,14 @@ async fn write_answer(
     let shared = lock.shared.clone();
     shared.add_unsaved_text(&mut path);
     let writer = AnswerWriter::new(shared.storage.clone(), entry.id);
+    let model = options.model.name.clone();
     let (handles, listener) = (shared.handles.clone(), shared.listener.clone());
     let mut task = AnswerTask::new(entry.clone(), options, handles, writer, listener);
     let (ending, stats) = task.write(&path).await;
     drop(path);
+    if task.has_text() {
+        shared.add_model(&entry, &model).await;
+    }
     let ending = match ending {
         // The program is quitting; the user did not cancel this response.
         EndingView::Canceled if shared.active().is_closing => EndingView::Interrupted,
@@ -123,6 +126,18 @@ impl Shared {
             rendered
         });
         view(message, &rendered)
+    }
+
+    /// Stores the name of a model that wrote a part of the response, such as its continuation.
+    async fn add_model(&self, entry: &RunningAnswer, name: &str) {
+        let Some(models) = entry.live.state().add_model(name) else {
+            return;
+        };
+        let (store, id) = (self.store.clone(), entry.id);
+        let stored = tokio::task::spawn_blocking(move || store.set_message_model(id, &models));
+        if let Ok(Err(error)) = stored.await {
+            tracing::warn!(%error, "the model that continued a response could not be saved");
+        }
     }
 
     /// Fills in text of responses in `path` that could not be saved yet.

@@ -182,6 +182,7 @@ fn options() -> TurnOptions {
     TurnOptions {
         model: spec("chat"),
         settings: ModelSettings::default(),
+        conversation: ConversationSettings::default(),
         over_budget: false,
         is_private: false,
     }
@@ -213,6 +214,7 @@ struct Page {
     stages: Vec<Stage>,
     text: String,
     ending: Option<EndingView>,
+    model: Option<String>,
     stats: Option<AnswerStats>,
     n_texts: usize,
 }
@@ -241,11 +243,13 @@ impl Page {
             Update::Ended {
                 text,
                 ending,
+                model,
                 stats,
             } => {
                 self.text = text;
+                self.model = model;
                 self.ending = Some(ending);
-                self.stats = stats;
+                self.stats = stats.map(|stats| *stats);
             }
         }
         assert!(self.snapshot.is_some(), "an update before the snapshot");

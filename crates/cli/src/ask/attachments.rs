@@ -8,14 +8,9 @@ use transom_supervisor::{Outcome, RequestError};
 
 use crate::{Failure, Result};
 
-/// Reads the documents, in child processes of this program.
+/// Reads the documents.
 pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Document>> {
-    if paths.is_empty() {
-        return Ok(Vec::new());
-    }
-    let program = std::env::current_exe().map_err(|error| {
-        Failure::Failed(format!("can't find the path of this program: {error}"))
-    })?;
+    let program = transom_documents::program();
     let documents = paths.iter();
     let documents = documents.map(|path| transom_documents::read(&program, path));
     Ok(documents.collect::<Result<_, _>>()?)

@@ -15,7 +15,6 @@ use crate::output::{
     seconds, words,
 };
 
-/// One measured run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Run {
     ttft_seconds: f64,
@@ -45,7 +44,6 @@ pub(super) struct SecondTurn {
 }
 
 impl SecondTurn {
-    /// Returns the numbers of both turns.
     pub(super) fn new(first: &Stats, second: &Stats) -> Self {
         Self {
             first_ttft_seconds: first.time_to_first_token.as_secs_f64(),
@@ -63,13 +61,10 @@ impl SecondTurn {
 /// The guesses of speculative decoding, in all runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct Guesses {
-    /// Drafted tokens.
     drafted_tokens: usize,
-    /// Of these, accepted tokens.
     accepted_tokens: usize,
 }
 
-/// The results for one prompt length.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     model: String,

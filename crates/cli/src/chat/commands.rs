@@ -6,31 +6,24 @@ use std::path::PathBuf;
 
 use transom_terminal::expand_tilde;
 
-/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Input {
     /// White space only.
     Empty,
     /// Text for the model.
     Message(String),
-    /// `/help`
     Help,
-    /// `/reset`
     Reset,
-    /// `/system`
     ShowSystem,
     /// `/system TEXT`; `None` for `/system off`
     SetSystem(Option<String>),
-    /// `/stats`
     Stats,
     /// `/save [--force] FILE`
     Save {
-        /// The file to write.
         path: PathBuf,
         /// Whether an existing file is replaced.
         overwrite: bool,
     },
-    /// `/quit`
     Quit,
     /// Looks like a command but is none; the text is a hint.
     Mistake(String),
@@ -39,7 +32,6 @@ pub(super) enum Input {
 /// Every command, for completion.
 pub(super) const NAMES: [&str; 6] = ["/help", "/quit", "/reset", "/save", "/stats", "/system"];
 
-/// The text of `/help`.
 pub(super) const HELP: &str = include_str!("../help/chat-commands.txt");
 
 /// Parses one line, or several that make one message.

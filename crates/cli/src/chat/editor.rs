@@ -16,7 +16,6 @@ use rustyline::{Cmd, Context, Editor, Event, KeyCode, KeyEvent, Modifiers};
 use crate::chat::commands;
 use crate::{Console, Failure, Result};
 
-/// A line of input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     /// A message or command, of one or more lines.
@@ -45,7 +44,6 @@ impl LineSource {
         })
     }
 
-    /// Waits for the next line.
     pub(super) fn next_line(&mut self, console: &mut Console) -> Result<Line> {
         let Some(editor) = &mut self.editor else {
             return next_piped(console);
@@ -106,7 +104,6 @@ fn editor_failure(error: ReadlineError) -> Failure {
     })
 }
 
-/// Removes the backslashes that continue lines.
 fn without_continuations(text: &str) -> String {
     text.replace("\\\n", "\n")
 }

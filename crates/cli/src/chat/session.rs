@@ -20,7 +20,6 @@ use crate::output::{
 };
 use crate::{Client, Console, Failure, Layout, Result};
 
-/// A conversation with its model.
 pub(super) struct Chat<'a> {
     args: &'a ChatArgs,
     client: &'a Client,

@@ -10,7 +10,6 @@ use std::path::Path;
 use serde_json::json;
 use transom_engine::{Message, Role};
 
-/// A conversation.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Transcript {
     /// The system prompt; the messages do not depend on it.
@@ -35,7 +34,6 @@ impl Transcript {
         self.n_dropped = 0;
     }
 
-    /// Adds the user's message.
     pub(super) fn push_user(&mut self, text: String) {
         self.messages.push(Message::new(Role::User, text));
     }

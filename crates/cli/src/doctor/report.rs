@@ -14,7 +14,6 @@ use crate::output::{Rows, bytes_text, gigabytes, limits_text, rough_time, signal
 /// Columns of the labels, with their indentation and the space after them.
 const LABEL_WIDTH: usize = 21;
 
-/// Everything that the doctor shows.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) hardware: Hardware,
@@ -30,7 +29,6 @@ pub(super) struct Report {
     /// The limits of that: the lowest counts, and memory pressure lowers it further.
     pub(super) bounds: Vec<Bound>,
     pub(super) sources: Vec<SourceReport>,
-    /// Whether `signals` are simulated.
     pub(super) is_simulated: bool,
     pub(super) signals: SystemSignals,
     pub(super) restrictions: Restrictions,
@@ -40,7 +38,6 @@ pub(super) struct Report {
     pub(super) instance: Instance,
 }
 
-/// The user's settings and their file.
 #[derive(Debug, Serialize)]
 pub(super) struct SettingsReport {
     pub(super) path: PathBuf,
@@ -55,7 +52,6 @@ pub(super) struct SettingsReport {
 #[derive(Debug, Serialize)]
 pub(super) struct Instance {
     pub(super) data_folder: PathBuf,
-    /// The process of the running instance.
     pub(super) process_id: Option<u32>,
     /// Why a running instance cannot be reached.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,7 +181,6 @@ impl Report {
     }
 }
 
-/// Returns bytes per second.
 fn bandwidth_rate(bytes: u64) -> String {
     format!("{} GB/s", gigabytes(bytes))
 }

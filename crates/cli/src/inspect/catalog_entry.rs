@@ -19,7 +19,6 @@ struct VariantRow {
     fit: Option<EstimatedFit>,
 }
 
-/// An entry of the catalog.
 #[derive(Serialize)]
 pub(super) struct CatalogEntry {
     #[serde(flatten)]
@@ -51,13 +50,11 @@ impl CatalogEntry {
         })
     }
 
-    /// Returns how to install the model.
     pub(super) fn advice(&self) -> String {
         let id = &self.entry.id;
         format!("It is not installed; `transom models install {id}` downloads it.")
     }
 
-    /// Returns the entry for people.
     pub(super) fn text(&self, layout: Layout) -> String {
         let entry = &self.entry;
         let mut rows = Rows::new(15, layout);

@@ -8,7 +8,6 @@ use transom_catalog::{Format, KvType, ModelFacts};
 use crate::output::{Rows, bytes_text, parameters_text};
 use crate::{Failure, Layout, Result};
 
-/// The facts of a model's files.
 #[derive(Serialize)]
 pub(super) struct ModelFiles {
     #[serde(flatten)]

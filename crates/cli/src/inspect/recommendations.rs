@@ -9,10 +9,8 @@ use transom_library::{
 use crate::Layout;
 use crate::output::{GB, Table, bytes_text, disk_text, numbers, paragraph, speed_range, words};
 
-/// A recommended model and its purpose.
 type Row<'a> = (&'static str, &'a Recommendation);
 
-/// Returns a table without recommendations.
 fn table<'a>() -> Table<Row<'a>> {
     let size = |(_, pick): &Row| pick.size_bytes.map_or(String::new(), disk_text);
     let need = |(_, pick): &Row| bytes_text(pick.estimate.need.total_bytes());

@@ -12,7 +12,6 @@ use crate::output::{Rows, bytes_text, paragraph, speed_text};
 /// The estimate of a model on a machine.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
-    /// The model's name.
     pub(crate) model: String,
     /// Its form and quantization: `GGUF Q4_K_M`.
     pub(crate) form: String,
@@ -24,11 +23,9 @@ pub(crate) struct Report {
     pub(crate) context_length: u64,
     /// The memory that it needs, by part.
     pub(crate) parts: Vec<Part>,
-    /// The sum of the parts.
     pub(crate) need_bytes: u64,
     /// Whether measurements of earlier uses corrected the need.
     pub(crate) is_corrected: bool,
-    /// Whether it fits.
     #[serde(flatten)]
     pub(crate) fit: EstimatedFit,
     /// The longest context that fits; `None` if none does.
@@ -47,10 +44,8 @@ pub(crate) struct Report {
     pub(crate) unverified: Vec<String>,
 }
 
-/// The draft model of the first.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct DraftModel {
-    /// Its name.
     pub(crate) model: String,
     /// Its form and quantization.
     pub(crate) form: String,
@@ -61,16 +56,12 @@ pub(crate) struct DraftModel {
 pub(crate) struct Suggestion {
     /// What `--draft` accepts.
     pub(crate) id: String,
-    /// Its name.
     pub(crate) model: String,
 }
 
-/// A part of the memory need.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Part {
-    /// Its kind.
     pub(crate) kind: PartKind,
-    /// Its bytes.
     pub(crate) bytes: u64,
 }
 
@@ -78,13 +69,9 @@ pub(crate) struct Part {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PartKind {
-    /// The weights.
     Weights,
-    /// The KV cache.
     KvCache,
-    /// Activations.
     Working,
-    /// The draft model.
     Draft,
     /// Cached prefixes of earlier prompts.
     PrefixCache,
@@ -152,7 +139,6 @@ impl Report {
         }
     }
 
-    /// Returns the report for people.
     pub(crate) fn text(&self, layout: Layout) -> String {
         let draft = self.draft.as_ref();
         let draft = draft.map(|draft| format!(" with {}, {},", draft.model, draft.form));
@@ -242,7 +228,6 @@ impl Report {
         }
     }
 
-    /// Returns the fit as a sentence.
     fn sentence(&self) -> String {
         let (fits, does_not, they, need) = match self.draft {
             None => ("It fits", "It does not fit", "it", "it needs"),

@@ -12,7 +12,6 @@ pub(super) fn options(client: &Client) -> Result<HubOptions> {
     Ok(hub_settings::options(client.data_folder()?)?)
 }
 
-/// Returns the hub with these options.
 pub(super) fn hub(client: &Client) -> Result<Hub> {
     Ok(Hub::new(options(client)?)?)
 }

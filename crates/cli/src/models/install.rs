@@ -54,7 +54,6 @@ pub(super) struct InstallArgs {
     pub(super) json: bool,
 }
 
-/// Runs the command.
 pub(super) fn run(
     args: &InstallArgs,
     library: &Library,

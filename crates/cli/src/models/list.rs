@@ -35,7 +35,6 @@ pub(super) struct ListArgs {
     pub(super) json: bool,
 }
 
-/// An installed model.
 #[derive(Debug, Clone, Serialize)]
 struct InstalledRow {
     /// A short name that `--model` accepts.
@@ -46,11 +45,9 @@ struct InstalledRow {
     title: String,
     /// `MLX 4-bit`, `GGUF Q4_K_M`.
     form: String,
-    /// Bytes on disk.
     size_bytes: u64,
     /// The model's own context length.
     context_length: Option<u64>,
-    /// Whether it fits.
     #[serde(flatten)]
     fit: Option<EstimatedFit>,
     /// `with Transom`, `models folder`, `added`, the name of another app.
@@ -73,16 +70,12 @@ pub(super) struct OfferedRow {
     size_bytes: Option<u64>,
     /// The model's own context length.
     context_length: u64,
-    /// What it is good for.
     good_for: String,
-    /// Whether it fits.
     #[serde(flatten)]
     fit: Option<EstimatedFit>,
-    /// Whether it is installed.
     is_installed: bool,
 }
 
-/// Both lists.
 #[derive(Serialize)]
 struct Lists {
     installed: Vec<InstalledRow>,
@@ -90,7 +83,6 @@ struct Lists {
     offered: Option<Vec<OfferedRow>>,
 }
 
-/// Returns every installed model.
 fn installed(library: &Library) -> Vec<InstalledRow> {
     let row = |model: &InstalledModel| {
         let facts = model.facts.as_ref();
@@ -153,7 +145,6 @@ fn is_usable(fit: Option<EstimatedFit>) -> bool {
     fit.is_some_and(|fit| fit.is_usable())
 }
 
-/// Runs the command.
 pub(super) fn run(args: &ListArgs, library: &Library, console: &mut Console) -> Result {
     let mut lists = Lists {
         installed: installed(library),
@@ -182,10 +173,8 @@ fn lists_text(lists: &Lists, layout: Layout) -> String {
     text
 }
 
-/// The origin of the starter.
 const STARTER: &str = "with Transom";
 
-/// Returns the installed models for people.
 fn installed_text(models: &[InstalledRow], layout: Layout) -> String {
     if models.is_empty() {
         return "No model is installed.\n".to_owned();

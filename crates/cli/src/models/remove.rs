@@ -29,7 +29,6 @@ pub(super) struct RemoveArgs {
     pub(super) yes: bool,
 }
 
-/// Runs the command.
 pub(super) fn run(
     args: &RemoveArgs,
     library: &Library,
@@ -123,8 +122,8 @@ fn remove(model: &InstalledModel, yes: bool, library: &Library, console: &mut Co
         let (size, place) = (disk_text(removal.bytes), tilde(&model.id));
         confirm(&name, &size, &place, console)?;
     }
-    let freed = library.remove(model).map_err(Failure::failed)?;
-    let (name, freed) = (visible(&name), disk_text(freed.bytes));
+    let freed_bytes = library.remove(model).map_err(Failure::failed)?;
+    let (name, freed) = (visible(&name), disk_text(freed_bytes));
     console.print(&format!("{name}: removed, {freed} freed.\n"))
 }
 

@@ -38,7 +38,6 @@ pub(super) struct SearchArgs {
     pub(super) json: bool,
 }
 
-/// The results as JSON.
 #[derive(Serialize)]
 struct ResultsJson {
     listed: Vec<OfferedRow>,
@@ -48,7 +47,6 @@ struct ResultsJson {
     hub_problem: Option<String>,
 }
 
-/// A repository of the hub.
 #[derive(Debug, Clone, Serialize)]
 struct HubResult {
     #[serde(flatten)]
@@ -67,7 +65,6 @@ struct SizedOffer {
     fit: EstimatedFit,
 }
 
-/// Runs the command.
 pub(super) fn run(
     args: &SearchArgs,
     library: &Library,
@@ -175,7 +172,6 @@ fn offer_of(listing: &Listing, library: &Library) -> Option<SizedOffer> {
     })
 }
 
-/// Returns repositories for people.
 fn hub_text(results: &[HubResult], layout: Layout) -> String {
     let columns = [
         words("REPOSITORY", |result: &HubResult| {

@@ -41,7 +41,6 @@ enum TokenCommand {
     },
 }
 
-/// Runs the command.
 pub(super) fn run(args: &TokenArgs, client: &Client, console: &mut Console) -> Result {
     let options = hub::options(client)?;
     let hub = Hub::new(options.clone())?;

@@ -11,9 +11,7 @@ use crate::client::Completion;
 use crate::output::{Progress, ResponseLimits, show_wait};
 use crate::{Client, Console, Result};
 
-/// A response that was written.
 pub(crate) struct Written {
-    /// Its end.
     pub(crate) completion: Completion,
     /// Its text, without its reasoning.
     pub(crate) text: String,
@@ -106,7 +104,6 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
         }
     }
 
-    /// Writes one event.
     fn on_event(&mut self, event: ResponseEvent) -> Result {
         match event {
             ResponseEvent::Token { event } => match event {

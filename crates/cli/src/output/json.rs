@@ -10,7 +10,6 @@ use transom_supervisor::ResponseEvent;
 use crate::output::percent;
 use crate::{Console, Result};
 
-/// Writes each event as a line.
 pub(crate) struct JsonLines<'a, 'c> {
     console: &'a mut Console<'c>,
     /// Tenths of the load that were last written.
@@ -18,7 +17,6 @@ pub(crate) struct JsonLines<'a, 'c> {
 }
 
 impl<'a, 'c> JsonLines<'a, 'c> {
-    /// Writes lines to standard output.
     pub(crate) fn new(console: &'a mut Console<'c>) -> Self {
         Self {
             console,

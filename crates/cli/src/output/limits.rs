@@ -10,10 +10,8 @@ use crate::Client;
 /// Why a response ended before the model wanted, as a part of a sentence.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EarlyEnd {
-    /// The user limited its length.
     #[error("--max-tokens is reached")]
     MaxTokens,
-    /// Any other reason.
     #[error("{0}")]
     Other(String),
 }
@@ -27,7 +25,6 @@ pub(crate) struct ResponseLimits {
 }
 
 impl ResponseLimits {
-    /// Returns the limits in force now.
     pub(crate) fn now(client: &Client) -> Self {
         let Ok(status) = client.status() else {
             return Self::default();

@@ -14,7 +14,7 @@ pub(crate) fn signals_text(signals: &SystemSignals) -> String {
         false => "mains power",
     };
     let swap = if signals.is_thrashing {
-        ", swap grows fast"
+        ", swapping memory out"
     } else {
         ""
     };
@@ -137,7 +137,7 @@ mod tests {
         };
         assert_eq!(
             signals_text(&all),
-            "memory pressure critical, heat serious, on battery, swap grows fast, Low Power Mode"
+            "memory pressure critical, heat serious, on battery, swapping memory out, Low Power Mode"
         );
     }
 }

@@ -117,42 +117,23 @@ impl Queue {
 
 /// Merges `report` into `last`, or returns `report` if they cannot be merged without loss.
 fn join(last: Option<&mut Report>, report: Report) -> Option<Report> {
-    use TokenEvent::{Prefill, Text};
-    let Some(last) = last else {
-        return Some(report);
-    };
-    match (&mut *last, &report) {
-        (Report::LoadProgress { .. }, Report::LoadProgress { .. }) => {}
+    match (last, report) {
+        (Some(last @ Report::LoadProgress { .. }), report @ Report::LoadProgress { .. }) => {
+            *last = report;
+            None
+        }
         (
-            Report::Event {
+            Some(Report::Event {
                 job: last_job,
-                event,
-            },
-            Report::Event { job, event: next },
-        ) if last_job == job => match (event, next) {
-            (Prefill { .. }, Prefill { .. }) => {}
-            (
-                Text {
-                    section: last_section,
-                    text: joined,
-                    generated_tokens: latest,
-                },
-                Text {
-                    section,
-                    text,
-                    generated_tokens,
-                },
-            ) if last_section == section && joined.len() + text.len() <= MAX_TEXT_BYTES => {
-                joined.push_str(text);
-                *latest = *generated_tokens;
-                return None;
-            }
-            _ => return Some(report),
-        },
-        _ => return Some(report),
+                event: last,
+            }),
+            Report::Event { job, event },
+        ) if *last_job == job => {
+            let event = last.join(event, MAX_TEXT_BYTES)?;
+            Some(Report::Event { job, event })
+        }
+        (_, report) => Some(report),
     }
-    *last = report;
-    None
 }
 
 #[cfg(test)]

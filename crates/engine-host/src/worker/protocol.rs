@@ -110,21 +110,9 @@ impl ProtocolState {
 }
 
 fn unexpected(report: &Report, next: Option<Pending>) -> String {
-    let kind = match report {
-        Report::Hello { .. } => "a hello",
-        Report::Measured { .. } => "a memory need",
-        Report::LoadProgress { .. } => "a load's progress",
-        Report::Loaded { .. } => "the end of a load",
-        Report::LoadFailed { .. } => "the failure of a load",
-        Report::Event { .. } => "a job's event",
-        Report::JobEnded { .. } => "a job's end",
-        Report::Trimmed { .. } => "a trim's result",
-        Report::Unloaded { .. } => "the end of an unload",
-        Report::Broken { .. } => "a broken model",
-        Report::Footprint { .. } => "its footprint",
-        Report::MemoryNotice => "memory pressure",
-        Report::Pong { .. } => "a pong",
-    };
+    // Only the name, because the contents may quote a response.
+    let report = format!("{report:?}");
+    let kind = report.split(' ').next().unwrap_or_default();
     match next {
         Some(next) => format!("it reported {kind} in response to {next:?}"),
         None => format!("it reported {kind} without a command"),

@@ -1,3 +1,5 @@
+use transom_engine::generation::OPENING_TOKENS;
+
 use super::*;
 use crate::test_support::{
     ALL, DENSE, HYBRID, TOLERANCE, TestSession, WINDOWED, decoder, difference, in_conversation,
@@ -214,7 +216,7 @@ fn a_regenerated_response_of_a_hybrid_processes_only_the_generation_prompt() {
             test.save_and_restore();
         }
         let (again, n_cached) = test.answer_and_check(without_conversation(&prompt), 40);
-        assert_eq!(n_cached, prompt.len() - GENERATION_PROMPT_TOKENS);
+        assert_eq!(n_cached, prompt.len() - OPENING_TOKENS);
         assert_eq!(again, first);
     }
 }
@@ -227,7 +229,7 @@ fn a_hybrid_does_not_process_the_question_again_without_its_reasoning() {
     // The template omits the question's last tokens and the reasoning.
     let next = [&prompt[..prompt.len() - 5], &random_tokens(32, 60)].concat();
     let (_, n_cached) = test.answer_and_check(in_conversation(1, &next, 0), 20);
-    assert_eq!(n_cached, prompt.len() - GENERATION_PROMPT_TOKENS);
+    assert_eq!(n_cached, prompt.len() - OPENING_TOKENS);
 }
 
 #[test]
@@ -258,7 +260,7 @@ fn a_hybrid_rewinds_to_a_checkpoint_after_a_stopped_step() {
         test.session.append(&random_tokens(37, 60), 1, &stopped),
         Ok(false)
     );
-    let position = prompt.len() - GENERATION_PROMPT_TOKENS;
+    let position = prompt.len() - OPENING_TOKENS;
     assert_eq!(test.session.tokens(), &prompt[..position]);
     let (_, n_cached) = test.answer_and_check(without_conversation(&prompt), 10);
     assert_eq!(n_cached, position);

@@ -18,11 +18,6 @@ pub(crate) struct Model {
     model: NonNull<sys::llama_model>,
 }
 
-/// The user data of the progress callback.
-struct LoadCallback<'a> {
-    on_progress: &'a mut dyn FnMut(f32) -> bool,
-}
-
 impl Model {
     /// Loads the file at `path`, or a split model by its first part, with all layers on the GPU if
     /// there is one. Weights are mapped from the file if `is_mapped`, else read into memory.
@@ -31,12 +26,11 @@ impl Model {
     pub(crate) fn load(
         path: &Path,
         is_mapped: bool,
-        on_progress: &mut dyn FnMut(f32) -> bool,
+        mut on_progress: &mut dyn FnMut(f32) -> bool,
     ) -> Option<Self> {
         let path = CString::new(path.as_os_str().as_encoded_bytes()).ok()?;
-        let mut callback = LoadCallback { on_progress };
-        // SAFETY: the path is a string that ends in a zero. `callback` outlives the call, and llama.cpp
-        // calls back only within it, from this thread.
+        // SAFETY: the path is a string that ends in a zero. `on_progress` outlives the call, and
+        // llama.cpp calls back only within it, from this thread.
         let model = unsafe {
             let mut params = sys::llama_model_default_params();
             params.n_gpu_layers = -1;
@@ -48,7 +42,7 @@ impl Model {
                 sys::LLAMA_LOAD_MODE_NONE
             };
             params.progress_callback = Some(on_load_progress);
-            params.progress_callback_user_data = (&raw mut callback).cast::<c_void>();
+            params.progress_callback_user_data = (&raw mut on_progress).cast::<c_void>();
             sys::llama_model_load_from_file(path.as_ptr(), params)
         };
         Some(Self {
@@ -98,7 +92,7 @@ impl Drop for Model {
 }
 
 unsafe extern "C" fn on_load_progress(progress: f32, callback: *mut c_void) -> bool {
-    // SAFETY: `Model::load` passes its `LoadCallback`, which is alive and used by nobody else meanwhile.
-    let callback = unsafe { &mut *callback.cast::<LoadCallback<'_>>() };
-    (callback.on_progress)(progress)
+    // SAFETY: `Model::load` passes its `on_progress`, which is alive and used by nobody else meanwhile.
+    let on_progress = unsafe { &mut *callback.cast::<&mut dyn FnMut(f32) -> bool>() };
+    on_progress(progress)
 }

@@ -4,6 +4,7 @@ use std::fs;
 
 use mlx_rs::{Device, Dtype, ops};
 use tempfile::TempDir;
+use transom_engine::test_support::Recorder;
 use transom_engine::{Limits, ModelSource, SamplingParams};
 
 use super::*;
@@ -50,16 +51,9 @@ fn respond(model: &mut MlxModel, prompt: &[u32]) -> Result<Vec<u32>, EngineError
         ..GenerationParams::default()
     };
     let prompt = model.prepare(&Prompt::Tokens(prompt.to_vec()))?;
-    let mut tokens = Vec::new();
-    let mut on_token = |token| tokens.push(token);
-    model.generate_tokens(
-        &prompt,
-        &params,
-        &JobControl::new(),
-        &mut |_| {},
-        &mut on_token,
-    )?;
-    Ok(tokens)
+    let mut recorder = Recorder::default();
+    model.generate(&prompt, &params, &JobControl::new(), &mut recorder)?;
+    Ok(recorder.tokens)
 }
 
 /// Returns an embedding that MLX accepts into its graph but cannot compute on a CPU.

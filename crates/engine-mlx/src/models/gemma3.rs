@@ -172,9 +172,8 @@ impl Args {
                 .or(self.rope_scaling.as_ref()),
             theta: self.rope_theta,
             head_dim: self.head_dim,
-            partial_rotary_factor: None,
             max_positions: self.max_position_embeddings,
-            original_max_positions: None,
+            ..RopeSource::default()
         };
         let local = RopeSource {
             entry: parameters.and_then(|all| all.sliding_attention.as_ref()),

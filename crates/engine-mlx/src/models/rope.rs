@@ -16,7 +16,7 @@ pub(super) struct RopeParameters {
     pub(super) sliding_attention: Option<Value>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RopeSource<'a> {
     /// `rope_scaling`, or the newer `rope_parameters`, which may contain all other values.
     pub(super) entry: Option<&'a Value>,

@@ -33,26 +33,13 @@ pub(crate) struct Inputs {
     pub(crate) betas: Array,
 }
 
-/// The sizes in the shapes of [`Inputs`].
-#[derive(Debug, Clone, Copy)]
-struct Sizes {
-    n_tokens: i32,
-    n_key_heads: i32,
-    n_groups: i32,
-    key_dim: i32,
-    value_dim: i32,
-}
-
 impl Inputs {
-    fn sizes(&self) -> Sizes {
-        let n_key_heads = self.keys.dim(1);
-        Sizes {
-            n_tokens: self.keys.dim(0),
-            n_key_heads,
-            n_groups: self.values.dim(1) / n_key_heads,
-            key_dim: self.keys.dim(2),
-            value_dim: self.values.dim(2),
-        }
+    /// Returns `n_tokens`, `n_key_heads`, `n_groups`, `key_dim` and `value_dim`.
+    fn sizes(&self) -> [i32; 5] {
+        let (n_tokens, n_key_heads) = (self.keys.dim(0), self.keys.dim(1));
+        let n_groups = self.values.dim(1) / n_key_heads;
+        let (key_dim, value_dim) = (self.keys.dim(2), self.values.dim(2));
+        [n_tokens, n_key_heads, n_groups, key_dim, value_dim]
     }
 }
 
@@ -60,32 +47,24 @@ impl Inputs {
 /// after the last token, both in f32. `state` is the state before the first token, `[n_key_heads,
 /// n_groups, key_dim, value_dim]`, or `None` if it is zero.
 pub(crate) fn delta_rule(inputs: &Inputs, state: Option<&Array>) -> MlxResult<(Array, Array)> {
-    let sizes = inputs.sizes();
+    let [n_tokens, shape @ ..] = inputs.sizes();
     let empty;
     let state = match state {
         Some(state) => state,
         None => {
-            let heads = [sizes.n_key_heads, sizes.n_groups];
-            let shape = [heads, [sizes.key_dim, sizes.value_dim]].concat();
             empty = ops::zeros_dtype(&shape, Dtype::Float32)?;
             &empty
         }
     };
-    if sizes.n_tokens == 1 {
+    if n_tokens == 1 {
         return one_token(inputs, state);
     }
-    let chunk = sizes.n_tokens.cast_unsigned().next_power_of_two();
+    let chunk = n_tokens.cast_unsigned().next_power_of_two();
     in_chunks(inputs, state, chunk.cast_signed().min(CHUNK))
 }
 
 fn one_token(inputs: &Inputs, state: &Array) -> MlxResult<(Array, Array)> {
-    let Sizes {
-        n_key_heads,
-        n_groups,
-        key_dim,
-        value_dim,
-        ..
-    } = inputs.sizes();
+    let [_, n_key_heads, n_groups, key_dim, value_dim] = inputs.sizes();
     let full = |x: &Array, shape: &[i32]| x.as_dtype(Dtype::Float32)?.reshape(shape);
     let key = full(&inputs.keys, &[n_key_heads, 1, 1, key_dim])?;
     let query = full(&inputs.queries, &[n_key_heads, 1, 1, key_dim])?;
@@ -126,13 +105,7 @@ fn chunked(x: &Array, chunk: i32, heads: &[i32]) -> MlxResult<Array> {
 }
 
 fn in_chunks(inputs: &Inputs, state: &Array, chunk: i32) -> MlxResult<(Array, Array)> {
-    let Sizes {
-        n_tokens,
-        n_key_heads,
-        n_groups,
-        value_dim,
-        ..
-    } = inputs.sizes();
+    let [n_tokens, n_key_heads, n_groups, _, value_dim] = inputs.sizes();
     // Shapes below are `[n_chunks, n_key_heads, n_groups, chunk, …]`; queries and keys, which a
     // group shares, have 1 in place of `n_groups`.
     let heads = [n_key_heads, n_groups];

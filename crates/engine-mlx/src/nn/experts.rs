@@ -7,7 +7,7 @@
 use mlx_rs::{Array, ops};
 use transom_engine::EngineError;
 
-use super::{Activation, Gate, GatedMlp, Linear, Matrix};
+use super::{Activation, Gate, GatedMlp, Linear, LinearGroup};
 use crate::error::{Context, MlxResult};
 use crate::ops::slice_axis;
 use crate::weights::{ExpertPath, Loader};
@@ -46,74 +46,6 @@ pub(crate) struct ExpertOptions {
     pub(crate) shared_width: Option<i32>,
 }
 
-#[derive(Debug)]
-pub(crate) struct ExpertLinear {
-    /// `[n_experts, n_out, n_in]`.
-    stack: Matrix,
-    /// `[n_experts, n_out]`.
-    bias: Option<Array>,
-}
-
-impl ExpertLinear {
-    /// Returns products with the matrices of `stack` to which the rows of `bias` `[n_experts,
-    /// n_out]` are added.
-    pub(crate) fn new(stack: Matrix, bias: Option<Array>) -> Self {
-        Self { stack, bias }
-    }
-
-    /// Maps `[…, 1, n_in]` to `[…, 1, n_out]`; `indices` are the experts of the rows.
-    fn forward(&self, x: &Array, indices: &Array, are_sorted: bool) -> MlxResult<Array> {
-        let product = self.stack.gathered_product(x, indices, are_sorted)?;
-        match &self.bias {
-            Some(bias) => product.add(bias.take_axis(indices, 0)?.expand_dims(-2)?),
-            None => Ok(product),
-        }
-    }
-
-    /// Concatenates both outputs; `None` if they are stored in different ways.
-    fn fused(gate: &Self, up: &Self) -> MlxResult<Option<Self>> {
-        let bias = match (&gate.bias, &up.bias) {
-            (None, None) => None,
-            (Some(gate), Some(up)) => Some(ops::concatenate(&[gate, up], -1)?),
-            _ => return Ok(None),
-        };
-        let Some(stack) = Matrix::fused(&[&gate.stack, &up.stack])? else {
-            return Ok(None);
-        };
-        // Evaluated now, so that the parts can be freed before the next layer is read.
-        mlx_rs::transforms::eval(stack.arrays().into_iter().chain(&bias))?;
-        Ok(Some(Self { stack, bias }))
-    }
-}
-
-/// The products that compute the gates and the values of the experts.
-#[derive(Debug)]
-enum GateUp {
-    /// In one product, gates first.
-    Fused(ExpertLinear),
-    /// In separate products, if the weights are used in place and fusing would copy them.
-    Separate(ExpertLinear, ExpertLinear),
-}
-
-impl GateUp {
-    fn forward(&self, x: &Array, indices: &Array, are_sorted: bool) -> MlxResult<(Array, Array)> {
-        match self {
-            Self::Fused(both) => {
-                let both = both.forward(x, indices, are_sorted)?;
-                let (axis, size) = (both.ndim() - 1, both.dim(-1));
-                Ok((
-                    slice_axis(&both, axis, 0, size / 2)?,
-                    slice_axis(&both, axis, size / 2, size)?,
-                ))
-            }
-            Self::Separate(gate, up) => Ok((
-                gate.forward(x, indices, are_sorted)?,
-                up.forward(x, indices, are_sorted)?,
-            )),
-        }
-    }
-}
-
 /// A feed-forward layer through which all tokens pass.
 struct SharedExpert {
     mlp: GatedMlp,
@@ -125,8 +57,9 @@ pub(crate) struct Experts {
     router: Linear,
     routing: Routing,
     shape: ExpertShape,
-    gate_up: GateUp,
-    down: ExpertLinear,
+    /// The products that compute the gates and the values of the experts.
+    gate_up: LinearGroup,
+    down: Linear,
     activation: Activation,
     shared: Option<SharedExpert>,
     /// Factors of the experts' weights, `[n_experts]`.
@@ -153,20 +86,12 @@ impl Experts {
         };
         let gate_up = if loader.has_expert_stack(experts, "gate_up_proj") {
             let n_out = 2 * intermediate_size;
-            GateUp::Fused(loader.expert_linear(experts, "gate_up_proj", hidden_size, n_out)?)
+            LinearGroup::Fused(loader.expert_linear(experts, "gate_up_proj", hidden_size, n_out)?)
         } else {
             let mut load =
                 |name| loader.expert_linear(experts, name, hidden_size, intermediate_size);
-            let (gate, up) = (load("gate_proj")?, load("up_proj")?);
-            let fused = if loader.compute().copies_weights() {
-                ExpertLinear::fused(&gate, &up).during(path)?
-            } else {
-                None
-            };
-            match fused {
-                Some(fused) => GateUp::Fused(fused),
-                None => GateUp::Separate(gate, up),
-            }
+            let linears = vec![load("gate_proj")?, load("up_proj")?];
+            LinearGroup::new(linears, loader.compute().copies_weights()).during(path)?
         };
         let down = loader.expert_linear(experts, "down_proj", intermediate_size, hidden_size)?;
         let shared = match options.shared_width {
@@ -270,9 +195,11 @@ impl Experts {
     }
 
     fn run_experts(&self, x: &Array, experts: &Array, are_sorted: bool) -> MlxResult<Array> {
-        let (gate, up) = self.gate_up.forward(x, experts, are_sorted)?;
+        let n_outs = [self.shape.intermediate_size; 2];
+        let forward = |linear: &Linear| linear.forward_gathered(x, experts, are_sorted);
+        let [gate, up] = self.gate_up.forward_parts(&n_outs, forward)?;
         let activated = self.activation.forward(&gate, &up)?;
-        self.down.forward(&activated, experts, are_sorted)
+        self.down.forward_gathered(&activated, experts, are_sorted)
     }
 }
 

@@ -127,7 +127,9 @@ impl GatedDeltaNet {
         let shape = &self.shape;
         let key_dim = shape.key_dim;
         match &self.projections {
-            Projections::ByKind(group) => group.forward_parts(x, &Self::n_outs(shape)),
+            Projections::ByKind(group) => {
+                group.forward_parts(&Self::n_outs(shape), |linear| linear.forward(x))
+            }
             Projections::ByHead { qkvz, ba } => {
                 let n_tokens = x.dim(1);
                 let n_groups = shape.n_value_heads / shape.n_key_heads;

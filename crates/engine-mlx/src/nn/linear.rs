@@ -113,6 +113,30 @@ impl Linear {
             None => Ok(product),
         }
     }
+
+    /// Maps `[…, 1, n_in]` to `[…, 1, n_out]` with a stack of matrices and biases `[n_experts,
+    /// n_out]`; `indices` are the experts of the rows, in ascending order if `are_sorted`.
+    pub(crate) fn forward_gathered(
+        &self,
+        x: &Array,
+        indices: &Array,
+        are_sorted: bool,
+    ) -> MlxResult<Array> {
+        let product = self.matrix.gathered_product(x, indices, are_sorted)?;
+        match &self.bias {
+            Some(bias) => product.add(bias.take_axis(indices, 0)?.expand_dims(-2)?),
+            None => Ok(product),
+        }
+    }
+
+    /// Returns the bias, or zeros in its place.
+    fn bias_or_zeros(&self) -> MlxResult<Array> {
+        if let Some(bias) = &self.bias {
+            return Ok(bias.clone());
+        }
+        let matrix = self.matrix.arrays()[0];
+        ops::zeros_dtype(&matrix.shape()[..matrix.ndim() - 1], matrix.dtype())
+    }
 }
 
 /// Several products with the same input.
@@ -125,9 +149,8 @@ pub(crate) enum LinearGroup {
 }
 
 impl LinearGroup {
-    /// Returns a group of `linears` with outputs of these sizes, fused if `fuse` is set and their
-    /// storage allows it.
-    pub(crate) fn new(linears: Vec<Linear>, n_outs: &[i32], fuse: bool) -> MlxResult<Self> {
+    /// Returns a group of `linears`, fused if `fuse` is set and their storage allows it.
+    pub(crate) fn new(linears: Vec<Linear>, fuse: bool) -> MlxResult<Self> {
         if !fuse {
             return Ok(Self::Separate(linears));
         }
@@ -136,20 +159,14 @@ impl LinearGroup {
             return Ok(Self::Separate(linears));
         };
         let bias = if linears.iter().any(|linear| linear.bias.is_some()) {
-            let biases = linears
-                .iter()
-                .zip(n_outs)
-                .map(|(linear, &n_out)| match &linear.bias {
-                    Some(bias) => Ok(bias.clone()),
-                    None => ops::zeros_dtype(&[n_out], matrix.arrays()[0].dtype()),
-                })
-                .collect::<MlxResult<Vec<_>>>()?;
-            Some(ops::concatenate(&biases, 0)?)
+            let biases = linears.iter().map(Linear::bias_or_zeros);
+            let biases = biases.collect::<MlxResult<Vec<_>>>()?;
+            Some(ops::concatenate(&biases, -1)?)
         } else {
             None
         };
         let fused = Linear::new(matrix, bias);
-        // Evaluated now, so that the parts can be freed and prefill does not have to do it.
+        // Evaluated now, so that the parts can be freed before the next layer is read.
         mlx_rs::transforms::eval(fused.matrix.arrays().into_iter().chain(&fused.bias))?;
         Ok(Self::Fused(fused))
     }
@@ -168,19 +185,19 @@ impl LinearGroup {
         }
     }
 
-    /// Returns the outputs of each product, which have these sizes.
+    /// Returns the outputs of each product, which have these sizes and which `forward` computes.
     pub(crate) fn forward_parts<const N: usize>(
         &self,
-        x: &Array,
         n_outs: &[i32; N],
+        forward: impl Fn(&Linear) -> MlxResult<Array>,
     ) -> MlxResult<[Array; N]> {
         let parts = match self {
-            Self::Separate(linears) => linears
-                .iter()
-                .map(|linear| linear.forward(x))
-                .collect::<MlxResult<Vec<_>>>()?,
+            Self::Separate(linears) => {
+                let parts = linears.iter().map(forward);
+                parts.collect::<MlxResult<Vec<_>>>()?
+            }
             Self::Fused(linear) => {
-                let all = linear.forward(x)?;
+                let all = forward(linear)?;
                 let mut start = 0;
                 let parts = n_outs.iter().map(|&size| {
                     start += size;

@@ -92,7 +92,8 @@ impl GatedMlp {
     /// Maps `[1, tokens, hidden_size]` to the same shape.
     pub(crate) fn forward(&self, x: &Array) -> MlxResult<Array> {
         let n_outs = [self.intermediate_size; 2];
-        let [gate, up] = self.gate_up.forward_parts(x, &n_outs)?;
+        let forward = |linear: &Linear| linear.forward(x);
+        let [gate, up] = self.gate_up.forward_parts(&n_outs, forward)?;
         self.down.forward(&self.activation.forward(&gate, &up)?)
     }
 }

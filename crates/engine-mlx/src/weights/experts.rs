@@ -12,7 +12,7 @@ use transom_engine::EngineError;
 
 use super::Loader;
 use super::loader::{ElementKind, TensorSource};
-use crate::nn::ExpertLinear;
+use crate::nn::Linear;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExpertPath<'a> {
@@ -52,11 +52,11 @@ impl Loader<'_> {
         name: &str,
         n_in: i32,
         n_out: i32,
-    ) -> Result<ExpertLinear, EngineError> {
+    ) -> Result<Linear, EngineError> {
         let source = path.source(self, name);
         let matrix = self.matrix_from(&source, n_in, n_out)?;
         let has_bias = self.contains(&format!("{}.bias", source.first()));
         let bias = has_bias.then(|| self.part(&source, ".bias", &[n_out], ElementKind::Floats));
-        Ok(ExpertLinear::new(matrix, bias.transpose()?))
+        Ok(Linear::new(matrix, bias.transpose()?))
     }
 }

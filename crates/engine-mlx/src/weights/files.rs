@@ -14,9 +14,9 @@ use mlx_rs::{Array, Dtype};
 use safetensors::SafeTensors;
 use serde::Deserialize;
 use transom_catalog::safetensors::is_for_text;
+use transom_engine::tokenizer::read_json;
 use transom_engine::{EngineError, UnsupportedFeature};
 
-use crate::config::read_json;
 use crate::error::Context;
 use crate::ops::{array_over_mapping, copied_array, element_size};
 
@@ -24,10 +24,9 @@ use crate::ops::{array_over_mapping, copied_array, element_size};
 #[derive(Debug)]
 pub(crate) struct WeightFiles {
     folder: PathBuf,
-    tensors: HashMap<String, Tensor>,
-    /// Tensors with element types that no layer can use. Files contain such tensors that no layer
-    /// needs (position ids, masks), so they are an error only if a layer needs one.
-    unsupported: HashMap<String, EngineError>,
+    /// An error for element types that no layer can use. Files contain such tensors that no layer
+    /// needs (position ids, masks).
+    tensors: HashMap<String, Result<Tensor, EngineError>>,
 }
 
 #[derive(Debug, Clone)]
@@ -61,7 +60,6 @@ impl WeightFiles {
         let mut files = Self {
             folder: folder.to_owned(),
             tensors: HashMap::new(),
-            unsupported: HashMap::new(),
         };
         for path in weight_paths(folder)? {
             add_file(&path, &mut files)?;
@@ -74,27 +72,24 @@ impl WeightFiles {
     }
 
     pub(crate) fn contains(&self, name: &str) -> bool {
-        self.tensors.contains_key(name) || self.unsupported.contains_key(name)
+        self.tensors.contains_key(name)
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<&Tensor, EngineError> {
-        if let Some(error) = self.unsupported.get(name) {
-            return Err(error.clone());
-        }
-        self.tensors.get(name).ok_or_else(|| {
+        let tensor = self.tensors.get(name).ok_or_else(|| {
             let reason = format!("tensor {name} is missing; download the model again");
             EngineError::bad_file(&self.folder, reason)
-        })
+        })?;
+        tensor.as_ref().map_err(EngineError::clone)
     }
 
     pub(crate) fn total_bytes(&self) -> u64 {
-        self.tensors.values().map(Tensor::n_bytes).sum()
+        self.usable().map(Tensor::n_bytes).sum()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
-        self.tensors
-            .iter()
-            .map(|(name, tensor)| (name.as_str(), tensor))
+    /// Returns the tensors that a layer can use.
+    pub(crate) fn usable(&self) -> impl Iterator<Item = &Tensor> {
+        self.tensors.values().flatten()
     }
 }
 
@@ -199,7 +194,7 @@ fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
             let reason = format!("tensor {name} has the element type {dtype}");
             let feature = UnsupportedFeature::Quantization { name: dtype };
             let error = EngineError::unsupported(path, feature, reason);
-            files.unsupported.insert(name.to_owned(), error);
+            files.tensors.insert(name.to_owned(), Err(error));
             continue;
         };
         let shape = view
@@ -217,7 +212,8 @@ fn add_file(path: &Path, files: &mut WeightFiles) -> Result<(), EngineError> {
             shape,
             bytes: start..start + view.data().len(),
         };
-        if files.tensors.insert(name.to_owned(), tensor).is_some() {
+        let earlier = files.tensors.insert(name.to_owned(), Ok(tensor));
+        if earlier.is_some() {
             let reason = format!("tensor {name} is in more than one file");
             return Err(EngineError::bad_file(path, reason));
         }

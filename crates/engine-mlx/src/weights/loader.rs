@@ -13,17 +13,12 @@ use crate::error::{Context, MlxResult};
 use crate::nn::{Linear, LinearGroup, Matrix};
 use crate::ops::QuantizedMatrix;
 
-/// How the caller follows and cancels a load.
-pub(crate) struct LoadContext<'a> {
-    pub(crate) control: &'a JobControl,
-    pub(crate) on_progress: &'a mut dyn FnMut(LoadProgress),
-}
-
 pub(crate) struct Loader<'a> {
     files: &'a WeightFiles,
     quantization: Option<&'a QuantizationConfig>,
     compute: Compute,
-    context: LoadContext<'a>,
+    control: &'a JobControl,
+    on_progress: &'a mut dyn FnMut(LoadProgress),
     progress: LoadProgress,
 }
 
@@ -33,18 +28,20 @@ impl<'a> Loader<'a> {
         files: &'a WeightFiles,
         quantization: Option<&'a QuantizationConfig>,
         compute: Compute,
-        context: LoadContext<'a>,
+        control: &'a JobControl,
+        on_progress: &'a mut dyn FnMut(LoadProgress),
     ) -> Self {
         let progress = LoadProgress {
             done_bytes: 0,
             total_bytes: files.total_bytes(),
         };
-        (context.on_progress)(progress);
+        on_progress(progress);
         Self {
             files,
             quantization,
             compute,
-            context,
+            control,
+            on_progress,
             progress,
         }
     }
@@ -84,13 +81,13 @@ impl<'a> Loader<'a> {
             .zip(n_outs)
             .map(|(path, &n_out)| self.linear(path, n_in, n_out))
             .collect::<Result<Vec<_>, _>>()?;
-        LinearGroup::new(linears, n_outs, self.compute.copies_weights())
+        LinearGroup::new(linears, self.compute.copies_weights())
             .during(&format!("fusing {}", paths.join(", ")))
     }
 
     /// Loads a vector of `size` floats, such as the weight of a norm or a bias.
     pub(crate) fn vector(&mut self, name: &str, size: i32) -> Result<Array, EngineError> {
-        self.array(name, &[size], ElementKind::Floats)
+        self.floats(name, &[size])
     }
 
     fn bad(&self, reason: String) -> EngineError {
@@ -221,8 +218,14 @@ impl<'a> Loader<'a> {
         shape: &[i32],
         kind: ElementKind,
     ) -> Result<Array, EngineError> {
-        let tensor = self.tensor(name, shape)?;
-        let dtype = tensor.dtype;
+        let tensor = self.files.get(name)?;
+        let (found, dtype) = (&tensor.shape, tensor.dtype);
+        if found != shape {
+            let reason = format!(
+                "tensor {name} has the shape {found:?}, but config.json asks for {shape:?}"
+            );
+            return Err(EngineError::bad_file(tensor.path(), reason));
+        }
         let is_right = match kind {
             ElementKind::Floats => is_float(dtype),
             ElementKind::Words => dtype == Dtype::Uint32,
@@ -251,28 +254,17 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn tensor(&self, name: &str, shape: &[i32]) -> Result<&'a Tensor, EngineError> {
-        let tensor = self.files.get(name)?;
-        let found = &tensor.shape;
-        if found == shape {
-            return Ok(tensor);
-        }
-        let reason =
-            format!("tensor {name} has the shape {found:?}, but config.json asks for {shape:?}");
-        Err(EngineError::bad_file(tensor.path(), reason))
-    }
-
     /// Evaluates `array` if it was converted, and reports its source as done. An array that is used
     /// as stored stays lazy: its pages are read on first use.
     fn report_progress(&mut self, source: &Tensor, array: &Array) -> Result<(), EngineError> {
-        if self.context.control.is_stopped() {
+        if self.control.is_stopped() {
             return Err(EngineError::Canceled);
         }
         if self.compute.is_cpu() {
             array.eval().during("reading weights")?;
         }
         self.progress.done_bytes += source.n_bytes();
-        (self.context.on_progress)(self.progress);
+        (self.on_progress)(self.progress);
         Ok(())
     }
 }

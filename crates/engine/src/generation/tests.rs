@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use super::*;
 use crate::event::Section;
+use crate::test_support::Recorder;
 
 /// Returns these results in order, and then reports a full context.
 struct ScriptedDecoder<'a> {
@@ -28,19 +29,14 @@ impl Decode for ScriptedDecoder<'_> {
         1
     }
 
-    fn prefill(
-        &mut self,
-        prompt: &[u32],
-        chunk: usize,
-        control: &JobControl,
-        mut on_progress: impl FnMut(usize),
-    ) -> Result<(), EngineError> {
-        let mut done = self.n_cached();
-        while done < prompt.len() && !control.is_stopped() {
-            done = prompt.len().min(done + chunk);
-            on_progress(done);
-        }
-        Ok(())
+    fn is_recurrent(&self) -> bool {
+        false
+    }
+
+    fn add_checkpoint(&mut self) {}
+
+    fn prefill_step(&mut self, _: &[u32], _: bool, _: &JobControl) -> Result<bool, EngineError> {
+        Ok(true)
     }
 
     fn next(&mut self, n_left: usize, _: &JobControl) -> Result<NextToken, EngineError> {
@@ -107,19 +103,12 @@ fn run_job(tokens: &[NextToken], params: &GenerationParams, control: &JobControl
         prefill_chunk: 2,
         start: Instant::now(),
     };
-    let mut events = Vec::new();
-    let mut returned = Vec::new();
-    let mut sink = |event| events.push(event);
-    let output = run(
-        job,
-        decoder,
-        LetterDetokenizer,
-        control,
-        &mut sink,
-        &mut |token| {
-            returned.push(token);
-        },
-    );
+    let mut recorder = Recorder::default();
+    let output = run(job, decoder, LetterDetokenizer, control, &mut recorder);
+    let Recorder {
+        tokens: returned,
+        events,
+    } = recorder;
     let (reason, stats) = output.unwrap();
     assert!(is_dropped.get(), "the decoder was dropped");
     let drawn = tokens.iter().filter_map(|next| match next {

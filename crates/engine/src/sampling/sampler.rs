@@ -1,27 +1,26 @@
-//! Draws tokens on the CPU from the reference distribution, much faster than the reference.
+//! Draws tokens on the CPU.
 //!
 //! Only few of 150,000 tokens can come next. The sampler gathers the tokens close to the highest logit,
-//! until they include every token that the filters keep. The reference's own code does the rest.
+//! until they include every token that the filters keep.
 //!
-//! Rule: the token equals the one that the reference gives for the same random number, to the bit.
-//! Approximate sums have an error bound, and where it leaves a doubt, the reference's sum decides.
+//! Rule: sums over the whole vocabulary are exact to within a hundred-thousandth. All other weights
+//! are computed in f64.
 
-mod adjusted;
 mod simd;
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use crate::error::EngineError;
 use crate::sampling::SamplingParams;
-use crate::sampling::distribution::{Candidate, highest, keep_min_p, keep_top_p, weight};
-use adjusted::AdjustedTokens;
 
-/// How far below the highest logit tokens are gathered, in turn, until the filters have enough. Top-p is
-/// content with the first depths, where a token weighs a millionth of the most likely one. Top-k wants
-/// its number of tokens even from a model that is certain of one, and goes deeper. At last, all tokens
-/// are gathered.
-const DEPTHS: [f64; 6] = [2.0, 8.0, 14.0, 20.0, 28.0, 40.0];
+/// How far below the highest logit tokens are gathered, in turn, until the filters have enough. Top-p
+/// is content with the first depths. Top-k wants its number of tokens even from a model that is
+/// certain of one, and goes deeper. At last, all tokens are gathered.
+const DEPTHS: [f32; 8] = [2.0, 5.0, 8.0, 12.0, 18.0, 28.0, 40.0, f32::INFINITY];
 
 /// Draws the tokens of one response. The generator is ChaCha8, whose numbers are the same on every
 /// platform and in every version, so a seed keeps its meaning.
@@ -35,8 +34,17 @@ pub struct Sampler {
     rng: ChaCha8Rng,
     /// The random number of the next token, in [0, 1).
     random: f64,
-    adjusted: AdjustedTokens,
+    /// By token id. Without bias and penalties there are none, and logits are used as they are.
+    adjustments: BTreeMap<u32, Adjustment>,
     buffers: Buffers,
+}
+
+/// How the logit of a token changes.
+#[derive(Debug, Clone, Default)]
+struct Adjustment {
+    bias: f64,
+    /// How often the token was generated; `None` if no penalty counts it.
+    count: Option<u32>,
 }
 
 /// Scratch buffers, reused for all tokens.
@@ -44,8 +52,23 @@ pub struct Sampler {
 struct Buffers {
     logits: Vec<f32>,
     kept: Vec<Candidate>,
-    order: Vec<Candidate>,
-    weights: Vec<f64>,
+    sums: Vec<f64>,
+}
+
+/// A token that may come next. Its logit, including bias and penalties, is never NaN.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Candidate {
+    id: u32,
+    logit: f32,
+}
+
+impl Candidate {
+    /// Orders by likelihood, most likely first, then by id.
+    fn before(&self, other: &Self) -> Ordering {
+        let by_logit = other.logit.partial_cmp(&self.logit);
+        let by_logit = by_logit.unwrap_or(Ordering::Equal);
+        by_logit.then(self.id.cmp(&other.id))
+    }
 }
 
 impl Sampler {
@@ -62,48 +85,67 @@ impl Sampler {
         };
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let random = uniform(&mut rng);
-        let adjusted = AdjustedTokens::new(&params, prompt);
+        let mut adjustments = BTreeMap::<u32, Adjustment>::new();
+        for &(id, bias) in &params.logit_bias {
+            adjustments.entry(id).or_default().bias += f64::from(bias);
+        }
+        if params.repetition_penalty != 1.0 {
+            for &id in prompt {
+                adjustments.entry(id).or_default().count = Some(0);
+            }
+        }
         Ok(Self {
             params,
             rng,
             random,
-            adjusted,
+            adjustments,
             buffers: Buffers::default(),
         })
     }
 
-    /// Draws the next token's id from `logits`, one for each token of the vocabulary; see
-    /// [`SamplingParams::distribution`]. Returns the same token until one is accepted. `None` for
-    /// empty `logits`.
+    /// Draws the next token's id from `logits`, one for each token of the vocabulary, as
+    /// [`SamplingParams`] describes. Logits that are NaN count as minus infinity. If no logit is
+    /// higher than that, draws the lowest id. Returns the same token until one is accepted. `None`
+    /// for empty `logits`.
     pub fn draw(&mut self, logits: &[f32]) -> Option<u32> {
-        if logits.is_empty() {
-            return None;
-        }
         let Buffers {
             logits: buffer,
             kept,
-            order,
-            weights,
+            sums,
         } = &mut self.buffers;
         let params = &self.params;
-        let logits = self.adjusted.apply(params, logits, buffer);
+        let logits = adjusted(params, &self.adjustments, logits, buffer);
         let top = simd::highest(logits);
+        if top == f32::NEG_INFINITY {
+            return (!logits.is_empty()).then_some(0);
+        }
         if params.is_greedy() {
             simd::gather(logits, top, kept);
-            return Some(kept.first().map_or(0, |candidate| candidate.id));
+            return kept.first().map(|candidate| candidate.id);
         }
-        if let Some(id) = draw_from_all(params, logits, top, self.random, weights) {
-            return Some(id);
+        let temperature = params.temperature;
+        if params.top_k == 0 && params.top_p >= 1.0 && params.min_p <= 0.0 {
+            return draw_from_all(logits, top, temperature, self.random, sums);
         }
-        keep(params, logits, top, kept, order, weights);
-        let drawn = draw(kept, params.final_temperature(), self.random, weights);
-        Some(drawn.unwrap_or(0))
+        filter(params, logits, top, kept, sums);
+        let weights = kept.iter().map(|c| weight(c.logit, top, temperature));
+        let target = self.random * weights.clone().sum::<f64>();
+        choose(kept.iter().map(|c| c.id).zip(weights), target)
     }
 
     /// Adds `token` to the response, so that penalties count it, and advances to the next random
     /// number.
     pub fn accept(&mut self, token: u32) {
-        self.adjusted.accept(&self.params, token);
+        let params = &self.params;
+        let penalties = [
+            params.repetition_penalty - 1.0,
+            params.presence_penalty,
+            params.frequency_penalty,
+        ];
+        if penalties != [0.0; 3] {
+            let count = &mut self.adjustments.entry(token).or_default().count;
+            *count = Some(count.unwrap_or(0).saturating_add(1));
+        }
         self.random = uniform(&mut self.rng);
     }
 }
@@ -113,107 +155,149 @@ fn uniform(rng: &mut ChaCha8Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Fills `kept` with the tokens that pass the filters, by ascending id. `order` and `sums` are scratch
-/// buffers.
-fn keep(
+/// Returns `logits` with bias and penalties. They are copied to `buffer` if anything changes.
+fn adjusted<'a>(
+    params: &SamplingParams,
+    adjustments: &BTreeMap<u32, Adjustment>,
+    logits: &'a [f32],
+    buffer: &'a mut Vec<f32>,
+) -> &'a [f32] {
+    if adjustments.is_empty() {
+        return logits;
+    }
+    buffer.clear();
+    buffer.extend_from_slice(logits);
+    for (&id, adjustment) in adjustments {
+        let Some(slot) = buffer.get_mut(id as usize) else {
+            break;
+        };
+        let logit = f64::from(*slot) + adjustment.bias;
+        let penalized = |count| params.penalized(logit, count);
+        *slot = adjustment.count.map_or(logit, penalized) as f32;
+    }
+    buffer
+}
+
+impl SamplingParams {
+    /// Applies the penalties to the logit of a token that occurs `count` times in the response, or
+    /// only in the prompt if `count` is 0.
+    pub(crate) fn penalized(&self, logit: f64, count: u32) -> f64 {
+        let repetition = f64::from(self.repetition_penalty);
+        let logit = if logit > 0.0 {
+            logit / repetition
+        } else {
+            logit * repetition
+        };
+        if count == 0 {
+            return logit;
+        }
+        let frequency = f64::from(self.frequency_penalty) * f64::from(count);
+        logit - f64::from(self.presence_penalty) - frequency
+    }
+}
+
+/// Fills `kept` with the tokens that pass the filters, by ascending id. `sums` is a scratch buffer.
+fn filter(
     params: &SamplingParams,
     logits: &[f32],
     top: f32,
     kept: &mut Vec<Candidate>,
-    order: &mut Vec<Candidate>,
     sums: &mut Vec<f64>,
 ) {
-    let has_top_k = params.top_k > 0;
-    let has_top_p = params.top_p < 1.0;
-    let min_p = f64::from(params.min_p);
-    // Without other filters, min-p alone decides. Slightly more, because rounding may remove a token.
-    let min_depth = match has_top_k || has_top_p {
-        true => 0.0,
-        false => 0.001 - min_p.ln(),
-    };
+    let &SamplingParams {
+        top_k,
+        top_p,
+        min_p,
+        ..
+    } = params;
     // Top-p applies to all tokens unless top-k comes first.
-    let total = (has_top_p && !has_top_k && top.is_finite()).then(|| {
+    let total = (top_p < 1.0 && top_k == 0).then(|| {
         simd::block_weights(logits, top, 1.0, sums);
         sums.iter().sum::<f64>()
     });
-    for depth in DEPTHS.into_iter().filter(|_| top.is_finite()) {
-        let threshold = f64::from(top) - depth.max(min_depth);
-        simd::gather(logits, (threshold as f32).next_down(), kept);
-        if let Some(total) = total {
-            let bound = f64::from(params.top_p) * total;
-            let error = bound * simd::MAX_RELATIVE_ERROR;
-            if keep_top_p(kept, order, (bound - error, bound + error)) {
-                return keep_min_p(kept, min_p);
-            }
-        } else if kept.len() >= params.top_k {
-            return params.filter(kept, order);
-        }
-    }
-    simd::gather(logits, f32::MIN, kept);
-    params.filter(kept, order);
-}
-
-/// Draws from all tokens with the random number `random`. Returns `None` if there are filters, or if
-/// the approximate sums of weights leave a doubt. `sums` is a scratch buffer.
-fn draw_from_all(
-    params: &SamplingParams,
-    logits: &[f32],
-    top: f32,
-    random: f64,
-    sums: &mut Vec<f64>,
-) -> Option<u32> {
-    let keeps_all = params.top_k == 0 && params.top_p >= 1.0 && params.min_p <= 0.0;
-    if !keeps_all || params.temperature < simd::MIN_TEMPERATURE || !top.is_finite() {
-        return None;
-    }
-    simd::block_weights(logits, top, params.temperature, sums);
-    let total: f64 = sums.iter().sum();
-    let target = random * total;
-    // The target and the sum before a block may both be off.
-    let error = 2.0 * simd::MAX_RELATIVE_ERROR * total;
-    let mut reached = 0.0;
-    let mut block = 0;
-    while reached + sums.get(block)? <= target {
-        reached += sums[block];
-        block += 1;
-    }
-    let start = block * simd::BLOCK;
-    for (id, &logit) in logits.iter().enumerate().skip(start).take(simd::BLOCK) {
-        let before = reached;
-        reached += match logit.is_nan() {
-            true => 0.0,
-            false => weight(logit, top, f64::from(params.temperature)),
-        };
-        if reached > target + error {
-            let is_certain = before < target - error || (before == 0.0 && start == 0);
-            return is_certain.then_some(id as u32);
-        } else if reached > target - error {
-            return None;
-        }
-    }
-    None
-}
-
-/// Draws from `kept` with the random number `random`; `None` if it is empty.
-fn draw(kept: &[Candidate], temperature: f64, random: f64, weights: &mut Vec<f64>) -> Option<u32> {
-    let top = highest(kept);
-    weights.clear();
-    weights.extend(kept.iter().map(|c| weight(c.logit, top, temperature)));
-    let sum: f64 = weights.iter().sum();
-    let mut left = random;
-    let mut drawn = None;
-    for (candidate, weight) in kept.iter().zip(weights) {
-        let probability = *weight / sum;
-        if probability <= 0.0 {
+    for depth in DEPTHS {
+        simd::gather(logits, top - depth, kept);
+        let has_all = depth == f32::INFINITY;
+        if kept.len() < top_k && !has_all {
             continue;
         }
-        drawn = Some(candidate.id);
-        left -= probability;
-        if left < 0.0 {
+        if (1..kept.len()).contains(&top_k) {
+            kept.select_nth_unstable_by(top_k, Candidate::before);
+            kept.truncate(top_k);
+        }
+        let is_cut = top_p < 1.0 && keep_top_p(kept, top, top_p, total);
+        // Then no filter keeps any of the less likely tokens, which were not gathered.
+        if is_cut || has_all || top_k > 0 || min_p > (-0.99 * depth).exp() {
             break;
         }
     }
-    drawn
+    kept.retain(|candidate| weight(candidate.logit, top, 1.0) >= f64::from(min_p));
+    kept.sort_unstable_by_key(|candidate| candidate.id);
+}
+
+/// Keeps the most likely candidates that together reach the share `top_p` of `total`, the weight of
+/// all tokens, or of the candidates if it is `None`. Returns false if all of them do not reach it.
+fn keep_top_p(kept: &mut Vec<Candidate>, top: f32, top_p: f32, total: Option<f64>) -> bool {
+    let weight = |candidate: &Candidate| weight(candidate.logit, top, 1.0);
+    let total = total.unwrap_or_else(|| kept.iter().map(weight).sum());
+    let mut left = f64::from(top_p) * total;
+    kept.sort_unstable_by(Candidate::before);
+    let last = kept.iter().position(|candidate| {
+        left -= weight(candidate);
+        left <= 0.0
+    });
+    if let Some(last) = last {
+        kept.truncate(last + 1);
+    }
+    last.is_some()
+}
+
+/// Draws from all tokens with the random number `random`. `sums` is a scratch buffer.
+fn draw_from_all(
+    logits: &[f32],
+    top: f32,
+    temperature: f32,
+    random: f64,
+    sums: &mut Vec<f64>,
+) -> Option<u32> {
+    simd::block_weights(logits, top, temperature, sums);
+    let mut target = random * sums.iter().sum::<f64>();
+    let found = sums.iter().position(|sum| {
+        let is_here = target < *sum;
+        target -= if is_here { 0.0 } else { *sum };
+        is_here
+    });
+    // Rounding may leave the target behind the last block.
+    let block = found.or_else(|| sums.iter().rposition(|sum| *sum > 0.0))?;
+    let tokens = (0..)
+        .zip(logits)
+        .skip(block * simd::BLOCK)
+        .take(simd::BLOCK);
+    let weights = tokens.map(|(id, logit)| (id, weight(*logit, top, temperature)));
+    choose(weights, target)
+}
+
+/// Returns the first token with which the sum of weights exceeds `target`, or the last token with a
+/// weight if rounding made the sum too small.
+fn choose(weights: impl Iterator<Item = (u32, f64)>, mut target: f64) -> Option<u32> {
+    let mut chosen = None;
+    for (id, weight) in weights.filter(|(_, weight)| *weight > 0.0) {
+        chosen = Some(id);
+        target -= weight;
+        if target < 0.0 {
+            break;
+        }
+    }
+    chosen
+}
+
+/// Returns the probability relative to a token whose logit is `top`.
+fn weight(logit: f32, top: f32, temperature: f32) -> f64 {
+    // The difference of two infinite logits would be NaN.
+    if logit == top {
+        return 1.0;
+    }
+    ((f64::from(logit) - f64::from(top)) / f64::from(temperature)).exp()
 }
 
 #[cfg(test)]

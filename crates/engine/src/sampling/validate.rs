@@ -42,11 +42,10 @@ impl SamplingParams {
         for &(id, bias) in &self.logit_bias {
             check("logit-bias", bias, "finite", f32::is_finite)?;
             if id as usize >= vocab_size {
-                return Err(EngineError::InvalidParameter {
-                    name: "logit-bias".into(),
-                    value: format!("for token {id}"),
-                    expected: "for a token id of the model's vocabulary".into(),
-                });
+                let value = format!("for token {id}");
+                let expected = "for a token id of the model's vocabulary";
+                let name = "logit-bias";
+                return Err(EngineError::invalid_parameter(name, value, expected));
             }
         }
         Ok(())
@@ -65,26 +64,17 @@ impl GenerationParams {
     /// [`EngineError::InvalidParameter`], which names the parameter as the command line does.
     pub fn validate(&self, vocab_size: usize) -> Result<(), EngineError> {
         self.sampling.validate(vocab_size)?;
-        if self.max_tokens == Some(0) {
-            return Err(EngineError::invalid_parameter(
-                "max-tokens",
-                0,
-                "at least 1",
-            ));
-        }
-        if self.prefill_chunk == Some(0) {
-            return Err(EngineError::invalid_parameter(
-                "prefill-chunk",
-                0,
-                "at least 1",
-            ));
+        for (name, value) in [
+            ("max-tokens", self.max_tokens),
+            ("prefill-chunk", self.prefill_chunk),
+        ] {
+            if value == Some(0) {
+                return Err(EngineError::invalid_parameter(name, 0, "at least 1"));
+            }
         }
         if self.stop.iter().any(String::is_empty) {
-            return Err(EngineError::invalid_parameter(
-                "stop",
-                "\"\"",
-                "a text that is not empty",
-            ));
+            let expected = "a text that is not empty";
+            return Err(EngineError::invalid_parameter("stop", "\"\"", expected));
         }
         Ok(())
     }
@@ -99,11 +89,7 @@ fn check(
     if is_valid(value) {
         return Ok(());
     }
-    Err(EngineError::InvalidParameter {
-        name: name.into(),
-        value: value.to_string(),
-        expected: expected.into(),
-    })
+    Err(EngineError::invalid_parameter(name, value, expected))
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@
 
 use std::ops::Range;
 
+use crate::generation::common_prefix_len;
+
 /// Minimum number of equal tokens in a match. On revisions of source code, on other source code and
 /// on prose, 2 was never slower than 3 or 4; [`DraftPolicy`](crate::speculation::DraftPolicy) knows
 /// that short matches are often wrong.
@@ -66,12 +68,7 @@ impl PromptLookup {
 
     /// Replaces the tokens. The common prefix stays indexed.
     pub fn set(&mut self, tokens: &[u32]) {
-        let n_shared = self
-            .tokens
-            .iter()
-            .zip(tokens)
-            .take_while(|(old, new)| old == new)
-            .count();
+        let n_shared = common_prefix_len(&self.tokens, tokens);
         self.truncate(n_shared);
         self.extend(&tokens[n_shared..]);
     }

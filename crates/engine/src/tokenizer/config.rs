@@ -97,7 +97,10 @@ impl TokenizerConfig {
 }
 
 /// Reads a JSON file of at most `limit` bytes. Returns `None` if it does not exist.
-pub(crate) fn read_json<T: serde::de::DeserializeOwned>(
+///
+/// # Errors
+/// [`EngineError::BadFile`], with line and column, if it cannot be read.
+pub fn read_json<T: serde::de::DeserializeOwned>(
     path: &Path,
     limit: u64,
 ) -> Result<Option<T>, EngineError> {
@@ -105,7 +108,7 @@ pub(crate) fn read_json<T: serde::de::DeserializeOwned>(
         // serde_json's message ends in "at line 3 column 7".
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map(Some)
-            .map_err(|error| EngineError::bad_file(path, error)),
+            .map_err(|error| EngineError::bad_file(path, format!("not valid JSON: {error}"))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(EngineError::bad_file(path, error)),
     }

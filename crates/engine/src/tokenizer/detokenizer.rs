@@ -8,8 +8,6 @@ use std::path::Path;
 
 use tokenizers::Decoder;
 use tokenizers::decoders::DecoderWrapper;
-use tokenizers::decoders::wordpiece::cleanup;
-use tokenizers::pre_tokenizers::metaspace::PrependScheme;
 
 use crate::error::{EngineError, UnsupportedFeature};
 use crate::text::REASONING_MARKERS;
@@ -157,17 +155,17 @@ fn run(step: &DecoderWrapper, text: String, is_first: bool, word_ended: &mut boo
             Some(byte) => return Piece::Bytes(vec![byte]),
             None => text,
         },
-        // Fails only if its regular expression gives up; then the token stays as it is.
-        DecoderWrapper::Replace(replace) => replace
-            .decode_chain(vec![text.clone()])
-            .map_or(text, |pieces| pieces.concat()),
         DecoderWrapper::Strip(step) => strip(&text, step.content, step.start, step.stop).to_owned(),
-        DecoderWrapper::Metaspace(metaspace) => {
-            let is_dropped = is_first && metaspace.prepend_scheme != PrependScheme::Never;
-            let space = if is_dropped { "" } else { " " };
-            text.replace(metaspace.get_replacement(), space)
+        // These may treat the first token of a text in another way.
+        DecoderWrapper::Replace(_)
+        | DecoderWrapper::Metaspace(_)
+        | DecoderWrapper::WordPiece(_) => {
+            let before = (!is_first).then(String::new).into_iter();
+            let decoded = step.decode_chain(before.chain([text.clone()]).collect());
+            // Fails only if a regular expression gives up; then the token stays as it is.
+            let decoded = decoded.ok().and_then(|mut tokens| tokens.pop());
+            decoded.unwrap_or(text)
         }
-        DecoderWrapper::WordPiece(step) => word_piece(text, &step.prefix, step.cleanup, is_first),
         DecoderWrapper::BPE(bpe) => {
             let space = if *word_ended { " " } else { "" };
             let word = text.strip_suffix(bpe.suffix.as_str());
@@ -188,15 +186,6 @@ fn strip(text: &str, content: char, start: usize, stop: usize) -> &str {
         text = text.strip_suffix(content).unwrap_or(text);
     }
     text
-}
-
-fn word_piece(text: String, prefix: &str, is_cleaned: bool, is_first: bool) -> String {
-    let text = match text.strip_prefix(prefix) {
-        _ if is_first => text,
-        Some(rest) => rest.to_owned(),
-        None => format!(" {text}"),
-    };
-    if is_cleaned { cleanup(&text) } else { text }
 }
 
 /// Returns the bytes of a token in GPT-2's alphabet; `None` if it has other characters, as added

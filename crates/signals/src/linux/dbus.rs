@@ -19,33 +19,25 @@ use zbus::zvariant::OwnedValue;
 use super::Paths;
 use crate::shared_signals::SharedSignals;
 
-/// A property of a D-Bus service.
+/// A property of a D-Bus service. The interface and the object have the name of the service.
 #[derive(Debug, Clone, Copy)]
 struct Property {
     service: &'static str,
-    path: &'static str,
-    interface: &'static str,
     name: &'static str,
 }
 
 const ON_BATTERY: Property = Property {
     service: "org.freedesktop.UPower",
-    path: "/org/freedesktop/UPower",
-    interface: "org.freedesktop.UPower",
     name: "OnBattery",
 };
 /// Under the current name of the service and its earlier name.
 const PROFILE: [Property; 2] = [
     Property {
         service: "org.freedesktop.UPower.PowerProfiles",
-        path: "/org/freedesktop/UPower/PowerProfiles",
-        interface: "org.freedesktop.UPower.PowerProfiles",
         name: "ActiveProfile",
     },
     Property {
         service: "net.hadess.PowerProfiles",
-        path: "/net/hadess/PowerProfiles",
-        interface: "net.hadess.PowerProfiles",
         name: "ActiveProfile",
     },
 ];
@@ -62,7 +54,8 @@ pub(super) struct BusSources {
     pub(super) profiles_name: Option<String>,
 }
 
-/// The state of the connection to the bus; clones share it.
+/// The services on the bus and the connection to it, which are watched in the background until
+/// [`Bus::close`]. Clones share the state.
 #[derive(Clone, Default)]
 pub(super) struct Bus(Arc<(Mutex<State>, Condvar)>);
 
@@ -75,6 +68,32 @@ struct State {
 }
 
 impl Bus {
+    pub(super) fn watch(paths: &Paths, shared: &Arc<SharedSignals>) -> Self {
+        let bus = Self::default();
+        let address = paths.bus_address.clone();
+        let (shared_bus, shared) = (bus.clone(), shared.clone());
+        in_background("power-services", move || {
+            if let Err(error) = listen(address.as_deref(), &shared_bus, &shared) {
+                tracing::info!(%error, "no D-Bus; power mode counts as normal");
+            }
+            // For the case of an error; otherwise this has no effect.
+            shared_bus.set_complete();
+        });
+        bus
+    }
+
+    /// Closes the connection, which ends the threads of the watch.
+    pub(super) fn close(&self) {
+        let mut state = self.state();
+        state.is_closed = true;
+        let connection = state.connection.take();
+        drop(state);
+        if let Some(connection) = connection {
+            // Fails if the other side has closed it already.
+            let _ = connection.close();
+        }
+    }
+
     /// Returns the services that are known now.
     pub(super) fn sources(&self) -> BusSources {
         self.state().sources.clone()
@@ -96,8 +115,7 @@ impl Bus {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores the connection so that the drop of the watch can close it. Returns false if the watch
-    /// was dropped already.
+    /// Stores the connection so that it can be closed. Returns false if the bus was closed already.
     fn store_connection(&self, connection: &Connection) -> bool {
         let mut state = self.state();
         if !state.is_closed {
@@ -118,46 +136,6 @@ impl Bus {
     fn set_complete(&self) {
         self.state().is_complete = true;
         self.0.1.notify_all();
-    }
-}
-
-/// The running watch. Dropping it closes the connection, which ends its threads.
-pub(super) struct BusWatch {
-    bus: Bus,
-}
-
-impl BusWatch {
-    /// Starts in the background.
-    pub(super) fn start(paths: &Paths, shared: &Arc<SharedSignals>) -> Self {
-        let bus = Bus::default();
-        let address = paths.bus_address.clone();
-        let (shared_bus, shared) = (bus.clone(), shared.clone());
-        in_background("power-services", move || {
-            if let Err(error) = listen(address.as_deref(), &shared_bus, &shared) {
-                tracing::info!(%error, "no D-Bus; power mode counts as normal");
-            }
-            // For the case of an error; otherwise this has no effect.
-            shared_bus.set_complete();
-        });
-        Self { bus }
-    }
-
-    pub(super) fn bus(&self) -> &Bus {
-        &self.bus
-    }
-}
-
-impl Drop for BusWatch {
-    fn drop(&mut self) {
-        let connection = {
-            let mut state = self.bus.state();
-            state.is_closed = true;
-            state.connection.take()
-        };
-        if let Some(connection) = connection {
-            // Fails if the other side has closed it already.
-            let _ = connection.close();
-        }
     }
 }
 
@@ -206,43 +184,30 @@ fn listen(address: Option<&str>, bus: &Bus, shared: &Arc<SharedSignals>) -> zbus
         Some(property) => {
             let (connection, bus, shared) = (connection.clone(), bus.clone(), shared.clone());
             in_background("power-profile", move || {
-                follow_power_mode(property, &connection, &bus, &shared);
+                let end = property.follow(&connection, |value| set_power_mode(&shared, value));
+                tracing::debug!(?end, "the power mode is no longer followed");
+                bus.state().sources.profiles_name = None;
+                shared.update(|signals| signals.is_low_power = false);
             });
         }
         None => tracing::info!("no power profiles on D-Bus; power mode counts as normal"),
     }
-    if has_battery_state {
-        follow_power_source(&connection, bus, shared);
-    } else {
+    if !has_battery_state {
         tracing::info!("no UPower on D-Bus; power supplies are read instead, if any");
+        return Ok(());
     }
+    let end = ON_BATTERY.follow(&connection, |value| set_power_source(shared, value));
+    tracing::debug!(?end, "the power source is no longer followed");
+    // From now on, power supplies are read instead, if there are any.
+    bus.state().sources.has_battery_state = false;
+    shared.update(|signals| signals.is_on_battery = false);
     Ok(())
-}
-
-fn follow_power_mode(
-    property: Property,
-    connection: &Connection,
-    bus: &Bus,
-    shared: &SharedSignals,
-) {
-    let end = property.follow(connection, |value| set_power_mode(shared, value));
-    tracing::debug!(?end, "the power mode is no longer followed");
-    bus.state().sources.profiles_name = None;
-    shared.update(|signals| signals.is_low_power = false);
 }
 
 fn set_power_mode(shared: &SharedSignals, value: OwnedValue) {
     if let Ok(profile) = String::try_from(value) {
         shared.update(|signals| signals.is_low_power = profile == POWER_SAVER);
     }
-}
-
-fn follow_power_source(connection: &Connection, bus: &Bus, shared: &SharedSignals) {
-    let end = ON_BATTERY.follow(connection, |value| set_power_source(shared, value));
-    tracing::debug!(?end, "the power source is no longer followed");
-    // From now on, power supplies are read instead, if there are any.
-    bus.state().sources.has_battery_state = false;
-    shared.update(|signals| signals.is_on_battery = false);
 }
 
 fn set_power_source(shared: &SharedSignals, value: OwnedValue) {
@@ -252,9 +217,13 @@ fn set_power_source(shared: &SharedSignals, value: OwnedValue) {
 }
 
 impl Property {
+    fn path(self) -> String {
+        format!("/{}", self.service.replace('.', "/"))
+    }
+
     fn get(self, connection: &Connection) -> zbus::Result<OwnedValue> {
-        let (service, name) = (Some(self.service), (self.interface, self.name));
-        let reply = connection.call_method(service, self.path, Some(PROPERTIES), "Get", &name)?;
+        let (service, name) = (Some(self.service), (self.service, self.name));
+        let reply = connection.call_method(service, self.path(), Some(PROPERTIES), "Get", &name)?;
         reply.body().deserialize()
     }
 
@@ -265,10 +234,10 @@ impl Property {
         let rule = MatchRule::builder()
             .msg_type(zbus::message::Type::Signal)
             .sender(self.service)?
-            .path(self.path)?
+            .path(self.path())?
             .interface(PROPERTIES)?
             .member("PropertiesChanged")?
-            .arg(0, self.interface)?
+            .arg(0, self.service)?
             .build();
         // Subscribes before reading the value, so no change is missed.
         let changes = MessageIterator::for_match_rule(rule, connection, None)?;

@@ -15,65 +15,42 @@ use crate::thread_qos::{ThreadQos, set_thread_qos};
 /// Heat and batteries change slowly.
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The running watch. Dropping it ends its thread.
-pub(super) struct HeatAndPowerWatch {
-    _thread: StoppableThread<Sender<()>>,
-}
-
-impl HeatAndPowerWatch {
-    /// Starts a thread; `None` if there is nothing to poll.
-    pub(super) fn start(
-        zones: Vec<Zone>,
-        supplies: Vec<Supply>,
-        bus: &Bus,
-        shared: &Arc<SharedSignals>,
-    ) -> Option<Self> {
-        if zones.is_empty() && supplies.is_empty() {
-            return None;
-        }
-        let mut poller = Poller {
-            zones,
-            supplies,
-            bus: bus.clone(),
-            shared: shared.clone(),
-        };
-        // Once at the start, so the first value is correct.
-        poller.read();
-        let (stop, stopped) = channel::<()>();
-        let thread = StoppableThread::spawn("heat-and-power", stop, move || {
-            set_thread_qos(ThreadQos::Utility);
-            while stopped.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                poller.read();
-            }
-        });
-        let failed =
-            |error: &std::io::Error| tracing::warn!(%error, "heat and power are not watched");
-        let _thread = thread.inspect_err(failed).ok()?;
-        Some(Self { _thread })
-    }
-}
-
-struct Poller {
-    zones: Vec<Zone>,
+/// Starts a thread, which ends when the result is dropped; `None` if there is nothing to poll.
+pub(super) fn start(
+    mut zones: Vec<Zone>,
     supplies: Vec<Supply>,
-    bus: Bus,
-    shared: Arc<SharedSignals>,
-}
-
-impl Poller {
-    fn read(&mut self) {
-        let heat = hottest(&mut self.zones);
-        let battery = (!self.supplies.is_empty()).then(|| is_on_battery(&self.supplies));
-        self.shared.update(|signals| {
+    bus: &Bus,
+    shared: &Arc<SharedSignals>,
+) -> Option<StoppableThread<Sender<()>>> {
+    if zones.is_empty() && supplies.is_empty() {
+        return None;
+    }
+    let (bus, shared) = (bus.clone(), shared.clone());
+    let mut read = move || {
+        let heat = hottest(&mut zones);
+        let battery = (!supplies.is_empty()).then(|| is_on_battery(&supplies));
+        shared.update(|signals| {
             signals.thermal = heat;
             // UPower takes precedence. It is recorded as a service before it first sets the signal,
             // and this check is made under the lock of the signals, so it cannot overwrite UPower's
             // value.
             if let Some(is_on_battery) = battery
-                && !self.bus.sources().has_battery_state
+                && !bus.sources().has_battery_state
             {
                 signals.is_on_battery = is_on_battery;
             }
         });
-    }
+    };
+    // Once at the start, so the first value is correct.
+    read();
+    let (stop, stopped) = channel::<()>();
+    let thread = StoppableThread::spawn("heat-and-power", stop, move || {
+        set_thread_qos(ThreadQos::Utility);
+        while stopped.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            read();
+        }
+    });
+    thread
+        .inspect_err(|error| tracing::warn!(%error, "heat and power are not watched"))
+        .ok()
 }

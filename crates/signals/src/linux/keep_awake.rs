@@ -9,14 +9,18 @@ use zbus::zvariant::OwnedFd;
 
 use super::dbus::connect;
 
-/// An inhibitor lock, which a thread holds until this is dropped.
-pub(crate) struct Lock {
+/// Prevents the machine from sleeping until it is dropped. The screen may turn off.
+///
+/// A thread holds an inhibitor lock of logind.
+#[must_use = "the machine may sleep again when this is dropped"]
+pub struct KeepAwake {
     #[expect(dead_code, reason = "dropping it is the message")]
     release: Sender<()>,
 }
 
-impl Lock {
-    pub(crate) fn begin(reason: &str) -> Self {
+impl KeepAwake {
+    /// Prevents sleep from now on; returns at once. The system shows `reason` to the user.
+    pub fn begin(reason: &str) -> Self {
         Self::begin_on(None, reason)
     }
 
@@ -120,7 +124,7 @@ mod tests {
             .unwrap()
             .build()
             .unwrap();
-        let lock = Lock::begin_on(Some(bus.address().to_owned()), "a test");
+        let lock = KeepAwake::begin_on(Some(bus.address().to_owned()), "a test");
         for (what, mode) in [("idle:sleep", "block-weak"), ("idle", "block")] {
             let request = received.recv_timeout(TIMEOUT).unwrap();
             assert_eq!(request, [what, "Transom", "a test", mode]);
@@ -130,5 +134,13 @@ mod tests {
         assert!(close.try_recv().is_err(), "the lock is held");
         drop(lock);
         assert_eq!(close.recv_timeout(TIMEOUT), Ok(0), "the lock is closed");
+    }
+    /// D095: it can begin and end at any time, on any machine.
+    #[test]
+    fn it_never_blocks_nor_fails() {
+        for _ in 0..3 {
+            let awake = KeepAwake::begin("a test");
+            drop(awake);
+        }
     }
 }

@@ -43,7 +43,6 @@ pub(super) struct PressureWatch {
 /// The file of a trigger, and the level that it notifies of.
 struct Trigger {
     file: File,
-    path: PathBuf,
     level: MemoryPressure,
 }
 
@@ -58,8 +57,13 @@ impl PressureWatch {
             tracing::info!(why, "memory pressure is unknown and counts as normal");
             why
         };
-        let sources = OpenFiles::open(files);
-        if sources.names.is_empty() {
+        let OpenFiles {
+            triggers,
+            polled_files,
+            files,
+            names,
+        } = OpenFiles::open(files);
+        if names.is_empty() {
             return Err(fail(
                 "this kernel has no pressure stall information".to_owned(),
             ));
@@ -67,11 +71,10 @@ impl PressureWatch {
         // CLOEXEC, because a child process that inherited the writing end would prevent the stop.
         let (stopped, stop) =
             pipe_with(PipeFlags::CLOEXEC).map_err(|error| fail(error.to_string()))?;
-        let files = sources.files();
         let mut thread = PressureThread {
             vmstat: paths.proc.join("vmstat"),
-            triggers: sources.triggers,
-            polled_files: sources.polled_files,
+            triggers,
+            polled_files,
             shared: shared.clone(),
             began: Instant::now(),
             level: PressureLevel::default(),
@@ -84,7 +87,7 @@ impl PressureWatch {
         let spawned = StoppableThread::spawn("memory-pressure", stop, run);
         Ok(Self {
             files,
-            description: sources.names.join(", "),
+            description: names.join(", "),
             _thread: spawned.map_err(|error| fail(error.to_string()))?,
         })
     }
@@ -100,7 +103,6 @@ impl PressureWatch {
     }
 }
 
-/// The state of the thread of a [`PressureWatch`].
 struct PressureThread {
     vmstat: PathBuf,
     triggers: Vec<Trigger>,
@@ -174,16 +176,11 @@ impl PressureThread {
         }
     }
 
-    /// Updates the signals from the recorded notifications.
     fn publish(&mut self) {
         let now = self.began.elapsed();
         let memory = self.level.at(now);
-        let is_thrashing = if memory == MemoryPressure::Normal {
-            self.swap.clear();
-            false
-        } else {
-            swapped_out_bytes(&self.vmstat).is_some_and(|bytes| self.swap.is_thrashing(bytes, now))
-        };
+        let swapped_out = || swapped_out_bytes(&self.vmstat);
+        let is_thrashing = self.swap.update(memory, swapped_out, now);
         self.shared.update(|signals| {
             signals.memory = memory;
             signals.is_thrashing = is_thrashing;
@@ -196,7 +193,8 @@ impl PressureThread {
 struct OpenFiles {
     triggers: Vec<Trigger>,
     polled_files: Vec<PathBuf>,
-    /// Names of all files, for people.
+    /// All files, and their names for people.
+    files: Vec<PathBuf>,
     names: Vec<String>,
 }
 
@@ -217,17 +215,12 @@ impl OpenFiles {
                 }
                 Err(error) => {
                     tracing::debug!(path = %name, %error, "no pressure trigger");
+                    continue;
                 }
             }
+            sources.files.push(path.clone());
         }
         sources
-    }
-
-    fn files(&self) -> Vec<PathBuf> {
-        let triggers = self.triggers.iter().map(|trigger| &trigger.path);
-        let mut files: Vec<PathBuf> = triggers.chain(&self.polled_files).cloned().collect();
-        files.dedup();
-        files
     }
 }
 
@@ -257,8 +250,7 @@ fn trigger(path: &Path, level: MemoryPressure, text: &str) -> std::io::Result<Tr
     let mut file = OpenOptions::new().read(true).write(true).open(path)?;
     // The kernel expects a C string, which ends in zero.
     file.write_all(format!("{text}\0").as_bytes())?;
-    let path = path.to_path_buf();
-    Ok(Trigger { file, path, level })
+    Ok(Trigger { file, level })
 }
 
 fn greatest_averages(files: &[PathBuf]) -> Option<(f64, f64)> {

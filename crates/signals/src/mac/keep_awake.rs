@@ -5,20 +5,22 @@ use objc2::rc::{Retained, autoreleasepool};
 use objc2::runtime::{NSObjectProtocol, ProtocolObject};
 use objc2_foundation::{NSActivityOptions, NSProcessInfo, NSString};
 
-/// An activity, which ends when this is dropped.
-pub(crate) struct Lock {
+/// Prevents the machine from sleeping until it is dropped. The screen may turn off.
+#[must_use = "the machine may sleep again when this is dropped"]
+pub struct KeepAwake {
     activity: Retained<ProtocolObject<dyn NSObjectProtocol>>,
 }
 
 // SAFETY: an activity may be ended on another thread than it was begun on.
 #[expect(unsafe_code, reason = "a token of a thread-safe object")]
-unsafe impl Send for Lock {}
+unsafe impl Send for KeepAwake {}
 // SAFETY: as above; no method takes a shared reference.
 #[expect(unsafe_code, reason = "a token of a thread-safe object")]
-unsafe impl Sync for Lock {}
+unsafe impl Sync for KeepAwake {}
 
-impl Lock {
-    pub(crate) fn begin(reason: &str) -> Self {
+impl KeepAwake {
+    /// Prevents sleep from now on; returns at once. The system shows `reason` to the user.
+    pub fn begin(reason: &str) -> Self {
         let options = NSActivityOptions::UserInitiated | NSActivityOptions::IdleSystemSleepDisabled;
         // Our threads have no autorelease pool.
         autoreleasepool(|_| Self {
@@ -28,7 +30,7 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
+impl Drop for KeepAwake {
     fn drop(&mut self) {
         // SAFETY: the activity came from `begin`, and is ended once.
         #[expect(unsafe_code, reason = "the token has no type")]

@@ -104,6 +104,33 @@ fn one_backup_a_day_is_made_and_seven_are_kept() {
     assert_eq!(opened.store.search("day", 0, 9).unwrap().len(), 3);
 }
 
+/// A backup is a chat as it was on its day, until the chat is deleted.
+#[test]
+fn the_former_text_of_an_edited_response_stays_in_the_backup_of_its_chat() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), NOW).unwrap().store;
+    let id = say(&store, "question");
+    let question = store.path(id).unwrap()[0].id;
+    let response = NewMessage {
+        role: MessageRole::Assistant,
+        ending: Ending::Writing,
+        ..NewMessage::from_user(id, Some(question), "", NOW)
+    };
+    let response = store.add_message(response).unwrap();
+    store.append(response, "", "former").unwrap();
+    store.finish(response, Ending::Stop, None).unwrap();
+    let backup = store.back_up_if_due(NOW).unwrap().unwrap();
+    store.replace_text(response, "edited").unwrap();
+    let in_backup = |text: &str| -> i64 {
+        let backup = Connection::open(&backup).unwrap();
+        let find = "SELECT COUNT(*) FROM body WHERE text = ?1";
+        backup.query_row(find, [text], |row| row.get(0)).unwrap()
+    };
+    assert_eq!((in_backup("former"), in_backup("edited")), (1, 0));
+    store.delete(id).unwrap();
+    assert_eq!(in_backup("former"), 0);
+}
+
 #[test]
 fn a_clock_set_back_does_not_stop_backups() {
     let folder = tempfile::tempdir().unwrap();
@@ -204,6 +231,30 @@ fn a_damaged_file_without_a_backup_is_kept_and_replaced_with_an_empty_store() {
     ));
     say(&opened.store, "new");
     assert_eq!(texts(&opened.store), ["new"]);
+}
+
+#[test]
+fn a_backup_of_an_older_format_completes_a_damaged_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = say_much(folder.path());
+    store.back_up_if_due(NOW).unwrap();
+    drop(store);
+    drop(open(folder.path(), NOW, &next()).unwrap());
+    break_page_of(folder.path(), "body");
+    let opened = open(folder.path(), NOW, &next()).unwrap();
+    assert!(
+        matches!(
+            opened.notices[..],
+            [Notice::Recovered {
+                conversations: 200,
+                messages: 200,
+                ..
+            }]
+        ),
+        "{:?}",
+        opened.notices
+    );
+    assert_eq!(texts(&opened.store).len(), 200);
 }
 
 #[test]

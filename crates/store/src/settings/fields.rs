@@ -1,7 +1,7 @@
 //! The allowed values of each setting, both for changes and for reading stored values.
 //!
-//! Rule: every field of [`super::Settings`] is here; a test compares them. The ranges are those in
-//! the documentation of the fields.
+//! Rule: every field of [`super::Settings`] and of [`super::ConversationSettings`] is here; a test
+//! compares them. The ranges are those in the documentation of the fields.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -77,6 +77,16 @@ const SETTINGS: Kind = Group(&[
     ("added_models", List(&LINE)),
     ("recent_models", List(&LINE)),
     ("prompts", List(&Group(&[("name", Name), ("text", PROSE)]))),
+    ("assistants", List(&ASSISTANT)),
+]);
+
+const ASSISTANT: Kind = Group(&[("name", Text(100)), ("settings", CONVERSATION)]);
+
+const CONVERSATION: Kind = Group(&[
+    ("model", LINE),
+    ("instructions", PROSE),
+    ("temperature", Number(0.0, 2.0)),
+    ("context_length", Integer(1, MAX_U32)),
 ]);
 
 const MODEL: Kind = Group(&[
@@ -95,8 +105,17 @@ const MODEL: Kind = Group(&[
 
 /// Returns the known fields with valid values, and the issues of the others.
 pub(crate) fn valid(value: &Value) -> (Value, Vec<SettingIssue>) {
+    valid_object(&SETTINGS, value, "settings")
+}
+
+/// As [`valid`], for the settings of one conversation.
+pub(crate) fn valid_conversation(value: &Value) -> (Value, Vec<SettingIssue>) {
+    valid_object(&CONVERSATION, value, "conversation")
+}
+
+fn valid_object(kind: &Kind, value: &Value, path: &str) -> (Value, Vec<SettingIssue>) {
     let mut issues = Vec::new();
-    let valid = SETTINGS.valid(value, "settings", &mut issues);
+    let valid = kind.valid(value, path, &mut issues);
     (valid.unwrap_or_else(|| Value::Object(Map::new())), issues)
 }
 

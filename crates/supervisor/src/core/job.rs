@@ -5,7 +5,7 @@
 
 use transom_engine::{EngineError, FinishReason, Truncation};
 use transom_engine_host::WorkerEnd;
-use transom_engine_host::wire::{JobSummary, Request};
+use transom_engine_host::wire::{Command, JobId, JobSummary, Request};
 
 use super::model::{Job, Stop};
 use super::{Core, Effect, Phase};
@@ -35,7 +35,8 @@ impl Core {
         let model = &mut self.models[index];
         model.has_private_cache |= request.params.is_private;
         model.phase = Phase::Generating(Job::new(pending.id));
-        let effect = Effect::Generate(model.worker, pending.id, request);
+        let job = JobId(pending.id.0);
+        let effect = Effect::Send(model.worker, Command::Generate { job, request });
         self.effects.push(effect);
     }
 
@@ -50,7 +51,8 @@ impl Core {
         if job.stop.is_none() {
             let since = self.now;
             job.stop = Some(Stop { since, settle_by });
-            let effect = Effect::Stop(model.worker, Some(job.request_id), reason);
+            let job = Some(JobId(job.request_id.0));
+            let effect = Effect::Send(model.worker, Command::Stop { job, reason });
             self.effects.push(effect);
         }
         if reason == FinishReason::Shed {

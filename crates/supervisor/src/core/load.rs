@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use transom_engine::{EngineError, KvCacheChoice, Limits, MemoryNeed, ModelSource};
+use transom_engine_host::wire::Command;
 use transom_fit::{MemoryFit, memory_fit};
 use transom_signals::MemoryPressure;
 
@@ -32,7 +33,8 @@ impl Core {
             return;
         };
         model.phase = Phase::Measuring;
-        let effect = Effect::Measure(model.worker, source, model.limits.clone());
+        let limits = model.limits.clone();
+        let effect = Effect::Send(model.worker, Command::Measure { source, limits });
         self.effects.push(effect);
     }
 
@@ -41,17 +43,13 @@ impl Core {
     fn limits(&self, spec: &ModelSpec) -> Limits {
         let default = Limits::default();
         let restrictions = self.governor.restrictions();
-        let affordable = match restrictions.memory {
-            MemoryPressure::Normal => None,
-            MemoryPressure::Warning | MemoryPressure::Critical => restrictions.context_length,
-        };
+        let is_short = restrictions.memory > MemoryPressure::Normal;
+        let affordable = restrictions.context_length.filter(|_| is_short);
         let lowered = affordable.map_or(default.context_length, |n| n.min(default.context_length));
         Limits {
             context_length: spec.context_length.unwrap_or(lowered),
             kv_cache: match spec.kv_cache {
-                KvCacheChoice::Automatic if restrictions.memory > MemoryPressure::Normal => {
-                    KvCacheChoice::Small
-                }
+                KvCacheChoice::Automatic if is_short => KvCacheChoice::Small,
                 chosen => chosen,
             },
             ..default
@@ -150,8 +148,10 @@ impl Core {
     /// really used is known, and free, only when its process has ended. Processes that cannot be
     /// killed are not waited for.
     fn load_when_memory_is_free(&mut self, index: usize) -> bool {
-        let holds =
-            |model: &Model| model.is_unloading() && model.may_hold_memory() && !model.is_stuck();
+        let holds = |model: &Model| {
+            let may_hold_memory = model.load_started.is_some() || model.failed_load_bytes > 0;
+            model.is_unloading() && may_hold_memory && !model.is_stuck()
+        };
         if self.models.iter().any(holds) {
             return false;
         }
@@ -235,7 +235,6 @@ impl Core {
             .or_else(|| self.least_recently_used(|_| true))
     }
 
-    /// Returns the least recently used ready model that `may_go` accepts.
     pub(super) fn least_recently_used(&self, may_go: impl Fn(&Model) -> bool) -> Option<usize> {
         let ready = self.models.iter().enumerate();
         ready

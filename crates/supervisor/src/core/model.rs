@@ -9,7 +9,7 @@ use std::time::Duration;
 use transom_engine::{
     KvCacheChoice, Limits, LoadProgress, MemoryNeed, MemoryUse, ModelInfo, ModelSource,
 };
-use transom_engine_host::wire::{LoadFootprint, UnloadFootprint};
+use transom_engine_host::wire::LoadFootprint;
 
 use super::{Timestamp, WorkerId};
 use crate::request::{ModelSpec, RequestId};
@@ -19,7 +19,6 @@ use crate::status::{PassedOver, UnloadReason};
 pub(super) struct Model {
     pub(super) worker: WorkerId,
     pub(super) spec: Arc<ModelSpec>,
-    /// Index of the variant in use.
     pub(super) variant: usize,
     pub(super) limits: Limits,
     pub(super) phase: Phase,
@@ -131,12 +130,8 @@ pub(super) enum UnloadStep {
 
 impl Unloading {
     pub(super) fn deadline(&self) -> Option<Timestamp> {
-        match self.step {
-            UnloadStep::StoppingLoad | UnloadStep::Freeing | UnloadStep::Exiting => {
-                Some(self.kill_at)
-            }
-            UnloadStep::Killed | UnloadStep::Stuck { .. } => None,
-        }
+        let is_killed = matches!(self.step, UnloadStep::Killed | UnloadStep::Stuck { .. });
+        (!is_killed).then_some(self.kill_at)
     }
 }
 
@@ -242,14 +237,6 @@ impl Model {
         }
     }
 
-    /// Records the footprint around dropping the model.
-    pub(super) fn freed(&mut self, footprint: Option<UnloadFootprint>) {
-        if let (Phase::Unloading(unloading), Some(footprint)) = (&mut self.phase, footprint) {
-            unloading.freed_to_bytes = Some(footprint.after_bytes);
-            self.set_process_bytes(footprint.loaded_bytes);
-        }
-    }
-
     /// Returns the growth of its process since before the load in bytes; `None` if the system does
     /// not report footprints. During an unload, the growth with the model still loaded.
     pub(super) fn footprint_growth(&self) -> Option<u64> {
@@ -276,10 +263,6 @@ impl Model {
             memory.weight_bytes + memory.kv_cache_bytes + memory.allocator_cache_bytes
         });
         Some(self.footprint_growth()?.max(by_engine))
-    }
-
-    pub(super) fn may_hold_memory(&self) -> bool {
-        self.load_started.is_some() || self.failed_load_bytes > 0
     }
 
     pub(super) fn activity(&self) -> &'static str {

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use transom_engine::{FinishReason, Trim};
+use transom_engine_host::wire::Command;
 use transom_signals::MemoryPressure;
 
 use super::{Core, Effect, Phase};
@@ -31,11 +32,7 @@ impl Core {
         let finish_by = self.now + self.tuning.finish_timeout;
         for index in self.secondary_first() {
             if let Phase::Generating(job) = &mut self.models[index].phase {
-                if is_critical {
-                    job.finish_by.get_or_insert(finish_by);
-                } else {
-                    job.finish_by = None;
-                }
+                job.finish_by = is_critical.then(|| job.finish_by.unwrap_or(finish_by));
                 if stop_answers {
                     self.stop_job(index, FinishReason::Shed);
                 }
@@ -84,7 +81,8 @@ impl Core {
                 Phase::Ready => Trim::Everything,
                 _ => continue,
             };
-            self.effects.push(Effect::Trim(model.worker, trim));
+            let effect = Effect::Send(model.worker, Command::Trim { trim });
+            self.effects.push(effect);
         }
     }
 

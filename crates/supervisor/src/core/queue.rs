@@ -96,7 +96,6 @@ impl Core {
         }
     }
 
-    /// Fails the pending requests that `which` selects.
     pub(super) fn fail_queued(
         &mut self,
         which: impl Fn(&PendingRequest) -> bool,
@@ -137,7 +136,6 @@ impl Core {
         Some(pending.blocked_since? + self.tuning.max_blocked_time)
     }
 
-    /// Returns why no request may start now.
     pub(super) fn blocked_by(&self) -> Option<LimitReason> {
         self.governor.restrictions().blocked_by
     }

@@ -50,7 +50,6 @@ impl Core {
 }
 
 impl Model {
-    /// Returns true if its process was killed but does not end.
     pub(super) fn is_stuck(&self) -> bool {
         self.stuck().is_some()
     }

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use transom_engine::{FinishReason, Trim};
 use transom_engine_host::WorkerEnd;
-use transom_engine_host::wire::UnloadFootprint;
+use transom_engine_host::wire::{Command, UnloadFootprint};
 
 use super::model::{UnloadStep, Unloading};
-use super::{
-    Core, Effect, MAX_SAVED_STATE_BYTES, Model, Phase, StateOnUnload, Timestamp, WorkerId,
-};
+use super::{Core, Effect, MAX_SAVED_STATE_BYTES, Model, Phase, Timestamp, WorkerId};
 use crate::request::{ModelSelector, RequestError, Role};
 use crate::status::{UnloadReason, UnloadRecord};
 
@@ -68,8 +66,9 @@ impl Core {
         for model in &mut self.models {
             match model.phase {
                 Phase::Ready | Phase::Generating(_) => {
-                    let trim = Effect::Trim(model.worker, Trim::Everything);
-                    self.effects.push(trim);
+                    let trim = Trim::Everything;
+                    let effect = Effect::Send(model.worker, Command::Trim { trim });
+                    self.effects.push(effect);
                     model.has_private_cache = false;
                 }
                 Phase::Loading { .. } => model.clears_cache_when_loaded = true,
@@ -98,15 +97,16 @@ impl Core {
                     UnloadReason::Pressure { .. } => FinishReason::Shed,
                     _ => FinishReason::Canceled,
                 };
-                self.effects.push(Effect::Stop(worker, None, reason));
+                let stop = Command::Stop { job: None, reason };
+                self.effects.push(Effect::Send(worker, stop));
                 self.set_unload_step(index, why, UnloadStep::StoppingLoad);
             }
             Phase::Ready => {
-                let (state, time) = state_on_unload(&self.models[index], why);
-                self.effects.push(Effect::Unload(worker, state));
+                let saved_bytes = saved_bytes(&self.models[index], why);
+                self.effects.push(Effect::Unload(worker, saved_bytes));
                 self.set_unload_step(index, why, UnloadStep::Freeing);
                 if let Phase::Unloading(unloading) = &mut self.models[index].phase {
-                    unloading.kill_at += time;
+                    unloading.kill_at += saved_bytes.map_or(Duration::ZERO, time_to_save);
                 }
             }
             // The job settles first.
@@ -151,18 +151,14 @@ impl Core {
         }
     }
 
-    pub(super) fn unload_after_load(&mut self, index: usize) {
-        let worker = self.models[index].worker;
-        self.effects
-            .push(Effect::Unload(worker, StateOnUnload::Discard));
-        self.set_unload_step(index, UnloadReason::LoadEnded, UnloadStep::Freeing);
-    }
-
     /// Handles that the model was dropped. A leak is freed with the process, but a process that
     /// keeps much of its memory is killed, because it may not exit cleanly either.
     pub(super) fn model_freed(&mut self, index: usize, footprint: Option<UnloadFootprint>) {
         let model = &mut self.models[index];
-        model.freed(footprint);
+        if let (Phase::Unloading(unloading), Some(footprint)) = (&mut model.phase, footprint) {
+            unloading.freed_to_bytes = Some(footprint.after_bytes);
+            model.set_process_bytes(footprint.loaded_bytes);
+        }
         match model.footprint_growth().zip(model.residual_bytes()) {
             Some((growth, left)) if left > (growth / 10).max(LIBRARY_RESIDUE_BYTES) => {
                 self.kill(index, UnloadReason::LoadEnded);
@@ -245,16 +241,18 @@ impl Core {
     }
 }
 
-/// Returns whether the KV cache of the ready model is saved when it is unloaded for this reason,
-/// and the maximum extra time.
-fn state_on_unload(model: &Model, why: UnloadReason) -> (StateOnUnload, Duration) {
+/// Returns the size of the KV cache of the ready model if it is saved when the model is unloaded for
+/// this reason.
+fn saved_bytes(model: &Model, why: UnloadReason) -> Option<u64> {
     let bytes = model.memory.map_or(0, |memory| memory.kv_cache_bytes);
     let may_save = may_save_state(why) && !model.has_private_cache;
-    if !may_save || !(1..=MAX_SAVED_STATE_BYTES).contains(&bytes) {
-        return (StateOnUnload::Discard, Duration::ZERO);
-    }
+    (may_save && (1..=MAX_SAVED_STATE_BYTES).contains(&bytes)).then_some(bytes)
+}
+
+/// Returns the maximum extra time for saving a state of this size.
+fn time_to_save(bytes: u64) -> Duration {
     let time = Duration::from_secs_f64(bytes as f64 / SLOW_DISK_BYTES_PER_SECOND as f64);
-    (StateOnUnload::Save { bytes }, time.min(MAX_SAVE_TIME))
+    time.min(MAX_SAVE_TIME)
 }
 
 /// Returns true if the user is likely to continue the conversation, and the memory is not needed at

@@ -1,32 +1,46 @@
-//! Events of workers: what each means in each phase.
+//! Reports of workers: what each means in each phase.
 //!
-//! Rule: an event that is impossible in a phase means that the worker is broken; it is killed and
-//! the error is reported. An event that may be late, because it crossed one of our commands, is
+//! Rule: a report that is impossible in a phase means that the worker is broken; it is killed and
+//! the error is reported. A report that may be late, because it crossed one of our commands, is
 //! ignored.
 
 use transom_engine::{MemoryUse, ModelInfo, Trim};
-use transom_engine_host::WorkerEnd;
-use transom_engine_host::wire::LoadFootprint;
+use transom_engine_host::wire::{Command, LoadFootprint, Report};
+use transom_engine_host::{WorkerEnd, WorkerReport};
 
 use super::model::UnloadStep;
-use super::{Core, Effect, Phase, WorkerEvent, WorkerId};
+use super::{Core, Effect, Phase, WorkerId};
 use crate::request::RequestError;
 use crate::response::Outcome;
 use crate::status::UnloadReason;
 
 use Phase as P;
-use WorkerEvent as E;
+use Report as R;
 
 impl Core {
-    pub(super) fn handle_worker_event(&mut self, worker: WorkerId, event: WorkerEvent) {
+    pub(super) fn handle_report(&mut self, worker: WorkerId, report: WorkerReport) {
         let is_it = |model: &super::Model| model.worker == worker;
         let Some(index) = self.models.iter().position(is_it) else {
             return;
         };
-        let event_name = name_of(&event);
+        match report {
+            WorkerReport::Message(report) => self.handle_message(index, report),
+            WorkerReport::Stuck { process_id, end } => self.process_stuck(index, process_id, end),
+            WorkerReport::Exited(end) if self.models[index].is_unloading() => {
+                self.process_gone(index, &end);
+            }
+            // The process ended without being told to. Queued requests get a new worker.
+            WorkerReport::Exited(end) => {
+                self.fail_job_of_dead_worker(index, end);
+                self.models.remove(index);
+            }
+        }
+    }
+
+    fn handle_message(&mut self, index: usize, report: Report) {
         let model = &mut self.models[index];
-        match (&mut model.phase, event) {
-            (P::Measuring, E::Measured(Ok(need))) => {
+        match (&mut model.phase, report) {
+            (P::Measuring, R::Measured { result: Ok(need) }) => {
                 let need = match model.source() {
                     Some(source) => model.spec.corrected(&source.path, need),
                     None => need,
@@ -34,11 +48,14 @@ impl Core {
                 model.need = Some(need);
                 model.phase = P::WaitingForRoom { need };
             }
-            (P::Measuring, E::Measured(Err(error))) => self.load_failed(index, error),
-            (P::Loading { progress }, E::LoadProgress(update)) => *progress = Some(update),
+            (P::Measuring, R::Measured { result: Err(error) })
+            | (P::Loading { .. }, R::LoadFailed { error }) => self.load_failed(index, error),
+            (P::Loading { progress }, R::LoadProgress { progress: update }) => {
+                *progress = Some(update);
+            }
             (
                 P::Loading { .. },
-                E::Loaded {
+                R::Loaded {
                     info,
                     memory,
                     footprint,
@@ -48,44 +65,44 @@ impl Core {
                 model.restored_tokens = restored_tokens;
                 self.load_succeeded(index, info, memory, footprint);
             }
-            (P::Loading { .. }, E::LoadFailed(error)) => self.load_failed(index, error),
-            (P::Generating(job), E::JobEnded(request_id, result))
-                if job.request_id == request_id =>
+            (P::Generating(running), R::JobEnded { job, result })
+                if running.request_id.0 == job.0 =>
             {
+                let request_id = running.request_id;
                 self.job_ended(index, request_id, result);
             }
-            (P::Ready | P::Generating(_), E::Trimmed { memory, .. }) => model.memory = Some(memory),
-            (P::Ready | P::Generating(_), E::Broken(error)) => self.model_broke(index, error),
-            (P::Ready | P::Generating(_), E::Footprint(bytes)) => model.set_process_bytes(bytes),
-            (_, E::Stuck { process_id, end }) => self.process_stuck(index, process_id, end),
-            (P::Unloading(unloading), event) => {
+            (P::Ready | P::Generating(_), R::Trimmed { memory, .. }) => model.memory = Some(memory),
+            (P::Ready | P::Generating(_), R::Broken { error }) => self.model_broke(index, error),
+            (P::Ready | P::Generating(_), R::Footprint { bytes }) => model.set_process_bytes(bytes),
+            (P::Unloading(unloading), report) => {
                 let step = unloading.step;
-                self.handle_unloading_event(index, step, event);
+                self.handle_unloading_message(index, step, report);
             }
-            (_, E::Gone(end)) => self.worker_died(index, end),
-            _ => self.protocol_violation(index, event_name),
+            (_, report) => self.protocol_violation(index, &report),
         }
     }
 
-    fn handle_unloading_event(&mut self, index: usize, step: UnloadStep, event: WorkerEvent) {
+    fn handle_unloading_message(&mut self, index: usize, step: UnloadStep, report: Report) {
         use UnloadStep as S;
-        let event_name = name_of(&event);
-        match (step, event) {
-            (_, E::Gone(end)) => self.process_gone(index, &end),
-            (S::StoppingLoad, E::Loaded { footprint, .. }) => {
-                self.models[index].footprint = footprint;
-                self.unload_after_load(index);
+        match (step, report) {
+            (S::StoppingLoad, R::Loaded { footprint, .. }) => {
+                let model = &mut self.models[index];
+                model.footprint = footprint;
+                self.effects.push(Effect::Unload(model.worker, None));
+                self.set_unload_step(index, UnloadReason::LoadEnded, UnloadStep::Freeing);
             }
-            (S::StoppingLoad, E::LoadFailed(_)) => self.release(index, UnloadReason::LoadEnded),
-            (S::Freeing, E::Unloaded(footprint)) => self.model_freed(index, footprint),
+            (S::StoppingLoad, R::LoadFailed { .. }) => self.release(index, UnloadReason::LoadEnded),
+            (S::Freeing, R::Unloaded { footprint }) => self.model_freed(index, footprint),
             // Late: progress of a load that is stopping, a trim, a measurement that is no longer
-            // needed. `Stuck` is handled for every step in `handle_worker_event`.
+            // needed.
             (S::Killed | S::Stuck { .. }, _)
-            | (_, E::Stuck { .. })
-            | (S::StoppingLoad, E::LoadProgress(_) | E::Footprint(_))
-            | (S::Freeing | S::Exiting, E::Trimmed { .. } | E::Broken(_) | E::Footprint(_))
-            | (S::Exiting, E::Measured(_)) => {}
-            _ => self.protocol_violation(index, event_name),
+            | (S::StoppingLoad, R::LoadProgress { .. } | R::Footprint { .. })
+            | (
+                S::Freeing | S::Exiting,
+                R::Trimmed { .. } | R::Broken { .. } | R::Footprint { .. },
+            )
+            | (S::Exiting, R::Measured { .. }) => {}
+            (_, report) => self.protocol_violation(index, &report),
         }
     }
 
@@ -106,16 +123,10 @@ impl Core {
             .map(|began| self.now.saturating_sub(began));
         model.last_used = self.now;
         if std::mem::take(&mut model.clears_cache_when_loaded) {
-            let trim = Effect::Trim(model.worker, Trim::Everything);
-            self.effects.push(trim);
+            let trim = Trim::Everything;
+            let effect = Effect::Send(model.worker, Command::Trim { trim });
+            self.effects.push(effect);
         }
-    }
-
-    /// Handles a worker that ended without being told to. Its job fails; queued requests get a new
-    /// worker.
-    fn worker_died(&mut self, index: usize, end: WorkerEnd) {
-        self.fail_job_of_dead_worker(index, end);
-        self.models.remove(index);
     }
 
     /// Fails the job of a worker that ended without being told to, and records the crash.
@@ -126,12 +137,12 @@ impl Core {
         self.record_crash(index, &error);
     }
 
-    /// Handles an impossible event: kills the worker and fails its job.
-    fn protocol_violation(&mut self, index: usize, event_name: &'static str) {
+    /// Handles an impossible report: kills the worker and fails its job.
+    fn protocol_violation(&mut self, index: usize, report: &Report) {
         let model = &self.models[index];
         let during = model.activity().to_owned();
         let was_unloading = model.is_unloading();
-        let reason = format!("`{event_name}`");
+        let reason = format!("`{}`", name_of(report));
         let end = WorkerEnd::Protocol { reason };
         let error = RequestError::WorkerGone { end, during };
         self.fail_job(index, &error);
@@ -161,19 +172,10 @@ impl Core {
     }
 }
 
-/// Returns the name of the event, for the error message about a protocol violation.
-fn name_of(event: &WorkerEvent) -> &'static str {
-    match event {
-        E::Measured(_) => "measured",
-        E::LoadProgress(_) => "load progress",
-        E::Loaded { .. } => "loaded",
-        E::LoadFailed(_) => "load failed",
-        E::JobEnded(..) => "job ended",
-        E::Trimmed { .. } => "trimmed",
-        E::Broken(_) => "broken",
-        E::Footprint(_) => "footprint",
-        E::Unloaded(_) => "unloaded",
-        E::Stuck { .. } => "stuck",
-        E::Gone(_) => "gone",
-    }
+/// Returns the name of a report without its contents, for the error message about a protocol
+/// violation.
+fn name_of(report: &Report) -> String {
+    let report = serde_json::to_value(report).unwrap_or_default();
+    let name = report["report"].as_str().unwrap_or("unknown");
+    name.replace('_', " ")
 }

@@ -13,7 +13,7 @@ use transom_engine_host::wire::{Command, JobId};
 use transom_engine_host::{KillSwitch, Worker, WorkerReport, Workers};
 
 use super::saved_states::SavedStates;
-use crate::core::{Effect, StateOnUnload, WorkerId};
+use crate::core::{Effect, WorkerId};
 use crate::request::RequestId;
 use crate::response::{self, ResponseEvent, ResponseWriter};
 
@@ -36,7 +36,7 @@ struct WorkerHandle {
     commands: Option<mpsc::UnboundedSender<NextCommand>>,
     kill: KillSwitch,
     /// The job that it was last told to run.
-    job: Option<RequestId>,
+    job: Option<JobId>,
 }
 
 /// A command on its way to a worker.
@@ -73,18 +73,12 @@ impl Executor {
     }
 
     /// Sends text and progress of a job to its reader.
-    pub(super) fn forward_token_event(
-        &mut self,
-        worker: WorkerId,
-        request_id: RequestId,
-        event: TokenEvent,
-    ) {
+    pub(super) fn forward_token_event(&mut self, worker: WorkerId, job: JobId, event: TokenEvent) {
         // Events of a job that is not the worker's own are ignored.
-        let is_own_job = self
-            .workers
-            .get(&worker)
-            .is_some_and(|handle| handle.job == Some(request_id));
-        if let Some(writer) = self.responses.get(&request_id).filter(|_| is_own_job) {
+        let handle = self.workers.get(&worker);
+        let is_own_job = handle.is_some_and(|handle| handle.job == Some(job));
+        let writer = self.responses.get(&RequestId(job.0));
+        if let Some(writer) = writer.filter(|_| is_own_job) {
             writer.write(ResponseEvent::Token { event });
         }
     }
@@ -97,8 +91,13 @@ impl Executor {
     pub(super) fn execute(&mut self, effect: Effect) {
         match effect {
             Effect::Start(worker) => self.start(worker),
-            Effect::Measure(worker, source, limits) => {
-                self.send_command(worker, Command::Measure { source, limits });
+            Effect::Send(worker, command) => {
+                if let Command::Generate { job, .. } = &command
+                    && let Some(handle) = self.workers.get_mut(&worker)
+                {
+                    handle.job = Some(*job);
+                }
+                self.queue_command(worker, NextCommand::Ready(command));
             }
             Effect::Load(worker, id, source, limits) => {
                 let file = self.saved_states.add_state_file(worker, &id);
@@ -108,26 +107,9 @@ impl Executor {
                     limits,
                 });
             }
-            Effect::Generate(worker, request_id, request) => {
-                if let Some(handle) = self.workers.get_mut(&worker) {
-                    handle.job = Some(request_id);
-                }
-                let job = JobId(request_id.0);
-                self.send_command(worker, Command::Generate { job, request });
-            }
-            Effect::Stop(worker, request_id, reason) => {
-                let job = request_id.map(|request_id| JobId(request_id.0));
-                self.send_command(worker, Command::Stop { job, reason });
-            }
-            Effect::Trim(worker, trim) => self.send_command(worker, Command::Trim { trim }),
-            Effect::Unload(worker, conversation) => {
-                let saving = match conversation {
-                    StateOnUnload::Save { bytes } => {
-                        let file = self.saved_states.begin_saving(worker);
-                        file.map(|file| (file, bytes))
-                    }
-                    StateOnUnload::Discard => None,
-                };
+            Effect::Unload(worker, saved_bytes) => {
+                let saving = saved_bytes
+                    .and_then(|bytes| Some((self.saved_states.begin_saving(worker)?, bytes)));
                 self.send_after_reading(worker, move || Command::Unload {
                     state: saving.and_then(|(file, bytes)| file.with_room_for(bytes)),
                 });
@@ -172,10 +154,6 @@ impl Executor {
                 }
             }
         });
-    }
-
-    fn send_command(&self, worker: WorkerId, command: Command) {
-        self.queue_command(worker, NextCommand::Ready(command));
     }
 
     /// Sends a command that depends on the contents of files.

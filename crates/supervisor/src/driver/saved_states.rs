@@ -277,6 +277,8 @@ fn has_room(free_bytes: u64, bytes: u64) -> bool {
 }
 
 /// Returns the bytes that this user can still write; `None` if the system does not report it.
+///
+/// Space that a Mac would have to clear does not count: a cache is not worth it.
 fn free_bytes(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     Some(disk.f_bavail.saturating_mul(disk.f_frsize))

@@ -2,20 +2,18 @@
 
 use super::saved_states::SavedStates;
 use crate::core::WorkerId;
-use crate::handle::Reply;
+use crate::handle::UnloadReply;
 use crate::request::RequestError;
 use crate::status::UnloadRecord;
 
 #[derive(Default)]
-pub(super) struct UnloadWaiters {
-    waiters: Vec<UnloadWaiter>,
-}
+pub(super) struct UnloadWaiters(Vec<UnloadWaiter>);
 
 struct UnloadWaiter {
     /// Workers that still exist.
     workers: Vec<WorkerId>,
     records: Vec<UnloadRecord>,
-    reply: Reply<Result<Vec<UnloadRecord>, RequestError>>,
+    reply: UnloadReply,
 }
 
 impl UnloadWaiters {
@@ -24,10 +22,10 @@ impl UnloadWaiters {
     pub(super) fn add(
         &mut self,
         workers: Vec<WorkerId>,
-        reply: Reply<Result<Vec<UnloadRecord>, RequestError>>,
+        reply: UnloadReply,
         saved_states: &SavedStates,
     ) {
-        self.waiters.push(UnloadWaiter {
+        self.0.push(UnloadWaiter {
             workers,
             records: Vec::new(),
             reply,
@@ -42,7 +40,7 @@ impl UnloadWaiters {
         record: Option<&UnloadRecord>,
         saved_states: &SavedStates,
     ) {
-        for waiter in &mut self.waiters {
+        for waiter in &mut self.0 {
             let n_before = waiter.workers.len();
             waiter.workers.retain(|other| *other != worker);
             if waiter.workers.len() < n_before {
@@ -55,7 +53,7 @@ impl UnloadWaiters {
     /// Handles that the process of `worker` does not end; `error` is the reply.
     pub(super) fn worker_stuck(&mut self, worker: WorkerId, error: &RequestError) {
         let waits = |waiter: &mut UnloadWaiter| waiter.workers.contains(&worker);
-        for waiter in self.waiters.extract_if(.., waits) {
+        for waiter in self.0.extract_if(.., waits) {
             // The caller may be gone.
             let _ = waiter.reply.send(Err(error.clone()));
         }
@@ -63,7 +61,7 @@ impl UnloadWaiters {
 
     fn reply_to_finished(&mut self, saved_states: &SavedStates) {
         let is_over = |waiter: &mut UnloadWaiter| waiter.workers.is_empty();
-        for waiter in self.waiters.extract_if(.., is_over) {
+        for waiter in self.0.extract_if(.., is_over) {
             // The caller may be gone; the models are gone in any case.
             saved_states.run_in_order(|| drop(waiter.reply.send(Ok(waiter.records))));
         }

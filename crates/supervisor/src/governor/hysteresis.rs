@@ -11,15 +11,9 @@ pub(super) struct Hysteresis<L> {
     quiet_time: Duration,
     effective: L,
     latest: L,
-    quiet: Option<QuietPeriod<L>>,
-}
-
-/// A period below the effective level.
-#[derive(Debug, Clone)]
-struct QuietPeriod<L> {
-    since: Duration,
-    /// The worst level in the period; the effective level falls to it.
-    worst: L,
+    /// When the signal fell below the effective level, and the worst level since then, to which the
+    /// effective level will fall.
+    quiet: Option<(Duration, L)>,
 }
 
 impl<L: Copy + Ord + Default> Hysteresis<L> {
@@ -32,7 +26,6 @@ impl<L: Copy + Ord + Default> Hysteresis<L> {
         }
     }
 
-    /// Returns the effective level.
     pub(super) fn level(&self) -> L {
         self.effective
     }
@@ -44,11 +37,8 @@ impl<L: Copy + Ord + Default> Hysteresis<L> {
             self.quiet = None;
             return;
         }
-        let quiet = self.quiet.get_or_insert(QuietPeriod {
-            since: now,
-            worst: level,
-        });
-        quiet.worst = quiet.worst.max(level);
+        let (_, worst) = self.quiet.get_or_insert((now, level));
+        *worst = level.max(*worst);
     }
 
     /// Lowers the effective level if its quiet time is over.
@@ -56,16 +46,14 @@ impl<L: Copy + Ord + Default> Hysteresis<L> {
         if self.due().is_none_or(|due| now < due) {
             return;
         }
-        if let Some(quiet) = self.quiet.take() {
-            self.effective = quiet.worst;
+        if let Some((_, worst)) = self.quiet.take() {
+            self.effective = worst;
             self.observe(self.latest, now);
         }
     }
 
     /// Returns when the effective level will fall if nothing worse is observed.
     pub(super) fn due(&self) -> Option<Duration> {
-        self.quiet
-            .as_ref()
-            .map(|quiet| quiet.since + self.quiet_time)
+        self.quiet.map(|(since, _)| since + self.quiet_time)
     }
 }

@@ -19,6 +19,9 @@ const REPAINT_INTERVAL: Duration = Duration::from_millis(16);
 /// second.
 const REPAINT_INTERVAL_WITHOUT_GPU: Duration = Duration::from_millis(80);
 
+/// The longest of the three intervals, while a signal slows repaints.
+const SLOW_REPAINT_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Returns the minimum time between two repaints without any limit.
 pub(super) fn min_repaint_interval(hardware: &Hardware) -> Duration {
     match hardware.working_set_bytes {
@@ -35,7 +38,7 @@ struct SignalLimits {
     max_tokens: Option<usize>,
     prefill_chunk: Option<usize>,
     disables_speculation: bool,
-    repaint: Option<Duration>,
+    slows_repaint: bool,
     idle: Option<Idle>,
     blocks_requests: bool,
     suggests_smaller_model: bool,
@@ -74,7 +77,7 @@ const fn no_limits(reason: LimitReason) -> SignalLimits {
         max_tokens: None,
         prefill_chunk: None,
         disables_speculation: false,
-        repaint: None,
+        slows_repaint: false,
         idle: None,
         blocks_requests: false,
         suggests_smaller_model: false,
@@ -114,7 +117,7 @@ const HEAT_SERIOUS: SignalLimits = SignalLimits {
     max_tokens: Some(1024),
     prefill_chunk: Some(256),
     disables_speculation: true,
-    repaint: Some(Duration::from_millis(100)),
+    slows_repaint: true,
     suggests_smaller_model: true,
     ..no_limits(heat(ThermalState::Serious))
 };
@@ -129,7 +132,7 @@ const LOW_POWER: SignalLimits = SignalLimits {
     context_length: Some(4096),
     max_tokens: Some(1024),
     disables_speculation: true,
-    repaint: Some(Duration::from_millis(100)),
+    slows_repaint: true,
     idle: idle(90, 60, IdleSource::Default),
     suggests_smaller_model: true,
     ..no_limits(LimitReason::LowPower)
@@ -212,9 +215,9 @@ pub(super) fn restrictions(
     let context_length = active.strictest(|signal| signal.context_length);
     let prefill_chunk = active.strictest(|signal| signal.prefill_chunk);
     let speculation_off = active.first(|signal| signal.disables_speculation);
-    let repaint = active.slowest(|signal| signal.repaint);
-    let repaint_limit = repaint.map(|(wait, reason)| {
-        let milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+    let slow_repaint = active.first(|signal| signal.slows_repaint);
+    let repaint_limit = slow_repaint.map(|reason| {
+        let milliseconds = u64::try_from(SLOW_REPAINT_INTERVAL.as_millis()).unwrap_or(u64::MAX);
         (Limit::Repaint { milliseconds }, reason)
     });
     let idle = active.idle(size, tuning);
@@ -246,9 +249,10 @@ pub(super) fn restrictions(
         prefill_chunk: prefill_chunk.map(|(n, _)| n),
         max_tokens: max_tokens.map(|(n, _)| n),
         speculation: speculation_off.is_none(),
-        repaint_interval: repaint.map_or(min_repaint_interval, |(wait, _)| {
-            wait.max(min_repaint_interval)
-        }),
+        repaint_interval: match slow_repaint {
+            Some(_) => SLOW_REPAINT_INTERVAL,
+            None => min_repaint_interval,
+        },
         idle_unload: idle.map(|(wait, _)| wait),
         blocked_by,
         offer_smaller_model: smaller_model.is_some(),
@@ -275,14 +279,6 @@ impl ActiveSignals {
         signals
             .filter_map(|signal| Some((limit(signal)?, signal.reason)))
             .reduce(|best, next| if next.0 < best.0 { next } else { best })
-    }
-
-    fn slowest<T: Ord>(
-        &self,
-        wait: impl Fn(&SignalLimits) -> Option<T>,
-    ) -> Option<(T, LimitReason)> {
-        let slowest = self.strictest(|signal| wait(signal).map(std::cmp::Reverse));
-        slowest.map(|(wait, reason)| (wait.0, reason))
     }
 
     /// Returns the idle time and its reason if it is not the default; `None` keeps models loaded.

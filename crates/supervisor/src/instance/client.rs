@@ -16,14 +16,15 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use transom_engine::EngineError;
 use transom_engine_host::frame::{self, FrameError, FrameReader};
+use transom_engine_host::wire::MAX_FRAME_BYTES;
 
 use super::InstanceError;
 use super::folder::{self, own_user_id};
 use super::protocol::{ClientMessage, Hello, ServerMessage, Welcome};
-use crate::handle::{Handle, HandleMessage, Reply, ShutdownReason};
+use crate::handle::{Handle, HandleMessage, ShutdownReason, UnloadReply};
 use crate::request::{RequestError, RequestId};
 use crate::response::{self, ResponseWriter};
-use crate::status::{Status, UnloadRecord};
+use crate::status::Status;
 
 /// How long the handshake and the first status may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -46,34 +47,36 @@ pub(super) enum ConnectError {
 }
 
 impl ConnectError {
-    /// Converts the error for people.
     pub(super) fn into_instance_error(self, data_folder: &Path) -> InstanceError {
-        let process_id = folder::last_owner(data_folder);
+        let process = folder::last_owner(data_folder);
+        let process = process.map_or_else(String::new, |id| format!(" (process {id})"));
         match self {
             Self::NotListening(reason) | Self::Unresponsive(reason) => {
-                InstanceError::Unresponsive { reason, process_id }
+                InstanceError::Unavailable(format!(
+                    "another Transom{process} is running but does not respond ({reason}); quit it, \
+                     or try again in a moment"
+                ))
             }
-            Self::VersionMismatch(theirs) => InstanceError::VersionMismatch {
-                theirs,
-                ours: Hello::own().version_text(),
-                process_id,
-            },
-            Self::Refused(reason) => InstanceError::Refused { reason, process_id },
-            Self::Closing => InstanceError::Refused {
-                reason: "it is closing".to_owned(),
-                process_id,
-            },
-            Self::OtherUser(user) => InstanceError::Unsafe {
-                path: data_folder.to_owned(),
-                fault: format!(
-                    "has a socket on which a process of another user (id {user}) listens"
-                ),
-            },
+            Self::VersionMismatch(theirs) => InstanceError::VersionMismatch(format!(
+                "the running Transom is version {theirs}, this one {}; quit the running one{process} \
+                 and try again",
+                Hello::own().version_text()
+            )),
+            Self::Refused(reason) => InstanceError::Unavailable(format!(
+                "the running Transom{process} refused: {reason}"
+            )),
+            Self::Closing => InstanceError::Unavailable(format!(
+                "the running Transom{process} refused: it is closing"
+            )),
+            Self::OtherUser(user) => {
+                let fault =
+                    format!("has a socket on which a process of another user (id {user}) listens");
+                folder::unsafe_error(data_folder, &fault)
+            }
         }
     }
 }
 
-/// Connects to the instance at `socket`.
 pub(super) async fn connect(socket: &Path) -> Result<Handle, ConnectError> {
     let connected = timeout(HANDSHAKE_TIMEOUT, handshake(socket)).await;
     connected.unwrap_or_else(|_| {
@@ -94,7 +97,8 @@ async fn handshake(socket: &Path) -> Result<Handle, ConnectError> {
         }
         _ => ConnectError::Unresponsive(error.to_string()),
     })?;
-    let peer = stream.peer_cred().map_err(io_error)?;
+    let peer = stream.peer_cred();
+    let peer = peer.map_err(|error| ConnectError::NotListening(error.to_string()))?;
     if peer.uid() != own_user_id() {
         return Err(ConnectError::OtherUser(peer.uid()));
     }
@@ -136,10 +140,6 @@ fn read_error(error: &FrameError) -> ConnectError {
     }
 }
 
-fn io_error(error: io::Error) -> ConnectError {
-    ConnectError::NotListening(error.to_string())
-}
-
 fn start(
     from: FrameReader<OwnedReadHalf>,
     to: OwnedWriteHalf,
@@ -169,7 +169,7 @@ struct PendingCalls {
 #[derive(Default)]
 struct PendingState {
     responses: HashMap<RequestId, ResponseWriter>,
-    unloads: HashMap<u64, Reply<Result<Vec<UnloadRecord>, RequestError>>>,
+    unloads: HashMap<u64, UnloadReply>,
     n_unloads: u64,
     /// Set when the connection is lost.
     gone: Option<RequestError>,
@@ -245,11 +245,7 @@ impl PendingCalls {
             let source = EngineError::InvalidParameter {
                 name: "prompt".into(),
                 value: format!("{bytes} bytes long"),
-                expected: format!(
-                    "at most {} bytes",
-                    transom_engine_host::wire::MAX_FRAME_BYTES
-                )
-                .into(),
+                expected: format!("at most {MAX_FRAME_BYTES} bytes").into(),
             };
             writer.fail(RequestError::Engine { source });
         }

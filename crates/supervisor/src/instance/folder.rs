@@ -30,7 +30,7 @@ impl InstanceLock {
     /// Takes the lock; returns `None` if another process has it.
     pub(super) fn take(data_folder: &Path) -> Result<Option<Self>, InstanceError> {
         let path = data_folder.join(LOCK_FILE);
-        let folder_error = |source| folder_error(&path, source);
+        let folder_error = |error| folder_error(&path, &error);
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true).mode(0o600);
         let file = options.open(&path).map_err(folder_error)?;
@@ -61,7 +61,7 @@ pub(super) fn last_owner(data_folder: &Path) -> Option<u32> {
 /// Creates the folder if necessary, and checks that only this user can write to it.
 pub(super) fn prepare(data_folder: &Path) -> Result<(), InstanceError> {
     transom_files::create_private_folder(data_folder)
-        .map_err(|source| folder_error(data_folder, source))?;
+        .map_err(|error| folder_error(data_folder, &error))?;
     check(data_folder).map(|_| ())
 }
 
@@ -70,7 +70,7 @@ pub(super) fn check(data_folder: &Path) -> Result<bool, InstanceError> {
     let metadata = match fs::metadata(data_folder) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(folder_error(data_folder, error)),
+        Err(error) => return Err(folder_error(data_folder, &error)),
     };
     check_owner(data_folder, &metadata)?;
     let fault = if !metadata.is_dir() {
@@ -80,10 +80,7 @@ pub(super) fn check(data_folder: &Path) -> Result<bool, InstanceError> {
     } else {
         return Ok(true);
     };
-    Err(InstanceError::Unsafe {
-        path: data_folder.to_owned(),
-        fault: fault.to_owned(),
-    })
+    Err(unsafe_error(data_folder, fault))
 }
 
 /// Returns the path of the socket; fails if it exceeds the limit of the system.
@@ -91,12 +88,15 @@ pub(super) fn socket_path(data_folder: &Path) -> Result<PathBuf, InstanceError> 
     let path = data_folder.join(SOCKET_FILE);
     let (bytes, limit) = (path.as_os_str().as_bytes().len(), SUN_PATH_BYTES - 1);
     if bytes > limit {
-        return Err(InstanceError::PathTooLong { path, bytes, limit });
+        return Err(InstanceError::Folder(format!(
+            "{} is too long for the path of a socket ({bytes} bytes, the maximum is {limit}); \
+             set TRANSOM_DATA to a folder with a shorter path",
+            path.display()
+        )));
     }
     Ok(path)
 }
 
-/// Returns the effective user id of this process.
 pub(super) fn own_user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -106,17 +106,22 @@ fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), InstanceError> {
     if owner == own {
         return Ok(());
     }
-    Err(InstanceError::Unsafe {
-        path: path.to_owned(),
-        fault: format!("belongs to another user (id {owner}, yours is {own})"),
-    })
+    let fault = format!("belongs to another user (id {owner}, yours is {own})");
+    Err(unsafe_error(path, &fault))
 }
 
-pub(super) fn folder_error(path: &Path, source: io::Error) -> InstanceError {
-    InstanceError::Folder {
-        path: path.to_owned(),
-        source,
-    }
+pub(super) fn folder_error(path: &Path, error: &io::Error) -> InstanceError {
+    InstanceError::Folder(format!("{}: {error}", path.display()))
+}
+
+/// Returns the error for a folder or file through which another user could read requests, or
+/// pretend to be the supervisor. `fault` follows its path, such as `can be written by others`.
+pub(super) fn unsafe_error(path: &Path, fault: &str) -> InstanceError {
+    InstanceError::Folder(format!(
+        "{} {fault}; make sure that only you can write to it (chown, chmod 700), or set \
+         TRANSOM_DATA to another folder",
+        path.display()
+    ))
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -104,7 +104,6 @@ pub(super) enum ServerMessage {
 }
 
 impl Hello {
-    /// Returns the hello of this program.
     pub(super) fn own() -> Self {
         Self {
             protocol: PROTOCOL,
@@ -124,7 +123,6 @@ impl Hello {
         understands(self, other) && understands(other, self)
     }
 
-    /// Returns the version for messages.
     pub(super) fn version_text(&self) -> String {
         format!("{} (protocol {})", self.version, self.protocol)
     }

@@ -10,12 +10,11 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::net::UnixListener;
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
@@ -40,24 +39,23 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Accepts and serves clients. Dropping it ends every connection.
 #[derive(Debug)]
 pub(super) struct Server {
-    connections: Connections,
+    state: Arc<ServerState>,
+    /// The task that accepts clients and owns the tasks of their connections.
     accepting: JoinSet<()>,
+    /// Dropped to accept no more clients.
+    stop: oneshot::Sender<()>,
     socket: SocketFile,
 }
 
 /// The path of the socket. Dropping it removes the socket.
 #[derive(Debug)]
-struct SocketFile(PathBuf);
+pub(super) struct SocketFile(PathBuf);
 
-/// State shared by all connections.
 #[derive(Debug)]
 struct ServerState {
     handle: Handle,
     requests: watch::Sender<OpenRequests>,
     client_slots: Arc<Semaphore>,
-    handshake_slots: Arc<Semaphore>,
-    n_accepted: AtomicU64,
-    tasks: Mutex<JoinSet<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -70,20 +68,12 @@ struct OpenRequests {
 #[derive(Debug)]
 struct OpenRequest(Arc<ServerState>);
 
-/// The tasks of all connections. Dropping it ends them.
-#[derive(Debug)]
-struct Connections(Arc<ServerState>);
-
-/// A bound socket and its path.
-#[derive(Debug)]
-pub(super) struct Listener {
-    listener: UnixListener,
-    socket: SocketFile,
-}
-
 /// Creates the socket. Only the owner of the lock does this, so an existing socket is stale.
-pub(super) fn listen(socket: PathBuf, _: &InstanceLock) -> Result<Listener, InstanceError> {
-    let folder_error = |source| folder::folder_error(&socket, source);
+pub(super) fn listen(
+    socket: PathBuf,
+    _: &InstanceLock,
+) -> Result<(UnixListener, SocketFile), InstanceError> {
+    let folder_error = |error| folder::folder_error(&socket, &error);
     match fs::remove_file(&socket) {
         Ok(()) => tracing::debug!("removed a stale socket"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -91,46 +81,40 @@ pub(super) fn listen(socket: PathBuf, _: &InstanceLock) -> Result<Listener, Inst
     }
     let listener = UnixListener::bind(&socket).map_err(folder_error)?;
     fs::set_permissions(&socket, Permissions::from_mode(0o600)).map_err(folder_error)?;
-    let socket = SocketFile(socket);
-    Ok(Listener { listener, socket })
+    Ok((listener, SocketFile(socket)))
 }
 
 impl Server {
     /// Starts to accept clients of `handle`.
-    pub(super) fn start(listener: Listener, handle: Handle) -> Self {
-        let Listener { listener, socket } = listener;
+    pub(super) fn start(listener: UnixListener, socket: SocketFile, handle: Handle) -> Self {
         let state = Arc::new(ServerState {
             handle,
             requests: watch::Sender::default(),
             client_slots: Arc::new(Semaphore::new(MAX_CLIENTS)),
-            handshake_slots: Arc::new(Semaphore::new(MAX_HANDSHAKES)),
-            n_accepted: AtomicU64::new(0),
-            tasks: Mutex::default(),
         });
+        let (stop, stopped) = oneshot::channel();
         let mut accepting = JoinSet::new();
-        accepting.spawn(accept(listener, state.clone()));
+        accepting.spawn(accept(listener, state.clone(), stopped));
         Self {
-            connections: Connections(state),
+            state,
             accepting,
+            stop,
             socket,
         }
     }
 
-    /// Returns the number of open requests of clients.
     pub(super) fn n_open_requests(&self) -> usize {
-        self.connections.0.requests.borrow().n_open
+        self.state.requests.borrow().n_open
     }
 
     /// Tells new clients that the instance is closing, refuses new requests, and waits for the open
     /// ones to end, or until `stalled` says that they never will.
     pub(super) async fn close(&self, stalled: impl Future<Output = ()>) {
-        let state = &self.connections.0;
-        state
-            .requests
-            .send_modify(|requests| requests.is_closing = true);
-        let mut requests = state.requests.subscribe();
+        let requests = &self.state.requests;
+        requests.send_modify(|requests| requests.is_closing = true);
+        let mut requests = requests.subscribe();
         tokio::select! {
-            // Fails only without a sender, and `state` has one.
+            // Fails only without a sender, and the state has one.
             _ = requests.wait_for(|requests| requests.n_open == 0) => {}
             () = stalled => {}
         }
@@ -140,17 +124,18 @@ impl Server {
     /// clients have read their last messages.
     pub(super) async fn end(self) {
         let Self {
-            connections,
             mut accepting,
+            stop,
             socket,
+            ..
         } = self;
-        accepting.shutdown().await;
+        drop(stop);
         let removed = spawn_blocking(move || drop(socket));
         if timeout(DISCONNECT_TIMEOUT, removed).await.is_err() {
             tracing::warn!("the disk hangs, so the socket was not removed");
         }
-        let tasks = connections.0.take_tasks();
-        if timeout(DISCONNECT_TIMEOUT, tasks.join_all()).await.is_err() {
+        let served = accepting.join_next();
+        if timeout(DISCONNECT_TIMEOUT, served).await.is_err() {
             tracing::info!("a client did not read its last messages");
         }
     }
@@ -164,31 +149,7 @@ impl Drop for SocketFile {
     }
 }
 
-impl Drop for Connections {
-    fn drop(&mut self) {
-        self.0.take_tasks().abort_all();
-    }
-}
-
 impl ServerState {
-    fn take_tasks(&self) -> JoinSet<()> {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut tasks)
-    }
-
-    /// Serves a client. `handshake_slot` is held until its handshake is complete.
-    fn serve_client(self: Arc<Self>, stream: UnixStream, handshake_slot: OwnedSemaphorePermit) {
-        let number = self.n_accepted.fetch_add(1, Ordering::Relaxed) + 1;
-        let state = self.clone();
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn(async move {
-            if let Err(fault) = connection::serve(stream, number, handshake_slot, state).await {
-                tracing::warn!(client = number, fault, "a client was disconnected");
-            }
-        });
-    }
-
     /// Counts a new request; returns `None` if the instance is closing.
     fn open_request(self: &Arc<Self>) -> Option<OpenRequest> {
         let is_open = self.requests.send_if_modified(|requests| {
@@ -205,15 +166,41 @@ impl Drop for OpenRequest {
     }
 }
 
-async fn accept(listener: UnixListener, state: Arc<ServerState>) {
-    // The semaphore is never closed.
-    while let Ok(handshake_slot) = state.handshake_slots.clone().acquire_owned().await {
-        match listener.accept().await {
-            Ok((stream, _)) => state.clone().serve_client(stream, handshake_slot),
-            Err(error) => {
-                tracing::warn!(%error, "a client could not be accepted");
-                sleep(ACCEPT_RETRY_DELAY).await;
-            }
+/// Accepts clients until the sender of `stopped` is dropped; returns when all of them are served.
+async fn accept(
+    listener: UnixListener,
+    state: Arc<ServerState>,
+    mut stopped: oneshot::Receiver<()>,
+) {
+    let handshake_slots = Arc::new(Semaphore::new(MAX_HANDSHAKES));
+    let mut clients = JoinSet::new();
+    let mut number: u64 = 0;
+    loop {
+        let accepted = async {
+            // The semaphore is never closed. A slot is held until the handshake is complete.
+            let handshake_slot = handshake_slots.clone().acquire_owned().await;
+            (handshake_slot, listener.accept().await)
+        };
+        tokio::select! {
+            _ = &mut stopped => break,
+            Some(_) = clients.join_next() => {}
+            (Ok(handshake_slot), accepted) = accepted => match accepted {
+                Ok((stream, _)) => {
+                    number += 1;
+                    let served = connection::serve(stream, number, handshake_slot, state.clone());
+                    clients.spawn(async move {
+                        if let Err(fault) = served.await {
+                            tracing::warn!(client = number, fault, "a client was disconnected");
+                        }
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a client could not be accepted");
+                    sleep(ACCEPT_RETRY_DELAY).await;
+                }
+            },
         }
     }
+    drop(listener);
+    clients.join_all().await;
 }

@@ -1,6 +1,6 @@
 /** The initial state of the fake app: a machine without limits and two models. */
 import type {
-  AboutView, FitView, LoadedView, ModelSettings, ModelView, Settings, StatusView,
+  AboutView, Assistant, FitView, LoadedView, ModelSettings, ModelView, Settings, StatusView,
 } from "../bindings";
 
 export const GB = 2 ** 30;
@@ -15,7 +15,7 @@ export function settings(): Settings {
     },
     behavior: { idle_unload_seconds: null, keep_loaded: false, memory_budget_bytes: null },
     model: "/models/Qwen3-4B-4bit",
-    models: {}, added_models: [], recent_models: [], prompts: null,
+    models: {}, added_models: [], recent_models: [], prompts: null, assistants: [],
   };
 }
 
@@ -25,8 +25,7 @@ export function models(): ModelView[] {
     size_bytes: 2.3 * GB, max_context_length: 40_960, has_chat_template: true, default_thinking: true,
   };
   const common = {
-    is_starter: false, is_added: false, can_be_removed: false, is_chosen: false, entry: null,
-    sampling: null, problem: null, is_missing: false,
+    can_be_removed: false, is_chosen: false, entry: null, sampling: null, problem: null, is_missing: false,
   };
   return [
     { ...common, id: "/models/Qwen3-4B-4bit", name: "Qwen3 4B · 4-bit", origin: { origin: "ours" },
@@ -37,20 +36,28 @@ export function models(): ModelView[] {
       facts: { ...facts, architecture: "llama", n_parameters: 23.6e9, quantization: "Q4_K",
         formats: ["gguf"], size_bytes: 13.3 * GB, max_context_length: 32_768, default_thinking: null } },
     { ...common, id: "/models/old-model", name: "old-model", origin: { origin: "added" },
-      is_added: true, size_bytes: 4.1 * GB, facts: null,
+      size_bytes: 4.1 * GB, facts: null,
       problem: { code: "truncated", file: "model.safetensors", value: "",
         detail: "/models/old-model/model.safetensors: cut short: tensor model.norm.weight ends behind the file" } },
-    { ...common, id: "starter", name: "Starter", origin: { origin: "starter" }, is_starter: true,
+    { ...common, id: "starter", name: "Starter", origin: { origin: "starter" },
       entry: "starter", size_bytes: 71 * MB,
       facts: { ...facts, architecture: "qwen3", n_parameters: 62e6, quantization: "4-bit",
         formats: ["mlx", "gguf"], size_bytes: 71 * MB, max_context_length: 2048, default_thinking: null } },
   ];
 }
 
+/** For states that show assistants. */
+export const sampleAssistants: Assistant[] = [
+  { name: "Strict Editor", settings: { model: null, temperature: 0.2, context_length: null,
+    instructions: "Correct spelling and grammar. Change nothing else, and list your changes at the end." } },
+  { name: "Poet", settings: { model: "starter", temperature: 1.2, context_length: 2048,
+    instructions: "Answer in rhymes." } },
+];
+
 /** The models of a new user: the starter, and one of LM Studio if it has a size. */
 export function firstModels(gigabytes: number | null = null): ModelView[] {
   return models().flatMap((one): ModelView[] => {
-    if (one.is_starter) return [{ ...one, is_chosen: true }];
+    if (one.origin.origin === "starter") return [{ ...one, is_chosen: true }];
     if (one.origin.origin !== "elsewhere" || !one.facts || gigabytes === null) return [];
     const size_bytes = gigabytes * GB;
     return [{ ...one, id: "/models/gemma-3-4b", name: "Gemma 3 4B · 4-bit", size_bytes,

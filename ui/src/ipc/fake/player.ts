@@ -115,7 +115,8 @@ export class Player {
     this.message.text = source(this.whole.answer.slice(0, n));
     this.message.ending = ending;
     this.message.stats = n ? this.stats() : null;
-    this.emit({ update: "ended", text: this.message.text, ending, stats: this.message.stats });
+    this.emit({ update: "ended", text: this.message.text, ending, model: this.message.model,
+      stats: this.message.stats });
     this.listeners.clear();
   }
 

@@ -1,7 +1,8 @@
 /** Conversations of the fake app: a tree of messages with one visible path. */
 import type {
-  Conversation, ConversationId, MessageHead, MessageId, MessageView, Speaker,
+  Conversation, ConversationId, ConversationSettings, MessageHead, MessageId, MessageView, Speaker,
 } from "../bindings";
+import { NO_SETTINGS } from "../commands";
 
 export interface StoredMessage {
   view: MessageView;
@@ -10,6 +11,7 @@ export interface StoredMessage {
 
 export class Tree {
   conversations = new Map<ConversationId, Conversation>();
+  settings = new Map<ConversationId, ConversationSettings>();
   messages = new Map<MessageId, StoredMessage>();
   private leaves = new Map<ConversationId, MessageId>();
   private last = 0;
@@ -20,6 +22,7 @@ export class Tree {
       id, title, is_pinned: false, created_at: at, updated_at: at, n_messages: 0,
     };
     this.conversations.set(id, conversation);
+    this.settings.set(id, NO_SETTINGS);
     return conversation;
   }
 
@@ -81,7 +84,9 @@ export class Tree {
       .filter((id) => this.messages.get(id)!.view.speaker === "assistant");
     const gone = [...versions, ...responses];
     for (const [id, kept] of this.messages) {
-      if (kept.parent !== null && gone.includes(kept.parent) && !gone.includes(id)) kept.parent = parent;
+      if (kept.parent === null || !gone.includes(kept.parent) || gone.includes(id)) continue;
+      kept.parent = parent;
+      this.removeStats(id);
     }
     for (const id of gone) this.messages.delete(id);
     const siblings = this.children(view.conversation, parent);
@@ -91,6 +96,13 @@ export class Tree {
     const last = siblings.at(-1) ?? parent;
     if (last === null) this.leaves.delete(view.conversation);
     else this.show(last);
+  }
+
+  /** Removes the statistics of a message and of all below it, which count another text. */
+  removeStats(id: MessageId): void {
+    const { view } = this.messages.get(id)!;
+    view.stats = null;
+    for (const child of this.children(view.conversation, id)) this.removeStats(child);
   }
 
   remove(conversation: ConversationId): void {

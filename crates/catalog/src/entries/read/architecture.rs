@@ -6,8 +6,8 @@
 use std::ops::RangeInclusive;
 
 use super::keys;
+use crate::entries::Architecture;
 use crate::entries::table::Table;
-use crate::entries::{Architecture, BundledQuantization};
 use crate::facts::MAX_LAYERS;
 
 /// More than any model has; keeps sums far from overflow.
@@ -16,11 +16,10 @@ const WIDTH: RangeInclusive<u64> = 1..=1 << 24;
 const TOKENS: RangeInclusive<u64> = 1..=1 << 27;
 const LAYERS: RangeInclusive<u64> = 1..=MAX_LAYERS;
 const EXPERTS: RangeInclusive<u64> = 1..=1 << 12;
-const BYTES: RangeInclusive<u64> = 1..=1 << 50;
 const STATE_BYTES: RangeInclusive<u64> = 1..=1 << 34;
 
-/// Reads `[model.architecture]`. `is_bundled` is true for the model that comes with the program.
-pub(super) fn read(table: &Table<'_>, is_bundled: bool) -> Option<Architecture> {
+/// Reads `[model.architecture]`.
+pub(super) fn read(table: &Table<'_>) -> Option<Architecture> {
     table.allow_only(&keys::ARCHITECTURE);
     let n_before = table.document.n_errors();
     let given = |key, range| Some(table.number(key, range)?.value);
@@ -50,7 +49,6 @@ pub(super) fn read(table: &Table<'_>, is_bundled: bool) -> Option<Architecture> 
         shared_layers: given("shared_layers", LAYERS).unwrap_or(0),
         linear_layers: given("linear_layers", LAYERS).unwrap_or(0),
         linear_state_bytes: given("linear_state_bytes", STATE_BYTES).unwrap_or(0),
-        bundled: bundled(table, is_bundled),
         // All keys are read above, so that every error is reported.
         model_type: model_type?.value,
         parameters: parameters?,
@@ -71,28 +69,6 @@ pub(super) fn read(table: &Table<'_>, is_bundled: bool) -> Option<Architecture> 
     check(&numbers, table);
     check_layers(&numbers, table);
     Some(numbers)
-}
-
-/// Reads the quantization of the model that comes with the program. Other models have it in their
-/// variants.
-fn bundled(table: &Table<'_>, is_bundled: bool) -> Option<BundledQuantization> {
-    let number = |key, range| {
-        let found = table.number(key, range)?;
-        if !is_bundled {
-            let reason = format!(
-                "`{key}` is for models that come with the program; other models have it in their variants"
-            );
-            table.wrong(found.at, key, reason);
-        }
-        Some(found.value)
-    };
-    let (bits, group_size) = (number("bits", 1..=32), number("group_size", 1..=1024));
-    let weight_bytes = number("weight_bytes", BYTES);
-    Some(BundledQuantization {
-        bits: bits?,
-        group_size: group_size?,
-        weight_bytes: weight_bytes?,
-    })
 }
 
 fn check(numbers: &Architecture, table: &Table<'_>) {

@@ -27,7 +27,7 @@ pub(in crate::entries) const SAMPLING: [&str; 5] = [
     "repetition_penalty",
 ];
 
-pub(in crate::entries) const ARCHITECTURE: [&str; 24] = [
+pub(in crate::entries) const ARCHITECTURE: [&str; 21] = [
     "model_type",
     "parameters",
     "active_parameters",
@@ -49,9 +49,6 @@ pub(in crate::entries) const ARCHITECTURE: [&str; 24] = [
     "shared_layers",
     "linear_layers",
     "linear_state_bytes",
-    "bits",
-    "group_size",
-    "weight_bytes",
 ];
 
 pub(in crate::entries) const VARIANT: [&str; 7] = [

@@ -84,7 +84,10 @@ fn normalized(tex: &str) -> (String, bool) {
         }
     }
     for size in ["\\large", "\\Large", "\\LARGE", "\\small", "\\normalsize"] {
-        tex = without_command(&tex, size);
+        tex = replaced(&tex, size, |after| {
+            let is_longer = after.starts_with(|letter: char| letter.is_ascii_alphabetic());
+            (!is_longer).then(|| (String::new(), 0))
+        });
     }
     for (command, before, after) in [
         ("\\tag*", "\\qquad\\text{", "}"),
@@ -114,42 +117,29 @@ fn normalized(tex: &str) -> (String, bool) {
     (tex, is_boxed)
 }
 
-fn without_command(tex: &str, command: &str) -> String {
-    let mut text = String::with_capacity(tex.len());
-    let mut rest = tex;
-    while let Some(at) = rest.find(command) {
-        let after = &rest[at + command.len()..];
-        text.push_str(&rest[..at]);
-        if after.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
-            text.push_str(command);
-        }
-        rest = after;
-    }
-    text.push_str(rest);
-    text
-}
-
 /// Replaces each `command{…}` by the result of `write` for its argument.
 fn with_argument(tex: &str, command: &str, write: impl Fn(&str) -> String) -> String {
-    let mut text = String::with_capacity(tex.len());
-    let mut rest = tex;
-    while let Some(at) = rest.find(command) {
-        text.push_str(&rest[..at]);
-        let after = &rest[at + command.len()..];
+    replaced(tex, command, |after| {
         let inner = after.trim_start();
-        match argument(inner) {
-            Some(end) => {
-                text.push_str(&write(&inner[1..end - 1]));
-                rest = &inner[end..];
-            }
-            None => {
-                text.push_str(command);
-                rest = after;
-            }
-        }
+        let end = argument(inner)?;
+        let text = write(&inner[1..end - 1]);
+        Some((text, after.len() - inner.len() + end))
+    })
+}
+
+/// Replaces `part` wherever `replace` returns a text for what follows it, and as many of the bytes
+/// that follow as it returns.
+fn replaced(text: &str, part: &str, replace: impl Fn(&str) -> Option<(String, usize)>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(part) {
+        out.push_str(before);
+        let (new, n_taken) = replace(after).unwrap_or_else(|| (part.to_owned(), 0));
+        out.push_str(&new);
+        rest = &after[n_taken..];
     }
-    text.push_str(rest);
-    text
+    out.push_str(rest);
+    out
 }
 
 /// Returns the length of the braced group that `tex` starts with.
@@ -172,11 +162,7 @@ fn argument(tex: &str) -> Option<usize> {
 
 /// Replaces style attributes by classes. Styles without a class, such as colors, are dropped.
 fn with_classes(mathml: &str) -> String {
-    let mut text = String::with_capacity(mathml.len());
-    let mut rest = mathml;
-    while let Some(at) = rest.find(" style=\"") {
-        text.push_str(&rest[..at]);
-        let after = &rest[at + " style=\"".len()..];
+    replaced(mathml, " style=\"", |after| {
         let end = after.find('"').unwrap_or(after.len());
         let style = &after[..end];
         let classes: Vec<&str> = [
@@ -191,11 +177,10 @@ fn with_classes(mathml: &str) -> String {
         .into_iter()
         .filter_map(|(part, class)| style.contains(part).then_some(class))
         .collect();
-        if !classes.is_empty() {
-            text.push_str(&format!(" class=\"{}\"", classes.join(" ")));
-        }
-        rest = after.get(end + 1..).unwrap_or_default();
-    }
-    text.push_str(rest);
-    text
+        let attribute = match classes.is_empty() {
+            true => String::new(),
+            false => format!(" class=\"{}\"", classes.join(" ")),
+        };
+        Some((attribute, after.len().min(end + 1)))
+    })
 }

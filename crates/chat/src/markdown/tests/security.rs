@@ -100,7 +100,7 @@ fn attacks_are_harmless_inside_of_any_markdown() {
 #[test]
 fn unfinished_attacks_are_harmless() {
     for attack in ATTACKS.lines() {
-        let mut document = Markdown::new();
+        let mut document = Markdown::default();
         for (end, _) in attack.char_indices() {
             document.update(&attack[..end], false);
             let html = joined(document.blocks());
@@ -185,7 +185,7 @@ proptest! {
             if breaks { text.push('\n'); }
         }
         prop_assert_eq!(wrong_in(&joined(&render(&text))), [""; 0], "{}", text);
-        let mut document = Markdown::new();
+        let mut document = Markdown::default();
         document.update(&text, false);
         prop_assert_eq!(wrong_in(&joined(document.blocks())), [""; 0], "{}", text);
     }

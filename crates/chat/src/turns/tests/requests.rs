@@ -1,6 +1,7 @@
 //! Questions, their lock in the conversation, and the prompts that the model gets.
 
 use super::*;
+use crate::request::settings_in;
 
 #[tokio::test(start_paused = true)]
 async fn a_first_question_creates_a_titled_conversation_with_a_response() {
@@ -160,6 +161,61 @@ async fn a_continued_response_grows_in_the_same_message() {
     assert_eq!(views[0].blocks, page.blocks);
     let path = setup.store.path(first.conversation).unwrap();
     assert_eq!(path.len(), 2, "no question was added");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_continued_response_has_the_names_of_all_models_that_wrote_it() {
+    let setup = TestSetup::new(WorkerScript::default());
+    let first = setup.ask("Hello").await;
+    let page = finish(&setup, first.answer).await;
+    assert_eq!(page.model.as_deref(), Some("chat"));
+    let by = |name: &str| TurnOptions {
+        model: spec(name),
+        ..options()
+    };
+    for _ in 0..2 {
+        let more = setup.turns.continue_answer(first.answer, by("other")).await;
+        let page = finish(&setup, more.unwrap().answer).await;
+        assert_eq!(page.model.as_deref(), Some("chat + other"));
+        let stored = setup.message(first.answer).model;
+        assert_eq!(stored.as_deref(), Some("chat + other"));
+    }
+    // A model that was stopped before its first text wrote nothing.
+    let more = setup.turns.continue_answer(first.answer, by("third")).await;
+    setup.turns.stop(more.unwrap().answer);
+    let page = finish(&setup, first.answer).await;
+    assert_eq!(page.ending, Some(EndingView::Canceled));
+    assert_eq!(page.model.as_deref(), Some("chat + other"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_keeps_its_settings_and_its_first_model() {
+    let setup = TestSetup::new(WorkerScript::default());
+    let conversation = ConversationSettings {
+        instructions: Some("Be brief.".to_owned()),
+        ..ConversationSettings::default()
+    };
+    let first = TurnOptions {
+        settings: settings_in(&conversation, &ModelSettings::default()),
+        conversation: conversation.clone(),
+        ..options()
+    };
+    let first = setup.turns.ask(None, "Hello", "", first).await.unwrap();
+    finish(&setup, first.answer).await;
+    assert_eq!(setup.last_prompt(), ["system: Be brief.", "user: Hello"]);
+    let other = TurnOptions {
+        model: spec("other"),
+        ..options()
+    };
+    let id = first.conversation;
+    let second = setup.turns.ask(Some(id), "And?", "", other).await.unwrap();
+    finish(&setup, second.answer).await;
+    let kept = setup.store.conversation_settings(id).unwrap();
+    let expected = ConversationSettings {
+        model: Some(spec("chat").id),
+        ..conversation
+    };
+    assert_eq!(kept, expected);
 }
 
 #[tokio::test(start_paused = true)]

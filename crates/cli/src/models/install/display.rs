@@ -10,7 +10,6 @@ use crate::models::install::download::End;
 use crate::output::{Progress, bar, disk_text, of_disk, percent_of, rough_time};
 use crate::{Console, Result};
 
-/// Shows one download after the other.
 pub(super) struct Display<'a, 'c> {
     console: &'a mut Console<'c>,
     json: bool,
@@ -24,7 +23,6 @@ pub(super) struct Display<'a, 'c> {
     done_bytes: u64,
 }
 
-/// Columns of the bar.
 const BAR_WIDTH: usize = 16;
 
 impl<'a, 'c> Display<'a, 'c> {
@@ -41,7 +39,6 @@ impl<'a, 'c> Display<'a, 'c> {
         }
     }
 
-    /// Starts to show the next download.
     pub(super) fn begin(&mut self, plan: &Plan, place: Option<(usize, usize)>) {
         self.place = place;
         self.last_tenth = 0;
@@ -52,7 +49,6 @@ impl<'a, 'c> Display<'a, 'c> {
         }
     }
 
-    /// Shows the progress of a download.
     pub(super) fn show(&mut self, plan: &Plan, download: &Download) -> Result {
         self.done_bytes = download.done_bytes;
         if self.json {
@@ -118,7 +114,6 @@ impl<'a, 'c> Display<'a, 'c> {
         self.console.note(&line);
     }
 
-    /// Shows how the download ended.
     pub(super) fn end(&mut self, plan: &Plan, end: &End) {
         self.progress.clear();
         if self.json {

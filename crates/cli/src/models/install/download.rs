@@ -19,16 +19,10 @@ const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 /// How the download of one model ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum End {
-    /// The model is installed.
-    Done {
-        /// How long the download took.
-        took: Duration,
-    },
-    /// The download failed.
+    Done { took: Duration },
     Failed(HubError),
 }
 
-/// Downloads `plans` in their order.
 pub(super) fn download_all(
     plans: &[Plan],
     hub: Hub,

@@ -216,11 +216,9 @@ impl Args {
         let parse = |entry: Option<&Value>, is_sliding: bool, base: f32| {
             let source = RopeSource {
                 entry,
-                theta: None,
                 head_dim: self.attention_shape(is_sliding).head_dim,
-                partial_rotary_factor: None,
                 max_positions: self.max_position_embeddings,
-                original_max_positions: None,
+                ..RopeSource::default()
             };
             source.or_base(base).parse(config)
         };

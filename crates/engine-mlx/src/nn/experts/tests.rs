@@ -3,9 +3,9 @@
 
 use mlx_rs::{Array, ops};
 
-use super::{Activation, ExpertLinear, ExpertShape, Experts, GateUp, Routing};
+use super::{Activation, ExpertShape, Experts, Routing};
 use crate::config::{Quantization, QuantizationMode};
-use crate::nn::{Gate, Linear, Matrix};
+use crate::nn::{Gate, Linear, LinearGroup, Matrix};
 use crate::ops::QuantizedMatrix;
 
 /// Pseudo-random numbers between -1 and 1, the same in every run.
@@ -99,15 +99,11 @@ fn mixture(routing: Routing, is_fused: bool) -> Experts {
     let stack = |seed, n_out, n_in| {
         let weight = noise(seed, &[SHAPE.n_experts, n_out, n_in]);
         let bias = noise(seed + 1, &[SHAPE.n_experts, n_out]);
-        ExpertLinear::new(Matrix::Dense(weight), Some(bias))
+        Linear::new(Matrix::Dense(weight), Some(bias))
     };
-    let (gate, up) = (stack(10, 8, 16), stack(20, 8, 16));
-    let gate_up = if is_fused {
-        let fused = ExpertLinear::fused(&gate, &up).expect("MLX");
-        GateUp::Fused(fused.expect("both are dense"))
-    } else {
-        GateUp::Separate(gate, up)
-    };
+    let gate_up = vec![stack(10, 8, 16), stack(20, 8, 16)];
+    let gate_up = LinearGroup::new(gate_up, is_fused).expect("MLX");
+    assert_eq!(matches!(gate_up, LinearGroup::Fused(_)), is_fused);
     Experts {
         router: Linear::new(Matrix::Dense(noise(30, &[6, 16])), None),
         routing,

@@ -3,7 +3,7 @@
 //! The compiler turns each one into vector instructions: fixed numbers of lanes, no branches
 //! inside. NaN is never a maximum, never above a threshold, and has no weight.
 
-use crate::sampling::distribution::Candidate;
+use super::Candidate;
 
 /// Lanes that are computed together: one or more vectors of every processor.
 const LANES: usize = 16;
@@ -13,17 +13,6 @@ const CHUNK: usize = 4 * LANES;
 
 /// Logits whose weights are summed in f32.
 pub(super) const BLOCK: usize = 1024;
-
-/// Maximum error of [`block_weights`], relative to all weights together, if the temperature is at
-/// least [`MIN_TEMPERATURE`].
-///
-/// An exponent x is rounded three times, by 2^-24 of itself each, and the mean of |x| over a
-/// softmax is at most the logarithm of the vocabulary, about 12: 2.2e-6. The polynomial and sums of
-/// 64 numbers add less than 4e-6. Weights below 2^-125 count as that, which changes no sum.
-pub(super) const MAX_RELATIVE_ERROR: f64 = 1e-5;
-
-/// Below this temperature, exponents exceed the range of f32.
-pub(super) const MIN_TEMPERATURE: f32 = 1e-3;
 
 /// Returns the highest logit; minus infinity if there is none.
 pub(super) fn highest(logits: &[f32]) -> f32 {
@@ -53,19 +42,30 @@ pub(super) fn gather(logits: &[f32], threshold: f32, found: &mut Vec<Candidate>)
         }
         for (j, &logit) in chunk.iter().enumerate() {
             if logit >= threshold {
-                found.push(Candidate::new((i * CHUNK + j) as u32, logit));
+                let id = (i * CHUNK + j) as u32;
+                found.push(Candidate { id, logit });
             }
         }
     }
 }
 
-/// Fills `sums` with the weights of each [`BLOCK`] of tokens, to within [`MAX_RELATIVE_ERROR`]. A weight
-/// is `exp((logit - top) / temperature)`. No logit may be above `top`, which is finite.
+/// Fills `sums` with the weights of each [`BLOCK`] of tokens. A weight is `exp((logit - top) /
+/// temperature)`. No logit may be above `top`.
+///
+/// The error is at most a hundred-thousandth of all weights together. An exponent x is rounded three
+/// times, by 2^-24 of itself each, and the mean of |x| over a softmax is at most the logarithm of the
+/// vocabulary, about 12: 2.2e-6. The polynomial and sums of 64 numbers add less than 4e-6. Weights
+/// below 2^-125 count as 0.
 pub(super) fn block_weights(logits: &[f32], top: f32, temperature: f32, sums: &mut Vec<f64>) {
     sums.clear();
     sums.resize(logits.len().div_ceil(BLOCK), 0.0);
-    let scale = std::f32::consts::LOG2_E / temperature;
+    let scale = std::f32::consts::LOG2_E / temperature.max(f32::MIN_POSITIVE);
     for (sum, block) in sums.iter_mut().zip(logits.chunks(BLOCK)) {
+        if top == f32::INFINITY {
+            // Differences of infinite logits would be NaN.
+            *sum = block.iter().filter(|logit| **logit == top).count() as f64;
+            continue;
+        }
         let (chunks, rest) = block.as_chunks::<LANES>();
         let mut lanes = [0.0; LANES];
         for chunk in chunks {
@@ -78,8 +78,8 @@ pub(super) fn block_weights(logits: &[f32], top: f32, temperature: f32, sums: &m
     }
 }
 
-/// Returns 2 to the power of `x`, which is at most 0. Returns almost 0 for NaN and where f32 would
-/// leave its normal range.
+/// Returns 2 to the power of `x`, which is at most 0. Returns 0 for NaN and where f32 would leave its
+/// normal range.
 #[inline(always)]
 fn exp2(x: f32) -> f32 {
     // Adding this to a small number puts its nearest integer into the lowest bits.
@@ -94,7 +94,6 @@ fn exp2(x: f32) -> f32 {
         0.009_675_541,
         0.001_327_647_2,
     ];
-    let x = if x >= -125.0 { x } else { -125.0 };
     let rounded = x + ROUND;
     let rest = x - (rounded - ROUND);
     let series = SERIES
@@ -103,7 +102,7 @@ fn exp2(x: f32) -> f32 {
         .fold(0.0, |series, factor| series * rest + factor);
     // 2 to the rounded power, assembled from its bits.
     let whole = f32::from_bits((rounded.to_bits() << 23).wrapping_add(1.0_f32.to_bits()));
-    series * whole
+    if x >= -125.0 { series * whole } else { 0.0 }
 }
 
 #[inline(always)]

@@ -46,7 +46,7 @@ fn services(bus: &PrivateBus) -> Connection {
 }
 
 /// Starts a watch. The channel has its values for battery and power saver.
-fn watch(bus: &PrivateBus) -> (BusWatch, Receiver<(bool, bool)>) {
+fn watch(bus: &PrivateBus) -> (Bus, Receiver<(bool, bool)>) {
     let shared = Arc::new(SharedSignals::default());
     let (send, received) = channel();
     shared.watch(Box::new(move |signals| {
@@ -57,7 +57,7 @@ fn watch(bus: &PrivateBus) -> (BusWatch, Receiver<(bool, bool)>) {
         bus_address: Some(bus.address().to_owned()),
         ..Paths::default()
     };
-    (BusWatch::start(&paths, &shared), received)
+    (Bus::watch(&paths, &shared), received)
 }
 
 fn wait_for(received: &Receiver<(bool, bool)>, expected: (bool, bool)) {
@@ -76,7 +76,7 @@ fn battery_and_power_saver_and_their_end_are_reported() {
         has_battery_state: true,
         profiles_name: Some("net.hadess.PowerProfiles".to_owned()),
     };
-    assert_eq!(watch.bus().wait_for_sources(), expected);
+    assert_eq!(watch.wait_for_sources(), expected);
     let objects = server.object_server();
     let upower = objects
         .interface::<_, UPower>("/org/freedesktop/UPower")
@@ -107,20 +107,20 @@ fn signals_become_normal_when_the_bus_disconnects() {
     wait_for(&received, (true, true));
     drop(bus);
     wait_for(&received, (false, false));
-    assert_eq!(watch.bus().sources(), BusSources::default());
+    assert_eq!(watch.sources(), BusSources::default());
     drop(server);
 }
 
 /// Every thread holds the shared signals, which hold the sender.
 #[test]
-fn dropping_the_watch_ends_its_threads() {
+fn closing_the_bus_ends_its_threads() {
     let Some(bus) = PrivateBus::start_or_skip() else {
         return;
     };
     let _server = services(&bus);
     let (watch, received) = watch(&bus);
     wait_for(&received, (true, true));
-    drop(watch);
+    watch.close();
     let end = loop {
         match received.recv_timeout(TIMEOUT) {
             Ok(_) => {}
@@ -141,7 +141,7 @@ fn a_bus_without_the_services_leaves_everything_normal() {
         Err(RecvTimeoutError::Disconnected),
         "its thread ends by itself without a change"
     );
-    assert_eq!(watch.bus().wait_for_sources(), BusSources::default());
+    assert_eq!(watch.wait_for_sources(), BusSources::default());
 }
 
 #[test]

@@ -10,10 +10,11 @@ use std::time::Duration;
 use transom_engine::{
     KvCacheChoice, Limits, MemoryNeed, MemoryUse, ModelInfo, ModelSource, SamplingParams,
 };
-use transom_engine_host::wire::LoadFootprint;
+use transom_engine_host::WorkerReport::{self, Message};
+use transom_engine_host::wire::{Command, LoadFootprint, Report};
 use transom_signals::Hardware;
 
-use crate::core::{Effect, WorkerEvent, WorkerId};
+use crate::core::{Effect, WorkerId};
 use crate::governor::Tuning;
 use crate::request::{Correction, ModelSpec, Role};
 
@@ -95,8 +96,8 @@ pub(super) struct TestModels {
 
 impl TestModels {
     pub(super) fn record(&mut self, effect: &Effect) {
-        if let Effect::Measure(worker, source, limits) | Effect::Load(worker, _, source, limits) =
-            effect
+        if let Effect::Send(worker, Command::Measure { source, limits })
+        | Effect::Load(worker, _, source, limits) = effect
         {
             let model = (source.clone(), limits.clone());
             self.by_worker.insert(*worker, model);
@@ -128,9 +129,9 @@ impl TestModels {
         }
     }
 
-    pub(super) fn loaded(&self, worker: WorkerId, restored_tokens: usize) -> WorkerEvent {
+    pub(super) fn loaded(&self, worker: WorkerId, restored_tokens: usize) -> WorkerReport {
         let (source, limits) = &self.by_worker[&worker];
-        WorkerEvent::Loaded {
+        Message(Report::Loaded {
             info: Box::new(ModelInfo {
                 name: source.path.display().to_string(),
                 architecture: "test".to_owned(),
@@ -146,7 +147,7 @@ impl TestModels {
             memory: self.memory(worker),
             footprint: Some(self.footprint(worker)),
             restored_tokens,
-        }
+        })
     }
 }
 

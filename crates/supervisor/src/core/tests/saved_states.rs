@@ -4,10 +4,10 @@
 
 use super::timeline::check;
 
-#[test]
-fn an_idle_unload_saves_the_state_and_extends_the_deadline() {
-    check(
-        "
+/// Checks what follows a response of `other`, which ends at 5 s.
+#[track_caller]
+fn check_after_response(lines: &str) {
+    let response = "
         0s request 1 other
         → start w1, measure w1 other 8192, awake, 1 loading
         0s w1 measured
@@ -15,7 +15,14 @@ fn an_idle_unload_saves_the_state_and_extends_the_deadline() {
         2s w1 loaded
         → generate w1 1
         5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        → 1 ENDED Stop, asleep";
+    check(&format!("{response}{lines}"));
+}
+
+#[test]
+fn an_idle_unload_saves_the_state_and_extends_the_deadline() {
+    check_after_response(
+        "
         185s wait
         → unload w1 saving
         189s w1 freed 100
@@ -45,16 +52,8 @@ fn a_private_conversation_is_not_saved() {
 
 #[test]
 fn a_process_that_saves_slower_than_a_slow_disk_is_killed() {
-    check(
+    check_after_response(
         "
-        0s request 1 other
-        → start w1, measure w1 other 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 other 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
         185s wait
         → unload w1 saving
         190s wait
@@ -68,16 +67,8 @@ fn a_process_that_saves_slower_than_a_slow_disk_is_killed() {
 
 #[test]
 fn an_eviction_saves_the_state() {
-    check(
+    check_after_response(
         "
-        0s request 1 other
-        → start w1, measure w1 other 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 other 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
         6s request 2 chat
         → start w2, measure w2 chat 8192, awake, 2 loading
         6s w2 measured
@@ -92,16 +83,8 @@ fn an_eviction_saves_the_state() {
 
 #[test]
 fn an_unload_by_the_user_deletes_the_saved_state() {
-    check(
+    check_after_response(
         "
-        0s request 1 other
-        → start w1, measure w1 other 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 other 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
         6s unload other
         → delete states of other, unload w1
         9s wait
@@ -123,16 +106,8 @@ fn an_unload_by_the_user_deletes_an_earlier_saved_state() {
 
 #[test]
 fn an_unload_by_the_user_takes_back_the_time_for_saving() {
-    check(
+    check_after_response(
         "
-        0s request 1 other
-        → start w1, measure w1 other 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 other 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
         185s wait
         → unload w1 saving
         186s unload other
@@ -145,16 +120,8 @@ fn an_unload_by_the_user_takes_back_the_time_for_saving() {
 
 #[test]
 fn critical_pressure_saves_no_state() {
-    check(
+    check_after_response(
         "
-        0s request 1 other
-        → start w1, measure w1 other 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 other 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
         6s signals critical
         → unload w1
         ",
@@ -163,16 +130,8 @@ fn critical_pressure_saves_no_state() {
 
 #[test]
 fn critical_pressure_takes_back_the_time_for_saving() {
-    check(
+    check_after_response(
         "
-        0s request 1 other
-        → start w1, measure w1 other 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 other 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
         185s wait
         → unload w1 saving
         186s signals critical
@@ -185,16 +144,8 @@ fn critical_pressure_takes_back_the_time_for_saving() {
 
 #[test]
 fn quitting_deletes_every_saved_state() {
-    check(
+    check_after_response(
         "
-        0s request 1 other
-        → start w1, measure w1 other 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 other 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
         6s quit
         → delete states of all, unload w1
         7s w1 freed 100

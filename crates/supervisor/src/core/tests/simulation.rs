@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use transom_engine::{EngineError, FinishReason, GenerationParams, Prompt, Stats, Truncation};
 use transom_engine_host::WorkerEnd;
-use transom_engine_host::wire::{JobSummary, Request};
+use transom_engine_host::WorkerReport::{self, Message};
+use transom_engine_host::wire::{Command, JobId, JobSummary, Report, Request};
 use transom_signals::{MemoryPressure, SystemSignals};
 
 use super::models::{self, TestModels};
-use crate::core::{Core, Effect, Event, StateOnUnload, Timestamp, WorkerEvent, WorkerId};
+use crate::core::{Core, Effect, Event, Timestamp, WorkerId};
 use crate::governor::Tuning;
 use crate::request::{ModelRequest, ModelSelector, RequestId, WhenBlocked, Work};
 use crate::response::ResponseEvent;
@@ -160,7 +161,7 @@ impl Simulation {
             !state.is_silent
                 && matches!(
                     state.pending_events.front(),
-                    Some(WorkerEvent::Measured(_) | WorkerEvent::Loaded { .. })
+                    Some(Message(Report::Measured { .. } | Report::Loaded { .. }))
                 )
         };
         let mut workers = self.workers.iter_mut().rev();
@@ -168,8 +169,8 @@ impl Simulation {
         let path = self.models.path(*worker);
         let error = EngineError::unsupported(path, Default::default(), "a new architecture");
         let refusal = match state.pending_events.pop_front()? {
-            WorkerEvent::Loaded { .. } => WorkerEvent::LoadFailed(error),
-            _ => WorkerEvent::Measured(Err(error)),
+            Message(Report::Loaded { .. }) => Message(Report::LoadFailed { error }),
+            _ => Message(Report::Measured { result: Err(error) }),
         };
         Some(Event::Worker(*worker, refusal))
     }
@@ -182,18 +183,18 @@ impl Simulation {
                 && !state.is_broken
                 && matches!(
                     state.pending_events.front(),
-                    Some(WorkerEvent::JobEnded(..))
+                    Some(Message(Report::JobEnded { .. }))
                 )
         })?;
         let error = EngineError::Backend {
             during: "decoding".to_owned(),
             message: "the device is lost".to_owned(),
         };
-        if let Some(WorkerEvent::JobEnded(_, result)) = state.pending_events.front_mut() {
+        if let Some(Message(Report::JobEnded { result, .. })) = state.pending_events.front_mut() {
             *result = Err(error.clone());
         }
         state.is_broken = true;
-        Some(Event::Worker(*worker, WorkerEvent::Broken(error)))
+        Some(Event::Worker(*worker, Message(Report::Broken { error })))
     }
 
     /// Makes the newest worker silent from now on.
@@ -248,11 +249,11 @@ impl Simulation {
             self.apply_effect(&effect);
             let begins = matches!(
                 effect,
-                Effect::Start(_) | Effect::Load(..) | Effect::Generate(..)
+                Effect::Start(_) | Effect::Load(..) | Effect::Send(_, Command::Generate { .. })
             );
             assert!(!begins || !self.is_paused, "{effect:?} in a pause");
             assert!(
-                !must_not_save || !matches!(effect, Effect::Unload(_, StateOnUnload::Save { .. })),
+                !must_not_save || !matches!(effect, Effect::Unload(_, Some(_))),
                 "a state is saved that must be deleted"
             );
         }
@@ -263,28 +264,23 @@ impl Simulation {
         self.check_idle();
     }
 
-    fn record_event(&mut self, worker: WorkerId, event: &WorkerEvent) {
+    fn record_event(&mut self, worker: WorkerId, event: &WorkerReport) {
         let state = self.workers.get_mut(&worker).expect("it is there");
         match event {
-            WorkerEvent::Loaded { .. } => {
+            Message(Report::Loaded { .. }) => {
                 state.is_loaded = true;
                 state.is_stopped = false;
             }
-            WorkerEvent::JobEnded(..) => {
+            Message(Report::JobEnded { .. }) => {
                 state.job = None;
                 state.is_stopped = false;
             }
-            WorkerEvent::Stuck { .. } => state.is_stuck = true,
-            WorkerEvent::LoadFailed(_) => state.is_stopped = false,
-            WorkerEvent::Gone(_) => {
+            WorkerReport::Stuck { .. } => state.is_stuck = true,
+            Message(Report::LoadFailed { .. }) => state.is_stopped = false,
+            WorkerReport::Exited(_) => {
                 self.workers.remove(&worker);
             }
-            WorkerEvent::Measured(_)
-            | WorkerEvent::LoadProgress(_)
-            | WorkerEvent::Broken(_)
-            | WorkerEvent::Footprint(_)
-            | WorkerEvent::Trimmed { .. }
-            | WorkerEvent::Unloaded(_) => {}
+            Message(_) => {}
         }
     }
 
@@ -295,8 +291,9 @@ impl Simulation {
                 let before = self.workers.insert(*worker, SimulatedWorker::default());
                 assert!(before.is_none(), "worker ids are unique");
             }
-            Effect::Measure(worker, ..) => {
-                let event = WorkerEvent::Measured(Ok(self.models.need(*worker)));
+            Effect::Send(worker, Command::Measure { .. }) => {
+                let result = Ok(self.models.need(*worker));
+                let event = Message(Report::Measured { result });
                 self.commandable_worker(*worker)
                     .pending_events
                     .push_back(event);
@@ -309,56 +306,58 @@ impl Simulation {
                 state.pending_events.push_back(event);
                 self.check_budget();
             }
-            Effect::Generate(worker, request_id, _) => {
+            Effect::Send(worker, Command::Generate { job, .. }) => {
                 assert!(
                     self.workers.values().all(|w| w.job.is_none()),
                     "one job at a time"
                 );
-                let event = self.ended(*worker, *request_id, FinishReason::Stop);
+                let event = self.ended(*worker, *job, FinishReason::Stop);
                 let state = self.commandable_worker(*worker);
                 assert!(state.is_loaded, "only a loaded model generates");
                 assert!(!state.is_broken, "a broken model does not generate");
-                state.job = Some(*request_id);
+                state.job = Some(*job);
                 state.pending_events.push_back(event);
             }
-            Effect::Stop(worker, None, _) => {
+            Effect::Send(worker, Command::Stop { job: None, .. }) => {
                 let state = self.commandable_worker(*worker);
                 state.is_stopped = true;
                 state.pending_events.clear();
-                let event = WorkerEvent::LoadFailed(EngineError::Canceled);
+                let error = EngineError::Canceled;
+                let event = Message(Report::LoadFailed { error });
                 state.pending_events.push_back(event);
             }
-            Effect::Stop(worker, Some(request_id), reason) => {
-                let event = self.ended(*worker, *request_id, *reason);
+            Effect::Send(
+                worker,
+                Command::Stop {
+                    job: Some(job),
+                    reason,
+                },
+            ) => {
+                let event = self.ended(*worker, *job, *reason);
                 let state = self.commandable_worker(*worker);
-                assert_eq!(
-                    state.job,
-                    Some(*request_id),
-                    "only a running job is stopped"
-                );
+                assert_eq!(state.job, Some(*job), "only a running job is stopped");
                 if state.is_broken {
                     return;
                 }
                 state.is_stopped = true;
-                let is_end = |event: &WorkerEvent| matches!(event, WorkerEvent::JobEnded(..));
+                let is_end =
+                    |event: &WorkerReport| matches!(event, Message(Report::JobEnded { .. }));
                 state.pending_events.retain(|event| !is_end(event));
                 state.pending_events.push_back(event);
             }
-            Effect::Trim(worker, _) => {
+            Effect::Send(worker, Command::Trim { .. }) => {
                 let memory = self.models.memory(*worker);
-                let event = WorkerEvent::Trimmed { bytes: 1, memory };
+                let event = Message(Report::Trimmed { bytes: 1, memory });
                 self.commandable_worker(*worker)
                     .pending_events
                     .push_back(event);
             }
             Effect::Unload(worker, _) => {
                 let state = self.commandable_worker(*worker);
-                assert_eq!(
-                    state.job, None,
-                    "no model is dropped before its job settled"
-                );
+                assert!(state.job.is_none(), "no model is dropped in a job");
                 state.is_freeing = true;
-                state.pending_events.push_back(WorkerEvent::Unloaded(None));
+                let event = Message(Report::Unloaded { footprint: None });
+                state.pending_events.push_back(event);
             }
             Effect::Release(worker) => {
                 let state = self.commandable_worker(*worker);
@@ -367,7 +366,7 @@ impl Simulation {
                     "no worker is released before its job settled"
                 );
                 state.is_released = true;
-                let event = WorkerEvent::Gone(WorkerEnd::Requested);
+                let event = WorkerReport::Exited(WorkerEnd::Requested);
                 state.pending_events.push_back(event);
             }
             Effect::Kill(worker) => {
@@ -385,6 +384,7 @@ impl Simulation {
                     self.open.remove(index);
                 }
             }
+            Effect::Send(_, command) => panic!("the core sends no {command:?}"),
             Effect::DeleteSavedStates(_) | Effect::KeepAwake(_) => {}
         }
     }
@@ -396,13 +396,14 @@ impl Simulation {
         state
     }
 
-    fn ended(&self, worker: WorkerId, request_id: RequestId, reason: FinishReason) -> WorkerEvent {
+    fn ended(&self, worker: WorkerId, job: JobId, reason: FinishReason) -> WorkerReport {
         let summary = JobSummary {
             reason,
             stats: Stats::default(),
             memory: self.models.memory(worker),
         };
-        WorkerEvent::JobEnded(request_id, Ok(summary))
+        let result = Ok(summary);
+        Message(Report::JobEnded { job, result })
     }
 
     /// Resumes, lets workers reply or be killed, and advances time. Every request must end in time,
@@ -487,7 +488,7 @@ fn signals(memory: MemoryPressure) -> Event {
 }
 
 fn crash(worker: Option<&WorkerId>) -> Option<Event> {
-    Some(Event::Worker(*worker?, WorkerEvent::Gone(died())))
+    Some(Event::Worker(*worker?, WorkerReport::Exited(died())))
 }
 
 fn died() -> WorkerEnd {

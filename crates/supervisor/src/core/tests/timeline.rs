@@ -13,11 +13,14 @@ use transom_engine::{
     UnsupportedFeature,
 };
 use transom_engine_host::WorkerEnd;
-use transom_engine_host::wire::{JobSummary, LoadFootprint, Request, UnloadFootprint};
+use transom_engine_host::WorkerReport::{self, Message};
+use transom_engine_host::wire::{
+    Command, JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint,
+};
 use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
 
 use super::models::{self, TestModels};
-use crate::core::{Core, Effect, Event, StateOnUnload, Timestamp, WorkerEvent, WorkerId};
+use crate::core::{Core, Effect, Event, Timestamp, WorkerId};
 use crate::governor::Tuning;
 use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId, WhenBlocked, Work};
 use crate::response::{Outcome, ResponseEvent};
@@ -175,7 +178,7 @@ fn signals(levels: &[&str]) -> SystemSignals {
     signals
 }
 
-fn worker_event(worker: WorkerId, words: &[&str], models: &TestModels) -> WorkerEvent {
+fn worker_event(worker: WorkerId, words: &[&str], models: &TestModels) -> WorkerReport {
     let path = || "model".into();
     let unsupported =
         || EngineError::unsupported("model", UnsupportedFeature::Other, "a new architecture");
@@ -193,28 +196,44 @@ fn worker_event(worker: WorkerId, words: &[&str], models: &TestModels) -> Worker
         hint: "check the path".to_owned(),
     };
     match words {
-        ["measured"] => WorkerEvent::Measured(Ok(models.need(worker))),
-        ["measured", "unsupported"] => WorkerEvent::Measured(Err(unsupported())),
-        ["measured", "missing"] => WorkerEvent::Measured(Err(missing(models.path(worker)))),
-        ["measured", "incomplete"] => {
-            WorkerEvent::Measured(Err(missing(models.path(worker).join("config.json"))))
-        }
-        ["measured", "broken"] => WorkerEvent::Measured(Err(broken())),
-        ["progress", percent] => WorkerEvent::LoadProgress(transom_engine::LoadProgress {
-            done_bytes: percent.parse().expect("percent"),
-            total_bytes: 100,
+        ["measured"] => Message(Report::Measured {
+            result: Ok(models.need(worker)),
+        }),
+        ["measured", "unsupported"] => Message(Report::Measured {
+            result: Err(unsupported()),
+        }),
+        ["measured", "missing"] => Message(Report::Measured {
+            result: Err(missing(models.path(worker))),
+        }),
+        ["measured", "incomplete"] => Message(Report::Measured {
+            result: Err(missing(models.path(worker).join("config.json"))),
+        }),
+        ["measured", "broken"] => Message(Report::Measured {
+            result: Err(broken()),
+        }),
+        ["progress", percent] => Message(Report::LoadProgress {
+            progress: transom_engine::LoadProgress {
+                done_bytes: percent.parse().expect("percent"),
+                total_bytes: 100,
+            },
         }),
         ["loaded"] => models.loaded(worker, 0),
         ["loaded", n] => models.loaded(worker, n.parse().expect("a number of tokens")),
-        ["failed", "unsupported"] => WorkerEvent::LoadFailed(unsupported()),
-        ["failed", "stopped"] => WorkerEvent::LoadFailed(EngineError::Canceled),
-        ["failed", "memory"] => WorkerEvent::LoadFailed(EngineError::OutOfMemory {
-            path: path(),
-            needed_bytes: 9,
-            available_bytes: 6,
+        ["failed", "unsupported"] => Message(Report::LoadFailed {
+            error: unsupported(),
+        }),
+        ["failed", "stopped"] => Message(Report::LoadFailed {
+            error: EngineError::Canceled,
+        }),
+        ["failed", "memory"] => Message(Report::LoadFailed {
+            error: EngineError::OutOfMemory {
+                path: path(),
+                needed_bytes: 9,
+                available_bytes: 6,
+            },
         }),
         ["ended", number, how] => {
-            let request_id = RequestId(number.parse().expect("a request's number"));
+            let job = JobId(number.parse().expect("a request's number"));
             let reason = match *how {
                 "well" => Ok(FinishReason::Stop),
                 "canceled" => Ok(FinishReason::Canceled),
@@ -231,15 +250,20 @@ fn worker_event(worker: WorkerId, words: &[&str], models: &TestModels) -> Worker
                 stats: Stats::default(),
                 memory: models.memory(worker),
             };
-            WorkerEvent::JobEnded(request_id, reason.map(summary))
+            Message(Report::JobEnded {
+                job,
+                result: reason.map(summary),
+            })
         }
-        ["trimmed"] => WorkerEvent::Trimmed {
+        ["trimmed"] => Message(Report::Trimmed {
             bytes: 1,
             memory: models.memory(worker),
-        },
-        ["broken"] => WorkerEvent::Broken(backend()),
-        ["costs", bytes] => WorkerEvent::Footprint(bytes.parse().expect("bytes")),
-        ["stuck", process] => WorkerEvent::Stuck {
+        }),
+        ["broken"] => Message(Report::Broken { error: backend() }),
+        ["costs", bytes] => Message(Report::Footprint {
+            bytes: bytes.parse().expect("bytes"),
+        }),
+        ["stuck", process] => WorkerReport::Stuck {
             process_id: process.parse().expect("a process id"),
             end: WorkerEnd::Requested,
         },
@@ -249,14 +273,16 @@ fn worker_event(worker: WorkerId, words: &[&str], models: &TestModels) -> Worker
                 loaded_bytes,
             } = models.footprint(worker);
             let percent: u64 = percent.parse().expect("percent");
-            WorkerEvent::Unloaded(Some(UnloadFootprint {
-                loaded_bytes,
-                after_bytes: loaded_bytes - (loaded_bytes - before_bytes) * percent / 100,
-            }))
+            Message(Report::Unloaded {
+                footprint: Some(UnloadFootprint {
+                    loaded_bytes,
+                    after_bytes: loaded_bytes - (loaded_bytes - before_bytes) * percent / 100,
+                }),
+            })
         }
-        ["freed"] => WorkerEvent::Unloaded(None),
-        ["gone"] => WorkerEvent::Gone(WorkerEnd::Requested),
-        ["died"] => WorkerEvent::Gone(WorkerEnd::Died {
+        ["freed"] => Message(Report::Unloaded { footprint: None }),
+        ["gone"] => WorkerReport::Exited(WorkerEnd::Requested),
+        ["died"] => WorkerReport::Exited(WorkerEnd::Died {
             how: "killed by signal 9 (SIGKILL)".to_owned(),
             stderr_tail: String::new(),
         }),
@@ -299,7 +325,7 @@ fn show(core: &Core, now: Timestamp) -> String {
 fn text(effect: &Effect) -> String {
     match effect {
         Effect::Start(w) => format!("start w{}", w.0),
-        Effect::Measure(w, source, limits) => {
+        Effect::Send(w, Command::Measure { source, limits }) => {
             format!(
                 "measure w{} {} {}",
                 w.0,
@@ -310,22 +336,29 @@ fn text(effect: &Effect) -> String {
         Effect::Load(w, _, source, limits) => {
             format!("load w{} {} {}", w.0, source.path.display(), bounds(limits))
         }
-        Effect::Generate(w, request_id, request) => {
+        Effect::Send(w, Command::Generate { job, request }) => {
             let most = request.params.max_tokens;
             let most = most.map_or_else(String::new, |n| format!(" at most {n}"));
             let speculation = match request.params.speculate {
                 true => "",
                 false => " without speculation",
             };
-            format!("generate w{} {}{most}{speculation}", w.0, request_id.0)
+            format!("generate w{} {}{most}{speculation}", w.0, job.0)
         }
-        Effect::Stop(w, Some(request_id), reason) => {
-            format!("stop w{} {} {reason:?}", w.0, request_id.0)
+        Effect::Send(
+            w,
+            Command::Stop {
+                job: Some(job),
+                reason,
+            },
+        ) => format!("stop w{} {} {reason:?}", w.0, job.0),
+        Effect::Send(w, Command::Stop { job: None, reason }) => {
+            format!("stop w{} load {reason:?}", w.0)
         }
-        Effect::Stop(w, None, reason) => format!("stop w{} load {reason:?}", w.0),
-        Effect::Trim(w, trim) => format!("trim w{} {trim:?}", w.0),
-        Effect::Unload(w, StateOnUnload::Save { .. }) => format!("unload w{} saving", w.0),
-        Effect::Unload(w, StateOnUnload::Discard) => format!("unload w{}", w.0),
+        Effect::Send(w, Command::Trim { trim }) => format!("trim w{} {trim:?}", w.0),
+        Effect::Send(_, command) => panic!("the core sends no {command:?}"),
+        Effect::Unload(w, Some(_)) => format!("unload w{} saving", w.0),
+        Effect::Unload(w, None) => format!("unload w{}", w.0),
         Effect::DeleteSavedStates(ModelSelector::All) => "delete states of all".to_owned(),
         Effect::DeleteSavedStates(ModelSelector::Model(name)) => format!("delete states of {name}"),
         Effect::Release(w) => format!("release w{}", w.0),

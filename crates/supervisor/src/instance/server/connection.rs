@@ -18,7 +18,7 @@ use transom_engine_host::wire::MAX_FRAME_BYTES;
 
 use super::super::folder::own_user_id;
 use super::super::protocol::{ClientMessage, Hello, MAX_HELLO_BYTES, ServerMessage, Welcome};
-use super::ServerState;
+use super::{MAX_CLIENTS, ServerState};
 use crate::handle::Handle;
 use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId};
 use crate::response::{Outcome, RequestGuard, Response, ResponseEvent};
@@ -65,10 +65,7 @@ pub(super) async fn serve(
     let welcome = match &slot {
         _ if is_closing => Welcome::Closing,
         Some(_) => Welcome::Accepted(first_id),
-        None => Welcome::Refused(format!(
-            "{} programs are already connected",
-            super::MAX_CLIENTS
-        )),
+        None => Welcome::Refused(format!("{MAX_CLIENTS} programs are already connected")),
     };
     let hello = Hello {
         welcome: Some(welcome),

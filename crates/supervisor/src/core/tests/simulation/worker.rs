@@ -2,17 +2,15 @@
 
 use std::collections::VecDeque;
 
-use transom_engine_host::WorkerEnd;
-
-use crate::core::WorkerEvent;
-use crate::request::RequestId;
+use transom_engine_host::wire::JobId;
+use transom_engine_host::{WorkerEnd, WorkerReport};
 
 /// The state of a worker.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SimulatedWorker {
     /// Its next events, in order.
-    pub(super) pending_events: VecDeque<WorkerEvent>,
-    pub(super) job: Option<RequestId>,
+    pub(super) pending_events: VecDeque<WorkerReport>,
+    pub(super) job: Option<JobId>,
     pub(super) has_memory: bool,
     pub(super) is_loaded: bool,
     /// It was told to end its load or job, and has not done so.
@@ -37,10 +35,10 @@ impl SimulatedWorker {
     }
 
     /// Returns the event that follows when its process is killed.
-    pub(super) fn end_event(&self, end: WorkerEnd) -> WorkerEvent {
+    pub(super) fn end_event(&self, end: WorkerEnd) -> WorkerReport {
         match self.cannot_be_killed {
-            false => WorkerEvent::Gone(end),
-            true => WorkerEvent::Stuck {
+            false => WorkerReport::Exited(end),
+            true => WorkerReport::Stuck {
                 process_id: 4711,
                 end,
             },

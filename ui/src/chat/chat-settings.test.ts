@@ -1,0 +1,137 @@
+/** The settings of a chat, a failed continuation and printing, against the fake app. */
+import { fireEvent, screen, waitFor, within } from "@testing-library/svelte";
+import { tick, unmount } from "svelte";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { NO_SETTINGS, useIpc } from "../ipc";
+import { FakeIpc, pieces } from "../ipc/fake";
+import { sampleAssistants } from "../ipc/fake/defaults";
+import { app } from "../state/app.svelte";
+import { printing } from "../state/printing.svelte";
+import { transcript } from "../state/transcript.svelte";
+import { openChat } from "./open";
+
+let ipc: FakeIpc;
+let chat: Awaited<ReturnType<typeof openChat>>;
+let target: HTMLElement;
+
+beforeEach(() => {
+  innerWidth = 420;
+  ipc = new FakeIpc();
+  ipc.script = { answer: pieces("More."), rate: 0 };
+  useIpc(ipc);
+});
+
+afterEach(async () => {
+  printing.stop();
+  await transcript.open(null);
+  app.status = null;
+  await unmount(chat);
+  target.remove();
+});
+
+async function openWith(texts: Parameters<FakeIpc["addConversation"]>[1]) {
+  const { id } = ipc.addConversation("A talk", texts);
+  target = document.createElement("div");
+  document.body.append(target);
+  chat = await openChat(target);
+  await tick();
+  chat.open(id);
+  await waitFor(() => expect(transcript.heads).toHaveLength(texts.length));
+  return id;
+}
+
+const called = (name: string) => ipc.calls.filter((call) => call.name === name).map((call) => call.values);
+
+async function openPanel(): Promise<HTMLElement> {
+  await fireEvent.click(screen.getByLabelText(/^Chat settings/));
+  return screen.findByRole("dialog", { name: "Chat settings" });
+}
+
+describe("the settings of a chat", () => {
+  it("replace those of the model, and can be reset", async () => {
+    const id = await openWith(["What?", "That."]);
+    const panel = await openPanel();
+    const reset = within(panel).getByRole<HTMLButtonElement>("button", { name: "Use the Model’s Defaults" });
+    expect(reset.disabled).toBe(true);
+    await fireEvent.input(within(panel).getByLabelText("Instructions"), { target: { value: "Be brief." } });
+    await fireEvent.change(within(panel).getByLabelText("Model"), { target: { value: "starter" } });
+    await waitFor(() => expect(ipc.tree.settings.get(id))
+      .toEqual({ ...NO_SETTINGS, instructions: "Be brief.", model: "starter" }));
+    await screen.findByLabelText("Model: Starter");
+    screen.getByLabelText("Chat settings (changed)");
+    await fireEvent.click(reset);
+    await waitFor(() => expect(ipc.tree.settings.get(id)).toEqual({ ...NO_SETTINGS, model: "starter" }));
+    await fireEvent.keyDown(panel, { key: "Escape" });
+    expect(screen.queryByRole("dialog")).toBeNull();
+    expect(document.activeElement).toBe(screen.getByLabelText("Chat settings"));
+  });
+
+  it("come from an assistant", async () => {
+    ipc.setSettings({ assistants: sampleAssistants });
+    const id = await openWith(["What?", "That."]);
+    const panel = await openPanel();
+    const menu = within(panel).getByLabelText<HTMLSelectElement>("Assistant");
+    expect(menu.value).toBe("");
+    await fireEvent.change(menu, { target: { value: "Poet" } });
+    await waitFor(() => expect(ipc.tree.settings.get(id)).toEqual(sampleAssistants[1]!.settings));
+    expect(menu.value).toBe("Poet");
+    await fireEvent.change(menu, { target: { value: "" } });
+    await waitFor(() => expect(ipc.tree.settings.get(id)).toEqual({ ...NO_SETTINGS, model: "starter" }));
+  });
+
+  it("follow the chat that is opened", async () => {
+    const id = await openWith(["What?", "That."]);
+    const other = ipc.addConversation("Another", ["Why?", "So."]);
+    ipc.tree.settings.set(other.id, { ...NO_SETTINGS, model: "starter", instructions: "Be brief." });
+    screen.getByLabelText("Model: Qwen3 4B · 4-bit");
+    chat.open(other.id);
+    await screen.findByLabelText("Model: Starter");
+    const panel = await openPanel();
+    expect(within(panel).getByLabelText<HTMLTextAreaElement>("Instructions").value).toBe("Be brief.");
+    chat.open(id);
+    await screen.findByLabelText("Model: Qwen3 4B · 4-bit");
+    screen.getByRole("button", { name: "Chat settings" });
+  });
+
+  it("use the current model if the chat’s own is gone", async () => {
+    const id = await openWith(["What?", "That."]);
+    await transcript.settings.chooseModel("/models/Mistral-Small-24B-Q4_K_M.gguf");
+    await screen.findByLabelText("Model: Mistral Small 24B");
+    expect(ipc.tree.settings.get(id)?.model).toBe("/models/Mistral-Small-24B-Q4_K_M.gguf");
+    await ipc.chooseModel("starter");
+    screen.getByLabelText("Model: Mistral Small 24B");
+    await ipc.removeModel("/models/Mistral-Small-24B-Q4_K_M.gguf");
+    await screen.findByLabelText("Model: Starter");
+  });
+});
+
+describe("a continued response", () => {
+  it("can be continued again after a failure", async () => {
+    await openWith(["What?", { text: "Half an answer", ending: { ending: "failed", failure: { code: "engine_crashed" } } }]);
+    await screen.findByRole("button", { name: "Try Again" });
+    await fireEvent.click(screen.getByRole("button", { name: "Continue" }));
+    expect(called("continueAnswer")).toEqual([[transcript.heads[1]!.id, false]]);
+  });
+
+  it("names all models that wrote it", async () => {
+    await openWith(["What?", { text: "That.", model: "Starter + Mistral Small 24B" }]);
+    await screen.findByText("Written by Starter + Mistral Small 24B.");
+  });
+});
+
+describe("printing", () => {
+  it("draws the whole chat, until the user goes on", async () => {
+    await openWith(Array.from({ length: 200 }, (_, index) => `Message ${index}`));
+    await fireEvent.keyDown(window, { key: "p", metaKey: true });
+    await waitFor(() => expect(called("printPage")).toEqual([[true]]));
+    const parts = () => [...document.querySelectorAll(".print-view section")];
+    expect(parts()).toHaveLength(200);
+    expect(parts()[199]!.textContent).toContain("Message 199");
+    await fireEvent.keyDown(window, { key: "a" });
+    expect(parts(), "the dialog may still be open").toHaveLength(200);
+    await fireEvent.focus(window);
+    expect(called("printPage")).toEqual([[true], [false]]);
+    await fireEvent.pointerDown(document.body);
+    await waitFor(() => expect(parts()).toHaveLength(0));
+  });
+});

@@ -1,0 +1,31 @@
+/** Assistants: settings of a chat under a name, for the chat and for the quick prompt. */
+import type { Assistant, ConversationSettings, ModelView } from "../ipc";
+import { app } from "./app.svelte";
+
+export function assistants(): Assistant[] {
+  return app.settings?.assistants ?? [];
+}
+
+/** The model of a chat with these settings. If its own is gone, the current one takes its place. */
+export function modelOf(own: ConversationSettings): ModelView | null {
+  return app.models.find((model) => model.id === own.model && !model.is_missing) ?? app.model;
+}
+
+/** Returns true if anything but the model is set. */
+export function hasValues(own: ConversationSettings): boolean {
+  return own.instructions !== null || own.temperature !== null || own.context_length !== null;
+}
+
+/** The assistant with exactly these values; its model counts if it has one. */
+export function assistantOf(own: ConversationSettings): Assistant | undefined {
+  return assistants().find(({ settings }) =>
+    (hasValues(settings) || settings.model !== null) &&
+    (settings.model === null || settings.model === own.model) &&
+    settings.instructions === own.instructions && settings.temperature === own.temperature &&
+    settings.context_length === own.context_length);
+}
+
+/** The settings of a chat with an assistant: the chat keeps its model if the assistant has none. */
+export function withAssistant({ settings }: Assistant, own: ConversationSettings): ConversationSettings {
+  return { ...settings, model: settings.model ?? own.model };
+}

@@ -1,0 +1,22 @@
+/** Prints a chat, or saves it as PDF: the page draws all of it for the printer, hidden on the screen. */
+import { tick } from "svelte";
+import { ipc, type ConversationId, type MessageView } from "../ipc";
+
+class Printing {
+  /** The chat on paper; null if none is printed. */
+  chat = $state.raw<{ title: string; views: MessageView[] } | null>(null);
+
+  async start(id: ConversationId): Promise<void> {
+    const { conversation, messages } = await ipc.openConversation(id);
+    const views = await ipc.messages(messages.map((head) => head.id));
+    this.chat = { title: conversation.title, views };
+    await tick();
+    await ipc.printPage(true);
+  }
+
+  stop(): void {
+    this.chat = null;
+  }
+}
+
+export const printing = new Printing();
