@@ -152,7 +152,7 @@ describe("asking", () => {
     expect(screen.getByTitle("Model: Starter").textContent?.trim()).toBe("Starter");
     await ask("two");
     await waitFor(() => expect(called("ask")).toHaveLength(2));
-    expect(called("ask")[1]).toEqual([null, "two", "", false, false, settings]);
+    expect(called("ask")[1]).toEqual([null, "two", [], false, false, settings]);
     fake.player().end({ ending: "stop" });
     await waitFor(() => expect(session.isWriting).toBe(false));
     // A follow-up stays with it.
@@ -257,7 +257,9 @@ describe("hiding and showing", () => {
     expect(input().value).toBe("Expl");
     screen.getByText("12 characters");
     await ask("Explain");
-    expect(called("ask")).toEqual([[null, "Explain", [{ name: null, text: "Copied words" }], false]]);
+    expect(called("ask")).toEqual([
+      [null, "Explain", [{ name: null, text: "Copied words" }], false, false, NO_SETTINGS],
+    ]);
     expect(session.captured).toBeNull();
   });
 
@@ -344,7 +346,9 @@ describe("attaching text", () => {
     await fireEvent.click(screen.getByRole("button", { name: "Attach the clipboard" }));
     await screen.findByText("12 characters");
     await ask("Explain");
-    expect(called("ask")).toEqual([[null, "Explain", [{ name: null, text: "Copied words" }], false]]);
+    expect(called("ask")).toEqual([
+      [null, "Explain", [{ name: null, text: "Copied words" }], false, false, NO_SETTINGS],
+    ]);
   });
 
   it("says if there is no text", async () => {
