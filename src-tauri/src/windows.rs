@@ -17,6 +17,7 @@ use tokio::sync::oneshot::Receiver;
 
 use crate::deletion;
 use crate::desktop::{Desktop, Monitor, Unit};
+use crate::insertion;
 use crate::placement::{self, Rect, Size};
 use crate::shell::Shell;
 use crate::visibility::{
@@ -264,7 +265,7 @@ fn show_now(app: &AppHandle, window: Window, shown: AppEvent) -> tauri::Result<(
         return Ok(());
     }
     if window == Window::Prompt {
-        prompt::called(app);
+        insertion::remember(app);
     }
     if shell.pages.focused().is_none() {
         shell.focus.remember(window);

@@ -1,14 +1,10 @@
-//! The quick prompt beyond its window: its page is created before the first use, and a call reads
-//! the program in front and loads the model.
+//! The page of the quick prompt, which is created before the first use.
 
 use std::time::Duration;
 
 use tauri::{AppHandle, Manager};
-use transom_store::ConversationSettings;
 
 use super::{create, on_main_thread};
-use crate::commands::models::load_model;
-use crate::insertion;
 use crate::visibility::prepares_prompt;
 use crate::wire::Window;
 
@@ -32,17 +28,5 @@ pub(crate) fn prepare_prompt(app: &AppHandle, memory_bytes: u64) {
                 tracing::warn!(%error, "the quick prompt could not be prepared");
             }
         });
-    });
-}
-
-/// Handles a call of the quick prompt, before it takes the focus.
-pub(super) fn called(app: &AppHandle) {
-    insertion::remember(app);
-    let app = app.clone();
-    tauri::async_runtime::spawn(async move {
-        // The question reports why a model cannot be loaded.
-        if let Err(error) = load_model(app.state(), ConversationSettings::default()).await {
-            tracing::debug!(?error, "the model is not loaded ahead");
-        }
     });
 }

@@ -210,6 +210,15 @@ describe("asking", () => {
 });
 
 describe("hiding and showing", () => {
+  it("loads the model of the next question when it is shown", async () => {
+    const settings = { ...NO_SETTINGS, model: "starter" };
+    await open((fake) => fake.setSettings({ assistants: [{ name: "Poet", settings }] }));
+    session.assistant = "Poet";
+    fake.refuse("loadModel", { code: "not_found" });
+    session.shown();
+    expect(called("loadModel")).toEqual([[settings]]);
+  });
+
   it("hides on Escape while the response continues, and shows it again", async () => {
     await open();
     await ask();

@@ -99,8 +99,11 @@ export class Session {
 
   shown(): void {
     this.nothingCaptured = null;
-    if (!this.isWriting && Date.now() - this.#leftAt > EXCHANGE_TIMEOUT_MS) this.#forget();
     this.focusRequests += 1;
+    if (this.isWriting) return;
+    if (Date.now() - this.#leftAt > EXCHANGE_TIMEOUT_MS) this.#forget();
+    // The question reports why a model can't be loaded.
+    void ipc.loadModel(this.settings).catch(() => undefined);
   }
 
   hidden(): void {
