@@ -1,59 +1,10 @@
 /** The quick prompt from the first key to opening the chat, against the fake app. */
-import { fireEvent, render, screen, waitFor, within } from "@testing-library/svelte";
-import { beforeEach, describe, expect, it, vi } from "vitest";
-import { chooseLanguage } from "../i18n";
-import { NO_SETTINGS, useIpc, type TargetView } from "../ipc";
-import { FakeIpc, pieces } from "../ipc/fake";
+import { fireEvent, screen, waitFor, within } from "@testing-library/svelte";
+import { describe, expect, it, vi } from "vitest";
+import { NO_SETTINGS } from "../ipc";
 import { violations } from "../settings/parts/axe";
-import { startApp } from "../state/app.svelte";
-import Prompt from "./Prompt.svelte";
-import { composed, EXCHANGE_TIMEOUT_MS, Session } from "./session.svelte";
-
-let fake: FakeIpc;
-let session: Session;
-let stop: () => void;
-
-async function open(setUp: (fake: FakeIpc) => void = () => {}) {
-  setUp(fake);
-  stop = await startApp((event) => {
-    if (event.event === "target") session.target = event.target;
-  });
-  return render(Prompt, { session });
-}
-
-beforeEach(() => {
-  stop?.();
-  fake = new FakeIpc();
-  fake.script = { answer: pieces("It is a small window.\n\nAbove a door."), rate: 0 };
-  useIpc(fake);
-  session = new Session();
-  chooseLanguage("en");
-  localStorage.clear();
-});
-
-function input(): HTMLTextAreaElement {
-  return screen.getByLabelText("Question");
-}
-
-async function type(text: string) {
-  await fireEvent.input(input(), { target: { value: text } });
-}
-
-async function press(key: string, held: object = {}) {
-  await fireEvent.keyDown(input(), { key, ...held });
-}
-
-const command = { metaKey: true };
-
-function called(name: string): unknown[][] {
-  return fake.calls.filter((call) => call.name === name).map((call) => call.values);
-}
-
-async function ask(text = "What is a transom?") {
-  await type(text);
-  await press("Enter");
-  await waitFor(() => expect(session.answer).not.toBeNull());
-}
+import { composed, EXCHANGE_TIMEOUT_MS } from "./session.svelte";
+import { ask, called, command, fake, input, open, press, session, type } from "./test-panel";
 
 describe("asking", () => {
   it("focuses the input, sends on Enter, and streams the response", async () => {
@@ -379,80 +330,6 @@ describe("attaching text", () => {
     await open((fake) => (fake.aboutView = { ...fake.aboutView, missing: ["selection"] }));
     expect(screen.queryByRole("button", { name: "Attach the selection" })).toBeNull();
     screen.getByRole("button", { name: "Attach the clipboard" });
-  });
-});
-
-describe("inserting into the other program", () => {
-  const text = "It is a small window.\n\nAbove a door.";
-
-  async function answered(target: TargetView) {
-    await open();
-    fake.emit({ event: "target", target });
-    await ask();
-    fake.player().write(99);
-    fake.player().end({ ending: "stop" });
-    await screen.findByRole("button", { name: /^Copy/ });
-    expect(session.answerText).toBe(text);
-  }
-
-  it("is offered by buttons with their keys", async () => {
-    await answered({ has_selection: true, problem: null });
-    await fireEvent.click(screen.getByRole("button", { name: /^Insert\b/ }));
-    await fireEvent.click(screen.getByRole("button", { name: /^Replace\b/ }));
-    expect(called("insertText")).toEqual([[text, false], [text, true]]);
-  });
-
-  it("happens on Command-I and Command-R, the latter only with a selection", async () => {
-    await answered({ has_selection: false, problem: null });
-    expect(screen.queryByRole("button", { name: /^Replace/ })).toBeNull();
-    await press("r", command);
-    await press("i", command);
-    await waitFor(() => expect(called("insertText")).toEqual([[text, false]]));
-  });
-
-  it("happens once while the key is held down", async () => {
-    await answered({ has_selection: false, problem: null });
-    await Promise.all([session.insert(false), session.insert(false)]);
-    expect(called("insertText")).toEqual([[text, false]]);
-  });
-
-  it("is not offered before the response is complete", async () => {
-    await open();
-    fake.emit({ event: "target", target: { has_selection: true, problem: null } });
-    await ask();
-    fake.player().write(3);
-    await press("i", command);
-    expect(screen.queryByRole("button", { name: /^(Insert|Replace)/ })).toBeNull();
-    expect(called("insertText")).toEqual([]);
-  });
-
-  it("says how to allow it", async () => {
-    await answered({ has_selection: false, problem: "not_allowed" });
-    await fireEvent.click(screen.getByRole("button", { name: /^Insert/ }));
-    await screen.findByText(/^To insert text in other apps, allow Transom/);
-    expect(called("insertText")).toEqual([]);
-  });
-
-  it.each([
-    ["no_program", "There is no other app to insert into."],
-    ["wayland", "A Wayland session doesn’t let apps insert text elsewhere."],
-    ["password", "The cursor is in a password field."],
-  ] as const)("has no button if it is not possible, and the key says why: %s", async (problem, says) => {
-    await answered({ has_selection: false, problem });
-    expect(screen.queryByRole("button", { name: /^Insert/ })).toBeNull();
-    await press("i", command);
-    await screen.findByText(says);
-  });
-
-  it("copies the response if the other program does not take it, and comes back", async () => {
-    await answered({ has_selection: false, problem: null });
-    fake.refuse("insertText", { code: "other", reason: "it did not paste" });
-    await press("i", command);
-    await screen.findByText(/^That app didn’t take the text/);
-    expect(fake.copied).toEqual([text]);
-    expect(called("showWindow")).toEqual([["prompt", null, null]]);
-    session.hidden();
-    await waitFor(() => expect(screen.queryByText(/^That app didn’t take the text/)).toBeNull());
   });
 });
 
