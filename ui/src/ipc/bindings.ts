@@ -1,193 +1,115 @@
 // Generated from the Rust types in src-tauri/src/wire and in crates. Update with:
 // TRANSOM_WRITE_BINDINGS=1 cargo test -p transom-app bindings
 
-/**
- * Versions, paths and features that this session lacks.
- */
+/** Versions, paths and features that this session lacks. */
 export type AboutView = {
-/**
- * The app's version.
- */
+/** The app's version. */
 version: string,
-/**
- * Software that the app contains, such as `MLX` and `llama.cpp`.
- */
+/** Software that the app contains, such as `MLX` and `llama.cpp`. */
 dependencies: Array<DependencyView>,
-/**
- * The data folder.
- */
+/** The data folder. */
 data_folder: string,
-/**
- * `macOS 26.1`, `Debian 12`, ….
- */
+/** `macOS 26.1`, `Debian 12`, …. */
 system: string,
-/**
- * The chip or processor.
- */
+/** The chip or processor. */
 chip: string,
-/**
- * Bytes of memory.
- */
+/** Bytes of memory. */
 memory_bytes: number,
-/**
- * Features that this session lacks, by code: `tray`, `global_shortcut`, `selection`, ….
- */
+/** Features that this session lacks, by code: `tray`, `global_shortcut`, `selection`, …. */
 missing: Array<string>,
-/**
- * The current shortcut.
- */
+/** The current shortcut. */
 hotkey: HotkeyView,
-/**
- * The default shortcut on this system.
- */
+/** The default shortcut on this system. */
 default_hotkey: string,
-/**
- * `macos` or `linux`, for the names of keys.
- */
+/** `macos` or `linux`, for the names of keys. */
 platform: string,
-/**
- * The system's language tags, preferred first.
- */
+/** The system's language tags, preferred first. */
 languages: Array<string>, };
 
-/**
- * The state that the menu-bar icon shows.
- */
+/** The state that the menu-bar icon shows. */
 export type Activity = "idle" | "loading" | "answering" | "held";
 
-/**
- * Statistics of a response.
- */
+/** Statistics of a response. */
 export type AnswerStats = {
-/**
- * Tokens in the prompt.
- */
+/** Tokens in the prompt. */
 prompt_tokens: number,
-/**
- * Prompt tokens that were cached from an earlier turn.
- */
+/** Prompt tokens that were cached from an earlier turn. */
 cached_tokens: number,
-/**
- * Tokens generated.
- */
+/** Tokens generated. */
 generated_tokens: number,
-/**
- * Time from the question to the first token.
- */
+/** Time from the question to the first token. */
 time_to_first_token_seconds: number,
-/**
- * Tokens per second while decoding; `None` for very short responses.
- */
+/** Tokens per second while decoding; `None` for very short responses. */
 tokens_per_second: number | null,
-/**
- * Messages at the start of the conversation that did not fit the context.
- */
+/** Messages at the start of the conversation that did not fit the context. */
 dropped_messages: number, };
 
-/**
- * An event that the app sends to pages.
- */
+/** An event that the app sends to pages. */
 export type AppEvent = { "event": "status",
-/**
- * The whole status.
- */
+/** The whole status. */
 status: StatusView, } | { "event": "settings",
-/**
- * All settings.
- */
+/** All settings. */
 settings: Settings, } | { "event": "conversations" } | { "event": "deleted",
-/**
- * The conversation.
- */
+/** The conversation. */
 id: ConversationId, } | { "event": "history_cleared" } | { "event": "models" } | { "event": "catalog" } | { "event": "downloads",
-/**
- * All downloads in order.
- */
+/** All downloads in order. */
 downloads: Array<DownloadView>, } | { "event": "drop",
-/**
- * The window.
- */
+/** The window. */
 window: Window,
-/**
- * What happened.
- */
-drop: DropView, } | { "event": "shown",
-/**
- * The window.
- */
+/** What happened. */
+drop: DropView, } | { "event": "document",
+/** A number of this document, which no other one has. */
+file: number,
+/** What happened. */
+document: DocumentView, } | { "event": "shown",
+/** The window. */
 window: Window,
-/**
- * The conversation to open.
- */
+/** The conversation to open. */
 conversation: ConversationId | null,
-/**
- * The settings pane: `models`, `model`, `behavior`, `general` or `about`.
- */
+/** The settings pane: `models`, `model`, `behavior`, `general` or `about`. */
 pane: string | null, } | { "event": "target",
-/**
- * The program.
- */
+/** The program. */
 target: TargetView, } | { "event": "shortcut",
-/**
- * In the format of the page's shortcuts, such as `Mod+Shift+G`.
- */
+/** In the format of the page's shortcuts, such as `Mod+Shift+G`. */
 keys: string, } | { "event": "chat_form_changed" } | { "event": "compose",
-/**
- * The text.
- */
+/** The text. */
 text: string, } | { "event": "notice",
-/**
- * A code: `hotkey_taken`, `store_recovered`, ….
- */
+/** A code: `hotkey_taken`, `store_recovered`, …. */
 code: string,
-/**
- * Details in English; may be empty.
- */
+/** Details in English; may be empty. */
 detail: string,
-/**
- * Values for the code's sentence: `conversations`, `damaged`, ….
- */
+/** Values for the code's sentence: `conversations`, `damaged`, …. */
 values: Record<string, unknown>, };
 
-/**
- * Light or dark.
- */
+/** Light or dark. */
 export type Appearance = "system" | "light" | "dark";
 
-/**
- * Settings of a conversation under a name, which the user applies to a conversation. Unlike a saved
- * prompt, which is the text of one message, they count for all of its responses.
- */
+/** Settings of a conversation under a name, which the user applies to a conversation. Unlike a saved
+ * prompt, which is the text of one message, they count for all of its responses. */
 export type Assistant = {
-/**
- * At most 100 characters.
- */
+/** At most 100 characters. */
 name: string,
-/**
- * The settings.
- */
+/** The settings. */
 settings: ConversationSettings, };
 
-/**
- * What the app may use of the computer.
- */
+/** A text that a person attached to a message. */
+export type AttachedText = {
+/** The name of the file; `None` for selected, copied or pasted text. */
+name: string | null,
+/** The text. */
+text: string, };
+
+/** What the app may use of the computer. */
 export type Behavior = {
-/**
- * Seconds without use after which a model is unloaded; `None` depends on the computer and its
- * power supply.
- */
+/** Seconds without use after which a model is unloaded; `None` depends on the computer and its
+ * power supply. */
 idle_unload_seconds: number | null,
-/**
- * Keep the model loaded while memory allows.
- */
+/** Keep the model loaded while memory allows. */
 keep_loaded: boolean,
-/**
- * The memory budget of all models, in bytes; `None` depends on the computer.
- */
+/** The memory budget of all models, in bytes; `None` depends on the computer. */
 memory_budget_bytes: number | null, };
 
-/**
- * A piece of rendered Markdown.
+/** A piece of rendered Markdown.
  *
  * A text is a list of blocks. A block is one top-level element: a paragraph, a heading, a quote.
  * Three kinds are split further, because they grow long: a list is an empty list element followed
@@ -220,1582 +142,869 @@ memory_budget_bytes: number | null, };
  *   `rule-left`, `rule-right`, `rule-top` and `rule-bottom` (lines). The outer edges of a formula's
  *   table have no padding.
  * - `p.raw`: HTML in the text, shown as source.
- * - `blockquote.alert-note`, `-tip`, `-important`, `-warning`, `-caution`.
- */
+ * - `blockquote.alert-note`, `-tip`, `-important`, `-warning`, `-caution`. */
 export type Block = {
-/**
- * True if this block is appended inside the list, table or code before it.
- */
+/** True if this block is appended inside the list, table or code before it. */
 is_inside: boolean,
-/**
- * Sanitized HTML: it runs, loads and styles nothing.
- */
+/** Sanitized HTML: it runs, loads and styles nothing. */
 html: string, };
 
-/**
- * Selected or copied text to attach, and its source.
- */
+/** Selected or copied text to attach, and its source. */
 export type CapturedText = {
-/**
- * Where the text comes from.
- */
+/** Where the text comes from. */
 source: TextSource,
-/**
- * The text; empty if there was none.
- */
+/** The text; empty if there was none. */
 text: string, };
 
-/**
- * An error in the user's own catalog.
- */
+/** An error in the user's own catalog. */
 export type CatalogErrorView = {
-/**
- * The file.
- */
+/** The file. */
 file: string,
-/**
- * Counted from 1.
- */
+/** Counted from 1. */
 line: number,
-/**
- * Counted from 1.
- */
+/** Counted from 1. */
 column: number,
-/**
- * The code of the catalog crate, such as `missing_key`.
- */
+/** The code of the catalog crate, such as `missing_key`. */
 code: string,
-/**
- * The key with the error; may be empty.
- */
+/** The key with the error; may be empty. */
 key: string,
-/**
- * The details in English.
- */
+/** The details in English. */
 detail: string, };
 
-/**
- * The models that can be downloaded.
- */
+/** The models that can be downloaded. */
 export type CatalogView = {
-/**
- * Smallest first within a family.
- */
+/** Smallest first within a family. */
 entries: Array<EntryView>,
-/**
- * Recommendations for this machine.
- */
+/** Recommendations for this machine. */
 recommended: Array<RecommendedView>,
-/**
- * Two models that fit together on this machine.
- */
+/** Two models that fit together on this machine. */
 pair: PairView | null,
-/**
- * The machine's memory in bytes.
- */
+/** The machine's memory in bytes. */
 memory_bytes: number,
-/**
- * Bytes that models may use together.
- */
+/** Bytes that models may use together. */
 room_bytes: number,
-/**
- * Free bytes on the disk for downloads; `None` if the system does not report them.
- */
+/** Free bytes on the disk for downloads; `None` if the system does not report them. */
 disk_free_bytes: number | null,
-/**
- * Bytes that the running downloads still need.
- */
+/** Bytes that the running downloads still need. */
 disk_reserved_bytes: number,
-/**
- * The error in the user's own catalog, which is not used until it is fixed.
- */
+/** The error in the user's own catalog, which is not used until it is fixed. */
 error: CatalogErrorView | null,
-/**
- * The path of the user's own catalog, which may not exist.
- */
+/** The path of the user's own catalog, which may not exist. */
 user_file: string, };
 
-/**
- * The difference between the current blocks of a growing text and the ones that a follower has.
- */
+/** The difference between the current blocks of a growing text and the ones that a follower has. */
 export type Change = {
-/**
- * The number of blocks that the text has now. The follower drops the ones beyond it.
- */
+/** The number of blocks that the text has now. The follower drops the ones beyond it. */
 n_blocks: number,
-/**
- * New and changed blocks with their indexes, in ascending order.
- */
+/** New and changed blocks with their indexes, in ascending order. */
 blocks: Array<[number, Block]>, };
 
-/**
- * An error of a command.
- */
+/** An error of a command. */
 export type CommandError = { "code": "invalid",
-/**
- * The field.
- */
+/** The field. */
 field: string,
-/**
- * The reason in English.
- */
+/** The reason in English. */
 reason: string, } | { "code": "not_found" } | { "code": "storage",
-/**
- * The kind of the error; `None` if the file is not the app's own.
- */
+/** The kind of the error; `None` if the file is not the app's own. */
 kind?: StoreErrorKind,
-/**
- * The reason in English, which names the file.
- */
+/** The reason in English, which names the file. */
 reason: string, } | { "code": "turn",
-/**
- * The reason.
- */
+/** The reason. */
 failure: Failure, } | { "code": "model",
-/**
- * The reason.
- */
+/** The reason. */
 error: ModelErrorView, } | { "code": "hub",
-/**
- * The reason.
- */
+/** The reason. */
 error: HubErrorView, } | { "code": "other",
-/**
- * The reason in English.
- */
+/** The reason in English. */
 reason: string, };
 
-/**
- * A conversation without its messages.
- */
+/** What a file without text seems to contain. */
+export type Content = "image" | "archive" | "rich_text" | "binary";
+
+/** A conversation without its messages. */
 export type Conversation = {
-/**
- * The id.
- */
+/** The id. */
 id: ConversationId,
-/**
- * The title; empty until the first question sets it.
- */
+/** The title; empty until the first question sets it. */
 title: string,
-/**
- * Whether it is pinned to the top of the list.
- */
+/** Whether it is pinned to the top of the list. */
 is_pinned: boolean,
-/**
- * When it was created.
- */
+/** When it was created. */
 created_at: Timestamp,
-/**
- * When its last message was added.
- */
+/** When its last message was added. */
 updated_at: Timestamp,
-/**
- * The number of messages on the path that is shown.
- */
+/** The number of messages on the path that is shown. */
 n_messages: number, };
 
-/**
- * The id of a conversation. Never reused.
- */
+/** The id of a conversation. Never reused. */
 export type ConversationId = number;
 
-/**
- * Settings of one conversation. `None` means the current model and what its settings say.
- */
+/** Settings of one conversation. `None` means the current model and what its settings say. */
 export type ConversationSettings = {
-/**
- * The id of the model that responds.
- */
+/** The id of the model that responds. */
 model: string | null,
-/**
- * Instructions at the start of the conversation.
- */
+/** Instructions at the start of the conversation. */
 instructions: string | null,
-/**
- * 0 to 2.
- */
+/** 0 to 2. */
 temperature: number | null,
-/**
- * The context length in tokens.
- */
+/** The context length in tokens. */
 context_length: number | null, };
 
-/**
- * A software component by others.
- */
+/** A software component by others. */
 export type DependencyView = {
-/**
- * Name.
- */
+/** Name. */
 name: string,
-/**
- * Version.
- */
+/** Version. */
 version: string,
-/**
- * SPDX license.
- */
+/** SPDX license. */
 license: string, };
 
-/**
- * A change of a download.
- */
+/** Why a document can't be read, and what to do. */
+export type DocumentProblem = { "kind": "not_found" } | { "kind": "cannot_open",
+/** The reason of the system. */
+reason: string, } | { "kind": "not_text",
+/** What the file seems to contain. */
+content: Content, } | { "kind": "encrypted" } | { "kind": "damaged",
+/** The reason of the library, on one line. */
+reason: string, } | { "kind": "too_large",
+/** Bytes of the file. */
+bytes: number,
+/** Bytes that are allowed. */
+limit_bytes: number, } | { "kind": "too_much_text",
+/** Bytes of the text. */
+bytes: number,
+/** Bytes that are allowed. */
+limit_bytes: number, } | { "kind": "too_slow",
+/** The limit in seconds: of time, or of CPU time on all cores together. */
+limit_seconds: number, } | { "kind": "too_much_memory",
+/** The limit in bytes. */
+limit_bytes: number, } | { "kind": "no_text",
+/** Number of pages, if the format has pages. */
+pages: number | null, } | { "kind": "not_started",
+/** The program and the reason of the system. */
+reason: string, };
+
+/** The state of a document for the composer. */
+export type DocumentView = { "state": "reading",
+/** The file's name. */
+name: string, } | { "state": "read",
+/** Its name and its whole text. */
+attached: AttachedText, } | { "state": "failed",
+/** The reason. */
+problem: DocumentProblem, };
+
+/** A change of a download. */
 export type DownloadChange = { "change": "pause" } | { "change": "resume" } | { "change": "cancel" } | { "change": "move",
-/**
- * The position.
- */
+/** The position. */
 position: number, };
 
-/**
- * The state of a download.
- */
+/** The state of a download. */
 export type DownloadState = { "state": "waiting" } | { "state": "downloading" } | { "state": "verifying",
-/**
- * Progress from 0 to 1.
- */
+/** Progress from 0 to 1. */
 fraction: number, } | { "state": "retrying",
-/**
- * Seconds until the retry.
- */
+/** Seconds until the retry. */
 seconds: number,
-/**
- * The reason.
- */
+/** The reason. */
 error: HubErrorView, } | { "state": "paused" } | { "state": "done",
-/**
- * The id of the installed model, once its files were read.
- */
+/** The id of the installed model, once its files were read. */
 model: string | null, } | { "state": "failed",
-/**
- * The reason.
- */
+/** The reason. */
 error: HubErrorView, };
 
-/**
- * A download.
- */
+/** A download. */
 export type DownloadView = {
-/**
- * The id for changing it.
- */
+/** The id for changing it. */
 id: number,
-/**
- * The key of its variant.
- */
+/** The key of its variant. */
 key: string,
-/**
- * Display name.
- */
+/** Display name. */
 name: string,
-/**
- * The current state.
- */
+/** The current state. */
 state: DownloadState,
-/**
- * Bytes on disk.
- */
+/** Bytes on disk. */
 done_bytes: number,
-/**
- * Total bytes; `None` until the hub was asked.
- */
+/** Total bytes; `None` until the hub was asked. */
 total_bytes: number | null,
-/**
- * The current rate.
- */
+/** The current rate. */
 bytes_per_second: number | null,
-/**
- * The remaining time at this rate.
- */
+/** The remaining time at this rate. */
 seconds_left: number | null, };
 
-/**
- * What a dropped file can be used as.
- */
-export type DropKind = "model" | "text" | "other";
+/** What a dropped file can be used as. */
+export type DropKind = "model" | "document" | "other";
 
-/**
- * Why a dropped file can't be used.
- */
-export type DropProblem = "not_usable" | "bad_model" | "not_text" | "too_large" | "unreadable";
+/** Why a dropped file can't be used as a model. */
+export type DropProblem = "not_usable" | "bad_model";
 
-/**
- * Files that are dragged or dropped on a window.
- */
+/** Files that are dragged or dropped on a window. */
 export type DropView = { "state": "over",
-/**
- * The name of the first file.
- */
+/** The name of the first file. */
 name: string,
-/**
- * What it can be used as in this window.
- */
+/** What it can be used as in this window. */
 kind: DropKind, } | { "state": "left" } | { "state": "added",
-/**
- * The model's id.
- */
+/** The model's id. */
 id: string,
-/**
- * Its display name.
- */
-name: string, } | { "state": "attached",
-/**
- * The file's name.
- */
+/** Its display name. */
+name: string, } | { "state": "refused",
+/** The file's name. */
 name: string,
-/**
- * The whole text.
- */
-text: string, } | { "state": "refused",
-/**
- * The file's name.
- */
-name: string,
-/**
- * Why it can't be used.
- */
+/** Why it can't be used. */
 problem: DropProblem,
-/**
- * The error of the model's files, if they are the problem.
- */
+/** The error of the model's files, if they are the problem. */
 error: ModelErrorView | null,
-/**
- * Another error of the model or the system, in English; may be empty.
- */
+/** Another error of the model or the system, in English; may be empty. */
 reason: string, };
 
-/**
- * How a message ended: [`transom_store::Ending`] with its failure parsed.
- */
+/** How a message ended: [`transom_store::Ending`] with its failure parsed. */
 export type EndingView = { "ending": "writing" } | { "ending": "stop" } | { "ending": "length" } | { "ending": "cancelled" } | { "ending": "shed" } | { "ending": "failed",
-/**
- * The reason.
- */
+/** The reason. */
 failure: Failure, } | { "ending": "interrupted" };
 
-/**
- * A model that can be downloaded.
- */
+/** A model that can be downloaded. */
 export type EntryView = {
-/**
- * The catalog's id, or the hub's `owner/name`.
- */
+/** The catalog's id, or the hub's `owner/name`. */
 id: string,
-/**
- * Display name.
- */
+/** Display name. */
 name: string,
-/**
- * `Qwen3`, …; empty if unknown.
- */
+/** `Qwen3`, …; empty if unknown. */
 family: string,
-/**
- * Strengths and weaknesses; empty if unknown.
- */
+/** Strengths and weaknesses; empty if unknown. */
 description: string,
-/**
- * SPDX id, or the license's own name; empty if unknown.
- */
+/** SPDX id, or the license's own name; empty if unknown. */
 license: string,
-/**
- * What it is for.
- */
+/** What it is for. */
 tags: Array<TagView>,
-/**
- * URL of a page with details.
- */
+/** URL of a page with details. */
 source: string,
-/**
- * Number of parameters, if known.
- */
+/** Number of parameters, if known. */
 n_parameters: number | null,
-/**
- * Active parameters per token of a mixture of experts.
- */
+/** Active parameters per token of a mixture of experts. */
 n_active_parameters: number | null,
-/**
- * The maximum context length in tokens.
- */
+/** The maximum context length in tokens. */
 context_length: number | null,
-/**
- * It is from the user's own catalog.
- */
+/** It is from the user's own catalog. */
 is_users: boolean,
-/**
- * It was found on the hub and is not in the catalog.
- */
+/** It was found on the hub and is not in the catalog. */
 is_from_hub: boolean,
-/**
- * Recent downloads, if the hub reports them.
- */
+/** Recent downloads, if the hub reports them. */
 n_downloads: number | null,
-/**
- * Its variants; empty until the hub was asked for them.
- */
+/** Its variants; empty until the hub was asked for them. */
 variants: Array<VariantView>,
-/**
- * The index of the variant that suits this machine best.
- */
+/** The index of the variant that suits this machine best. */
 best: number, };
 
-/**
- * Facts from a model's files.
- */
+/** Facts from a model's files. */
 export type FactsView = {
-/**
- * `qwen3`, ….
- */
+/** `qwen3`, …. */
 architecture: string,
-/**
- * Number of parameters.
- */
+/** Number of parameters. */
 n_parameters: number,
-/**
- * The quantization of most weights: `4-bit`, `Q4_K`, ….
- */
+/** The quantization of most weights: `4-bit`, `Q4_K`, …. */
 quantization: string,
-/**
- * `mlx`, `gguf`, or both.
- */
+/** `mlx`, `gguf`, or both. */
 formats: Array<string>,
-/**
- * Bytes on disk.
- */
+/** Bytes on disk. */
 size_bytes: number,
-/**
- * The maximum context length in tokens.
- */
+/** The maximum context length in tokens. */
 max_context_length: number | null,
-/**
- * It has a chat template.
- */
-has_chat_template: boolean, };
+/** It has a chat template. */
+has_chat_template: boolean,
+/** Whether it reasons if the user does not choose; `None` if that can't be switched. */
+default_thinking: boolean | null, };
 
-/**
- * A failed turn. Windows translate it by its code.
- */
+/** A failed turn. Windows translate it by its code. */
 export type Failure = { "code": "engine_crashed" } | { "code": "too_large",
-/**
- * Bytes that the model needs.
- */
+/** Bytes that the model needs. */
 need_bytes: number,
-/**
- * Bytes that models may use now.
- */
+/** Bytes that models may use now. */
 budget_bytes: number,
-/**
- * A context length with which the model would fit.
- */
+/** A context length with which the model would fit. */
 context_that_fits: number | null, } | { "code": "held",
-/**
- * Try again after this time.
- */
+/** Try again after this time. */
 retry_after_seconds: number, } | { "code": "busy" } | { "code": "prompt_too_long",
-/**
- * Tokens in the prompt.
- */
+/** Tokens in the prompt. */
 prompt_tokens: number,
-/**
- * Tokens in the context.
- */
+/** Tokens in the context. */
 context_length: number, } | { "code": "model_unusable",
-/**
- * What is wrong with it; missing in failures that earlier versions stored.
- */
+/** What is wrong with it; missing in failures that earlier versions stored. */
 problem: ModelProblem | null,
-/**
- * The engine's error message in English.
- */
+/** The engine's error message in English. */
 reason: string, } | { "code": "invalid_parameter",
-/**
- * The parameter as the command line names it, such as `top-p`.
- */
+/** The parameter as the command line names it, such as `top-p`. */
 name: string,
-/**
- * The value.
- */
+/** The value. */
 value: string,
-/**
- * The engine's error message in English.
- */
+/** The engine's error message in English. */
 reason: string, } | { "code": "backend",
-/**
- * The library's own message, in English.
- */
+/** The library's own message, in English. */
 reason: string, } | { "code": "shed" } | { "code": "stuck",
-/**
- * Id of the process.
- */
+/** Id of the process. */
 process_id: number,
-/**
- * Bytes that it uses.
- */
+/** Bytes that it uses. */
 held_bytes: number, } | { "code": "unloaded" } | { "code": "storage",
-/**
- * The kind of the error, which windows translate.
- */
+/** The kind of the error, which windows translate. */
 kind?: StoreErrorKind,
-/**
- * The reason in English, which names the file.
- */
+/** The reason in English, which names the file. */
 reason: string, } | { "code": "other",
-/**
- * The reason in English.
- */
+/** The reason in English. */
 reason: string, };
 
-/**
- * The file format of an export.
- */
+/** The file format of an export. */
 export type FileFormat = "markdown" | "json";
 
-/**
- * How well a model fits this machine.
- */
+/** Where the documents to attach come from. */
+export type FileSource = "dialog" | "clipboard";
+
+/** How well a model fits this machine. */
 export type FitSummary = { "fit": "fits" } | { "fit": "context",
-/**
- * The context length in tokens.
- */
+/** The context length in tokens. */
 tokens: number, } | { "fit": "others_close",
-/**
- * Bytes that must become free.
- */
+/** Bytes that must become free. */
 bytes: number, } | { "fit": "too_large",
-/**
- * Bytes that it needs.
- */
+/** Bytes that it needs. */
 need_bytes: number,
-/**
- * Bytes that models may use.
- */
+/** Bytes that models may use. */
 room_bytes: number, };
 
-/**
- * The memory that a model needs, by part, and whether it fits.
- */
+/** The memory that a model needs, by part, and whether it fits. */
 export type FitView = {
-/**
- * Weights.
- */
+/** Weights. */
 weight_bytes: number,
-/**
- * KV cache at full context.
- */
+/** KV cache at full context. */
 kv_cache_bytes: number,
-/**
- * Working memory.
- */
+/** Working memory. */
 headroom_bytes: number,
-/**
- * Draft model.
- */
+/** Draft model. */
 draft_bytes: number,
-/**
- * Saved prefixes of earlier conversations.
- */
+/** Saved prefixes of earlier conversations. */
 prefix_bytes: number,
-/**
- * Bytes that all models may use.
- */
+/** Bytes that all models may use. */
 budget_bytes: number,
-/**
- * Bytes of the budget that are used by models that would not be unloaded.
- */
+/** Bytes of the budget that are used by models that would not be unloaded. */
 taken_bytes: number,
-/**
- * The context length for these numbers.
- */
+/** The context length for these numbers. */
 context_length: number,
-/**
- * The longest context that would fit; `None` if none does.
- */
+/** The longest context that would fit; `None` if none does. */
 context_that_fits: number | null,
-/**
- * The total fits.
- */
+/** The total fits. */
 fits: boolean,
-/**
- * How well it fits.
- */
+/** How well it fits. */
 summary: FitSummary,
-/**
- * The estimated speed, if known.
- */
+/** The estimated speed, if known. */
 speed: SpeedView | null,
-/**
- * The working memory was corrected by measurements on this machine.
- */
+/** The working memory was corrected by measurements on this machine. */
 is_measured: boolean, };
 
-/**
- * A conversation in search results or in the list.
- */
+/** A conversation in search results or in the list. */
 export type FoundConversation = {
-/**
- * The conversation.
- */
+/** The conversation. */
 conversation: Conversation,
-/**
- * The text around the matches; `None` if nothing was searched for, or if the title matches.
- */
+/** The text around the matches; `None` if nothing was searched for, or if the title matches. */
 snippet: Snippet | null, };
 
-/**
- * Settings of the app itself.
- */
+/** Settings of the app itself. */
 export type General = {
-/**
- * The shortcut of the quick prompt, such as `Alt+Space`; `None` for the system's default,
- * empty for none.
- */
+/** The shortcut of the quick prompt, such as `Alt+Space`; `None` for the system's default,
+ * empty for none. */
 hotkey: string | null,
-/**
- * Start the app at login.
- */
+/** Start the app at login. */
 launch_at_login: boolean,
-/**
- * Show the app in the Dock.
- */
+/** Show the app in the Dock. */
 show_in_dock: boolean,
-/**
- * Open the chat as an ordinary window, not under the menu-bar icon.
- */
+/** Open the chat as an ordinary window, not under the menu-bar icon. */
 chat_in_window: boolean,
-/**
- * Keep the chat window open when another window gets the focus.
- */
+/** Keep the chat window open when another window gets the focus. */
 pin_chat: boolean,
-/**
- * Keep the quick prompt open when another window gets the focus.
- */
+/** Keep the quick prompt open when another window gets the focus. */
 pin_prompt: boolean,
-/**
- * The size of pages in percent; `None` for 100.
- */
+/** The size of pages in percent; `None` for 100. */
 zoom: number | null,
-/**
- * Light, dark, or like the system.
- */
+/** Light, dark, or like the system. */
 appearance: Appearance,
-/**
- * The BCP 47 tag of a language; `None` for the system's language.
- */
+/** The BCP 47 tag of a language; `None` for the system's language. */
 language: string | null,
-/**
- * Whether the welcome was shown.
- */
+/** Whether the welcome was shown. */
 was_welcomed: boolean, };
 
-/**
- * The state of a shortcut.
- */
+/** The state of a shortcut. */
 export type HotkeyView = { "hotkey": "registered",
-/**
- * In the format of the settings; empty if switched off.
- */
+/** In the format of the settings; empty if switched off. */
 shortcut: string, } | { "hotkey": "taken",
-/**
- * In the format of the settings.
- */
+/** In the format of the settings. */
 shortcut: string, } | { "hotkey": "unusable",
-/**
- * As entered.
- */
+/** As entered. */
 shortcut: string, } | { "hotkey": "unavailable",
-/**
- * The reason in English.
- */
+/** The reason in English. */
 reason: string, };
 
-/**
- * Settings for accessing the hub.
- */
+/** Settings for accessing the hub. */
 export type HubAccessView = {
-/**
- * There is a token in the keychain or in the environment. Pages never receive it.
- */
+/** There is a token in the keychain or in the environment. Pages never receive it. */
 has_token: boolean,
-/**
- * The token comes from the environment (`HF_TOKEN`), so it can't be removed here.
- */
+/** The token comes from the environment (`HF_TOKEN`), so it can't be removed here. */
 is_token_from_environment: boolean,
-/**
- * Why the keychain cannot store a token.
- */
+/** Why the keychain cannot store a token. */
 keychain_problem: HubErrorView | null,
-/**
- * The hub's address.
- */
+/** The hub's address. */
 endpoint: string,
-/**
- * The address is the default.
- */
+/** The address is the default. */
 is_default_endpoint: boolean,
-/**
- * The address comes from the environment (`HF_ENDPOINT`), so it can't be changed here.
- */
+/** The address comes from the environment (`HF_ENDPOINT`), so it can't be changed here. */
 is_endpoint_from_environment: boolean,
-/**
- * The environment disables the network (`HF_HUB_OFFLINE`).
- */
+/** The environment disables the network (`HF_HUB_OFFLINE`). */
 is_offline: boolean, };
 
-/**
- * An error of the hub.
- */
+/** An error of the hub. */
 export type HubErrorView = {
-/**
- * The code of the hub crate, such as `disk_full`.
- */
+/** The code of the hub crate, such as `disk_full`. */
 code: string,
-/**
- * The English sentence, for codes that a page does not know.
- */
+/** The English sentence, for codes that a page does not know. */
 reason: string,
-/**
- * Values for the sentence: `file`, `host`, `needed_bytes`, ….
- */
+/** Values for the sentence: `file`, `host`, `needed_bytes`, …. */
 values: Record<string, unknown>, };
 
-/**
- * The precision of the KV cache.
- */
+/** The precision of the KV cache. */
 export type KvCache = "automatic" | "full" | "small";
 
-/**
- * Something that is limited. Displayed as `shorter answers (1024 tokens)`.
- */
+/** Something that is limited. Displayed as `shorter responses (1024 tokens)`. */
 export type Limit = { "limit": "running_answers" } | { "limit": "new_answers" } | { "limit": "answer_length",
-/**
- * Maximum number of tokens.
- */
+/** Maximum number of tokens. */
 tokens: number, } | { "limit": "context",
-/**
- * Maximum number of tokens.
- */
+/** Maximum number of tokens. */
 tokens: number, } | { "limit": "prefill_step",
-/**
- * Maximum number of tokens of a step.
- */
+/** Maximum number of tokens of a step. */
 tokens: number, } | { "limit": "speculation" } | { "limit": "repaint",
-/**
- * Minimum milliseconds between two repaints.
- */
+/** Minimum milliseconds between two repaints. */
 milliseconds: number, } | { "limit": "idle_unload",
-/**
- * Idle time in seconds; 0 unloads at once.
- */
+/** Idle time in seconds; 0 unloads at once. */
 seconds: number, } | { "limit": "smaller_model" };
 
-/**
- * The reason for a limit.
- */
+/** The reason for a limit. */
 export type LimitReason = "memory_warning" | "memory_critical" | "thrashing" | "heat_fair" | "heat_serious" | "heat_critical" | "low_power" | "battery" | "small_machine" | "setting" | "paused";
 
-/**
- * An active limit.
- */
+/** An active limit. */
 export type LimitView = {
-/**
- * What is limited.
- */
+/** What is limited. */
 limit: Limit,
-/**
- * Why it is limited.
- */
+/** Why it is limited. */
 reason: LimitReason, };
 
-/**
- * A model in memory.
- */
+/** A model in memory. */
 export type LoadedView = {
-/**
- * Display name.
- */
+/** Display name. */
 name: string,
-/**
- * 0 to 1 while loading; `None` before its size is known and after the load.
- */
+/** 0 to 1 while loading; `None` before its size is known and after the load. */
 load_fraction: number | null,
-/**
- * It is loaded.
- */
+/** It is loaded. */
 is_ready: boolean,
-/**
- * It is being unloaded.
- */
+/** It is being unloaded. */
 is_unloading: boolean,
-/**
- * Bytes that its process uses; `None` if the system does not report them.
- */
+/** Bytes that its process uses; `None` if the system does not report them. */
 memory_bytes: number | null,
-/**
- * `mlx` or `llama`; `None` while it loads.
- */
+/** `mlx` or `llama`; `None` while it loads. */
 engine: string | null,
-/**
- * The context length in tokens that it was loaded with.
- */
+/** The context length in tokens that it was loaded with. */
 context_length: number | null,
-/**
- * Seconds until the idle unload.
- */
+/** Seconds until the idle unload. */
 unloads_in_seconds: number | null, };
 
-/**
- * Memory pressure, in the levels of Apple's `DISPATCH_SOURCE_TYPE_MEMORYPRESSURE`.
- */
+/** Memory pressure, in the levels of Apple's `DISPATCH_SOURCE_TYPE_MEMORYPRESSURE`. */
 export type MemoryPressure = "normal" | "warning" | "critical";
 
-/**
- * The data of a message that the list of a long conversation needs.
- */
+/** The data of a message that the list of a long conversation needs. */
 export type MessageHead = {
-/**
- * The id.
- */
+/** The id. */
 id: MessageId,
-/**
- * Who wrote it.
- */
+/** Who wrote it. */
 speaker: Speaker,
-/**
- * The number of characters of text and reasoning, to estimate its height.
- */
+/** The number of characters of text and reasoning, to estimate its height. */
 n_chars: number, };
 
-/**
- * The id of a message. Never reused.
- */
+/** The id of a message. Never reused. */
 export type MessageId = number;
 
-/**
- * A message for display.
- */
+/** A message for display. */
 export type MessageView = {
-/**
- * The id.
- */
+/** The id. */
 id: MessageId,
-/**
- * The conversation that it belongs to.
- */
+/** The conversation that it belongs to. */
 conversation: ConversationId,
-/**
- * Who wrote it.
- */
+/** Who wrote it. */
 speaker: Speaker,
-/**
- * The model's reasoning before the answer.
- */
+/** The model's reasoning before the answer. */
 reasoning: Array<Block>,
-/**
- * The rendered text.
- */
+/** The rendered text. */
 blocks: Array<Block>,
-/**
- * The source of `blocks`, for copying and editing.
- */
+/** The source of `blocks`, for copying and editing. */
 text: string,
-/**
- * Text that the user attached; empty if none.
- */
-attachment: string,
-/**
- * How it ended.
- */
+/** Texts that the user attached. */
+attachments: Array<AttachedText>,
+/** How it ended. */
 ending: EndingView,
-/**
- * Name of the model that wrote it; of several, if another one continued it.
- */
+/** Name of the model that wrote it; of several, if another one continued it. */
 model: string | null,
-/**
- * Statistics of the response.
- */
+/** Statistics of the response. */
 stats: AnswerStats | null,
-/**
- * When it was created.
- */
+/** When it was created. */
 created_at: Timestamp,
-/**
- * Versions of this message (edited or regenerated), including itself, oldest first.
- */
+/** Versions of this message (edited or regenerated), including itself, oldest first. */
 siblings: Array<MessageId>, };
 
-/**
- * Why a model cannot be used, found, added or removed.
- */
+/** Why a model cannot be used, found, added or removed. */
 export type ModelErrorView = {
-/**
- * The code of the sentence, such as `truncated`.
- */
+/** The code of the sentence, such as `truncated`. */
 code: string,
-/**
- * The name of the file, folder or model.
- */
+/** The name of the file, folder or model. */
 file: string,
-/**
- * What else the sentence names, such as a version or an entry; may be empty.
- */
+/** What else the sentence names, such as a version or an entry; may be empty. */
 value: string,
-/**
- * The whole error in English.
- */
+/** The whole error in English. */
 detail: string, };
 
-/**
- * What is wrong with a model. Windows translate it by its code.
- */
+/** What is wrong with a model. Windows translate it by its code. */
 export type ModelProblem = { "problem": "architecture",
-/**
- * The architecture's name in the files.
- */
+/** The architecture's name in the files. */
 name: string, } | { "problem": "quantization",
-/**
- * The quantization's name in the files.
- */
+/** The quantization's name in the files. */
 name: string, } | { "problem": "format" } | { "problem": "tokenizer" } | { "problem": "special_tokens" } | { "problem": "purpose" } | { "problem": "feature" } | { "problem": "variants" } | { "problem": "missing",
-/**
- * The name of the file or folder.
- */
+/** The name of the file or folder. */
 file: string, } | { "problem": "damaged",
-/**
- * The name of the file or folder.
- */
+/** The name of the file or folder. */
 file: string, } | { "problem": "template" };
 
-/**
- * Settings of one model. `None` means what the model's authors recommend, or what fits.
- */
+/** Settings of one model. `None` means what the model's authors recommend, or what fits. */
 export type ModelSettings = {
-/**
- * The context length in tokens.
- */
+/** The context length in tokens. */
 context_length: number | null,
-/**
- * The precision of the KV cache.
- */
+/** The precision of the KV cache. */
 kv_cache: KvCache,
-/**
- * The maximum number of tokens in a response.
- */
+/** The maximum number of tokens in a response. */
 max_tokens: number | null,
-/**
- * 0 to 2.
- */
+/** 0 to 2. */
 temperature: number | null,
-/**
- * Above 0, up to 1.
- */
+/** Above 0, up to 1. */
 top_p: number | null,
-/**
- * 0 turns it off.
- */
+/** 0 turns it off. */
 top_k: number | null,
-/**
- * 0 to 1.
- */
+/** 0 to 1. */
 min_p: number | null,
-/**
- * Above 0, up to 10; 1 turns it off.
- */
+/** Above 0, up to 10; 1 turns it off. */
 repetition_penalty: number | null,
-/**
- * The same seed gives the same response.
- */
+/** The same seed gives the same response. */
 seed: number | null,
-/**
- * Instructions at the start of every conversation.
- */
+/** Instructions at the start of every conversation. */
 system_prompt: string | null,
-/**
- * Whether models that can reason do so; `None` lets the model decide.
- */
+/** Whether models that can reason do so; `None` lets the model decide. */
 thinking: boolean | null, };
 
-/**
- * An installed model.
- */
+/** An installed model. */
 export type ModelView = {
-/**
- * The id that commands and settings use.
- */
+/** The id that commands and settings use. */
 id: string,
-/**
- * Display name: the catalog's name with the quantization, else the name of the folder or file.
- */
+/** Display name: the catalog's name with the quantization, else the name of the folder or file. */
 name: string,
-/**
- * Where it comes from.
- */
+/** Where it comes from. */
 origin: OriginView,
-/**
- * It is in our models folder, so its files can be deleted.
- */
+/** It is in our models folder, so its files can be deleted. */
 can_be_removed: boolean,
-/**
- * It is the selected model.
- */
+/** It is the selected model. */
 is_chosen: boolean,
-/**
- * The id of its catalog entry.
- */
+/** The id of its catalog entry. */
 entry: string | null,
-/**
- * Bytes of all its files.
- */
+/** Bytes of all its files. */
 size_bytes: number,
-/**
- * The recommendations of its authors, if known.
- */
+/** The recommendations of its authors, if known. */
 sampling: SamplingView | null,
-/**
- * Facts from its files; `None` if they cannot be used.
- */
+/** Facts from its files; `None` if they cannot be used. */
 facts: FactsView | null,
-/**
- * Why its files cannot be used.
- */
+/** Why its files cannot be used. */
 problem: ModelErrorView | null,
-/**
- * It is selected, but no longer installed.
- */
+/** It is selected, but no longer installed. */
 is_missing: boolean, };
 
-/**
- * A conversation that was opened.
- */
+/** A conversation that was opened. */
 export type OpenedConversation = {
-/**
- * The conversation.
- */
+/** The conversation. */
 conversation: Conversation,
-/**
- * Its settings.
- */
+/** Its settings. */
 settings: ConversationSettings,
-/**
- * The visible path, first message first.
- */
+/** The visible path, first message first. */
 messages: Array<MessageHead>, };
 
-/**
- * Where a model comes from.
- */
+/** Where a model comes from. */
 export type OriginView = { "origin": "starter" } | { "origin": "ours" } | { "origin": "added" } | { "origin": "elsewhere",
-/**
- * The program's name.
- */
+/** The program's name. */
 app: string, };
 
-/**
- * The purpose of two models that are loaded together.
- */
+/** The purpose of two models that are loaded together. */
 export type PairKind = "draft" | "embedding";
 
-/**
- * Two models that fit together.
- */
+/** Two models that fit together. */
 export type PairView = {
-/**
- * The purpose of the second model. No engine runs such a model yet.
- */
+/** The purpose of the second model. No engine runs such a model yet. */
 kind: PairKind,
-/**
- * The model that writes responses.
- */
+/** The model that writes responses. */
 main: PickView,
-/**
- * The other model.
- */
+/** The other model. */
 second: PickView,
-/**
- * Bytes of memory that both need together.
- */
+/** Bytes of memory that both need together. */
 need_bytes: number, };
 
-/**
- * A recommended model, in the variant that suits the computer.
- */
+/** A recommended model, in the variant that suits the computer. */
 export type PickView = {
-/**
- * The entry's id.
- */
+/** The entry's id. */
 entry: string,
-/**
- * Display name.
- */
+/** Display name. */
 name: string,
-/**
- * `4-bit`, `Q4_K_M`, ….
- */
-packing: string,
-/**
- * Bytes of memory that it needs.
- */
+/** `4-bit`, `Q4_K_M`, …. */
+quantization: string,
+/** Bytes of memory that it needs. */
 need_bytes: number,
-/**
- * The estimated speed.
- */
+/** The estimated speed. */
 speed: SpeedView | null, };
 
-/**
- * What a model is recommended for.
- */
+/** What a model is recommended for. */
 export type Purpose = "chat" | "code" | "small";
 
-/**
- * A recommended model.
- */
+/** A recommended model. */
 export type RecommendedView = {
-/**
- * What it is recommended for.
- */
+/** What it is recommended for. */
 purpose: Purpose,
-/**
- * The entry's id.
- */
+/** The entry's id. */
 entry: string,
-/**
- * The variant's key.
- */
+/** The variant's key. */
 variant: string, };
 
-/**
- * Sampling parameters that the authors of a model recommend.
- */
+/** Sampling parameters that the authors of a model recommend. */
 export type SamplingView = {
-/**
- * 0 always takes the most likely token.
- */
+/** 0 always takes the most likely token. */
 temperature: number | null,
-/**
- * Keeps the most likely tokens that together have this probability.
- */
+/** Keeps the most likely tokens that together have this probability. */
 top_p: number | null,
-/**
- * Keeps this many of the most likely tokens; 0 keeps all.
- */
+/** Keeps this many of the most likely tokens; 0 keeps all. */
 top_k: number | null,
-/**
- * Keeps tokens with at least this probability relative to the most likely one.
- */
+/** Keeps tokens with at least this probability relative to the most likely one. */
 min_p: number | null,
-/**
- * 1 turns the penalty off.
- */
+/** 1 turns the penalty off. */
 repetition_penalty: number | null, };
 
-/**
- * A prompt that the user saved, called with `/name`.
- */
+/** A prompt that the user saved, called with `/name`. */
 export type SavedPrompt = {
-/**
- * One word of at most 100 bytes, without the slash.
- */
+/** One word of at most 100 bytes, without the slash. */
 name: string,
-/**
- * The text. `{text}` stands for the attachment, or for the text after the name.
- */
+/** The text. `{text}` stands for the attachment, or for the text after the name. */
 text: string, };
 
-/**
- * A section of a response.
- */
+/** A section of a response. */
 export type Section = "reasoning" | "answer";
 
-/**
- * All settings of the user.
- */
+/** All settings of the user. */
 export type Settings = {
-/**
- * Settings of the app itself.
- */
+/** Settings of the app itself. */
 general: General,
-/**
- * What the app may use of the computer.
- */
+/** What the app may use of the computer. */
 behavior: Behavior,
-/**
- * The id of the current model; `None` for the starter, until the user chooses another one.
- */
+/** The id of the current model; `None` for the starter, until the user chooses another one. */
 model: string | null,
-/**
- * Settings of single models, by id.
- */
+/** Settings of single models, by id. */
 models: { [key in string]: ModelSettings },
-/**
- * Where older versions stored the paths of added models. The app moves them to a file in the
- * data folder that every program reads, and empties this list.
- */
+/** Where older versions stored the paths of added models. The app moves them to a file in the
+ * data folder that every program reads, and empties this list. */
 added_models: Array<string>,
-/**
- * The ids of recently used models, newest first.
- */
+/** The ids of recently used models, newest first. */
 recent_models: Array<string>,
-/**
- * Saved prompts; `None` for the built-in ones.
- */
+/** Saved prompts; `None` for the built-in ones. */
 prompts: Array<SavedPrompt> | null,
-/**
- * Named settings for conversations.
- */
+/** Named settings for conversations. */
 assistants: Array<Assistant>, };
 
-/**
- * A response so far, for a new follower.
- */
+/** A response so far, for a new follower. */
 export type Snapshot = {
-/**
- * The message so far.
- */
+/** The message so far. */
 message: MessageView,
-/**
- * The current stage.
- */
+/** The current stage. */
 stage: Stage, };
 
-/**
- * A piece of a message around the matches of a search.
- */
+/** A piece of a message around the matches of a search. */
 export type Snippet = {
-/**
- * The message.
- */
+/** The message. */
 message: MessageId,
-/**
- * Pieces of text in order, each with whether it is a match.
- */
+/** Pieces of text in order, each with whether it is a match. */
 pieces: Array<[string, boolean]>, };
 
-/**
- * The author of a message.
- */
+/** The author of a message. */
 export type Speaker = "user" | "assistant";
 
-/**
- * Decode speed in tokens per second.
- */
+/** Decode speed in tokens per second. */
 export type SpeedView = {
-/**
- * Lower bound.
- */
+/** Lower bound. */
 low: number,
-/**
- * Upper bound.
- */
+/** Upper bound. */
 high: number,
-/**
- * True if earlier uses on this machine were measured; false for a prediction.
- */
+/** True if earlier uses on this machine were measured; false for a prediction. */
 is_measured: boolean, };
 
-/**
- * The stage of a response before and while it is written.
- */
+/** The stage of a response before and while it is written. */
 export type Stage = { "stage": "waiting",
-/**
- * Requests before it in the queue.
- */
+/** Requests before it in the queue. */
 position: number, } | { "stage": "loading",
-/**
- * 0 to 1; `None` while other models are being unloaded.
- */
+/** 0 to 1; `None` while other models are being unloaded. */
 fraction: number | null, } | { "stage": "prefill",
-/**
- * Tokens processed.
- */
+/** Tokens processed. */
 done: number,
-/**
- * Tokens in total.
- */
+/** Tokens in total. */
 total: number, } | { "stage": "writing",
-/**
- * Current tokens per second; `None` at the start.
- */
+/** Current tokens per second; `None` at the start. */
 tokens_per_second: number | null, };
 
-/**
- * The ids of a message that was accepted and of the response that was started.
- */
+/** The ids of a message that was accepted and of the response that was started. */
 export type StartedTurn = {
-/**
- * The conversation, which is new if the caller named none.
- */
+/** The conversation, which is new if the caller named none. */
 conversation: ConversationId,
-/**
- * The user's message; `None` if an existing question is answered again.
- */
+/** The user's message; `None` if an existing question is answered again. */
 question: MessageId | null,
-/**
- * The response; follow it for its updates.
- */
+/** The response; follow it for its updates. */
 answer: MessageId, };
 
-/**
- * The supervisor's status for pages.
- */
+/** The supervisor's status for pages. */
 export type StatusView = {
-/**
- * The main state to show.
- */
+/** The main state to show. */
 activity: Activity,
-/**
- * The loaded chat model, or the one that is loading.
- */
+/** The loaded chat model, or the one that is loading. */
 model: LoadedView | null,
-/**
- * Bytes that all models may use now.
- */
+/** Bytes that all models may use now. */
 budget_bytes: number,
-/**
- * Bytes of the budget that are in use.
- */
+/** Bytes of the budget that are in use. */
 in_use_bytes: number,
-/**
- * Why no response starts at present.
- */
+/** Why no response starts at present. */
 held: LimitReason | null,
-/**
- * The user paused Transom.
- */
+/** The user paused Transom. */
 is_paused: boolean,
-/**
- * All active limits.
- */
+/** All active limits. */
 limits: Array<LimitView>,
-/**
- * Minimum milliseconds between two repaints of a growing response.
- */
+/** Minimum milliseconds between two repaints of a growing response. */
 repaint_ms: number,
-/**
- * A smaller model is recommended now.
- */
+/** A smaller model is recommended now. */
 offer_smaller_model: boolean,
-/**
- * The signals of the machine.
- */
+/** The signals of the machine. */
 machine: SystemSignals,
-/**
- * The last model that was unloaded.
- */
+/** The last model that was unloaded. */
 last_unload: UnloadView | null,
-/**
- * Queued requests.
- */
+/** Queued requests. */
 n_queued: number,
-/**
- * The supervisor belongs to another program, such as `transom chat` in a terminal.
- */
+/** The supervisor belongs to another program, such as `transom chat` in a terminal. */
 is_client: boolean, };
 
-/**
- * The kind of an error of the store's file, for windows that say it in the user's language.
- */
+/** The kind of an error of the store's file, for windows that say it in the user's language. */
 export type StoreErrorKind = "folder" | "read_only" | "full" | "damaged" | "newer" | "busy" | "disk";
 
-/**
- * The state of the machine. The default is a machine on mains power without any pressure.
- */
+/** The state of the machine. The default is a machine on mains power without any pressure. */
 export type SystemSignals = {
-/**
- * Memory pressure: the system asks programs to free memory.
- */
+/** Memory pressure: the system asks programs to free memory. */
 memory: MemoryPressure,
-/**
- * The system swaps out more than [`SystemSignals::THRASHING_BYTES_PER_SECOND`], so the machine
- * is too slow to work with. Swap in use can stay the same meanwhile.
- */
+/** The system swaps out more than [`SystemSignals::THRASHING_BYTES_PER_SECOND`], so the machine
+ * is too slow to work with. Swap in use can stay the same meanwhile. */
 is_thrashing: boolean,
-/**
- * The thermal state.
- */
+/** The thermal state. */
 thermal: ThermalState,
-/**
- * Low Power Mode, or a power saver profile, is on.
- */
+/** Low Power Mode, or a power saver profile, is on. */
 is_low_power: boolean,
-/**
- * The machine runs on battery.
- */
+/** The machine runs on battery. */
 is_on_battery: boolean, };
 
-/**
- * A use of a model.
- */
+/** A use of a model. */
 export type TagView = "chat" | "code" | "reasoning" | "embedding";
 
-/**
- * Why no text can be inserted into another program.
- */
+/** Why no text can be inserted into another program. */
 export type TargetProblem = "no_program" | "wayland" | "not_allowed" | "password";
 
-/**
- * The program that the quick prompt was called from, as a place for a response.
- */
+/** The program that the quick prompt was called from, as a place for a response. */
 export type TargetView = {
-/**
- * Text was selected there.
- */
+/** Text was selected there. */
 has_selection: boolean,
-/**
- * Why no text can be inserted there; `None` if it can.
- */
+/** Why no text can be inserted there; `None` if it can. */
 problem: TargetProblem | null, };
 
-/**
- * The source of a captured text.
- */
+/** The source of a captured text. */
 export type TextSource = "selection" | "clipboard";
 
-/**
- * Thermal state, in the levels of Apple's `NSProcessInfoThermalState`.
- */
+/** Thermal state, in the levels of Apple's `NSProcessInfoThermalState`. */
 export type ThermalState = "nominal" | "fair" | "serious" | "critical";
 
-/**
- * Recommendations for a computer with this much memory.
- */
+/** Recommendations for a computer with this much memory. */
 export type TierView = {
-/**
- * Memory in bytes.
- */
+/** Memory in bytes. */
 memory_bytes: number,
-/**
- * Bytes that models may use together.
- */
+/** Bytes that models may use together. */
 room_bytes: number,
-/**
- * It is this computer. The others are Macs of which only the memory is known.
- */
+/** It is this computer. The others are Macs of which only the memory is known. */
 is_this_computer: boolean,
-/**
- * For conversation; `None` if nothing fits, also below.
- */
+/** For conversation; `None` if nothing fits, also below. */
 chat: PickView | null,
-/**
- * For programming.
- */
+/** For programming. */
 code: PickView | null,
-/**
- * Small and fast.
- */
+/** Small and fast. */
 small: PickView | null,
-/**
- * Two models that fit together.
- */
+/** Two models that fit together. */
 pair: PairView | null, };
 
-/**
- * Milliseconds since 1970 in UTC.
- */
+/** Milliseconds since 1970 in UTC. */
 export type Timestamp = number;
 
-/**
- * A model that was unloaded.
- */
+/** A model that was unloaded. */
 export type UnloadView = {
-/**
- * Display name.
- */
+/** Display name. */
 name: string,
-/**
- * Bytes that it used.
- */
+/** Bytes that it used. */
 held_bytes: number | null,
-/**
- * It was unloaded because it was idle.
- */
+/** It was unloaded because it was idle. */
 was_idle: boolean, };
 
-/**
- * An update about a response.
- */
+/** An update about a response. */
 export type Update = { "update": "snapshot",
-/**
- * The response so far.
- */
+/** The response so far. */
 snapshot: Snapshot, } | { "update": "stage",
-/**
- * The current stage.
- */
+/** The current stage. */
 stage: Stage, } | { "update": "text",
-/**
- * The section that grew.
- */
+/** The section that grew. */
 section: Section,
-/**
- * The blocks that changed since the last update.
- */
+/** The blocks that changed since the last update. */
 change: Change,
-/**
- * Current tokens per second.
- */
+/** Current tokens per second. */
 tokens_per_second: number | null, } | { "update": "ended",
-/**
- * The source of the whole answer.
- */
+/** The source of the whole answer. */
 text: string,
-/**
- * How it ended.
- */
+/** How it ended. */
 ending: EndingView,
-/**
- * The name of the model that wrote it, or of all models that did.
- */
+/** The name of the model that wrote it, or of all models that did. */
 model: string | null,
-/**
- * Statistics of the response.
- */
+/** Statistics of the response. */
 stats: AnswerStats | null, };
 
-/**
- * A variant of a model that can be downloaded.
- */
+/** A variant of a model that can be downloaded. */
 export type VariantView = {
-/**
- * The key for installing it, and of its download.
- */
+/** The key for installing it, and of its download. */
 key: string,
-/**
- * `mlx` or `gguf`.
- */
+/** `mlx` or `gguf`. */
 format: string,
-/**
- * `4-bit`, `Q4_K_M`, ….
- */
-packing: string,
-/**
- * The hub's `owner/name`.
- */
+/** `4-bit`, `Q4_K_M`, …. */
+quantization: string,
+/** The hub's `owner/name`. */
 repository: string,
-/**
- * Bytes to download; `None` until the hub was asked.
- */
+/** Bytes to download; `None` until the hub was asked. */
 size_bytes: number | null,
-/**
- * Bytes that must become free on the disk before the download; `None` if there is enough space
- * or the size is unknown.
- */
+/** Bytes that must become free on the disk before the download; `None` if there is enough space
+ * or the size is unknown. */
 disk_missing_bytes: number | null,
-/**
- * How well it fits, if known.
- */
+/** How well it fits, if known. */
 fit: FitSummary | null,
-/**
- * The estimated speed.
- */
+/** The estimated speed. */
 speed: SpeedView | null,
-/**
- * The id of the installed model, if it is installed.
- */
+/** The id of the installed model, if it is installed. */
 model: string | null, };
 
-/**
- * A window.
- */
+/** A window. */
 export type Window = "chat" | "prompt" | "settings";
 
-/**
- * A change of the zoom of all pages.
- */
+/** A change of the zoom of all pages. */
 export type ZoomStep = "in" | "out" | "reset";
