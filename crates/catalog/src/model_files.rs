@@ -316,7 +316,7 @@ mod tests {
         let error = variants(&["b.gguf", "a.gguf", "notes.txt"], "").unwrap_err();
         let text = error.to_string();
         assert!(
-            text.ends_with("Model holds 2 models; name one of them: a.gguf, b.gguf"),
+            text.ends_with("Model: several models; name one of them: a.gguf, b.gguf"),
             "{text}"
         );
     }

@@ -7,7 +7,7 @@ async function start(text = "One two three. Four five.\n\nSix seven.") {
   const ipc = new FakeIpc();
   useIpc(ipc);
   ipc.script = { reasoning: "Let me think.", answer: pieces(text), rate: 0 };
-  const { answer: id } = await ipc.ask(null, "Count", "", false);
+  const { answer: id } = await ipc.ask(null, "Count", [], false);
   const announced: string[] = [];
   const answer = new Answer(id, { finished: (texts) => announced.push(...texts) });
   await answer.follow();

@@ -109,14 +109,14 @@ fn a_response_longer_than_the_context_continues_with_a_note() {
     let (code, out, err) = chat_with("Tell me a story\n", &engine);
     assert_eq!((code, &*out), (0, "On and on.\n"));
     assert!(
-        err.contains("the model forgot how the conversation began.)"),
+        err.contains("the model no longer sees how the conversation began.)"),
         "{err}"
     );
     assert!(!err.contains("the context is full"), "{err}");
 
     let engine = TestEngine::replying([Reply::Shifts("Short.", 0)]);
     let (_, _, err) = chat_with("Hi\n", &engine);
-    assert!(!err.contains("forgot"), "{err}");
+    assert!(!err.contains("no longer sees"), "{err}");
 }
 
 #[test]
