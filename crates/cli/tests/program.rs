@@ -151,7 +151,7 @@ fn prompt_tokens(options: &[&str]) -> u64 {
 fn attached_documents_are_part_of_the_prompt() {
     let pdf = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../documents/tests/fixtures/files/crazyones.pdf"
+        "/../document-reader/tests/fixtures/files/crazyones.pdf"
     );
     let folder = tempfile::tempdir().unwrap();
     let note = folder.path().join("note.txt");

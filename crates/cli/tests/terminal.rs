@@ -157,7 +157,7 @@ fn status_shows_every_change_until_ctrl_c() {
     let mut status = started(&["status", "--watch"], home.path());
     status.exp_string("Starter: ready").unwrap();
     chat.send_line("What is the capital of France?").unwrap();
-    status.exp_string("Starter: answering").unwrap();
+    status.exp_string("Starter: generating").unwrap();
     chat.exp_string("Paris").unwrap();
     chat.send_control('c').unwrap();
     chat.exp_string("(stopped)").unwrap();
