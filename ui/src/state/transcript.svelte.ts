@@ -15,7 +15,7 @@ import { ChatSettings } from "./chat-settings.svelte";
 import { composer, isTemporaryId } from "./composer.svelte";
 import { failureOf, commandError } from "./command-error";
 import { edits } from "./edits";
-import { takePlace, type Place } from "./place";
+import { keptPlace, type Place } from "./place";
 
 /** Maximum number of loaded messages; the least recently used are removed. */
 const MAX_VIEWS = 600;
@@ -81,7 +81,7 @@ export class Transcript {
       const opened = await this.read(id);
       if (!isCurrent()) return;
       const isIn = (message?: MessageId) => opened.messages.some((head) => head.id === message);
-      const place = takePlace();
+      const place = keptPlace.take();
       this.place = isIn(place?.message) ? place : null;
       await this.load(opened, isCurrent);
       if (!isCurrent()) return;
