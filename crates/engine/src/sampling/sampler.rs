@@ -274,7 +274,10 @@ fn draw_from_all(
         .skip(block * simd::BLOCK)
         .take(simd::BLOCK);
     let weights = tokens.map(|(id, logit)| (id, weight(*logit, top, temperature)));
-    choose(weights, target)
+    // A target between the exact sum of the block and a greater one in f32 would choose the block's
+    // last token, however unlikely that is.
+    let exact = weights.clone().map(|(_, w)| w).filter(|w| *w > 0.0);
+    choose(weights, target / sums[block] * exact.sum::<f64>())
 }
 
 /// Returns the first token with which the sum of weights exceeds `target`, or the last token with a

@@ -135,7 +135,8 @@ mod tests {
         drop(lock);
         assert_eq!(close.recv_timeout(TIMEOUT), Ok(0), "the lock is closed");
     }
-    /// D095: it can begin and end at any time, on any machine.
+
+    /// It can begin and end at any time, on any machine.
     #[test]
     fn it_never_blocks_nor_fails() {
         for _ in 0..3 {

@@ -50,7 +50,9 @@ pub(super) struct Hello {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Welcome {
-    /// The client may send requests; their ids start at this one.
+    /// The client may send requests; their ids start at this one. Its first name stays, because it is
+    /// part of the [`Hello`].
+    #[serde(rename = "from")]
     Accepted(RequestId),
     /// The connection is refused for this reason.
     Refused(String),

@@ -29,6 +29,22 @@ async fn hello_of(stream: &mut UnixStream) -> Hello {
     reader.read_async().await.unwrap().unwrap()
 }
 
+/// Only then can it be said which versions do not match.
+#[test]
+fn programs_of_other_protocols_read_the_hello() {
+    let earlier = serde_json::json!({
+        "protocol": 10,
+        "version": "0.1.0",
+        "process_id": 1,
+        "welcome": { "from": 7 },
+        "oldest_protocol": 10,
+    });
+    let hello: Hello = serde_json::from_value(earlier.clone()).unwrap();
+    assert!(!hello.is_compatible_with(&Hello::own()));
+    assert_eq!(hello.welcome, Some(Welcome::Accepted(RequestId(7))));
+    assert_eq!(serde_json::to_value(&hello).unwrap(), earlier);
+}
+
 #[tokio::test]
 async fn an_owner_with_an_incompatible_version_is_reported() {
     let data = data_folder();
