@@ -180,13 +180,13 @@ fn books_and_open_documents_with_a_password_are_refused() {
         ),
         (
             "META-INF/encryption.xml",
-            br#"<encryption><CipherReference URI="a.xhtml"/></encryption>"#,
+            br#"<encryption><CipherReference URI="a%20b.xhtml"/></encryption>"#,
         ),
         (
             "a.opf",
-            br#"<package><item id="a" href="a.xhtml"/><itemref idref="a"/></package>"#,
+            br#"<package><item id="a" href="a%20b.xhtml"/><itemref idref="a"/></package>"#,
         ),
-        ("a.xhtml", b"\x8f\x02"),
+        ("a b.xhtml", b"\x8f\x02"),
     ]);
     assert_eq!(problem_of(&book), DocumentProblem::Encrypted);
 }

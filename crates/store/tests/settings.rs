@@ -34,6 +34,7 @@ fn full() -> Settings {
     settings.general.show_in_dock = true;
     settings.general.chat_in_window = true;
     settings.general.pin_chat = true;
+    settings.general.pin_prompt = true;
     settings.general.zoom = Some(125);
     settings.general.appearance = Appearance::Dark;
     settings.general.language = Some("de".to_string());

@@ -25,6 +25,7 @@ afterEach(async () => {
   printing.stop();
   await transcript.open(null);
   app.status = null;
+  app.notices = [];
   await unmount(chat);
   target.remove();
 });
@@ -105,6 +106,16 @@ describe("the settings of a chat", () => {
   });
 });
 
+describe("a failure of the model", () => {
+  it("lets the user choose another one for this chat", async () => {
+    const id = await openWith(["What?", { text: "", ending: { ending: "failed", failure: { code: "shed" } } }]);
+    await fireEvent.click(await screen.findByRole("button", { name: "Choose Another Model…" }));
+    await fireEvent.click(await screen.findByRole("menuitemradio", { name: /^Starter/ }));
+    await screen.findByLabelText("Model: Starter");
+    await waitFor(() => expect(ipc.tree.settings.get(id)?.model).toBe("starter"));
+  });
+});
+
 describe("a continued response", () => {
   it("can be continued again after a failure", async () => {
     await openWith(["What?", { text: "Half an answer", ending: { ending: "failed", failure: { code: "engine_crashed" } } }]);
@@ -133,5 +144,13 @@ describe("printing", () => {
     expect(called("printPage")).toEqual([[true], [false]]);
     await fireEvent.pointerDown(document.body);
     await waitFor(() => expect(parts()).toHaveLength(0));
+  });
+
+  it("ends if the dialog does not open, so that the window can close again", async () => {
+    await openWith(["What?", "That."]);
+    ipc.refuse("printPage", { code: "other", reason: "no dialog" });
+    await fireEvent.keyDown(window, { key: "p", metaKey: true });
+    await waitFor(() => expect(called("printPage")).toEqual([[true], [false]]));
+    expect(document.querySelector(".print-view")).toBeNull();
   });
 });

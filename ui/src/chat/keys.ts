@@ -31,7 +31,7 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     ["Mod+[", () => actions.neighbor(-1)],
     ["Mod+]", () => actions.neighbor(1)],
     ["Mod+End", () => (transcript.jumps += 1)],
-    ["Mod+Shift+M", () => document.querySelector<HTMLElement>("[data-model-menu]")?.click()],
+    ["Mod+Shift+M", openModelMenu],
     ["Mod+Shift+P", pin],
     ["Mod+Shift+O", changeForm],
     ["Mod+,", () => page.openSettings()],
@@ -68,6 +68,11 @@ export function chatKeys(actions: ChatActions): (event: KeyboardEvent) => void {
     else return;
     event.preventDefault();
   };
+}
+
+/** Opens the menu with the model of the chat, at the composer. */
+export function openModelMenu(): void {
+  document.querySelector<HTMLElement>("[data-model-menu]")?.click();
 }
 
 /** Chooses an ordinary window for the chat, or the popover. The app then asks the page to move. */

@@ -1,12 +1,12 @@
 /** Mounts the chat page: in the app's window, in the gallery and in tests. */
 import "../style/base.css";
 import { mount } from "svelte";
-import { ipc, type AppEvent } from "../ipc";
+import { ipc, NO_SETTINGS, type AppEvent } from "../ipc";
 import { attempt, startApp } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
 import { history } from "../state/history.svelte";
 import { loadDownloads } from "../state/model-source.svelte";
-import { keepPlace } from "../state/place";
+import { keptNewChat, keptPlace } from "../state/place";
 import { transcript } from "../state/transcript.svelte";
 import ChatPage from "./ChatPage.svelte";
 
@@ -39,6 +39,7 @@ export async function openChat(target: HTMLElement): Promise<ReturnType<typeof C
   }
 
   await startApp(handleEvent);
+  restoreNewChat();
   page = mount(ChatPage, { target });
   early.forEach(handleEvent);
   page.focus();
@@ -49,7 +50,19 @@ export async function openChat(target: HTMLElement): Promise<ReturnType<typeof C
 
 /** Shows the chat in its other form. This page ends then. */
 async function moveChat(): Promise<void> {
+  const { target, isTemporary, settings } = transcript;
   composer.save();
-  keepPlace(transcript.whereIs());
+  keptPlace.keep(transcript.whereIs());
+  // Nothing that the user wrote in a temporary chat is stored.
+  const own = isTemporary ? NO_SETTINGS : settings.own;
+  keptNewChat.keep(target === null ? { isTemporary, settings: own } : null);
+  await settings.flush();
   await ipc.showWindow("chat", transcript.target, null);
+}
+
+/** Shows the chat without messages that the page of the other form left. */
+function restoreNewChat(): void {
+  const kept = keptNewChat.take();
+  if (kept?.isTemporary) transcript.openTemporary();
+  if (kept) transcript.settings.change(kept.settings);
 }

@@ -1,10 +1,16 @@
 import { fireEvent, screen, waitFor } from "@testing-library/svelte";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { NO_SETTINGS } from "../ipc";
+import { transcript } from "../state/transcript.svelte";
 import { called, chat, close, ipc, makeApp, open, openWith, reset } from "./test-page";
+
+async function setForm(isInWindow: boolean): Promise<void> {
+  ipc.setSettings({ general: { ...(await ipc.settings()).general, chat_in_window: isInWindow } });
+}
 
 /** Opens the chat page in an ordinary window or in the popover, with a conversation. */
 async function openForm(isInWindow: boolean): Promise<number> {
-  ipc.setSettings({ general: { ...(await ipc.settings()).general, chat_in_window: isInWindow } });
+  await setForm(isInWindow);
   return openWith(["Question", "Answer"]);
 }
 
@@ -54,6 +60,42 @@ describe("a form that is chosen in the settings", () => {
     await fireEvent.keyDown(await field(), { key: "Escape" });
     expect(localStorage.getItem("transom.edits")).toBe("[]");
     await screen.findByText("Question", { selector: ".bubble" });
+  });
+
+  it("saves the settings of the chat before the page ends", async () => {
+    const id = await openForm(false);
+    transcript.settings.change({ temperature: 0.5 }, true);
+    await choose(true);
+    await waitFor(() => expect(shown()).toHaveLength(1));
+    expect(called("setConversationSettings").map(({ values }) => values))
+      .toEqual([[id, { ...NO_SETTINGS, temperature: 0.5 }]]);
+  });
+
+  /** Moves a chat without messages that has instructions. Returns what the first page stored. */
+  async function moveEmpty(isTemporary: boolean): Promise<string | null> {
+    await setForm(false);
+    await open();
+    if (isTemporary) transcript.openTemporary();
+    transcript.settings.change({ instructions: "Be brief." });
+    await choose(true);
+    await waitFor(() => expect(shown()).toEqual([["chat", null, null]]));
+    const stored = localStorage.getItem("transom.new_chat");
+    await close();
+    await open();
+    return stored;
+  }
+
+  it("keeps the settings of a chat without messages, once", async () => {
+    await moveEmpty(false);
+    expect(transcript.isTemporary).toBe(false);
+    expect(transcript.settings.own).toEqual({ ...NO_SETTINGS, instructions: "Be brief." });
+    expect(localStorage.getItem("transom.new_chat")).toBeNull();
+  });
+
+  it("keeps a chat without messages temporary, and stores nothing of it", async () => {
+    expect(await moveEmpty(true)).not.toContain("Be brief.");
+    expect(transcript.isTemporary).toBe(true);
+    expect(transcript.settings.own).toEqual(NO_SETTINGS);
   });
 
   it("keeps the position, once", async () => {

@@ -3,6 +3,7 @@ import { fireEvent, screen, waitFor, within } from "@testing-library/svelte";
 import { describe, expect, it, vi } from "vitest";
 import { NO_SETTINGS } from "../ipc";
 import { violations } from "../settings/parts/axe";
+import { app } from "../state/app.svelte";
 import { composed, EXCHANGE_TIMEOUT_MS } from "./session.svelte";
 import { ask, called, command, fake, input, open, press, session, type } from "./test-panel";
 
@@ -100,7 +101,7 @@ describe("asking", () => {
     await waitFor(() => expect(session.isWriting).toBe(false));
     await fireEvent.change(screen.getByRole("combobox", { name: "Assistant" }), { target: { value: "Poet" } });
     expect(session.answer).toBeNull();
-    expect(screen.getByTitle("Model: Starter").textContent?.trim()).toBe("Starter");
+    expect(screen.getByLabelText("Model: Starter").textContent?.trim()).toBe("Starter");
     await ask("two");
     await waitFor(() => expect(called("ask")).toHaveLength(2));
     expect(called("ask")[1]).toEqual([null, "two", [], false, false, settings]);
@@ -110,6 +111,18 @@ describe("asking", () => {
     await ask("three");
     await waitFor(() => expect(called("ask")).toHaveLength(3));
     expect(called("ask")[2]![0]).toBe(session.conversation);
+  });
+
+  it("keeps the model of the first question until a new conversation", async () => {
+    await open();
+    await ask();
+    fake.player().end({ ending: "stop" });
+    await waitFor(() => expect(session.isWriting).toBe(false));
+    await fake.chooseModel("starter");
+    await waitFor(() => expect(app.model?.id).toBe("starter"));
+    screen.getByLabelText("Model: Qwen3 4B · 4-bit");
+    await press("n", command);
+    await screen.findByLabelText("Model: Starter");
   });
 
   it("copies the response with Command-C, unless text is selected", async () => {

@@ -50,8 +50,8 @@ export class Session {
   #draft = "";
   /** The assistant of the conversation. */
   #askedWith = "";
-  /** The id of the model that was chosen for this conversation in place of its own. */
-  #chosenModel = $state<string | null>(null);
+  /** The id of the model of this conversation: the chosen one, or that of its first question. */
+  #ownModel = $state<string | null>(null);
   #last: { text: string; attachment: string } | null = null;
   /** The response to the last question, once it was accepted. */
   #lastAnswer: number | null = null;
@@ -74,7 +74,7 @@ export class Session {
   get settings(): ConversationSettings {
     const assistant = assistants().find((one) => one.name === this.assistant);
     const settings = assistant ? withAssistant(assistant, NO_SETTINGS) : NO_SETTINGS;
-    return { ...settings, model: this.#chosenModel ?? settings.model };
+    return { ...settings, model: this.#ownModel ?? settings.model };
   }
 
   /** The model that responds next. */
@@ -215,14 +215,17 @@ export class Session {
   /** Chooses an assistant for the next question, which starts a new conversation. */
   chooseAssistant(name: string): void {
     this.assistant = name;
+    this.#ownModel = null;
     this.startNew();
   }
 
   /** Selects the model of this conversation and of new ones. */
   async chooseModel(id: string): Promise<void> {
     await ipc.chooseModel(id);
-    this.#chosenModel = id;
-    if (this.conversation !== null) await ipc.setConversationSettings(this.conversation, this.settings);
+    this.#ownModel = id;
+    // The next question may start another conversation, with another assistant.
+    if (this.conversation === null || this.assistant !== this.#askedWith) return;
+    await ipc.setConversationSettings(this.conversation, this.settings);
   }
 
   /** Called when the history was cleared: removes everything. */
@@ -253,7 +256,7 @@ export class Session {
     this.#dropAnswer();
     this.#last = null;
     this.#lastAnswer = null;
-    this.#chosenModel = null;
+    this.#ownModel = null;
     this.conversation = null;
     this.failure = null;
     this.question = "";
@@ -272,8 +275,12 @@ export class Session {
     const attachments = attachment === "" ? [] : [{ name: null, text: attachment }];
     if (this.assistant !== this.#askedWith) this.conversation = null;
     this.#askedWith = this.assistant;
-    const { settings } = this;
-    const ask = () => ipc.ask(this.conversation, text, attachments, overBudget, false, settings);
+    const { settings, model } = this;
+    const ask = async () => {
+      const started = await ipc.ask(this.conversation, text, attachments, overBudget, false, settings);
+      this.#ownModel ??= model?.id ?? null;
+      return started;
+    };
     try {
       return await ask();
     } catch (error) {

@@ -20,6 +20,8 @@ export class ChatSettings {
   #conversation: ConversationId | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #last: Promise<unknown> = Promise.resolve();
+  /** Grows when the user changes the settings and when the app has them. */
+  revision = 0;
 
   /** The model that responds next. */
   model: ModelView | null = $derived(modelOf(this.own));
@@ -33,10 +35,10 @@ export class ChatSettings {
     return this.#unsaved === null;
   }
 
-  /** Shows the stored settings of a conversation, unless the user has changed them since. */
-  show(conversation: ConversationId | null, own: ConversationSettings): void {
+  /** Shows the settings of a conversation as they were at `revision`, unless the user has changed them since. */
+  show(conversation: ConversationId | null, own: ConversationSettings, revision = this.revision): void {
     const isOther = conversation !== this.#conversation;
-    if (!isOther && !this.isSaved) return;
+    if (!isOther && (!this.isSaved || revision !== this.revision)) return;
     if (isOther) void this.flush();
     this.#unsaved = null;
     this.#conversation = conversation;
@@ -46,6 +48,7 @@ export class ChatSettings {
   /** `isDelayed` delays changes that come many times in a row. */
   change(patch: Partial<ConversationSettings>, isDelayed = false): void {
     this.own = { ...this.own, ...patch };
+    this.revision += 1;
     if (this.#conversation === null) return;
     this.#unsaved = this.own;
     clearTimeout(this.#timer);
@@ -69,6 +72,7 @@ export class ChatSettings {
     attempt(sent);
     this.#last = sent.catch(() => undefined).then(() => {
       if (this.#unsaved === own) this.#unsaved = null;
+      this.revision += 1;
     });
     return this.#last;
   }

@@ -1,6 +1,7 @@
-/** Where the chat is scrolled to, kept for the page that shows it in its other form. */
-import type { MessageId } from "../ipc";
+/** What only the page knows of the chat, kept for the page that shows it in its other form. */
+import type { ConversationSettings, MessageId } from "../ipc";
 
+/** Where the chat is scrolled to. */
 export interface Place {
   /** The first visible message. */
   message: MessageId;
@@ -8,24 +9,36 @@ export interface Place {
   part: number;
 }
 
-const KEY = "transom.place";
+/** A chat without messages, which the app does not know. */
+export interface NewChat {
+  isTemporary: boolean;
+  settings: ConversationSettings;
+}
 
-/** Keeps a place; null for the end. */
-export function keepPlace(place: Place | null): void {
-  try {
-    localStorage.setItem(KEY, JSON.stringify(place));
-  } catch {
-    // Without storage the chat opens at its end.
+/** A value that is kept until it is taken, once. Without storage it is null. */
+class Kept<T> {
+  constructor(private key: string) {}
+
+  keep(value: T | null): void {
+    try {
+      localStorage.setItem(this.key, JSON.stringify(value));
+    } catch {
+      // The other form opens as if nothing had been kept.
+    }
+  }
+
+  take(): T | null {
+    try {
+      const value = JSON.parse(localStorage.getItem(this.key) ?? "null") as T | null;
+      localStorage.removeItem(this.key);
+      return value;
+    } catch {
+      return null;
+    }
   }
 }
 
-/** Returns the place that was kept, once. */
-export function takePlace(): Place | null {
-  try {
-    const place = JSON.parse(localStorage.getItem(KEY) ?? "null") as Place | null;
-    localStorage.removeItem(KEY);
-    return place;
-  } catch {
-    return null;
-  }
-}
+/** Null for the end of the chat. */
+export const keptPlace = new Kept<Place>("transom.place");
+/** Null for a chat with messages. */
+export const keptNewChat = new Kept<NewChat>("transom.new_chat");

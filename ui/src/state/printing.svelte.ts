@@ -11,7 +11,12 @@ class Printing {
     const views = await ipc.messages(messages.map((head) => head.id));
     this.chat = { title: conversation.title, views };
     await tick();
-    await ipc.printPage(true);
+    try {
+      await ipc.printPage(true);
+    } catch (error) {
+      this.stop();
+      throw error;
+    }
   }
 
   stop(): void {

@@ -15,7 +15,7 @@ import { ChatSettings } from "./chat-settings.svelte";
 import { composer, isTemporaryId } from "./composer.svelte";
 import { failureOf, commandError } from "./command-error";
 import { edits } from "./edits";
-import { takePlace, type Place } from "./place";
+import { keptPlace, type Place } from "./place";
 
 /** Maximum number of loaded messages; the least recently used are removed. */
 const MAX_VIEWS = 600;
@@ -78,10 +78,10 @@ export class Transcript {
     this.deleting = null;
     if (id === null) return this.clear();
     try {
-      const opened = await ipc.openConversation(id);
+      const opened = await this.read(id);
       if (!isCurrent()) return;
       const isIn = (message?: MessageId) => opened.messages.some((head) => head.id === message);
-      const place = takePlace();
+      const place = keptPlace.take();
       this.place = isIn(place?.message) ? place : null;
       await this.load(opened, isCurrent);
       if (!isCurrent()) return;
@@ -115,7 +115,7 @@ export class Transcript {
     const turn = this.opening;
     const isShown = () => turn === this.opening && this.conversation?.id === id;
     try {
-      const opened = await ipc.openConversation(id);
+      const opened = await this.read(id);
       if (isShown()) await this.load(opened, isShown);
     } catch (error) {
       if (!isShown()) return;
@@ -138,8 +138,15 @@ export class Transcript {
     this.settings.show(null, NO_SETTINGS);
   }
 
+  /** Returns a stored conversation, and the revision of the settings before it was read. */
+  private async read(id: ConversationId): Promise<OpenedConversation & { revision: number }> {
+    const { revision } = this.settings;
+    return { ...await ipc.openConversation(id), revision };
+  }
+
   private async load(
-    { conversation, settings, messages: heads }: OpenedConversation, isCurrent: () => boolean,
+    { conversation, settings, messages: heads, revision }: OpenedConversation & { revision: number },
+    isCurrent: () => boolean,
   ): Promise<void> {
     // Loads the end before drawing, because it is shown first.
     const unknown = heads.slice(-8).map((head) => head.id)
@@ -148,7 +155,7 @@ export class Transcript {
     if (!isCurrent()) return;
     this.keep(views);
     this.conversation = conversation;
-    this.settings.show(conversation.id, settings);
+    this.settings.show(conversation.id, settings, revision);
     this.removeOtherBranches(heads);
     if (!isSame(heads, this.heads)) this.heads = heads;
   }
@@ -308,7 +315,7 @@ export class Transcript {
       if (before === null) this.onCreated(started.conversation);
       this.target = started.conversation;
       this.editing = null;
-      const opened = await ipc.openConversation(started.conversation);
+      const opened = await this.read(started.conversation);
       if (!isCurrent()) return true;
       this.follow(started.answer);
       await this.load(opened, isCurrent);

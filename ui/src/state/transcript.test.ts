@@ -106,6 +106,16 @@ describe("a conversation", () => {
     transcript.settings.change({ instructions: "Be brief." }, true);
     await transcript.refresh();
     expect(transcript.settings.own.instructions).toBe("Be brief.");
+    // Also if the app has the change before the older settings arrive.
+    const older = await ipc.openConversation(id);
+    let arrive = () => {};
+    ipc.openConversation = () => new Promise((resolve) => (arrive = () => resolve(older)));
+    const refresh = transcript.refresh();
+    transcript.settings.change({ instructions: "Be kind." });
+    await transcript.settings.flush();
+    arrive();
+    await refresh;
+    expect(transcript.settings.own.instructions).toBe("Be kind.");
   });
 
   it("is temporary until the page leaves it", async () => {

@@ -1,6 +1,6 @@
 //! EPUB books: web pages in the order of a list.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use percent_encoding::percent_decode_str;
 
@@ -21,12 +21,11 @@ pub(super) fn extract(mut archive: Archive<'_>) -> Reply {
         .next()
         .ok_or_else(|| DocumentProblem::damaged("META-INF/container.xml names no book"))?;
     let package = part(&mut archive, &package_path)?;
-    // Names the encrypted files. In many books they are only fonts.
-    let encryption = archive.text("META-INF/encryption.xml")?.unwrap_or_default();
+    let encrypted = encrypted(&mut archive)?;
     let mut text = String::new();
     for href in pages(&package)? {
         let path = resolve(&package_path, &href);
-        if encryption.contains(&path) {
+        if encrypted.contains(&path) {
             return Err(DocumentProblem::Encrypted);
         }
         let page = part(&mut archive, &path)?;
@@ -41,6 +40,13 @@ pub(super) fn extract(mut archive: Archive<'_>) -> Reply {
 fn part(archive: &mut Archive<'_>, path: &str) -> Result<String, DocumentProblem> {
     let text = archive.text(path)?;
     text.ok_or_else(|| DocumentProblem::damaged(format!("it has no text in {path}")))
+}
+
+/// Returns the paths of the encrypted files. In many books they are only fonts.
+fn encrypted(archive: &mut Archive<'_>) -> Result<HashSet<String>, DocumentProblem> {
+    let list = archive.text("META-INF/encryption.xml")?.unwrap_or_default();
+    let files = xml::elements(&list, "CipherReference", ["URI"])?;
+    Ok(files.iter().map(|[uri]| resolve("", uri)).collect())
 }
 
 /// Returns the links to the pages in reading order.
