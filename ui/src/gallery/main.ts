@@ -1,4 +1,5 @@
 /** Shows one state of one page: `?state=chat-code&appearance=dark&lang=de&platform=linux`. */
+import "./clear";
 import "../style/base.css";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
@@ -16,8 +17,6 @@ async function open(): Promise<void> {
   const name = query.get("state") ?? "chat-empty";
   const ipc = new FakeIpc();
   useIpc(ipc);
-  // Removes drafts of other states.
-  localStorage.clear();
   const appearance = query.get("appearance");
   const { general } = await ipc.settings();
   ipc.setSettings({ general: { ...general, language: query.get("lang") ?? "en",

@@ -1,0 +1,2 @@
+/** Removes the drafts of other states, before any module reads them. */
+localStorage.clear();
