@@ -58,6 +58,12 @@ mod linux {
         let mut states = gallery.states()?;
         check(!states.is_empty(), || "the gallery has no state".into())?;
         states.retain(|state| state.contains(only));
+        let fonts = desktop.output("fc-list", &[":lang=ja", "family"])?;
+        let is_readable =
+            !fonts.trim().is_empty() || !states.iter().any(|state| state.contains("japanese"));
+        check(is_readable, || {
+            "no font has Japanese characters; install a package such as fonts-noto-cjk".into()
+        })?;
         for state in &states {
             let _ = writeln!(stderr(), "  {state}");
             let (width, height) = size(state);
