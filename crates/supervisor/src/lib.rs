@@ -22,8 +22,9 @@ pub mod status;
 pub mod test_support;
 pub mod variants;
 
+pub use driver::Supervisor;
 pub use governor::{ActiveLimit, Governor, Limit, LimitReason, Restrictions, Tuning};
-pub use handle::{Handle, Supervisor};
+pub use handle::Handle;
 pub use instance::{Connection, InstanceError};
 pub use request::{
     Correction, ModelRequest, ModelSelector, ModelSpec, PassedOver, RequestError, RequestId, Role,
