@@ -14,13 +14,14 @@ use super::FoundModel;
 use crate::facts::Format;
 use crate::model_files;
 use crate::safetensors::{MAX_WEIGHT_FILES, indexed_files, read_config};
+use crate::weight_files;
 
 const DEPTH: usize = 2;
 /// Maximum size of a file in `refs`, which contains a commit.
 const MAX_REF_BYTES: u64 = 256;
 
 pub(super) fn models_in(folder: &Path) -> Vec<FoundModel> {
-    let mut repositories: Vec<PathBuf> = model_files::paths_in(folder).collect();
+    let mut repositories: Vec<PathBuf> = weight_files::paths_in(folder).collect();
     repositories.sort();
     let models = repositories.iter().filter_map(|path| {
         let repository = model_files::cached_repository(Some(&path.join("snapshots")))?;
@@ -55,9 +56,9 @@ fn snapshots(repository: &Path) -> Vec<PathBuf> {
         Some(text.trim().to_owned())
     };
     let main = commit(repository.join("refs/main"));
-    let branches = model_files::paths_in(&repository.join("refs")).filter_map(commit);
+    let branches = weight_files::paths_in(&repository.join("refs")).filter_map(commit);
     let branches: HashSet<String> = branches.collect();
-    let folders = model_files::paths_in(&repository.join("snapshots"));
+    let folders = weight_files::paths_in(&repository.join("snapshots"));
     let folders = folders.filter(|path| path.is_dir());
     let mut snapshots: Vec<PathBuf> = folders.map(|path| model_files::absolute(&path)).collect();
     snapshots.sort_by_cached_key(|path| {
