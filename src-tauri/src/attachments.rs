@@ -11,7 +11,7 @@ use transom_documents::DocumentProblem;
 use transom_files::visible;
 use transom_store::AttachedText;
 
-use crate::backend::now;
+use crate::now;
 use crate::shell::{Shell, blocking};
 use crate::wire::{AppEvent, DocumentView, Window};
 

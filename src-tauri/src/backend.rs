@@ -11,14 +11,14 @@ pub(crate) mod shared_settings;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::sync::watch;
 use transom_chat::{TurnEvent, Turns};
 use transom_engine_host::ProcessWorkers;
 use transom_library::{AddedModelsWatcher, Library, ThisMachine};
 use transom_signals::Hardware;
-use transom_store::{Notice, Settings, Store, StoreError, Timestamp};
+use transom_store::{Notice, Settings, Store, StoreError};
 use transom_supervisor::{
     Connection, Handle, ModelSelector, Supervisor, Tuning,
     instance::{self, InstanceError},
@@ -27,7 +27,7 @@ use transom_supervisor::{
 use crate::model_source::ModelSource;
 use crate::models::{self, Names};
 use crate::wire::{AppEvent, StatusView, fields_of};
-use crate::{backups, lock, status_view};
+use crate::{backups, lock, now, status_view};
 
 /// Time limits at exit for saving responses and for unloading models.
 const SAVE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -280,14 +280,6 @@ fn recent_models(library: &Library, store: &Store, settings: Settings) -> (Names
 /// Returns the supervisor's tuning for these settings.
 fn tuning_for(settings: &Settings) -> Tuning {
     shared_settings::shared_part(&settings.behavior).tuning()
-}
-
-/// Returns the current time for stored records.
-pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 async fn open_store(data_folder: PathBuf, notices: &mut Vec<AppEvent>) -> Store {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use transom_store::Store;
 
-use crate::backend::now;
+use crate::now;
 
 /// Time between two checks whether a backup is due. The first check is at startup.
 const EVERY: Duration = Duration::from_secs(60 * 60);

@@ -113,9 +113,25 @@ fn menus(is_chat_in_window: bool) -> [MenuView; 6] {
     ]
 }
 
+/// Sets the menu bar of a Mac. Its items depend on the language and the form of the chat.
+#[cfg(target_os = "macos")]
+pub(crate) fn draw(app: &AppHandle) {
+    use tauri::Manager;
+    let shell = app.state::<crate::shell::Shell>();
+    let strings =
+        crate::strings::Strings::new(shell.general().language.as_deref(), &shell.languages);
+    let is_chat_in_window = shell.frames.is_chat_in_window();
+    let on_main = app.clone();
+    let _ = app.run_on_main_thread(move || {
+        if let Err(error) = set(&on_main, is_chat_in_window, &strings) {
+            tracing::warn!(%error, "the menu bar could not be set");
+        }
+    });
+}
+
 /// Sets the menu bar. Call this on the main thread.
 #[cfg(target_os = "macos")]
-pub(crate) fn set(
+fn set(
     app: &AppHandle,
     is_chat_in_window: bool,
     strings: &crate::strings::Strings,

@@ -1,11 +1,13 @@
-//! The start and the end of the program: plugins, icon, backend, and the loops that send events to
-//! pages.
+//! The start and the end of the program: plugins, icon, actions of menus, backend, and the loops
+//! that send events to pages.
 //!
 //! Rule: the icon appears before anything is opened, and nothing here wakes an idle app.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+use tauri::menu::MenuEvent;
 use tauri::{AppHandle, Manager, RunEvent, WindowEvent};
 #[cfg(target_os = "macos")]
 use tauri_plugin_deep_link::DeepLinkExt;
@@ -18,8 +20,8 @@ use crate::backend::Backend;
 use crate::commands::{app as app_commands, catalog as catalog_commands, models as model_commands};
 use crate::hotkey::Registry;
 use crate::shell::{self, Shell};
-use crate::strings::Strings;
-use crate::tray::menu::TrayView;
+use crate::tray::menu::Action;
+use crate::visibility::hidden_by_quit;
 use crate::wire::{AppEvent, DownloadState, DownloadView, Window};
 use crate::{commands, dropped, lock, log, status_view, tray, windows};
 
@@ -70,7 +72,7 @@ pub fn run() -> anyhow::Result<()> {
     let app = app
         .invoke_handler(commands!(handlers))
         .on_window_event(on_window_event)
-        .on_menu_event(tray::on_menu_event)
+        .on_menu_event(on_menu_event)
         .setup(move |app| {
             let app = app.handle();
             app.manage(Shell::new(app.clone(), data_folder));
@@ -87,14 +89,14 @@ fn set_up(app: &AppHandle, action: LaunchAction) {
     #[cfg(target_os = "macos")]
     {
         let _ = app.set_activation_policy(tauri::ActivationPolicy::Accessory);
-        draw_menu_bar(app);
+        crate::menu_bar::draw(app);
     }
     #[cfg(target_os = "macos")]
     let action = match crate::login_item::started_the_app() {
         true => LaunchAction::Icon,
         false => action,
     };
-    let created = tray::create(app, &tray_view(&app.state::<Shell>()));
+    let created = tray::create(app);
     if let Err(reason) = &created {
         tracing::warn!(reason, "there is no icon");
     }
@@ -174,7 +176,7 @@ async fn publish_status(app: &AppHandle, backend: &Backend) {
                 shell.send(&AppEvent::Status {
                     status: Box::new(view),
                 });
-                draw_tray(app);
+                tray::draw(app);
             }
             tokio::time::sleep(STATUS_INTERVAL).await;
             if changes.changed().await.is_err() {
@@ -218,7 +220,7 @@ async fn publish_downloads(app: AppHandle, backend: Arc<Backend>) {
         if std::mem::replace(&mut n_done, done) < done {
             shell.send(&AppEvent::Models);
         }
-        draw_tray(&app);
+        tray::draw(&app);
     }
 }
 
@@ -236,35 +238,68 @@ fn on_turn_event(app: &AppHandle, event: TurnEvent) {
     }
 }
 
-/// Updates the menu-bar icon and its menu, if they changed.
-pub(crate) fn draw_tray(app: &AppHandle) {
-    let view = tray_view(&app.state::<Shell>());
-    let on_main = app.clone();
-    let _ = app.run_on_main_thread(move || tray::update(&on_main, &view));
+/// Handles a chosen item of the icon's menu or of the menu bar.
+fn on_menu_event(app: &AppHandle, event: MenuEvent) {
+    match tray::action_of(event.id().as_ref()) {
+        Some(action) => perform_menu_action(app, action),
+        None => tracing::warn!(id = event.id().as_ref(), "an unknown menu item"),
+    }
 }
 
-/// Sets the menu bar of a Mac. Its items depend on the language and the form of the chat.
-#[cfg(target_os = "macos")]
-pub(crate) fn draw_menu_bar(app: &AppHandle) {
+fn perform_menu_action(app: &AppHandle, action: Action) {
+    let show =
+        |window, pane: Option<String>| windows::show(app, window, AppEvent::shown(window, pane));
     let shell = app.state::<Shell>();
-    let strings = Strings::new(shell.general().language.as_deref(), &shell.languages);
-    let is_chat_in_window = shell.frames.is_chat_in_window();
-    let on_main = app.clone();
-    let _ = app.run_on_main_thread(move || {
-        if let Err(error) = crate::menu_bar::set(&on_main, is_chat_in_window, &strings) {
-            tracing::warn!(%error, "the menu bar could not be set");
+    match action {
+        Action::OpenChat => show(Window::Chat, None),
+        Action::ChatInWindow(is_in_window) => open_chat(app, is_in_window),
+        Action::NewChat => {
+            show(Window::Chat, None);
+            press(app, Window::Chat, "Mod+N".to_owned());
         }
-    });
+        Action::QuickPrompt => show(Window::Prompt, None),
+        Action::Settings => show(Window::Settings, None),
+        Action::Models => show(Window::Settings, Some("models".to_owned())),
+        Action::About => show(Window::Settings, Some("about".to_owned())),
+        Action::Zoom(step) => {
+            app_commands::run_in_background(app, move |app| app_commands::zoom(app, step))
+        }
+        Action::Press(keys) => {
+            if let Some((window, _)) = shell.pages.focused() {
+                press(app, window, keys);
+            }
+        }
+        Action::Quit => shell.quit(),
+        Action::QuitOrHide => match hidden_by_quit(shell.pages.focused()) {
+            Some(panel) => windows::hide(app, panel),
+            None => shell.quit(),
+        },
+        Action::Eject => app_commands::run_in_background(app, model_commands::eject),
+        Action::Choose(id) => {
+            app_commands::run_in_background(app, |app| model_commands::choose_model(app, id))
+        }
+        Action::Pause(is_paused) => {
+            app_commands::run_in_background(app, move |app| model_commands::pause(app, is_paused))
+        }
+    }
 }
 
-fn tray_view(shell: &Shell) -> TrayView {
-    let (settings, names) = match shell.backend_if_open() {
-        Some(backend) => (backend.settings(), backend.names()),
-        None => Default::default(),
-    };
-    let strings = Strings::new(settings.general.language.as_deref(), &shell.languages);
-    let downloads = lock(&shell.downloads).clone();
-    tray::menu::view(&shell.status(), &settings, &names, &downloads, &strings)
+fn press(app: &AppHandle, window: Window, keys: String) {
+    let pages = &app.state::<Shell>().pages;
+    pages.send(app, window, AppEvent::Shortcut { keys });
+}
+
+/// Opens the chat in the other form. A visible one moves when the settings change.
+fn open_chat(app: &AppHandle, is_in_window: bool) {
+    app_commands::run_in_background(app, move |app| async move {
+        let patch = json!({ "general": { "chat_in_window": is_in_window } });
+        app_commands::update_settings(app.clone(), patch).await?;
+        let pages = &app.state::<Shell>().pages;
+        if !pages.visibility(Window::Chat).is_visible {
+            windows::show(&app, Window::Chat, AppEvent::shown(Window::Chat, None));
+        }
+        Ok(())
+    });
 }
 
 fn on_hotkey(app: &AppHandle, state: ShortcutState) {

@@ -7,19 +7,14 @@ pub(crate) mod menu;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use serde_json::json;
 use tauri::image::Image;
-use tauri::menu::{
-    CheckMenuItem, IsMenuItem, Menu, MenuEvent, MenuItem, PredefinedMenuItem, Submenu,
-};
+use tauri::menu::{CheckMenuItem, IsMenuItem, Menu, MenuItem, PredefinedMenuItem, Submenu};
 use tauri::tray::{MouseButton, MouseButtonState, TrayIconBuilder, TrayIconEvent};
 use tauri::{AppHandle, Manager, Wry};
 
-use crate::commands::app::{self as app_commands, run_in_background};
-use crate::commands::models;
 use crate::shell::Shell;
-use crate::visibility::hidden_by_quit;
-use crate::wire::{Activity, AppEvent, Window};
+use crate::strings::Strings;
+use crate::wire::{Activity, Window};
 use crate::{lock, windows};
 use menu::{Action, Row, TrayView};
 
@@ -27,7 +22,8 @@ use menu::{Action, Row, TrayView};
 pub(crate) const ID: &str = "transom";
 
 /// Creates the icon. Returns the error in a session without a tray.
-pub(crate) fn create(app: &AppHandle, view: &TrayView) -> Result<(), String> {
+pub(crate) fn create(app: &AppHandle) -> Result<(), String> {
+    let view = view(&app.state::<Shell>());
     let build = || -> tauri::Result<()> {
         TrayIconBuilder::with_id(ID)
             .icon(icon(view.activity)?)
@@ -53,7 +49,7 @@ pub(crate) fn create(app: &AppHandle, view: &TrayView) -> Result<(), String> {
     let built = catch_unwind(AssertUnwindSafe(build));
     match built {
         Ok(Ok(())) => {
-            *lock(&app.state::<Shell>().tray) = Some(view.clone());
+            *lock(&app.state::<Shell>().tray) = Some(view);
             Ok(())
         }
         Ok(Err(error)) => Err(error.to_string()),
@@ -61,8 +57,15 @@ pub(crate) fn create(app: &AppHandle, view: &TrayView) -> Result<(), String> {
     }
 }
 
+/// Updates the menu-bar icon and its menu, if they changed.
+pub(crate) fn draw(app: &AppHandle) {
+    let view = view(&app.state::<Shell>());
+    let on_main = app.clone();
+    let _ = app.run_on_main_thread(move || update(&on_main, &view));
+}
+
 /// Draws what changed. Call this on the main thread.
-pub(crate) fn update(app: &AppHandle, view: &TrayView) {
+fn update(app: &AppHandle, view: &TrayView) {
     let shell = app.state::<Shell>();
     let before = lock(&shell.tray).clone();
     let (Some(before), Some(tray)) = (before, app.tray_by_id(ID)) else {
@@ -85,6 +88,16 @@ pub(crate) fn update(app: &AppHandle, view: &TrayView) {
         Ok(()) => *lock(&shell.tray) = Some(view.clone()),
         Err(error) => tracing::warn!(%error, "the icon could not be drawn"),
     }
+}
+
+fn view(shell: &Shell) -> TrayView {
+    let (settings, names) = match shell.backend_if_open() {
+        Some(backend) => (backend.settings(), backend.names()),
+        None => Default::default(),
+    };
+    let strings = Strings::new(settings.general.language.as_deref(), &shell.languages);
+    let downloads = lock(&shell.downloads).clone();
+    menu::view(&shell.status(), &settings, &names, &downloads, &strings)
 }
 
 /// Returns the icon: a template image on a Mac, and a gray that is visible on dark and light
@@ -133,73 +146,14 @@ fn menu_of(app: &AppHandle, rows: &[Row]) -> tauri::Result<Menu<Wry>> {
     Ok(menu)
 }
 
-/// Handles a chosen item of the icon's menu or of the menu bar.
-pub(crate) fn on_menu_event(app: &AppHandle, event: MenuEvent) {
-    match action_of(event.id().as_ref()) {
-        Some(action) => perform(app, action),
-        None => tracing::warn!(id = event.id().as_ref(), "an unknown menu item"),
-    }
-}
-
 /// Converts an action to the id of a menu item.
 pub(crate) fn id_of(action: &Action) -> String {
     serde_json::to_string(action).unwrap_or_default()
 }
 
-fn action_of(id: &str) -> Option<Action> {
+/// Converts the id of a menu item to its action.
+pub(crate) fn action_of(id: &str) -> Option<Action> {
     serde_json::from_str(id).ok()
-}
-
-fn perform(app: &AppHandle, action: Action) {
-    let show =
-        |window, pane: Option<String>| windows::show(app, window, AppEvent::shown(window, pane));
-    let shell = app.state::<Shell>();
-    match action {
-        Action::OpenChat => show(Window::Chat, None),
-        Action::ChatInWindow(is_in_window) => open_chat(app, is_in_window),
-        Action::NewChat => {
-            show(Window::Chat, None);
-            press(app, Window::Chat, "Mod+N".to_owned());
-        }
-        Action::QuickPrompt => show(Window::Prompt, None),
-        Action::Settings => show(Window::Settings, None),
-        Action::Models => show(Window::Settings, Some("models".to_owned())),
-        Action::About => show(Window::Settings, Some("about".to_owned())),
-        Action::Zoom(step) => run_in_background(app, move |app| app_commands::zoom(app, step)),
-        Action::Press(keys) => {
-            if let Some((window, _)) = shell.pages.focused() {
-                press(app, window, keys);
-            }
-        }
-        Action::Quit => shell.quit(),
-        Action::QuitOrHide => match hidden_by_quit(shell.pages.focused()) {
-            Some(panel) => windows::hide(app, panel),
-            None => shell.quit(),
-        },
-        Action::Eject => run_in_background(app, models::eject),
-        Action::Choose(id) => run_in_background(app, |app| models::choose_model(app, id)),
-        Action::Pause(is_paused) => {
-            run_in_background(app, move |app| models::pause(app, is_paused))
-        }
-    }
-}
-
-fn press(app: &AppHandle, window: Window, keys: String) {
-    let pages = &app.state::<Shell>().pages;
-    pages.send(app, window, AppEvent::Shortcut { keys });
-}
-
-/// Opens the chat in the other form. A visible one moves when the settings change.
-fn open_chat(app: &AppHandle, is_in_window: bool) {
-    run_in_background(app, move |app| async move {
-        let patch = json!({ "general": { "chat_in_window": is_in_window } });
-        app_commands::update_settings(app.clone(), patch).await?;
-        let pages = &app.state::<Shell>().pages;
-        if !pages.visibility(Window::Chat).is_visible {
-            windows::show(&app, Window::Chat, AppEvent::shown(Window::Chat, None));
-        }
-        Ok(())
-    });
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use crate::facts::ModelFacts;
 use crate::file_error::FileError;
 use crate::inspect::inspect;
-use crate::model_files::{files_of, is_gguf, is_weights, parts};
+use crate::weight_files::{files_of, is_gguf, is_weights, parts};
 
 pub(crate) type CachedFacts = Result<Arc<ModelFacts>, FileError>;
 

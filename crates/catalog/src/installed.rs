@@ -29,6 +29,7 @@ use crate::facts::{Format, ModelFacts};
 use crate::facts_cache;
 use crate::file_error::FileError;
 use crate::model_files::{self, ModelFiles};
+use crate::weight_files;
 
 /// Name of the models folder in the data folder.
 pub const MODELS_FOLDER: &str = "models";
@@ -326,7 +327,7 @@ fn models_below(folder: &Path, depth: usize) -> Vec<ModelFiles> {
     let files = files.into_iter().map(ModelFiles::of_file);
     let mut models: Vec<ModelFiles> = own.into_iter().chain(files).collect();
     if depth > 0 && !is_model {
-        let folders = model_files::paths_in(folder).filter(|path| is_visible_folder(path));
+        let folders = weight_files::paths_in(folder).filter(|path| is_visible_folder(path));
         let folders = folders.map(|folder| model_files::absolute(&folder));
         models.extend(folders.flat_map(|folder| models_below(&folder, depth - 1)));
     }

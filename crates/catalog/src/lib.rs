@@ -23,6 +23,7 @@ pub mod safetensors;
 #[cfg(feature = "test-support")]
 pub mod test_support;
 mod watch;
+mod weight_files;
 
 pub use entries::{Catalog, CatalogError, CatalogErrorCode, Entry, Variant};
 pub use facts::{Format, KvType, LayerKind, ModelFacts, TensorTypeStats};

@@ -3,9 +3,7 @@
 //! Rule: the help is the manual. It must lead a newcomer to a first response, and list every exit code
 //! and environment variable. The examples and exit codes of each command are in `help/`.
 
-use std::path::PathBuf;
-
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{ArgAction, Parser, Subcommand};
 
 use crate::ask::AskArgs;
 use crate::bench::BenchArgs;
@@ -79,40 +77,6 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
 }
 
-/// The model and its limits.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Model")]
-pub(crate) struct ModelArgs {
-    /// Name of an installed model (`transom models list`), a GGUF file, or a model folder
-    /// (config.json, *.safetensors, tokenizer.json …) [default: $TRANSOM_MODEL, else the starter]
-    #[arg(short, long, value_name = "MODEL")]
-    pub(crate) model: Option<PathBuf>,
-
-    /// Most tokens of prompt and response together; costs memory [default: 8192, or less where
-    /// the model or the memory budget allows less]
-    #[arg(long, value_name = "TOKENS", value_parser = at_least_one)]
-    pub(crate) context_length: Option<usize>,
-
-    /// Load the model even if it exceeds the memory budget (`transom doctor` shows it); other apps
-    /// may slow down
-    #[arg(long)]
-    pub(crate) over_budget: bool,
-}
-
-/// Parses any number. The engine checks its range.
-pub(crate) fn number(text: &str) -> Result<f32, String> {
-    text.parse()
-        .map_err(|_| "must be a number, such as 0.7".into())
-}
-
-/// Parses a count that must not be zero.
-pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(n) if n > 0 => Ok(n),
-        _ => Err("must be a whole number of at least 1".into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,14 +85,6 @@ mod tests {
     #[test]
     fn the_arguments_pass_claps_checks() {
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn a_count_must_be_a_whole_number_of_at_least_one() {
-        assert_eq!(at_least_one("7"), Ok(7));
-        for bad in ["0", "-1", "1.5", "many", ""] {
-            assert!(at_least_one(bad).is_err(), "{bad}");
-        }
     }
 
     #[test]

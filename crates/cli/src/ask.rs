@@ -13,9 +13,8 @@ use transom_engine::{
 };
 use transom_supervisor::{ModelRequest, Outcome};
 
-use crate::arguments::ModelArgs;
 use crate::client::Completion;
-use crate::load::load;
+use crate::load::{ModelArgs, load};
 use crate::output::{EarlyEnd, JsonLines, ResponseLimits, stats_line, write_response};
 use crate::sampling_args::GenerationArgs;
 use crate::{Client, Console, Failure, Result};

@@ -12,8 +12,7 @@ use transom_engine::{
 };
 use transom_supervisor::Restrictions;
 
-use crate::arguments::{ModelArgs, at_least_one};
-use crate::load::{Loaded, load};
+use crate::load::{Loaded, ModelArgs, at_least_one, load};
 use crate::output::{Progress, stop_reason};
 use crate::{Client, Console, Failure, Result};
 

@@ -11,8 +11,7 @@ mod transcript;
 use clap::Args;
 use transom_library::Origin;
 
-use crate::arguments::ModelArgs;
-use crate::load::{Loaded, load};
+use crate::load::{Loaded, ModelArgs, load};
 use crate::output::parameters_text;
 use crate::sampling_args::GenerationArgs;
 use crate::{Client, Console, Failure, Result};

@@ -1,17 +1,46 @@
 //! Finds a model and loads it, with progress and Ctrl-C, for every command.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use transom_engine::{FinishReason, GenerationParams, ModelInfo, Prompt, Stats, Truncation};
 use transom_engine_host::wire::Request;
 use transom_library::{InstalledModel, LoadSettings, UsageRecorder};
-use transom_supervisor::status::{ModelStatus, PassedOver};
-use transom_supervisor::{ModelRequest, ModelSpec, Outcome, Status, WhenBlocked, Work};
+use transom_supervisor::status::ModelStatus;
+use transom_supervisor::{ModelRequest, ModelSpec, Outcome, PassedOver, Status, WhenBlocked, Work};
 
-use crate::arguments::ModelArgs;
 use crate::library;
 use crate::output::{JsonLines, show_wait};
 use crate::{Client, Console, Failure, Result};
+
+/// The model and its limits.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Model")]
+pub(crate) struct ModelArgs {
+    /// Name of an installed model (`transom models list`), a GGUF file, or a model folder
+    /// (config.json, *.safetensors, tokenizer.json …) [default: $TRANSOM_MODEL, else the starter]
+    #[arg(short, long, value_name = "MODEL")]
+    pub(crate) model: Option<PathBuf>,
+
+    /// Most tokens of prompt and response together; costs memory [default: 8192, or less where
+    /// the model or the memory budget allows less]
+    #[arg(long, value_name = "TOKENS", value_parser = at_least_one)]
+    pub(crate) context_length: Option<usize>,
+
+    /// Load the model even if it exceeds the memory budget (`transom doctor` shows it); other apps
+    /// may slow down
+    #[arg(long)]
+    pub(crate) over_budget: bool,
+}
+
+/// Parses a count that must not be zero.
+pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if n > 0 => Ok(n),
+        _ => Err("must be a whole number of at least 1".into()),
+    }
+}
 
 /// A model that was just loaded. It may be unloaded at any time; then the next request loads it again.
 pub(crate) struct Loaded {
@@ -124,4 +153,17 @@ pub(crate) fn load(
         loaded.passed_over = model.passed_over;
     }
     Ok(loaded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_must_be_a_whole_number_of_at_least_one() {
+        assert_eq!(at_least_one("7"), Ok(7));
+        for bad in ["0", "-1", "1.5", "many", ""] {
+            assert!(at_least_one(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -6,8 +6,6 @@
 use clap::Args;
 use transom_engine::{EngineError, GenerationParams, SamplingParams};
 
-use crate::arguments::number;
-
 /// The options for a response. Without one the model's own recommendation counts.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Response")]
@@ -124,6 +122,12 @@ impl SamplingArgs {
         }
         params
     }
+}
+
+/// Parses any number. The engine checks its range.
+fn number(text: &str) -> Result<f32, String> {
+    text.parse()
+        .map_err(|_| "must be a number, such as 0.7".into())
 }
 
 fn id_and_bias(text: &str) -> Result<(u32, f32), String> {

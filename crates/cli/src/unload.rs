@@ -98,7 +98,7 @@ mod tests {
     fn an_unload_shows_the_returned_memory() {
         let engine = TestEngine::answering(&[]);
         let client = engine.client();
-        let args = crate::arguments::ModelArgs {
+        let args = crate::load::ModelArgs {
             model: Some("./scripted".into()),
             ..Default::default()
         };

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use transom_engine::tokenizer::read_json;
+use transom_engine::tokenizer_config::read_json;
 use transom_engine::{EngineError, SamplingParams, UnsupportedFeature};
 
 /// Configuration files have a few kilobytes, or up to 300 if they list each layer. Parsed, they

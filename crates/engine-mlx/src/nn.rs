@@ -15,7 +15,7 @@ mod sdpa;
 mod step;
 mod transformer;
 
-pub(crate) use attention::{Attention, AttentionOptions, AttentionShape};
+pub(crate) use attention::{Attention, AttentionOptions};
 pub(crate) use experts::{ExpertOptions, ExpertShape, Experts, Mlp, Routing};
 pub(crate) use gated_delta::{GatedDeltaNet, GatedDeltaShape};
 pub(crate) use linear::{Linear, LinearGroup, Matrix};
@@ -25,6 +25,6 @@ pub(crate) use query_scale::QueryScale;
 pub(crate) use rope::{
     Llama3Scaling, LongScaling, Rope, RopeConfig, RopeScaling, Rotation, YarnScaling,
 };
-pub(crate) use sdpa::Sdpa;
+pub(crate) use sdpa::{AttentionShape, Sdpa};
 pub(crate) use step::{AttentionMask, Step};
 pub(crate) use transformer::{CachedLayer, Layers, Positions, Transformer};

@@ -287,6 +287,29 @@ pub struct GenerationParams {
     pub is_private: bool,
 }
 
+impl GenerationParams {
+    /// Checks every parameter, including those of sampling.
+    ///
+    /// # Errors
+    /// [`EngineError::InvalidParameter`], which names the parameter as the command line does.
+    pub fn validate(&self, vocab_size: usize) -> Result<(), EngineError> {
+        self.sampling.validate(vocab_size)?;
+        for (name, value) in [
+            ("max-tokens", self.max_tokens),
+            ("prefill-chunk", self.prefill_chunk),
+        ] {
+            if value == Some(0) {
+                return Err(EngineError::invalid_parameter(name, 0, "at least 1"));
+            }
+        }
+        if self.stop.iter().any(String::is_empty) {
+            let expected = "a text that is not empty";
+            return Err(EngineError::invalid_parameter("stop", "\"\"", expected));
+        }
+        Ok(())
+    }
+}
+
 impl Default for GenerationParams {
     /// Default sampling, no limits, speculative decoding allowed, no context shift, no
     /// conversation.

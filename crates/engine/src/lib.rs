@@ -20,6 +20,7 @@ pub mod template;
 pub mod test_support;
 pub mod text;
 pub mod tokenizer;
+pub mod tokenizer_config;
 pub mod truncation;
 
 pub use attachment::{Attachment, with_attachments};
@@ -35,6 +36,7 @@ pub use sampling::{Sampler, SamplingParams};
 pub use speculation::Speculation;
 pub use template::{ChatTemplate, ControlTokens, RenderedPrompt};
 pub use text::{OpenReasoning, TextStream};
-pub use tokenizer::{Detokenizer, Tokenizer, TokenizerConfig};
+pub use tokenizer::{Detokenizer, Tokenizer};
+pub use tokenizer_config::TokenizerConfig;
 pub use transom_fit::{KvCacheChoice, MemoryNeed};
 pub use truncation::Truncation;

@@ -27,7 +27,7 @@ pub use self::control_tokens::{ControlTokens, Piece, RenderedPrompt};
 use self::control_tokens::Marker;
 use crate::chat::{ChatPrompt, Message, Role};
 use crate::error::EngineError;
-use crate::tokenizer::{ChatTemplateSource, TokenizerConfig, read_json};
+use crate::tokenizer_config::{ChatTemplateSource, TokenizerConfig, read_json};
 
 const NAME: &str = "chat_template";
 

@@ -5,14 +5,12 @@
 //!
 //! Rule: the joined bytes of the detokenizer equal the crate's decode of all ids together.
 
-mod config;
 mod detokenizer;
 mod expansion;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-pub use config::{ChatTemplateSource, NamedTemplate, TokenizerConfig, read_json};
 pub use detokenizer::Detokenizer;
 
 use serde::de::IgnoredAny;
@@ -21,6 +19,7 @@ use tokenizers::{Model, OffsetType, PreTokenizer};
 
 use crate::error::{EngineError, UnsupportedFeature};
 use crate::template::{ControlTokens, Piece, RenderedPrompt};
+use crate::tokenizer_config::TokenizerConfig;
 use detokenizer::DecodePlan;
 
 /// The largest known file, that of Gemma, has 33 MB.

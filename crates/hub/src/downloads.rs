@@ -5,79 +5,15 @@
 mod driver;
 mod saved_queue;
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::driver::{Command, Driver};
-use crate::disk::{Disk, RealDisk};
 use crate::hub::{check_file, check_repository};
-use crate::{Download, DownloadId, DownloadRequest, Hub, HubError, QueuePosition};
-
-/// Options of the download queue.
-#[derive(Debug, Clone)]
-pub struct DownloadsOptions {
-    /// The folder of the part files, their journals and the queue file. It should be on the same
-    /// disk as the models.
-    pub parts_folder: PathBuf,
-    /// The maximum number of downloads that run at the same time.
-    pub max_concurrent: usize,
-    /// The maximum number of connections per file.
-    pub connections_per_file: usize,
-    /// The maximum number of connections of all downloads.
-    pub connections: usize,
-    /// The number of bytes in one range request.
-    pub piece_bytes: u64,
-    /// The number of bytes that a download leaves free on the disk.
-    pub spare_bytes: u64,
-    /// The disk that part files are written to. Tests use another one than the real disk.
-    pub disk: Arc<dyn Disk>,
-    /// Whether the queue is saved and continues after a restart. The app saves it; a command in a
-    /// terminal downloads only what it was asked for.
-    pub is_persistent: bool,
-    /// The limits and delays of retries.
-    pub retry: RetryOptions,
-}
-
-impl DownloadsOptions {
-    /// The default options, with part files in this folder.
-    pub fn in_folder(parts_folder: impl Into<PathBuf>) -> Self {
-        Self {
-            parts_folder: parts_folder.into(),
-            max_concurrent: 2,
-            connections_per_file: 4,
-            connections: 8,
-            piece_bytes: 32 << 20,
-            spare_bytes: 500_000_000,
-            disk: Arc::new(RealDisk),
-            is_persistent: false,
-            retry: RetryOptions::default(),
-        }
-    }
-}
-
-/// The limits and delays of retries.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RetryOptions {
-    /// The first delay. Each further delay is twice as long, plus or minus 20 %.
-    pub initial_delay: Duration,
-    /// The maximum delay, unless the hub asks for a longer one.
-    pub max_delay: Duration,
-    /// The maximum number of attempts in a row without progress.
-    pub max_attempts: u32,
-}
-
-impl Default for RetryOptions {
-    fn default() -> Self {
-        Self {
-            initial_delay: Duration::from_secs(1),
-            max_delay: Duration::from_secs(60),
-            max_attempts: 10,
-        }
-    }
-}
+use crate::{
+    Download, DownloadId, DownloadRequest, DownloadsOptions, Hub, HubError, QueuePosition,
+};
 
 /// The download queue. Cheap to clone. When the last clone is dropped, all downloads stop and their
 /// part files stay.

@@ -29,10 +29,10 @@ mod token;
 
 pub use disk::{Disk, RealDisk};
 pub use download::{Download, DownloadId, DownloadRequest, QueuePosition, RequestedFile, State};
-pub use downloads::{Downloads, DownloadsOptions, RetryOptions};
+pub use downloads::Downloads;
 pub use error::HubError;
 pub use hub::Hub;
 pub use listing::{FoundRepository, Listing, ModelFormat, RemoteFile, RepositoryVariant};
 pub use network_wait::NetworkWait;
-pub use options::{HubOptions, PUBLIC_HUB, TokenSource};
+pub use options::{DownloadsOptions, HubOptions, PUBLIC_HUB, RetryOptions, TokenSource};
 pub use token::Token;

@@ -1,12 +1,15 @@
-//! How to reach a hub: its address, the token, and whether the network may be used.
+//! How to reach a hub (its address, the token, whether the network may be used), and how to
+//! download from it.
 //!
 //! Rule: the environment variables have the names of Hugging Face's own client, so users configure
 //! both at once.
 
 use std::env;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{HubError, Token};
+use crate::{Disk, HubError, RealDisk, Token};
 
 /// The default hub.
 pub const PUBLIC_HUB: &str = "https://huggingface.co";
@@ -74,6 +77,69 @@ impl HubOptions {
             .iter()
             .any(|name| set(name).is_some_and(|value| is_yes(&value)));
         Ok(options)
+    }
+}
+
+/// Options of the download queue.
+#[derive(Debug, Clone)]
+pub struct DownloadsOptions {
+    /// The folder of the part files, their journals and the queue file. It should be on the same
+    /// disk as the models.
+    pub parts_folder: PathBuf,
+    /// The maximum number of downloads that run at the same time.
+    pub max_concurrent: usize,
+    /// The maximum number of connections per file.
+    pub connections_per_file: usize,
+    /// The maximum number of connections of all downloads.
+    pub connections: usize,
+    /// The number of bytes in one range request.
+    pub piece_bytes: u64,
+    /// The number of bytes that a download leaves free on the disk.
+    pub spare_bytes: u64,
+    /// The disk that part files are written to. Tests use another one than the real disk.
+    pub disk: Arc<dyn Disk>,
+    /// Whether the queue is saved and continues after a restart. The app saves it; a command in a
+    /// terminal downloads only what it was asked for.
+    pub is_persistent: bool,
+    /// The limits and delays of retries.
+    pub retry: RetryOptions,
+}
+
+impl DownloadsOptions {
+    /// The default options, with part files in this folder.
+    pub fn in_folder(parts_folder: impl Into<PathBuf>) -> Self {
+        Self {
+            parts_folder: parts_folder.into(),
+            max_concurrent: 2,
+            connections_per_file: 4,
+            connections: 8,
+            piece_bytes: 32 << 20,
+            spare_bytes: 500_000_000,
+            disk: Arc::new(RealDisk),
+            is_persistent: false,
+            retry: RetryOptions::default(),
+        }
+    }
+}
+
+/// The limits and delays of retries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryOptions {
+    /// The first delay. Each further delay is twice as long, plus or minus 20 %.
+    pub initial_delay: Duration,
+    /// The maximum delay, unless the hub asks for a longer one.
+    pub max_delay: Duration,
+    /// The maximum number of attempts in a row without progress.
+    pub max_attempts: u32,
+}
+
+impl Default for RetryOptions {
+    fn default() -> Self {
+        Self {
+            initial_delay: Duration::from_secs(1),
+            max_delay: Duration::from_secs(60),
+            max_attempts: 10,
+        }
     }
 }
 

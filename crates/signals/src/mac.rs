@@ -20,7 +20,6 @@ use crate::apple::WorkingSet;
 use crate::report::rows;
 use crate::shared_signals::SharedSignals;
 use crate::signal::{SignalSource, SourceReport, SystemSignals};
-use crate::thread_qos::ThreadQos;
 
 /// The signal sources on macOS. Dropping it ends the notifications.
 pub(crate) struct MacSignals {
@@ -106,24 +105,6 @@ pub(crate) fn hardware() -> (Option<usize>, Option<WorkingSet>) {
     let n_performance_cores = sysctl::number("hw.perflevel0.physicalcpu").map(|n| n as usize);
     let working_set = WorkingSet::new(reported, memory_bytes, wired_limit);
     (n_performance_cores, Some(working_set))
-}
-
-/// Sets the quality-of-service class of the calling thread
-/// (<https://developer.apple.com/library/archive/documentation/Performance/Conceptual/power_efficiency_guidelines_osx/PrioritizeWorkAtTheTaskLevel.html>).
-#[expect(unsafe_code, reason = "libc has no safe form of it")]
-pub(crate) fn set_thread_qos(qos: ThreadQos) {
-    let class = match qos {
-        ThreadQos::UserInitiated => libc::qos_class_t::QOS_CLASS_USER_INITIATED,
-        ThreadQos::Utility => libc::qos_class_t::QOS_CLASS_UTILITY,
-    };
-    // SAFETY: the call changes only the calling thread, and both arguments have documented values.
-    let status = unsafe { libc::pthread_set_qos_class_self_np(class, 0) };
-    if status != 0 {
-        tracing::debug!(
-            status,
-            "the quality of service of the thread was not changed"
-        );
-    }
 }
 
 /// Returns `phys_footprint` of a process of the same user in bytes; `None` if the process is gone.

@@ -9,17 +9,30 @@ pub enum ThreadQos {
     Utility,
 }
 
-/// Sets the quality of service of the calling thread. Never fails.
+/// Sets the quality of service of the calling thread
+/// (<https://developer.apple.com/library/archive/documentation/Performance/Conceptual/power_efficiency_guidelines_osx/PrioritizeWorkAtTheTaskLevel.html>).
+/// Never fails.
+#[cfg(target_os = "macos")]
+#[expect(unsafe_code, reason = "libc has no safe form of it")]
 pub fn set_thread_qos(qos: ThreadQos) {
-    platform(qos);
+    let class = match qos {
+        ThreadQos::UserInitiated => libc::qos_class_t::QOS_CLASS_USER_INITIATED,
+        ThreadQos::Utility => libc::qos_class_t::QOS_CLASS_UTILITY,
+    };
+    // SAFETY: the call changes only the calling thread, and both arguments have documented values.
+    let status = unsafe { libc::pthread_set_qos_class_self_np(class, 0) };
+    if status != 0 {
+        tracing::debug!(
+            status,
+            "the quality of service of the thread was not changed"
+        );
+    }
 }
 
-#[cfg(target_os = "macos")]
-use crate::mac::set_thread_qos as platform;
-
-/// Sets the nice value of the thread, which on Linux belongs to the thread and not to the process.
+/// Sets the quality of service of the calling thread: its nice value, which on Linux belongs to the
+/// thread and not to the process. Never fails.
 #[cfg(target_os = "linux")]
-fn platform(qos: ThreadQos) {
+pub fn set_thread_qos(qos: ThreadQos) {
     use rustix::process::{getpriority_process, setpriority_process};
 
     /// Added to the current nice value, because the whole process may have one already.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::conversation::Timestamp;
 use crate::error::StoreError;
-use crate::open::{connect, create_private, make_private_folder};
-use crate::store::Store;
+use crate::private_files::{create_private, make_private_folder};
+use crate::store::{Store, connect};
 use crate::{check, conversations, schema};
 
 const MAX_BACKUPS: usize = 7;

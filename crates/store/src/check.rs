@@ -14,8 +14,7 @@ use rusqlite::config::DbConfig;
 
 use crate::conversation::Timestamp;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::open::{check_marker, connect};
-use crate::store::text;
+use crate::store::{check_marker, connect, text};
 use crate::{schema, search};
 
 /// Files up to this size are checked at every start.

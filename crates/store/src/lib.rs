@@ -20,6 +20,7 @@ mod normalize;
 mod notice;
 mod open;
 mod other_formats;
+mod private_files;
 mod recovery;
 mod schema;
 mod search;

@@ -5,35 +5,73 @@
 //! second opening would mark the responses that the first one is writing as interrupted.
 
 use std::fs;
-use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
 
 use rusqlite::Connection;
-use rusqlite::config::DbConfig;
 
-use crate::conversation::Timestamp;
+use crate::conversation::{FIRST_TEMPORARY_ID, Timestamp};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::notice::{Notice, Opened};
-use crate::store::{Flush, Inner, Store, Writer, lock};
+use crate::private_files::{make_private_file, make_private_folder};
+use crate::store::{Flush, Inner, Store, Writer, connect, execute, lock, prepare};
 use crate::{backup, check, messages, recovery, schema, search, settings};
 
 /// The name of the database file in the data folder.
 pub(crate) const FILE: &str = "transom.db";
 
-/// Another process locks the file for so long only if it hangs.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// The stores that are open in this process, by their path.
 static OPEN: Mutex<Vec<(PathBuf, Weak<Inner>)>> = Mutex::new(Vec::new());
 
-pub(crate) fn open(
-    folder: &Path,
-    now: Timestamp,
-    migrations: &[&str],
-) -> Result<Opened, StoreError> {
+impl Store {
+    /// Opens the store of a data folder, and creates both if they do not exist. Repairs what it
+    /// can: see [`Opened::notices`]. A second call for the same folder in one process returns
+    /// another handle of the same store. `now` is the date in the names of files that are set
+    /// aside.
+    ///
+    /// # Errors
+    ///
+    /// If the folder or the file cannot be used, or a newer version wrote it. The message says what
+    /// to do; nothing was changed.
+    pub fn open(folder: &Path, now: Timestamp) -> Result<Opened, StoreError> {
+        open(folder, now, schema::MIGRATIONS)
+    }
+
+    /// Creates a store in memory, for tests.
+    pub fn in_memory() -> Result<Self, StoreError> {
+        let make = || {
+            let mut connection = Connection::open_in_memory()?;
+            prepare(&connection)?;
+            schema::migrate(&mut connection, schema::MIGRATIONS)?;
+            search::rebuild_if_stale(&connection)?;
+            Ok(connection)
+        };
+        let connection = make().map_err(|error: StoreError| error.at(Path::new("in memory")))?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                path: None,
+                writer: Mutex::new(Writer::new(connection)),
+                reader: None,
+                backups: Mutex::default(),
+            }),
+        })
+    }
+
+    /// Creates a store in memory for conversations that are never written to the disk. Their ids,
+    /// and those of their messages, differ from all ids in files: see
+    /// [`crate::ConversationId::is_temporary`].
+    pub fn temporary() -> Result<Self, StoreError> {
+        let store = Self::in_memory()?;
+        store.write(Flush::Later, |tx| {
+            let sql = "INSERT INTO sqlite_sequence (name, seq)
+                       VALUES ('conversation', ?1), ('message', ?1)";
+            execute(tx, sql, [FIRST_TEMPORARY_ID - 1])
+        })?;
+        Ok(store)
+    }
+}
+
+fn open(folder: &Path, now: Timestamp, migrations: &[&str]) -> Result<Opened, StoreError> {
     let found = make_private_folder(folder).and_then(|()| fs::canonicalize(folder));
     let folder =
         found.map_err(|source| StoreError::file(StoreErrorKind::Folder, folder, source))?;
@@ -102,100 +140,12 @@ fn open_file(path: &Path, now: Timestamp, migrations: &[&str]) -> Result<Opened,
     })
 }
 
-pub(crate) fn in_memory() -> Result<Store, StoreError> {
-    let make = || {
-        let mut connection = Connection::open_in_memory()?;
-        prepare(&connection)?;
-        schema::migrate(&mut connection, schema::MIGRATIONS)?;
-        search::rebuild_if_stale(&connection)?;
-        Ok(connection)
-    };
-    let connection = make().map_err(|error: StoreError| error.at(Path::new("in memory")))?;
-    Ok(Store {
-        inner: Arc::new(Inner {
-            path: None,
-            writer: Mutex::new(Writer::new(connection)),
-            reader: None,
-            backups: Mutex::default(),
-        }),
-    })
-}
-
 /// Checks that files can be created in the folder. SQLite needs that, and its own error is not
 /// helpful.
 fn check_folder(path: &Path) -> Result<(), StoreError> {
     let trial = path.with_extension("db-trial");
     let tried = fs::write(&trial, "").and_then(|()| fs::remove_file(&trial));
     tried.map_err(StoreError::io(&trial))
-}
-
-/// Opens a connection with the settings that all connections need.
-pub(crate) fn connect(path: &Path) -> Result<Connection, StoreError> {
-    let connection = Connection::open(path)?;
-    prepare(&connection)?;
-    Ok(connection)
-}
-
-fn prepare(connection: &Connection) -> Result<(), StoreError> {
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.set_prepared_statement_cache_capacity(64);
-    // The schema of a file from elsewhere must not run code.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    connection.pragma_update(None, "foreign_keys", true)?;
-    connection.pragma_update(None, "cell_size_check", true)?;
-    // Deleted bytes are overwritten.
-    connection.pragma_update(None, "secure_delete", true)?;
-    // On macOS, `fsync` leaves data in the drive's own cache.
-    connection.pragma_update(None, "fullfsync", true)?;
-    connection.pragma_update(None, "checkpoint_fullfsync", true)?;
-    // No text in the system's folder for temporary files.
-    connection.pragma_update(None, "temp_store", "MEMORY")?;
-    // A log that was large once, for example after an import, is truncated after its checkpoint.
-    connection.pragma_update(None, "journal_size_limit", 4 << 20)?;
-    Ok(())
-}
-
-/// Makes the next opening check every page.
-pub(crate) fn request_check(path: &Path) {
-    if let Err(error) = fs::write(check_marker(path), "") {
-        tracing::warn!(%error, "cannot request a check at the next start");
-    }
-}
-
-/// The path of the marker file that requests a check.
-pub(crate) fn check_marker(path: &Path) -> PathBuf {
-    path.with_extension("db-check")
-}
-
-/// Creates the folder if it does not exist. Only this user can read it.
-pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
-    transom_files::create_private_folder(folder)?;
-    narrow(folder, 0o700)
-}
-
-/// Creates an empty file if there is none. Only this user can read it; SQLite gives its log the
-/// same mode.
-fn make_private_file(path: &Path) -> io::Result<()> {
-    let mut options = fs::OpenOptions::new();
-    options.append(true).create(true).mode(0o600).open(path)?;
-    narrow(path, 0o600)
-}
-
-/// Creates an empty file that only this user can read.
-pub(crate) fn create_private(path: &Path) -> Result<(), StoreError> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options.open(path).map(drop).map_err(StoreError::io(path))
-}
-
-/// Removes all permissions that are not in `mode`.
-pub(crate) fn narrow(path: &Path, mode: u32) -> io::Result<()> {
-    let found = fs::metadata(path)?.permissions().mode() & 0o777;
-    if found & !mode == 0 {
-        return Ok(());
-    }
-    fs::set_permissions(path, fs::Permissions::from_mode(found & mode))
 }
 
 #[cfg(test)]

@@ -22,7 +22,9 @@ use rusqlite::config::DbConfig;
 use crate::conversation::Timestamp;
 use crate::error::StoreError;
 use crate::notice::Notice;
-use crate::{backup, check, open, schema, search};
+use crate::private_files::{create_private, narrow};
+use crate::store::{check_marker, connect};
+use crate::{backup, check, schema, search};
 
 const SET_ASIDE: &str = "transom-damaged-";
 
@@ -48,7 +50,7 @@ pub(crate) fn recover(
         Some((source, counts)) => (Some(source), counts),
         None => {
             remove_database(&part);
-            open::create_private(&part)?;
+            create_private(&part)?;
             (None, (0, 0))
         }
     };
@@ -79,9 +81,9 @@ fn save_from(
     migrations: &[&str],
 ) -> Result<(u32, u32), StoreError> {
     remove_database(part);
-    open::create_private(part)?;
+    create_private(part)?;
     let save = || -> Result<(u32, u32), StoreError> {
-        let mut target = open::connect(part)?;
+        let mut target = connect(part)?;
         target.pragma_update(None, "foreign_keys", false)?;
         // Closing must not checkpoint the log of a damaged file into it.
         target.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -207,7 +209,7 @@ fn replace_with_new(path: &Path) -> io::Result<()> {
         }
     }
     fs::rename(new_name(path), path)?;
-    let _ = fs::remove_file(open::check_marker(path));
+    let _ = fs::remove_file(check_marker(path));
     if let Some(Ok(folder)) = path.parent().map(fs::File::open) {
         folder.sync_all()?;
     }
@@ -221,7 +223,7 @@ fn link_or_copy(path: &Path, other: &Path) -> io::Result<()> {
     }
     let part = with_suffix(other, "-part");
     fs::copy(path, &part)?;
-    open::narrow(&part, 0o600)?;
+    narrow(&part, 0o600)?;
     fs::File::open(&part)?.sync_all()?;
     fs::rename(part, other)
 }

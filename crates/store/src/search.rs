@@ -12,8 +12,9 @@ use rusqlite::{Connection, Transaction, params_from_iter};
 
 use crate::conversation::{ConversationId, FoundConversation, MessageId};
 use crate::error::StoreError;
+use crate::snippet::{self, Phrase};
 use crate::store::{Store, execute, text};
-use crate::{attached_text, conversations, messages, normalize, schema, snippet};
+use crate::{attached_text, conversations, messages, normalize, schema};
 
 /// The maximum number of phrases and their words, so that searching for a pasted page does not take
 /// minutes.
@@ -22,9 +23,6 @@ const MAX_PHRASE_WORDS: usize = 64;
 
 /// The weights of a word in a title, a text and an attachment.
 const WEIGHTS: &str = "8.0, 1.0, 0.5";
-
-/// Words of the query without a space between them, which must follow one another in the text.
-pub(crate) type Phrase = Vec<String>;
 
 /// The best match of a query in a conversation; a lower score is better.
 #[derive(Clone, Copy)]

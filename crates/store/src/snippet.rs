@@ -8,12 +8,14 @@ use pulldown_cmark::{Event, Options, Parser, TagEnd};
 use crate::attached_text;
 use crate::conversation::{Message, MessageRole, Snippet};
 use crate::normalize::{self, NormalizedWord};
-use crate::search::Phrase;
 
 /// The bytes of text in a snippet: about two lines of a list.
 const WINDOW_BYTES: usize = 180;
 /// The bytes of these before the first match.
 const LEAD_BYTES: usize = 40;
+
+/// Words of the query without a space between them, which must follow one another in the text.
+pub(crate) type Phrase = Vec<String>;
 
 /// A range of the text that matches a phrase.
 struct PhraseMatch {

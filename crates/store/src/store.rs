@@ -4,16 +4,16 @@
 //! one transaction that begins as a writer (`BEGIN IMMEDIATE`), and the caller says whether it must
 //! survive a power cut when the call returns.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, TransactionBehavior};
 
-use crate::conversation::{FIRST_TEMPORARY_ID, Timestamp};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::notice::Opened;
-use crate::{open, schema};
 
 /// Conversations and settings. Clones share the connections. Calls block.
 ///
@@ -43,6 +43,9 @@ impl Inner {
     }
 }
 
+/// Another process locks the file for so long only if it hangs.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// After so many unsynced changes, the next change is synced with all of them. At two changes per
 /// second, a power cut loses at most eight seconds of a growing response.
 const MAX_UNFLUSHED: u32 = 16;
@@ -67,37 +70,6 @@ pub(crate) enum Flush {
 }
 
 impl Store {
-    /// Opens the store of a data folder, and creates both if they do not exist. Repairs what it
-    /// can: see [`Opened::notices`]. A second call for the same folder in one process returns
-    /// another handle of the same store. `now` is the date in the names of files that are set
-    /// aside.
-    ///
-    /// # Errors
-    ///
-    /// If the folder or the file cannot be used, or a newer version wrote it. The message says what
-    /// to do; nothing was changed.
-    pub fn open(folder: &Path, now: Timestamp) -> Result<Opened, StoreError> {
-        open::open(folder, now, schema::MIGRATIONS)
-    }
-
-    /// Creates a store in memory, for tests.
-    pub fn in_memory() -> Result<Self, StoreError> {
-        open::in_memory()
-    }
-
-    /// Creates a store in memory for conversations that are never written to the disk. Their ids,
-    /// and those of their messages, differ from all ids in files: see
-    /// [`crate::ConversationId::is_temporary`].
-    pub fn temporary() -> Result<Self, StoreError> {
-        let store = open::in_memory()?;
-        store.write(Flush::Later, |tx| {
-            let sql = "INSERT INTO sqlite_sequence (name, seq)
-                       VALUES ('conversation', ?1), ('message', ?1)";
-            execute(tx, sql, [FIRST_TEMPORARY_ID - 1])
-        })?;
-        Ok(store)
-    }
-
     pub(crate) fn write<T>(
         &self,
         flush: Flush,
@@ -141,7 +113,7 @@ impl Store {
         result.map_err(|error| {
             let error = error.at(path);
             if error.kind() == Some(StoreErrorKind::Damaged) {
-                open::request_check(path);
+                request_check(path);
             }
             error
         })
@@ -185,6 +157,45 @@ impl Writer {
         };
         Ok(value)
     }
+}
+
+/// Opens a connection with the settings that all connections need.
+pub(crate) fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let connection = Connection::open(path)?;
+    prepare(&connection)?;
+    Ok(connection)
+}
+
+pub(crate) fn prepare(connection: &Connection) -> Result<(), StoreError> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    // The schema of a file from elsewhere must not run code.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    // Deleted bytes are overwritten.
+    connection.pragma_update(None, "secure_delete", true)?;
+    // On macOS, `fsync` leaves data in the drive's own cache.
+    connection.pragma_update(None, "fullfsync", true)?;
+    connection.pragma_update(None, "checkpoint_fullfsync", true)?;
+    // No text in the system's folder for temporary files.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    // A log that was large once, for example after an import, is truncated after its checkpoint.
+    connection.pragma_update(None, "journal_size_limit", 4 << 20)?;
+    Ok(())
+}
+
+/// Makes the next opening check every page.
+fn request_check(path: &Path) {
+    if let Err(error) = fs::write(check_marker(path), "") {
+        tracing::warn!(%error, "cannot request a check at the next start");
+    }
+}
+
+/// The path of the marker file that requests a check.
+pub(crate) fn check_marker(path: &Path) -> PathBuf {
+    path.with_extension("db-check")
 }
 
 /// Runs a statement, and returns the number of changed rows.

@@ -9,25 +9,109 @@ mod publisher;
 pub(crate) mod saved_states;
 mod unload_waiters;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use transom_engine_host::wire::Report;
 use transom_engine_host::{WorkerReport, Workers};
-use transom_signals::{Hardware, SignalSource, SystemSignals};
+use transom_signals::{Hardware, KeepAwake, SignalSource, SystemSignals};
 
 use crate::core::{Core, Event, Timestamp, WorkerId};
 use crate::governor::Tuning;
 use crate::handle::{Handle, HandleMessage, ShutdownReason};
 use crate::request::{RequestError, RequestId};
 
-use executor::Executor;
-pub(crate) use executor::KeepAwakeFn;
+use executor::{Executor, KeepAwakeFn};
 use publisher::Publisher;
 use unload_waiters::UnloadWaiters;
 
-pub(crate) struct Driver {
+/// A supervisor that runs in this process.
+///
+/// If it is dropped, it runs until the last [`Handle`] is dropped and then quits.
+#[derive(Debug)]
+pub struct Supervisor {
+    handle: Handle,
+}
+
+impl Supervisor {
+    /// Starts a supervisor. Must be called within a Tokio runtime, whose clock it uses. Worker
+    /// processes are started only when needed. KV caches are not saved, unless the supervisor is
+    /// started by [`crate::instance::open`], which has a folder for them.
+    pub fn start(
+        workers: Arc<dyn Workers>,
+        signals: Arc<dyn SignalSource>,
+        hardware: &Hardware,
+        tuning: Tuning,
+    ) -> Self {
+        let keep_awake: KeepAwakeFn =
+            Box::new(|| Box::new(KeepAwake::begin("a local model is answering")));
+        Self::start_with(workers, signals, hardware, tuning, keep_awake)
+    }
+
+    /// Starts a supervisor like [`Supervisor::start`], with another function to keep the machine
+    /// awake.
+    pub(crate) fn start_with(
+        workers: Arc<dyn Workers>,
+        signals: Arc<dyn SignalSource>,
+        hardware: &Hardware,
+        tuning: Tuning,
+        keep_awake: KeepAwakeFn,
+    ) -> Self {
+        let core = Core::new(hardware, tuning);
+        let (publisher, status) = Publisher::new(core.status(Timestamp::ZERO));
+        let (handle, messages, shutdown_reason) = Handle::new(status, RequestId(1));
+        let (report, reports) = mpsc::channel(REPORT_CAPACITY);
+        let driver = Driver {
+            core,
+            began: Instant::now(),
+            messages,
+            has_no_handles: false,
+            signals: SignalListener::listen(signals),
+            reports,
+            executor: Executor::new(workers, report, keep_awake),
+            unload_waiters: UnloadWaiters::default(),
+            publisher,
+            shutdown_reason,
+        };
+        tokio::spawn(driver.run());
+        Self { handle }
+    }
+
+    /// Returns a handle of this supervisor.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Saves the states of unloaded models in `folder` from now on. Only the user and this
+    /// supervisor may access it.
+    pub(crate) fn save_states_in(&self, folder: PathBuf) {
+        // A driver that is gone saves nothing.
+        let _ = self
+            .handle
+            .messages
+            .send(HandleMessage::SaveStatesIn(folder));
+    }
+
+    /// Quits: cancels running responses, fails queued requests with [`RequestError::Quitting`] and
+    /// unloads every model. Starts when the future is awaited, which returns when every process has
+    /// ended, except those that cannot be killed, and the saved states are gone.
+    pub fn quit(&self) -> impl Future<Output = ()> + Send + use<> {
+        let Handle {
+            messages,
+            mut status,
+            ..
+        } = self.handle();
+        async move {
+            // A driver that is gone has quit already.
+            let _ = messages.send(HandleMessage::Quit);
+            while status.changed().await.is_ok() {}
+        }
+    }
+}
+
+struct Driver {
     core: Core,
     began: Instant,
     messages: mpsc::UnboundedReceiver<HandleMessage>,
@@ -51,36 +135,9 @@ struct SignalListener {
 /// Capacity of the channel for worker reports. When it is full, workers wait and join their texts.
 const REPORT_CAPACITY: usize = 64;
 
-/// Creates a supervisor that is not running yet, and its handle.
-pub(crate) fn prepare(
-    workers: Arc<dyn Workers>,
-    signals: Arc<dyn SignalSource>,
-    hardware: &Hardware,
-    tuning: Tuning,
-    keep_awake: KeepAwakeFn,
-) -> (Handle, Driver) {
-    let core = Core::new(hardware, tuning);
-    let (publisher, status) = Publisher::new(core.status(Timestamp::ZERO));
-    let (handle, messages, shutdown_reason) = Handle::new(status, RequestId(1));
-    let (report, reports) = mpsc::channel(REPORT_CAPACITY);
-    let driver = Driver {
-        core,
-        began: Instant::now(),
-        messages,
-        has_no_handles: false,
-        signals: SignalListener::listen(signals),
-        reports,
-        executor: Executor::new(workers, report, keep_awake),
-        unload_waiters: UnloadWaiters::default(),
-        publisher,
-        shutdown_reason,
-    };
-    (handle, driver)
-}
-
 impl Driver {
     /// Runs until everything has ended after a quit, or after the last handle was dropped.
-    pub(crate) async fn run(mut self) {
+    async fn run(mut self) {
         while !self.core.is_done() {
             let wake_at = self.wake_at();
             tokio::select! {

@@ -9,10 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::{mpsc, oneshot, watch};
-use transom_engine_host::Workers;
-use transom_signals::{Hardware, KeepAwake, SignalSource};
 
-use crate::driver::{self, KeepAwakeFn};
 use crate::governor::Tuning;
 use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId};
 use crate::response::{self, RequestGuard, Response, ResponseWriter};
@@ -22,8 +19,8 @@ use crate::status::{Status, UnloadRecord};
 /// are dropped, unless it is told to quit.
 #[derive(Debug, Clone)]
 pub struct Handle {
-    messages: mpsc::UnboundedSender<HandleMessage>,
-    status: watch::Receiver<Arc<Status>>,
+    pub(crate) messages: mpsc::UnboundedSender<HandleMessage>,
+    pub(crate) status: watch::Receiver<Arc<Status>>,
     /// Id of the next request. Locked while a request is sent, so that requests are sent in the
     /// order of their ids.
     next_id: Arc<Mutex<RequestId>>,
@@ -159,74 +156,5 @@ impl Handle {
         shutdown_reason.unwrap_or_else(|| RequestError::InstanceGone {
             reason: "it no longer responds".to_owned(),
         })
-    }
-}
-
-/// A supervisor that runs in this process.
-///
-/// If it is dropped, it runs until the last [`Handle`] is dropped and then quits.
-#[derive(Debug)]
-pub struct Supervisor {
-    handle: Handle,
-}
-
-impl Supervisor {
-    /// Starts a supervisor. Must be called within a Tokio runtime, whose clock it uses. Worker
-    /// processes are started only when needed. KV caches are not saved, unless the supervisor is
-    /// started by [`crate::instance::open`], which has a folder for them.
-    pub fn start(
-        workers: Arc<dyn Workers>,
-        signals: Arc<dyn SignalSource>,
-        hardware: &Hardware,
-        tuning: Tuning,
-    ) -> Self {
-        let keep_awake: KeepAwakeFn =
-            Box::new(|| Box::new(KeepAwake::begin("a local model is answering")));
-        Self::start_with(workers, signals, hardware, tuning, keep_awake)
-    }
-
-    /// Starts a supervisor like [`Supervisor::start`], with another function to keep the machine
-    /// awake.
-    pub(crate) fn start_with(
-        workers: Arc<dyn Workers>,
-        signals: Arc<dyn SignalSource>,
-        hardware: &Hardware,
-        tuning: Tuning,
-        keep_awake: KeepAwakeFn,
-    ) -> Self {
-        let (handle, driver) = driver::prepare(workers, signals, hardware, tuning, keep_awake);
-        tokio::spawn(driver.run());
-        Self { handle }
-    }
-
-    /// Returns a handle of this supervisor.
-    pub fn handle(&self) -> Handle {
-        self.handle.clone()
-    }
-
-    /// Saves the states of unloaded models in `folder` from now on. Only the user and this
-    /// supervisor may access it.
-    pub(crate) fn save_states_in(&self, folder: PathBuf) {
-        // A driver that is gone saves nothing.
-        let _ = self
-            .handle
-            .messages
-            .send(HandleMessage::SaveStatesIn(folder));
-    }
-
-    /// Quits: cancels running responses, fails queued requests with [`RequestError::Quitting`] and
-    /// unloads every model. Starts when the future is awaited, which returns when every process has
-    /// ended, except those that cannot be killed, and the saved states are gone.
-    pub fn quit(&self) -> impl Future<Output = ()> + Send + use<> {
-        let Handle {
-            messages,
-            mut status,
-            ..
-        } = self.handle();
-        async move {
-            // A driver that is gone has quit already.
-            let _ = messages.send(HandleMessage::Quit);
-            while status.changed().await.is_ok() {}
-        }
     }
 }

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::driver::saved_states;
-use crate::handle::{Handle, Supervisor};
+use crate::driver::{Supervisor, saved_states};
+use crate::handle::Handle;
 use crate::status::Status;
 use client::ConnectError;
 use folder::InstanceLock;

@@ -22,12 +22,13 @@ pub mod status;
 pub mod test_support;
 pub mod variants;
 
+pub use driver::Supervisor;
 pub use governor::{ActiveLimit, Governor, Limit, LimitReason, Restrictions, Tuning};
-pub use handle::{Handle, Supervisor};
+pub use handle::Handle;
 pub use instance::{Connection, InstanceError};
 pub use request::{
-    Correction, ModelRequest, ModelSelector, ModelSpec, RequestError, RequestId, Role, WhenBlocked,
-    Work,
+    Correction, ModelRequest, ModelSelector, ModelSpec, PassedOver, RequestError, RequestId, Role,
+    WhenBlocked, Work,
 };
 pub use response::{CancelHandle, Outcome, Response, ResponseEvent};
 pub use status::Status;

@@ -10,7 +10,6 @@ use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::Request;
 
 use crate::governor::LimitReason;
-use crate::status::PassedOver;
 use crate::variants;
 
 /// Id of an accepted request. One supervisor never uses an id twice.
@@ -164,6 +163,15 @@ impl ModelSelector {
             Self::Model(id) => *id == spec.id,
         }
     }
+}
+
+/// A variant of a model that does not run on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedOver {
+    /// Its folder or file.
+    pub path: PathBuf,
+    /// The reason, as reported by the engine.
+    pub reason: String,
 }
 
 /// Why a request failed. Text streamed before the error remains valid.

@@ -1,6 +1,5 @@
 //! Snapshots of the supervisor's state. Programs subscribe to them and display them.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +7,7 @@ use transom_engine::{LoadProgress, MemoryNeed, MemoryUse, ModelInfo, serde_secon
 use transom_signals::SystemSignals;
 
 use crate::governor::{LimitReason, Restrictions};
-use crate::request::{RequestId, Role};
+use crate::request::{PassedOver, RequestId, Role};
 
 /// The supervisor's state at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,15 +80,6 @@ pub struct ModelStatus {
     /// Time from the moment of the snapshot until the model is unloaded if it stays idle.
     #[serde(rename = "unloads_in_seconds", with = "serde_seconds::option")]
     pub unloads_in: Option<Duration>,
-}
-
-/// A variant of a model that does not run on this machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PassedOver {
-    /// Its folder or file.
-    pub path: PathBuf,
-    /// The reason, as reported by the engine.
-    pub reason: String,
 }
 
 /// What a model is doing.

@@ -24,8 +24,8 @@ use transom_engine_host::wire::{
 use transom_engine_host::{KillSwitch, Timeouts, Worker, WorkerEnd, WorkerReport, Workers};
 use transom_signals::{Hardware, SignalSource};
 
+use crate::driver::Supervisor;
 use crate::governor::Tuning;
-use crate::handle::Supervisor;
 use crate::request::{ModelRequest, ModelSpec, Role, WhenBlocked, Work};
 
 pub use reading::{finish, first_text, reason, status_where};

@@ -11,12 +11,11 @@ use super::{choose_files, save};
 use crate::backend::shared_settings;
 use crate::hotkey::{self, SystemShortcuts};
 use crate::shell::{Shell, blocking};
-use crate::start::draw_tray;
 use crate::wire::{
     AboutView, AppEvent, CapturedText, CommandError, CommandResult, FileSource, HotkeyView,
     StatusView, TextSource, Window, ZoomStep,
 };
-use crate::{about, attachments, diagnostics, insertion, lock, login_item, windows, zoom};
+use crate::{about, attachments, diagnostics, insertion, lock, login_item, tray, windows, zoom};
 
 #[tauri::command]
 pub(crate) async fn status(shell: State<'_, Shell>) -> CommandResult<StatusView> {
@@ -79,7 +78,7 @@ pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) 
     if was.is_none_or(|was| {
         was.language != general.language || was.chat_in_window != general.chat_in_window
     }) {
-        crate::start::draw_menu_bar(app);
+        crate::menu_bar::draw(app);
     }
     if was.is_none_or(|was| was.zoom != general.zoom) {
         windows::zoom(app);
@@ -97,7 +96,7 @@ pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) 
             shell.notice(AppEvent::notice("hotkey_taken", shortcut));
         }
     }
-    draw_tray(app);
+    tray::draw(app);
 }
 
 fn launch_at_login(app: &AppHandle, is_enabled: bool) {

@@ -12,8 +12,8 @@ use transom_store::{
 };
 
 use super::{choose_path, save};
-use crate::backend;
 use crate::deletion;
+use crate::now;
 use crate::shell::{Shell, guarded};
 use crate::wire::{AppEvent, CommandError, CommandResult, FileFormat, OpenedConversation};
 
@@ -150,7 +150,7 @@ pub(crate) async fn duplicate_conversation(
     id: ConversationId,
     title: String,
 ) -> CommandResult<()> {
-    let duplicate = move |store: &Store| store.duplicate(id, &title, backend::now());
+    let duplicate = move |store: &Store| store.duplicate(id, &title, now());
     with_store(&shell, duplicate).await?;
     shell.send(&AppEvent::Conversations);
     Ok(())
@@ -241,7 +241,7 @@ pub(crate) async fn import_conversations(
             return Err(CommandError::invalid("file", reason));
         }
         let text = std::fs::read_to_string(&path).map_err(io_error)?;
-        Ok(backend.store.import(&text, backend::now())?)
+        Ok(backend.store.import(&text, now())?)
     });
     let n_imported = import.await?;
     shell.send(&AppEvent::Conversations);

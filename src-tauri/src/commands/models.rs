@@ -15,7 +15,7 @@ use super::choose_path;
 use crate::backend::Backend;
 use crate::models;
 use crate::shell::Shell;
-use crate::start::draw_tray;
+use crate::tray;
 use crate::wire::{AppEvent, CommandError, CommandResult, FitView, ModelView};
 
 #[tauri::command]
@@ -27,7 +27,7 @@ pub(crate) async fn models(app: AppHandle) -> CommandResult<Vec<ModelView>> {
         .iter()
         .map(|view| (view.id.clone(), view.name.clone()));
     if shell.backend().await?.remember_names(names.collect()) {
-        draw_tray(&app);
+        tray::draw(&app);
     }
     Ok(views)
 }
@@ -45,7 +45,7 @@ pub(crate) fn changed(app: &AppHandle) {
         });
         let (names, added) = read.await?;
         if shell.backend().await?.remember_names(names) {
-            draw_tray(&app);
+            tray::draw(&app);
         }
         if let Err(error) = added {
             shell.notice(AppEvent::notice("other", error.to_string()));

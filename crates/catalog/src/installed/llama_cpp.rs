@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::FoundModel;
 use crate::model_files::{self, ModelFiles};
+use crate::weight_files;
 
 pub(super) fn models_in(folder: &Path) -> Vec<FoundModel> {
     let repositories = repositories(folder);
@@ -38,7 +39,7 @@ pub(super) fn models_in(folder: &Path) -> Vec<FoundModel> {
 
 /// Returns the prefixes of file names with their repositories, the longest prefix first.
 fn repositories(folder: &Path) -> Vec<(String, String)> {
-    let files = model_files::files_of(folder);
+    let files = weight_files::files_of(folder);
     let mut repositories: Vec<(String, String)> = files
         .filter_map(|file| {
             let name = file.file_name()?.to_str()?;

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::FoundModel;
-use crate::model_files::{self, ModelFiles};
+use crate::model_files::ModelFiles;
 use crate::safetensors::read_json;
+use crate::weight_files;
 
 /// Levels of folders below `manifests`: host, owner, model and tag.
 const DEPTH: usize = 4;
@@ -36,7 +37,7 @@ pub(super) fn models_in(folder: &Path) -> Vec<FoundModel> {
     let manifests = folder.join("manifests");
     let mut tags = vec![manifests.clone()];
     for _ in 0..DEPTH {
-        let below = tags.iter().flat_map(|path| model_files::paths_in(path));
+        let below = tags.iter().flat_map(|path| weight_files::paths_in(path));
         tags = below.collect();
     }
     tags.sort();
@@ -76,6 +77,6 @@ fn weights(folder: &Path, manifest: &Path) -> Option<PathBuf> {
     }
     let name = layer.digest.replacen(':', "-", 1);
     let blob = folder.join("blobs").join(&name);
-    let is_there = model_files::is_ollama_blob(&blob) && !name.contains('/') && blob.is_file();
+    let is_there = weight_files::is_ollama_blob(&blob) && !name.contains('/') && blob.is_file();
     is_there.then_some(blob)
 }

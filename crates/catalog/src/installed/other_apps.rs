@@ -8,12 +8,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{FoundModel, InstalledModel, Origin, hugging_face, llama_cpp, models_in, ollama};
-use crate::facts::{Format, ModelFacts};
+use super::{InstalledModel, Origin, hugging_face, llama_cpp, models_in, ollama};
+use crate::facts::ModelFacts;
 use crate::model_files;
-use crate::safetensors::{MAX_WEIGHT_FILES, indexed_files, read_config, read_json};
+use crate::safetensors::read_json;
 
 /// An app, or a library that many programs share, that stores models on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -69,7 +68,7 @@ impl AppFolder {
             App::Ollama => ollama::models_in(&folder),
         };
         let origin = Origin::OtherApp { app: self.app };
-        let models = found.into_iter().filter(is_complete);
+        let models = found.into_iter().filter(hugging_face::is_complete);
         let models = models.map(move |found| InstalledModel::new(found, origin.clone()));
         models.filter(|model| {
             model
@@ -186,68 +185,6 @@ impl Environment<'_> {
         let usual = [own.join("models"), home.join(".cache/lm-studio/models")];
         chosen.chain(usual).collect()
     }
-}
-
-/// Returns true if all files of a folder exist. For a GGUF file, reading its header checks that.
-pub(super) fn is_complete(found: &FoundModel) -> bool {
-    let path = &found.files.paths[0];
-    match model_files::format_of(path) {
-        Format::Gguf => true,
-        Format::Safetensors => has_all_weights(path) && has_tokenizer(path) && is_for_text(path),
-    }
-}
-
-/// Returns true if every weight file exists that the index lists, or that the names of parts count.
-fn has_all_weights(folder: &Path) -> bool {
-    if folder.join("model.safetensors.index.json").exists() {
-        return indexed_files(folder)
-            .is_ok_and(|files| files.iter().all(|file| folder.join(file).is_file()));
-    }
-    let entries = folder.read_dir().into_iter().flatten().flatten();
-    let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.all(|name| match name.strip_suffix(".safetensors") {
-        // A link to nothing is a file that is still being downloaded.
-        Some(stem) => folder.join(&name).is_file() && has_all_parts(folder, stem),
-        None => true,
-    })
-}
-
-/// Returns true if the other parts of `model-00001-of-00003` exist.
-fn has_all_parts(folder: &Path, stem: &str) -> bool {
-    let Some((base, n_parts)) = stem.rsplit_once("-of-") else {
-        return true;
-    };
-    let base = base.rsplit_once('-').map(|(base, _)| base);
-    let (Some(base), Ok(n)) = (base, n_parts.parse::<usize>()) else {
-        return true;
-    };
-    let part = |number: usize| format!("{base}-{number:05}-of-{n_parts}.safetensors");
-    n <= MAX_WEIGHT_FILES && (1..=n).all(|number| folder.join(part(number)).is_file())
-}
-
-fn has_tokenizer(folder: &Path) -> bool {
-    let names = [
-        "tokenizer.json",
-        "tokenizer.model",
-        "tekken.json",
-        "vocab.json",
-    ];
-    names.iter().any(|name| folder.join(name).is_file())
-}
-
-/// Returns true if a folder contains a model that generates text. Caches also contain models for
-/// speech, images and search.
-fn is_for_text(folder: &Path) -> bool {
-    let Ok(config) = read_config(folder) else {
-        return false;
-    };
-    let is_pair = config.get("is_encoder_decoder") == Some(&Value::Bool(true));
-    let names = config.get("architectures").and_then(Value::as_array);
-    let is_generator = |name: &Value| {
-        let name = name.as_str().unwrap_or_default();
-        name.ends_with("ForCausalLM") || name.ends_with("ForConditionalGeneration")
-    };
-    !is_pair && names.is_none_or(|names| names.is_empty() || names.iter().any(is_generator))
 }
 
 /// Returns true if the facts are those of a model with layers that generates text. A projector for

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::{App, InstalledModel, Origin, Places};
 use crate::model_files;
+use crate::weight_files;
 
 /// The files that removing a model deletes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +80,7 @@ pub fn removal(model: &InstalledModel, places: &Places) -> Result<Removal, Remov
         match path.is_dir() {
             true => add_folder(path, model, &mut files),
             false => {
-                let parts = model_files::parts(path).into_iter();
+                let parts = weight_files::parts(path).into_iter();
                 files.extend(parts.filter(|part| part.symlink_metadata().is_ok()));
             }
         }
@@ -92,7 +93,7 @@ pub fn removal(model: &InstalledModel, places: &Places) -> Result<Removal, Remov
     files.sort();
     files.dedup();
     // If deleting fails half-way, the remaining files are still a model, so that it can be deleted.
-    files.sort_by_key(|file| !model_files::is_weights(file));
+    files.sort_by_key(|file| !weight_files::is_weights(file));
     let bytes = allocated_bytes(&files);
     Ok(Removal { files, bytes })
 }
@@ -131,10 +132,10 @@ fn add_folder(folder: &Path, model: &InstalledModel, files: &mut Vec<PathBuf>) {
     let is_other = |path: &PathBuf| {
         let others = model_files::gguf_models(folder).into_iter();
         let mut others = others.filter(|other| !model.files.paths.contains(other));
-        others.any(|other| model_files::parts(&other).contains(path))
+        others.any(|other| weight_files::parts(&other).contains(path))
     };
     let all = all_files(folder).into_iter();
-    files.extend(all.filter(|path| !model_files::is_gguf(path) || !is_other(path)));
+    files.extend(all.filter(|path| !weight_files::is_gguf(path) || !is_other(path)));
 }
 
 /// Adds the files that were downloaded with a GGUF file, if its repository has no other weights left.
@@ -212,7 +213,7 @@ fn remove_empty(folder: &Path, root: &Path) {
     let folders = folder.ancestors();
     for folder in folders.take_while(|folder| folder.starts_with(root) && *folder != root) {
         // Finder creates these files in every folder that it has shown.
-        let only: Vec<PathBuf> = model_files::paths_in(folder).collect();
+        let only: Vec<PathBuf> = weight_files::paths_in(folder).collect();
         if let [one] = only.as_slice()
             && one.ends_with(".DS_Store")
         {

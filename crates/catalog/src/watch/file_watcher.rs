@@ -66,7 +66,7 @@ impl Drop for FileWatcher {
     }
 }
 
-pub(super) struct EventSender(Sender<Message>);
+struct EventSender(Sender<Message>);
 
 impl EventHandler for EventSender {
     fn handle_event(&mut self, event: notify::Result<notify::Event>) {

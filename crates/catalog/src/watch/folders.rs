@@ -8,9 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use notify::event::{AccessKind, AccessMode};
-use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
-
-use super::file_watcher::EventSender;
+use notify::{Event, EventHandler, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
 /// Device and inode number, by which a folder differs from another one at the same path.
 type Identity = Option<(u64, u64)>;
@@ -25,7 +23,7 @@ pub(super) struct WatchedFolders {
 }
 
 impl WatchedFolders {
-    pub(super) fn new(files: Vec<PathBuf>, events: EventSender) -> Self {
+    pub(super) fn new(files: Vec<PathBuf>, events: impl EventHandler) -> Self {
         let files = files.iter().map(|file| {
             let whole = std::path::absolute(file);
             whole.unwrap_or_else(|_| file.clone())

@@ -5,7 +5,7 @@
 use serde::Serialize;
 use transom_engine::Stats;
 use transom_files::visible;
-use transom_supervisor::status::PassedOver;
+use transom_supervisor::PassedOver;
 
 use crate::Layout;
 use crate::bench::BenchArgs;

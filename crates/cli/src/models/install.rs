@@ -11,6 +11,7 @@ mod plan;
 mod tests;
 
 use std::path::Path;
+use std::time::Duration;
 
 use clap::Args;
 use transom_hub::{DownloadsOptions, HubError};
@@ -21,7 +22,7 @@ use crate::models::{add, hub};
 use crate::output::{bytes_text, tilde};
 use crate::{Client, Console, Failure, Layout, Result};
 
-use download::{End, download_all};
+use download::download_all;
 use plan::plan;
 
 /// Download models, from the catalog or from the hub
@@ -52,6 +53,13 @@ pub(super) struct InstallArgs {
     /// Write progress as JSON, one object a line
     #[arg(long)]
     pub(super) json: bool,
+}
+
+/// How the download of one model ended.
+#[derive(Debug, Clone, PartialEq)]
+enum End {
+    Done { took: Duration },
+    Failed(HubError),
 }
 
 pub(super) fn run(

@@ -2,8 +2,8 @@
 
 use transom_engine::MemoryUse;
 use transom_signals::SystemSignals;
-use transom_supervisor::Restrictions;
-use transom_supervisor::status::{PassedOver, UnloadReason, UnloadRecord};
+use transom_supervisor::status::{UnloadReason, UnloadRecord};
+use transom_supervisor::{PassedOver, Restrictions};
 
 use crate::output::{bytes_text, of_bytes};
 

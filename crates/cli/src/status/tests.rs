@@ -1,15 +1,16 @@
 use transom_engine::{MemoryNeed, MemoryUse, ModelInfo, SamplingParams};
 use transom_signals::{MemoryPressure, SystemSignals};
 use transom_supervisor::status::{
-    ModelStatus, PassedOver, PhaseStatus, QueuedRequest, UnloadReason, UnloadRecord,
+    ModelStatus, PhaseStatus, QueuedRequest, UnloadReason, UnloadRecord,
 };
-use transom_supervisor::{ActiveLimit, Limit, LimitReason, RequestId, Restrictions, Role};
+use transom_supervisor::{
+    ActiveLimit, Limit, LimitReason, PassedOver, RequestId, Restrictions, Role,
+};
 use transom_terminal::screen::{CLEAR_BELOW, CLEAR_LINE, ENTER, LEAVE, TOP};
 
 use super::*;
 use crate::Layout;
-use crate::arguments::ModelArgs;
-use crate::load::load;
+use crate::load::{ModelArgs, load};
 use crate::test_console::TestConsole;
 use crate::test_engine::TestEngine;
 

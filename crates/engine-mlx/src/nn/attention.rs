@@ -4,22 +4,11 @@
 use mlx_rs::{Array, fast, ops};
 use transom_engine::EngineError;
 
-use super::{CachedLayer, Linear, LinearGroup, Norms, QueryScale, Sdpa, Step};
+use super::{AttentionShape, CachedLayer, Linear, LinearGroup, Norms, QueryScale, Sdpa, Step};
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::LayerCache;
 use crate::ops::slice_axis;
 use crate::weights::Loader;
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AttentionShape {
-    /// Features of the hidden state.
-    pub(crate) hidden_size: i32,
-    pub(crate) n_heads: i32,
-    /// Key and value heads; divides `n_heads`.
-    pub(crate) n_kv_heads: i32,
-    /// Features per head.
-    pub(crate) head_dim: i32,
-}
 
 /// The options of an attention layer. The default is Llama's attention.
 #[derive(Debug, Clone, Copy)]

@@ -3,9 +3,20 @@
 use mlx_rs::fast::{ScaledDotProductAttentionMask as Mask, scaled_dot_product_attention};
 use mlx_rs::{Array, ops};
 
-use super::{AttentionMask, AttentionShape};
+use super::AttentionMask;
 use crate::error::MlxResult;
 use crate::ops::slice_axis;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AttentionShape {
+    /// Features of the hidden state.
+    pub(crate) hidden_size: i32,
+    pub(crate) n_heads: i32,
+    /// Key and value heads; divides `n_heads`.
+    pub(crate) n_kv_heads: i32,
+    /// Features per head.
+    pub(crate) head_dim: i32,
+}
 
 #[derive(Debug)]
 pub(crate) struct Sdpa {

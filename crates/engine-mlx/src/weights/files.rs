@@ -14,7 +14,7 @@ use mlx_rs::{Array, Dtype};
 use safetensors::SafeTensors;
 use serde::Deserialize;
 use transom_catalog::safetensors::is_for_text;
-use transom_engine::tokenizer::read_json;
+use transom_engine::tokenizer_config::read_json;
 use transom_engine::{EngineError, UnsupportedFeature};
 
 use crate::error::Context;

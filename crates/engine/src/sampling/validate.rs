@@ -1,6 +1,5 @@
 //! Checks the ranges of parameters before any work.
 
-use crate::contract::GenerationParams;
 use crate::error::EngineError;
 use crate::sampling::SamplingParams;
 
@@ -54,29 +53,6 @@ impl SamplingParams {
     /// Returns true if the most likely token is always taken, so that no random number is needed.
     pub fn is_greedy(&self) -> bool {
         self.temperature == 0.0 || self.top_k == 1
-    }
-}
-
-impl GenerationParams {
-    /// Checks every parameter, including those of sampling.
-    ///
-    /// # Errors
-    /// [`EngineError::InvalidParameter`], which names the parameter as the command line does.
-    pub fn validate(&self, vocab_size: usize) -> Result<(), EngineError> {
-        self.sampling.validate(vocab_size)?;
-        for (name, value) in [
-            ("max-tokens", self.max_tokens),
-            ("prefill-chunk", self.prefill_chunk),
-        ] {
-            if value == Some(0) {
-                return Err(EngineError::invalid_parameter(name, 0, "at least 1"));
-            }
-        }
-        if self.stop.iter().any(String::is_empty) {
-            let expected = "a text that is not empty";
-            return Err(EngineError::invalid_parameter("stop", "\"\"", expected));
-        }
-        Ok(())
     }
 }
 

@@ -13,13 +13,14 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::spawn_blocking;
 use transom_signals::KeepAwake;
 
-use super::DownloadsOptions;
 use super::saved_queue::{restore, save};
 use crate::disk::{create_folder, disk_error};
 use crate::job::{DownloadEvent, EventSender, Job, JobControl, Shared};
 use crate::lock::Lock;
 use crate::queue::{Effect, Queue, SavedDownload};
-use crate::{Download, DownloadId, DownloadRequest, Hub, HubError, QueuePosition};
+use crate::{
+    Download, DownloadId, DownloadRequest, DownloadsOptions, Hub, HubError, QueuePosition,
+};
 
 /// How often the list is published while only numbers change.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(250);

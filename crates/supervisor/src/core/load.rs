@@ -13,8 +13,8 @@ use transom_signals::MemoryPressure;
 use super::model::Model;
 use super::{Core, Effect, Phase, WorkerId};
 use crate::budget::bytes_under;
-use crate::request::{ModelSpec, RequestError};
-use crate::status::{PassedOver, UnloadReason};
+use crate::request::{ModelSpec, PassedOver, RequestError};
+use crate::status::UnloadReason;
 
 impl Core {
     /// Starts a worker for `spec` and lets it estimate the memory that the model needs.

@@ -12,8 +12,8 @@ use transom_engine::{
 use transom_engine_host::wire::LoadFootprint;
 
 use super::{Timestamp, WorkerId};
-use crate::request::{ModelSpec, RequestId};
-use crate::status::{PassedOver, UnloadReason};
+use crate::request::{ModelSpec, PassedOver, RequestId};
+use crate::status::UnloadReason;
 
 #[derive(Debug, Clone)]
 pub(super) struct Model {

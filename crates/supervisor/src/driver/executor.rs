@@ -18,7 +18,7 @@ use crate::request::RequestId;
 use crate::response::{self, ResponseEvent, ResponseWriter};
 
 /// Keeps the machine awake until the result is dropped.
-pub(crate) type KeepAwakeFn = Box<dyn Fn() -> Box<dyn Send> + Send>;
+pub(super) type KeepAwakeFn = Box<dyn Fn() -> Box<dyn Send> + Send>;
 
 pub(super) struct Executor {
     factory: Arc<dyn Workers>,

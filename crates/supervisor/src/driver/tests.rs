@@ -12,9 +12,9 @@ use tokio::time::timeout;
 use transom_engine::{FinishReason, TokenEvent};
 use transom_signals::{MemoryPressure, ScriptedSignals, SystemSignals};
 
-use super::KeepAwakeFn;
+use super::{KeepAwakeFn, Supervisor};
 use crate::governor::Tuning;
-use crate::handle::{Handle, Supervisor};
+use crate::handle::Handle;
 use crate::response::{Outcome, Response, ResponseEvent};
 use crate::status::{ModelStatus, Status};
 use crate::test_support::{

@@ -6,7 +6,7 @@ use std::time::Duration;
 use transom_hub::{Download, HubError, State};
 use transom_library::download::Plan;
 
-use crate::models::install::download::End;
+use crate::models::install::End;
 use crate::output::{Progress, bar, disk_text, of_disk, percent_of, rough_time};
 use crate::{Console, Result};
 

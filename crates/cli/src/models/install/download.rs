@@ -9,19 +9,12 @@ use tokio::time::timeout_at;
 use transom_hub::{Downloads, DownloadsOptions, Hub, HubError, NetworkWait, State};
 use transom_library::download::Plan;
 
-use crate::models::install::InstallArgs;
 use crate::models::install::display::Display;
+use crate::models::install::{End, InstallArgs};
 use crate::{Client, Console, Failure, Result};
 
 /// How long to wait for a network if no person at a terminal can stop the download.
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
-
-/// How the download of one model ended.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum End {
-    Done { took: Duration },
-    Failed(HubError),
-}
 
 pub(super) fn download_all(
     plans: &[Plan],

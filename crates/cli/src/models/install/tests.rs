@@ -8,7 +8,6 @@ use transom_library::Format;
 use transom_library::download::PlanEstimate;
 
 use super::display::Display;
-use super::download::End;
 use super::*;
 use crate::test_console::TestConsole;
 

@@ -16,9 +16,9 @@ use super::protocol::{ClientMessage, Hello, PROTOCOL, ServerMessage, Welcome};
 use super::*;
 use crate::core::Core;
 use crate::governor::{ActiveLimit, Limit, LimitReason};
-use crate::request::{Correction, RequestId, Role};
+use crate::request::{Correction, PassedOver, RequestId, Role};
 use crate::response::ResponseEvent;
-use crate::status::{ModelStatus, PassedOver, QueuedRequest, UnloadReason, UnloadRecord};
+use crate::status::{ModelStatus, QueuedRequest, UnloadReason, UnloadRecord};
 
 const ID: RequestId = RequestId(1);
 
