@@ -94,6 +94,15 @@ describe("the settings of a chat", () => {
     screen.getByRole("button", { name: "Chat settings" });
   });
 
+  it("follow a change of another window", async () => {
+    const id = await openWith(["What?", "That."]);
+    await ipc.setConversationSettings(id, { model: "starter" });
+    await screen.findByLabelText("Model: Starter");
+    transcript.settings.change({ temperature: 0.5 });
+    await waitFor(() => expect(ipc.tree.settings.get(id))
+      .toEqual({ ...NO_SETTINGS, model: "starter", temperature: 0.5 }));
+  });
+
   it("use the current model if the chat’s own is gone", async () => {
     const id = await openWith(["What?", "That."]);
     await transcript.settings.chooseModel("/models/Mistral-Small-24B-Q4_K_M.gguf");

@@ -125,6 +125,19 @@ describe("asking", () => {
     await screen.findByLabelText("Model: Starter");
   });
 
+  it("changes only the model of its conversation", async () => {
+    await open();
+    await ask();
+    fake.player().end({ ending: "stop" });
+    await waitFor(() => expect(session.isWriting).toBe(false));
+    const id = session.conversation!;
+    // Another window changes other settings.
+    await fake.setConversationSettings(id, { instructions: "Be brief.", temperature: 0.5 });
+    await session.chooseModel("starter");
+    expect(fake.tree.settings.get(id))
+      .toEqual({ ...NO_SETTINGS, instructions: "Be brief.", temperature: 0.5, model: "starter" });
+  });
+
   it("copies the response with Command-C, unless text is selected", async () => {
     await open();
     await ask();
