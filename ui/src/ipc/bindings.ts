@@ -414,6 +414,8 @@ default_thinking: boolean | null, };
 
 /** A failed turn. Windows translate it by its code. */
 export type Failure = { "code": "engine_crashed" } | { "code": "too_large",
+/** The model's name; missing in failures of the engine and in those of earlier versions. */
+model: string | null,
 /** Bytes that the model needs. */
 need_bytes: number,
 /** Bytes that models may use now. */

@@ -64,7 +64,7 @@ describe("asking", () => {
     await open();
     await ask("Hello");
     const { conversation } = session;
-    const failure = { code: "too_large" as const, need_bytes: 12 * 2 ** 30, budget_bytes: 8 * 2 ** 30,
+    const failure = { code: "too_large" as const, model: null, need_bytes: 12 * 2 ** 30, budget_bytes: 8 * 2 ** 30,
       context_that_fits: null };
     const failed = session.answer!.id;
     fake.player().end({ ending: "failed", failure });
