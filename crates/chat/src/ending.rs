@@ -50,11 +50,13 @@ pub fn failure(error: &RequestError) -> Failure {
         },
         RequestError::Busy { .. } => Failure::Busy,
         RequestError::TooLarge {
+            name,
             need,
             budget_bytes,
             context_that_fits,
             ..
         } => Failure::TooLarge {
+            model: Some(name.clone()),
             need_bytes: need.total_bytes(),
             budget_bytes: *budget_bytes,
             context_that_fits: context_that_fits.map(to_u32),
@@ -108,6 +110,7 @@ fn engine_failure(error: &EngineError) -> Failure {
             available_bytes,
             ..
         } => Failure::TooLarge {
+            model: None,
             need_bytes: *needed_bytes,
             budget_bytes: *available_bytes,
             context_that_fits: None,

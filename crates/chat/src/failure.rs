@@ -13,6 +13,8 @@ pub enum Failure {
     /// The model does not fit in memory. Choose a smaller context or another model, or load it
     /// anyway.
     TooLarge {
+        /// The model's name; missing in failures of the engine and in those of earlier versions.
+        model: Option<String>,
         /// Bytes that the model needs.
         need_bytes: u64,
         /// Bytes that models may use now.

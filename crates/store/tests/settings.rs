@@ -179,23 +179,43 @@ fn a_conversation_has_its_own_settings() {
     store.set_model_if_unset(id, "/second.gguf").unwrap();
     assert_eq!(settings(id).model.as_deref(), Some("/first.gguf"));
     let full = full_of_conversation();
-    store.set_conversation_settings(id, &full).unwrap();
+    let all = serde_json::to_value(&full).unwrap();
+    store.set_conversation_settings(id, &all).unwrap();
     assert_eq!(settings(id), full);
     let other = store.create_conversation_with(NOW, &full).unwrap();
     assert_eq!(settings(other), full);
 
+    let hot = json!({"model": "/other.gguf", "temperature": 2.5});
+    let error = store.set_conversation_settings(id, &hot).unwrap_err();
+    let message = "conversation.temperature cannot be 2.5: it takes numbers from 0 to 2";
+    assert!(error.to_string().contains(message), "{error}");
     let hot = ConversationSettings {
         temperature: Some(2.5),
         ..ConversationSettings::default()
     };
-    let error = store.set_conversation_settings(id, &hot).unwrap_err();
-    let message = "conversation.temperature cannot be 2.5: it takes numbers from 0 to 2";
-    assert!(error.to_string().contains(message), "{error}");
     assert!(store.create_conversation_with(NOW, &hot).is_err());
     assert_eq!(settings(id), full, "a refused change changes nothing");
     assert_eq!(store.conversations(0, 9).unwrap().len(), 2);
-    let gone = store.set_conversation_settings(ConversationId(99), &full);
+    let gone = store.set_conversation_settings(ConversationId(99), &all);
     assert!(matches!(gone, Err(StoreError::NoConversation(_))));
+}
+
+#[test]
+fn a_change_of_a_conversation_keeps_its_other_settings() {
+    let store = Store::temporary().unwrap();
+    let full = full_of_conversation();
+    let id = store.create_conversation_with(NOW, &full).unwrap();
+    let patch = json!({"model": "/other.gguf", "temperature": null});
+    store.set_conversation_settings(id, &patch).unwrap();
+    let changed = ConversationSettings {
+        model: Some("/other.gguf".to_string()),
+        temperature: None,
+        ..full
+    };
+    assert_eq!(store.conversation_settings(id).unwrap(), changed);
+    let error = store.set_conversation_settings(id, &json!([1]));
+    assert!(matches!(error, Err(StoreError::Setting(_))), "{error:?}");
+    assert_eq!(store.conversation_settings(id).unwrap(), changed);
 }
 
 /// Writes the stored document directly, as another version or an error would.

@@ -4,12 +4,11 @@
 //! once. After the deletion (see [`deletion`]) the supervisor deletes all saved KV caches, so that no
 //! text is left anywhere. Other conversations pay with one prefill.
 
+use serde_json::Value;
 use tauri::{AppHandle, State, WebviewWindow};
 use transom_chat::MessageView;
 use transom_chat::title::title;
-use transom_store::{
-    ConversationId, ConversationSettings, FoundConversation, Message, MessageId, Store, StoreError,
-};
+use transom_store::{ConversationId, FoundConversation, Message, MessageId, Store, StoreError};
 
 use super::{choose_path, save};
 use crate::deletion;
@@ -49,15 +48,17 @@ pub(crate) async fn open_conversation(
     .await
 }
 
-/// Replaces the settings of a conversation, which count from the next response.
+/// Changes settings of a conversation, which count from the next response.
 #[tauri::command]
 pub(crate) async fn set_conversation_settings(
     shell: State<'_, Shell>,
     id: ConversationId,
-    settings: ConversationSettings,
+    patch: Value,
 ) -> CommandResult<()> {
-    let set = move |store: &Store| store.set_conversation_settings(id, &settings);
-    with_store_of(&shell, id.is_temporary(), set).await
+    let set = move |store: &Store| store.set_conversation_settings(id, &patch);
+    with_store_of(&shell, id.is_temporary(), set).await?;
+    shell.send(&AppEvent::Conversations);
+    Ok(())
 }
 
 #[tauri::command]

@@ -38,19 +38,21 @@ pub enum DocumentView {
     },
 }
 
-/// What a dropped file can be used as.
+/// What dropped files can be used as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum DropKind {
-    /// A model to add.
+    /// Models to add.
     Model,
-    /// A document to attach.
+    /// Documents to attach.
     Document,
+    /// Documents to attach, and files that are left out.
+    Mixed,
     /// Nothing.
     Other,
 }
 
-/// Why a dropped file can't be used as a model.
+/// Why a dropped file was not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum DropProblem {
@@ -58,6 +60,10 @@ pub enum DropProblem {
     NotUsable,
     /// It looks like a model, but is not one that can be used.
     BadModel,
+    /// It is a folder without a model.
+    NoModel,
+    /// Documents were dropped with it, and only these are attached.
+    OnlyDocuments,
 }
 
 /// Files that are dragged or dropped on a window.
@@ -66,10 +72,12 @@ pub enum DropProblem {
 pub enum DropView {
     /// Files are being dragged over the window.
     Over {
-        /// The name of the first file.
+        /// The name of the first file that can be used, or else of the first one.
         name: String,
-        /// What it can be used as in this window.
+        /// What the files can be used as in this window.
         kind: DropKind,
+        /// True if several files can be used.
+        is_several: bool,
     },
     /// The drag left the window.
     Left,

@@ -6,6 +6,7 @@ import { NO_SETTINGS, useIpc } from "../ipc";
 import { FakeIpc, pieces } from "../ipc/fake";
 import { sampleAssistants } from "../ipc/fake/defaults";
 import { app } from "../state/app.svelte";
+import { page } from "../state/page.svelte";
 import { printing } from "../state/printing.svelte";
 import { transcript } from "../state/transcript.svelte";
 import { openChat } from "./open";
@@ -54,6 +55,7 @@ describe("the settings of a chat", () => {
     const panel = await openPanel();
     const reset = within(panel).getByRole<HTMLButtonElement>("button", { name: "Use the Model’s Defaults" });
     expect(reset.disabled).toBe(true);
+    expect(within(panel).getByLabelText<HTMLTextAreaElement>("Instructions").maxLength).toBe(1_000_000);
     await fireEvent.input(within(panel).getByLabelText("Instructions"), { target: { value: "Be brief." } });
     await fireEvent.change(within(panel).getByLabelText("Model"), { target: { value: "starter" } });
     await waitFor(() => expect(ipc.tree.settings.get(id))
@@ -94,6 +96,15 @@ describe("the settings of a chat", () => {
     screen.getByRole("button", { name: "Chat settings" });
   });
 
+  it("follow a change of another window", async () => {
+    const id = await openWith(["What?", "That."]);
+    await ipc.setConversationSettings(id, { model: "starter" });
+    await screen.findByLabelText("Model: Starter");
+    transcript.settings.change({ temperature: 0.5 });
+    await waitFor(() => expect(ipc.tree.settings.get(id))
+      .toEqual({ ...NO_SETTINGS, model: "starter", temperature: 0.5 }));
+  });
+
   it("use the current model if the chat’s own is gone", async () => {
     const id = await openWith(["What?", "That."]);
     await transcript.settings.chooseModel("/models/Mistral-Small-24B-Q4_K_M.gguf");
@@ -113,6 +124,43 @@ describe("a failure of the model", () => {
     await fireEvent.click(await screen.findByRole("menuitemradio", { name: /^Starter/ }));
     await screen.findByLabelText("Model: Starter");
     await waitFor(() => expect(ipc.tree.settings.get(id)?.model).toBe("starter"));
+  });
+
+  it("shortens the context of the model that failed to continue a response", async () => {
+    const large = "/models/Mistral-Small-24B-Q4_K_M.gguf";
+    const failure = { code: "too_large", model: "Mistral Small 24B", need_bytes: 12 * 2 ** 30,
+      budget_bytes: 8 * 2 ** 30, context_that_fits: 4096 } as const;
+    await openWith(["What?", { text: "Half an answer", ending: { ending: "failed", failure } }]);
+    // The response names the model that wrote the first half.
+    expect(screen.queryByRole("button", { name: "Use 4,096-Token Context" })).toBeNull();
+    await transcript.settings.chooseModel(large);
+    await fireEvent.click(await screen.findByRole("button", { name: "Use 4,096-Token Context" }));
+    await waitFor(() => expect(called("continueAnswer")).toEqual([[transcript.heads[1]!.id, false]]));
+    expect(called("updateSettings")).toContainEqual([{ models: { [large]: { context_length: 4096 } } }]);
+  });
+
+  it("leads to the context length of the chat if it has its own", async () => {
+    const failure = { code: "prompt_too_long", prompt_tokens: 5000, context_length: 2048 } as const;
+    await openWith(["What?", { text: "", ending: { ending: "failed", failure } }]);
+    const change = await screen.findByRole("button", { name: "Change Context Length…" });
+    await fireEvent.click(change);
+    expect(called("showWindow")).toEqual([["settings", null, "model"]]);
+    transcript.settings.change({ context_length: 2048 });
+    await fireEvent.click(change);
+    await screen.findByRole("dialog", { name: "Chat settings" });
+    expect(called("showWindow")).toHaveLength(1);
+  });
+});
+
+describe("the status sheet", () => {
+  it("opens the menu with the model of the chat", async () => {
+    const id = await openWith(["What?", "That."]);
+    ipc.setStatus({ offer_smaller_model: true });
+    page.isStatusShown = true;
+    await fireEvent.click(await screen.findByRole("button", { name: "Choose Another Model…" }));
+    await fireEvent.click(await screen.findByRole("menuitemradio", { name: /^Starter/ }));
+    await waitFor(() => expect(ipc.tree.settings.get(id)?.model).toBe("starter"));
+    expect(page.isStatusShown).toBe(false);
   });
 });
 

@@ -111,7 +111,7 @@ describe("the chat", () => {
   });
 
   it("offers actions for a model that is too large", async () => {
-    await openWith(["What?", { text: "", ending: { ending: "failed", failure: { code: "too_large",
+    await openWith(["What?", { text: "", ending: { ending: "failed", failure: { code: "too_large", model: null,
       need_bytes: 12 * 2 ** 30, budget_bytes: 8 * 2 ** 30, context_that_fits: 4096 } } }]);
     screen.getByText("The model needs 12 GB, and 8 GB is available.");
     await fireEvent.click(screen.getByText("Load Anyway"));
@@ -119,7 +119,7 @@ describe("the chat", () => {
   });
 
   it("shortens the context of a model that is too large, and retries", async () => {
-    await openWith(["What?", { text: "", ending: { ending: "failed", failure: { code: "too_large",
+    await openWith(["What?", { text: "", ending: { ending: "failed", failure: { code: "too_large", model: null,
       need_bytes: 12 * 2 ** 30, budget_bytes: 8 * 2 ** 30, context_that_fits: 4096 } } }]);
     await fireEvent.click(screen.getByText("Use 4,096-Token Context"));
     await waitFor(() => expect(called("regenerate")[0]?.values[1]).toBe(false));
@@ -387,7 +387,7 @@ describe("the chat", () => {
   });
 
   it("shortens only the context of the model that failed", async () => {
-    const failure = { code: "too_large", need_bytes: 12 * 2 ** 30, budget_bytes: 8 * 2 ** 30,
+    const failure = { code: "too_large", model: null, need_bytes: 12 * 2 ** 30, budget_bytes: 8 * 2 ** 30,
       context_that_fits: 4096 } as const;
     await openWith(["What?", { text: "", model: "Mistral Small 24B", ending: { ending: "failed", failure } }]);
     expect(screen.queryByText("Use 4,096-Token Context")).toBeNull();

@@ -75,6 +75,11 @@ export function openModelMenu(): void {
   document.querySelector<HTMLElement>("[data-model-menu]")?.click();
 }
 
+/** Opens the panel with the settings of the chat. */
+export function openChatSettings(): void {
+  document.querySelector<HTMLElement>("[data-chat-settings] button")?.click();
+}
+
 /** Chooses an ordinary window for the chat, or the popover. The app then asks the page to move. */
 export function changeForm(): void {
   attempt(ipc.updateSettings({ general: { chat_in_window: !page.isInWindow } }));

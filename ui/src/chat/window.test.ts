@@ -68,7 +68,7 @@ describe("a form that is chosen in the settings", () => {
     await choose(true);
     await waitFor(() => expect(shown()).toHaveLength(1));
     expect(called("setConversationSettings").map(({ values }) => values))
-      .toEqual([[id, { ...NO_SETTINGS, temperature: 0.5 }]]);
+      .toEqual([[id, { temperature: 0.5 }]]);
   });
 
   /** Moves a chat without messages that has instructions. Returns what the first page stored. */

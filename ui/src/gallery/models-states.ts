@@ -1,8 +1,9 @@
 /** The states of models and downloads for screenshots. */
 import { onDisk, hubError } from "../ipc/fake/catalog";
 import { GB } from "../ipc/fake/defaults";
+import type { DropView } from "../ipc";
 import type { FakeIpc } from "../ipc/fake";
-import { modelSource } from "../state/model-source.svelte";
+import { handleModelEvent } from "../state/model-source.svelte";
 import { click, pane, scrolled, settled, speaking, type GalleryStates } from "./settings-stage";
 import { type } from "./steps";
 
@@ -52,8 +53,8 @@ const clicked = (selector: string, shown?: string) => async (target: HTMLElement
 };
 const showTiers = clicked(`${recommended} header button`);
 
-const dropped = (drop: typeof modelSource.drop) => async () => {
-  modelSource.drop = drop;
+const dropped = (drop: DropView) => async () => {
+  handleModelEvent({ event: "drop", window: "settings", drop });
   await settled();
 };
 
@@ -93,7 +94,8 @@ export const modelsStates: GalleryStates = {
   },
   "settings-models-drop": {
     shows: "Qwen3-4B-Q4_K_M.gguf",
-    show: pane("models", undefined, dropped({ state: "over", name: "Qwen3-4B-Q4_K_M.gguf", kind: "model" })),
+    show: pane("models", undefined, dropped({ state: "over", name: "Qwen3-4B-Q4_K_M.gguf", kind: "model",
+      is_several: false })),
   },
   "settings-models-drop-refused": {
     shows: "Holiday.mov",

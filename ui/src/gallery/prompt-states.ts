@@ -120,7 +120,8 @@ export const promptStates: GalleryStates = {
     show: prompt((fake) => fake.setStatus({ model: null, in_use_bytes: 0 }), async (session, fake) => {
       await ask(session);
       fake.player().end({ ending: "failed", failure: {
-        code: "too_large", need_bytes: 15.2 * defaults.GB, budget_bytes: 10.5 * defaults.GB, context_that_fits: null,
+        code: "too_large", model: null, need_bytes: 15.2 * defaults.GB, budget_bytes: 10.5 * defaults.GB,
+        context_that_fits: null,
       } });
       // A response is drawn in the next frame.
       await wait(150);

@@ -54,7 +54,8 @@ export function pane(pane: Pane, setUp: SetUp = nothing, then: (target: HTMLElem
 
 /** Resets shared state between gallery pages. */
 async function begin(pane: Pane): Promise<void> {
-  modelSource.catalog = modelSource.drop = null;
+  modelSource.catalog = modelSource.drag = null;
+  modelSource.dropped = [];
   modelSource.downloads = [];
   currentPane.model = null;
   await startApp();

@@ -154,7 +154,8 @@ export const states: Record<string, ChatState> = {
   },
   "chat-too-large": {
     shows: "Use 4,096-Token Context",
-    set: fails({ code: "too_large", need_bytes: 15.4 * GB, budget_bytes: 10.5 * GB, context_that_fits: 4096 }),
+    set: fails({ code: "too_large", model: null, need_bytes: 15.4 * GB, budget_bytes: 10.5 * GB,
+      context_that_fits: 4096 }),
   },
   "chat-unusable": {
     shows: "Can’t use “model.safetensors”.",

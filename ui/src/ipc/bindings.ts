@@ -330,18 +330,20 @@ bytes_per_second: number | null,
 /** The remaining time at this rate. */
 seconds_left: number | null, };
 
-/** What a dropped file can be used as. */
-export type DropKind = "model" | "document" | "other";
+/** What dropped files can be used as. */
+export type DropKind = "model" | "document" | "mixed" | "other";
 
-/** Why a dropped file can't be used as a model. */
-export type DropProblem = "not_usable" | "bad_model";
+/** Why a dropped file was not used. */
+export type DropProblem = "not_usable" | "bad_model" | "no_model" | "only_documents";
 
 /** Files that are dragged or dropped on a window. */
 export type DropView = { "state": "over",
-/** The name of the first file. */
+/** The name of the first file that can be used, or else of the first one. */
 name: string,
-/** What it can be used as in this window. */
-kind: DropKind, } | { "state": "left" } | { "state": "added",
+/** What the files can be used as in this window. */
+kind: DropKind,
+/** True if several files can be used. */
+is_several: boolean, } | { "state": "left" } | { "state": "added",
 /** The model's id. */
 id: string,
 /** Its display name. */
@@ -414,6 +416,8 @@ default_thinking: boolean | null, };
 
 /** A failed turn. Windows translate it by its code. */
 export type Failure = { "code": "engine_crashed" } | { "code": "too_large",
+/** The model's name; missing in failures of the engine and in those of earlier versions. */
+model: string | null,
 /** Bytes that the model needs. */
 need_bytes: number,
 /** Bytes that models may use now. */

@@ -61,9 +61,9 @@ export const commands = {
     invoke<FoundConversation[]>("conversations", { search, offset, limit }),
   /** The settings, and the visible path, first message first. */
   openConversation: (id: ConversationId) => invoke<OpenedConversation>("open_conversation", { id }),
-  /** Replaces the settings of a conversation, which count from the next response. */
-  setConversationSettings: (id: ConversationId, settings: ConversationSettings) =>
-    invoke<void>("set_conversation_settings", { id, settings }),
+  /** Changes settings of a conversation, which count from the next response. */
+  setConversationSettings: (id: ConversationId, patch: Partial<ConversationSettings>) =>
+    invoke<void>("set_conversation_settings", { id, patch }),
   /** Messages with their blocks; unknown ids are left out. */
   messages: (ids: MessageId[]) => invoke<MessageView[]>("messages", { ids }),
   renameConversation: (id: ConversationId, title: string) => invoke<void>("rename_conversation", { id, title }),

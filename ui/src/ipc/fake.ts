@@ -172,8 +172,9 @@ export class FakeIpc implements Ipc {
 
   openConversation: Ipc["openConversation"] = async (id) =>
     ({ conversation: this.conversation(id), settings: known(this.tree.settings.get(id)), messages: this.tree.path(id) });
-  setConversationSettings: Ipc["setConversationSettings"] = async (id, settings) => {
-    this.tree.settings.set(this.conversation(id).id, settings);
+  setConversationSettings: Ipc["setConversationSettings"] = async (id, patch) => {
+    this.tree.settings.set(id, { ...known(this.tree.settings.get(id)), ...patch });
+    this.emit({ event: "conversations" });
   };
   messages: Ipc["messages"] = async (ids) => ids.flatMap((id) => {
     const view = this.tree.messages.get(id)?.view;

@@ -3,7 +3,7 @@ import { fireEvent, render, screen, waitFor, within } from "@testing-library/sve
 import { beforeEach, describe, expect, it } from "vitest";
 import { noticeView } from "../chat/notices";
 import { chooseLanguage } from "../i18n";
-import { useIpc } from "../ipc";
+import { useIpc, type DropView } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
 import { onDisk, hubError } from "../ipc/fake/catalog";
 import { models } from "../ipc/fake/defaults";
@@ -42,7 +42,8 @@ function row(name: string, of: string): HTMLElement {
 
 beforeEach(() => {
   stop?.();
-  modelSource.catalog = modelSource.drop = null;
+  modelSource.catalog = modelSource.drag = null;
+  modelSource.dropped = [];
   modelSource.downloads = [];
   fake = new FakeIpc();
   useIpc(fake);
@@ -434,11 +435,11 @@ describe("access to the hub", () => {
 });
 
 describe("files dragged over the window", () => {
+  const drop = (event: DropView) => fake.emit({ event: "drop", window: "settings", drop: event });
+
   it("are accepted if they are a model, and otherwise refused with a reason", async () => {
     await open();
-    const drop = (event: Extract<Parameters<FakeIpc["emit"]>[0], { event: "drop" }>["drop"]) =>
-      fake.emit({ event: "drop", window: "settings", drop: event });
-    drop({ state: "over", name: "a.gguf", kind: "model" });
+    drop({ state: "over", name: "a.gguf", kind: "model", is_several: false });
     await screen.findByText("Drop to add a.gguf");
     drop({ state: "left" });
     await waitFor(() => expect(screen.queryByText(/^Drop to add/)).toBeNull());
@@ -452,5 +453,25 @@ describe("files dragged over the window", () => {
     expect(refused.title).toBe("/a.gguf: cut short");
     drop({ state: "added", id: "/a.gguf", name: "A" });
     await screen.findByText("Added A.");
+  });
+
+  it("show what happens to all of them, and every result until the next ones", async () => {
+    await open();
+    drop({ state: "over", name: "a.md", kind: "document", is_several: true });
+    await screen.findByText("Drop to attach the text of these documents");
+    drop({ state: "over", name: "a.gguf", kind: "model", is_several: true });
+    await screen.findByText("Drop to add these models");
+    drop({ state: "over", name: "a.md", kind: "mixed", is_several: false });
+    await screen.findByText("Only the documents will be attached");
+    drop({ state: "left" });
+    drop({ state: "added", id: "/a.gguf", name: "A" });
+    drop({ state: "refused", name: "Photos", problem: "no_model", error: null, reason: "" });
+    drop({ state: "refused", name: "b.gguf", problem: "only_documents", error: null, reason: "" });
+    const note = await screen.findByRole("alert");
+    within(note).getByText("Added A.");
+    within(note).getByText("The folder Photos contains no model.");
+    within(note).getByText("Only the documents were attached, not b.gguf.");
+    drop({ state: "over", name: "c.gguf", kind: "model", is_several: false });
+    await waitFor(() => expect(screen.queryByText("Added A.")).toBeNull());
   });
 });

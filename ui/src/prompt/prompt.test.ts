@@ -64,7 +64,7 @@ describe("asking", () => {
     await open();
     await ask("Hello");
     const { conversation } = session;
-    const failure = { code: "too_large" as const, need_bytes: 12 * 2 ** 30, budget_bytes: 8 * 2 ** 30,
+    const failure = { code: "too_large" as const, model: null, need_bytes: 12 * 2 ** 30, budget_bytes: 8 * 2 ** 30,
       context_that_fits: null };
     const failed = session.answer!.id;
     fake.player().end({ ending: "failed", failure });
@@ -123,6 +123,19 @@ describe("asking", () => {
     screen.getByLabelText("Model: Qwen3 4B · 4-bit");
     await press("n", command);
     await screen.findByLabelText("Model: Starter");
+  });
+
+  it("changes only the model of its conversation", async () => {
+    await open();
+    await ask();
+    fake.player().end({ ending: "stop" });
+    await waitFor(() => expect(session.isWriting).toBe(false));
+    const id = session.conversation!;
+    // Another window changes other settings.
+    await fake.setConversationSettings(id, { instructions: "Be brief.", temperature: 0.5 });
+    await session.chooseModel("starter");
+    expect(fake.tree.settings.get(id))
+      .toEqual({ ...NO_SETTINGS, instructions: "Be brief.", temperature: 0.5, model: "starter" });
   });
 
   it("copies the response with Command-C, unless text is selected", async () => {

@@ -225,7 +225,7 @@ export class Session {
     this.#ownModel = id;
     // The next question may start another conversation, with another assistant.
     if (this.conversation === null || this.assistant !== this.#askedWith) return;
-    await ipc.setConversationSettings(this.conversation, this.settings);
+    await ipc.setConversationSettings(this.conversation, { model: id });
   }
 
   /** Called when the history was cleared: removes everything. */

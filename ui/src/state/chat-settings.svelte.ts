@@ -14,9 +14,9 @@ const DELAY_MS = 250;
 
 export class ChatSettings {
   own = $state.raw<ConversationSettings>(NO_SETTINGS);
-  /** The last change, until the app has it. */
-  #unsaved: ConversationSettings | null = null;
-  #sent: ConversationSettings | null = null;
+  /** The changes that the app does not have yet. */
+  #unsaved: Partial<ConversationSettings> | null = null;
+  #sent: Partial<ConversationSettings> | null = null;
   #conversation: ConversationId | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #last: Promise<unknown> = Promise.resolve();
@@ -50,7 +50,7 @@ export class ChatSettings {
     this.own = { ...this.own, ...patch };
     this.revision += 1;
     if (this.#conversation === null) return;
-    this.#unsaved = this.own;
+    this.#unsaved = { ...this.#unsaved, ...patch };
     clearTimeout(this.#timer);
     if (isDelayed) this.#timer = setTimeout(() => void this.flush(), DELAY_MS);
     else void this.flush();
@@ -65,13 +65,13 @@ export class ChatSettings {
   /** Sends the changes that wait. Resolves when the app has replied. */
   flush(): Promise<unknown> {
     clearTimeout(this.#timer);
-    const [id, own] = [this.#conversation, this.#unsaved];
-    if (id === null || own === null || own === this.#sent) return this.#last;
-    this.#sent = own;
-    const sent = this.#last.then(() => ipc.setConversationSettings(id, own));
+    const [id, patch] = [this.#conversation, this.#unsaved];
+    if (id === null || patch === null || patch === this.#sent) return this.#last;
+    this.#sent = patch;
+    const sent = this.#last.then(() => ipc.setConversationSettings(id, patch));
     attempt(sent);
     this.#last = sent.catch(() => undefined).then(() => {
-      if (this.#unsaved === own) this.#unsaved = null;
+      if (this.#unsaved === patch) this.#unsaved = null;
       this.revision += 1;
     });
     return this.#last;

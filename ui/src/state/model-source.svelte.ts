@@ -2,7 +2,7 @@
  * The catalog and the downloads, for the Models pane, the welcome and the chat. The catalog is
  * loaded when a page first needs it; the app sends the downloads.
  */
-import { ipc, type CatalogView, type DownloadView, type EntryView, type AppEvent } from "../ipc";
+import { ipc, type CatalogView, type DownloadView, type DropView, type EntryView, type AppEvent } from "../ipc";
 import { dismissed } from "./dismissed.svelte";
 import { commandError } from "./command-error";
 
@@ -12,8 +12,10 @@ class ModelSource {
   downloads = $state.raw<DownloadView[]>([]);
   /** The variant that the user chose in the welcome; it is selected when it is downloaded. */
   wanted: string | null = null;
-  /** Files are being dragged over this window, or were just dropped. */
-  drop = $state.raw<Extract<AppEvent, { event: "drop" }>["drop"] | null>(null);
+  /** Files are being dragged over this window. */
+  drag = $state.raw<Extract<DropView, { state: "over" }> | null>(null);
+  /** The results of the last drop, until they are dismissed. */
+  dropped = $state.raw<Exclude<DropView, { state: "over" | "left" }>[]>([]);
 
   download(key: string): DownloadView | undefined {
     return this.downloads.find((one) => one.key === key);
@@ -62,8 +64,14 @@ export function handleModelEvent(event: AppEvent): void {
     // Another download uses disk space, or one ended.
     if (modelSource.catalog && activeDownloadIds(event.downloads) !== before) void loadCatalog();
   }
-  else if (event.event === "drop") modelSource.drop = event.drop.state === "left" ? null : event.drop;
+  else if (event.event === "drop") handleDrop(event.drop);
   else if ((event.event === "catalog" || event.event === "models") && modelSource.catalog) void loadCatalog();
+}
+
+function handleDrop(drop: DropView): void {
+  modelSource.drag = drop.state === "over" ? drop : null;
+  if (drop.state === "over") modelSource.dropped = [];
+  else if (drop.state !== "left") modelSource.dropped = [...modelSource.dropped, drop];
 }
 
 /** The recommended model for this machine, or nothing if it is installed. */

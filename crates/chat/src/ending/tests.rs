@@ -78,6 +78,7 @@ fn failures_keep_their_numbers() {
     assert_eq!(
         failure(&too_large),
         Failure::TooLarge {
+            model: Some("model".to_owned()),
             need_bytes: 7,
             budget_bytes: 6,
             context_that_fits: Some(2048),
@@ -90,6 +91,7 @@ fn failures_keep_their_numbers() {
             available_bytes: 6,
         }),
         Failure::TooLarge {
+            model: None,
             need_bytes: 7,
             budget_bytes: 6,
             context_that_fits: None,
@@ -181,6 +183,7 @@ fn every_ending_survives_the_store() {
     let failures = [
         Failure::EngineCrashed,
         Failure::TooLarge {
+            model: Some("model".to_owned()),
             need_bytes: u64::MAX,
             budget_bytes: 6,
             context_that_fits: None,

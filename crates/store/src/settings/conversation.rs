@@ -2,6 +2,7 @@
 
 use rusqlite::{Row, Transaction};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::fields::{self, SettingIssue};
 use crate::conversation::{ConversationId, Timestamp};
@@ -26,9 +27,11 @@ pub struct ConversationSettings {
 impl ConversationSettings {
     /// Returns the valid values, and the issues of the others.
     pub(crate) fn checked(&self) -> (Self, Vec<SettingIssue>) {
-        let value = serde_json::to_value(self).unwrap_or_default();
-        let (valid, issues) = fields::valid_conversation(&value);
-        (serde_json::from_value(valid).unwrap_or_default(), issues)
+        checked(&self.to_value())
+    }
+
+    fn to_value(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
     }
 }
 
@@ -43,7 +46,7 @@ impl Store {
         now: Timestamp,
         settings: &ConversationSettings,
     ) -> Result<ConversationId, StoreError> {
-        let settings = valid(settings)?;
+        let settings = valid(&settings.to_value())?;
         self.write(Flush::Later, |tx| {
             let sql = "INSERT INTO conversation (created_at, updated_at) VALUES (?1, ?1)";
             execute(tx, sql, [now.0])?;
@@ -61,7 +64,8 @@ impl Store {
         self.read(|tx| find(tx, id))
     }
 
-    /// Replaces the settings of a conversation.
+    /// Changes settings of a conversation with a JSON merge patch (RFC 7396). `null` resets a field
+    /// to its default.
     ///
     /// # Errors
     ///
@@ -69,10 +73,13 @@ impl Store {
     pub fn set_conversation_settings(
         &self,
         id: ConversationId,
-        settings: &ConversationSettings,
+        patch: &Value,
     ) -> Result<(), StoreError> {
-        let settings = valid(settings)?;
-        self.write(Flush::Now, |tx| write(tx, id, &settings))
+        self.write(Flush::Now, |tx| {
+            let mut settings = find(tx, id)?.to_value();
+            json_patch::merge(&mut settings, patch);
+            write(tx, id, &valid(&settings)?)
+        })
     }
 
     /// Sets the model of a conversation that has none.
@@ -84,8 +91,14 @@ impl Store {
     }
 }
 
-fn valid(settings: &ConversationSettings) -> Result<ConversationSettings, StoreError> {
-    let (settings, issues) = settings.checked();
+/// As [`ConversationSettings::checked`].
+fn checked(settings: &Value) -> (ConversationSettings, Vec<SettingIssue>) {
+    let (valid, issues) = fields::valid_conversation(settings);
+    (serde_json::from_value(valid).unwrap_or_default(), issues)
+}
+
+fn valid(settings: &Value) -> Result<ConversationSettings, StoreError> {
+    let (settings, issues) = checked(settings);
     match issues.into_iter().next() {
         Some(issue) => Err(StoreError::Setting(issue)),
         None => Ok(settings),
