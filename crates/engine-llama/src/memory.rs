@@ -9,7 +9,19 @@ pub(crate) fn context_length(facts: &ModelFacts, limits: &Limits) -> usize {
     own.min(limits.context_length).max(1)
 }
 
+/// Returns the peak memory of this process so far in bytes, including mapped weights. `getrusage`
+/// would include the process that started this one (`man 5 proc`, `VmHWM`).
+#[cfg(target_os = "linux")]
+pub(crate) fn peak_process_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut lines = status.lines();
+    let peak = lines.find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix(" kB"));
+    peak.and_then(|peak| peak.trim().parse().ok())
+        .map_or(0, |kilobytes: u64| kilobytes * 1024)
+}
+
 /// Returns the peak memory of this process so far in bytes, including mapped weights.
+#[cfg(not(target_os = "linux"))]
 #[expect(unsafe_code, reason = "getrusage has no safe form in libc")]
 pub(crate) fn peak_process_bytes() -> u64 {
     // SAFETY: getrusage fills in the structure that it is given.
@@ -20,8 +32,8 @@ pub(crate) fn peak_process_bytes() -> u64 {
         }
         usage
     };
-    let unit = if cfg!(target_os = "macos") { 1 } else { 1024 };
-    u64::try_from(usage.ru_maxrss).unwrap_or(0) * unit
+    // Bytes on macOS.
+    u64::try_from(usage.ru_maxrss).unwrap_or(0)
 }
 
 /// Blocks of at least this size get their own mapping, which disappears when they are freed.

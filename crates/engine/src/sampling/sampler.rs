@@ -22,6 +22,9 @@ use crate::sampling::SamplingParams;
 /// certain of one, and goes deeper. At last, all tokens are gathered.
 const DEPTHS: [f32; 8] = [2.0, 5.0, 8.0, 12.0, 18.0, 28.0, 40.0, f32::INFINITY];
 
+/// By how much a sum over the whole vocabulary may differ from the exact one, as a share of it.
+const SUM_ERROR: f64 = 1e-5;
+
 /// Draws the tokens of one response. The generator is ChaCha8, whose numbers are the same on every
 /// platform and in every version, so a seed keeps its meaning.
 ///
@@ -236,11 +239,15 @@ fn filter(
 }
 
 /// Keeps the most likely candidates that together reach the share `top_p` of `total`, the weight of
-/// all tokens, or of the candidates if it is `None`. Returns false if all of them do not reach it.
+/// all tokens to within [`SUM_ERROR`], or of the candidates if it is `None`. Returns false if all of
+/// them do not reach it.
 fn keep_top_p(kept: &mut Vec<Candidate>, top: f32, top_p: f32, total: Option<f64>) -> bool {
     let weight = |candidate: &Candidate| weight(candidate.logit, top, 1.0);
-    let total = total.unwrap_or_else(|| kept.iter().map(weight).sum());
-    let mut left = f64::from(top_p) * total;
+    let share = f64::from(top_p);
+    let mut left = match total {
+        Some(total) => (share - SUM_ERROR) * total,
+        None => share * kept.iter().map(weight).sum::<f64>(),
+    };
     kept.sort_unstable_by(Candidate::before);
     let last = kept.iter().position(|candidate| {
         left -= weight(candidate);
