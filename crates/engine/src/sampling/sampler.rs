@@ -22,8 +22,9 @@ use crate::sampling::SamplingParams;
 /// certain of one, and goes deeper. At last, all tokens are gathered.
 const DEPTHS: [f32; 8] = [2.0, 5.0, 8.0, 12.0, 18.0, 28.0, 40.0, f32::INFINITY];
 
-/// By how much a sum over the whole vocabulary may differ from the exact one, as a share of it.
-const SUM_ERROR: f64 = 1e-5;
+/// How close to a share of a sum over the whole vocabulary counts as that share. Equal weights must
+/// not depend on the error of the sum, which is mostly below a ten-millionth.
+const SUM_ERROR: f64 = 1e-6;
 
 /// Draws the tokens of one response. The generator is ChaCha8, whose numbers are the same on every
 /// platform and in every version, so a seed keeps its meaning.

@@ -121,15 +121,18 @@ fn compare(params: &SamplingParams, logits: &[Vec<f32>], prompt: &[u32], n: usiz
     for i in 0..n {
         let logits = &logits[i % logits.len()];
         let drawn = sampler.draw(logits).unwrap();
-        let is_expected = [0.0, -TOLERANCE, TOLERANCE].into_iter().any(|change| {
-            let top_p = (f64::from(params.top_p) * (1.0 + change)) as f32;
-            let params = SamplingParams {
-                top_p,
-                ..params.clone()
-            };
-            let probabilities = params.distribution(logits, prompt, &generated);
-            is_expected(&probabilities, sampler.random, drawn)
-        });
+        let close = -SUM_ERROR / f64::from(params.top_p);
+        let is_expected = [close, 0.0, -TOLERANCE, TOLERANCE]
+            .into_iter()
+            .any(|change| {
+                let top_p = (f64::from(params.top_p) * (1.0 + change)) as f32;
+                let params = SamplingParams {
+                    top_p,
+                    ..params.clone()
+                };
+                let probabilities = params.distribution(logits, prompt, &generated);
+                is_expected(&probabilities, sampler.random, drawn)
+            });
         assert!(is_expected, "token {i} is {drawn} with {params:?}");
         assert_eq!(
             sampler.draw(logits),
