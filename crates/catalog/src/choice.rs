@@ -11,9 +11,10 @@ mod tests;
 
 use crate::entries::{Entry, Variant, bits_of};
 use crate::estimate::{
-    AvailableMemory, Estimate, EstimateRequest, EstimatedFit, MIN_CONTEXT, Machine, estimate,
+    AvailableMemory, Estimate, EstimateRequest, EstimatedFit, MIN_CONTEXT, estimate,
 };
 use crate::facts::{Format, ModelFacts};
+use crate::machine::Machine;
 
 /// Quality falls below four to five bits per weight. More bits only make a model larger and slower;
 /// fewer make it worse.

@@ -4,8 +4,6 @@
 //! Rule: the memory need is that of [`crate::fit`], which the engines use, and the budget that of
 //! `transom_fit`, which the supervisor uses. So an estimate equals the decision at the load.
 
-mod bandwidth;
-mod machine;
 mod speed;
 #[cfg(test)]
 mod tests;
@@ -13,13 +11,12 @@ mod tests;
 use serde::Serialize;
 use transom_fit::KvCacheChoice;
 
-pub use bandwidth::{Bandwidth, BandwidthBasis};
-pub use machine::Machine;
 pub use speed::Speed;
 pub use transom_fit::{Budget, DEFAULT_CONTEXT, MIN_CONTEXT};
 
 use crate::facts::ModelFacts;
 use crate::fit;
+use crate::machine::Machine;
 use crate::measured::Record;
 
 /// A model with its load settings, to be estimated.
@@ -177,10 +174,9 @@ pub fn estimate(
 
 /// Returns the memory that `request` needs with `context_length` tokens.
 fn need(request: &EstimateRequest<'_>, machine: &Machine, context_length: u64) -> EstimatedNeed {
-    let of_machine = machine.for_fit();
-    let own = fit::need(request.facts, &of_machine, request.kv, context_length);
+    let own = fit::need(request.facts, machine, request.kv, context_length);
     let draft = request.draft.map_or(0, |draft| {
-        fit::need(draft, &of_machine, request.kv, context_length).total_bytes()
+        fit::need(draft, machine, request.kv, context_length).total_bytes()
     });
     let measured = request.measured;
     EstimatedNeed {

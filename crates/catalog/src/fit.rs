@@ -13,15 +13,7 @@ mod tests;
 use transom_fit::{CONTEXT_STEP, KvCacheChoice, MemoryNeed};
 
 use crate::facts::{Format, KvType, ModelFacts};
-
-/// The properties of a machine that the memory need depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Machine {
-    /// True if the engines compute on a GPU with unified memory, as on Apple silicon.
-    pub has_gpu: bool,
-    /// Bytes of memory.
-    pub memory_bytes: u64,
-}
+use crate::machine::Machine;
 
 /// Returns the memory that this variant of a model needs on `machine` with `context_length` tokens.
 pub fn need(
@@ -33,7 +25,7 @@ pub fn need(
     let own = facts.context_length.filter(|&n| n > 0);
     let context_length = context_length.min(own.unwrap_or(u64::MAX)).max(1);
     match facts.format {
-        Format::Gguf => llama::need(facts, machine.has_gpu, kv, u64::MAX, context_length),
+        Format::Gguf => llama::need(facts, machine.has_gpu(), kv, u64::MAX, context_length),
         Format::Safetensors => {
             let weights = mlx_weights(facts, machine);
             mlx::need(facts, weights, mlx::PREFILL_CHUNK, context_length)
@@ -43,7 +35,7 @@ pub fn need(
 
 fn mlx_weights(facts: &ModelFacts, machine: &Machine) -> mlx::Weights {
     let limit = mlx::dense_limit_bytes(machine.memory_bytes);
-    match machine.has_gpu {
+    match machine.has_gpu() {
         true => mlx::Weights::AsStored,
         false if mlx::fits_dense(facts, limit) => mlx::Weights::Dense,
         false => mlx::Weights::Packed,
@@ -53,7 +45,7 @@ fn mlx_weights(facts: &ModelFacts, machine: &Machine) -> mlx::Weights {
 /// Returns the KV cache type of this variant on `machine`; `None` for wider types than [`KvType`] has.
 pub fn kv_type(facts: &ModelFacts, machine: &Machine, kv: KvCacheChoice) -> Option<KvType> {
     match facts.format {
-        Format::Gguf => Some(llama::kv_type(facts, machine.has_gpu, kv)),
+        Format::Gguf => Some(llama::kv_type(facts, machine.has_gpu(), kv)),
         Format::Safetensors => {
             let element_bytes = mlx::element_bytes(facts, mlx_weights(facts, machine));
             (element_bytes == 2).then_some(KvType::F16)

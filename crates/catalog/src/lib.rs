@@ -16,6 +16,7 @@ pub mod fit;
 pub mod gguf;
 mod inspect;
 pub mod installed;
+pub mod machine;
 pub mod measured;
 pub mod model_files;
 pub mod recommendations;

@@ -17,9 +17,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use transom_fit::KvCacheChoice;
 
-use crate::estimate::{Bandwidth, Machine};
 use crate::facts::{Format, KvType, ModelFacts};
 use crate::fit;
+use crate::machine::{Bandwidth, Machine};
 
 /// Name of the file in the data folder.
 pub const FILE_NAME: &str = "measured.json";
@@ -94,7 +94,7 @@ impl Record {
             return 0;
         };
         let n_tokens = fit::context_capacity(facts, peak.context_tokens);
-        let computed = fit::need(facts, &machine.for_fit(), kv, n_tokens).total_bytes();
+        let computed = fit::need(facts, machine, kv, n_tokens).total_bytes();
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let beyond = signed(peak.bytes).saturating_sub(signed(computed));
         match beyond {

@@ -12,8 +12,9 @@ use serde::Serialize;
 
 use crate::choice::{self, EstimatedVariant};
 use crate::entries::{Catalog, Entry, Tag, Variant};
-use crate::estimate::{Estimate, EstimatedFit, Machine};
+use crate::estimate::{Estimate, EstimatedFit};
 use crate::facts::Format;
+use crate::machine::Machine;
 
 const GIB: u64 = 1 << 30;
 

@@ -36,13 +36,12 @@ pub use thinking::default_thinking;
 
 // Types of the catalog that shells show, so that they don't need the catalog itself.
 pub use transom_catalog::entries::{FILE_NAME as CATALOG_FILE, Sampling, Tag};
-pub use transom_catalog::estimate::{
-    Bandwidth, BandwidthBasis, Estimate, EstimatedFit, Machine, Speed,
-};
+pub use transom_catalog::estimate::{Estimate, EstimatedFit, Speed};
 pub use transom_catalog::installed::{
     ADDED_FILE, AddedError, AddedModel, AddedModelsWatcher, MODELS_FOLDER, PARTS_FOLDER, Removal,
     RemoveError, add_paths, read_added, usable_model_at,
 };
+pub use transom_catalog::machine::{Bandwidth, BandwidthBasis, Machine};
 pub use transom_catalog::recommendations::{
     MEMORY_SIZES, ModelPair, PairKind, Recommendation, RecommendationReason, Recommendations,
 };

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use transom_catalog::estimate::{AvailableMemory, Bandwidth, Machine};
+use transom_catalog::estimate::AvailableMemory;
 use transom_catalog::fit::kv_type;
+use transom_catalog::machine::{Bandwidth, Machine};
 use transom_catalog::measured::{self, Key, Measured, Record};
 use transom_catalog::{ModelFacts, model_files};
 use transom_signals::{Hardware, available_bytes};
@@ -131,7 +132,7 @@ impl ThisMachine {
     }
 
     pub(crate) fn key(&self, facts: &ModelFacts, path: &Path, kv: KvCacheChoice) -> Key {
-        let kv = kv_type(facts, &self.machine.for_fit(), kv);
+        let kv = kv_type(facts, &self.machine, kv);
         Key::new(&path.to_string_lossy(), model_files::format_of(path), kv)
     }
 

@@ -7,9 +7,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use transom_catalog::estimate::{
-    DEFAULT_CONTEXT, Estimate, EstimateRequest, EstimatedFit, Machine,
-};
+use transom_catalog::estimate::{DEFAULT_CONTEXT, Estimate, EstimateRequest, EstimatedFit};
+use transom_catalog::machine::Machine;
 use transom_catalog::model_files::format_of;
 use transom_catalog::{Entry, Format, InstalledModel, ModelFacts, Variant, choice};
 

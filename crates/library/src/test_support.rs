@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use transom_catalog::entries::FILE_NAME;
-use transom_catalog::estimate::{AvailableMemory, Machine};
+use transom_catalog::estimate::AvailableMemory;
 use transom_catalog::installed::MODELS_FOLDER;
+use transom_catalog::machine::Machine;
 use transom_catalog::test_support::TinyModel;
 use transom_catalog::{Catalog, Places};
 

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use transom_catalog::entries::FILE_NAME;
-use transom_catalog::estimate::{AvailableMemory, Bandwidth, EstimatedFit, Machine};
+use transom_catalog::estimate::{AvailableMemory, EstimatedFit};
+use transom_catalog::machine::{Bandwidth, Machine};
 use transom_catalog::measured;
 use transom_catalog::recommendations::{MEMORY_SIZES, recommended_for_mac};
 use transom_catalog::{Catalog, Format};

@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use serde_json::{Value, json};
+use transom_catalog::fit;
 use transom_catalog::fit::mlx::ALLOCATOR_CACHE_BYTES;
-use transom_catalog::fit::{self, Machine};
+use transom_catalog::machine::Machine;
 use transom_catalog::test_support::{Quantization, TinyModel};
 use transom_engine::{
     Engine, GenerationParams, JobControl, KvCacheChoice, Limits, LoadedModel, ModelSource, Prompt,
@@ -159,11 +160,8 @@ fn measure(engine: &str, path: &Path, context_length: usize, kv: &str) -> Value 
 /// Returns the estimate that is shown before a load, and the KV cache type.
 fn estimated(path: &Path, limits: &Limits) -> (u64, Value) {
     let facts = transom_catalog::inspect(path).expect("the headers are valid");
-    let machine = Machine {
-        has_gpu: false,
-        // All these models are small enough for dense weights.
-        memory_bytes: 1 << 40,
-    };
+    // All these models are small enough for dense weights.
+    let machine = Machine::new(1 << 40, None, "", None);
     let kv = limits.kv_cache;
     let need = fit::need(&facts, &machine, kv, limits.context_length as u64);
     let kind = fit::kv_type(&facts, &machine, kv);

@@ -7,9 +7,10 @@
 
 use serde::Serialize;
 
-use super::{Bandwidth, EstimateRequest, Machine};
+use super::EstimateRequest;
 use crate::facts::{Format, ModelFacts};
 use crate::fit;
+use crate::machine::{Bandwidth, Machine};
 
 /// Decode speed in tokens per second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -76,7 +77,7 @@ pub(super) fn speed(
 
 fn bytes_a_token(request: &EstimateRequest<'_>, machine: &Machine, context_length: u64) -> f64 {
     let facts = request.facts;
-    let need = fit::need(facts, &machine.for_fit(), request.kv, context_length / 2);
+    let need = fit::need(facts, machine, request.kv, context_length / 2);
     need.weight_bytes as f64 * active_share(facts) + need.kv_cache_bytes as f64
 }
 
@@ -91,7 +92,7 @@ fn seconds(facts: &ModelFacts, machine: &Machine, bandwidth: Bandwidth, bytes: f
         bandwidth.high_bytes_per_second.max(1),
     );
     let layers = facts.n_layers.unwrap_or(1) as f64;
-    if machine.working_set_bytes.is_some() {
+    if machine.has_gpu() {
         let (low, high) = (shares_of_gpu(slow).0, shares_of_gpu(fast).1);
         return (
             bytes / (slow as f64 * low) + layers * LAYER_SECONDS_GPU.0,
@@ -102,7 +103,7 @@ fn seconds(facts: &ModelFacts, machine: &Machine, bandwidth: Bandwidth, bytes: f
         bytes / (slow as f64 * SHARES_OF_CPU.0) + layers * LAYER_SECONDS_CPU.0,
         bytes / (fast as f64 * SHARES_OF_CPU.1) + layers * LAYER_SECONDS_CPU.1,
     );
-    if facts.format == Format::Safetensors && fit::stays_quantized(facts, &machine.for_fit()) {
+    if facts.format == Format::Safetensors && fit::stays_quantized(facts, machine) {
         let products = facts.n_parameters as f64 * active_share(facts);
         return (
             read.0.max(products / CPU_QUANTIZED_PRODUCTS.0),

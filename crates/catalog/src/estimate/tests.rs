@@ -134,12 +134,7 @@ fn the_estimate_before_a_load_equals_the_decision_at_the_load() {
                 machine,
                 &AvailableMemory::all_of(budget.total_bytes),
             );
-            let need = fit::need(
-                &facts,
-                &machine.for_fit(),
-                KvCacheChoice::Automatic,
-                DEFAULT_CONTEXT,
-            );
+            let need = fit::need(&facts, machine, KvCacheChoice::Automatic, DEFAULT_CONTEXT);
             assert_eq!(need.total_bytes(), estimated.need.total_bytes());
             let decided = memory_fit(budget.total_bytes, &need, 0, 0);
             let both = format!("{machine:?}: {estimated:?}, {decided:?}");

@@ -39,13 +39,14 @@ fn four_billion(format: Format) -> ModelFacts {
     }
 }
 
-const MAC: Machine = Machine {
-    has_gpu: true,
-    memory_bytes: 16 * GIB,
-};
 const PC: Machine = Machine {
-    has_gpu: false,
     memory_bytes: 16 * GIB,
+    working_set_bytes: None,
+    bandwidth: None,
+};
+const MAC: Machine = Machine {
+    working_set_bytes: Some(11 * GIB),
+    ..PC
 };
 
 #[test]
@@ -124,7 +125,7 @@ proptest! {
         facts.hidden_size = Some(numbers[5]);
         facts.feed_forward_length = Some(numbers[6]);
         facts.vocab_size = Some(numbers[7]);
-        let machine = Machine { has_gpu, ..PC };
+        let machine = if has_gpu { MAC } else { PC };
         let takes = |n| need(&facts, &machine, KvCacheChoice::Small, n).total_bytes();
         let found = longest(&facts, |n| takes(n) <= room);
         if let Some(n) = found {

@@ -149,8 +149,7 @@ fn a_lower_peak_corrects_by_half_and_at_most_a_tenth() {
     let starter = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter");
     let facts = crate::inspect(&starter).unwrap();
     let machine = Machine::with_memory(16 << 30);
-    let computed =
-        fit::need(&facts, &machine.for_fit(), KvCacheChoice::Automatic, 1000).total_bytes();
+    let computed = fit::need(&facts, &machine, KvCacheChoice::Automatic, 1000).total_bytes();
     let with = |bytes| {
         let known = Record {
             peak: Some(Peak {

@@ -6,7 +6,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use transom_catalog::fit::{self, Machine};
+use transom_catalog::fit;
+use transom_catalog::machine::Machine;
 use transom_catalog::test_support::convert::{Quantization, convert};
 use transom_catalog::{Entry, Format, KvType, ModelFacts, inspect};
 use transom_fit::KvCacheChoice;
@@ -76,12 +77,9 @@ fn check_agree(before: &ModelFacts, after: &ModelFacts) {
             let kv = |facts: &ModelFacts| facts.kv_cache_bytes(context, kind).unwrap();
             assert_eq!(kv(before), kv(after), "{context} tokens in {kind:?}");
         }
-        for has_gpu in [false, true] {
+        for working_set_bytes in [None, Some(1 << 28)] {
             for memory_bytes in [1 << 28, 16 << 30] {
-                let machine = Machine {
-                    has_gpu,
-                    memory_bytes,
-                };
+                let machine = Machine::new(memory_bytes, working_set_bytes, "", None);
                 let need = |facts| fit::need(facts, &machine, KvCacheChoice::Automatic, context);
                 let (before, after) = (need(before), need(after));
                 close("need", before.total_bytes(), after.total_bytes());

@@ -1,11 +1,13 @@
 //! A machine, real or made up, and its memory budget.
 
+mod bandwidth;
+
 use serde::Serialize;
 use transom_fit::Budget;
 
-use super::Bandwidth;
+pub use bandwidth::{Bandwidth, BandwidthBasis};
+
 use crate::facts::Format;
-use crate::fit;
 
 const GIB: u64 = 1 << 30;
 
@@ -17,7 +19,7 @@ const GIB: u64 = 1 << 30;
 /// 107 GiB of 128 GB, so the value for a made-up machine is a lower bound.
 const MAX_MEMORY_FOR_TWO_THIRDS: u64 = 36 * GIB;
 
-/// The properties of a machine that estimates use.
+/// The properties of a machine on which memory needs and speeds depend.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Machine {
     /// Bytes of memory.
@@ -62,20 +64,17 @@ impl Machine {
         Budget::new(self.memory_bytes, self.working_set_bytes, setting)
     }
 
+    /// Returns true if the engines compute on a GPU with unified memory, as on Apple silicon.
+    pub fn has_gpu(&self) -> bool {
+        self.working_set_bytes.is_some()
+    }
+
     /// Returns the preferred format: safetensors (MLX) with a GPU, else GGUF, because llama.cpp is many
     /// times faster on a CPU.
     pub fn preferred_format(&self) -> Format {
-        match self.working_set_bytes {
-            Some(_) => Format::Safetensors,
-            None => Format::Gguf,
-        }
-    }
-
-    /// Returns this machine as [`crate::fit`] describes it.
-    pub fn for_fit(&self) -> fit::Machine {
-        fit::Machine {
-            has_gpu: self.working_set_bytes.is_some(),
-            memory_bytes: self.memory_bytes,
+        match self.has_gpu() {
+            true => Format::Safetensors,
+            false => Format::Gguf,
         }
     }
 }
