@@ -84,7 +84,12 @@ impl Handle {
         request: ModelRequest,
         guard: Option<RequestGuard>,
     ) -> Response {
-        let (writer, response) = response::channel(id, self.messages.clone(), guard);
+        let messages = self.messages.clone();
+        let cancel = move || {
+            // If the supervisor is gone, the request has ended.
+            let _ = messages.send(HandleMessage::Cancel(id));
+        };
+        let (writer, response) = response::channel(id, cancel, guard);
         let message = HandleMessage::Submit(Box::new(request), writer);
         if let Err(mpsc::error::SendError(HandleMessage::Submit(_, writer))) =
             self.messages.send(message)

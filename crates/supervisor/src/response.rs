@@ -8,11 +8,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use transom_engine::{FinishReason, LoadProgress, ModelInfo, Stats, TokenEvent};
 
 use crate::governor::LimitReason;
-use crate::handle::HandleMessage;
 use crate::request::{RequestError, RequestId};
 
 /// An event of a request. [`ResponseEvent::Ended`] is always the last and occurs once.
@@ -77,10 +76,10 @@ pub struct Response {
 }
 
 /// Cancels a request from any thread. Clones cancel the same request.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct CancelHandle {
     id: RequestId,
-    messages: mpsc::UnboundedSender<HandleMessage>,
+    cancel: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// Writes the events of a request. If it is dropped before [`ResponseEvent::Ended`] was written,
@@ -110,10 +109,10 @@ struct State {
     is_abandoned: bool,
 }
 
-/// Creates the writer and the reader of the request `id`, which is canceled through `messages`.
+/// Creates the writer and the reader of the request `id`, which `cancel` cancels.
 pub(crate) fn channel(
     id: RequestId,
-    messages: mpsc::UnboundedSender<HandleMessage>,
+    cancel: impl Fn() + Send + Sync + 'static,
     guard: Option<RequestGuard>,
 ) -> (ResponseWriter, Response) {
     let stream = Arc::<Stream>::default();
@@ -124,7 +123,10 @@ pub(crate) fn channel(
     };
     let response = Response {
         stream,
-        cancel_handle: CancelHandle { id, messages },
+        cancel_handle: CancelHandle {
+            id,
+            cancel: Arc::new(cancel),
+        },
         is_over: false,
     };
     (writer, response)
@@ -175,8 +177,13 @@ impl Drop for Response {
 impl CancelHandle {
     /// Tells the job to end after its current step. Does nothing if the request has ended.
     pub fn cancel(&self) {
-        // If the supervisor is gone, the request has ended.
-        let _ = self.messages.send(HandleMessage::Cancel(self.id));
+        (self.cancel)();
+    }
+}
+
+impl fmt::Debug for CancelHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CancelHandle").field(&self.id).finish()
     }
 }
 
