@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use tauri::{AppHandle, DragDropEvent, Manager};
+use transom_library::{looks_like_a_model, usable_model_at};
 
 use crate::attachments::{self, name_of};
 use crate::commands::models as model_commands;
@@ -62,7 +63,7 @@ fn items_of(window: Window, paths: Vec<PathBuf>) -> Vec<(PathBuf, Item)> {
 }
 
 fn item_of(window: Window, path: &Path) -> Item {
-    if transom_library::usable_model_at(path).is_ok() {
+    if usable_model_at(path).is_ok() {
         return Item::Model;
     }
     if looks_like_a_model(path) {
@@ -159,19 +160,6 @@ async fn added(app: &AppHandle, path: PathBuf) -> DropView {
     }
 }
 
-/// Returns true for a GGUF file, and for a folder with one or with the configuration of a model.
-fn looks_like_a_model(path: &Path) -> bool {
-    let is_gguf = |path: &Path| {
-        let extension = path.extension();
-        extension.is_some_and(|end| end.eq_ignore_ascii_case("gguf"))
-    };
-    let has_gguf = || {
-        let mut entries = path.read_dir().into_iter().flatten().flatten();
-        entries.any(|entry| is_gguf(&entry.path()))
-    };
-    is_gguf(path) || path.join("config.json").is_file() || has_gguf()
-}
-
 fn send(app: &AppHandle, window: Window, drop: DropView) {
     let pages = &app.state::<Shell>().pages;
     pages.send(app, window, AppEvent::Drop { window, drop });
@@ -180,16 +168,6 @@ fn send(app: &AppHandle, window: Window, drop: DropView) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn files_that_look_like_models_are_recognized() {
-        let folder = tempfile::tempdir().unwrap();
-        assert!(!looks_like_a_model(folder.path()));
-        std::fs::write(folder.path().join("config.json"), "{}").unwrap();
-        assert!(looks_like_a_model(folder.path()));
-        assert!(looks_like_a_model(Path::new("/a/Model.GGUF")));
-        assert!(!looks_like_a_model(Path::new("/a/holiday.mov")));
-    }
 
     #[test]
     fn a_folder_is_never_a_document() {

@@ -7,10 +7,12 @@
 
 use std::path::{Path, PathBuf};
 
+use transom_files::has_extension;
+
 use crate::facts::{Format, ModelFacts};
 use crate::facts_cache;
 use crate::file_error::{Fault, FaultCode, FileError};
-use crate::weight_files::{files_of, has_extension, is_gguf, is_ollama_blob, part_of};
+use crate::weight_files::{files_of, is_gguf, is_ollama_blob, part_of, paths_in};
 
 /// A model's name and the paths of its variants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +82,12 @@ pub fn format_of(path: &Path) -> Format {
         true => Format::Gguf,
         false => Format::Safetensors,
     }
+}
+
+/// Returns true for a GGUF file, and for a folder with one or with the configuration of a model. The
+/// user may expect that it can be used, and wants to know if not.
+pub fn looks_like_a_model(path: &Path) -> bool {
+    is_gguf(path) || path.join("config.json").is_file() || paths_in(path).any(|file| is_gguf(&file))
 }
 
 /// Returns the absolute path. Links are resolved, except the last name of a file: a download cache
@@ -293,6 +301,20 @@ mod tests {
         let own = root.path().join("models--o--M/own/0a1b");
         fs::create_dir_all(&own).unwrap();
         assert_eq!(of(&own).unwrap().name, "0a1b");
+    }
+
+    #[test]
+    fn files_that_look_like_models_are_recognized() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!looks_like_a_model(folder.path()));
+        for name in ["config.json", "Model.GGUF"] {
+            let file = folder.path().join(name);
+            fs::write(&file, "").unwrap();
+            assert!(looks_like_a_model(folder.path()), "{name}");
+            fs::remove_file(file).unwrap();
+        }
+        assert!(looks_like_a_model(Path::new("/a/Model.GGUF")));
+        assert!(!looks_like_a_model(Path::new("/a/holiday.mov")));
     }
 
     #[cfg(unix)]

@@ -235,7 +235,7 @@ pub(crate) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     let entries = fs::read_dir(folder).map_err(|error| FileError::io(folder, &error))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let mut files: Vec<PathBuf> = paths
-        .filter(|path| path.extension().is_some_and(|end| end == "safetensors"))
+        .filter(|path| transom_files::has_extension(path, "safetensors"))
         .collect();
     let indexed = indexed_files(folder).unwrap_or_default();
     let name = |path: &PathBuf| {

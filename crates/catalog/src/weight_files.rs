@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use transom_files::has_extension;
+
 /// Returns the files of a folder; none if it can't be read, which the engine will report.
 pub(crate) fn files_of(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     paths_in(folder).filter(|path| path.is_file())
@@ -49,9 +51,4 @@ pub(crate) fn is_ollama_blob(path: &Path) -> bool {
     digest.is_some_and(|digest| {
         digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
     })
-}
-
-pub(crate) fn has_extension(path: &Path, extension: &str) -> bool {
-    path.extension()
-        .is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }

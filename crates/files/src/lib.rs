@@ -50,6 +50,12 @@ pub fn read_to_string(path: &Path, limit: u64) -> io::Result<String> {
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "is not UTF-8 text"))
 }
 
+/// Returns true if the name at the end of `path` has this extension, in upper or lower case.
+pub fn has_extension(path: &Path, extension: &str) -> bool {
+    let found = path.extension();
+    found.is_some_and(|found| found.eq_ignore_ascii_case(extension))
+}
+
 /// Returns the bytes that the files below `folder` use on the disk. Holes and the targets of links
 /// do not count. Returns 0 if there is no folder.
 pub fn disk_usage_bytes(folder: &Path) -> u64 {
@@ -155,6 +161,15 @@ mod tests {
         fs::write(&path, [b'a', 0xff]).unwrap();
         let error = read_to_string(&path, 5).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn an_extension_is_the_end_of_the_name_in_any_case() {
+        let has = |path: &str| has_extension(Path::new(path), "gguf");
+        assert!(has("/a/model.gguf") && has("Model.Q8_0.GGUF"));
+        for other in ["/a.gguf/model", "model.gguf.part", "gguf", ".gguf", ""] {
+            assert!(!has(other), "{other}");
+        }
     }
 
     #[test]

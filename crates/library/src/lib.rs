@@ -42,6 +42,7 @@ pub use transom_catalog::installed::{
     RemoveError, add_paths, read_added, usable_model_at,
 };
 pub use transom_catalog::machine::{Bandwidth, BandwidthBasis, Machine};
+pub use transom_catalog::model_files::looks_like_a_model;
 pub use transom_catalog::recommendations::{
     MEMORY_SIZES, ModelPair, PairKind, Recommendation, RecommendationReason, Recommendations,
 };

@@ -6,6 +6,7 @@
 //! keep their order.
 
 use transom_engine::ModelSource;
+use transom_files::has_extension;
 use transom_signals::Hardware;
 
 /// Returns `variants` in the order in which they are tried on a machine with this `hardware`.
@@ -26,8 +27,7 @@ pub fn mlx_has_gpu(hardware: &Hardware) -> bool {
 }
 
 fn is_gguf(source: &ModelSource) -> bool {
-    let extension = source.path.extension();
-    extension.is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
+    has_extension(&source.path, "gguf")
 }
 
 /// Returns true if both lists contain the same variants, in any order.

@@ -85,9 +85,9 @@ impl Transcript {
     /// # Errors
     /// A sentence for the user. An existing file is replaced only if `overwrite`.
     pub(super) fn save(&self, path: &Path, overwrite: bool, model: &str) -> Result<(), String> {
-        let text = match path.extension() {
-            Some(extension) if extension.eq_ignore_ascii_case("json") => self.to_json(model),
-            _ => self.to_markdown(model),
+        let text = match transom_files::has_extension(path, "json") {
+            true => self.to_json(model),
+            false => self.to_markdown(model),
         };
         write_file(path, overwrite, &text).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => format!(
