@@ -1,11 +1,12 @@
 //! The data of the About page: versions, licenses, and features that this session lacks.
 
+use tauri::{AppHandle, Manager};
 use transom_signals::Hardware;
 
 use crate::clipboard::may_read_selection;
 use crate::shell::Shell;
 use crate::wire::{AboutView, DependencyView, HotkeyView};
-use crate::{hotkey, lock};
+use crate::{hotkey, tray};
 
 /// Licenses of everything in the app, collected by `licenses.py`.
 pub(crate) const LICENSES: &str = include_str!("../licenses.txt");
@@ -23,7 +24,8 @@ const DEPENDENCIES: [(&str, &str, &str); 8] = [
 ];
 
 /// Returns the data of the About page.
-pub(crate) fn view(shell: &Shell, hardware: &Hardware) -> AboutView {
+pub(crate) fn view(app: &AppHandle, hardware: &Hardware) -> AboutView {
+    let shell = app.state::<Shell>();
     let hotkey = shell.hotkey.view();
     let dependencies = DEPENDENCIES
         .iter()
@@ -34,7 +36,7 @@ pub(crate) fn view(shell: &Shell, hardware: &Hardware) -> AboutView {
         });
     let is_wayland = matches!(hotkey, HotkeyView::Unavailable { .. });
     let missing = [
-        (lock(&shell.tray).is_none(), "tray"),
+        (!tray::exists(app), "tray"),
         (is_wayland, "global_shortcut"),
         (is_wayland, "selection"),
         (!may_read_selection(), "accessibility"),

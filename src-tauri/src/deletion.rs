@@ -54,13 +54,13 @@ impl Deletion {
 
 /// Deletes the conversation that waits now, and `id` after [`UNDO_TIME`].
 pub(crate) async fn schedule(app: &AppHandle, id: ConversationId) {
-    let shell = app.state::<Shell>();
-    let _turn = shell.deletion.turn.lock().await;
-    if let Some(other) = shell.deletion.take(|_| true) {
+    let deletion = app.state::<Deletion>();
+    let _turn = deletion.turn.lock().await;
+    if let Some(other) = deletion.take(|_| true) {
         delete(app, other).await;
     }
     let since = Instant::now();
-    *lock(&shell.deletion.waiting) = Some(Waiting { id, since });
+    *lock(&deletion.waiting) = Some(Waiting { id, since });
     let app = app.clone();
     tauri::async_runtime::spawn(async move {
         tokio::time::sleep(UNDO_TIME).await;
@@ -75,10 +75,10 @@ pub(crate) async fn finish(app: &AppHandle) {
 
 /// Like [`finish`], but only the conversation that waits since this time, if one is given.
 async fn finish_since(app: &AppHandle, since: Option<Instant>) {
-    let shell = app.state::<Shell>();
-    let _turn = shell.deletion.turn.lock().await;
+    let deletion = app.state::<Deletion>();
+    let _turn = deletion.turn.lock().await;
     let is_it = |waiting: &Waiting| since.is_none_or(|since| waiting.since == since);
-    if let Some(id) = shell.deletion.take(is_it) {
+    if let Some(id) = deletion.take(is_it) {
         delete(app, id).await;
     }
 }

@@ -27,9 +27,9 @@ use self::mac as platform;
 #[cfg(not(target_os = "macos"))]
 use self::x11 as platform;
 use crate::clipboard::may_read_selection;
+use crate::lock;
 use crate::shell::{Shell, blocking};
 use crate::wire::{AppEvent, CommandError, CommandResult, HotkeyView, TargetView, Window};
-use crate::{lock, windows};
 
 /// How long the quick prompt waits for the selection. A slower program is read while the prompt
 /// appears.
@@ -59,6 +59,13 @@ struct Found {
     is_password: bool,
 }
 
+/// Where a text is inserted.
+#[derive(Debug)]
+pub(crate) struct Destination {
+    field: platform::Field,
+    has_selection: bool,
+}
+
 impl Insertion {
     /// Waits until the program is read. `None` before the first press.
     async fn target(&self) -> Option<Target> {
@@ -78,7 +85,7 @@ pub(crate) fn remember(app: &AppHandle) {
         None => platform::program(),
     };
     let (target, reading) = watch::channel(None);
-    *lock(&shell.insertion.reading) = Some(reading);
+    *lock(&app.state::<Insertion>().reading) = Some(reading);
     let (done, is_done) = mpsc::channel();
     let app = app.clone();
     std::thread::spawn(move || {
@@ -118,27 +125,44 @@ fn read(shell: &Shell, program: Option<platform::Program>) -> Target {
 pub(crate) async fn selection(app: &AppHandle) -> Result<String, String> {
     let shell = app.state::<Shell>();
     shell.clipboard.ask_to_read_selection()?;
-    match shell.insertion.target().await {
+    match app.state::<Insertion>().target().await {
         Some(target) => target.found.selection,
         None => Ok(String::new()),
     }
 }
 
-/// Hides the quick prompt and puts `text` into the program that it was called from: in place of the
-/// selected text, or after it.
+/// Returns where a text is inserted: in the program that the quick prompt was called from.
 ///
 /// # Errors
-/// If the program does not take text, or did not paste it.
-pub(crate) async fn insert(app: &AppHandle, text: String, replaces: bool) -> CommandResult<()> {
-    let target = app.state::<Shell>().insertion.target().await;
+/// If the program does not take text.
+pub(crate) async fn destination(app: &AppHandle) -> CommandResult<Destination> {
+    let target = app.state::<Insertion>().target().await;
     let target = target.filter(|target| target.view.problem.is_none());
-    let Some((field, has_selection)) =
-        target.and_then(|target| Some((target.found.field?, target.view.has_selection)))
-    else {
-        let reason = "the quick prompt was not called from a program that takes text";
-        return Err(CommandError::invalid("target", reason));
-    };
-    windows::hide(app, Window::Prompt);
+    let destination = target.and_then(|target| {
+        Some(Destination {
+            field: target.found.field?,
+            has_selection: target.view.has_selection,
+        })
+    });
+    let reason = "the quick prompt was not called from a program that takes text";
+    destination.ok_or_else(|| CommandError::invalid("target", reason))
+}
+
+/// Puts `text` in place of the selected text, or after it. The quick prompt must be hidden, so that
+/// the other program has the focus.
+///
+/// # Errors
+/// If the program did not paste it.
+pub(crate) async fn insert(
+    app: &AppHandle,
+    destination: Destination,
+    text: String,
+    replaces: bool,
+) -> CommandResult<()> {
+    let Destination {
+        field,
+        has_selection,
+    } = destination;
     let (on, to, wanted) = (field.clone(), text.clone(), replaces);
     let set = move || Ok(platform::sets_text(&on, &to, wanted));
     if blocking(set).await? {

@@ -33,6 +33,7 @@ mod model_errors;
 mod model_source;
 mod models;
 mod placement;
+mod quit;
 #[cfg(target_os = "linux")]
 mod second_instance;
 mod shell;

@@ -6,31 +6,22 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
+use tauri::AppHandle;
 use tauri::async_runtime::JoinHandle;
-use tauri::{AppHandle, Manager};
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::watch;
 use transom_store::General;
 
 use crate::backend::Backend;
 use crate::clipboard::SystemClipboard;
-use crate::deletion::{self, Deletion};
 use crate::focus::Focus;
 use crate::hotkey::{self, Hotkey};
-use crate::insertion::Insertion;
 use crate::lock;
 use crate::status_view;
-use crate::tray::menu::TrayView;
 use crate::visibility::KeyRepeatFilter;
-use crate::windows::{Frames, KeepOpen, Pages};
+use crate::windows::frames::Frames;
+use crate::windows::pages::Pages;
 use crate::wire::{AppEvent, CommandError, CommandResult, DownloadView, StatusView, Window};
-
-/// Longer than all waits of an orderly quit together.
-const QUIT_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// Time limit at exit for deleting the conversation that the user deleted last.
-const DELETE_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(crate) struct Shell {
     app: AppHandle,
@@ -40,27 +31,19 @@ pub(crate) struct Shell {
     pub(crate) frames: Frames,
     pub(crate) focus: Focus,
     pub(crate) clipboard: SystemClipboard,
-    pub(crate) insertion: Insertion,
     /// Pages that follow responses.
     pub(crate) followers: Followers,
-    /// The conversation that will be deleted.
-    pub(crate) deletion: Deletion,
-    /// The content of the menu-bar icon as it is drawn now; `None` without an icon.
-    pub(crate) tray: Mutex<Option<TrayView>>,
     /// The system's languages, preferred first.
     pub(crate) languages: Vec<String>,
     /// The downloads that were last sent.
     pub(crate) downloads: Mutex<Vec<DownloadView>>,
     pub(crate) key_repeat: Mutex<KeyRepeatFilter>,
-    /// Keeps a window open while its page is printed.
-    pub(crate) printing: Mutex<Option<KeepOpen>>,
     /// The Dock of a Mac shows the app.
     pub(crate) is_in_dock: AtomicBool,
     backend: watch::Sender<Option<Arc<Backend>>>,
     status: Mutex<StatusView>,
     /// Notices for the next chat window.
     notices: Mutex<Vec<AppEvent>>,
-    closed: OnceCell<()>,
 }
 
 impl Shell {
@@ -75,19 +58,14 @@ impl Shell {
             pages: Pages::default(),
             focus: Focus::default(),
             clipboard: SystemClipboard::default(),
-            insertion: Insertion::default(),
             followers: Followers::default(),
-            deletion: Deletion::default(),
-            tray: Mutex::default(),
             languages: sys_locale::get_locales().collect(),
             downloads: Mutex::default(),
             key_repeat: Mutex::default(),
-            printing: Mutex::default(),
             is_in_dock: AtomicBool::new(false),
             backend: watch::Sender::new(None),
             status: Mutex::new(status_view::empty()),
             notices: Mutex::default(),
-            closed: OnceCell::new(),
         }
     }
 
@@ -162,44 +140,6 @@ impl Shell {
         let backend = self.backend_if_open();
         backend.map_or_else(General::default, |backend| backend.settings().general)
     }
-
-    /// Quits: saves responses and unloads models, within a time limit.
-    pub(crate) fn quit(&self) {
-        let app = self.app.clone();
-        exit_in_time();
-        tauri::async_runtime::spawn(async move {
-            close(&app).await;
-            app.exit(0);
-        });
-    }
-}
-
-/// Ends the process after [`QUIT_TIMEOUT`], even if something hangs. Logs nothing, because the disk
-/// of the log may hang too.
-pub(crate) fn exit_in_time() {
-    std::thread::spawn(|| {
-        let (_sender, receiver) = std::sync::mpsc::channel::<()>();
-        let _ = receiver.recv_timeout(QUIT_TIMEOUT);
-        std::process::exit(0);
-    });
-}
-
-/// Closes the backend once. Later callers wait for the first call, so a second request to quit does
-/// not cut it short.
-pub(crate) async fn close(app: &AppHandle) {
-    let shell = app.state::<Shell>();
-    let closing = || async {
-        tracing::info!("quitting");
-        shell.frames.save();
-        let deleted = tokio::time::timeout(DELETE_TIMEOUT, deletion::finish(app));
-        if deleted.await.is_err() {
-            tracing::warn!("a conversation was not deleted in time");
-        }
-        if let Some(backend) = shell.backend_if_open() {
-            backend.close().await;
-        }
-    };
-    shell.closed.get_or_init(closing).await;
 }
 
 /// Runs `work` on a blocking thread. A panic becomes an error of the command.

@@ -1,5 +1,5 @@
-//! The start and the end of the program: plugins, icon, actions of menus, backend, and the loops
-//! that send events to pages.
+//! The start of the program: plugins, icon, actions of menus, backend, and the loops that send
+//! events to pages.
 //!
 //! Rule: the icon appears before anything is opened, and nothing here wakes an idle app.
 
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tauri::menu::MenuEvent;
+use tauri::tray::{MouseButton, MouseButtonState, TrayIconEvent};
 use tauri::{AppHandle, Manager, RunEvent, WindowEvent};
 #[cfg(target_os = "macos")]
 use tauri_plugin_deep_link::DeepLinkExt;
@@ -18,12 +19,14 @@ use transom_supervisor::instance;
 use crate::arguments::{self, LaunchAction};
 use crate::backend::Backend;
 use crate::commands::{app as app_commands, catalog as catalog_commands, models as model_commands};
+use crate::deletion::Deletion;
 use crate::hotkey::Registry;
-use crate::shell::{self, Shell};
+use crate::insertion::Insertion;
+use crate::shell::Shell;
 use crate::tray::menu::Action;
 use crate::visibility::hidden_by_quit;
 use crate::wire::{AppEvent, DownloadState, DownloadView, Window};
-use crate::{commands, dropped, lock, log, status_view, tray, windows};
+use crate::{commands, dropped, lock, log, quit, status_view, tray, windows};
 
 /// Minimum time between two status events.
 const STATUS_INTERVAL: Duration = Duration::from_millis(100);
@@ -73,6 +76,10 @@ pub fn run() -> anyhow::Result<()> {
         .invoke_handler(commands!(handlers))
         .on_window_event(on_window_event)
         .on_menu_event(on_menu_event)
+        .on_tray_icon_event(on_tray_icon_event)
+        .manage(Deletion::default())
+        .manage(Insertion::default())
+        .manage(app_commands::Printing::default())
         .setup(move |app| {
             let app = app.handle();
             app.manage(Shell::new(app.clone(), data_folder));
@@ -114,7 +121,7 @@ fn set_up(app: &AppHandle, action: LaunchAction) {
     });
     perform(app, reachable_action(action, created.is_ok()));
     tauri::async_runtime::spawn(open_backend(app.clone()));
-    tauri::async_runtime::spawn(quit_on_signals(app.clone()));
+    tauri::async_runtime::spawn(quit::on_signals(app.clone()));
 }
 
 /// Shows the chat if there is no icon, because nobody could find an app without any window.
@@ -238,6 +245,18 @@ fn on_turn_event(app: &AppHandle, event: TurnEvent) {
     }
 }
 
+/// Shows or hides the chat for a click on the icon, which only macOS reports.
+fn on_tray_icon_event(app: &AppHandle, event: TrayIconEvent) {
+    if let TrayIconEvent::Click {
+        button: MouseButton::Left,
+        button_state: MouseButtonState::Up,
+        ..
+    } = event
+    {
+        windows::toggle(app, Window::Chat);
+    }
+}
+
 /// Handles a chosen item of the icon's menu or of the menu bar.
 fn on_menu_event(app: &AppHandle, event: MenuEvent) {
     match tray::action_of(event.id().as_ref()) {
@@ -269,10 +288,10 @@ fn perform_menu_action(app: &AppHandle, action: Action) {
                 press(app, window, keys);
             }
         }
-        Action::Quit => shell.quit(),
+        Action::Quit => quit::quit(app),
         Action::QuitOrHide => match hidden_by_quit(shell.pages.focused()) {
             Some(panel) => windows::hide(app, panel),
-            None => shell.quit(),
+            None => quit::quit(app),
         },
         Action::Eject => app_commands::run_in_background(app, model_commands::eject),
         Action::Choose(id) => {
@@ -331,33 +350,13 @@ fn on_run_event(app: &AppHandle, event: RunEvent) {
             code: None, api, ..
         } => api.prevent_exit(),
         // The system ends the app, for example at logout.
-        RunEvent::Exit => {
-            shell::exit_in_time();
-            tauri::async_runtime::block_on(shell::close(app));
-        }
+        RunEvent::Exit => quit::before_exit(app),
         #[cfg(target_os = "macos")]
         RunEvent::Reopen { .. } => {
             perform(app, LaunchAction::show(Window::Chat));
         }
         _ => {}
     }
-}
-
-async fn quit_on_signals(app: AppHandle) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut end), Ok(mut interrupt), Ok(mut hangup)) = (
-        signal(SignalKind::terminate()),
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::hangup()),
-    ) else {
-        return;
-    };
-    tokio::select! {
-        _ = end.recv() => {}
-        _ = interrupt.recv() => {}
-        _ = hangup.recv() => {}
-    }
-    app.state::<Shell>().quit();
 }
 
 impl Registry for AppHandle {

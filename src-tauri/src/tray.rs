@@ -6,20 +6,24 @@
 pub(crate) mod menu;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 
 use tauri::image::Image;
 use tauri::menu::{CheckMenuItem, IsMenuItem, Menu, MenuItem, PredefinedMenuItem, Submenu};
-use tauri::tray::{MouseButton, MouseButtonState, TrayIconBuilder, TrayIconEvent};
+use tauri::tray::TrayIconBuilder;
 use tauri::{AppHandle, Manager, Wry};
 
+use crate::lock;
 use crate::shell::Shell;
 use crate::strings::Strings;
-use crate::wire::{Activity, Window};
-use crate::{lock, windows};
+use crate::wire::Activity;
 use menu::{Action, Row, TrayView};
 
 /// The icon's id in Tauri.
 pub(crate) const ID: &str = "transom";
+
+/// The icon and its menu as they are drawn now. Not managed without an icon.
+struct Drawn(Mutex<TrayView>);
 
 /// Creates the icon. Returns the error in a session without a tray.
 pub(crate) fn create(app: &AppHandle) -> Result<(), String> {
@@ -30,18 +34,8 @@ pub(crate) fn create(app: &AppHandle) -> Result<(), String> {
             .icon_as_template(cfg!(target_os = "macos"))
             .tooltip(&view.tooltip)
             .menu(&menu_of(app, &view.rows)?)
-            // Only macOS reports clicks on the icon.
+            // On macOS a click shows the chat. Other systems report no clicks.
             .show_menu_on_left_click(!cfg!(target_os = "macos"))
-            .on_tray_icon_event(|tray, event| {
-                if let TrayIconEvent::Click {
-                    button: MouseButton::Left,
-                    button_state: MouseButtonState::Up,
-                    ..
-                } = event
-                {
-                    windows::toggle(tray.app_handle(), Window::Chat);
-                }
-            })
             .build(app)?;
         Ok(())
     };
@@ -49,12 +43,17 @@ pub(crate) fn create(app: &AppHandle) -> Result<(), String> {
     let built = catch_unwind(AssertUnwindSafe(build));
     match built {
         Ok(Ok(())) => {
-            *lock(&app.state::<Shell>().tray) = Some(view);
+            app.manage(Drawn(Mutex::new(view)));
             Ok(())
         }
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("the library for tray icons is not installed".to_owned()),
     }
+}
+
+/// Returns true if there is an icon.
+pub(crate) fn exists(app: &AppHandle) -> bool {
+    app.try_state::<Drawn>().is_some()
 }
 
 /// Updates the menu-bar icon and its menu, if they changed.
@@ -66,11 +65,10 @@ pub(crate) fn draw(app: &AppHandle) {
 
 /// Draws what changed. Call this on the main thread.
 fn update(app: &AppHandle, view: &TrayView) {
-    let shell = app.state::<Shell>();
-    let before = lock(&shell.tray).clone();
-    let (Some(before), Some(tray)) = (before, app.tray_by_id(ID)) else {
+    let (Some(drawn), Some(tray)) = (app.try_state::<Drawn>(), app.tray_by_id(ID)) else {
         return;
     };
+    let before = lock(&drawn.0).clone();
     let draw = || -> tauri::Result<()> {
         if before.activity != view.activity {
             let icon = Some(icon(view.activity)?);
@@ -85,7 +83,7 @@ fn update(app: &AppHandle, view: &TrayView) {
         Ok(())
     };
     match draw() {
-        Ok(()) => *lock(&shell.tray) = Some(view.clone()),
+        Ok(()) => *lock(&drawn.0) = view.clone(),
         Err(error) => tracing::warn!(%error, "the icon could not be drawn"),
     }
 }

@@ -5,8 +5,8 @@
 
 mod build;
 mod dock;
-mod frames;
-mod pages;
+pub(crate) mod frames;
+pub(crate) mod pages;
 mod prompt;
 mod record;
 
@@ -26,8 +26,6 @@ use crate::visibility::{
 use crate::wire::{AppEvent, Window};
 use crate::zoom::scale;
 pub(crate) use dock::update_dock;
-pub(crate) use frames::Frames;
-pub(crate) use pages::Pages;
 pub(crate) use prompt::prepare_prompt;
 use record::{record, record_later};
 

@@ -2,6 +2,8 @@
 //!
 //! Rule: all changes of settings take effect in [`apply`], whichever way they were made.
 
+use std::sync::Mutex;
+
 use serde_json::{Value, json};
 use tauri::{AppHandle, Manager, State, WebviewWindow};
 use tauri_plugin_opener::OpenerExt;
@@ -166,7 +168,9 @@ pub(crate) async fn capture_text(
 
 #[tauri::command]
 pub(crate) async fn insert_text(app: AppHandle, text: String, replaces: bool) -> CommandResult<()> {
-    insertion::insert(&app, text, replaces).await
+    let destination = insertion::destination(&app).await?;
+    windows::hide(&app, Window::Prompt);
+    insertion::insert(&app, destination, text, replaces).await
 }
 
 /// Reads documents for the composer, which gets their texts as events.
@@ -210,8 +214,9 @@ fn external_url(url: &str) -> Option<String> {
 }
 
 #[tauri::command]
-pub(crate) async fn about(shell: State<'_, Shell>) -> CommandResult<AboutView> {
-    Ok(about::view(&shell, &shell.backend().await?.hardware))
+pub(crate) async fn about(app: AppHandle) -> CommandResult<AboutView> {
+    let backend = app.state::<Shell>().backend().await?;
+    Ok(about::view(&app, &backend.hardware))
 }
 
 #[tauri::command]
@@ -225,7 +230,7 @@ pub(crate) async fn save_diagnostics(
     shell: State<'_, Shell>,
 ) -> CommandResult<Option<String>> {
     let backend = shell.backend().await?;
-    let about = about::view(&shell, &backend.hardware);
+    let about = about::view(page.app_handle(), &backend.hardware);
     let status = backend.status_view().await;
     let text = move || {
         let folder = backend.data_folder();
@@ -274,17 +279,22 @@ pub(crate) async fn zoom(app: AppHandle, step: ZoomStep) -> CommandResult<()> {
     Ok(())
 }
 
+/// Keeps a window open while its page is printed.
+#[derive(Default)]
+pub(crate) struct Printing(Mutex<Option<windows::KeepOpen>>);
+
 /// Opens the system's dialog that prints the page or saves it as PDF. The window stays open until the
 /// page calls this with false, because not every system tells when its dialog closes.
 #[tauri::command]
 pub(crate) async fn print_page(
     app: AppHandle,
     page: WebviewWindow,
+    printing: State<'_, Printing>,
     is_printing: bool,
 ) -> CommandResult<()> {
     let window = Window::from_label(page.label()).ok_or(CommandError::NotFound)?;
     let guard = is_printing.then(|| windows::keep_open(&app, window));
-    let before = std::mem::replace(&mut *lock(&app.state::<Shell>().printing), guard);
+    let before = std::mem::replace(&mut *lock(&printing.0), guard);
     drop(before);
     if is_printing {
         page.print().map_err(CommandError::other)?;

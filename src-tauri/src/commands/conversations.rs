@@ -11,7 +11,7 @@ use transom_chat::title::title;
 use transom_store::{ConversationId, FoundConversation, Message, MessageId, Store, StoreError};
 
 use super::{choose_path, save};
-use crate::deletion;
+use crate::deletion::{self, Deletion};
 use crate::now;
 use crate::shell::{Shell, guarded};
 use crate::wire::{AppEvent, CommandError, CommandResult, FileFormat, OpenedConversation};
@@ -112,10 +112,10 @@ pub(crate) async fn delete_conversation(
 
 #[tauri::command]
 pub(crate) async fn restore_conversation(
-    shell: State<'_, Shell>,
+    deletion: State<'_, Deletion>,
     id: ConversationId,
 ) -> CommandResult<()> {
-    let is_kept = shell.deletion.cancel(id);
+    let is_kept = deletion.cancel(id);
     is_kept.then_some(()).ok_or(CommandError::NotFound)
 }
 
@@ -168,12 +168,15 @@ pub(crate) async fn copy_conversation(
 }
 
 #[tauri::command]
-pub(crate) async fn clear_history(shell: State<'_, Shell>) -> CommandResult<()> {
+pub(crate) async fn clear_history(
+    shell: State<'_, Shell>,
+    deletion: State<'_, Deletion>,
+) -> CommandResult<()> {
     let backend = shell.backend().await?;
     for answer in backend.turns.running() {
         backend.turns.stop(answer);
     }
-    shell.deletion.forget();
+    deletion.forget();
     backend.discard_temporary().await;
     with_store(&shell, Store::clear_history).await?;
     backend.handle().forget_conversations();
