@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tauri::{AppHandle, Manager};
 use transom_documents::DocumentProblem;
-use transom_files::visible;
+use transom_files::{file_name, visible};
 use transom_store::AttachedText;
 
 use crate::now;
@@ -58,8 +58,7 @@ fn view(program: &Path, path: &Path) -> DocumentView {
 
 /// Returns the name of a file or folder, without control characters.
 pub(crate) fn name_of(path: &Path) -> String {
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    visible(&name.to_string_lossy()).into_owned()
+    visible(&file_name(path)).into_owned()
 }
 
 fn send(app: &AppHandle, window: Window, file: u32, document: DocumentView) {

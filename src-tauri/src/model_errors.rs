@@ -1,7 +1,6 @@
 //! Why a model cannot be used, found, added or removed, as codes that pages translate.
 
-use std::path::Path;
-
+use transom_files::file_name;
 use transom_library::download::{PlanError, UnknownModel};
 use transom_library::{AddedError, FileError, LookupError, RemoveError};
 
@@ -12,15 +11,10 @@ use crate::wire::{CommandError, ModelErrorView};
 pub(crate) fn file_error(error: &FileError) -> ModelErrorView {
     ModelErrorView {
         code: catalog::code_of(&error.fault.code),
-        file: name_of(&error.path),
+        file: file_name(&error.path),
         value: error.fault.value.clone(),
         detail: error.to_string(),
     }
-}
-
-fn name_of(path: &Path) -> String {
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    name.to_string_lossy().into_owned()
 }
 
 /// Returns an error about the file or model called `file`; its sentence may also name `value`.
@@ -84,7 +78,7 @@ impl From<AddedError> for CommandError {
             AddedError::NotWritable { path, .. } => ("not_writable", path, String::new()),
             AddedError::NotText { path } => ("not_text", path, String::new()),
         };
-        coded(code, name_of(path), value, &error)
+        coded(code, file_name(path), value, &error)
     }
 }
 
@@ -94,9 +88,9 @@ impl From<RemoveError> for CommandError {
             RemoveError::Starter { name } => ("included", name.clone(), ""),
             RemoveError::Added { name, .. } => ("yours", name.clone(), ""),
             RemoveError::OtherApp { name, app } => ("other_app", name.clone(), app.name()),
-            RemoveError::Outside { path } => ("link", name_of(path), ""),
-            RemoveError::Gone { path } => ("not_found", name_of(path), ""),
-            RemoveError::Failed { path, .. } => ("not_removed", name_of(path), ""),
+            RemoveError::Outside { path } => ("link", file_name(path), ""),
+            RemoveError::Gone { path } => ("not_found", file_name(path), ""),
+            RemoveError::Failed { path, .. } => ("not_removed", file_name(path), ""),
         };
         coded(code, file, value.to_owned(), &error)
     }
@@ -104,6 +98,8 @@ impl From<RemoveError> for CommandError {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     /// Checks the code and the values of an error, and that pages have a sentence for its code.

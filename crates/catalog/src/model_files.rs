@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use transom_files::has_extension;
+use transom_files::{file_name, has_extension};
 
 use crate::facts::{Format, ModelFacts};
 use crate::facts_cache;
@@ -193,11 +193,10 @@ fn stem_of(path: &Path) -> String {
 }
 
 fn name_of(path: &Path) -> String {
-    let name = path.file_name().unwrap_or(path.as_os_str());
     // In a download cache the folder has the name of a commit, which says nothing to people.
     match cached_repository(path.parent()) {
         Some(repository) => repository.rsplit('/').next().unwrap_or_default().to_owned(),
-        None => name.to_string_lossy().into_owned(),
+        None => file_name(path),
     }
 }
 

@@ -3,10 +3,10 @@
 //! Pure functions. Rule: every outcome of the supervisor maps to one ending, chosen by what the
 //! user can do about it. The text written until then is kept in every case.
 
-use std::path::Path;
 use std::time::Duration;
 
 use transom_engine::{EngineError, FinishReason, Stats, UnsupportedFeature};
+use transom_files::file_name;
 use transom_store::{Ending, Message};
 use transom_supervisor::RequestError;
 
@@ -135,12 +135,6 @@ fn problem(feature: &UnsupportedFeature) -> ModelProblem {
         UnsupportedFeature::Purpose => ModelProblem::Purpose,
         UnsupportedFeature::Other => ModelProblem::Feature,
     }
-}
-
-/// Returns the last part of a path; the whole path if it has none.
-fn file_name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    name.to_string_lossy().into_owned()
 }
 
 /// Returns the statistics of a response. `first_text` is the time until the first text,

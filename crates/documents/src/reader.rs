@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use transom_files::visible;
+use transom_files::{file_name, visible};
 
 use crate::protocol::{MAX_CPU_SECONDS, MAX_FILE_BYTES, MAX_TEXT_BYTES, Reply};
 use crate::{Document, DocumentError, DocumentProblem};
@@ -76,9 +76,8 @@ pub fn read_within(
         file: shown(&path.to_string_lossy()),
         problem,
     })?;
-    let name = path.file_name().unwrap_or(path.as_os_str());
     Ok(Document {
-        name: shown(&name.to_string_lossy()),
+        name: shown(&file_name(path)),
         format: extracted.format,
         text: extracted.text,
         pages: extracted.pages,

@@ -12,6 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use transom_files::file_name;
 use transom_fit::MemoryNeed;
 
 use crate::contract::{
@@ -134,9 +135,8 @@ impl Engine for ScriptedEngine {
         if let Some(error) = &self.script.load_error {
             return Err(error.clone());
         }
-        let name = source.path.file_name().unwrap_or(source.path.as_os_str());
         Ok(Box::new(ScriptedModel {
-            info: info(name.to_string_lossy().into_owned(), limits.context_length),
+            info: info(file_name(&source.path), limits.context_length),
             script: self.script.clone(),
             limits: limits.clone(),
             n_responses: 0,

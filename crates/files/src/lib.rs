@@ -50,6 +50,12 @@ pub fn read_to_string(path: &Path, limit: u64) -> io::Result<String> {
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "is not UTF-8 text"))
 }
 
+/// Returns the last part of `path`; the whole path if it has none.
+pub fn file_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    name.to_string_lossy().into_owned()
+}
+
 /// Returns true if the name at the end of `path` has this extension, in upper or lower case.
 pub fn has_extension(path: &Path, extension: &str) -> bool {
     let found = path.extension();
@@ -161,6 +167,14 @@ mod tests {
         fs::write(&path, [b'a', 0xff]).unwrap();
         let error = read_to_string(&path, 5).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_path_without_a_name_is_its_own_name() {
+        let name = |path: &str| file_name(Path::new(path));
+        assert_eq!(name("/a/b/Report 2.pdf"), "Report 2.pdf");
+        assert_eq!(name("a/"), "a");
+        assert_eq!((&*name("/"), &*name("..")), ("/", ".."));
     }
 
     #[test]

@@ -223,15 +223,8 @@ fn recent(settings: &Settings, names: &Names, strings: &Strings) -> Option<Row> 
 
 /// Returns the file or folder name of a model that was not read yet.
 fn file_name(id: &str) -> String {
-    let path = Path::new(id);
-    let is_gguf = path.extension().is_some_and(|end| end == "gguf");
-    let name = match is_gguf {
-        true => path.file_stem(),
-        false => path.file_name(),
-    };
-    name.unwrap_or(path.as_os_str())
-        .to_string_lossy()
-        .into_owned()
+    let name = transom_files::file_name(Path::new(id));
+    name.strip_suffix(".gguf").unwrap_or(&name).to_owned()
 }
 
 fn tooltip(status: &StatusView, strings: &Strings) -> String {

@@ -1,6 +1,7 @@
 //! The supervisor's status and the machine's signals as text.
 
 use transom_engine::MemoryUse;
+use transom_files::file_name;
 use transom_signals::SystemSignals;
 use transom_supervisor::status::{UnloadReason, UnloadRecord};
 use transom_supervisor::{PassedOver, Restrictions};
@@ -38,8 +39,7 @@ pub(crate) fn limits_text(restrictions: &Restrictions) -> String {
 
 /// Returns a form of a model that does not run, and why: `not starter.gguf: …`.
 pub(crate) fn passed_over_text(form: &PassedOver) -> String {
-    let name = form.path.file_name().unwrap_or(form.path.as_os_str());
-    format!("not {}: {}", name.to_string_lossy(), form.reason)
+    format!("not {}: {}", file_name(&form.path), form.reason)
 }
 
 /// Returns the memory that an unload returned: `returned 8.1 of 8.2 GB in 0.3 s`.
