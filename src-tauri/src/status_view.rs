@@ -4,13 +4,16 @@
 
 use transom_signals::{MemoryPressure, ThermalState};
 use transom_supervisor::status::{ModelStatus, PhaseStatus, Status, UnloadReason};
-use transom_supervisor::{Role, governor};
+use transom_supervisor::{ModelRole, governor};
 
 use crate::wire::{Activity, LimitReason, LimitView, LoadedView, StatusView, UnloadView};
 
 /// Converts a status. `is_client` is true if the supervisor belongs to another program.
 pub(crate) fn from_status(status: &Status, is_client: bool) -> StatusView {
-    let chat = status.models.iter().find(|model| model.role == Role::Chat);
+    let chat = status
+        .models
+        .iter()
+        .find(|model| model.role == ModelRole::Chat);
     let limits = status.restrictions.limits.iter();
     let last_unload = status.last_unload.as_ref();
     StatusView {

@@ -8,7 +8,7 @@ use transom_catalog::model_files::{ModelFiles, format_of};
 use transom_catalog::{FileError, Format, InstalledModel, ModelFacts};
 use transom_engine::{ModelSource, Stats};
 use transom_supervisor::status::ModelStatus;
-use transom_supervisor::{Correction, KvCacheChoice, ModelSpec, Role};
+use transom_supervisor::{Correction, KvCacheChoice, ModelRole, ModelSpec};
 
 use crate::Library;
 
@@ -39,7 +39,7 @@ impl Library {
         ModelSpec {
             id: self.id_of(model),
             name: model.title(&self.catalog),
-            role: Role::Chat,
+            role: ModelRole::Chat,
             variants: sources.map(|path| ModelSource { path }).collect(),
             context_length: settings.context_length,
             kv_cache: settings.kv_cache,

@@ -31,7 +31,7 @@ pub struct ModelSpec {
     /// Name for people.
     pub name: String,
     /// The purpose of the model.
-    pub role: Role,
+    pub role: ModelRole,
     /// Variants of the same model; never empty. They are tried in the order of
     /// [`crate::variants::in_order`], until one is found and supported.
     pub variants: Vec<ModelSource>,
@@ -102,7 +102,7 @@ impl Eq for ModelSpec {}
 /// The purpose of a model. Under memory pressure, chat models are unloaded last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Role {
+pub enum ModelRole {
     /// Responds to people.
     Chat,
     /// Proposes tokens for a chat model (speculative decoding).

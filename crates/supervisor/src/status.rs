@@ -7,7 +7,7 @@ use transom_engine::{LoadProgress, MemoryNeed, MemoryUse, ModelInfo, serde_secon
 use transom_signals::SystemSignals;
 
 use crate::governor::{LimitReason, Restrictions};
-use crate::request::{PassedOver, RequestId, Role};
+use crate::request::{ModelRole, PassedOver, RequestId};
 
 /// The supervisor's state at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ pub struct ModelStatus {
     /// Name for people.
     pub name: String,
     /// Its purpose.
-    pub role: Role,
+    pub role: ModelRole,
     /// What it is doing.
     pub phase: PhaseStatus,
     /// Information about the model; known once loaded.

@@ -26,7 +26,7 @@ use transom_signals::{Hardware, SignalSource};
 
 use crate::driver::Supervisor;
 use crate::governor::Tuning;
-use crate::request::{ModelRequest, ModelSpec, Role, WhenBlocked, Work};
+use crate::request::{ModelRequest, ModelRole, ModelSpec, WhenBlocked, Work};
 
 pub use reading::{finish, first_text, reason, status_where};
 
@@ -452,7 +452,7 @@ pub fn spec(name: &str) -> ModelSpec {
         kv_cache: Default::default(),
         id: name.to_owned(),
         name: name.to_owned(),
-        role: Role::Chat,
+        role: ModelRole::Chat,
         variants: vec![ModelSource { path: name.into() }],
         context_length: None,
         corrections: Vec::new(),

@@ -4,7 +4,7 @@ use transom_supervisor::status::{
     ModelStatus, PhaseStatus, QueuedRequest, UnloadReason, UnloadRecord,
 };
 use transom_supervisor::{
-    ActiveLimit, Limit, LimitReason, PassedOver, RequestId, Restrictions, Role,
+    ActiveLimit, Limit, LimitReason, ModelRole, PassedOver, RequestId, Restrictions,
 };
 use transom_terminal::screen::{CLEAR_BELOW, CLEAR_LINE, ENTER, LEAVE, TOP};
 
@@ -37,7 +37,7 @@ fn model() -> ModelStatus {
     ModelStatus {
         id: "qwen".into(),
         name: "qwen".into(),
-        role: Role::Chat,
+        role: ModelRole::Chat,
         phase: PhaseStatus::Ready,
         info: Some(ModelInfo {
             name: "qwen".into(),

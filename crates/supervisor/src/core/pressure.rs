@@ -11,7 +11,7 @@ use transom_signals::MemoryPressure;
 
 use super::{Core, Effect, Phase};
 use crate::governor::LimitReason;
-use crate::request::{RequestError, Role};
+use crate::request::{ModelRole, RequestError};
 use crate::status::UnloadReason;
 
 /// A conversation with a response this recent probably continues, so a warning keeps its KV cache.
@@ -88,7 +88,7 @@ impl Core {
 
     fn secondary_first(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.models.len()).collect();
-        order.sort_by_key(|&index| self.models[index].spec.role == Role::Chat);
+        order.sort_by_key(|&index| self.models[index].spec.role == ModelRole::Chat);
         order
     }
 }

@@ -10,7 +10,7 @@ use transom_engine_host::wire::{Command, UnloadFootprint};
 
 use super::model::{UnloadStep, Unloading};
 use super::{Core, Effect, MAX_SAVED_STATE_BYTES, Model, Phase, Timestamp, WorkerId};
-use crate::request::{ModelSelector, RequestError, Role};
+use crate::request::{ModelRole, ModelSelector, RequestError};
 use crate::status::{UnloadReason, UnloadRecord};
 
 /// Bytes that libraries may keep until the process ends, whatever the size of the model: tables,
@@ -200,9 +200,9 @@ impl Core {
         }
         let allowed = self.governor.restrictions().idle_unload;
         let wait = match model.spec.role {
-            Role::Chat => allowed,
+            ModelRole::Chat => allowed,
             // `keep_loaded` applies to the chat model only.
-            Role::Draft | Role::Embedder => {
+            ModelRole::Draft | ModelRole::Embedder => {
                 let wait = self.tuning.idle_unload.unwrap_or(SECONDARY_IDLE);
                 allowed.or(Some(wait))
             }

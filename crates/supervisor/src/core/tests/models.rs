@@ -16,7 +16,7 @@ use transom_signals::Hardware;
 
 use crate::core::{Effect, WorkerId};
 use crate::governor::Tuning;
-use crate::request::{Correction, ModelSpec, Role};
+use crate::request::{Correction, ModelRole, ModelSpec};
 
 pub(super) const GB: u64 = 1_000_000_000;
 
@@ -62,8 +62,8 @@ pub(super) fn spec(name: &str) -> ModelSpec {
         id: name.to_owned(),
         name: name.to_owned(),
         role: match name {
-            "embed" | "embed2" | "embed3" => Role::Embedder,
-            _ => Role::Chat,
+            "embed" | "embed2" | "embed3" => ModelRole::Embedder,
+            _ => ModelRole::Chat,
         },
         variants: match name {
             "two" => vec![source("two"), source("two.gguf")],

@@ -16,7 +16,7 @@ use super::protocol::{ClientMessage, Hello, PROTOCOL, ServerMessage, Welcome};
 use super::*;
 use crate::core::Core;
 use crate::governor::{ActiveLimit, Limit, LimitReason};
-use crate::request::{Correction, PassedOver, RequestId, Role};
+use crate::request::{Correction, ModelRole, PassedOver, RequestId};
 use crate::response::ResponseEvent;
 use crate::status::{ModelStatus, QueuedRequest, UnloadReason, UnloadRecord};
 
@@ -196,7 +196,7 @@ fn status() -> Status {
     let model = |phase| ModelStatus {
         id: "id".to_owned(),
         name: "name".to_owned(),
-        role: Role::Chat,
+        role: ModelRole::Chat,
         phase,
         info: Some(info()),
         need: Some(MemoryNeed::default()),
