@@ -248,7 +248,9 @@ instructions: string | null,
 /** 0 to 2. */
 temperature: number | null,
 /** The context length in tokens. */
-context_length: number | null, };
+context_length: number | null,
+/** Whether a model that can reason does so. */
+thinking: boolean | null, };
 
 /** A software component by others. */
 export type DependencyView = {
