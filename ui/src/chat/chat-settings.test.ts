@@ -157,7 +157,7 @@ describe("a failure of the model", () => {
     await openWith(["What?", { text: "", ending: { ending: "failed", failure } }]);
     const change = await screen.findByRole("button", { name: "Change Context Length…" });
     await fireEvent.click(change);
-    expect(called("showWindow")).toEqual([["settings", null, "model"]]);
+    expect(called("showWindow")).toEqual([["settings", null, "model:/models/Qwen3-4B-4bit"]]);
     transcript.settings.change({ context_length: 2048 });
     await fireEvent.click(change);
     await screen.findByRole("dialog", { name: "Chat settings" });

@@ -262,6 +262,8 @@ describe("the general pane", () => {
 describe("the settings window", () => {
   it("opens the pane that the app requests, and moves between panes with arrow keys", async () => {
     await open("model");
+    currentPane.open("model:starter");
+    await screen.findByDisplayValue("Starter");
     currentPane.open("behavior");
     const tab = await screen.findByRole("tab", { name: "Performance", selected: true });
     await fireEvent.keyDown(tab, { key: "ArrowDown" });
