@@ -38,11 +38,9 @@ impl SystemClipboard {
     }
 
     /// Copies a text that programs with a history of the clipboard leave out.
+    #[cfg(target_os = "macos")]
     pub(crate) fn copy_unlisted(&self, text: String) -> Result<(), String> {
-        #[cfg(target_os = "macos")]
         use arboard::SetExtApple;
-        #[cfg(not(target_os = "macos"))]
-        use arboard::SetExtLinux;
         self.with(|clipboard| clipboard.set().exclude_from_history().text(text))
     }
 

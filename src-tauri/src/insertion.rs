@@ -3,11 +3,12 @@
 //!
 //! The program and its selection are read at the press of the shortcut, before the prompt takes the
 //! focus. A Mac sets the text through the Accessibility API if the program allows that. Otherwise,
-//! and on X11, the program pastes it from the clipboard, whose earlier text is restored. Either can
-//! be undone there. Wayland offers none of this.
+//! and on X11, the program pastes it from the clipboard, whose earlier contents are restored. Either
+//! can be undone there. Wayland offers none of this.
 //!
 //! Rule: the selected text stays in memory until the next press, and is neither stored nor logged.
 
+mod contents;
 #[cfg(target_os = "macos")]
 mod mac;
 #[cfg(any(test, not(target_os = "macos")))]
@@ -171,7 +172,7 @@ pub(crate) async fn insert(
     paste(app, &field, &text, plan::keys(replaces, has_selection)).await
 }
 
-/// Pastes a text, and restores the text of the clipboard.
+/// Pastes a text, and restores the contents of the clipboard.
 async fn paste(
     app: &AppHandle,
     field: &platform::Field,
@@ -179,20 +180,13 @@ async fn paste(
     keys: &'static [plan::Key],
 ) -> CommandResult<()> {
     let shell = app.state::<Shell>();
-    let on = app.clone();
-    let before = blocking(move || Ok(on.state::<Shell>().clipboard.text().unwrap_or_default()));
-    let before = before.await?;
+    let before = contents::read(app).await;
     let pasted = platform::paste(&shell.clipboard, field, text, keys).await;
     let is_ours = pasted
         .as_ref()
         .map_or(true, |ending| ending.is_clipboard_ours);
-    if is_ours && !before.is_empty() {
-        let on = app.clone();
-        // A history has this text already, or must not have it, because it is a password.
-        let restore = move || Ok(on.state::<Shell>().clipboard.copy_unlisted(before));
-        if let Err(reason) = blocking(restore).await? {
-            tracing::warn!(reason, "the clipboard could not be restored");
-        }
+    if is_ours && let Err(reason) = contents::restore(app, before) {
+        tracing::warn!(reason, "the clipboard could not be restored");
     }
     match pasted.map_err(CommandError::other)?.is_pasted {
         true => Ok(()),

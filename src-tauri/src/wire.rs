@@ -344,7 +344,8 @@ pub enum AppEvent {
         window: Window,
         /// The conversation to open.
         conversation: Option<ConversationId>,
-        /// The settings pane: `models`, `model`, `behavior`, `general` or `about`.
+        /// The settings pane: `models`, `model`, `behavior`, `general` or `about`. `model:<id>` shows the
+        /// settings of that model.
         pane: Option<String>,
     },
     /// The quick prompt was called from this program. Sent at each press of the shortcut.

@@ -25,6 +25,7 @@ pub fn settings_in(conversation: &ConversationSettings, model: &ModelSettings) -
         context_length: own.context_length.or(model.context_length),
         temperature: own.temperature.or(model.temperature),
         system_prompt: own.instructions.or(model.system_prompt),
+        thinking: own.thinking.or(model.thinking),
         ..model
     }
 }

@@ -134,6 +134,7 @@ fn the_settings_of_a_conversation_are_exported_and_copied() {
         instructions: Some("Answer in one sentence.".to_string()),
         temperature: Some(0.7),
         context_length: Some(2048),
+        thinking: Some(true),
     };
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation_with(NOW, &settings).unwrap();

@@ -66,6 +66,7 @@ fn full_of_conversation() -> ConversationSettings {
         instructions: Some("Answer in one sentence.".to_string()),
         temperature: Some(0.7),
         context_length: Some(4096),
+        thinking: Some(true),
     }
 }
 
@@ -205,11 +206,12 @@ fn a_change_of_a_conversation_keeps_its_other_settings() {
     let store = Store::temporary().unwrap();
     let full = full_of_conversation();
     let id = store.create_conversation_with(NOW, &full).unwrap();
-    let patch = json!({"model": "/other.gguf", "temperature": null});
+    let patch = json!({"model": "/other.gguf", "temperature": null, "thinking": false});
     store.set_conversation_settings(id, &patch).unwrap();
     let changed = ConversationSettings {
         model: Some("/other.gguf".to_string()),
         temperature: None,
+        thinking: Some(false),
         ..full
     };
     assert_eq!(store.conversation_settings(id).unwrap(), changed);

@@ -298,6 +298,9 @@ pub(crate) async fn print_page(
     drop(before);
     if is_printing {
         page.print().map_err(CommandError::other)?;
+        // GTK's dialog blocks the main thread until it closes, and leaves the focus to no window.
+        #[cfg(not(target_os = "macos"))]
+        windows::raise(&app, window);
     }
     Ok(())
 }

@@ -148,8 +148,6 @@ async fn a_chat_is_printed_as_a_whole() {
         })
         .await?;
         setup.desktop.press("Escape")?;
-        // The dialog has no parent, so this window manager gives the keyboard to nobody.
-        setup.desktop.output("xdotool", &["windowfocus", &before])?;
         until("the chat has the keyboard again", async || {
             Ok(chat.has_keyboard().await?.then_some(()))
         })

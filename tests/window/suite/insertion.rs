@@ -11,7 +11,8 @@ use crate::prompt::{open_prompt, until_keyboard};
 /// The text at the start.
 const TEXT: &str = "alpha beta";
 
-/// A text field whose text and number of selected characters are in the title of the window.
+/// A text field whose text and number of selected characters are in the title of the window. It copies
+/// bold text as HTML too, and pastes bold text with stars.
 /// Control-Z undoes, as in every browser but this small one.
 const PAGE: &str = r#"<!doctype html>
 <meta charset="utf-8">
@@ -31,6 +32,16 @@ const PAGE: &str = r#"<!doctype html>
   document.addEventListener("selectionchange", tell);
   area.addEventListener("select", tell);
   area.addEventListener("input", tell);
+  area.addEventListener("copy", (event) => {
+    event.preventDefault();
+    event.clipboardData.setData("text/plain", area.value);
+    event.clipboardData.setData("text/html", `<b>${area.value}</b>`);
+  });
+  area.addEventListener("paste", (event) => {
+    if (!/<b[ >]/.test(event.clipboardData.getData("text/html"))) return;
+    event.preventDefault();
+    document.execCommand("insertText", false, `*${event.clipboardData.getData("text/plain")}*`);
+  });
   area.focus();
   tell();
 </script>
@@ -125,7 +136,14 @@ async fn a_response_replaces_the_selection_of_another_program_and_can_be_undone_
             let is_restored = chip.contains(TEXT);
             is_restored.then_some(Some(())).ok_or(Failure::Wrong(chip))
         })
-        .await
+        .await?;
+        setup.desktop.press("Escape")?;
+        until_field(setup, |text, _| text == TEXT).await?;
+        setup.desktop.press("ctrl+v")?;
+        let bold = format!("*{TEXT}*");
+        until_field(setup, |text, _| text.contains(&bold))
+            .await
+            .map(drop)
     })
     .await;
 }

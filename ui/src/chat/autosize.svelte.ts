@@ -1,5 +1,5 @@
 /**
- * Sizes a text area to its text, up to a limit; then it scrolls. Measures again when the width
+ * Sizes a text area to its text, up to `most` pixels or its `max-height`; then it scrolls. Measures again when the width
  * changes, because a page that is drawn before its window was shown has almost no width.
  */
 export function autosize(text: () => string, most: number): (area: HTMLTextAreaElement) => () => void {
@@ -13,8 +13,9 @@ export function autosize(text: () => string, most: number): (area: HTMLTextAreaE
       // One empty line has the height of the style, whatever can be measured yet.
       if (area.value === "") return;
       const { scrollHeight } = area;
-      area.style.height = `${Math.min(scrollHeight, most)}px`;
-      area.style.overflowY = scrollHeight > most ? "auto" : "hidden";
+      const limit = Math.min(most, Number.parseFloat(getComputedStyle(area).maxHeight) || most);
+      area.style.height = `${Math.min(scrollHeight, limit)}px`;
+      area.style.overflowY = scrollHeight > limit ? "auto" : "hidden";
     }
 
     $effect(() => {

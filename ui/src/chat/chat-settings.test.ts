@@ -69,6 +69,19 @@ describe("the settings of a chat", () => {
     expect(document.activeElement).toBe(screen.getByLabelText("Chat settings"));
   });
 
+  it("hold the reasoning of a model that can", async () => {
+    const id = await openWith(["What?", "That."]);
+    const panel = await openPanel();
+    const reasoning = within(panel).getByLabelText<HTMLSelectElement>("Reasoning");
+    expect([...reasoning.options].map((option) => option.textContent)).toEqual(["On (default)", "On", "Off"]);
+    await fireEvent.change(reasoning, { target: { value: "false" } });
+    await waitFor(() => expect(ipc.tree.settings.get(id)?.thinking).toBe(false));
+    await fireEvent.change(reasoning, { target: { value: "" } });
+    await waitFor(() => expect(ipc.tree.settings.get(id)?.thinking).toBeNull());
+    await fireEvent.change(within(panel).getByLabelText("Model"), { target: { value: "starter" } });
+    await waitFor(() => expect(within(panel).queryByLabelText("Reasoning")).toBeNull());
+  });
+
   it("come from an assistant", async () => {
     ipc.setSettings({ assistants: sampleAssistants });
     const id = await openWith(["What?", "That."]);
@@ -144,7 +157,7 @@ describe("a failure of the model", () => {
     await openWith(["What?", { text: "", ending: { ending: "failed", failure } }]);
     const change = await screen.findByRole("button", { name: "Change Context Length…" });
     await fireEvent.click(change);
-    expect(called("showWindow")).toEqual([["settings", null, "model"]]);
+    expect(called("showWindow")).toEqual([["settings", null, "model:/models/Qwen3-4B-4bit"]]);
     transcript.settings.change({ context_length: 2048 });
     await fireEvent.click(change);
     await screen.findByRole("dialog", { name: "Chat settings" });

@@ -2,8 +2,9 @@
 import { fireEvent, screen, waitFor } from "@testing-library/svelte";
 import { tick, unmount } from "svelte";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { useIpc, type AnswerStats } from "../ipc";
+import { NO_SETTINGS, useIpc, type AnswerStats } from "../ipc";
 import { FakeIpc, pieces } from "../ipc/fake";
+import { NO_CHOICES } from "../settings/patch";
 import { app } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
 import { transcript } from "../state/transcript.svelte";
@@ -40,6 +41,7 @@ async function openWith(texts: Parameters<FakeIpc["addConversation"]>[1]) {
   await open();
   chat.open(id);
   await waitFor(() => expect(screen.getAllByRole("article")).toHaveLength(texts.length));
+  return id;
 }
 
 const field = () => screen.getByLabelText<HTMLTextAreaElement>("Message");
@@ -154,14 +156,37 @@ describe("the context meter", () => {
 });
 
 describe("the reasoning switch", () => {
+  const thinking = () => screen.getByLabelText("Reasoning");
+  const shows = (isOn: boolean) =>
+    waitFor(() => expect(thinking().getAttribute("aria-pressed")).toBe(String(isOn)));
+
   it("switches reasoning where the model can, and is not there for other models", async () => {
-    await open();
-    const thinking = await screen.findByLabelText("Reasoning");
-    expect(thinking.getAttribute("aria-pressed")).toBe("true");
-    await fireEvent.click(thinking);
-    await waitFor(() => expect(thinking.getAttribute("aria-pressed")).toBe("false"));
-    expect(called("updateSettings")[0]?.values).toEqual([{ models: { [ipc.shown[0]!.id]: { thinking: false } } }]);
+    const id = await openWith(["What?", "That."]);
+    await shows(true);
+    await fireEvent.click(thinking());
+    await waitFor(() => expect(ipc.tree.settings.get(id)?.thinking).toBe(false));
+    await shows(false);
+    expect(called("updateSettings")).toEqual([]);
     await ipc.chooseModel("starter");
     await waitFor(() => expect(screen.queryByLabelText("Reasoning")).toBeNull());
+  });
+
+  it("counts for one chat, and starts from the model’s setting", async () => {
+    ipc.setSettings({ models: { [ipc.shown[0]!.id]: { ...NO_CHOICES, thinking: false } } });
+    await open();
+    await shows(false);
+    await fireEvent.click(thinking());
+    await shows(true);
+    await enter("Why?");
+    await waitFor(() => expect(called("ask")[0]?.values[5]).toEqual({ ...NO_SETTINGS, thinking: true }));
+    await waitFor(() => expect(transcript.conversation).not.toBeNull());
+    const { id } = transcript.conversation!;
+    await transcript.open(null);
+    await shows(false);
+    chat.open(id);
+    await shows(true);
+    // The model’s value is none of the chat’s own.
+    await fireEvent.click(thinking());
+    await waitFor(() => expect(ipc.tree.settings.get(id)?.thinking).toBeNull());
   });
 });

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Plugin } from "vite";
 
-const lists = ["states.ts", "settings-states.ts", "models-states.ts", "prompt-states.ts"];
+const lists = ["states.ts", "settings-states.ts", "models-states.ts", "prompt-states.ts", "zoomed-states.ts"];
 
 /** Reads names from the source, `"name": {` indented by two spaces, because running it needs a page. */
 export function galleryList(): Plugin {

@@ -9,6 +9,7 @@ import { promptStates } from "./prompt-states";
 import { settingsStates } from "./settings-states";
 import { states, type ChatState } from "./states";
 import { claim, wait } from "./steps";
+import { showZoomed, zoomedStates } from "./zoomed-states";
 
 const query = new URLSearchParams(location.search);
 const target = document.getElementById("app")!;
@@ -23,7 +24,9 @@ async function open(): Promise<void> {
     appearance: appearance === "light" || appearance === "dark" ? appearance : "system" } });
   const platform = query.get("platform");
   if (platform) ipc.aboutView = { ...ipc.aboutView, platform };
+  const zoomed = zoomedStates[name];
   if (query.has("bench")) await bench(ipc, query, target);
+  else if (zoomed) await showZoomed(zoomed.of, query, target);
   else await show(name, ipc);
   await document.fonts.ready;
   await wait(400);

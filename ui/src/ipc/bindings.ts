@@ -66,7 +66,10 @@ document: DocumentView, } | { "event": "shown",
 window: Window,
 /** The conversation to open. */
 conversation: ConversationId | null,
-/** The settings pane: `models`, `model`, `behavior`, `general` or `about`. */
+/**
+ * The settings pane: `models`, `model`, `behavior`, `general` or `about`. `model:<id>` shows the
+ * settings of that model.
+ */
 pane: string | null, } | { "event": "target",
 /** The program. */
 target: TargetView, } | { "event": "shortcut",
@@ -248,7 +251,9 @@ instructions: string | null,
 /** 0 to 2. */
 temperature: number | null,
 /** The context length in tokens. */
-context_length: number | null, };
+context_length: number | null,
+/** Whether a model that can reason does so. */
+thinking: boolean | null, };
 
 /** A software component by others. */
 export type DependencyView = {

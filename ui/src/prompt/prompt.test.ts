@@ -80,6 +80,23 @@ describe("asking", () => {
     expect(stored.map(({ view }) => [view.conversation, view.text])).toEqual([[conversation, "Hello"]]);
   });
 
+  it("leads to the settings that have the context length, and can ask again", async () => {
+    const poet = { ...NO_SETTINGS, context_length: 2048, model: "starter" };
+    await open((fake) => fake.setSettings({ assistants: [{ name: "Poet", settings: poet }] }));
+    const failure = { code: "prompt_too_long" as const, prompt_tokens: 5000, context_length: 2048 };
+    await ask();
+    fake.player().end({ ending: "failed", failure });
+    await fireEvent.click(await screen.findByRole("button", { name: "Change Context Length…" }));
+    expect(called("showWindow")).toEqual([["settings", null, "model:/models/Qwen3-4B-4bit"]]);
+    screen.getByRole("button", { name: "Try Again" });
+    // A conversation of an assistant has its own context length, which the chat shows.
+    session.chooseAssistant("Poet");
+    await ask();
+    fake.player().end({ ending: "failed", failure });
+    await fireEvent.click(await screen.findByRole("button", { name: "Change Context Length…" }));
+    expect(called("showWindow")[1]).toEqual(["chat", session.conversation, null]);
+  });
+
   it("starts another conversation if the previous one was deleted", async () => {
     await open();
     await ask("one");

@@ -50,6 +50,8 @@ export class Session {
   #draft = "";
   /** The assistant of the conversation. */
   #askedWith = "";
+  /** The settings of the last question. */
+  #askedSettings = NO_SETTINGS;
   /** The id of the model of this conversation: the chosen one, or that of its first question. */
   #ownModel = $state<string | null>(null);
   #last: { text: string; attachment: string } | null = null;
@@ -205,6 +207,19 @@ export class Session {
     await ipc.hideWindow();
   }
 
+  /**
+   * Opens the settings that have the context length of the conversation: those of its model, or its
+   * own, which came from an assistant and are in the chat window.
+   */
+  async changeContext(): Promise<void> {
+    if (this.#askedSettings.context_length === null) {
+      await ipc.showWindow("settings", null, this.model ? `model:${this.model.id}` : "model");
+    } else {
+      await ipc.showWindow("chat", this.conversation, null);
+      await ipc.hideWindow();
+    }
+  }
+
   /** Starts a new conversation. Typed text and attachments stay. */
   startNew(): void {
     if (this.isWriting) return;
@@ -276,6 +291,7 @@ export class Session {
     if (this.assistant !== this.#askedWith) this.conversation = null;
     this.#askedWith = this.assistant;
     const { settings, model } = this;
+    this.#askedSettings = settings;
     const ask = async () => {
       const started = await ipc.ask(this.conversation, text, attachments, overBudget, false, settings);
       this.#ownModel ??= model?.id ?? null;

@@ -6,9 +6,11 @@ class CurrentPane {
   /** The id of the model whose settings are shown; null: the one in use. */
   model = $state<string | null>(null);
 
-  /** Shows the pane of that name; ignores other names. */
+  /** Shows the pane of that name; ignores other names. `model:<id>` shows the settings of that model. */
   open(name: string | null): void {
-    this.pane = PANES.find((pane) => pane === name) ?? this.pane;
+    const [pane, ...id] = name?.split(":") ?? [];
+    this.pane = PANES.find((one) => one === pane) ?? this.pane;
+    if (id.length > 0) this.model = id.join(":");
   }
 }
 

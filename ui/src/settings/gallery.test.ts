@@ -5,7 +5,9 @@ import { afterEach, describe, expect, it } from "vitest";
 import { modelsStates } from "../gallery/models-states";
 import { promptStates } from "../gallery/prompt-states";
 import { settingsStates } from "../gallery/settings-states";
+import { states } from "../gallery/states";
 import { claim } from "../gallery/steps";
+import { zoomedStates } from "../gallery/zoomed-states";
 import { chooseLanguage } from "../i18n";
 import { useIpc } from "../ipc";
 import { FakeIpc } from "../ipc/fake";
@@ -41,5 +43,11 @@ describe("axe finds no violation in", () => {
   it("has a unique name for every state", () => {
     const names = all.map(([name]) => name);
     expect(new Set(names).size).toBe(names.length);
+  });
+
+  it("enlarges only states that exist", () => {
+    const names = [...Object.keys(states), ...all.map(([name]) => name)];
+    for (const { of } of Object.values(zoomedStates)) expect(names).toContain(of);
+    expect(names.filter((name) => name in zoomedStates)).toEqual([]);
   });
 });

@@ -237,7 +237,8 @@ describe("the general pane", () => {
     await screen.findByText("Enter a name.");
     await fireEvent.input(name, { target: { value: "Poet" } });
     await fireEvent.input(screen.getByLabelText("Instructions"), { target: { value: "Answer in rhymes." } });
-    const settings = { ...NO_SETTINGS, instructions: "Answer in rhymes." };
+    await fireEvent.change(screen.getByLabelText("Reasoning"), { target: { value: "false" } });
+    const settings = { ...NO_SETTINGS, instructions: "Answer in rhymes.", thinking: false };
     await waitFor(() => expect(patches().at(-1)).toEqual({ assistants: [{ name: "Poet", settings }] }));
     await fireEvent.click(screen.getByRole("button", { name: "Remove Poet" }));
     await waitFor(() => expect(patches().at(-1)).toEqual({ assistants: [] }));
@@ -261,6 +262,8 @@ describe("the general pane", () => {
 describe("the settings window", () => {
   it("opens the pane that the app requests, and moves between panes with arrow keys", async () => {
     await open("model");
+    currentPane.open("model:starter");
+    await screen.findByDisplayValue("Starter");
     currentPane.open("behavior");
     const tab = await screen.findByRole("tab", { name: "Performance", selected: true });
     await fireEvent.keyDown(tab, { key: "ArrowDown" });

@@ -11,9 +11,12 @@ export function modelOf(own: ConversationSettings): ModelView | null {
   return app.models.find((model) => model.id === own.model && !model.is_missing) ?? app.model;
 }
 
+/** All settings but the model. */
+const VALUES = ["instructions", "temperature", "context_length", "thinking"] as const;
+
 /** Returns true if anything but the model is set. */
 export function hasValues(own: ConversationSettings): boolean {
-  return own.instructions !== null || own.temperature !== null || own.context_length !== null;
+  return VALUES.some((name) => own[name] !== null);
 }
 
 /** The assistant with exactly these values; its model counts if it has one. */
@@ -21,8 +24,7 @@ export function assistantOf(own: ConversationSettings): Assistant | undefined {
   return assistants().find(({ settings }) =>
     (hasValues(settings) || settings.model !== null) &&
     (settings.model === null || settings.model === own.model) &&
-    settings.instructions === own.instructions && settings.temperature === own.temperature &&
-    settings.context_length === own.context_length);
+    VALUES.every((name) => settings[name] === own[name]));
 }
 
 /** The settings of a chat with an assistant: the chat keeps its model if the assistant has none. */

@@ -85,5 +85,6 @@ export function inChat(model: ModelSettings, own: ConversationSettings): ModelSe
     context_length: own.context_length ?? model.context_length,
     temperature: own.temperature ?? model.temperature,
     system_prompt: own.instructions ?? model.system_prompt,
+    thinking: own.thinking ?? model.thinking,
   };
 }

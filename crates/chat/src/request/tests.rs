@@ -222,6 +222,7 @@ fn settings_of_a_conversation_replace_those_of_its_model() {
         temperature: Some(0.9),
         top_k: Some(30),
         system_prompt: Some("Use metric units.".to_owned()),
+        thinking: Some(true),
         ..ModelSettings::default()
     };
     let nothing = ConversationSettings::default();
@@ -231,11 +232,17 @@ fn settings_of_a_conversation_replace_those_of_its_model() {
         instructions: Some("Be brief.".to_owned()),
         temperature: Some(0.0),
         context_length: Some(1024),
+        thinking: Some(false),
     };
     let settings = settings_in(&conversation, &of_model);
     let path = [person("One?")];
     assert_eq!(shown(&path, &settings), ["system: Be brief.", "user: One?"]);
-    let sampling = request(&path, &settings, &info()).params.sampling;
+    let request = request(&path, &settings, &info());
+    let sampling = request.params.sampling;
     assert_eq!((sampling.temperature, sampling.top_k), (0.0, 30));
+    let Prompt::Chat(chat) = request.prompt else {
+        panic!("a model with a template is given a conversation");
+    };
+    assert_eq!(chat.enable_thinking, Some(false));
     assert_eq!(settings.context_length, Some(1024));
 }

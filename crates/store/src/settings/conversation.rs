@@ -22,6 +22,8 @@ pub struct ConversationSettings {
     pub temperature: Option<f32>,
     /// The context length in tokens.
     pub context_length: Option<u32>,
+    /// Whether a model that can reason does so.
+    pub thinking: Option<bool>,
 }
 
 impl ConversationSettings {
@@ -109,7 +111,7 @@ pub(crate) fn find(
     tx: &Transaction<'_>,
     id: ConversationId,
 ) -> Result<ConversationSettings, StoreError> {
-    let sql = "SELECT model, instructions, temperature, context_length
+    let sql = "SELECT model, instructions, temperature, context_length, thinking
                FROM conversation WHERE id = ?1";
     query_one(tx, sql, [id.0], read)?.ok_or(StoreError::NoConversation(id))
 }
@@ -125,9 +127,10 @@ pub(crate) fn write(
         &settings.instructions,
         settings.temperature,
         settings.context_length,
+        settings.thinking,
     );
     let sql = "UPDATE conversation SET model = ?2, instructions = ?3, temperature = ?4,
-                      context_length = ?5 WHERE id = ?1";
+                      context_length = ?5, thinking = ?6 WHERE id = ?1";
     let n = execute(tx, sql, values)?;
     (n > 0).then_some(()).ok_or(StoreError::NoConversation(id))
 }
@@ -139,5 +142,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<ConversationSettings> {
         instructions: optional_text(row, 1)?,
         temperature: row.get(2)?,
         context_length: context_length.and_then(|tokens| u32::try_from(tokens).ok()),
+        thinking: row.get(4)?,
     })
 }

@@ -43,6 +43,8 @@ mod linux {
     fn size(state: &str) -> (u32, u32) {
         match state.split('-').next() {
             Some("settings") => (780, 600),
+            // The window grows with the zoom, up to the width of the screen.
+            Some("prompt") if state.ends_with("-zoomed") => (1024, 560),
             Some("prompt") => (680, 420),
             _ if state.contains("wide") => (900, 680),
             // The browser window can't be narrower.
