@@ -5,9 +5,9 @@
 //! this machine. [`Speculation`] combines both for the loop of an engine. No clock is read here;
 //! the engine passes the duration of its steps.
 //!
-//! Rule: draft tokens never change a response. The sampler draws each token from the model's own
-//! distribution at its position (see [`verify`]). A draft only decides how many positions a step
-//! computes.
+//! Rule: draft tokens never change a response, except that a step over more positions rounds
+//! differently. The sampler draws each token from the model's own distribution at its position (see
+//! [`verify`]). A draft only decides how many positions a step computes.
 
 mod draft_policy;
 mod lookup;

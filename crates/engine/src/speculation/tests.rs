@@ -204,6 +204,22 @@ fn verification_stops_after_the_first_wrong_draft_token_and_draws_each_token_onc
 }
 
 #[test]
+fn an_engine_that_queues_ahead_waits_only_for_tokens_of_a_repeated_text() {
+    let mut speculation = Speculation::pipelined(&STEP_WIDTHS);
+    let prompt: Vec<u32> = (1..=30).chain(1..=5).collect();
+    speculation.start(&prompt);
+    assert!(!speculation.expects_draft(8), "no step was timed");
+    for token in 6..=12 {
+        speculation.accept(token);
+        speculation.record_step(Duration::from_millis(10));
+    }
+    assert!(speculation.expects_draft(8));
+    assert!(!speculation.expects_draft(0), "the response ends");
+    speculation.accept(99);
+    assert!(!speculation.expects_draft(8), "nothing repeats");
+}
+
+#[test]
 fn after_a_context_shift_the_remaining_tokens_are_still_found() {
     let mut speculation = Speculation::new(&STEP_WIDTHS);
     let tokens: Vec<u32> = (0..100).collect();
