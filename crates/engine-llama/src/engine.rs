@@ -17,6 +17,10 @@ use crate::native::{self, Model, ThreadPool};
 use crate::session::{CacheConfig, Session};
 use crate::text;
 
+/// Tokens per step of speculative decoding: llama.cpp's kernels for CPUs and GPUs process that many
+/// rows together, and other numbers cost as much as the next of these.
+const STEP_WIDTHS: [usize; 4] = [2, 4, 8, 16];
+
 /// Loads GGUF files and runs them with llama.cpp.
 #[derive(Debug, Clone)]
 pub struct LlamaEngine {
@@ -120,7 +124,7 @@ impl Engine for LlamaEngine {
             model,
             template,
             session,
-            speculation: Speculation::default(),
+            speculation: Speculation::new(&STEP_WIDTHS),
             _trim_heap: OnDrop(trim_heap),
         }))
     }

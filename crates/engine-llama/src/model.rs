@@ -136,10 +136,7 @@ impl LoadedModel for LlamaModel {
         let max_tokens = max_tokens(&self.info, n_prompt, params);
         let n_kept = params.shift_context.then_some(prompt.system_tokens);
         let sampler = Sampler::new(params.sampling.clone(), &prompt.tokens)?;
-        // The draft length depends on the duration of steps, and steps over several tokens round
-        // differently. A response with a seed must be reproducible.
-        let may_speculate = params.speculate && params.sampling.seed.is_none();
-        let speculation = may_speculate.then_some(&mut self.speculation);
+        let speculation = params.may_speculate().then_some(&mut self.speculation);
         let max_chunk = self.session.config().prefill_chunk;
         let prefill_chunk = params.prefill_chunk.map_or(max_chunk, |n| n.min(max_chunk));
         let session = &mut self.session;

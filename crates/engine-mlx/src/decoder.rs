@@ -1,20 +1,30 @@
-//! Generates token ids: prefill in chunks, then decode with one step queued ahead.
+//! Generates token ids: prefill in chunks, then decode with one step queued ahead, or with
+//! speculative decoding where it pays.
 //!
-//! [`Decoder::step`] queues step n+1 before it waits for token n, so that the device works while
-//! the token is converted to text and shown (like mlx-lm's `generate_step`).
+//! [`Decoder::read`] queues step n+1 before it waits for token n, so that the device works while
+//! the token is converted to text and shown (like mlx-lm's `generate_step`). A draft continues a
+//! known token. So where a draft is expected, the decoder waits for the token first, and one step
+//! then verifies the token and its draft.
+//!
+//! Rule: each token is sampled once, in order, from the logits at its position. Draft tokens only
+//! decide how many positions a step computes.
 //!
 //! Rule: the session never keeps an array of a failed step.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use mlx_rs::Array;
 use mlx_rs::error::Exception;
 use mlx_rs::transforms::{async_eval, eval};
 use transom_engine::generation::{Decode, NextToken};
-use transom_engine::{EngineError, JobControl};
+use transom_engine::speculation::{Speculation, verify};
+use transom_engine::{EngineError, JobControl, Stats};
 
 use crate::error::{Context, MlxResult};
 use crate::memory::release_unused_memory;
 use crate::nn::{Positions, Transformer};
-use crate::ops::synchronize;
+use crate::ops::{slice_axis, synchronize};
 use crate::sampler::Sampler;
 use crate::session::Session;
 
@@ -23,18 +33,27 @@ pub(crate) struct Decoder<'a> {
     transformer: &'a Transformer,
     session: &'a mut Session,
     sampler: Sampler,
+    /// `None` if speculative decoding is not allowed, or the model cannot remove wrong draft
+    /// tokens.
+    speculation: Option<&'a mut Speculation>,
     n_cached: usize,
-    pending: Pending,
+    newest: Newest,
+    /// Known tokens that were not returned yet.
+    pending: VecDeque<u32>,
+    /// When the newest known token became known, in the last call of [`Self::take_time`].
+    known_at: Instant,
+    n_drafted: usize,
+    n_accepted: usize,
 }
 
-/// The newest token.
-enum Pending {
+/// The newest token. The caches contain the tokens before it.
+enum Newest {
     /// Prefill has not finished.
     Nothing,
-    /// The first token, which prefill evaluated. No step is queued after it.
-    First(Array),
-    /// The first token after it was returned. No step is queued after it.
-    Returned(Array),
+    /// The first token, which prefill computed. No step is queued after it.
+    First(u32),
+    /// A later token that is known. No step is queued after it.
+    Known(u32),
     /// A token that the device computes.
     Queued(Array),
 }
@@ -44,15 +63,26 @@ impl<'a> Decoder<'a> {
     pub(crate) fn new(
         transformer: &'a Transformer,
         session: &'a mut Session,
+        speculation: Option<&'a mut Speculation>,
         sampler: Sampler,
         prompt: &[u32],
     ) -> Self {
+        // Wrong draft tokens must be removed from the caches.
+        let mut speculation = speculation.filter(|_| !session.has_states());
+        if let Some(speculation) = &mut speculation {
+            speculation.start(prompt);
+        }
         Self {
             transformer,
             n_cached: session.reuse(prompt),
             session,
             sampler,
-            pending: Pending::Nothing,
+            speculation,
+            newest: Newest::Nothing,
+            pending: VecDeque::new(),
+            known_at: Instant::now(),
+            n_drafted: 0,
+            n_accepted: 0,
         }
     }
 
@@ -61,9 +91,10 @@ impl<'a> Decoder<'a> {
         let caches = self.session.caches_mut();
         let logits = self.transformer.logits(&tokens, caches, Positions::Last)?;
         if is_last {
-            let token = self.sampler.sample(&logits)?;
-            eval([&token])?;
-            self.pending = Pending::First(token);
+            let token = token_id(&self.sampler.sample(&logits)?)?;
+            self.newest = Newest::First(token);
+            self.accept(token);
+            self.take_time();
         } else {
             // Only the caches are evaluated, so the logits of this chunk are never computed.
             eval(self.session.arrays())?;
@@ -71,36 +102,123 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Returns the next token. `more` tells whether another one will be needed after it.
-    fn step(&mut self, more: bool) -> MlxResult<u32> {
-        let token = match std::mem::replace(&mut self.pending, Pending::Nothing) {
-            Pending::Nothing => return Err(Exception::custom("nothing was prefilled")),
-            // The first token is returned before the next step is queued.
-            Pending::First(token) => {
-                let value = token_id(&token)?;
-                self.pending = Pending::Returned(token);
-                return Ok(value);
+    /// Computes at least one token. The caller needs at most `n_left` more, at least one.
+    fn step(&mut self, n_left: usize) -> MlxResult<()> {
+        match std::mem::replace(&mut self.newest, Newest::Nothing) {
+            Newest::Nothing => Err(Exception::custom("nothing was prefilled")),
+            Newest::First(last) => {
+                let token = self.queue_known(last)?;
+                self.read(&token, n_left > 1)?;
+                Ok(())
             }
-            Pending::Returned(previous) => {
-                let token = self.queue_after(&previous)?;
-                self.session.processed(&[token_id(&previous)?]);
-                token
+            Newest::Known(last) => {
+                let drafted = match &mut self.speculation {
+                    Some(speculation) => speculation.draft(n_left.saturating_sub(1)).to_vec(),
+                    None => Vec::new(),
+                };
+                if !drafted.is_empty() {
+                    return self.verify_draft(last, &drafted);
+                }
+                let token = self.queue_known(last)?;
+                let took = self.read(&token, n_left > 1)?;
+                if let Some(speculation) = &mut self.speculation {
+                    speculation.record_unqueued_step(took);
+                }
+                Ok(())
             }
-            Pending::Queued(token) => token,
-        };
-        if !more {
-            return token_id(&token);
+            Newest::Queued(token) => {
+                // The draft would follow this token, and another token follows the draft.
+                let max_tokens = n_left.saturating_sub(2);
+                let speculation = self.speculation.as_ref();
+                let waits = speculation.is_some_and(|s| s.expects_draft(max_tokens));
+                let queues_next = n_left > 1 && !waits;
+                let took = self.read(&token, queues_next)?;
+                if let Some(speculation) = &mut self.speculation
+                    && queues_next
+                {
+                    speculation.record_step(took);
+                }
+                Ok(())
+            }
         }
-        self.pending = Pending::Queued(self.queue_after(&token)?);
-        let value = token_id(&token)?;
-        self.session.processed(&[value]);
-        Ok(value)
+    }
+
+    /// Waits for `token`, which the device computes, and first queues the step after it if
+    /// `queues_next`. Returns the time since the token before it was known.
+    fn read(&mut self, token: &Array, queues_next: bool) -> MlxResult<Duration> {
+        if queues_next {
+            self.newest = Newest::Queued(self.queue_after(token)?);
+        }
+        let value = token_id(token)?;
+        if queues_next {
+            self.session.processed(&[value]);
+        } else {
+            self.newest = Newest::Known(value);
+        }
+        self.accept(value);
+        Ok(self.take_time())
+    }
+
+    /// Computes a step for `last` and its draft, and samples from it up to the first token that
+    /// differs from the draft.
+    fn verify_draft(&mut self, last: u32, drafted: &[u32]) -> MlxResult<()> {
+        let n_before = self.session.tokens().len();
+        let tokens = [&[last][..], drafted].concat();
+        let ids = Array::from_slice(&tokens, &[tokens.len() as i32]);
+        let caches = self.session.caches_mut();
+        let logits = self.transformer.logits(&ids, caches, Positions::All)?;
+        self.session.processed(&tokens);
+        // Sampled one by one, because penalties depend on the tokens before.
+        let mut newest = last;
+        let n_accepted = verify(drafted, |index| {
+            let row = index as i32;
+            let token = self
+                .sampler
+                .sample(&slice_axis(&logits, 0, row, row + 1)?)?;
+            newest = token_id(&token)?;
+            self.accept(newest);
+            Ok::<_, Exception>(Some(newest))
+        })?;
+        let n_kept = n_before + 1 + n_accepted;
+        self.session.rewind(n_kept);
+        debug_assert_eq!(self.session.tokens().len(), n_kept, "every layer rewinds");
+        self.newest = Newest::Known(newest);
+        self.n_drafted += drafted.len();
+        self.n_accepted += n_accepted;
+        let took = self.take_time();
+        if let Some(speculation) = &mut self.speculation {
+            speculation.record_step(took);
+        }
+        Ok(())
+    }
+
+    /// Adds a known token to the response.
+    fn accept(&mut self, token: u32) {
+        self.pending.push_back(token);
+        if let Some(speculation) = &mut self.speculation {
+            speculation.accept(token);
+        }
+    }
+
+    /// Returns the time since the last call, which was when the token before became known. It
+    /// includes what the caller did with the tokens that it got.
+    fn take_time(&mut self) -> Duration {
+        let now = Instant::now();
+        let before = std::mem::replace(&mut self.known_at, now);
+        now.duration_since(before)
     }
 
     /// Replaces the session after a failed step: its caches consist of arrays that were never
     /// computed, and using one would run the failed step again.
     fn reset_session(&mut self) {
         *self.session = Session::new(self.transformer);
+    }
+
+    /// Queues the step that processes the known token `last`, and returns the token that it samples.
+    fn queue_known(&mut self, last: u32) -> MlxResult<Array> {
+        let token = self.queue_after(&Array::from_slice(&[last], &[1]))?;
+        self.session.processed(&[last]);
+        Ok(token)
     }
 
     /// Queues the step that processes `token`, and returns the token that it samples.
@@ -116,6 +234,15 @@ impl<'a> Decoder<'a> {
 impl Decode for Decoder<'_> {
     fn n_cached(&self) -> usize {
         self.n_cached
+    }
+
+    /// Accepted draft tokens that are still pending do not count: after a stop string the response
+    /// has no more tokens.
+    fn add_counts(&self, stats: &mut Stats) {
+        // The last pending token was sampled after the draft.
+        let n_unused = self.pending.len().saturating_sub(1);
+        stats.drafted_tokens = self.n_drafted;
+        stats.accepted_tokens = self.n_accepted.saturating_sub(n_unused);
     }
 
     fn is_recurrent(&self) -> bool {
@@ -139,11 +266,15 @@ impl Decode for Decoder<'_> {
         Ok(true)
     }
 
-    fn next(&mut self, n_wanted: usize, _: &JobControl) -> Result<NextToken, EngineError> {
-        let token = self
-            .step(n_wanted > 1)
-            .inspect_err(|_| self.reset_session());
-        token.map(NextToken::Token).during("decode")
+    fn next(&mut self, n_left: usize, _: &JobControl) -> Result<NextToken, EngineError> {
+        // The first token is returned before the next step is queued.
+        if self.pending.is_empty() {
+            self.step(n_left)
+                .inspect_err(|_| self.reset_session())
+                .during("decode")?;
+        }
+        let token = self.pending.pop_front();
+        Ok(token.map_or(NextToken::Stopped, NextToken::Token))
     }
 
     fn release_spare_memory() {
@@ -161,10 +292,13 @@ fn token_id(token: &Array) -> MlxResult<u32> {
 impl Drop for Decoder<'_> {
     fn drop(&mut self) {
         // Nothing may be freed or reused while the device works on it.
-        self.pending = Pending::Nothing;
+        self.newest = Newest::Nothing;
         if let Err(error) = synchronize() {
             tracing::error!(%error, "waiting for the device after a response failed");
         }
         self.session.settle();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! The device that MLX computes on, and how weights are stored and multiplied there.
 
+use std::ffi::CStr;
+
 use mlx_rs::{Device, DeviceType};
 use transom_catalog::ModelFacts;
 use transom_catalog::fit::mlx;
@@ -64,6 +66,17 @@ impl Compute {
         }
     }
 
+    /// Returns the numbers of tokens per step that speculative decoding may verify for a model with
+    /// these facts, the smallest first; none where every token costs about a step. Which of them
+    /// pay is measured.
+    pub(crate) fn step_widths(self, facts: &ModelFacts) -> Vec<usize> {
+        match self {
+            Self::Metal => metal_step_widths(gpu_generation(), attention_group(facts)),
+            Self::Cuda => vec![2, 4, 8],
+            Self::CpuDense | Self::CpuQuantized => vec![2, 4, 8, mlx::MAX_STEP_WIDTH as usize],
+        }
+    }
+
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::Metal => "as stored, on the Apple GPU (Metal)",
@@ -91,10 +104,107 @@ fn physical_memory_bytes() -> u64 {
     u64::try_from(pages).unwrap_or(0) * u64::try_from(page_size).unwrap_or(0)
 }
 
+/// Returns the largest number of query heads that share a key-value head.
+fn attention_group(facts: &ModelFacts) -> u64 {
+    let n_kv_heads = facts.n_kv_heads.iter().copied().filter(|&n| n > 0).min();
+    facts.n_heads.unwrap_or(1) / n_kv_heads.unwrap_or(1)
+}
+
+/// Returns the widths for an Apple GPU of this generation (13 in the M1, 15 in the M3).
+///
+/// MLX 0.32 has a product of quantized weights with a few rows that reads the weights once
+/// (`qmv_wide`), for affine quantization only from generation 15 on; older GPUs read them once per
+/// row. Its attention for few queries takes at most 8 tokens, and 32 query heads per key-value head
+/// over all of them (`sdpa_vector`).
+fn metal_step_widths(generation: Option<u32>, attention_group: u64) -> Vec<usize> {
+    if generation.is_none_or(|generation| generation < 15) {
+        return Vec::new();
+    }
+    let widths = [2_usize, 4, 8].into_iter();
+    let fitting = widths.filter(|&width| width as u64 * attention_group <= 32);
+    fitting.collect()
+}
+
+/// Returns the generation of the Apple GPU; `None` if MLX does not say it.
+#[expect(unsafe_code, reason = "calls into mlx-c")]
+fn gpu_generation() -> Option<u32> {
+    // SAFETY: the calls get handles that were created here and are freed once. The name belongs to
+    // `info`, and is only read before that is freed.
+    unsafe {
+        let device = mlx_sys::mlx_device_new_type(mlx_sys::mlx_device_type__MLX_GPU, 0);
+        let mut info = mlx_sys::mlx_device_info_new();
+        let mut name = std::ptr::null();
+        let is_known = mlx_sys::mlx_device_info_get(&mut info, device) == 0
+            && mlx_sys::mlx_device_info_get_string(&mut name, info, c"architecture".as_ptr()) == 0;
+        let generation = match is_known {
+            true => CStr::from_ptr(name).to_str().ok().and_then(generation_of),
+            false => None,
+        };
+        mlx_sys::mlx_device_info_free(info);
+        mlx_sys::mlx_device_free(device);
+        generation
+    }
+}
+
+/// Returns the generation of a Metal architecture, such as 15 of `applegpu_g15s`.
+fn generation_of(architecture: &str) -> Option<u32> {
+    let name = architecture.strip_prefix("applegpu_g")?;
+    let n_digits = name.bytes().take_while(u8::is_ascii_digit).count();
+    name[..n_digits].parse().ok()
+}
+
 #[expect(unsafe_code, reason = "calls into mlx-c")]
 fn is_metal() -> bool {
     let mut available = false;
     // SAFETY: the call writes one bool.
     let status = unsafe { mlx_sys::mlx_metal_is_available(&mut available) };
     status == 0 && available
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metal_verifies_widths_that_its_kernels_take_at_once() {
+        for (generation, group, expected) in [
+            (Some(15), 1, vec![2, 4, 8]),
+            (Some(16), 4, vec![2, 4, 8]),
+            (Some(16), 5, vec![2, 4]),
+            (Some(17), 8, vec![2, 4]),
+            (Some(15), 16, vec![2]),
+            (Some(15), 24, vec![]),
+            (Some(14), 4, vec![]),
+            (Some(13), 1, vec![]),
+            (None, 1, vec![]),
+        ] {
+            let widths = metal_step_widths(generation, group);
+            assert_eq!(widths, expected, "{generation:?}, {group}");
+        }
+    }
+
+    #[test]
+    fn the_generation_is_in_the_name_of_the_architecture() {
+        assert_eq!(generation_of("applegpu_g13g"), Some(13));
+        assert_eq!(generation_of("applegpu_g16s"), Some(16));
+        assert_eq!(generation_of("applegpu_g"), None);
+        assert_eq!(generation_of("sm_90"), None);
+    }
+
+    #[test]
+    fn the_largest_attention_group_counts() {
+        let mut facts = ModelFacts {
+            n_heads: Some(16),
+            n_kv_heads: vec![8, 0, 2],
+            ..facts()
+        };
+        assert_eq!(attention_group(&facts), 8);
+        facts.n_kv_heads.clear();
+        assert_eq!(attention_group(&facts), 16);
+    }
+
+    fn facts() -> ModelFacts {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        crate::memory::facts(&root.join("assets/starter")).expect("the starter is complete")
+    }
 }

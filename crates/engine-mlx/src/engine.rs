@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use transom_catalog::fit::mlx;
+use transom_engine::speculation::Speculation;
 use transom_engine::{
     ChatTemplate, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed,
     ModelInfo, ModelSource, OnDrop, Tokenizer, UnsupportedFeature,
@@ -80,8 +81,11 @@ impl MlxEngine {
             recommended_sampling: config.sampling.clone(),
         };
         info.log_loaded();
+        let step_widths = compute.step_widths(&facts);
+        let can_speculate = !step_widths.is_empty();
         Ok(MlxModel {
             session: Session::new(&transformer),
+            speculation: can_speculate.then(|| Speculation::pipelined(&step_widths)),
             end_tokens: end_tokens(&config, &tokenizer),
             tokenizer,
             template,

@@ -29,6 +29,8 @@ mod ops;
 mod sampler;
 mod session;
 mod state;
+#[cfg(test)]
+mod test_support;
 mod weights;
 
 pub use engine::MlxEngine;

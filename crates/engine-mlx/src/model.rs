@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use transom_engine::generation::{self, Detokenize};
+use transom_engine::speculation::Speculation;
 use transom_engine::{
     ChatTemplate, Detokenizer, EngineError, FinishReason, GenerationParams, JobControl,
     LoadedModel, MemoryUse, ModelInfo, OnDrop, OpenReasoning, PreparedPrompt, Prompt, Stats,
@@ -29,6 +30,8 @@ pub struct MlxModel {
     pub(crate) prefill_chunk: usize,
     pub(crate) weight_bytes: u64,
     pub(crate) session: Session,
+    /// `None` if no step width pays on this device.
+    pub(crate) speculation: Option<Speculation>,
     /// The last field, so that it is dropped after the arrays.
     pub(crate) _release: OnDrop,
 }
@@ -114,7 +117,10 @@ impl LoadedModel for MlxModel {
         let chunk = self.prefill_chunk;
         let sampler = Sampler::new(&params.sampling, &prompt.tokens, info.vocab_size);
         let session = &mut self.session;
-        let decoder = Decoder::new(&self.transformer, session, sampler, &prompt.tokens);
+        let speculation = self.speculation.as_mut();
+        let speculation = speculation.filter(|_| params.may_speculate());
+        let transformer = &self.transformer;
+        let decoder = Decoder::new(transformer, session, speculation, sampler, &prompt.tokens);
         let text = ResponseText {
             detokenizer: self.tokenizer.detokenizer(),
             end_tokens: &self.end_tokens,

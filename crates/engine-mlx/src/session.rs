@@ -59,7 +59,7 @@ impl Session {
     }
 
     /// Rewinds to `n_tokens`, or to the last position before it to which all layers can rewind.
-    fn rewind(&mut self, n_tokens: usize) {
+    pub(crate) fn rewind(&mut self, n_tokens: usize) {
         let mut position = n_tokens.min(self.tokens.len()) as i32;
         loop {
             let targets = self

@@ -28,6 +28,8 @@ fn greedy(model: &mut MlxModel, prompt: &Prompt, n_tokens: usize) -> (Vec<u32>, 
             ..SamplingParams::default()
         },
         max_tokens: Some(n_tokens),
+        // Wider steps round differently.
+        speculate: false,
         ..GenerationParams::default()
     };
     let prompt = model.prepare(prompt).expect("the prompt fits");

@@ -288,6 +288,13 @@ pub struct GenerationParams {
 }
 
 impl GenerationParams {
+    /// Returns true if speculative decoding is allowed: it was not turned off, and there is no seed.
+    /// The draft length depends on the duration of steps, and steps over several tokens round
+    /// differently, but a response with a seed must be reproducible.
+    pub fn may_speculate(&self) -> bool {
+        self.speculate && self.sampling.seed.is_none()
+    }
+
     /// Checks every parameter, including those of sampling.
     ///
     /// # Errors

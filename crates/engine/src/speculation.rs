@@ -5,9 +5,9 @@
 //! this machine. [`Speculation`] combines both for the loop of an engine. No clock is read here;
 //! the engine passes the duration of its steps.
 //!
-//! Rule: draft tokens never change a response. The sampler draws each token from the model's own
-//! distribution at its position (see [`verify`]). A draft only decides how many positions a step
-//! computes.
+//! Rule: draft tokens never change a response, except that a step over more positions rounds
+//! differently. The sampler draws each token from the model's own distribution at its position (see
+//! [`verify`]). A draft only decides how many positions a step computes.
 
 mod draft_policy;
 mod lookup;
@@ -25,7 +25,12 @@ pub use lookup::{Match, PromptLookup};
 /// token after prefill. For each step, call [`Speculation::draft`]; compute the step for the last
 /// token and the draft; sample with [`verify`] and call [`Speculation::accept`] for each token;
 /// call [`Speculation::record_step`].
-#[derive(Debug, Clone, Default)]
+///
+/// An engine that queues steps ahead does not know the last token when it queues a step. Before it
+/// queues one, it asks [`Speculation::expects_draft`]; if true, it waits for the token and calls
+/// [`Speculation::draft`]. If that returns no draft, it queues two steps, and calls
+/// [`Speculation::record_unqueued_step`] for the first one.
+#[derive(Debug, Clone)]
 pub struct Speculation {
     lookup: PromptLookup,
     policy: DraftPolicy,
@@ -37,6 +42,28 @@ pub struct Speculation {
 }
 
 impl Speculation {
+    /// Returns the state for an engine that computes one step after the other. `step_widths` are
+    /// the numbers of tokens that a step may verify on its device, the last token of the response
+    /// included: each at least 2, the smallest first.
+    pub fn new(step_widths: &[usize]) -> Self {
+        Self::with_policy(DraftPolicy::new(step_widths))
+    }
+
+    /// Returns the state for an engine that queues plain steps ahead.
+    pub fn pipelined(step_widths: &[usize]) -> Self {
+        Self::with_policy(DraftPolicy::pipelined(step_widths))
+    }
+
+    fn with_policy(policy: DraftPolicy) -> Self {
+        Self {
+            lookup: PromptLookup::default(),
+            policy,
+            current: None,
+            drafted: Vec::new(),
+            n_accepted: 0,
+        }
+    }
+
     /// Starts a response to `prompt`. The part that `prompt` shares with the current tokens costs
     /// almost nothing.
     pub fn start(&mut self, prompt: &[u32]) {
@@ -57,6 +84,13 @@ impl Speculation {
             self.lookup.draft(current, n, &mut self.drafted);
         }
         &self.drafted
+    }
+
+    /// Returns true if an engine that queues steps ahead should wait for the next token, because a
+    /// draft of at most `max_tokens` after it is likely to pay.
+    pub fn expects_draft(&self, max_tokens: usize) -> bool {
+        let current = self.current;
+        current.is_some_and(|current| self.policy.expects_draft(current.length, max_tokens))
     }
 
     /// Adds a sampled token: a correct draft token, or the token sampled instead of it.
@@ -85,6 +119,14 @@ impl Speculation {
     pub fn record_step(&mut self, took: Duration) {
         self.policy
             .record_step(self.drafted.len(), self.n_accepted, took);
+        self.drafted.clear();
+        self.n_accepted = 0;
+    }
+
+    /// Records a plain step that was not queued ahead because a draft was made or expected.
+    pub fn record_unqueued_step(&mut self, took: Duration) {
+        self.policy.record_unqueued_step(took);
+        self.n_accepted = 0;
     }
 
     /// Removes tokens by their positions in prompt and response, after a context shift.

@@ -53,8 +53,6 @@ pub(crate) struct Subject {
     pub(crate) may_abort: Support,
     /// Drops the older half of a full context and continues.
     pub(crate) shifts_context: Support,
-    /// Speculative decoding.
-    pub(crate) speculates: Support,
     /// Saves the KV cache to a file and restores it.
     pub(crate) saves_state: Support,
     /// Has a smaller KV cache type.
@@ -82,7 +80,6 @@ pub(crate) static MLX: LazyLock<Subject> = LazyLock::new(|| {
         contradictory: damage::contradictory_folders,
         may_abort: Support::No("everything is checked before MLX gets it"),
         shifts_context: Support::No("its cache cannot move positions"),
-        speculates: Support::No("only llama.cpp checks several tokens in one cheap step"),
         saves_state: Support::Yes,
         has_small_kv_cache: Support::No("its cache has one element type"),
         reuse_slack: 0,
@@ -106,7 +103,6 @@ pub(crate) static LLAMA: LazyLock<Subject> = LazyLock::new(|| {
         contradictory: damage::contradictory_ggufs,
         may_abort: Support::Yes,
         shifts_context: Support::Yes,
-        speculates: Support::Yes,
         saves_state: Support::Yes,
         has_small_kv_cache: Support::Yes,
         reuse_slack: 0,

@@ -22,8 +22,15 @@ pub const PREFILL_CHUNK: u64 = 512;
 pub const GROWTH_STEP: u64 = 256;
 
 /// Tokens that are kept in addition to the window, so that the cached prefix is still usable if the
-/// last few tokens of a conversation change.
+/// last few tokens of a conversation change, and wrong draft tokens can be removed.
 pub const WINDOW_SLACK: u64 = 16;
+
+/// Maximum tokens that one step of speculative decoding verifies, the last token of the response
+/// included.
+pub const MAX_STEP_WIDTH: u64 = 16;
+
+// A step with only wrong draft tokens is still in the slack.
+const _: () = assert!(MAX_STEP_WIDTH <= WINDOW_SLACK + 1);
 
 /// If a checkpoint of all layers is at most this large, two are kept, else one.
 pub const SMALL_CHECKPOINT_BYTES: u64 = 64 << 20;
@@ -74,7 +81,11 @@ pub fn need(
         kv_cache_bytes: kv_cache_bytes(facts, context_length, element_bytes),
         activation_bytes: sum(&[
             step_bytes(facts, weights, chunk, context_length, element_bytes),
-            product(&[SAMPLER_COPIES, facts.vocab_size.unwrap_or(0), 4]),
+            product(&[
+                SAMPLER_COPIES + MAX_STEP_WIDTH,
+                facts.vocab_size.unwrap_or(0),
+                4,
+            ]),
         ]),
         cache_bytes: ALLOCATOR_CACHE_BYTES.saturating_add(checkpoint_bytes(
             facts,

@@ -1,42 +1,12 @@
 //! Tests that a model works after a step failed on the device.
 
-use std::fs;
-
-use mlx_rs::{Device, Dtype, ops};
-use tempfile::TempDir;
+use mlx_rs::{Dtype, ops};
+use transom_engine::SamplingParams;
 use transom_engine::test_support::Recorder;
-use transom_engine::{Limits, ModelSource, SamplingParams};
 
 use super::*;
-use crate::MlxEngine;
 use crate::nn::Matrix;
-
-/// Returns a folder with a model of the fixtures and its tokenizer.
-fn assemble(name: &str) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    for source in [
-        fixtures.join("models").join(name),
-        fixtures.join("tokenizer"),
-    ] {
-        for entry in fs::read_dir(source).unwrap() {
-            let path = entry.unwrap().path();
-            fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
-        }
-    }
-    folder
-}
-
-fn load(folder: &TempDir) -> MlxModel {
-    Device::set_default(&Device::cpu());
-    let source = ModelSource {
-        path: folder.path().to_owned(),
-    };
-    let engine = MlxEngine::new();
-    engine
-        .load_model(&source, &Limits::default(), &JobControl::new(), &mut |_| {})
-        .unwrap()
-}
+use crate::test_support::load;
 
 /// Generates greedy tokens after `prompt`, with a prefill in chunks of 8.
 fn respond(model: &mut MlxModel, prompt: &[u32]) -> Result<Vec<u32>, EngineError> {
@@ -70,8 +40,7 @@ fn failing_embedding() -> Matrix {
 #[test]
 fn a_failed_step_leaves_a_usable_session() {
     for name in ["qwen3-q4-g64", "mistral-window", "qwen3-5-text-q8-g64"] {
-        let folder = assemble(name);
-        let mut model = load(&folder);
+        let mut model = load(name);
         let long: Vec<u32> = (10..40).collect();
         let expected = respond(&mut model, &long).unwrap();
         // With an empty cache, and with all but the last tokens of the prompt cached.

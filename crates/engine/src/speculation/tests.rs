@@ -9,6 +9,8 @@ use crate::sampling::{Sampler, SamplingParams};
 
 const N_TOKENS: usize = 12;
 
+const STEP_WIDTHS: [usize; 4] = [2, 4, 8, 16];
+
 /// Returns logits that depend on the last two tokens. They repeat, so drafts are often correct;
 /// `spread` is how confident the model is.
 fn logits(tokens: &[u32], spread: f32) -> Vec<f32> {
@@ -88,7 +90,7 @@ fn a_greedy_response_is_the_same_and_takes_fewer_steps() {
     let prompt: Vec<u32> = (0..N_TOKENS as u32).collect();
     let run = |max_draft| {
         generate(
-            &mut Speculation::default(),
+            &mut Speculation::new(&STEP_WIDTHS),
             &params(0.0),
             &prompt,
             300,
@@ -119,7 +121,7 @@ proptest! {
             frequency_penalty: penalties.1,
             ..params(temperature)
         };
-        let mut speculation = Speculation::default();
+        let mut speculation = Speculation::new(&STEP_WIDTHS);
         let plain = generate(&mut speculation, &params, &prompt, n_tokens, (spread, 0));
         // What was learned from a response changes only the drafts of the next.
         for _ in 0..2 {
@@ -135,7 +137,7 @@ proptest! {
 fn responses_with_drafts_follow_the_models_own_distribution() {
     let spread = 6.0;
     let prompt = [3, 4, 5, 3, 4, 5, 3, 4, 5, 3, 4];
-    let mut speculation = Speculation::default();
+    let mut speculation = Speculation::new(&STEP_WIDTHS);
     let mut n_pairs = vec![[0_u32; N_TOKENS]; N_TOKENS];
     let (mut n_drafted, mut n_accepted) = (0, 0);
     for seed in 0..40 {
@@ -202,8 +204,24 @@ fn verification_stops_after_the_first_wrong_draft_token_and_draws_each_token_onc
 }
 
 #[test]
+fn an_engine_that_queues_ahead_waits_only_for_tokens_of_a_repeated_text() {
+    let mut speculation = Speculation::pipelined(&STEP_WIDTHS);
+    let prompt: Vec<u32> = (1..=30).chain(1..=5).collect();
+    speculation.start(&prompt);
+    assert!(!speculation.expects_draft(8), "no step was timed");
+    for token in 6..=12 {
+        speculation.accept(token);
+        speculation.record_step(Duration::from_millis(10));
+    }
+    assert!(speculation.expects_draft(8));
+    assert!(!speculation.expects_draft(0), "the response ends");
+    speculation.accept(99);
+    assert!(!speculation.expects_draft(8), "nothing repeats");
+}
+
+#[test]
 fn after_a_context_shift_the_remaining_tokens_are_still_found() {
-    let mut speculation = Speculation::default();
+    let mut speculation = Speculation::new(&STEP_WIDTHS);
     let tokens: Vec<u32> = (0..100).collect();
     speculation.start(&tokens);
     speculation.remove(10..60);

@@ -287,7 +287,7 @@ pub(crate) async fn speculation_does_not_change_greedy_text(subject: &Subject) {
         assert_eq!(response.text(), "a".repeat(n_tokens));
         n_accepted += response.stats().accepted_tokens;
     }
-    assert_eq!(n_accepted > 0, subject.speculates.is_supported());
+    assert!(n_accepted > 0);
     // A stop string within drafted tokens.
     let response = process.generate(&same.stop(&["aaaaaaa"])).await;
     assert_eq!(response.text(), "");

@@ -4,6 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+const STEP_WIDTHS: [usize; 4] = [2, 4, 8, 16];
+
 /// The cost of a step by its number of rows, in plain steps. A step costs at most as much as two
 /// steps of half as many rows.
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +73,77 @@ fn run(
     (worst, took / plain)
 }
 
+/// Like [`run`], on an engine that queues steps ahead: `seconds` are those of the device, and
+/// preparing a step takes `preparation` of a plain step of the device. Compares with an engine that
+/// always queues ahead.
+fn run_pipelined(
+    policy: &mut DraftPolicy,
+    n_tokens: usize,
+    preparation: f64,
+    mut seconds: impl FnMut(usize, usize) -> f64,
+    mut matches: impl FnMut(usize) -> Option<usize>,
+    mut correct: impl FnMut(usize, bool) -> bool,
+) -> (f64, f64) {
+    policy.start();
+    let (mut took, mut plain, mut worst) = (0.0, 0.0, 0.0_f64);
+    let mut n = 0;
+    let mut is_queued = false;
+    while n < n_tokens {
+        let found = matches(n);
+        let max_tokens = n_tokens - n - 1;
+        let device = seconds(n, 0);
+        let prepare = preparation * device;
+        let pipelined = device.max(prepare);
+        let n_drafted = match found {
+            Some(length) if !is_queued => policy.n_draft(length, max_tokens),
+            _ => 0,
+        };
+        // The next token is not known yet.
+        let after_next = max_tokens.saturating_sub(1);
+        let waits =
+            is_queued && found.is_some_and(|length| policy.expects_draft(length, after_next));
+        let mut n_new = 0;
+        loop {
+            plain += pipelined * seconds(n + n_new, 0) / device;
+            let length = found.map(|length| length + n_new);
+            let is_correct = length.is_some() && correct(n + n_new, n_drafted > 0);
+            if let Some(length) = length {
+                policy.record_outcome(length, is_correct);
+            }
+            n_new += 1;
+            if !is_correct || n_new > n_drafted {
+                break;
+            }
+        }
+        if n_drafted > 0 {
+            let step = prepare + seconds(n, n_drafted);
+            policy.record_step(n_drafted, n_new, Duration::from_secs_f64(step));
+            took += step;
+        } else if !is_queued {
+            let step = prepare + pipelined;
+            if n > 0 {
+                policy.record_unqueued_step(Duration::from_secs_f64(step));
+            } else {
+                // The queue of a new response is always empty.
+                plain += prepare;
+            }
+            took += step;
+            is_queued = true;
+        } else if waits {
+            took += device;
+            is_queued = false;
+        } else {
+            policy.record_step(0, 1, Duration::from_secs_f64(pipelined));
+            took += pipelined;
+        }
+        n += n_new;
+        if n >= GUARANTEED_TOKENS {
+            worst = worst.max(took / plain);
+        }
+    }
+    (worst, took / plain)
+}
+
 fn machine() -> impl Strategy<Value = Machine> {
     prop_oneof![
         (0.0..=1.0).prop_map(Machine::Linear),
@@ -124,7 +197,7 @@ proptest! {
         n_responses in 1..4_usize,
         n_tokens in 128..1500_usize,
     ) {
-        let mut policy = DraftPolicy::default();
+        let mut policy = DraftPolicy::new(&STEP_WIDTHS);
         for i in 0..n_responses as u64 {
             let at = |n: usize| texts[n / n_section % texts.len()];
             let seconds = |n: usize, n_drafted| {
@@ -147,6 +220,42 @@ proptest! {
         }
     }
 
+    /// The same on an engine that queues steps ahead, however long it takes to prepare a step.
+    #[test]
+    fn no_response_of_a_pipelined_engine_takes_more_than_3_percent_longer(
+        machine in machine(),
+        preparation in 0.0..2.0_f64,
+        texts in prop::collection::vec(text(), 1..6),
+        n_section in 20..300_usize,
+        lengths in (3..40_usize, 3..40_usize),
+        drift in -0.2..0.4_f64,
+        seed in 0..1000_u64,
+        n_responses in 1..4_usize,
+        n_tokens in 128..1500_usize,
+    ) {
+        let mut policy = DraftPolicy::pipelined(&STEP_WIDTHS);
+        for i in 0..n_responses as u64 {
+            let at = |n: usize| texts[n / n_section % texts.len()];
+            let seconds = |n: usize, n_drafted| {
+                0.02 * (1.0 + drift * n as f64 / 1000.0) * machine.cost(n_drafted)
+            };
+            let matches = |n| match at(n) {
+                Text::Nothing => None,
+                _ if n % 3 == 0 => Some(lengths.0),
+                _ => Some(lengths.1),
+            };
+            let correct = |n: usize, is_drafted: bool| match at(n) {
+                Text::Chance(chance) => noise(seed + i + n as u64) < chance,
+                Text::Adversarial => !is_drafted,
+                Text::Every(every) => !n.is_multiple_of(every),
+                Text::Nothing => false,
+            };
+            let (worst, _) =
+                run_pipelined(&mut policy, n_tokens, preparation, seconds, matches, correct);
+            prop_assert!(worst <= 1.03, "{worst} of plain on {machine:?} in {texts:?}");
+        }
+    }
+
     /// Times on a machine that runs other programs.
     #[test]
     fn noisy_times_cost_little_more(
@@ -154,7 +263,7 @@ proptest! {
         text in text(),
         seed in 0..1000_u64,
     ) {
-        let mut policy = DraftPolicy::default();
+        let mut policy = DraftPolicy::new(&STEP_WIDTHS);
         let seconds = |n: usize, n_drafted: usize| {
             let noise = noise(seed + (n * 16 + n_drafted) as u64) as f64;
             0.02 * machine.cost(n_drafted) * (0.95 + noise / 1000.0)
@@ -182,7 +291,7 @@ proptest! {
         } else {
             Machine::Linear((of_eight - 1.0) / 7.0)
         };
-        let mut policy = DraftPolicy::default();
+        let mut policy = DraftPolicy::new(&STEP_WIDTHS);
         let seconds = |_, n_drafted| 0.04 * machine.cost(n_drafted);
         // After a wrong draft token it takes three tokens to match again.
         let matches = |n: usize| (n % wrong_every >= 3).then(|| n % wrong_every);
@@ -194,9 +303,64 @@ proptest! {
     }
 }
 
+proptest! {
+    /// A text that copies all but every twentieth token, in the first response.
+    #[test]
+    fn copying_is_at_least_1_4_times_as_fast_on_a_pipelined_engine(
+        of_eight in 1.3..2.5_f64,
+        preparation in 0.0..0.2_f64,
+        wrong_every in 20..60_usize,
+        n_tokens in 128..600_usize,
+    ) {
+        let machine = Machine::Linear((of_eight - 1.0) / 7.0);
+        let mut policy = DraftPolicy::pipelined(&[2, 4, 8]);
+        let seconds = |_, n_drafted| 0.04 * machine.cost(n_drafted);
+        let matches = |n: usize| (n % wrong_every >= 3).then(|| n % wrong_every);
+        let correct = |n: usize, _| !n.is_multiple_of(wrong_every);
+        let (_, end) =
+            run_pipelined(&mut policy, n_tokens, preparation, seconds, matches, correct);
+        prop_assert!(end <= 1.0 / 1.4, "{end} of plain on {machine:?}");
+    }
+}
+
+#[test]
+fn a_device_without_step_widths_never_drafts() {
+    let mut policy = DraftPolicy::pipelined(&[]);
+    let seconds = |_, _| 0.01;
+    let (worst, _) = run_pipelined(&mut policy, 400, 0.5, seconds, |_| Some(30), |_, _| true);
+    assert!(worst < 1.000_001, "{worst}");
+}
+
+/// The step over two tokens costs almost nothing more, but the empty queue costs a whole step.
+#[test]
+fn the_queue_stays_full_if_emptying_it_costs_more_than_drafts_save() {
+    let mut policy = DraftPolicy::pipelined(&[2]);
+    let seconds = |_, n_drafted: usize| 0.01 * Machine::Linear(0.05).cost(n_drafted);
+    let is_correct = |n: usize, _| noise(n as u64) < 60;
+    for _ in 0..3 {
+        run_pipelined(&mut policy, 400, 1.0, seconds, |_| Some(6), is_correct);
+    }
+    let (worst, _) = run_pipelined(&mut policy, 400, 1.0, seconds, |_| Some(6), is_correct);
+    assert!(worst < 1.000_001, "{worst}");
+}
+
+#[test]
+fn a_first_step_that_compiles_kernels_does_not_end_a_width() {
+    let mut policy = DraftPolicy::new(&STEP_WIDTHS);
+    let mut seen = [false; 16];
+    let seconds = |_, n_drafted: usize| {
+        let is_first = !std::mem::replace(&mut seen[n_drafted], true);
+        0.01 * Machine::Linear(0.1).cost(n_drafted) + if is_first { 0.5 } else { 0.0 }
+    };
+    run(&mut policy, 600, seconds, |_| Some(20), |n, _| n % 30 != 0);
+    let seconds = |_, n_drafted| 0.01 * Machine::Linear(0.1).cost(n_drafted);
+    let (_, end) = run(&mut policy, 400, seconds, |_| Some(20), |n, _| n % 30 != 0);
+    assert!(end < 0.6, "{end}");
+}
+
 #[test]
 fn drafting_stops_if_each_row_costs_a_step() {
-    let mut policy = DraftPolicy::default();
+    let mut policy = DraftPolicy::new(&STEP_WIDTHS);
     let seconds = |_, n_drafted| 0.01 * Machine::Linear(1.0).cost(n_drafted);
     for _ in 0..3 {
         run(&mut policy, 200, seconds, |_| Some(20), |n, _| n % 30 != 0);
@@ -207,7 +371,7 @@ fn drafting_stops_if_each_row_costs_a_step() {
 
 #[test]
 fn accidental_matches_are_not_drafted() {
-    let mut policy = DraftPolicy::default();
+    let mut policy = DraftPolicy::new(&STEP_WIDTHS);
     let seconds = |_, n_drafted| 0.01 * Machine::Linear(0.1).cost(n_drafted);
     let is_correct = |n: usize, _| noise(n as u64) < 5;
     run(&mut policy, 200, seconds, |_| Some(3), is_correct);
@@ -217,7 +381,7 @@ fn accidental_matches_are_not_drafted() {
 
 #[test]
 fn a_slow_first_step_of_a_length_is_forgiven() {
-    let mut policy = DraftPolicy::default();
+    let mut policy = DraftPolicy::new(&STEP_WIDTHS);
     let mut seen = [false; 16];
     let seconds = |_, n_drafted: usize| {
         let is_first = !std::mem::replace(&mut seen[n_drafted], true);

@@ -1,0 +1,104 @@
+//! Compares responses with and without drafts that draw from the same random numbers.
+
+use transom_engine::{LoadedModel, SamplingParams, Trim};
+
+use super::*;
+use crate::model::MlxModel;
+use crate::test_support::load;
+
+const STEP_WIDTHS: [usize; 4] = [2, 4, 8, 16];
+
+const N_TOKENS: usize = 300;
+
+/// Generates a response in an empty session.
+fn generate(
+    model: &mut MlxModel,
+    speculation: Option<&mut Speculation>,
+    params: &SamplingParams,
+) -> (Vec<u32>, Stats) {
+    model.trim(Trim::Everything);
+    let prompt: Vec<u32> = (0..40).map(|i| 64 + i % 3).collect();
+    let sampler = Sampler::new(params, &prompt, model.info.vocab_size);
+    let session = &mut model.session;
+    let mut decoder = Decoder::new(&model.transformer, session, speculation, sampler, &prompt);
+    let control = JobControl::new();
+    let prefilled = decoder.prefill(&prompt, 64, &control, |_| {});
+    prefilled.expect("the prompt is processed");
+    let mut tokens = Vec::new();
+    for n_left in (1..=N_TOKENS).rev() {
+        match decoder.next(n_left, &control) {
+            Ok(NextToken::Token(token)) => tokens.push(token),
+            other => panic!("{other:?}"),
+        }
+    }
+    let mut stats = Stats::default();
+    decoder.add_counts(&mut stats);
+    drop(decoder);
+    let n_cached = model.session.tokens().len();
+    assert_eq!(n_cached, prompt.len() + N_TOKENS - 1);
+    let mut caches = model.session.caches().iter();
+    assert!(caches.all(|cache| cache.n_tokens() as usize == n_cached));
+    (tokens, stats)
+}
+
+/// Returns parameters with these biases on the letters `a`, `b` and `c`.
+fn params(biases: [f32; 3]) -> SamplingParams {
+    SamplingParams {
+        temperature: 0.8,
+        top_p: 1.0,
+        seed: Some(3),
+        logit_bias: (64..).zip(biases).collect(),
+        ..SamplingParams::default()
+    }
+}
+
+/// The sampler's own tests show that each token follows the distribution. Here every token is drawn
+/// from the same logits with the same random number, whatever was drafted: sampled, and with
+/// penalties that depend on all tokens before.
+#[test]
+fn drafts_do_not_change_what_is_sampled() {
+    let greedy = SamplingParams {
+        temperature: 0.0,
+        ..params([1000.0, 0.0, 0.0])
+    };
+    let penalized = SamplingParams {
+        temperature: 0.0,
+        // The first letter alone, then two, then all three.
+        frequency_penalty: 2.0,
+        presence_penalty: 0.5,
+        ..params([1400.0, 1300.0, 1150.0])
+    };
+    let sampled = params([1000.0; 3]);
+    let sampled_with_penalties = SamplingParams {
+        seed: Some(4),
+        repetition_penalty: 1.001,
+        frequency_penalty: 0.1,
+        ..sampled.clone()
+    };
+    let (mut n_drafted, mut n_accepted) = (0, 0);
+    for name in ["qwen3-bf16", "mistral-window", "gemma4-bf16-tables"] {
+        let mut model = load(name);
+        let mut speculation = Speculation::pipelined(&STEP_WIDTHS);
+        for params in [&greedy, &penalized, &sampled, &sampled_with_penalties] {
+            let (expected, stats) = generate(&mut model, None, params);
+            assert_eq!(stats.drafted_tokens, 0);
+            let (tokens, stats) = generate(&mut model, Some(&mut speculation), params);
+            assert_eq!(tokens, expected, "{name}, {params:?}: {stats:?}");
+            n_drafted += stats.drafted_tokens;
+            n_accepted += stats.accepted_tokens;
+        }
+    }
+    assert!(
+        n_accepted > 0 && n_drafted > n_accepted,
+        "{n_accepted} of {n_drafted} draft tokens were accepted"
+    );
+}
+
+#[test]
+fn a_model_with_recurrent_layers_does_not_draft() {
+    let mut model = load("qwen3-5-text-q8-g64");
+    let mut speculation = Speculation::pipelined(&STEP_WIDTHS);
+    let params = params([1000.0, 0.0, 0.0]);
+    let (_, stats) = generate(&mut model, Some(&mut speculation), &params);
+    assert_eq!(stats.drafted_tokens, 0);
+}

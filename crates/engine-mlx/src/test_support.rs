@@ -1,0 +1,33 @@
+//! Models of the fixtures, for tests inside the crate.
+
+use std::fs;
+use std::path::Path;
+
+use mlx_rs::Device;
+use transom_engine::{JobControl, Limits, ModelSource};
+
+use crate::{MlxEngine, MlxModel};
+
+/// Loads the model `name` of the fixtures on the CPU, with the tokenizer that they share.
+pub(crate) fn load(name: &str) -> MlxModel {
+    Device::set_default(&Device::cpu());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    for source in [
+        fixtures.join("models").join(name),
+        fixtures.join("tokenizer"),
+    ] {
+        for entry in fs::read_dir(source).expect("the fixture exists") {
+            let path = entry.expect("the fixture can be listed").path();
+            let file_name = path.file_name().expect("a file has a name");
+            fs::copy(&path, folder.path().join(file_name)).expect("the fixture can be copied");
+        }
+    }
+    let source = ModelSource {
+        path: folder.path().to_owned(),
+    };
+    // The weights are copied or stay mapped, so the folder may go.
+    MlxEngine::new()
+        .load_model(&source, &Limits::default(), &JobControl::new(), &mut |_| {})
+        .unwrap_or_else(|error| panic!("{name}: {error}"))
+}
