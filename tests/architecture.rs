@@ -54,8 +54,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("transom-terminal", &[]),
     (
+        "transom-bench",
+        &[
+            "transom-engine",
+            "transom-engine-host",
+            "transom-supervisor",
+        ],
+    ),
+    (
         "transom-cli",
         &[
+            "transom-bench",
             "transom-catalog",
             "transom-documents",
             "transom-engine",

@@ -4,6 +4,7 @@
 //! the way to this command. Prompts are fixed token ids, responses are greedy and never end early,
 //! speculative decoding is off unless it is to be measured, and no run uses the prefix cache of another.
 
+mod conversations;
 mod report;
 
 use clap::Args;
@@ -12,6 +13,7 @@ use transom_engine::{
 };
 use transom_supervisor::Restrictions;
 
+use crate::client;
 use crate::load::{Loaded, ModelArgs, at_least_one, load};
 use crate::output::{Progress, stop_reason};
 use crate::{Client, Console, Failure, Result};
@@ -26,9 +28,10 @@ use report::{Report, SecondTurn, heading};
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = include_str!("help/bench.txt"))]
 pub(crate) struct BenchArgs {
-    /// Length of the prompt; repeat it or give a list for several
+    /// Length of the prompt; repeat it or give a list for several. With --conversations it is one length,
+    /// 4096 unless you give another, or as much as the context holds
     #[arg(short, long, value_name = "TOKENS", value_delimiter = ',', default_value = "512",
-          value_parser = at_least_one)]
+          default_value_if("conversations", "true", "4096"), value_parser = at_least_one)]
     pub(crate) prompt_tokens: Vec<usize>,
 
     /// Length of the response
@@ -52,6 +55,11 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     pub(crate) speculation: bool,
 
+    /// Measure turns of conversations instead: which tokens are read again after a switch of chats, an
+    /// edit, an unload or a restart, and in a full context
+    #[arg(long, conflicts_with_all = ["generate_tokens", "runs", "warmup", "turn2", "speculation"])]
+    pub(crate) conversations: bool,
+
     /// Write the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -65,6 +73,9 @@ pub(crate) struct BenchArgs {
 const NEW_TOKENS: usize = 20;
 
 pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> Result {
+    if args.conversations {
+        return conversations::run(args, client, client::start, console);
+    }
     let mut model_args = args.model.clone();
     let needed = tokens_needed(args);
     if needed > Limits::default().context_length {
@@ -238,13 +249,9 @@ impl Bench<'_> {
         std::iter::once(first as u32).chain(rest).collect()
     }
 
-    /// Returns a token id that depends only on `seed` and the size of the vocabulary, evenly distributed
-    /// (SplitMix64, Steele et al. 2014).
+    /// Returns a token id that depends only on `seed` and the size of the vocabulary, evenly distributed.
     fn token(&self, seed: u64) -> u32 {
-        let mut z = seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % self.loaded.info.vocab_size.max(1) as u64) as u32
+        (transom_bench::mixed(seed) % self.loaded.info.vocab_size.max(1) as u64) as u32
     }
 }
 

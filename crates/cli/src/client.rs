@@ -25,7 +25,7 @@ use transom_supervisor::settings::Settings;
 use transom_supervisor::status::UnloadRecord;
 use transom_supervisor::{
     CancelHandle, Handle, ModelRequest, ModelSelector, Outcome, RequestError, ResponseEvent,
-    Status, Supervisor,
+    Status, Supervisor, Tuning,
 };
 use transom_terminal::Interrupt;
 
@@ -84,7 +84,7 @@ impl Client {
             return Ok(connection.handle());
         }
         let folder = self.data_folder()?;
-        let opening = instance::open(folder, || start(folder));
+        let opening = instance::open(folder, || start(tuning(folder)));
         let opened = self.runtime()?.block_on(opening);
         let connection = opened.map_err(Failure::failed)?;
         let handle = connection.handle();
@@ -258,17 +258,22 @@ fn runtime() -> Result<Runtime> {
         .map_err(|error| Failure::Failed(format!("cannot start the runtime: {error}")))
 }
 
-/// Starts a supervisor with the settings of the app.
-fn start(data_folder: &Path) -> Supervisor {
+/// Returns the settings of the app.
+pub(crate) fn tuning(data_folder: &Path) -> Tuning {
     let settings = Settings::read(data_folder).unwrap_or_else(|error| {
         tracing::warn!(%error, "the settings are not used");
         None
     });
+    settings.unwrap_or_default().tuning()
+}
+
+/// Starts a supervisor, whose child processes are this program.
+pub(crate) fn start(tuning: Tuning) -> Supervisor {
     Supervisor::start(
         Arc::new(ProcessWorkers::this_executable()),
         Arc::from(transom_signals::system_signals()),
         &Hardware::detect(),
-        settings.unwrap_or_default().tuning(),
+        tuning,
     )
 }
 

@@ -87,16 +87,19 @@ impl TestEngine {
         Self::replying(answers.iter().map(says))
     }
 
-    /// Starts a supervisor for this engine, on a machine with these signals.
-    pub(crate) fn client_on(&self, signals: SystemSignals) -> Client {
+    /// Starts a supervisor for this engine, on a machine with these signals. Must be called within a
+    /// Tokio runtime.
+    pub(crate) fn supervisor(&self, signals: SystemSignals, tuning: Tuning) -> Supervisor {
         let engine = self.clone();
         let engines = move || -> Vec<Box<dyn Engine>> { vec![Box::new(engine.clone())] };
-        Client::of_supervisor(|| {
-            let workers = Arc::new(ThreadWorkers::new(engines));
-            let signals = Arc::new(ScriptedSignals::new(signals));
-            let hardware = Hardware::detect();
-            Supervisor::start(workers, signals, &hardware, Tuning::default()).handle()
-        })
+        let workers = Arc::new(ThreadWorkers::new(engines));
+        let signals = Arc::new(ScriptedSignals::new(signals));
+        Supervisor::start(workers, signals, &Hardware::detect(), tuning)
+    }
+
+    /// Starts a supervisor for this engine, and returns a client of it.
+    pub(crate) fn client_on(&self, signals: SystemSignals) -> Client {
+        Client::of_supervisor(|| self.supervisor(signals, Tuning::default()).handle())
     }
 
     /// Starts a supervisor for this engine, on a machine without limits.
