@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::store::{execute, query_all, query_one, text};
 
 /// Entry *n* migrates from schema *n* to *n* + 1.
-pub(crate) const MIGRATIONS: &[&str] = &[CONVERSATIONS, CONVERSATION_SETTINGS];
+pub(crate) const MIGRATIONS: &[&str] = &[CONVERSATIONS, CONVERSATION_SETTINGS, OVERFLOW];
 
 /// All branches are in one table of messages that point to their parents. `shown_child` stores
 /// which child was last shown at a fork. `depth` counts from 1, so the length of a path is known
@@ -94,6 +94,9 @@ ALTER TABLE conversation ADD COLUMN instructions TEXT;
 ALTER TABLE conversation ADD COLUMN temperature REAL;
 ALTER TABLE conversation ADD COLUMN context_length INTEGER;
 ";
+
+/// What happens when a conversation outgrows its context: NULL for the default.
+const OVERFLOW: &str = "ALTER TABLE conversation ADD COLUMN overflow TEXT;";
 
 /// Returns the schema version of an opened file; 0 for an empty one.
 pub(crate) fn version(connection: &Connection) -> Result<u32, StoreError> {

@@ -87,6 +87,7 @@ const CONVERSATION: Kind = Group(&[
     ("instructions", PROSE),
     ("temperature", Number(0.0, 2.0)),
     ("context_length", Integer(1, MAX_U32)),
+    ("overflow", OneOf(&["drop_oldest", "stop"])),
 ]);
 
 const MODEL: Kind = Group(&[
