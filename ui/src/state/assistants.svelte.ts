@@ -1,5 +1,5 @@
 /** Assistants: settings of a chat under a name, for the chat and for the quick prompt. */
-import type { Assistant, ConversationSettings, ModelView } from "../ipc";
+import { NO_SETTINGS, type Assistant, type ConversationSettings, type ModelView } from "../ipc";
 import { app } from "./app.svelte";
 
 export function assistants(): Assistant[] {
@@ -13,7 +13,8 @@ export function modelOf(own: ConversationSettings): ModelView | null {
 
 /** Returns true if anything but the model is set. */
 export function hasValues(own: ConversationSettings): boolean {
-  return own.instructions !== null || own.temperature !== null || own.context_length !== null;
+  return own.instructions !== null || own.temperature !== null || own.context_length !== null ||
+    own.overflow !== NO_SETTINGS.overflow;
 }
 
 /** The assistant with exactly these values; its model counts if it has one. */
@@ -22,7 +23,7 @@ export function assistantOf(own: ConversationSettings): Assistant | undefined {
     (hasValues(settings) || settings.model !== null) &&
     (settings.model === null || settings.model === own.model) &&
     settings.instructions === own.instructions && settings.temperature === own.temperature &&
-    settings.context_length === own.context_length);
+    settings.context_length === own.context_length && settings.overflow === own.overflow);
 }
 
 /** The settings of a chat with an assistant: the chat keeps its model if the assistant has none. */
