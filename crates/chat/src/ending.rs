@@ -39,6 +39,26 @@ pub fn failed(error: &RequestError) -> EndingView {
     }
 }
 
+/// As [`failed`], for a request with a conversation that must not be shortened: all of it is too
+/// long, and not its last message alone.
+pub fn failed_unshortened(error: &RequestError) -> EndingView {
+    match failed(error) {
+        EndingView::Failed {
+            failure:
+                Failure::PromptTooLong {
+                    prompt_tokens,
+                    context_length,
+                },
+        } => EndingView::Failed {
+            failure: Failure::ConversationTooLong {
+                prompt_tokens,
+                context_length,
+            },
+        },
+        ending => ending,
+    }
+}
+
 /// Converts an error of the supervisor into a failure that a window can act on.
 pub fn failure(error: &RequestError) -> Failure {
     let reason = error.to_string();
@@ -138,12 +158,13 @@ fn problem(feature: &UnsupportedFeature) -> ModelProblem {
 }
 
 /// Returns the statistics of a response. `first_text` is the time until the first text,
-/// `dropped_messages` the number of messages that did not fit the context. Returns `None` for a
-/// request that ended before it started.
+/// `dropped_messages` the number of messages that were left out of the prompt, `context_length` the
+/// one that the user had chosen. Returns `None` for a request that ended before it started.
 pub fn stats(
     stats: &Stats,
     first_text: Option<Duration>,
     dropped_messages: usize,
+    context_length: Option<u32>,
 ) -> Option<AnswerStats> {
     if stats.prompt_tokens == 0 {
         return None;
@@ -156,6 +177,7 @@ pub fn stats(
         time_to_first_token_seconds: time_to_first_token.as_secs_f64(),
         tokens_per_second: stats.decode_tokens_per_second(),
         dropped_messages: to_u32(dropped_messages),
+        context_length,
         engine: Some(*stats),
     })
 }

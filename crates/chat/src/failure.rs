@@ -36,6 +36,14 @@ pub enum Failure {
         /// Tokens in the context.
         context_length: u32,
     },
+    /// The conversation is longer than the context, and the user chose to shorten none. Choose a
+    /// longer context, drop the oldest messages, or start a new conversation.
+    ConversationTooLong {
+        /// Tokens in the prompt.
+        prompt_tokens: u32,
+        /// Tokens in the context.
+        context_length: u32,
+    },
     /// The model's files are missing or damaged, or no engine runs them. Choose another model.
     ModelUnusable {
         /// What is wrong with it; missing in failures that earlier versions stored.

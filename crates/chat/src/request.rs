@@ -6,13 +6,22 @@
 //! Rule: the model gets the messages that the user sees, in the alternating turns that chat
 //! templates require. Reasoning of earlier responses is left out, as model authors recommend, and
 //! empty responses are skipped.
+//!
+//! Rule: messages that were dropped stay dropped, so the prompts of the next turns begin with the
+//! same tokens. The statistics of a response contain how many messages of its path it was written
+//! without. That number is right for every branch, because the messages above a response stay the
+//! same; deleting an exchange removes the statistics below it.
 
 use transom_engine::{
     Attachment, ChatPrompt, ConversationId, GenerationParams, Message as Turn, ModelInfo, Prompt,
     Role, SamplingParams, Truncation, with_attachments,
 };
 use transom_engine_host::wire::Request;
-use transom_store::{ConversationSettings, Message, MessageRole, ModelSettings, attached_text};
+use transom_store::{
+    ConversationSettings, Message, MessageRole, ModelSettings, Overflow, attached_text,
+};
+
+use crate::ending::stats_of;
 
 /// Tokens reserved for a response if the user set no limit; at most a quarter of the context.
 const RESERVED_FOR_RESPONSE: usize = 1024;
@@ -30,10 +39,45 @@ pub fn settings_in(conversation: &ConversationSettings, model: &ModelSettings) -
     }
 }
 
-/// Builds a request for the model described by `info`. `path` starts at the conversation's root. It
-/// ends with a user message, or with an unfinished response, whose text the model continues.
-pub fn request(path: &[Message], settings: &ModelSettings, info: &ModelInfo) -> Request {
-    let turns = turns(path, settings.system_prompt.as_deref());
+/// Returns how many messages at the start of `path` stay dropped: those that its last response was
+/// written without. With another model or context length than that response had, none.
+pub fn dropped_before(path: &[Message], model: &str, context_length: Option<u32>) -> usize {
+    let mut responses = path.iter().rev();
+    let last = responses.find_map(|message| Some((message, stats_of(message)?)));
+    let same = last.filter(|(message, stats)| {
+        message.model.as_deref() == Some(model) && stats.context_length == context_length
+    });
+    let n_dropped = same.map_or(0, |(_, stats)| stats.dropped_messages as usize);
+    // The statistics of an imported conversation may contain any number.
+    let begins_exchange = path
+        .get(n_dropped)
+        .is_some_and(|first| first.role == MessageRole::User);
+    if begins_exchange { n_dropped } else { 0 }
+}
+
+/// Returns how many messages of `path` are in the first `n_turns` turns of its prompt, not counting
+/// the system prompt.
+pub fn messages_in_turns(path: &[Message], n_turns: usize) -> usize {
+    match n_turns {
+        0 => 0,
+        n => turns(path).get(n).map_or(0, |(first, _)| *first),
+    }
+}
+
+/// Builds a request for the model described by `info`. `path` starts at the conversation's root, or
+/// at the first message that was not dropped. It ends with a user message, or with an unfinished
+/// response, whose text the model continues.
+pub fn request(
+    path: &[Message],
+    settings: &ModelSettings,
+    overflow: Overflow,
+    info: &ModelInfo,
+) -> Request {
+    let system = settings.system_prompt.iter();
+    let system = system.filter(|text| !text.trim().is_empty());
+    let system = system.map(|text| Turn::new(Role::System, text));
+    let turns = turns(path).into_iter().map(|(_, turn)| turn);
+    let turns: Vec<Turn> = system.chain(turns).collect();
     let prompt = if info.has_chat_template {
         Prompt::Chat(ChatPrompt {
             messages: turns,
@@ -49,15 +93,18 @@ pub fn request(path: &[Message], settings: &ModelSettings, info: &ModelInfo) -> 
     let max_tokens = settings.max_tokens.map(|n| n as usize);
     Request {
         prompt,
-        truncation: Truncation::DropOldest {
-            response_tokens: max_tokens.unwrap_or(RESERVED_FOR_RESPONSE),
-            context_limit: None,
+        truncation: match overflow {
+            Overflow::DropOldest => Truncation::DropOldest {
+                response_tokens: max_tokens.unwrap_or(RESERVED_FOR_RESPONSE),
+                context_limit: None,
+            },
+            Overflow::Stop => Truncation::Disabled,
         },
         params: GenerationParams {
             sampling: sampling(settings, &info.recommended_sampling),
             // A response may outgrow the context to reach its end, but one as long as the whole
             // context is stuck in a loop.
-            shift_context: true,
+            shift_context: overflow == Overflow::DropOldest,
             max_tokens: max_tokens.or(Some(info.context_length)),
             conversation: path.last().map(conversation),
             ..GenerationParams::default()
@@ -90,13 +137,11 @@ fn sampling(settings: &ModelSettings, recommended: &SamplingParams) -> SamplingP
     }
 }
 
-/// Returns the system prompt and the path as turns. Consecutive messages of one speaker, which
-/// occur where a response is missing, are merged.
-fn turns(path: &[Message], system_prompt: Option<&str>) -> Vec<Turn> {
-    let system = system_prompt.filter(|text| !text.trim().is_empty());
-    let mut turns: Vec<Turn> = Vec::with_capacity(path.len() + 1);
-    turns.extend(system.map(|text| Turn::new(Role::System, text)));
-    for message in path {
+/// Returns the path as turns, each with the index of its first message. Consecutive messages of one
+/// speaker, which occur where a response is missing, are merged.
+fn turns(path: &[Message]) -> Vec<(usize, Turn)> {
+    let mut turns: Vec<(usize, Turn)> = Vec::with_capacity(path.len());
+    for (index, message) in path.iter().enumerate() {
         let (role, text) = match message.role {
             MessageRole::User => (Role::User, with_attached_texts(message)),
             MessageRole::Assistant => (Role::Assistant, message.text.clone()),
@@ -105,11 +150,11 @@ fn turns(path: &[Message], system_prompt: Option<&str>) -> Vec<Turn> {
             continue;
         }
         match turns.last_mut() {
-            Some(last) if last.role == role => {
+            Some((_, last)) if last.role == role => {
                 last.content.push_str("\n\n");
                 last.content.push_str(&text);
             }
-            Some(_) | None => turns.push(Turn::new(role, text)),
+            Some(_) | None => turns.push((index, Turn::new(role, text))),
         }
     }
     turns

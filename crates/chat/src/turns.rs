@@ -53,7 +53,7 @@ pub struct TurnOptions {
     /// The user's settings for the model. Unset values follow the recommendations of the model's
     /// authors.
     pub settings: ModelSettings,
-    /// The settings of a conversation that is created for the question.
+    /// The settings of the conversation, also of one that is created for the question.
     pub conversation: ConversationSettings,
     /// Load the model even if it exceeds the memory budget. The user confirmed this.
     pub over_budget: bool,

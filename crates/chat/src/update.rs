@@ -80,8 +80,10 @@ pub struct AnswerStats {
     pub time_to_first_token_seconds: f64,
     /// Tokens per second while decoding; `None` for very short responses.
     pub tokens_per_second: Option<f64>,
-    /// Messages at the start of the conversation that did not fit the context.
+    /// Messages at the start of the conversation that were left out of the prompt.
     pub dropped_messages: u32,
+    /// The context length that the user had chosen; `None` if it was automatic.
+    pub context_length: Option<u32>,
     /// The engine's own statistics, without time for queueing and loading, for measuring the model.
     /// Neither stored nor sent.
     #[serde(skip)]

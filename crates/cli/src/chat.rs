@@ -8,7 +8,7 @@ mod editor;
 mod session;
 mod transcript;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use transom_library::Origin;
 
 use crate::load::{Loaded, ModelArgs, load};
@@ -31,6 +31,10 @@ pub(crate) struct ChatArgs {
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
 
+    /// What to do when the conversation outgrows the context
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    pub(crate) overflow: Overflow,
+
     /// Show tokens, times, speeds and memory after each response
     #[arg(long)]
     pub(crate) stats: bool,
@@ -46,6 +50,16 @@ pub(crate) struct ChatArgs {
     /// The options for responses.
     #[command(flatten)]
     pub(crate) generation: GenerationArgs,
+}
+
+/// What to do when a conversation outgrows the context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Overflow {
+    /// Leave the oldest exchanges out
+    #[default]
+    Drop,
+    /// Refuse the message, with the numbers
+    Stop,
 }
 
 /// Runs the command until the user leaves or the input ends.

@@ -1,7 +1,11 @@
 //! Shortens a conversation that does not fit the context: drops the oldest exchanges and keeps the
-//! system prompt and the newest message.
+//! system prompt and the newest exchange.
 //!
 //! This runs in the child process, where tokens can be counted, so a request is a single message.
+//!
+//! Rule: a conversation that fits is never shortened, and one that does not fit is shortened far. A
+//! cut costs prefill of everything after the system prompt. So the caller leaves the dropped messages
+//! out of its next requests, which then process only new tokens until the context is full again.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +20,7 @@ pub enum Truncation {
     /// Fails if the prompt does not fit.
     #[default]
     Disabled,
-    /// Drops the oldest exchanges.
+    /// Drops the oldest exchanges, to about 60 % of what fits.
     DropOldest {
         /// Tokens to reserve for the response; a quarter of the context if that is less.
         response_tokens: usize,
@@ -25,6 +29,10 @@ pub enum Truncation {
         context_limit: Option<usize>,
     },
 }
+
+/// What remains of a conversation after a cut, in percent of the tokens that fit before the response.
+/// A cut to 60 % lasts for several turns: at 500 tokens a turn and a context of 8,192, for about six.
+const KEPT_PERCENT: usize = 60;
 
 /// Like [`LoadedModel::prepare`], after dropping messages as `truncation` allows.
 ///
@@ -56,24 +64,25 @@ pub fn prepare(
             ..prepared
         })
     };
-    let is_too_long = |result: &Result<PreparedPrompt, EngineError>| match result {
-        Ok(prepared) => prepared.tokens.len() > max_prompt_tokens,
+    let exceeds = |max_tokens: usize, result: &Result<PreparedPrompt, EngineError>| match result {
+        Ok(prepared) => prepared.tokens.len() > max_tokens,
         Err(error) => matches!(error, EngineError::PromptTooLong { .. }),
     };
     let unshortened = prepared(0);
     let steps = drop_counts(chat);
-    if steps.is_empty() || !is_too_long(&unshortened) {
+    if steps.is_empty() || !exceeds(max_prompt_tokens, &unshortened) {
         return unshortened;
     }
     // Tokenizing a long conversation takes a while, and a shorter one takes less, so a binary
     // search finds the fewest exchanges to drop. The result of the last step is used even if it is
     // too long.
+    let max_kept_tokens = max_prompt_tokens.saturating_mul(KEPT_PERCENT) / 100;
     let (mut low, mut high) = (0, steps.len() - 1);
     let mut of_high = None;
     while low < high {
         let middle = (low + high) / 2;
         let result = prepared(steps[middle]);
-        if is_too_long(&result) {
+        if exceeds(max_kept_tokens, &result) {
             low = middle + 1;
         } else {
             (high, of_high) = (middle, Some(result));

@@ -41,6 +41,6 @@ pub use error::{StoreError, StoreErrorKind};
 pub use notice::{Notice, Opened};
 pub use settings::{
     Appearance, Assistant, Behavior, ConversationSettings, General, KvCache, ModelSettings,
-    SavedPrompt, SettingIssue, Settings,
+    Overflow, SavedPrompt, SettingIssue, Settings,
 };
 pub use store::Store;

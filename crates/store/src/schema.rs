@@ -12,8 +12,11 @@ use crate::error::StoreError;
 use crate::store::{execute, query_all, query_one, text};
 
 /// Entry *n* migrates from schema *n* to *n* + 1.
-pub(crate) const MIGRATIONS: &[&str] =
-    &[CONVERSATIONS, CONVERSATION_SETTINGS, CONVERSATION_THINKING];
+pub(crate) const MIGRATIONS: &[&str] = &[
+    CONVERSATIONS,
+    CONVERSATION_SETTINGS,
+    THINKING_AND_OVERFLOW,
+];
 
 /// All branches are in one table of messages that point to their parents. `shown_child` stores
 /// which child was last shown at a fork. `depth` counts from 1, so the length of a path is known
@@ -96,8 +99,13 @@ ALTER TABLE conversation ADD COLUMN temperature REAL;
 ALTER TABLE conversation ADD COLUMN context_length INTEGER;
 ";
 
-/// 1 if the model of a conversation reasons, 0 if not, NULL for what the settings of the model say.
-const CONVERSATION_THINKING: &str = "ALTER TABLE conversation ADD COLUMN thinking INTEGER;";
+/// `thinking` is 1 if the model of a conversation reasons, 0 if not, NULL for what the settings of
+/// the model say. `overflow` is what happens when the conversation outgrows its context, NULL for
+/// the default.
+const THINKING_AND_OVERFLOW: &str = "
+ALTER TABLE conversation ADD COLUMN thinking INTEGER;
+ALTER TABLE conversation ADD COLUMN overflow TEXT;
+";
 
 /// Returns the schema version of an opened file; 0 for an empty one.
 pub(crate) fn version(connection: &Connection) -> Result<u32, StoreError> {

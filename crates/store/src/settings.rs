@@ -12,7 +12,7 @@ pub(crate) mod conversation;
 mod fields;
 mod stored;
 
-pub use conversation::ConversationSettings;
+pub use conversation::{ConversationSettings, Overflow};
 pub use fields::SettingIssue;
 pub(crate) use stored::issues;
 

@@ -7,7 +7,7 @@
 use proptest::prelude::*;
 use transom_store::{
     AttachedText, ConversationId, ConversationSettings, Ending, MessageId, MessageRole, NewMessage,
-    Store, StoreError, Timestamp, attached_text,
+    Overflow, Store, StoreError, Timestamp, attached_text,
 };
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
@@ -135,6 +135,7 @@ fn the_settings_of_a_conversation_are_exported_and_copied() {
         temperature: Some(0.7),
         context_length: Some(2048),
         thinking: Some(true),
+        overflow: Overflow::Stop,
     };
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation_with(NOW, &settings).unwrap();

@@ -8,7 +8,7 @@
 use serde_json::{Value, json};
 use transom_store::{
     Appearance, Assistant, ConversationId, ConversationSettings, KvCache, ModelSettings, Notice,
-    SavedPrompt, Settings, Store, StoreError, Timestamp,
+    Overflow, SavedPrompt, Settings, Store, StoreError, Timestamp,
 };
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
@@ -67,6 +67,7 @@ fn full_of_conversation() -> ConversationSettings {
         temperature: Some(0.7),
         context_length: Some(4096),
         thinking: Some(true),
+        overflow: Overflow::Stop,
     }
 }
 
@@ -152,6 +153,10 @@ fn an_invalid_value_is_refused_with_its_path_and_the_allowed_values() {
             json!({"assistants": [{"name": "a", "settings": {"temperature": 3}}]}),
             "assistants[0].settings.temperature cannot be 3: it takes numbers from 0 to 2",
         ),
+        (
+            json!({"assistants": [{"name": "a", "settings": {"overflow": "shift"}}]}),
+            "overflow cannot be \"shift\": it takes one of drop_oldest, stop",
+        ),
         (json!([1]), "settings cannot be [1]: it takes an object"),
     ];
     for (patch, message) in cases {
@@ -206,12 +211,15 @@ fn a_change_of_a_conversation_keeps_its_other_settings() {
     let store = Store::temporary().unwrap();
     let full = full_of_conversation();
     let id = store.create_conversation_with(NOW, &full).unwrap();
-    let patch = json!({"model": "/other.gguf", "temperature": null, "thinking": false});
+    let patch = json!({
+        "model": "/other.gguf", "temperature": null, "thinking": false, "overflow": null
+    });
     store.set_conversation_settings(id, &patch).unwrap();
     let changed = ConversationSettings {
         model: Some("/other.gguf".to_string()),
         temperature: None,
         thinking: Some(false),
+        overflow: Overflow::DropOldest,
         ..full
     };
     assert_eq!(store.conversation_settings(id).unwrap(), changed);

@@ -4,6 +4,7 @@
 //! pass in a moment on a paused clock. Rule: a script only sets how long things take and what
 //! fails; everything else is as with a real worker.
 
+mod context;
 mod reading;
 
 use std::collections::VecDeque;
@@ -52,6 +53,8 @@ pub struct WorkerScript {
     pub tokens: Vec<String>,
     /// Time before each token.
     pub token_interval: Duration,
+    /// Number of messages that the context holds.
+    pub context_messages: usize,
     /// Time to drop the model.
     pub unload_time: Duration,
     /// The worker gets a memory pressure notice when it starts a response.
@@ -91,6 +94,7 @@ impl Default for WorkerScript {
                 .map(str::to_owned)
                 .to_vec(),
             token_interval: Duration::from_millis(20),
+            context_messages: usize::MAX,
             unload_time: Duration::from_millis(50),
             has_memory_notice: false,
             fault: Fault::None,
@@ -286,13 +290,22 @@ impl WorkerTask {
         if self.script.has_memory_notice {
             self.report(Report::MemoryNotice).await;
         }
+        let dropped = context::dropped_messages(request, self.script.context_messages);
+        let dropped_messages = match dropped {
+            Ok(dropped_messages) => dropped_messages,
+            Err(error) => {
+                let result = Err(error);
+                self.report(Report::JobEnded { job, result }).await;
+                return Ok(());
+            }
+        };
         let prompt_tokens = 1;
         self.report_event(
             job,
             TokenEvent::Started {
                 prompt_tokens,
                 cached_tokens: 0,
-                dropped_messages: 0,
+                dropped_messages,
             },
         )
         .await;

@@ -95,6 +95,7 @@ fn script(number: usize) -> WorkerScript {
         load_error: random.one_in(25).then_some(broken),
         tokens: vec!["word ".to_owned(); 1 + random.below(400) as usize],
         token_interval: Duration::from_millis(5 + random.below(60)),
+        context_messages: usize::MAX,
         unload_time: Duration::from_millis(random.below(500)),
         has_memory_notice: random.one_in(3),
         fault,

@@ -95,6 +95,16 @@ describe("the settings of a chat", () => {
     await waitFor(() => expect(ipc.tree.settings.get(id)).toEqual({ ...NO_SETTINGS, model: "starter" }));
   });
 
+  it("decide what happens when the context is full", async () => {
+    const id = await openWith(["What?", "That."]);
+    const panel = await openPanel();
+    const menu = within(panel).getByLabelText<HTMLSelectElement>("When the context is full");
+    expect(menu.value).toBe("drop_oldest");
+    await fireEvent.change(menu, { target: { value: "stop" } });
+    await waitFor(() => expect(ipc.tree.settings.get(id)).toEqual({ ...NO_SETTINGS, overflow: "stop" }));
+    screen.getByLabelText("Chat settings (changed)");
+  });
+
   it("follow the chat that is opened", async () => {
     const id = await openWith(["What?", "That."]);
     const other = ipc.addConversation("Another", ["Why?", "So."]);
@@ -162,6 +172,20 @@ describe("a failure of the model", () => {
     await fireEvent.click(change);
     await screen.findByRole("dialog", { name: "Chat settings" });
     expect(called("showWindow")).toHaveLength(1);
+  });
+});
+
+describe("a chat that is too long and may not be shortened", () => {
+  it("says so with the numbers, and can leave the oldest messages out", async () => {
+    const failure = { code: "conversation_too_long", prompt_tokens: 8431, context_length: 8192 } as const;
+    const id = await openWith(["What?", "That.", "And?", { text: "", ending: { ending: "failed", failure } }]);
+    transcript.settings.change({ overflow: "stop" });
+    await screen.findByText(/8,431 tokens, and the limit is 8,192/);
+    screen.getByRole("button", { name: "Change Context Length…" });
+    const answer = transcript.heads[3]!.id;
+    await fireEvent.click(screen.getByRole("button", { name: "Leave Out the Oldest Messages" }));
+    await waitFor(() => expect(called("regenerate")).toEqual([[answer, false, null]]));
+    expect(ipc.tree.settings.get(id)?.overflow).toBe("drop_oldest");
   });
 });
 

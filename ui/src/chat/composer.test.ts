@@ -54,7 +54,7 @@ async function enter(text: string) {
 
 function stats(prompt_tokens: number): AnswerStats {
   return { prompt_tokens, cached_tokens: 0, generated_tokens: 100, time_to_first_token_seconds: 1,
-    tokens_per_second: null, dropped_messages: 0 };
+    tokens_per_second: null, dropped_messages: 0, context_length: null };
 }
 
 describe("attachments", () => {
@@ -135,6 +135,16 @@ describe("the context meter", () => {
     screen.getByTitle("About 7,100 of 8,192 tokens, 1,092 left.");
     await fireEvent.input(field(), { target: { value: "a".repeat(800) } });
     await screen.findByText("The oldest messages will be left out.");
+  });
+
+  it("shows above which message the context begins", async () => {
+    await openWith(["First", "One", "Second", "Two", "Third",
+      { text: "Three", stats: { ...stats(900), dropped_messages: 4 } }]);
+    const divider = await screen.findByText("4 earlier messages are not in the context");
+    expect(divider.nextElementSibling).toBe(screen.getAllByRole("article")[4]);
+    // The statistics of all later messages count the old text.
+    await transcript.editAnswer(transcript.heads[1]!.id, "Another");
+    await waitFor(() => expect(screen.queryByText(/not in the context/)).toBeNull());
   });
 
   it("counts again after an exchange was deleted or a response edited", async () => {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import type { AnswerStats, MessageView } from "../ipc";
-import { contextUse, estimatedTokens, historyOf, isWorthShowing } from "./context";
+import type { AnswerStats, MessageView, Overflow } from "../ipc";
+import { contextUse, estimatedTokens, historyOf, isWorthShowing, leftOut } from "./context";
 
 const stats: AnswerStats = {
   prompt_tokens: 400, cached_tokens: 0, generated_tokens: 100, time_to_first_token_seconds: 0.4,
-  tokens_per_second: 40, dropped_messages: 0,
+  tokens_per_second: 40, dropped_messages: 0, context_length: null,
 };
 
 function message(id: number, change: Partial<MessageView> = {}): MessageView {
@@ -14,9 +14,12 @@ function message(id: number, change: Partial<MessageView> = {}): MessageView {
   };
 }
 
+function headsOf(messages: MessageView[]) {
+  return messages.map(({ id, speaker, text }) => ({ id, speaker, n_chars: text.length }));
+}
+
 function history(messages: MessageView[], systemPrompt = "") {
-  const heads = messages.map(({ id, speaker, text }) => ({ id, speaker, n_chars: text.length }));
-  return historyOf(heads, (id) => messages.find((one) => one.id === id), systemPrompt);
+  return historyOf(headsOf(messages), (id) => messages.find((one) => one.id === id), systemPrompt);
 }
 
 describe("the estimate of tokens", () => {
@@ -31,45 +34,65 @@ describe("the estimate of tokens", () => {
 
   it("takes the counts of the last response, and estimates only what is newer", () => {
     const path = [message(1, { text: "a".repeat(9000) }), message(2, { stats }), message(3, { text: "a".repeat(80) })];
-    expect(history(path, "ignored")).toEqual({ tokens: 520, isShortened: false });
-    expect(history(path.slice(0, 1), "a".repeat(40))).toEqual({ tokens: 2260, isShortened: false });
+    expect(history(path, "ignored")).toBe(520);
+    expect(history(path.slice(0, 1), "a".repeat(40))).toBe(2260);
   });
 
   it("counts all attachments of a message", () => {
     const attachments = [{ name: "a.md", text: "a".repeat(400) }, { name: null, text: "b".repeat(40) }];
-    expect(history([message(1, { text: "c".repeat(8), attachments })]).tokens).toBe(112);
+    expect(history([message(1, { text: "c".repeat(8), attachments })])).toBe(112);
   });
 
   it("leaves out reasoning, which is not sent back", () => {
     const reasoning = [{ is_inside: false, html: "<p>Hm.</p>" }];
     const path = [message(1), message(2, { stats, reasoning, text: "a".repeat(40) })];
-    expect(history(path).tokens).toBe(410);
+    expect(history(path)).toBe(410);
   });
 });
 
 describe("the context of the next message", () => {
-  const before = { tokens: 3000, isShortened: false };
+  const use = (
+    history: number, draft: number, limit: number, maxTokens: number | null = null,
+    overflow: Overflow = "drop_oldest",
+  ) => contextUse(history, draft, limit, maxTokens, overflow);
 
   it("reserves tokens for the response", () => {
-    expect(contextUse(before, 10, 8192, null)).toEqual({ used: 3010, left: 5182, outcome: "fits" });
-    expect(contextUse(before, 10, 4096, null).outcome).toBe("fits");
-    expect(contextUse(before, 100, 4096, null).outcome).toBe("shortened");
-    expect(contextUse(before, 100, 4096, 256).outcome).toBe("fits");
+    expect(use(3000, 10, 8192)).toEqual({ used: 3010, left: 5182, outcome: "fits" });
+    expect(use(3000, 10, 4096).outcome).toBe("fits");
+    expect(use(3000, 100, 4096).outcome).toBe("shortened");
+    expect(use(3000, 100, 4096, 256).outcome).toBe("fits");
+  });
+
+  it("is used to its end by a chat that may not be shortened", () => {
+    expect(use(3000, 1000, 4096, null, "stop").outcome).toBe("fits");
+    expect(use(3000, 1090, 4096, null, "stop").outcome).toBe("fits");
+    expect(use(3000, 1100, 4096, null, "stop").outcome).toBe("stops");
   });
 
   it("shows numbers that agree, once they are worth it", () => {
-    const use = contextUse({ tokens: 0, isShortened: false }, 105, 8192, null);
-    expect(use).toEqual({ used: 110, left: 8082, outcome: "fits" });
-    expect(isWorthShowing(use, false)).toBe(false);
-    expect(isWorthShowing(use, true)).toBe(true);
-    expect(isWorthShowing(contextUse(before, 10, 8192, null), false)).toBe(true);
-    expect(isWorthShowing(contextUse({ tokens: 10, isShortened: true }, 10, 8192, null), false)).toBe(true);
+    const little = use(0, 105, 8192);
+    expect(little).toEqual({ used: 110, left: 8082, outcome: "fits" });
+    expect(isWorthShowing(little, false)).toBe(false);
+    expect(isWorthShowing(little, true)).toBe(true);
+    expect(isWorthShowing(use(3000, 10, 8192), false)).toBe(true);
   });
 
-  it("stays shortened once messages were left out, and says that a message alone is too long", () => {
-    expect(contextUse({ tokens: 3000, isShortened: true }, 10, 8192, null).outcome).toBe("shortened");
-    expect(contextUse({ tokens: 0, isShortened: false }, 5000, 4096, null)).toEqual(
-      { used: 5000, left: 0, outcome: "too_long" });
-    expect(contextUse({ tokens: 0, isShortened: false }, 4000, 4096, null).outcome).toBe("fits");
+  it("says that a message alone is too long", () => {
+    expect(use(0, 5000, 4096)).toEqual({ used: 5000, left: 0, outcome: "too_long" });
+    expect(use(0, 4000, 4096).outcome).toBe("fits");
+  });
+});
+
+describe("the messages that were left out", () => {
+  it("are those of the last response with statistics", () => {
+    const of = (...messages: MessageView[]) =>
+      leftOut(headsOf(messages), (id) => messages.find((one) => one.id === id));
+    const [first, second] = [message(2, { stats }), message(4, { stats: { ...stats, dropped_messages: 2 } })];
+    expect(of()).toBe(0);
+    expect(of(message(1), first)).toBe(0);
+    expect(of(message(1), first, message(3), second)).toBe(2);
+    // A failed response has none, and a later one may have got everything.
+    expect(of(message(1), first, message(3), second, message(5), message(6))).toBe(2);
+    expect(of(message(1), first, message(3), second, message(5), message(6, { stats }))).toBe(0);
   });
 });

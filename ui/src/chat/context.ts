@@ -2,7 +2,7 @@
  * How much of the context the next message needs. The last response counted everything before it;
  * later text is estimated, because only a loaded model can count its tokens.
  */
-import type { AttachedText, MessageHead, MessageId, MessageView } from "../ipc";
+import type { AttachedText, MessageHead, MessageId, MessageView, Overflow } from "../ipc";
 
 const CHARS_PER_TOKEN = 4;
 /** Tokens reserved for a response without a maximum length; at most a quarter of the context. */
@@ -32,16 +32,16 @@ export function rounded(tokens: number): number {
   return tokens < 100 ? tokens : Math.round(tokens / 10) * 10;
 }
 
-export interface History {
-  tokens: number;
-  /** The oldest messages did not fit the last request. */
-  isShortened: boolean;
+/** Returns how many messages at the start of a path its last response was written without. */
+export function leftOut(heads: readonly MessageHead[], view: (id: MessageId) => MessageView | undefined): number {
+  const last = heads.findLast(({ id }) => view(id)?.stats);
+  return (last && view(last.id)?.stats?.dropped_messages) ?? 0;
 }
 
-/** Returns the tokens of a path and its system prompt. */
+/** Returns the tokens of a path and its system prompt, without messages that were left out. */
 export function historyOf(
   heads: readonly MessageHead[], view: (id: MessageId) => MessageView | undefined, systemPrompt: string,
-): History {
+): number {
   let tokens = 0;
   for (const { id, n_chars } of heads.toReversed()) {
     const message = view(id);
@@ -57,9 +57,9 @@ export function historyOf(
     // Reasoning is not sent back.
     const response = reasoning.length === 0 ? stats.generated_tokens
       : Math.min(stats.generated_tokens, estimatedTokens(text));
-    return { tokens: tokens + stats.prompt_tokens + response, isShortened: stats.dropped_messages > 0 };
+    return tokens + stats.prompt_tokens + response;
   }
-  return { tokens: tokens + estimatedTokens(systemPrompt), isShortened: false };
+  return tokens + estimatedTokens(systemPrompt);
 }
 
 /** A new chat uses little of the context, which is not worth a number. */
@@ -74,17 +74,23 @@ export interface ContextUse {
   /** Rounded, because it is an estimate. */
   used: number;
   left: number;
-  /** `shortened`: the oldest messages will be left out; `too_long`: the draft alone does not fit. */
-  outcome: "fits" | "shortened" | "too_long";
+  /**
+   * `shortened`: the oldest messages will be left out; `stops`: the chat does not fit and may not be
+   * shortened; `too_long`: the draft alone does not fit.
+   */
+  outcome: "fits" | "shortened" | "stops" | "too_long";
 }
 
-/** Returns what a draft makes of a context of `limit` tokens. */
-export function contextUse(history: History, draft: number, limit: number, maxTokens: number | null): ContextUse {
-  const used = rounded(history.tokens + draft);
-  const room = limit - Math.min(maxTokens ?? RESERVED_TOKENS, limit / 4);
-  const isShortened = history.isShortened || (history.tokens > 0 && used > room);
+/** Returns what a draft after `history` tokens makes of a context of `limit` tokens. */
+export function contextUse(
+  history: number, draft: number, limit: number, maxTokens: number | null, overflow: Overflow,
+): ContextUse {
+  const used = rounded(history + draft);
+  const reserved = overflow === "stop" ? 0 : Math.min(maxTokens ?? RESERVED_TOKENS, limit / 4);
+  const isFull = history > 0 && used > limit - reserved;
+  const full = overflow === "stop" ? "stops" : "shortened";
   return {
     used, left: Math.max(0, limit - used),
-    outcome: draft >= limit ? "too_long" : isShortened ? "shortened" : "fits",
+    outcome: draft >= limit ? "too_long" : isFull ? full : "fits",
   };
 }

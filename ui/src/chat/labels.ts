@@ -44,7 +44,7 @@ export function failure(one: Failure): { title: string; detail: string; reason: 
     params.need = bytes(one.need_bytes);
     params.budget = bytes(one.budget_bytes);
   } else if (one.code === "held") params.time = duration(one.retry_after_seconds);
-  else if (one.code === "prompt_too_long") {
+  else if (one.code === "prompt_too_long" || one.code === "conversation_too_long") {
     params.prompt = number(one.prompt_tokens);
     params.context = number(one.context_length);
   } else if (one.code === "invalid_parameter") {

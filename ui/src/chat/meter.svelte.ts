@@ -31,7 +31,8 @@ export class Meter {
     if (this.limit === null || (this.draft === 0 && transcript.heads.length === 0)) return null;
     const history = historyOf(transcript.heads, (id) => transcript.views.get(id),
       this.#choices?.system_prompt ?? "");
-    return contextUse(history, this.draft, this.limit, this.#choices?.max_tokens ?? null);
+    return contextUse(history, this.draft, this.limit, this.#choices?.max_tokens ?? null,
+      transcript.settings.own.overflow);
   });
 
   isShown = $derived(this.use !== null && isWorthShowing(this.use, composer.attachments.length > 0));

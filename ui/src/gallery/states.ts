@@ -52,6 +52,16 @@ const fails = (failure: Failure) => (ipc: FakeIpc) => {
   ends(0, { ending: "failed", failure })(ipc);
 };
 
+/** A full chat, whose last response was written without the first two exchanges. */
+const leavesOut = (ipc: FakeIpc) => {
+  const stats = { prompt_tokens: 4300, cached_tokens: 3900, generated_tokens: 168,
+    time_to_first_token_seconds: 0.4, tokens_per_second: 41.8, dropped_messages: 4, context_length: null };
+  ipc.addConversation("A long talk", [
+    "What is light?", "A wave, and a stream of photons.", "How fast is it?", "299,792,458 m/s in a vacuum.",
+    question, { blocks: blocks(pieces(prose)), text: source(pieces(prose)), stats },
+  ]);
+};
+
 const long = (n: number) => (ipc: FakeIpc) => longConversation(ipc, n);
 
 export const states: Record<string, ChatState> = {
@@ -137,13 +147,24 @@ export const states: Record<string, ChatState> = {
   "chat-stats": {
     shows: "first token in",
     set: answers({ stats: { prompt_tokens: 412, cached_tokens: 380, generated_tokens: 168,
-      time_to_first_token_seconds: 0.41, tokens_per_second: 41.8, dropped_messages: 0 } }),
+      time_to_first_token_seconds: 0.41, tokens_per_second: 41.8, dropped_messages: 0,
+      context_length: null } }),
     after: () => click(".stays .buttons > button:last-child"),
   },
   "chat-context": {
     shows: "The oldest messages will be left out.",
     set: answers({ stats: { prompt_tokens: 7200, cached_tokens: 0, generated_tokens: 168,
-      time_to_first_token_seconds: 0.9, tokens_per_second: 41.8, dropped_messages: 0 } }),
+      time_to_first_token_seconds: 0.9, tokens_per_second: 41.8, dropped_messages: 0,
+      context_length: null } }),
+  },
+  "chat-left-out": {
+    shows: "4 earlier messages are not in the context",
+    set: leavesOut,
+  },
+  "chat-too-long": {
+    shows: "Leave Out the Oldest Messages",
+    set: ends(0, { ending: "failed", failure: {
+      code: "conversation_too_long", prompt_tokens: 8431, context_length: 8192 } }),
   },
   "chat-stopped": { shows: "Stopped.", set: ends(1, { ending: "cancelled" }) },
   "chat-length": { shows: "Stopped at the length limit.", set: ends(2, { ending: "length" }) },

@@ -41,8 +41,10 @@ generated_tokens: number,
 time_to_first_token_seconds: number,
 /** Tokens per second while decoding; `None` for very short responses. */
 tokens_per_second: number | null,
-/** Messages at the start of the conversation that did not fit the context. */
-dropped_messages: number, };
+/** Messages at the start of the conversation that were left out of the prompt. */
+dropped_messages: number,
+/** The context length that the user had chosen; `None` if it was automatic. */
+context_length: number | null, };
 
 /** An event that the app sends to pages. */
 export type AppEvent = { "event": "status",
@@ -253,7 +255,9 @@ temperature: number | null,
 /** The context length in tokens. */
 context_length: number | null,
 /** Whether a model that can reason does so. */
-thinking: boolean | null, };
+thinking: boolean | null,
+/** What happens when the conversation outgrows its context. */
+overflow: Overflow, };
 
 /** A software component by others. */
 export type DependencyView = {
@@ -431,6 +435,10 @@ budget_bytes: number,
 context_that_fits: number | null, } | { "code": "held",
 /** Try again after this time. */
 retry_after_seconds: number, } | { "code": "busy" } | { "code": "prompt_too_long",
+/** Tokens in the prompt. */
+prompt_tokens: number,
+/** Tokens in the context. */
+context_length: number, } | { "code": "conversation_too_long",
 /** Tokens in the prompt. */
 prompt_tokens: number,
 /** Tokens in the context. */
@@ -744,6 +752,9 @@ messages: Array<MessageHead>, };
 export type OriginView = { "origin": "starter" } | { "origin": "ours" } | { "origin": "added" } | { "origin": "elsewhere",
 /** The program's name. */
 app: string, };
+
+/** What happens when a conversation outgrows its context. */
+export type Overflow = "drop_oldest" | "stop";
 
 /** The purpose of two models that are loaded together. */
 export type PairKind = "draft" | "embedding";

@@ -22,7 +22,7 @@ type ModelPath = "folder" | "file";
 
 /** The current model with its own settings. */
 export const NO_SETTINGS: ConversationSettings = {
-  model: null, instructions: null, temperature: null, context_length: null, thinking: null,
+  model: null, instructions: null, temperature: null, context_length: null, thinking: null, overflow: "drop_oldest",
 };
 
 /** Listeners that are being registered. The page is not ready before they are. */

@@ -1,5 +1,5 @@
 /** Assistants: settings of a chat under a name, for the chat and for the quick prompt. */
-import type { Assistant, ConversationSettings, ModelView } from "../ipc";
+import { NO_SETTINGS, type Assistant, type ConversationSettings, type ModelView } from "../ipc";
 import { app } from "./app.svelte";
 
 export function assistants(): Assistant[] {
@@ -12,11 +12,11 @@ export function modelOf(own: ConversationSettings): ModelView | null {
 }
 
 /** All settings but the model. */
-const VALUES = ["instructions", "temperature", "context_length", "thinking"] as const;
+const VALUES = ["instructions", "temperature", "context_length", "thinking", "overflow"] as const;
 
 /** Returns true if anything but the model is set. */
 export function hasValues(own: ConversationSettings): boolean {
-  return VALUES.some((name) => own[name] !== null);
+  return VALUES.some((name) => own[name] !== NO_SETTINGS[name]);
 }
 
 /** The assistant with exactly these values; its model counts if it has one. */

@@ -242,7 +242,8 @@ fn statistics_survive_the_store() {
         time_to_first_token: Duration::from_millis(10),
         ..Stats::default()
     };
-    let answer_stats = stats(&engine, Some(Duration::from_millis(250)), 3).unwrap();
+    let first_text = Some(Duration::from_millis(250));
+    let answer_stats = stats(&engine, first_text, 3, Some(4096)).unwrap();
     assert_eq!(
         answer_stats,
         AnswerStats {
@@ -252,6 +253,7 @@ fn statistics_survive_the_store() {
             time_to_first_token_seconds: 0.25,
             tokens_per_second: Some(10.0),
             dropped_messages: 3,
+            context_length: Some(4096),
             engine: Some(engine),
         }
     );
@@ -267,5 +269,29 @@ fn statistics_survive_the_store() {
     };
     assert_eq!(stats_of(&message(kept)), Some(answer_stats));
     assert_eq!(stats_of(&message(Some("[]".to_owned()))), None);
-    assert_eq!(stats(&Stats::default(), None, 0), None, "it never began");
+    assert_eq!(
+        stats(&Stats::default(), None, 0, None),
+        None,
+        "it never began"
+    );
+}
+
+#[test]
+fn all_of_a_conversation_is_too_long_if_nothing_may_be_dropped() {
+    let too_long = RequestError::Engine {
+        source: EngineError::PromptTooLong {
+            prompt_tokens: 5000,
+            context_length: 4096,
+        },
+    };
+    let failure = Failure::ConversationTooLong {
+        prompt_tokens: 5000,
+        context_length: 4096,
+    };
+    assert_eq!(
+        failed_unshortened(&too_long),
+        EndingView::Failed { failure }
+    );
+    let quits = RequestError::Quitting;
+    assert_eq!(failed_unshortened(&quits), EndingView::Interrupted);
 }

@@ -1,7 +1,9 @@
 use transom_store::Ending;
 
 use super::*;
+use crate::ending::json;
 use crate::tests::message as says;
+use crate::update::AnswerStats;
 
 fn info() -> ModelInfo {
     ModelInfo {
@@ -44,7 +46,7 @@ fn taken_along(attachment: &str, text: &str) -> Message {
 
 /// Returns the messages of the prompt, as `role: text`.
 fn shown(path: &[Message], settings: &ModelSettings) -> Vec<String> {
-    let Prompt::Chat(chat) = request(path, settings, &info()).prompt else {
+    let Prompt::Chat(chat) = request(path, settings, Overflow::DropOldest, &info()).prompt else {
         panic!("a model with a template is given a conversation");
     };
     let turns = chat.messages.iter();
@@ -142,7 +144,8 @@ fn a_model_without_a_chat_template_gets_plain_text() {
         ..info()
     };
     let path = [person("One"), model("two", Ending::Stop), person("three")];
-    let request = request(&path, &ModelSettings::default(), &info);
+    let settings = ModelSettings::default();
+    let request = request(&path, &settings, Overflow::DropOldest, &info);
     assert_eq!(
         request.prompt,
         Prompt::Text("One\n\ntwo\n\nthree".to_owned())
@@ -152,7 +155,9 @@ fn a_model_without_a_chat_template_gets_plain_text() {
 #[test]
 fn an_unfinished_response_at_the_end_is_continued() {
     let open = |path: &[Message]| {
-        let Prompt::Chat(chat) = request(path, &ModelSettings::default(), &info()).prompt else {
+        let settings = ModelSettings::default();
+        let request = request(path, &settings, Overflow::DropOldest, &info());
+        let Prompt::Chat(chat) = request.prompt else {
             panic!("a model with a template is given a conversation");
         };
         chat.continue_final_message
@@ -165,7 +170,9 @@ fn an_unfinished_response_at_the_end_is_continued() {
 
 #[test]
 fn unset_parameters_use_the_recommended_values() {
-    let request = |settings: &ModelSettings| request(&[person("One?")], settings, &info());
+    let path = [person("One?")];
+    let request =
+        |settings: &ModelSettings| request(&path, settings, Overflow::DropOldest, &info());
     let open = request(&ModelSettings::default());
     assert_eq!(open.params.sampling, info().recommended_sampling);
     assert_eq!(open.params.max_tokens, Some(4096), "not round in circles");
@@ -233,11 +240,12 @@ fn settings_of_a_conversation_replace_those_of_its_model() {
         temperature: Some(0.0),
         context_length: Some(1024),
         thinking: Some(false),
+        overflow: Overflow::Stop,
     };
     let settings = settings_in(&conversation, &of_model);
     let path = [person("One?")];
     assert_eq!(shown(&path, &settings), ["system: Be brief.", "user: One?"]);
-    let request = request(&path, &settings, &info());
+    let request = request(&path, &settings, Overflow::DropOldest, &info());
     let sampling = request.params.sampling;
     assert_eq!((sampling.temperature, sampling.top_k), (0.0, 30));
     let Prompt::Chat(chat) = request.prompt else {
@@ -245,4 +253,98 @@ fn settings_of_a_conversation_replace_those_of_its_model() {
     };
     assert_eq!(chat.enable_thinking, Some(false));
     assert_eq!(settings.context_length, Some(1024));
+}
+
+#[test]
+fn a_conversation_that_must_not_be_shortened_is_not_shifted_either() {
+    let path = [person("One?")];
+    let request = request(&path, &ModelSettings::default(), Overflow::Stop, &info());
+    assert_eq!(request.truncation, Truncation::Disabled);
+    assert!(!request.params.shift_context);
+}
+
+/// Returns a response of the model "mine" that was written without `dropped_messages`.
+fn without(dropped_messages: u32, context_length: Option<u32>) -> Message {
+    let stats = AnswerStats {
+        dropped_messages,
+        context_length,
+        ..AnswerStats::default()
+    };
+    Message {
+        model: Some("mine".to_owned()),
+        stats: Some(json(&stats)),
+        ..model("Yes.", Ending::Stop)
+    }
+}
+
+#[test]
+fn dropped_messages_stay_dropped_for_the_same_model_and_context_length() {
+    let exchange = |response: Message| [person("And?"), response];
+    let early = exchange(without(0, None));
+    let cut = |n, context_length| exchange(without(n, context_length));
+    let next = || vec![person("Next?")];
+    let failed = exchange(model("", Ending::Canceled));
+    let cases: [(&str, Vec<Message>, usize); 7] = [
+        ("nothing was dropped", [early.to_vec(), next()].concat(), 0),
+        (
+            "the last response counts",
+            [early.to_vec(), cut(2, None).to_vec(), next()].concat(),
+            2,
+        ),
+        (
+            "a response without statistics is passed over",
+            [
+                early.to_vec(),
+                cut(2, None).to_vec(),
+                failed.to_vec(),
+                next(),
+            ]
+            .concat(),
+            2,
+        ),
+        (
+            "a later response that got everything ends it",
+            [cut(2, None).to_vec(), early.to_vec(), next()].concat(),
+            0,
+        ),
+        (
+            "another context length was chosen",
+            [early.to_vec(), cut(2, Some(4096)).to_vec(), next()].concat(),
+            0,
+        ),
+        (
+            "an imported number that is no begin of an exchange",
+            [early.to_vec(), cut(1, None).to_vec(), next()].concat(),
+            0,
+        ),
+        (
+            "an imported number that is too large",
+            [early.to_vec(), cut(9, None).to_vec(), next()].concat(),
+            0,
+        ),
+    ];
+    for (name, path, expected) in cases {
+        assert_eq!(dropped_before(&path, "mine", None), expected, "{name}");
+        assert_eq!(dropped_before(&path, "other", None), 0, "{name}");
+    }
+    let path = [early.to_vec(), cut(2, Some(4096)).to_vec(), next()].concat();
+    assert_eq!(dropped_before(&path, "mine", Some(4096)), 2);
+    assert_eq!(dropped_before(&path, "mine", Some(8192)), 0);
+}
+
+#[test]
+fn dropped_turns_are_counted_in_messages() {
+    let path = [
+        person("One?"),
+        model(" ", Ending::Canceled),
+        person("Two?"),
+        model("Yes.", Ending::Stop),
+        person("Three?"),
+        model("No.", Ending::Stop),
+        person("Four?"),
+    ];
+    for (n_turns, n_messages) in [(0, 0), (2, 4), (4, 6)] {
+        assert_eq!(messages_in_turns(&path, n_turns), n_messages);
+        assert_eq!(path[n_messages].role, MessageRole::User);
+    }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use transom_engine::{FinishReason, Section, Stats, TokenEvent};
-use transom_store::{ConversationId, Message, MessageId};
+use transom_store::{ConversationId, Message, MessageId, Overflow};
 use transom_supervisor::{
     Handle, ModelRequest, Outcome, RequestError, Response, ResponseEvent, Status, WhenBlocked, Work,
 };
@@ -22,7 +22,7 @@ use super::speed::Speed;
 use super::{EventListener, TurnEvent, TurnOptions};
 use crate::ending::{self, to_u32};
 use crate::markdown::RenderInterval;
-use crate::request::request;
+use crate::request::{dropped_before, messages_in_turns, request};
 use crate::update::{AnswerStats, EndingView, Stage};
 
 /// How long to wait for a new supervisor after the previous one quit.
@@ -47,7 +47,8 @@ pub(super) struct AnswerTask {
     schedule: PublishSchedule,
     started_at: Instant,
     time_to_first_text: Option<Duration>,
-    dropped_messages: usize,
+    /// Turns of the prompt that the engine dropped.
+    dropped_turns: usize,
     is_stopping: bool,
 }
 
@@ -83,7 +84,7 @@ impl AnswerTask {
             },
             started_at: Instant::now(),
             time_to_first_text: None,
-            dropped_messages: 0,
+            dropped_turns: 0,
             is_stopping: false,
         }
     }
@@ -91,17 +92,27 @@ impl AnswerTask {
     /// Requests a response to the last message of `path`. Returns how it ended; this end is not yet
     /// published or stored.
     pub(super) async fn write(&mut self, path: &[Message]) -> (EndingView, Option<AnswerStats>) {
-        let mut outcome = self.ask(path).await;
+        let context_length = self.options.settings.context_length;
+        let n_dropped = match self.options.conversation.overflow {
+            Overflow::DropOldest => dropped_before(path, &self.options.model.name, context_length),
+            Overflow::Stop => 0,
+        };
+        let kept = &path[n_dropped..];
+        let mut outcome = self.ask(kept).await;
         if self.should_retry(&outcome) && self.wait_for_new_handle().await {
-            outcome = self.ask(path).await;
+            outcome = self.ask(kept).await;
         }
         match outcome {
             Outcome::Finished { reason, stats } => {
-                let (first, dropped) = (self.time_to_first_text, self.dropped_messages);
-                let stats = ending::stats(&stats, first, dropped);
+                let n_dropped = n_dropped + messages_in_turns(kept, self.dropped_turns);
+                let first = self.time_to_first_text;
+                let stats = ending::stats(&stats, first, n_dropped, context_length);
                 (ending::finished(reason), stats)
             }
-            Outcome::Failed { error } => (ending::failed(&error), None),
+            Outcome::Failed { error } => match self.options.conversation.overflow {
+                Overflow::Stop if path.len() > 2 => (ending::failed_unshortened(&error), None),
+                Overflow::Stop | Overflow::DropOldest => (ending::failed(&error), None),
+            },
             // Only a load ends this way, and `ask` continues from there.
             Outcome::Loaded { .. } => (EndingView::Canceled, None),
         }
@@ -154,7 +165,8 @@ impl AnswerTask {
             let (reason, stats) = (FinishReason::Canceled, Stats::default());
             return Outcome::Finished { reason, stats };
         }
-        let mut generate = Box::new(request(path, &self.options.settings, &info));
+        let (settings, overflow) = (&self.options.settings, self.options.conversation.overflow);
+        let mut generate = Box::new(request(path, settings, overflow, &info));
         generate.params.is_private = self.options.is_private;
         let generate = self.supervisor_request(Work::Generate(generate));
         self.process_events(handle.submit(generate)).await
@@ -242,7 +254,7 @@ impl AnswerTask {
         match event {
             TokenEvent::Started {
                 dropped_messages, ..
-            } => self.dropped_messages = dropped_messages,
+            } => self.dropped_turns = dropped_messages,
             TokenEvent::Prefill { done, total } => self.show(Stage::Prefill {
                 done: to_u32(done),
                 total: to_u32(total),

@@ -23,8 +23,10 @@ impl Turns {
         }
         let lock = self.lock_ended(&message)?;
         let reopened = self.stored(move |store| {
+            // The statistics, which opening it removes, contain the messages that stay dropped.
+            let path = store.history(answer)?;
             store.reopen(answer)?;
-            Ok((store.history(answer)?, store.message(answer)?))
+            Ok((path, store.message(answer)?))
         });
         let (path, message) = reopened.await?;
         Ok(self.start_writing(lock, path, message, options))

@@ -1,5 +1,6 @@
 //! Turns with a scripted model, a paused clock, a store in memory, and a page that applies updates.
 
+mod dropping;
 mod endings;
 mod following;
 mod live_answers;

@@ -6,13 +6,14 @@
 use std::ops::ControlFlow;
 
 use transom_engine::{
-    ChatPrompt, ConversationId, FinishReason, GenerationParams, Prompt, Stats, Truncation,
+    ChatPrompt, ConversationId, EngineError, FinishReason, GenerationParams, Prompt, Stats,
+    Truncation,
 };
-use transom_supervisor::{ModelRequest, Status};
+use transom_supervisor::{ModelRequest, Outcome, RequestError, Status};
 
-use crate::chat::ChatArgs;
 use crate::chat::commands::{self, Input};
 use crate::chat::transcript::Transcript;
+use crate::chat::{ChatArgs, Overflow};
 use crate::load::Loaded;
 use crate::output::{
     ResponseLimits, Rows, memory_text, passed_over_text, rough_time, runs_text, stats_line,
@@ -40,7 +41,7 @@ impl<'a> Chat<'a> {
             params: GenerationParams {
                 // A response that outgrows the context may still come to an end; one that is as long
                 // as the context repeats itself.
-                shift_context: true,
+                shift_context: args.overflow == Overflow::Drop,
                 max_tokens: params.max_tokens.or(Some(info.context_length)),
                 conversation: Some(ConversationId::random()),
                 ..params
@@ -117,7 +118,11 @@ impl<'a> Chat<'a> {
         let was_interrupted = written
             .as_ref()
             .is_ok_and(|written| written.completion.was_interrupted);
+        let is_whole = self.args.overflow == Overflow::Stop && self.transcript.n_messages() > 1;
         let finished = written.and_then(|written| {
+            if is_whole && let Some(failure) = outgrown(&written.completion.outcome) {
+                return Err(failure);
+            }
             let (reason, stats) = written.completion.finished()?;
             Ok((reason, stats, written.text, written.limits))
         });
@@ -169,9 +174,12 @@ impl<'a> Chat<'a> {
             tools: Vec::new(),
             continue_final_message: false,
         });
-        let truncation = Truncation::DropOldest {
-            response_tokens: generation.max_tokens.unwrap_or(RESERVED_FOR_RESPONSE),
-            context_limit: None,
+        let truncation = match self.args.overflow {
+            Overflow::Drop => Truncation::DropOldest {
+                response_tokens: generation.max_tokens.unwrap_or(RESERVED_FOR_RESPONSE),
+                context_limit: None,
+            },
+            Overflow::Stop => Truncation::Disabled,
         };
         self.loaded.request(prompt, truncation, self.params.clone())
     }
@@ -210,6 +218,28 @@ impl<'a> Chat<'a> {
         }
         lines.join("\n")
     }
+}
+
+/// Returns the failure of a conversation that outgrew the context, if that is the outcome.
+fn outgrown(outcome: &Outcome) -> Option<Failure> {
+    let Outcome::Failed {
+        error: RequestError::Engine { source },
+    } = outcome
+    else {
+        return None;
+    };
+    let EngineError::PromptTooLong {
+        prompt_tokens,
+        context_length,
+    } = source
+    else {
+        return None;
+    };
+    Some(Failure::Usage(format!(
+        "the conversation has {prompt_tokens} tokens, but the context holds {context_length}; \
+         /reset starts a new one, --context-length raises the limit, and --overflow drop leaves \
+         the oldest exchanges out"
+    )))
 }
 
 /// Returns a note that the model no longer sees all messages, and why.

@@ -96,10 +96,32 @@ fn a_conversation_longer_than_the_context_drops_its_oldest_exchanges() {
         last_prompt(&engine),
         ["Be brief.", "3 3 3", "c c c", "4 4 4"]
     );
-    assert!(
-        err.contains("the context of 20 tokens; the model no longer sees its oldest exchange.)"),
-        "{err}"
-    );
+    let note = "the context of 20 tokens; the model no longer sees its 2 oldest exchanges.)";
+    assert_eq!(err.matches(note).count(), 1, "{err}");
+    assert_eq!(err.matches("no longer sees").count(), 1, "{err}");
+}
+
+#[test]
+fn with_overflow_stop_a_conversation_longer_than_the_context_is_refused() {
+    let mut engine = TestEngine::answering(&["a a a", "b b b", "c c c", "d"]);
+    engine.info.context_length = 20;
+    let args = ChatArgs {
+        overflow: Overflow::Stop,
+        ..ChatArgs::default()
+    };
+    let input = "1 1 1\n2 2 2\n3 3 3\n4 4 4\n/reset\n5 5 5\n";
+    let (code, out, err) = chat(&args, input, &engine);
+    assert_eq!((code, &*out), (1, "a a a\nb b b\nc c c\nd\n"));
+    let message = "transom: the conversation has 21 tokens, but the context holds 20; /reset";
+    assert!(err.contains(message), "{err}");
+    assert_eq!(last_prompt(&engine), ["5 5 5"]);
+    // A first message that is too long is not the conversation's fault.
+    let engine = TestEngine {
+        info: engine.info.clone(),
+        ..TestEngine::answering(&[])
+    };
+    let (_, _, err) = chat(&args, &"word ".repeat(30), &engine);
+    assert!(err.contains("the prompt has 30 tokens"), "{err}");
 }
 
 /// A response continues past the end of the context, and a note tells what was dropped.

@@ -103,17 +103,86 @@ fn a_conversation_that_fits_is_not_shortened() {
     assert!(text(&prepared).contains("first question"));
 }
 
+/// The conversation has 67 tokens, 39 without its first exchange, and 9 without both.
 #[test]
-fn the_oldest_exchanges_are_dropped_and_the_system_prompt_is_kept() {
-    let prepared = prepare(&*model(50), &long_conversation(), DROP).unwrap();
-    assert_eq!(prepared.dropped_messages, 2);
-    assert_eq!(
-        text(&prepared),
-        "sys\nsecond question\nsecond answer\nthird"
-    );
-    let prepared = prepare(&*model(20), &long_conversation(), DROP).unwrap();
-    assert_eq!(prepared.dropped_messages, 4);
-    assert_eq!(text(&prepared), "sys\nthird");
+fn the_oldest_exchanges_are_dropped_to_60_percent_and_the_system_prompt_is_kept() {
+    let last_two = "sys\nsecond question\nsecond answer\nthird";
+    for (context_length, n_dropped, expected) in [
+        (70, 2, last_two),
+        (69, 2, last_two),
+        // 39 tokens are more than 60 % of 64.
+        (68, 4, "sys\nthird"),
+        (20, 4, "sys\nthird"),
+        // The newest exchange is kept, although it is more than 60 %.
+        (13, 4, "sys\nthird"),
+    ] {
+        let prepared = prepare(&*model(context_length), &long_conversation(), DROP).unwrap();
+        assert_eq!(prepared.dropped_messages, n_dropped, "{context_length}");
+        assert_eq!(text(&prepared), expected, "{context_length}");
+    }
+    let whole = prepare(&*model(71), &long_conversation(), DROP).unwrap();
+    assert_eq!(whole.dropped_messages, 0);
+}
+
+/// A turn of a conversation, in tokens.
+#[derive(Debug)]
+struct Turn {
+    n_dropped: usize,
+    n_prompt: usize,
+    /// Tokens of the prompt that the previous turn did not begin with.
+    n_processed: usize,
+}
+
+/// Takes turns of these sizes in a context of 1,000 tokens. Dropped messages are left out of the next
+/// turns.
+fn take_turns(sizes: &[usize]) -> Vec<Turn> {
+    let model = model(1000);
+    let truncation = Truncation::DropOldest {
+        response_tokens: 100,
+        context_limit: None,
+    };
+    let mut chat = ChatPrompt {
+        messages: vec![Message::new(Role::System, "sys")],
+        ..ChatPrompt::default()
+    };
+    let mut cached: Vec<u32> = Vec::new();
+    let mut turns = Vec::new();
+    for (n, size) in sizes.iter().enumerate() {
+        // The number makes each question different.
+        let question = format!("{n:05}{}", "q".repeat(size / 2 - 6));
+        chat.messages.push(Message::new(Role::User, question));
+        let prepared = prepare(&*model, &Prompt::Chat(chat.clone()), truncation).unwrap();
+        let (tokens, n_dropped) = (prepared.tokens, prepared.dropped_messages);
+        chat.messages.drain(1..=n_dropped);
+        let both = cached.iter().zip(&tokens);
+        let n_shared = both.take_while(|(before, now)| before == now).count();
+        turns.push(Turn {
+            n_dropped,
+            n_prompt: tokens.len(),
+            n_processed: tokens.len() - n_shared,
+        });
+        let response = "a".repeat(size / 2 - 1);
+        cached = tokens;
+        cached.extend(format!("\n{response}").bytes().map(u32::from));
+        chat.messages.push(Message::new(Role::Assistant, response));
+    }
+    turns
+}
+
+/// Turns have about 500 tokens in a context of 8,192, on this scale.
+#[test]
+fn a_full_context_is_processed_again_in_at_most_two_of_ten_turns() {
+    for sizes in [vec![60; 60], [60, 90, 30, 70, 40].repeat(12)] {
+        let turns = take_turns(&sizes);
+        assert!(turns.iter().all(|turn| turn.n_prompt <= 900), "{turns:?}");
+        let first_cut = turns.iter().position(|turn| turn.n_dropped > 0);
+        let first_cut = first_cut.expect("the conversation outgrows the context");
+        assert!(first_cut < 20, "{turns:?}");
+        for ten in turns[first_cut..].windows(10) {
+            let is_again = |turn: &&Turn| turn.n_processed * 100 > turn.n_prompt * 30;
+            assert!(ten.iter().filter(is_again).count() <= 2, "{ten:?}");
+        }
+    }
 }
 
 #[test]
@@ -133,8 +202,12 @@ fn a_very_long_conversation_is_tokenized_only_a_few_times() {
         };
         let prepared = prepare(&model, &prompt, DROP).unwrap();
         // An exchange takes 24 bytes, with its line breaks.
-        let left = context_length - RESPONSE_TOKENS - "sys\nlast".len();
-        let n_kept = (left / 24).min(300);
+        let room = context_length - RESPONSE_TOKENS;
+        let n_that_fit = |tokens: usize| (tokens - "sys\nlast".len()) / 24;
+        let n_kept = match n_that_fit(room) {
+            n if n >= 300 => 300,
+            _ => n_that_fit(room * 60 / 100),
+        };
         assert_eq!(prepared.dropped_messages, 2 * (300 - n_kept));
         let n_prepared = model.n_prepared.get();
         assert!(n_prepared <= 11, "{context_length}: {n_prepared} times");
@@ -160,7 +233,7 @@ fn the_context_limit_shortens_a_conversation_but_never_refuses_it() {
         response_tokens: 4,
         context_limit: Some(context_limit),
     };
-    let prepared = prepare(&*model(100), &long_conversation(), truncation(50)).unwrap();
+    let prepared = prepare(&*model(100), &long_conversation(), truncation(69)).unwrap();
     assert_eq!(prepared.dropped_messages, 2);
     let prepared = prepare(&*model(100), &long_conversation(), truncation(5)).unwrap();
     assert_eq!(prepared.dropped_messages, 4);

@@ -24,6 +24,20 @@ pub struct ConversationSettings {
     pub context_length: Option<u32>,
     /// Whether a model that can reason does so.
     pub thinking: Option<bool>,
+    /// What happens when the conversation outgrows its context.
+    pub overflow: Overflow,
+}
+
+/// What happens when a conversation outgrows its context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum Overflow {
+    /// The model no longer gets the oldest exchanges. They stay in the history.
+    #[default]
+    DropOldest,
+    /// The response fails, so that the user decides.
+    Stop,
 }
 
 impl ConversationSettings {
@@ -111,7 +125,7 @@ pub(crate) fn find(
     tx: &Transaction<'_>,
     id: ConversationId,
 ) -> Result<ConversationSettings, StoreError> {
-    let sql = "SELECT model, instructions, temperature, context_length, thinking
+    let sql = "SELECT model, instructions, temperature, context_length, thinking, overflow
                FROM conversation WHERE id = ?1";
     query_one(tx, sql, [id.0], read)?.ok_or(StoreError::NoConversation(id))
 }
@@ -128,9 +142,10 @@ pub(crate) fn write(
         settings.temperature,
         settings.context_length,
         settings.thinking,
+        overflow_name(settings.overflow),
     );
     let sql = "UPDATE conversation SET model = ?2, instructions = ?3, temperature = ?4,
-                      context_length = ?5, thinking = ?6 WHERE id = ?1";
+                      context_length = ?5, thinking = ?6, overflow = ?7 WHERE id = ?1";
     let n = execute(tx, sql, values)?;
     (n > 0).then_some(()).ok_or(StoreError::NoConversation(id))
 }
@@ -143,5 +158,16 @@ fn read(row: &Row<'_>) -> rusqlite::Result<ConversationSettings> {
         temperature: row.get(2)?,
         context_length: context_length.and_then(|tokens| u32::try_from(tokens).ok()),
         thinking: row.get(4)?,
+        overflow: match optional_text(row, 5)?.as_deref() {
+            Some("stop") => Overflow::Stop,
+            _ => Overflow::DropOldest,
+        },
     })
+}
+
+fn overflow_name(overflow: Overflow) -> Option<&'static str> {
+    match overflow {
+        Overflow::DropOldest => None,
+        Overflow::Stop => Some("stop"),
+    }
 }

@@ -205,7 +205,8 @@ pub(crate) async fn the_oldest_exchanges_are_dropped_when_the_context_is_full(su
         turns.extend([FIRST, (Role::Assistant, "I would rather not say.")]);
     }
     turns.push(SECOND);
-    for (affordable, n_most) in [(None, 256 - 32), (Some(150), 150 - 32)] {
+    // A cut keeps 60 %; below a limit, the newest exchange may have more.
+    for (affordable, n_most) in [(None, (256 - 32) * 60 / 100), (Some(150), 150 - 32)] {
         let response = process
             .generate(&TestRequest::chat(&turns).truncation(drop_oldest(affordable)))
             .await;

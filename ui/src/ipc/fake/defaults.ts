@@ -48,9 +48,9 @@ export function models(): ModelView[] {
 
 /** For states that show assistants. */
 export const sampleAssistants: Assistant[] = [
-  { name: "Strict Editor", settings: { model: null, temperature: 0.2, context_length: null, thinking: null,
+  { name: "Strict Editor", settings: { model: null, temperature: 0.2, context_length: null, thinking: null, overflow: "drop_oldest",
     instructions: "Correct spelling and grammar. Change nothing else, and list your changes at the end." } },
-  { name: "Poet", settings: { model: "starter", temperature: 1.2, context_length: 2048, thinking: false,
+  { name: "Poet", settings: { model: "starter", temperature: 1.2, context_length: 2048, thinking: false, overflow: "stop",
     instructions: "Answer in rhymes." } },
 ];
 
