@@ -38,15 +38,19 @@ pub struct Limits {
     /// The data type of keys and values.
     #[serde(default)]
     pub kv_cache: KvCacheChoice,
+    /// Maximum bytes of KV caches of other conversations that stay in memory.
+    #[serde(default)]
+    pub parked_bytes: u64,
 }
 
 impl Default for Limits {
-    /// 8,192 tokens of context, 2,048 tokens per prefill step.
+    /// 8,192 tokens of context, 2,048 tokens per prefill step, one conversation.
     fn default() -> Self {
         Self {
             context_length: DEFAULT_CONTEXT as usize,
             prefill_chunk: 2048,
             kv_cache: KvCacheChoice::Automatic,
+            parked_bytes: 0,
         }
     }
 }
@@ -204,7 +208,8 @@ pub trait LoadedModel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trim {
-    /// Unused buffers and all caches, except the KV cache of the last conversation.
+    /// Unused buffers and all caches, except the KV cache of the last conversation. The KV caches of
+    /// all other conversations are dropped.
     KeepConversation,
     /// Everything but the weights. The next request of a conversation needs a full prefill.
     Everything,
@@ -443,7 +448,7 @@ impl ModelInfo {
 pub struct MemoryUse {
     /// Weights.
     pub weight_bytes: u64,
-    /// KV cache of the last conversation, cached for the next request.
+    /// KV caches of the last conversation and of those that are parked.
     pub kv_cache_bytes: u64,
     /// Freed buffers that the allocator caches for reuse.
     pub allocator_cache_bytes: u64,
