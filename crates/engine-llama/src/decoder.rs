@@ -178,7 +178,7 @@ impl Decode for Decoder<'_> {
         Ok(token.map_or(NextToken::Stopped, NextToken::Token))
     }
 
-    fn release_spare_memory() {
+    fn release_spare_memory(&mut self) {
         transom_engine::trim_heap();
     }
 }

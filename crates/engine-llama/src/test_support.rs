@@ -199,7 +199,7 @@ pub(crate) fn answer(
     let mut decoder = decoder(session, prompt);
     let control = JobControl::new();
     let n_cached = decoder.n_cached();
-    let read = decoder.prefill(prompt.tokens, 100, &control, |_| {});
+    let read = decoder.prefill(prompt.tokens, 100, &control, |_, _| {});
     read.expect("the prompt is read");
     let tokens = (0..n_tokens).map(|at| match decoder.next(n_tokens - at, &control) {
         Ok(NextToken::Token(token)) => token,

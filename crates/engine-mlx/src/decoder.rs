@@ -146,7 +146,7 @@ impl Decode for Decoder<'_> {
         token.map(NextToken::Token).during("decode")
     }
 
-    fn release_spare_memory() {
+    fn release_spare_memory(&mut self) {
         release_unused_memory();
     }
 }

@@ -114,7 +114,8 @@ impl JobControl {
         self.state.stop.get().copied()
     }
 
-    /// Makes the running job release the allocator's unused buffers between two steps.
+    /// Makes the running job release unused buffers and the KV caches of other conversations between
+    /// two steps.
     pub fn request_trim(&self) {
         self.state.trim.store(true, Ordering::Release);
     }

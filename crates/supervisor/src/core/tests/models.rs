@@ -174,7 +174,7 @@ pub(super) fn need_of(source: &ModelSource, limits: &Limits) -> MemoryNeed {
         kv_cache_bytes: limits.context_length as u64 * KV_BYTES_PER_TOKEN / shrinks,
         activation_bytes: 0,
         cache_bytes: 0,
-        parked_bytes: limits.parked_bytes,
+        parked_bytes: 0,
         context_length: limits.context_length,
     }
 }
