@@ -61,23 +61,33 @@ impl<S: ParkedState> Parked<S> {
     /// Adds `state` as the most recently used one, and drops the least recently used ones beyond
     /// the limit. Drops `state` instead if it has no tokens or is larger than the limit.
     pub fn park(&mut self, state: S) {
-        let bytes = state.bytes();
-        let Some(room) = self.limit_bytes.checked_sub(bytes) else {
-            return;
-        };
-        if state.tokens().is_empty() {
-            return;
+        if !state.tokens().is_empty() && self.make_room(state.bytes()) {
+            self.states.push(state);
         }
+    }
+
+    /// Drops the least recently used states until a state of `bytes` bytes fits, so that a copy never
+    /// takes memory beyond the limit. Returns false, and drops none, if it is larger than the limit.
+    pub fn make_room(&mut self, bytes: u64) -> bool {
+        let Some(room) = self.limit_bytes.checked_sub(bytes) else {
+            return false;
+        };
         while self.bytes() > room {
             self.states.remove(0);
         }
-        self.states.push(state);
+        true
     }
 
     /// Removes and returns the state with the most reusable tokens of `prompt`, if it has more than
     /// `current` of them. Of several, returns the most recently used one.
     pub fn take_better(&mut self, prompt: &[u32], current: usize) -> Option<S> {
-        let reusable = self.iter().map(|state| state.reusable_tokens(prompt));
+        self.take_better_by(current, |state| state.reusable_tokens(prompt))
+    }
+
+    /// The same for engines that decide by more than the tokens of a prompt: `reusable` returns how
+    /// many tokens of the prompt would not need prefill with a state.
+    pub fn take_better_by(&mut self, current: usize, reusable: impl Fn(&S) -> usize) -> Option<S> {
+        let reusable = self.iter().map(reusable);
         let (index, n_tokens) = reusable.enumerate().max_by_key(|&(_, n_tokens)| n_tokens)?;
         (n_tokens > current).then(|| self.states.remove(index))
     }

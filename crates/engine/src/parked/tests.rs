@@ -75,6 +75,19 @@ fn a_state_that_is_larger_than_the_limit_is_not_kept_and_displaces_none() {
 }
 
 #[test]
+fn room_for_a_copy_is_made_before_it() {
+    let mut parked = Parked::new(10);
+    parked.park(state(1, 5, 4));
+    parked.park(state(2, 5, 4));
+    assert!(!parked.make_room(11));
+    assert_eq!(firsts(&parked), [1, 2]);
+    assert!(parked.make_room(6));
+    assert_eq!(firsts(&parked), [2]);
+    assert!(parked.make_room(10));
+    assert!(parked.is_empty());
+}
+
+#[test]
 fn only_a_better_state_is_taken_and_of_equal_ones_the_newest() {
     let mut parked = Parked::new(100);
     let of_bytes = |bytes| state(1, 4, bytes);
