@@ -179,7 +179,7 @@ impl Decode for Decoder<'_> {
     }
 
     fn release_spare_memory(&mut self) {
-        transom_engine::trim_heap();
+        self.session.release_parked();
     }
 }
 

@@ -170,10 +170,7 @@ impl LoadedModel for LlamaModel {
 
     fn trim(&mut self, trim: Trim) -> u64 {
         match trim {
-            Trim::KeepConversation => {
-                transom_engine::trim_heap();
-                0
-            }
+            Trim::KeepConversation => self.session.release_parked(),
             Trim::Everything => {
                 let n_bytes = self.session.cache_bytes();
                 self.session.release();
