@@ -3,13 +3,13 @@
 //! [`Decoder::step`] queues step n+1 before it waits for token n, so that the device works while
 //! the token is converted to text and shown (like mlx-lm's `generate_step`).
 //!
-//! Rule: the session never keeps an array of a failed step.
+//! Rule: no session keeps an array of a failed step.
 
 use mlx_rs::Array;
 use mlx_rs::error::Exception;
 use mlx_rs::transforms::{async_eval, eval};
 use transom_engine::generation::{Decode, NextToken};
-use transom_engine::{EngineError, JobControl};
+use transom_engine::{ConversationId, EngineError, JobControl};
 
 use crate::error::{Context, MlxResult};
 use crate::memory::release_unused_memory;
@@ -17,11 +17,12 @@ use crate::nn::{Positions, Transformer};
 use crate::ops::synchronize;
 use crate::sampler::Sampler;
 use crate::session::Session;
+use crate::sessions::Sessions;
 
-/// A response in progress. Dropping it waits for the device and leaves the session consistent.
+/// A response in progress. Dropping it waits for the device and leaves the sessions consistent.
 pub(crate) struct Decoder<'a> {
     transformer: &'a Transformer,
-    session: &'a mut Session,
+    sessions: &'a mut Sessions,
     sampler: Sampler,
     n_cached: usize,
     pending: Pending,
@@ -40,17 +41,18 @@ enum Pending {
 }
 
 impl<'a> Decoder<'a> {
-    /// Prepares the response to `prompt`, of which the session's cached prefix is reused.
+    /// Prepares the response to `prompt`, of which the longest cached prefix is reused.
     pub(crate) fn new(
         transformer: &'a Transformer,
-        session: &'a mut Session,
+        sessions: &'a mut Sessions,
         sampler: Sampler,
         prompt: &[u32],
+        conversation: Option<ConversationId>,
     ) -> Self {
         Self {
             transformer,
-            n_cached: session.reuse(prompt),
-            session,
+            n_cached: sessions.reuse(prompt, conversation, transformer),
+            sessions,
             sampler,
             pending: Pending::Nothing,
         }
@@ -58,7 +60,7 @@ impl<'a> Decoder<'a> {
 
     fn prefill_chunk(&mut self, tokens: &[u32], is_last: bool) -> MlxResult<()> {
         let tokens = Array::from_slice(tokens, &[tokens.len() as i32]);
-        let caches = self.session.caches_mut();
+        let caches = self.sessions.current.caches_mut();
         let logits = self.transformer.logits(&tokens, caches, Positions::Last)?;
         if is_last {
             let token = self.sampler.sample(&logits)?;
@@ -66,7 +68,7 @@ impl<'a> Decoder<'a> {
             self.pending = Pending::First(token);
         } else {
             // Only the caches are evaluated, so the logits of this chunk are never computed.
-            eval(self.session.arrays())?;
+            eval(self.sessions.current.arrays())?;
         }
         Ok(())
     }
@@ -83,7 +85,7 @@ impl<'a> Decoder<'a> {
             }
             Pending::Returned(previous) => {
                 let token = self.queue_after(&previous)?;
-                self.session.processed(&[token_id(&previous)?]);
+                self.sessions.current.processed(&[token_id(&previous)?]);
                 token
             }
             Pending::Queued(token) => token,
@@ -93,19 +95,19 @@ impl<'a> Decoder<'a> {
         }
         self.pending = Pending::Queued(self.queue_after(&token)?);
         let value = token_id(&token)?;
-        self.session.processed(&[value]);
+        self.sessions.current.processed(&[value]);
         Ok(value)
     }
 
-    /// Replaces the session after a failed step: its caches consist of arrays that were never
-    /// computed, and using one would run the failed step again.
+    /// Replaces the current session after a failed step: its caches consist of arrays that were
+    /// never computed, and using one would run the failed step again.
     fn reset_session(&mut self) {
-        *self.session = Session::new(self.transformer);
+        self.sessions.current = Session::new(self.transformer);
     }
 
     /// Queues the step that processes `token`, and returns the token that it samples.
     fn queue_after(&mut self, token: &Array) -> MlxResult<Array> {
-        let caches = self.session.caches_mut();
+        let caches = self.sessions.current.caches_mut();
         let logits = self.transformer.logits(token, caches, Positions::Last)?;
         let next = self.sampler.sample(&logits)?;
         async_eval([&next])?;
@@ -119,11 +121,11 @@ impl Decode for Decoder<'_> {
     }
 
     fn is_recurrent(&self) -> bool {
-        self.session.has_states()
+        self.sessions.current.has_states()
     }
 
     fn add_checkpoint(&mut self) {
-        self.session.add_checkpoint();
+        self.sessions.current.add_checkpoint();
     }
 
     fn prefill_step(
@@ -135,7 +137,7 @@ impl Decode for Decoder<'_> {
         self.prefill_chunk(tokens, is_last)
             .inspect_err(|_| self.reset_session())
             .during("prefill")?;
-        self.session.processed(tokens);
+        self.sessions.current.processed(tokens);
         Ok(true)
     }
 
@@ -147,6 +149,7 @@ impl Decode for Decoder<'_> {
     }
 
     fn release_spare_memory(&mut self) {
+        self.sessions.clear_parked();
         release_unused_memory();
     }
 }
@@ -165,6 +168,6 @@ impl Drop for Decoder<'_> {
         if let Err(error) = synchronize() {
             tracing::error!(%error, "waiting for the device after a response failed");
         }
-        self.session.settle();
+        self.sessions.current.settle();
     }
 }

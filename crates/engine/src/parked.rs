@@ -93,7 +93,7 @@ impl<S: ParkedState> Parked<S> {
     }
 
     /// Returns all states, the least recently used one first.
-    pub fn iter(&self) -> impl Iterator<Item = &S> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &S> {
         self.states.iter()
     }
 
