@@ -22,7 +22,7 @@ use crate::native::{self, Batch, Context, ContextParams, Model, StepError, Threa
 use crate::thread_tuner::ThreadTuner;
 
 /// Minimum number of tokens that are worth copying a KV cache. A laptop processes them in about a
-/// second, and copies a KV cache of 1 GB in a tenth of that.
+/// second, and copies a full KV cache in a fraction of that.
 const MIN_PARKED: usize = 256;
 
 #[derive(Debug)]

@@ -137,6 +137,7 @@ fn a_trim_during_a_response_releases_other_conversations() {
     let params = GenerationParams {
         max_tokens: Some(5),
         ignore_end_of_text: true,
+        speculate: false,
         ..GenerationParams::default()
     };
     let prompt = prepared(words(400, 21), 0);
