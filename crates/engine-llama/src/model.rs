@@ -185,6 +185,7 @@ impl LoadedModel for LlamaModel {
         MemoryUse {
             weight_bytes,
             kv_cache_bytes,
+            parked_bytes: 0,
             allocator_cache_bytes: 0,
             // The memory of a GPU is not part of the process's own count.
             peak_bytes: memory::peak_process_bytes().max(weight_bytes + kv_cache_bytes),

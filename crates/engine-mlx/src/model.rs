@@ -148,14 +148,14 @@ impl LoadedModel for MlxModel {
         }
         release_unused_memory();
         let after = self.memory();
-        let held = |memory: MemoryUse| memory.kv_cache_bytes + memory.allocator_cache_bytes;
-        held(before).saturating_sub(held(after))
+        before.total_bytes().saturating_sub(after.total_bytes())
     }
 
     fn memory(&self) -> MemoryUse {
         MemoryUse {
             weight_bytes: self.weight_bytes,
-            kv_cache_bytes: self.sessions.bytes(),
+            kv_cache_bytes: self.sessions.current.bytes(),
+            parked_bytes: self.sessions.parked_bytes(),
             allocator_cache_bytes: mlx_rs::memory::cache_memory().unwrap_or(0) as u64,
             peak_bytes: mlx_rs::memory::peak_memory().unwrap_or(0) as u64,
         }

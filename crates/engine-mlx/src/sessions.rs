@@ -69,7 +69,7 @@ impl Sessions {
         self.parked.clear();
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
-        self.current.bytes() + self.parked.bytes()
+    pub(crate) fn parked_bytes(&self) -> u64 {
+        self.parked.bytes()
     }
 }

@@ -95,10 +95,12 @@ fn another_response_to_a_message_parks_the_first_one() {
         let prompt = text(1, 100);
         turn(&mut model, &prompt, 60, name);
         let one = model.memory().kv_cache_bytes;
+        assert_eq!(model.memory().parked_bytes, 0, "{name}");
         let (_, cached) = turn(&mut model, &prompt, 60, name);
         assert!((92..=99).contains(&cached), "{name}: {cached}");
-        assert!(model.memory().kv_cache_bytes > one, "{name}");
+        assert_eq!(model.memory().parked_bytes, one, "{name}");
         model.trim(Trim::KeepConversation);
+        assert_eq!(model.memory().parked_bytes, 0, "{name}");
         assert!(model.memory().kv_cache_bytes <= one, "{name}");
         // The copy has a checkpoint of its own.
         let (_, cached) = turn(&mut model, &prompt, 60, name);

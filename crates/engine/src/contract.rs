@@ -449,10 +449,20 @@ impl ModelInfo {
 pub struct MemoryUse {
     /// Weights.
     pub weight_bytes: u64,
-    /// KV caches of the last conversation and of those that are parked.
+    /// KV cache of the last conversation, cached for the next request.
     pub kv_cache_bytes: u64,
+    /// KV caches of other conversations, at most [`Limits::parked_bytes`].
+    #[serde(default)]
+    pub parked_bytes: u64,
     /// Freed buffers that the allocator caches for reuse.
     pub allocator_cache_bytes: u64,
     /// Peak of the total since the start of the load.
     pub peak_bytes: u64,
+}
+
+impl MemoryUse {
+    /// Returns the sum of all parts in use.
+    pub fn total_bytes(&self) -> u64 {
+        self.weight_bytes + self.kv_cache_bytes + self.parked_bytes + self.allocator_cache_bytes
+    }
 }
