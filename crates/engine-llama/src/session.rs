@@ -71,13 +71,17 @@ impl Session {
         &self.conversation
     }
 
-    /// Returns the bytes of the allocated cache, used or not, and of the parked conversations.
+    /// Returns the bytes of the allocated cache, used or not, and of the checkpoints.
     pub(crate) fn cache_bytes(&self) -> u64 {
         let bytes = |context: &Context| {
             context.capacity() as u64 * self.config.bytes_per_token + self.config.state_bytes
         };
         let context = self.context.as_ref().map_or(0, bytes);
-        context + self.conversation.bytes() + self.parked.bytes()
+        context + self.conversation.bytes()
+    }
+
+    pub(crate) fn parked_bytes(&self) -> u64 {
+        self.parked.bytes()
     }
 
     /// Returns the number of tokens that the allocated cache has space for.
@@ -414,7 +418,7 @@ impl Session {
 
     /// Drops the parked conversations. Returns their bytes.
     pub(crate) fn release_parked(&mut self) -> u64 {
-        let n_bytes = self.parked.bytes();
+        let n_bytes = self.parked_bytes();
         self.parked.clear();
         transom_engine::trim_heap();
         n_bytes

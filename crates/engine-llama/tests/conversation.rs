@@ -105,16 +105,16 @@ fn other_conversations_count_as_memory_and_are_released_first() {
     let mut model = model.expect("the model loads");
     let (first, second) = (words(400, 20), words(400, 21));
     greedy(&mut model, &first, 5);
-    let alone = model.memory().kv_cache_bytes;
+    assert_eq!(model.memory().parked_bytes, 0);
     let (_, stats) = greedy(&mut model, &second, 5);
     assert!(stats.cached_tokens < 10, "{}", stats.cached_tokens);
-    let n_parked = model.memory().kv_cache_bytes - alone;
-    assert!(n_parked > 0);
+    assert!(model.memory().parked_bytes > 0);
     let (_, stats) = greedy(&mut model, &first, 5);
     assert_eq!(stats.cached_tokens, first.len() - 1);
 
+    let n_parked = model.memory().parked_bytes;
     assert_eq!(model.trim(Trim::KeepConversation), n_parked);
-    assert_eq!(model.memory().kv_cache_bytes, alone);
+    assert_eq!(model.memory().parked_bytes, 0);
     let (_, stats) = greedy(&mut model, &first, 5);
     assert_eq!(stats.cached_tokens, first.len() - 1);
     let (_, stats) = greedy(&mut model, &second, 5);
@@ -131,19 +131,17 @@ fn a_trim_during_a_response_releases_other_conversations() {
     let model = load(&LlamaEngine::new(), &model_path(MODEL), &limits);
     let mut model = model.expect("the model loads");
     greedy(&mut model, &words(400, 20), 5);
-    let alone = model.memory().kv_cache_bytes;
     let control = JobControl::new();
     control.request_trim();
     let params = GenerationParams {
         max_tokens: Some(5),
         ignore_end_of_text: true,
-        speculate: false,
         ..GenerationParams::default()
     };
     let prompt = prepared(words(400, 21), 0);
     let result = model.generate(&prompt, &params, &control, &mut |_: TokenEvent| ());
     result.expect("the answer succeeds");
-    assert_eq!(model.memory().kv_cache_bytes, alone);
+    assert_eq!(model.memory().parked_bytes, 0);
 }
 
 // A context shift keeps the first tokens, which hold the system prompt.
