@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use transom_catalog::fit::llama::{MAX_CHECKPOINTS, MAX_DRAFT};
+use transom_engine::parked::FEW_TOKENS;
 use transom_engine::{EngineError, JobControl, Parked, ParkedState};
 
 use self::cache_contents::CacheContents;
@@ -20,10 +21,6 @@ pub(crate) use self::conversation::{CachedConversation, Checkpoint, SessionPromp
 use self::parked::ParkedConversation;
 use crate::native::{self, Batch, Context, ContextParams, Model, StepError, ThreadPool};
 use crate::thread_tuner::ThreadTuner;
-
-/// Minimum number of tokens that are worth copying a KV cache. A laptop processes them in about a
-/// second, and copies a full KV cache in a fraction of that.
-const MIN_PARKED: usize = 256;
 
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -77,7 +74,7 @@ impl Session {
             context.capacity() as u64 * self.config.bytes_per_token + self.config.state_bytes
         };
         let context = self.context.as_ref().map_or(0, bytes);
-        context + self.conversation.bytes()
+        context + self.conversation.checkpoint_bytes()
     }
 
     pub(crate) fn parked_bytes(&self) -> u64 {
@@ -180,9 +177,9 @@ impl Session {
         let reuse = self.conversation.reusable(prompt, self.rules());
         let n_reused = reuse.n_tokens();
         let reusable = |parked: &ParkedConversation| parked.reusable_by(prompt);
-        // Another conversation must be better by more than the copies cost.
-        let n_least = n_reused + MIN_PARKED - 1;
-        let Some(better) = self.parked.take_better_by(n_least, reusable) else {
+        // For a few tokens the copies take longer than reading them again.
+        let n_worse = n_reused + FEW_TOKENS;
+        let Some(better) = self.parked.take_better_by(n_worse, reusable) else {
             if !prompt.continues(&self.conversation) {
                 self.park(self.tokens().len() - n_reused, 0);
             }
@@ -196,7 +193,7 @@ impl Session {
         self.park(self.tokens().len(), more_bytes);
         if self.restore(&better, n_needed) {
             let n_removed = better.tokens().len() - better.reusable_by(prompt);
-            if prompt.continues(&better.conversation) || n_removed < MIN_PARKED {
+            if prompt.continues(&better.conversation) || n_removed <= FEW_TOKENS {
                 self.conversation = better.conversation;
             } else {
                 self.conversation = better.conversation.clone();
@@ -221,7 +218,7 @@ impl Session {
     fn park(&mut self, n_removed: usize, more_bytes: u64) {
         // Keys whose rotation is pending would be restored at wrong positions.
         debug_assert!(!self.shift_is_pending, "a response has ended");
-        let is_worth_it = n_removed >= MIN_PARKED;
+        let is_worth_it = n_removed > FEW_TOKENS;
         let Some(context) = self.context.as_ref().filter(|_| is_worth_it) else {
             return;
         };

@@ -140,11 +140,10 @@ impl CachedConversation {
         }
     }
 
-    /// Returns the bytes of memory, without those of the cache.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(super) fn checkpoint_bytes(&self) -> u64 {
         let checkpoints = self.checkpoints.iter();
-        let states: usize = checkpoints.map(|checkpoint| checkpoint.states.len()).sum();
-        (size_of_val(&*self.tokens) + states) as u64
+        let sizes = checkpoints.map(|checkpoint| checkpoint.states.len() as u64);
+        sizes.sum()
     }
 
     pub(super) fn drop_checkpoints_after(&mut self, n_tokens: usize) {

@@ -31,7 +31,7 @@ impl ParkedConversation {
 
     /// Returns the size in bytes that [`ParkedConversation::copy`] would have.
     pub(super) fn copy_bytes(conversation: &CachedConversation, context: &Context) -> u64 {
-        context.state_size() as u64 + conversation.bytes()
+        bytes(conversation, context.state_size())
     }
 
     /// Replaces the contents of `context`. Returns false if that failed; then the cache is empty.
@@ -55,7 +55,7 @@ impl ParkedState for ParkedConversation {
     }
 
     fn bytes(&self) -> u64 {
-        self.state.len() as u64 + self.conversation.bytes()
+        bytes(&self.conversation, self.state.len())
     }
 
     fn reusable_tokens(&self, prompt: &[u32]) -> usize {
@@ -67,4 +67,9 @@ impl ParkedState for ParkedConversation {
             is_private: false,
         })
     }
+}
+
+fn bytes(conversation: &CachedConversation, state_bytes: usize) -> u64 {
+    let tokens = size_of_val(&*conversation.tokens);
+    (state_bytes + tokens) as u64 + conversation.checkpoint_bytes()
 }

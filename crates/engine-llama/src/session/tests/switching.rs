@@ -186,7 +186,7 @@ fn the_limit_is_kept_and_changes_no_response() {
 
 #[test]
 fn no_conversation_is_copied_without_a_limit_or_if_it_is_short() {
-    for (limit, n_tokens) in [(0, 400), (ENOUGH, MIN_PARKED - 10)] {
+    for (limit, n_tokens) in [(0, 400), (ENOUGH, FEW_TOKENS - 5)] {
         let mut test = TestSession::with_parked(DENSE, CONTEXT, limit);
         for id in [1, 2, 1] {
             let prompt = random_tokens(id, n_tokens);
