@@ -230,14 +230,15 @@ pub(crate) fn fit(
 ) -> CommandResult<FitView> {
     let estimate = library.estimate(model, &load_settings(settings))?;
     let (need, room) = (&estimate.need, library.machine().available_memory());
-    let parts = need.weight_bytes + need.kv_cache_bytes + need.draft_bytes + need.cache_bytes;
-    let total = need.total_bytes();
+    let prefix_bytes = need.cache_bytes + estimate.parked_bytes;
+    let parts = need.weight_bytes + need.kv_cache_bytes + need.draft_bytes + prefix_bytes;
+    let total = need.total_bytes() + estimate.parked_bytes;
     Ok(FitView {
         weight_bytes: need.weight_bytes,
         kv_cache_bytes: need.kv_cache_bytes,
         headroom_bytes: total.saturating_sub(parts),
         draft_bytes: need.draft_bytes,
-        prefix_bytes: need.cache_bytes,
+        prefix_bytes,
         budget_bytes: room.budget_bytes,
         taken_bytes: room.in_use_bytes,
         context_length: need.context_length,

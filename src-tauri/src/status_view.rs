@@ -72,9 +72,7 @@ fn loaded(model: &ModelStatus) -> LoadedView {
         }
         _ => None,
     };
-    let by_engine = model
-        .memory
-        .map(|memory| memory.weight_bytes + memory.kv_cache_bytes + memory.allocator_cache_bytes);
+    let by_engine = model.memory.map(|memory| memory.total_bytes());
     let info = model.info.as_ref();
     LoadedView {
         name: model.name.clone(),

@@ -9,7 +9,7 @@ mod speed;
 mod tests;
 
 use serde::Serialize;
-use transom_fit::KvCacheChoice;
+use transom_fit::{KvCacheChoice, default_parked_bytes};
 
 pub use speed::Speed;
 pub use transom_fit::{Budget, DEFAULT_CONTEXT, MIN_CONTEXT};
@@ -137,6 +137,9 @@ impl EstimatedFit {
 pub struct Estimate {
     /// The memory that it needs.
     pub need: EstimatedNeed,
+    /// Bytes that the KV caches of other conversations may use in addition; 0 if there is no room for
+    /// them. They never decide whether a model fits.
+    pub parked_bytes: u64,
     /// The budget without the models that stay loaded.
     pub room_bytes: u64,
     /// Whether it fits.
@@ -162,9 +165,12 @@ pub fn estimate(
     let room_bytes = available
         .budget_bytes
         .saturating_sub(available.in_use_bytes);
+    let parked_bytes = default_parked_bytes(machine.memory_bytes);
+    let fits_too = need.total_bytes().saturating_add(parked_bytes) <= room_bytes;
     Estimate {
         fit: estimated_fit(need.total_bytes(), available, context_that_fits),
         need,
+        parked_bytes: if fits_too { parked_bytes } else { 0 },
         room_bytes,
         context_that_fits,
         speed: speed::speed(request, machine, need.context_length),

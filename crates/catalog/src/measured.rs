@@ -15,7 +15,7 @@ use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use transom_fit::KvCacheChoice;
+use transom_fit::{KvCacheChoice, default_parked_bytes};
 
 use crate::facts::{Format, KvType, ModelFacts};
 use crate::fit;
@@ -87,19 +87,23 @@ struct Peak {
 
 impl Record {
     /// Returns the bytes by which the model's estimated need must be corrected: the measured peak beyond
-    /// the estimate for the same number of tokens. If the peak was lower, the correction is half of the
-    /// difference and at most a tenth of the estimate, because a longer context may need more.
+    /// the estimate for the same number of tokens and the most KV caches of other conversations. If the
+    /// peak was lower than without those, the correction is half of the difference and at most a tenth
+    /// of the estimate, because a longer context may need more.
     pub fn correction(&self, facts: &ModelFacts, machine: &Machine, kv: KvCacheChoice) -> i64 {
         let Some(peak) = self.peak else {
             return 0;
         };
         let n_tokens = fit::context_capacity(facts, peak.context_tokens);
         let computed = fit::need(facts, machine, kv, n_tokens).total_bytes();
+        let with_parked = computed.saturating_add(default_parked_bytes(machine.memory_bytes));
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-        let beyond = signed(peak.bytes).saturating_sub(signed(computed));
-        match beyond {
-            0.. => beyond,
-            _ => (beyond / 2).max(-signed(computed / 10)),
+        match peak.bytes {
+            bytes if bytes > with_parked => signed(bytes - with_parked),
+            bytes if bytes < computed => {
+                (-signed(computed - bytes) / 2).max(-signed(computed / 10))
+            }
+            _ => 0,
         }
     }
 

@@ -16,7 +16,7 @@ use transom_engine::{
 };
 
 /// Version of the messages in this file. Every change to them raises it.
-pub const PROTOCOL: u32 = 9;
+pub const PROTOCOL: u32 = 10;
 
 /// Longest frame that is accepted, in bytes: more than a prompt of any real context length.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;
@@ -69,7 +69,7 @@ pub enum Command {
         reason: FinishReason,
     },
     /// Frees memory. The response is [`Report::Trimmed`], after the running job if there is one; a
-    /// running job frees its spare buffers at once.
+    /// running job frees its spare buffers and the KV caches of other conversations at once.
     Trim {
         /// How much to free.
         trim: Trim,

@@ -178,8 +178,8 @@ impl Decode for Decoder<'_> {
         Ok(token.map_or(NextToken::Stopped, NextToken::Token))
     }
 
-    fn release_spare_memory() {
-        transom_engine::trim_heap();
+    fn release_spare_memory(&mut self) {
+        self.session.release_parked();
     }
 }
 

@@ -64,13 +64,16 @@ impl Engine for LlamaEngine {
         native::init();
         // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
         // memory of a process.
-        Ok(llama::need(
-            &files.facts,
-            native::supports_gpu(),
-            limits.kv_cache,
-            limits.prefill_chunk as u64,
-            memory::context_length(&files.facts, limits) as u64,
-        ))
+        Ok(MemoryNeed {
+            parked_bytes: limits.parked_bytes,
+            ..llama::need(
+                &files.facts,
+                native::supports_gpu(),
+                limits.kv_cache,
+                limits.prefill_chunk as u64,
+                memory::context_length(&files.facts, limits) as u64,
+            )
+        })
     }
 
     fn load(
@@ -114,6 +117,7 @@ impl Engine for LlamaEngine {
             bytes_per_token: kv_bytes(1) - kv_bytes(0),
             state_bytes: kv_bytes(0),
             can_shift: files.can_shift(model.sliding_window()),
+            parked_bytes: limits.parked_bytes,
         };
         let mut session = Session::new(model.clone(), Rc::new(threads), config);
         // Fails before the load is reported as complete if no context can be created.

@@ -167,12 +167,9 @@ impl LoadedModel for LlamaModel {
 
     fn trim(&mut self, trim: Trim) -> u64 {
         match trim {
-            Trim::KeepConversation => {
-                transom_engine::trim_heap();
-                0
-            }
+            Trim::KeepConversation => self.session.release_parked(),
             Trim::Everything => {
-                let n_bytes = self.session.cache_bytes();
+                let n_bytes = self.session.cache_bytes() + self.session.parked_bytes();
                 self.session.release();
                 n_bytes
             }
@@ -180,14 +177,16 @@ impl LoadedModel for LlamaModel {
     }
 
     fn memory(&self) -> MemoryUse {
-        let weight_bytes = self.model.n_bytes();
-        let kv_cache_bytes = self.session.cache_bytes();
+        let in_use = MemoryUse {
+            weight_bytes: self.model.n_bytes(),
+            kv_cache_bytes: self.session.cache_bytes(),
+            parked_bytes: self.session.parked_bytes(),
+            ..MemoryUse::default()
+        };
         MemoryUse {
-            weight_bytes,
-            kv_cache_bytes,
-            allocator_cache_bytes: 0,
             // The memory of a GPU is not part of the process's own count.
-            peak_bytes: memory::peak_process_bytes().max(weight_bytes + kv_cache_bytes),
+            peak_bytes: memory::peak_process_bytes().max(in_use.total_bytes()),
+            ..in_use
         }
     }
 

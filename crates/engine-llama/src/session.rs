@@ -1,11 +1,8 @@
-//! The KV cache: the cached tokens, and their keys and values.
+//! The KV cache: the cached tokens, and their keys and values. Those of other conversations are
+//! parked as copies in memory.
 //!
 //! Rule: `tokens` are exactly the tokens in the cache, at positions from 0. Every method keeps it
 //! so, also when it fails.
-//!
-//! Rule: the first `n_exact` of them are in the cache as a fresh prefill would compute them. The
-//! others were computed after text that has since been removed, so only the same conversation may
-//! reuse them.
 
 use std::io;
 use std::ops::Range;
@@ -13,71 +10,17 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 
-use transom_catalog::KvType;
-use transom_catalog::fit::llama::{MAX_CHECKPOINTS, MAX_DRAFT, context_capacity};
-use transom_engine::generation::common_prefix_len;
-use transom_engine::{ConversationId, EngineError, JobControl};
+use transom_catalog::fit::llama::{MAX_CHECKPOINTS, MAX_DRAFT};
+use transom_engine::parked::FEW_TOKENS;
+use transom_engine::{EngineError, JobControl, Parked, ParkedState};
 
 use self::cache_contents::CacheContents;
-use self::search::last_longest_prefix;
+pub(crate) use self::config::CacheConfig;
+use self::conversation::{CacheRules, Reuse};
+pub(crate) use self::conversation::{CachedConversation, Checkpoint, SessionPrompt};
+use self::parked::ParkedConversation;
 use crate::native::{self, Batch, Context, ContextParams, Model, StepError, ThreadPool};
 use crate::thread_tuner::ThreadTuner;
-
-/// Minimum number of tokens that are worth moving.
-const MIN_MOVED: usize = 32;
-
-#[derive(Debug, Clone)]
-pub(crate) struct CacheConfig {
-    pub(crate) cache_type: KvType,
-    /// Computes attention without storing the matrix of scores.
-    pub(crate) flash_attention: bool,
-    pub(crate) prefill_chunk: usize,
-    /// Maximum number of tokens.
-    pub(crate) context_length: usize,
-    /// Bytes of keys and values per token.
-    pub(crate) bytes_per_token: u64,
-    /// Bytes of recurrent states, which do not depend on the number of tokens.
-    pub(crate) state_bytes: u64,
-    /// See [`crate::files::ModelFiles::can_shift`].
-    pub(crate) can_shift: bool,
-}
-
-/// A prompt to process, and how it may reuse the cache.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SessionPrompt<'a> {
-    pub(crate) tokens: &'a [u32],
-    /// The conversation that the prompt belongs to, if known.
-    pub(crate) conversation: Option<ConversationId>,
-    /// Number of messages that were dropped from the prompt.
-    pub(crate) dropped_messages: usize,
-    /// True if cached tokens may be reused that were computed after text that is no longer in the
-    /// prompt.
-    pub(crate) may_shift: bool,
-    /// See [`transom_engine::GenerationParams::is_private`].
-    pub(crate) is_private: bool,
-}
-
-/// A position that a model with recurrent states can rewind to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Checkpoint {
-    pub(crate) n_tokens: usize,
-    /// The recurrent states after `n_tokens` tokens.
-    pub(crate) states: Vec<u8>,
-}
-
-/// Describes the contents of the cache. Saved together with the cache.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct CachedConversation {
-    pub(crate) tokens: Vec<u32>,
-    /// See the rule at the top of this file.
-    pub(crate) n_exact: usize,
-    /// The conversation of the last prompt.
-    pub(crate) id: Option<ConversationId>,
-    /// Number of messages that were dropped from the last prompt.
-    pub(crate) dropped_messages: usize,
-    /// Oldest first. Only for models with recurrent states.
-    pub(crate) checkpoints: Vec<Checkpoint>,
-}
 
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -87,6 +30,8 @@ pub(crate) struct Session {
     /// Created when it is first needed, and again after it was released.
     context: Option<Context>,
     conversation: CachedConversation,
+    /// None of them has more tokens than the context has space for.
+    parked: Parked<ParkedConversation>,
     /// True if keys were moved and the next step has to rotate them.
     shift_is_pending: bool,
     /// The last prompt is private, so the cache grows in memory.
@@ -99,6 +44,7 @@ impl Session {
     pub(crate) fn new(model: Rc<Model>, threads: Rc<ThreadPool>, config: CacheConfig) -> Self {
         Self {
             thread_tuner: ThreadTuner::new(threads.len()),
+            parked: Parked::new(config.parked_bytes),
             model,
             threads,
             config,
@@ -127,9 +73,17 @@ impl Session {
         let bytes = |context: &Context| {
             context.capacity() as u64 * self.config.bytes_per_token + self.config.state_bytes
         };
-        let checkpoints = self.conversation.checkpoints.iter();
-        let states: usize = checkpoints.map(|checkpoint| checkpoint.states.len()).sum();
-        self.context.as_ref().map_or(0, bytes) + states as u64
+        let context = self.context.as_ref().map_or(0, bytes);
+        context + self.conversation.checkpoint_bytes()
+    }
+
+    pub(crate) fn parked_bytes(&self) -> u64 {
+        self.parked.bytes()
+    }
+
+    /// Returns the number of tokens that the allocated cache has space for.
+    fn capacity(&self) -> usize {
+        self.context.as_ref().map_or(0, Context::capacity)
     }
 
     /// Returns true if the model has recurrent states, which can only rewind to a checkpoint.
@@ -162,8 +116,9 @@ impl Session {
         // Freed before the larger one is allocated.
         self.context = None;
         self.make_context(n_tokens)?;
-        let is_whole = |context: &mut Context| contents.restore(context);
-        if self.context.as_mut().is_some_and(is_whole) {
+        if let (Some(context), Some(contents)) = (&mut self.context, contents)
+            && contents.restore(context)
+        {
             return Ok(());
         }
         self.release();
@@ -171,7 +126,7 @@ impl Session {
     }
 
     fn make_context(&mut self, n_tokens: usize) -> Result<(), EngineError> {
-        let capacity = capacity(n_tokens, self.config.context_length);
+        let capacity = self.config.capacity(n_tokens);
         let params = ContextParams {
             n_tokens: capacity,
             n_batch: self.config.prefill_chunk.max(MAX_DRAFT + 1),
@@ -180,6 +135,11 @@ impl Session {
             flash_attention: self.config.flash_attention,
         };
         self.context = Context::new(self.model.clone(), self.threads.clone(), params);
+        if self.context.is_none() && self.release_parked() > 0 {
+            // Clears the error, so that it is not reported if there is enough memory now.
+            let _ = native::take_first_error();
+            self.context = Context::new(self.model.clone(), self.threads.clone(), params);
+        }
         if self.context.is_none() {
             self.release();
             let during = format!("allocating a KV cache for {capacity} tokens");
@@ -188,49 +148,106 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps the prefix that the prompt shares with the cache, removes the other tokens, and
-    /// reserves space for the prompt and the first tokens of the response. Returns the number of
-    /// cached prompt tokens, at most one fewer than the prompt has: the last one must be processed
-    /// for its logits.
+    /// Continues the conversation, the current or a parked one, of which the prompt reuses the most
+    /// tokens. Removes its other tokens, and reserves space for the prompt and the first tokens of
+    /// the response. Returns the number of cached prompt tokens; see [`CachedConversation::reusable`].
     ///
-    /// If messages of the same conversation were dropped since its last prompt, the tokens after
-    /// them are moved down to their position in the prompt.
+    /// # Errors
+    /// [`EngineError::Backend`] if there is not enough memory; the session is empty then.
     pub(crate) fn reuse(&mut self, prompt: SessionPrompt<'_>) -> Result<usize, EngineError> {
-        let n_prompt = prompt.tokens.len();
-        let wanted = &prompt.tokens[..n_prompt.saturating_sub(1)];
-        let last = &self.conversation;
-        let is_same_conversation = prompt.conversation.is_some() && prompt.conversation == last.id;
-        let may_shift = is_same_conversation && prompt.may_shift;
-        let may_move = may_shift && prompt.dropped_messages > last.dropped_messages;
-        if !may_shift {
-            self.truncate(last.n_exact);
-        }
-        let start = common_prefix_len(self.tokens(), wanted);
-        let moved = may_move.then(|| self.find_movable(start, &wanted[start..]));
-        let moved = moved.flatten();
-        self.truncate(moved.as_ref().map_or(start, |moved| moved.end));
+        let n_needed = prompt.tokens.len() + MAX_DRAFT;
+        let Reuse { n_kept, moved } = self.select(&prompt, n_needed);
+        self.truncate(moved.as_ref().map_or(n_kept, |moved| moved.end));
         self.is_private = prompt.is_private;
         // Before tokens are moved: the cache cannot grow while their rotation is pending.
-        self.reserve(n_prompt + MAX_DRAFT)?;
+        self.reserve(n_needed)?;
         if let Some(moved) = moved
-            && !(self.remove_and_shift(start..moved.start) && self.has_window())
+            && !(self.remove_and_shift(n_kept..moved.start) && self.has_window())
         {
-            self.truncate(start);
+            self.truncate(n_kept);
         }
         self.conversation.id = prompt.conversation;
         self.conversation.dropped_messages = prompt.dropped_messages;
         Ok(self.tokens().len())
     }
 
-    /// Returns the tokens after `start` that equal the beginning of `wanted`; `None` if they are
-    /// too few or cannot be moved.
-    fn find_movable(&self, start: usize, wanted: &[u32]) -> Option<Range<usize>> {
-        if !self.can_shift() || self.has_recurrent_state() {
-            return None;
+    /// Makes the conversation current of which `prompt` reuses the most tokens, and returns these
+    /// tokens. Parks a copy of what the prompt would remove of another conversation.
+    fn select(&mut self, prompt: &SessionPrompt<'_>, n_needed: usize) -> Reuse {
+        let reuse = self.conversation.reusable(prompt, self.rules());
+        let n_reused = reuse.n_tokens();
+        let reusable = |parked: &ParkedConversation| parked.reusable_by(prompt);
+        // For a few tokens the copies take longer than reading them again.
+        let n_worse = n_reused + FEW_TOKENS;
+        let Some(better) = self.parked.take_better_by(n_worse, reusable) else {
+            if !prompt.continues(&self.conversation) {
+                self.park(self.tokens().len() - n_reused, 0);
+            }
+            return reuse;
+        };
+        // Both copies are in memory until one is restored. Meanwhile they may also take the memory of
+        // a full context that is not allocated.
+        let capacity = self.config.capacity(n_needed).max(self.capacity());
+        let spare_bytes = self.config.unallocated_bytes(capacity);
+        let more_bytes = better.bytes().saturating_sub(spare_bytes);
+        self.park(self.tokens().len(), more_bytes);
+        if self.restore(&better, n_needed) {
+            let n_removed = better.tokens().len() - better.reusable_by(prompt);
+            if prompt.continues(&better.conversation) || n_removed <= FEW_TOKENS {
+                self.conversation = better.conversation;
+            } else {
+                self.conversation = better.conversation.clone();
+                self.parked.park(better);
+            }
         }
-        let first = start + 1;
-        let found = last_longest_prefix(wanted, self.tokens().get(first..)?);
-        (found.len() >= MIN_MOVED).then(|| found.start + first..found.end + first)
+        self.conversation.reusable(prompt, self.rules())
+    }
+
+    fn rules(&self) -> CacheRules {
+        let needs_checkpoint = self.has_recurrent_state();
+        CacheRules {
+            first_rewind: self.context.as_ref().map_or(0, Context::first_rewind),
+            needs_checkpoint,
+            can_move: self.can_shift() && !needs_checkpoint,
+        }
+    }
+
+    /// Parks a copy of the current conversation, if `n_removed` of its tokens are to be removed and
+    /// reading them again would take longer than copying. `more_bytes` of other copies are in memory
+    /// too and count in the limit.
+    fn park(&mut self, n_removed: usize, more_bytes: u64) {
+        // Keys whose rotation is pending would be restored at wrong positions.
+        debug_assert!(!self.shift_is_pending, "a response has ended");
+        let is_worth_it = n_removed > FEW_TOKENS;
+        let Some(context) = self.context.as_ref().filter(|_| is_worth_it) else {
+            return;
+        };
+        let n_bytes = ParkedConversation::copy_bytes(&self.conversation, context);
+        if !self.parked.make_room(n_bytes.saturating_add(more_bytes)) {
+            return;
+        }
+        match ParkedConversation::copy(&self.conversation, context, self.rules()) {
+            Some(copy) => self.parked.park(copy),
+            None => warn("a KV cache was not kept for later"),
+        }
+    }
+
+    /// Replaces the contents of the cache by those of `parked`, and reserves space for `n_needed`
+    /// tokens. The caller sets the conversation. Returns false if that failed; then the session is
+    /// empty.
+    fn restore(&mut self, parked: &ParkedConversation, n_needed: usize) -> bool {
+        // An empty cache grows without a copy.
+        self.truncate(0);
+        if let Err(error) = self.reserve(n_needed) {
+            tracing::warn!(%error, "a conversation is read again");
+            return false;
+        }
+        let restore = |context: &mut Context| parked.restore(context);
+        let is_whole = self.context.as_mut().is_some_and(restore);
+        if !is_whole {
+            warn("a conversation is read again");
+        }
+        is_whole
     }
 
     /// Removes the older half of the tokens after the first `n_kept`, and moves the others down.
@@ -396,8 +413,17 @@ impl Session {
         self.drop_pending_shift();
     }
 
-    /// Releases the cache and the buffers of steps.
+    /// Drops the parked conversations. Returns their bytes.
+    pub(crate) fn release_parked(&mut self) -> u64 {
+        let n_bytes = self.parked_bytes();
+        self.parked.clear();
+        transom_engine::trim_heap();
+        n_bytes
+    }
+
+    /// Releases the cache, the parked conversations and the buffers of steps.
     pub(crate) fn release(&mut self) {
+        self.parked.clear();
         self.conversation = CachedConversation::default();
         self.shift_is_pending = false;
         self.context = None;
@@ -429,40 +455,22 @@ impl Session {
     }
 }
 
-impl CachedConversation {
-    fn drop_checkpoints_after(&mut self, n_tokens: usize) {
-        let is_before = |checkpoint: &Checkpoint| checkpoint.n_tokens <= n_tokens;
-        self.checkpoints.retain(is_before);
-    }
-
-    /// Rewinds `context` to the last checkpoint. Returns the number of tokens then in the cache; 0
-    /// if no checkpoint can be restored.
-    fn rewind_to_checkpoint(&mut self, context: &mut Context) -> usize {
-        if let Some(last) = self.checkpoints.last()
-            && context.set_recurrent_state(&last.states)
-            && context.remove(last.n_tokens..self.tokens.len())
-            && context.has_window_before(last.n_tokens)
-        {
-            return last.n_tokens;
-        }
-        context.clear();
-        self.checkpoints.clear();
-        0
-    }
-}
-
-fn capacity(n_tokens: usize, context_length: usize) -> usize {
-    let capacity = context_capacity(n_tokens as u64);
-    usize::try_from(capacity).map_or(context_length, |capacity| capacity.min(context_length))
-}
-
 /// Returns an error with llama.cpp's own reason, if it logged one.
 fn failed(during: &str, otherwise: &str) -> EngineError {
     let logged = native::take_first_error();
     EngineError::backend(during, logged.as_deref().unwrap_or(otherwise))
 }
 
+/// Logs a failure that only costs time, with llama.cpp's own reason, which no later error may report.
+fn warn(consequence: &str) {
+    let reason = native::take_first_error();
+    tracing::warn!(reason, "{consequence}");
+}
+
 mod cache_contents;
+mod config;
+mod conversation;
+mod parked;
 mod search;
 
 #[cfg(test)]

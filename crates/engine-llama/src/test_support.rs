@@ -63,13 +63,11 @@ pub(crate) const ALL: [TestModel; 3] = [DENSE, WINDOWED, HYBRID];
 /// Creates an empty session of a model.
 pub(crate) fn session(test_model: TestModel, context_length: usize) -> Session {
     native::init();
-    session_of(
-        Rc::new((test_model.load)().expect("it loads")),
-        context_length,
-    )
+    let model = Rc::new((test_model.load)().expect("it loads"));
+    session_of(model, context_length, 0)
 }
 
-fn session_of(model: Rc<Model>, context_length: usize) -> Session {
+fn session_of(model: Rc<Model>, context_length: usize, parked_bytes: u64) -> Session {
     let threads = ThreadPool::new(1).expect("a thread");
     let config = CacheConfig {
         cache_type: KvType::F16,
@@ -79,6 +77,7 @@ fn session_of(model: Rc<Model>, context_length: usize) -> Session {
         bytes_per_token: 0,
         state_bytes: 0,
         can_shift: true,
+        parked_bytes,
     };
     Session::new(model, Rc::new(threads), config)
 }
@@ -130,12 +129,22 @@ pub(crate) struct TestSession {
 }
 
 impl TestSession {
+    /// Creates one that parks no conversation.
     pub(crate) fn new(test_model: TestModel, context_length: usize) -> Self {
+        Self::with_parked(test_model, context_length, 0)
+    }
+
+    /// Creates one that parks up to `parked_bytes` bytes of other conversations.
+    pub(crate) fn with_parked(
+        test_model: TestModel,
+        context_length: usize,
+        parked_bytes: u64,
+    ) -> Self {
         native::init();
         let model = Rc::new((test_model.load)().expect("it loads"));
         Self {
-            session: session_of(model.clone(), context_length),
-            fresh: session_of(model, context_length),
+            session: session_of(model.clone(), context_length, parked_bytes),
+            fresh: session_of(model, context_length, 0),
             test_model,
             folder: tempfile::tempdir().expect("a folder"),
         }
@@ -199,7 +208,7 @@ pub(crate) fn answer(
     let mut decoder = decoder(session, prompt);
     let control = JobControl::new();
     let n_cached = decoder.n_cached();
-    let read = decoder.prefill(prompt.tokens, 100, &control, |_| {});
+    let read = decoder.prefill(prompt.tokens, 100, &control, |_, _| {});
     read.expect("the prompt is read");
     let tokens = (0..n_tokens).map(|at| match decoder.next(n_tokens - at, &control) {
         Ok(NextToken::Token(token)) => token,

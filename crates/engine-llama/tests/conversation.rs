@@ -94,6 +94,56 @@ fn trimming_everything_releases_the_cache_and_the_next_response_is_the_same() {
     assert_eq!(second, first);
 }
 
+#[test]
+fn other_conversations_count_as_memory_and_are_released_first() {
+    let limits = Limits {
+        context_length: 2048,
+        parked_bytes: 256 << 20,
+        ..Limits::default()
+    };
+    let model = load(&LlamaEngine::new(), &model_path(MODEL), &limits);
+    let mut model = model.expect("the model loads");
+    let (first, second) = (words(400, 20), words(400, 21));
+    greedy(&mut model, &first, 5);
+    assert_eq!(model.memory().parked_bytes, 0);
+    let (_, stats) = greedy(&mut model, &second, 5);
+    assert!(stats.cached_tokens < 10, "{}", stats.cached_tokens);
+    assert!(model.memory().parked_bytes > 0);
+    let (_, stats) = greedy(&mut model, &first, 5);
+    assert_eq!(stats.cached_tokens, first.len() - 1);
+
+    let n_parked = model.memory().parked_bytes;
+    assert_eq!(model.trim(Trim::KeepConversation), n_parked);
+    assert_eq!(model.memory().parked_bytes, 0);
+    let (_, stats) = greedy(&mut model, &first, 5);
+    assert_eq!(stats.cached_tokens, first.len() - 1);
+    let (_, stats) = greedy(&mut model, &second, 5);
+    assert!(stats.cached_tokens < 10, "{}", stats.cached_tokens);
+}
+
+#[test]
+fn a_trim_during_a_response_releases_other_conversations() {
+    let limits = Limits {
+        context_length: 2048,
+        parked_bytes: 256 << 20,
+        ..Limits::default()
+    };
+    let model = load(&LlamaEngine::new(), &model_path(MODEL), &limits);
+    let mut model = model.expect("the model loads");
+    greedy(&mut model, &words(400, 20), 5);
+    let control = JobControl::new();
+    control.request_trim();
+    let params = GenerationParams {
+        max_tokens: Some(5),
+        ignore_end_of_text: true,
+        ..GenerationParams::default()
+    };
+    let prompt = prepared(words(400, 21), 0);
+    let result = model.generate(&prompt, &params, &control, &mut |_: TokenEvent| ());
+    result.expect("the answer succeeds");
+    assert_eq!(model.memory().parked_bytes, 0);
+}
+
 // A context shift keeps the first tokens, which hold the system prompt.
 #[test]
 fn a_full_context_is_shifted_if_allowed_and_otherwise_ends_the_response() {

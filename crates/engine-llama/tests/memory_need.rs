@@ -13,7 +13,7 @@ use std::fs;
 use support::load;
 use transom_catalog::test_support::{Quantization, TemporaryModel, TinyModel};
 use transom_engine::{
-    Engine, GenerationParams, JobControl, KvCacheChoice, Limits, ModelSource, Prompt,
+    Engine, GenerationParams, JobControl, KvCacheChoice, Limits, MemoryNeed, ModelSource, Prompt,
 };
 use transom_engine_llama::LlamaEngine;
 
@@ -35,25 +35,34 @@ enum Fill {
     AtOnce,
     /// With several turns, in each of which the cache grows; then it is saved and restored.
     ByTurns,
+    /// After another conversation, which is parked.
+    AfterAnother,
+}
+
+fn need(file: &TemporaryModel, limits: &Limits) -> MemoryNeed {
+    let source = ModelSource {
+        path: file.path.clone(),
+    };
+    let need = LlamaEngine::new().memory_need(&source, limits);
+    need.expect("it is sound")
 }
 
 /// Returns the estimate and the peak in bytes, with a full context.
 fn measure(file: &TemporaryModel, limits: &Limits, fill: Fill) -> (u64, u64) {
-    let source = ModelSource {
-        path: file.path.clone(),
-    };
+    let need = need(file, limits);
     let engine = LlamaEngine::new();
-    let need = engine.memory_need(&source, limits).expect("it is sound");
     fs::write("/proc/self/clear_refs", "5").expect("the peak can be reset");
     let before = resident_bytes("VmRSS:");
     let mut model = load(&engine, &file.path, limits).expect("it loads");
     let n_prompt = model.info().context_length - 8;
-    let parts: &[usize] = match fill {
-        Fill::AtOnce => &[1],
-        Fill::ByTurns => &[4, 1],
+    // Parts of the context, and the first token.
+    let prompts: &[(usize, u32)] = match fill {
+        Fill::AtOnce => &[(1, 0)],
+        Fill::ByTurns => &[(4, 0), (1, 0)],
+        Fill::AfterAnother => &[(2, 1), (1, 0)],
     };
-    for part in parts {
-        let tokens = (0..(n_prompt / part) as u32).map(|i| 20 + i % 200);
+    for (part, first) in prompts {
+        let tokens = (0..(n_prompt / part) as u32).map(|i| 20 + (i + first) % 200);
         let prompt = model.prepare(&Prompt::Tokens(tokens.collect()));
         let params = GenerationParams {
             max_tokens: Some(8),
@@ -120,6 +129,18 @@ fn main() {
                 file,
                 &limits,
                 Fill::ByTurns,
+            );
+            let need = need(file, &limits);
+            let limits = Limits {
+                // A little more than half of a context.
+                parked_bytes: need.kv_cache_bytes / 20 * 11,
+                ..limits
+            };
+            check(
+                &format!("{name}, {kv_cache:?}"),
+                file,
+                &limits,
+                Fill::AfterAnother,
             );
         }
     }

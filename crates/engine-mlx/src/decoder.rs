@@ -9,7 +9,7 @@
 //! Rule: each token is sampled once, in order, from the logits at its position. Draft tokens only
 //! decide how many positions a step computes.
 //!
-//! Rule: the session never keeps an array of a failed step.
+//! Rule: no session keeps an array of a failed step.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use mlx_rs::error::Exception;
 use mlx_rs::transforms::{async_eval, eval};
 use transom_engine::generation::{Decode, NextToken};
 use transom_engine::speculation::{Speculation, verify};
-use transom_engine::{EngineError, JobControl, Stats};
+use transom_engine::{ConversationId, EngineError, JobControl, Stats};
 
 use crate::error::{Context, MlxResult};
 use crate::memory::release_unused_memory;
@@ -27,11 +27,12 @@ use crate::nn::{Positions, Transformer};
 use crate::ops::{slice_axis, synchronize};
 use crate::sampler::Sampler;
 use crate::session::Session;
+use crate::sessions::Sessions;
 
-/// A response in progress. Dropping it waits for the device and leaves the session consistent.
+/// A response in progress. Dropping it waits for the device and leaves the sessions consistent.
 pub(crate) struct Decoder<'a> {
     transformer: &'a Transformer,
-    session: &'a mut Session,
+    sessions: &'a mut Sessions,
     sampler: Sampler,
     /// `None` if speculative decoding is not allowed, or the model cannot remove wrong draft
     /// tokens.
@@ -59,23 +60,24 @@ enum Newest {
 }
 
 impl<'a> Decoder<'a> {
-    /// Prepares the response to `prompt`, of which the session's cached prefix is reused.
+    /// Prepares the response to `prompt`, of which the longest cached prefix is reused.
     pub(crate) fn new(
         transformer: &'a Transformer,
-        session: &'a mut Session,
+        sessions: &'a mut Sessions,
         speculation: Option<&'a mut Speculation>,
         sampler: Sampler,
         prompt: &[u32],
+        conversation: Option<ConversationId>,
     ) -> Self {
         // Wrong draft tokens must be removed from the caches.
-        let mut speculation = speculation.filter(|_| !session.has_states());
+        let mut speculation = speculation.filter(|_| !sessions.current.has_states());
         if let Some(speculation) = &mut speculation {
             speculation.start(prompt);
         }
         Self {
             transformer,
-            n_cached: session.reuse(prompt),
-            session,
+            n_cached: sessions.reuse(prompt, conversation, transformer),
+            sessions,
             sampler,
             speculation,
             newest: Newest::Nothing,
@@ -88,7 +90,7 @@ impl<'a> Decoder<'a> {
 
     fn prefill_chunk(&mut self, tokens: &[u32], is_last: bool) -> MlxResult<()> {
         let tokens = Array::from_slice(tokens, &[tokens.len() as i32]);
-        let caches = self.session.caches_mut();
+        let caches = self.sessions.current.caches_mut();
         let logits = self.transformer.logits(&tokens, caches, Positions::Last)?;
         if is_last {
             let token = token_id(&self.sampler.sample(&logits)?)?;
@@ -97,7 +99,7 @@ impl<'a> Decoder<'a> {
             self.take_time();
         } else {
             // Only the caches are evaluated, so the logits of this chunk are never computed.
-            eval(self.session.arrays())?;
+            eval(self.sessions.current.arrays())?;
         }
         Ok(())
     }
@@ -151,7 +153,7 @@ impl<'a> Decoder<'a> {
         }
         let value = token_id(token)?;
         if queues_next {
-            self.session.processed(&[value]);
+            self.sessions.current.processed(&[value]);
         } else {
             self.newest = Newest::Known(value);
         }
@@ -162,12 +164,12 @@ impl<'a> Decoder<'a> {
     /// Computes a step for `last` and its draft, and samples from it up to the first token that
     /// differs from the draft.
     fn verify_draft(&mut self, last: u32, drafted: &[u32]) -> MlxResult<()> {
-        let n_before = self.session.tokens().len();
+        let n_before = self.sessions.current.tokens().len();
         let tokens = [&[last][..], drafted].concat();
         let ids = Array::from_slice(&tokens, &[tokens.len() as i32]);
-        let caches = self.session.caches_mut();
+        let caches = self.sessions.current.caches_mut();
         let logits = self.transformer.logits(&ids, caches, Positions::All)?;
-        self.session.processed(&tokens);
+        self.sessions.current.processed(&tokens);
         // Sampled one by one, because penalties depend on the tokens before.
         let mut newest = last;
         let n_accepted = verify(drafted, |index| {
@@ -180,8 +182,8 @@ impl<'a> Decoder<'a> {
             Ok::<_, Exception>(Some(newest))
         })?;
         let n_kept = n_before + 1 + n_accepted;
-        self.session.rewind(n_kept);
-        debug_assert_eq!(self.session.tokens().len(), n_kept, "every layer rewinds");
+        self.sessions.current.rewind(n_kept);
+        debug_assert_eq!(self.sessions.current.tokens().len(), n_kept, "every layer rewinds");
         self.newest = Newest::Known(newest);
         self.n_drafted += drafted.len();
         self.n_accepted += n_accepted;
@@ -208,22 +210,22 @@ impl<'a> Decoder<'a> {
         now.duration_since(before)
     }
 
-    /// Replaces the session after a failed step: its caches consist of arrays that were never
-    /// computed, and using one would run the failed step again.
+    /// Replaces the current session after a failed step: its caches consist of arrays that were
+    /// never computed, and using one would run the failed step again.
     fn reset_session(&mut self) {
-        *self.session = Session::new(self.transformer);
+        self.sessions.current = Session::new(self.transformer);
     }
 
     /// Queues the step that processes the known token `last`, and returns the token that it samples.
     fn queue_known(&mut self, last: u32) -> MlxResult<Array> {
         let token = self.queue_after(&Array::from_slice(&[last], &[1]))?;
-        self.session.processed(&[last]);
+        self.sessions.current.processed(&[last]);
         Ok(token)
     }
 
     /// Queues the step that processes `token`, and returns the token that it samples.
     fn queue_after(&mut self, token: &Array) -> MlxResult<Array> {
-        let caches = self.session.caches_mut();
+        let caches = self.sessions.current.caches_mut();
         let logits = self.transformer.logits(token, caches, Positions::Last)?;
         let next = self.sampler.sample(&logits)?;
         async_eval([&next])?;
@@ -246,11 +248,11 @@ impl Decode for Decoder<'_> {
     }
 
     fn is_recurrent(&self) -> bool {
-        self.session.has_states()
+        self.sessions.current.has_states()
     }
 
     fn add_checkpoint(&mut self) {
-        self.session.add_checkpoint();
+        self.sessions.current.add_checkpoint();
     }
 
     fn prefill_step(
@@ -262,7 +264,7 @@ impl Decode for Decoder<'_> {
         self.prefill_chunk(tokens, is_last)
             .inspect_err(|_| self.reset_session())
             .during("prefill")?;
-        self.session.processed(tokens);
+        self.sessions.current.processed(tokens);
         Ok(true)
     }
 
@@ -277,7 +279,8 @@ impl Decode for Decoder<'_> {
         Ok(token.map_or(NextToken::Stopped, NextToken::Token))
     }
 
-    fn release_spare_memory() {
+    fn release_spare_memory(&mut self) {
+        self.sessions.clear_parked();
         release_unused_memory();
     }
 }
@@ -296,7 +299,7 @@ impl Drop for Decoder<'_> {
         if let Err(error) = synchronize() {
             tracing::error!(%error, "waiting for the device after a response failed");
         }
-        self.session.settle();
+        self.sessions.current.settle();
     }
 }
 

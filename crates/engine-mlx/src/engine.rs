@@ -15,7 +15,7 @@ use crate::error::Context;
 use crate::memory::{context_length, facts, release_unused_memory};
 use crate::model::MlxModel;
 use crate::models;
-use crate::session::Session;
+use crate::sessions::Sessions;
 use crate::weights::{Loader, WeightFiles};
 
 /// Loads safetensors folders and runs them with MLX.
@@ -84,7 +84,7 @@ impl MlxEngine {
         let step_widths = compute.step_widths(&facts);
         let can_speculate = !step_widths.is_empty();
         Ok(MlxModel {
-            session: Session::new(&transformer),
+            sessions: Sessions::new(&transformer, limits.parked_bytes),
             speculation: can_speculate.then(|| Speculation::pipelined(&step_widths)),
             end_tokens: end_tokens(&config, &tokenizer),
             tokenizer,
@@ -124,12 +124,15 @@ impl Engine for MlxEngine {
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
         // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
         // memory that MLX uses.
-        Ok(mlx::need(
-            &facts,
-            compute.weights(),
-            limits.prefill_chunk.min(compute.prefill_chunk()) as u64,
-            context_length(&size, limits) as u64,
-        ))
+        Ok(MemoryNeed {
+            parked_bytes: limits.parked_bytes,
+            ..mlx::need(
+                &facts,
+                compute.weights(),
+                limits.prefill_chunk.min(compute.prefill_chunk()) as u64,
+                context_length(&size, limits) as u64,
+            )
+        })
     }
 
     fn load(

@@ -95,6 +95,16 @@ impl LayerCache {
         }
     }
 
+    /// Returns a cache of the first `n_tokens` tokens, which [`LayerCache::rewind_target`] returned,
+    /// without checkpoints. Neither cache ever writes to an array of the other.
+    pub(crate) fn fork(&self, n_tokens: i32) -> MlxResult<Self> {
+        Ok(match self {
+            Self::Attention(cache) => Self::Attention(cache.fork(n_tokens)?),
+            Self::State(cache) => Self::State(cache.fork(n_tokens)),
+            Self::Shared { .. } => Self::Shared { n_tokens },
+        })
+    }
+
     /// Saves a checkpoint of this position and drops all but the last `n_checkpoints`.
     pub(crate) fn add_checkpoint(&mut self, n_checkpoints: usize) {
         match self {

@@ -9,7 +9,7 @@
 //! | `engine` | loading a model folder |
 //! | `model` | a loaded model: responses, memory, saved state |
 //! | `decoder`, `sampler` | prefill, decoding, sampling |
-//! | `session`, `kv_cache`, `state` | the cached conversation: in memory, per layer, in a file |
+//! | `sessions`, `session`, `kv_cache`, `state` | cached conversations: all, one, per layer, in a file |
 //! | `models` | the architectures, by `model_type` |
 //! | `nn`, `ops` | the layers that architectures share, and MLX operations |
 //! | `config`, `weights` | JSON files and tensors of a model folder |
@@ -28,6 +28,7 @@ mod nn;
 mod ops;
 mod sampler;
 mod session;
+mod sessions;
 mod state;
 #[cfg(test)]
 mod test_support;

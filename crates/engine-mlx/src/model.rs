@@ -8,8 +8,8 @@ use transom_engine::generation::{self, Detokenize};
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     ChatTemplate, Detokenizer, EngineError, FinishReason, GenerationParams, JobControl,
-    LoadedModel, MemoryUse, ModelInfo, OnDrop, OpenReasoning, PreparedPrompt, Prompt, Stats,
-    TokenEvent, TokenSink, Tokenizer, Trim,
+    LoadedModel, MemoryUse, ModelInfo, OnDrop, OpenReasoning, ParkedState, PreparedPrompt, Prompt,
+    Stats, TokenEvent, TokenSink, Tokenizer, Trim,
 };
 
 use crate::decoder::Decoder;
@@ -17,7 +17,7 @@ use crate::error::Context;
 use crate::memory::release_unused_memory;
 use crate::nn::{Positions, Transformer};
 use crate::sampler::Sampler;
-use crate::session::Session;
+use crate::sessions::Sessions;
 use crate::state;
 
 /// A model in memory. It must be created, used and dropped on one thread.
@@ -29,7 +29,7 @@ pub struct MlxModel {
     pub(crate) transformer: Transformer,
     pub(crate) prefill_chunk: usize,
     pub(crate) weight_bytes: u64,
-    pub(crate) session: Session,
+    pub(crate) sessions: Sessions,
     /// `None` if no step width pays on this device.
     pub(crate) speculation: Option<Speculation>,
     /// The last field, so that it is dropped after the arrays.
@@ -116,11 +116,16 @@ impl LoadedModel for MlxModel {
         let n_free = info.context_length.saturating_sub(prompt.tokens.len());
         let chunk = self.prefill_chunk;
         let sampler = Sampler::new(&params.sampling, &prompt.tokens, info.vocab_size);
-        let session = &mut self.session;
         let speculation = self.speculation.as_mut();
         let speculation = speculation.filter(|_| params.may_speculate());
-        let transformer = &self.transformer;
-        let decoder = Decoder::new(transformer, session, speculation, sampler, &prompt.tokens);
+        let decoder = Decoder::new(
+            &self.transformer,
+            &mut self.sessions,
+            speculation,
+            sampler,
+            &prompt.tokens,
+            params.conversation,
+        );
         let text = ResponseText {
             detokenizer: self.tokenizer.detokenizer(),
             end_tokens: &self.end_tokens,
@@ -143,31 +148,34 @@ impl LoadedModel for MlxModel {
 
     fn trim(&mut self, trim: Trim) -> u64 {
         let before = self.memory();
+        self.sessions.clear_parked();
         if trim == Trim::Everything {
-            self.session.clear();
+            self.sessions.current.clear();
         }
         release_unused_memory();
         let after = self.memory();
-        let held = |memory: MemoryUse| memory.kv_cache_bytes + memory.allocator_cache_bytes;
-        held(before).saturating_sub(held(after))
+        before.total_bytes().saturating_sub(after.total_bytes())
     }
 
     fn memory(&self) -> MemoryUse {
         MemoryUse {
             weight_bytes: self.weight_bytes,
-            kv_cache_bytes: self.session.bytes(),
+            kv_cache_bytes: self.sessions.current.bytes(),
+            parked_bytes: self.sessions.parked_bytes(),
             allocator_cache_bytes: mlx_rs::memory::cache_memory().unwrap_or(0) as u64,
             peak_bytes: mlx_rs::memory::peak_memory().unwrap_or(0) as u64,
         }
     }
 
     fn save_state(&self, path: &Path) -> Result<usize, EngineError> {
-        state::save(&self.session, &self.transformer, &self.info, path)
+        state::save(&self.sessions.current, &self.transformer, &self.info, path)
     }
 
     fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
-        self.session = state::restore(&self.transformer, &self.info, path)?;
-        Ok(self.session.tokens().len())
+        let restored = state::restore(&self.transformer, &self.info, path)?;
+        let n_tokens = restored.tokens().len();
+        self.sessions.current = restored;
+        Ok(n_tokens)
     }
 }
 

@@ -1,14 +1,17 @@
-//! The session: the tokens of the last conversation and their KV cache, of which the next prompt
-//! reuses its prefix.
+//! A session: the tokens of a conversation and their KV cache, of which the next prompt reuses its
+//! prefix.
 //!
 //! Rule: all layers are at the same position, which every layer can continue exactly. If a prompt
 //! leaves the cached tokens at a position that some layer cannot rewind to, the session rewinds to
 //! the last position before it that all layers can rewind to.
 
 use mlx_rs::Array;
+use mlx_rs::transforms::eval;
 use transom_catalog::fit::mlx::SMALL_CHECKPOINT_BYTES;
 use transom_engine::generation::common_prefix_len;
+use transom_engine::{ConversationId, ParkedState};
 
+use crate::error::MlxResult;
 use crate::kv_cache::LayerCache;
 use crate::nn::Transformer;
 
@@ -17,6 +20,8 @@ use crate::nn::Transformer;
 pub(crate) struct Session {
     tokens: Vec<u32>,
     caches: Vec<LayerCache>,
+    /// The conversation of the last request, if it has an id.
+    conversation: Option<ConversationId>,
 }
 
 impl Session {
@@ -25,11 +30,11 @@ impl Session {
     }
 
     pub(crate) fn from_saved(tokens: Vec<u32>, caches: Vec<LayerCache>) -> Self {
-        Self { tokens, caches }
-    }
-
-    pub(crate) fn tokens(&self) -> &[u32] {
-        &self.tokens
+        Self {
+            tokens,
+            caches,
+            conversation: None,
+        }
     }
 
     pub(crate) fn caches(&self) -> &[LayerCache] {
@@ -50,16 +55,32 @@ impl Session {
         self.caches.iter().flat_map(LayerCache::arrays)
     }
 
-    /// Keeps the longest cached prefix of `prompt` and drops the rest. Returns the number of tokens
-    /// kept, which is less than the prompt has, because the logits after the last token are needed.
-    pub(crate) fn reuse(&mut self, prompt: &[u32]) -> usize {
-        let shared = common_prefix_len(&self.tokens, prompt);
-        self.rewind(shared.min(prompt.len().saturating_sub(1)));
-        self.tokens.len()
+    /// Keeps the first `n_tokens` tokens, which [`ParkedState::reusable_tokens`] returned for a
+    /// prompt of this conversation.
+    pub(crate) fn continue_from(&mut self, n_tokens: usize, conversation: Option<ConversationId>) {
+        self.rewind(n_tokens);
+        self.conversation = conversation;
     }
 
-    /// Rewinds to `n_tokens`, or to the last position before it to which all layers can rewind.
-    pub(crate) fn rewind(&mut self, n_tokens: usize) {
+    /// Returns a session with the first `n_tokens` tokens, which [`ParkedState::reusable_tokens`]
+    /// returned, and a checkpoint after them. Neither session ever writes to an array of the other.
+    pub(crate) fn fork(&self, n_tokens: usize) -> MlxResult<Self> {
+        let caches = self.caches.iter();
+        let caches = caches.map(|cache| cache.fork(n_tokens as i32));
+        let tokens = self.tokens[..n_tokens].to_vec();
+        let mut fork = Self::from_saved(tokens, caches.collect::<MlxResult<_>>()?);
+        fork.evaluate()?;
+        fork.add_checkpoint();
+        Ok(fork)
+    }
+
+    /// Computes all arrays. An array that was not computed keeps those in memory that it depends on.
+    pub(crate) fn evaluate(&self) -> MlxResult<()> {
+        eval(self.arrays())
+    }
+
+    /// Returns the last position, at or before `n_tokens`, to which all layers can rewind.
+    fn rewind_target(&self, n_tokens: usize) -> i32 {
         let mut position = n_tokens.min(self.tokens.len()) as i32;
         loop {
             let targets = self
@@ -68,9 +89,14 @@ impl Session {
                 .map(|cache| cache.rewind_target(position));
             match targets.min() {
                 Some(target) if target < position => position = target,
-                _ => break,
+                _ => return position,
             }
         }
+    }
+
+    /// Rewinds to `n_tokens`, or to the last position before it to which all layers can rewind.
+    pub(crate) fn rewind(&mut self, n_tokens: usize) {
+        let position = self.rewind_target(n_tokens);
         for cache in &mut self.caches {
             cache.rewind(position);
         }
@@ -110,8 +136,24 @@ impl Session {
     pub(crate) fn clear(&mut self) {
         self.rewind(0);
     }
+}
 
-    pub(crate) fn bytes(&self) -> u64 {
+impl ParkedState for Session {
+    fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    fn conversation(&self) -> Option<ConversationId> {
+        self.conversation
+    }
+
+    fn bytes(&self) -> u64 {
         self.caches.iter().map(LayerCache::bytes).sum()
+    }
+
+    /// Returns fewer tokens than `prompt` has, because the logits after its last token are needed.
+    fn reusable_tokens(&self, prompt: &[u32]) -> usize {
+        let shared = common_prefix_len(&self.tokens, prompt);
+        self.rewind_target(shared.min(prompt.len().saturating_sub(1))) as usize
     }
 }

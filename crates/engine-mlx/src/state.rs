@@ -1,4 +1,4 @@
-//! Saves the session of a model to a file and restores it: the tokens and the caches of all layers.
+//! Saves a session of a model to a file and restores it: the tokens and the caches of all layers.
 //!
 //! The content of the file follows from the model and from two numbers, that of all tokens and that
 //! of the tokens up to the last checkpoint. So its header is compared with the expected one and not
@@ -16,7 +16,7 @@ use crc32fast::Hasher;
 use mlx_rs::{Array, Dtype};
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::json;
-use transom_engine::{EngineError, ModelInfo};
+use transom_engine::{EngineError, ModelInfo, ParkedState};
 
 use self::file::ChecksummedFile;
 use crate::error::{Context, MlxResult};

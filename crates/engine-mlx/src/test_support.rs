@@ -8,7 +8,8 @@ use transom_engine::{JobControl, Limits, ModelSource};
 
 use crate::{MlxEngine, MlxModel};
 
-/// Loads the model `name` of the fixtures on the CPU, with the tokenizer that they share.
+/// Loads the model `name` of the fixtures on the CPU, with the tokenizer that they share. It may keep
+/// several conversations.
 pub(crate) fn load(name: &str) -> MlxModel {
     Device::set_default(&Device::cpu());
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -26,8 +27,12 @@ pub(crate) fn load(name: &str) -> MlxModel {
     let source = ModelSource {
         path: folder.path().to_owned(),
     };
+    let limits = Limits {
+        parked_bytes: 64 << 20,
+        ..Limits::default()
+    };
     // The weights are copied or stay mapped, so the folder may go.
     MlxEngine::new()
-        .load_model(&source, &Limits::default(), &JobControl::new(), &mut |_| {})
+        .load_model(&source, &limits, &JobControl::new(), &mut |_| {})
         .unwrap_or_else(|error| panic!("{name}: {error}"))
 }

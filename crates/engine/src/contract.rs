@@ -38,15 +38,19 @@ pub struct Limits {
     /// The data type of keys and values.
     #[serde(default)]
     pub kv_cache: KvCacheChoice,
+    /// Maximum bytes of KV caches of other conversations that stay in memory.
+    #[serde(default)]
+    pub parked_bytes: u64,
 }
 
 impl Default for Limits {
-    /// 8,192 tokens of context, 2,048 tokens per prefill step.
+    /// 8,192 tokens of context, 2,048 tokens per prefill step, one conversation.
     fn default() -> Self {
         Self {
             context_length: DEFAULT_CONTEXT as usize,
             prefill_chunk: 2048,
             kv_cache: KvCacheChoice::Automatic,
+            parked_bytes: 0,
         }
     }
 }
@@ -110,7 +114,8 @@ impl JobControl {
         self.state.stop.get().copied()
     }
 
-    /// Makes the running job release the allocator's unused buffers between two steps.
+    /// Makes the running job release unused buffers and the KV caches of other conversations between
+    /// two steps.
     pub fn request_trim(&self) {
         self.state.trim.store(true, Ordering::Release);
     }
@@ -204,7 +209,8 @@ pub trait LoadedModel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trim {
-    /// Unused buffers and all caches, except the KV cache of the last conversation.
+    /// Unused buffers and all caches, except the KV cache of the last conversation. The KV caches of
+    /// all other conversations are dropped.
     KeepConversation,
     /// Everything but the weights. The next request of a conversation needs a full prefill.
     Everything,
@@ -452,8 +458,18 @@ pub struct MemoryUse {
     pub weight_bytes: u64,
     /// KV cache of the last conversation, cached for the next request.
     pub kv_cache_bytes: u64,
+    /// KV caches of other conversations, at most [`Limits::parked_bytes`].
+    #[serde(default)]
+    pub parked_bytes: u64,
     /// Freed buffers that the allocator caches for reuse.
     pub allocator_cache_bytes: u64,
     /// Peak of the total since the start of the load.
     pub peak_bytes: u64,
+}
+
+impl MemoryUse {
+    /// Returns the sum of all parts in use.
+    pub fn total_bytes(&self) -> u64 {
+        self.weight_bytes + self.kv_cache_bytes + self.parked_bytes + self.allocator_cache_bytes
+    }
 }

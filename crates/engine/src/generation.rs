@@ -42,13 +42,14 @@ pub trait Decode {
     ) -> Result<bool, EngineError>;
 
     /// Processes the rest of `prompt` in steps of at most `prefill_chunk` tokens. Calls `on_progress` with
-    /// the number of processed tokens after each step. Returns early if the job is stopped.
+    /// the decoder and the number of processed tokens after each step. Returns early if the job is
+    /// stopped.
     fn prefill(
         &mut self,
         prompt: &[u32],
         prefill_chunk: usize,
         control: &JobControl,
-        mut on_progress: impl FnMut(usize),
+        mut on_progress: impl FnMut(&mut Self, usize),
     ) -> Result<(), EngineError> {
         let mut done = self.n_cached();
         // If the user edits the new message, the next prompt rewinds to here. Another response to
@@ -78,7 +79,7 @@ pub trait Decode {
                 self.add_checkpoint();
             }
             done = end;
-            on_progress(done);
+            on_progress(self, done);
         }
         Ok(())
     }
@@ -91,8 +92,8 @@ pub trait Decode {
     /// caller, and tokens that context shifts dropped.
     fn add_counts(&self, _: &mut Stats) {}
 
-    /// Returns unused buffers to the system.
-    fn release_spare_memory();
+    /// Returns unused buffers and the KV caches of other conversations to the system.
+    fn release_spare_memory(&mut self);
 }
 
 /// Converts token ids to text, in order.
@@ -152,8 +153,9 @@ pub fn run<D: Decode>(
         dropped_messages: prompt.dropped_messages,
     });
     let total = stats.prompt_tokens;
-    decoder.prefill(&prompt.tokens, job.prefill_chunk, control, |done| {
-        trim_if_requested::<D>(control);
+    let prefill_chunk = job.prefill_chunk;
+    decoder.prefill(&prompt.tokens, prefill_chunk, control, |decoder, done| {
+        trim_if_requested(decoder, control);
         sink.on_event(TokenEvent::Prefill { done, total });
     })?;
     stats.prefill_time = job.start.elapsed();
@@ -172,7 +174,7 @@ pub fn run<D: Decode>(
         if stats.generated_tokens == job.max_tokens {
             break FinishReason::Length;
         }
-        trim_if_requested::<D>(control);
+        trim_if_requested(&mut decoder, control);
         let n_left = job.max_tokens - stats.generated_tokens;
         let token = match decoder.next(n_left, control)? {
             NextToken::Token(token) => token,
@@ -201,9 +203,9 @@ pub fn run<D: Decode>(
     Ok((reason, stats))
 }
 
-fn trim_if_requested<D: Decode>(control: &JobControl) {
+fn trim_if_requested(decoder: &mut impl Decode, control: &JobControl) {
     if control.take_trim_request() {
-        D::release_spare_memory();
+        decoder.release_spare_memory();
     }
 }
 

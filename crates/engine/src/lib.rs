@@ -12,6 +12,7 @@ pub mod error;
 pub mod event;
 pub mod generation;
 pub mod heap;
+pub mod parked;
 pub mod sampling;
 pub mod serde_seconds;
 pub mod speculation;
@@ -32,6 +33,7 @@ pub use contract::{
 pub use error::{EngineError, UnsupportedFeature};
 pub use event::{FinishReason, Section, Stats, TokenEvent};
 pub use heap::{OnDrop, trim_heap};
+pub use parked::{Parked, ParkedState};
 pub use sampling::{Sampler, SamplingParams};
 pub use speculation::Speculation;
 pub use template::{ChatTemplate, ControlTokens, RenderedPrompt};

@@ -253,6 +253,7 @@ impl LoadedModel for ScriptedModel {
         MemoryUse {
             weight_bytes: WEIGHT_BYTES,
             kv_cache_bytes: self.kv_cache_bytes,
+            parked_bytes: 0,
             allocator_cache_bytes: 0,
             peak_bytes: WEIGHT_BYTES + self.kv_cache_bytes,
         }

@@ -140,6 +140,15 @@ pub fn memory_fit(
     }
 }
 
+/// Returns the default limit on the KV caches of conversations that are not the current one: a
+/// twentieth of the memory, or less below 16 GB, where it is at most 512 MB.
+pub fn default_parked_bytes(memory_bytes: u64) -> u64 {
+    match memory_bytes >= 16 * GIB {
+        true => memory_bytes / 20,
+        false => memory_bytes / 32,
+    }
+}
+
 /// Returns the minimum headroom of the system and other programs: 2 GB, or half of a very small
 /// memory.
 fn min_headroom_bytes(memory_bytes: u64) -> u64 {

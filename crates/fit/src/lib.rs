@@ -7,7 +7,7 @@
 mod budget;
 mod need;
 
-pub use budget::{Bound, BoundKind, Budget, MemoryFit, memory_fit};
+pub use budget::{Bound, BoundKind, Budget, MemoryFit, default_parked_bytes, memory_fit};
 pub use need::{KvCacheChoice, MemoryNeed};
 
 /// The context length with which a model is loaded unless the user or the request sets one.

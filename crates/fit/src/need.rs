@@ -24,8 +24,11 @@ pub struct MemoryNeed {
     pub kv_cache_bytes: u64,
     /// Peak of the activations: a prefill step, or the logits.
     pub activation_bytes: u64,
-    /// Caches that can be freed: buffers for reuse, prompt cache.
+    /// Caches that can be freed: buffers for reuse, checkpoints.
     pub cache_bytes: u64,
+    /// Maximum of the KV caches of other conversations, which can be freed.
+    #[serde(default)]
+    pub parked_bytes: u64,
     /// The context length that `kv_cache_bytes` is for: the lower of the limits of the model and
     /// the caller.
     pub context_length: usize,
@@ -39,6 +42,7 @@ impl MemoryNeed {
             self.kv_cache_bytes,
             self.activation_bytes,
             self.cache_bytes,
+            self.parked_bytes,
         ]
         .into_iter()
         .fold(0, u64::saturating_add)

@@ -1,7 +1,7 @@
 //! Tests of estimates: whether made-up models fit made-up machines, and their speeds.
 
 use proptest::prelude::*;
-use transom_fit::memory_fit;
+use transom_fit::{MemoryNeed, memory_fit};
 
 use super::*;
 use crate::facts::{Format, LayerKind, TensorTypeStats};
@@ -138,6 +138,15 @@ fn the_estimate_before_a_load_equals_the_decision_at_the_load() {
             assert_eq!(need.total_bytes(), estimated.need.total_bytes());
             let decided = memory_fit(budget.total_bytes, &need, 0, 0);
             let both = format!("{machine:?}: {estimated:?}, {decided:?}");
+            let with_parked = MemoryNeed {
+                parked_bytes: default_parked_bytes(machine.memory_bytes),
+                ..need
+            };
+            let kept = match memory_fit(budget.total_bytes, &with_parked, 0, 0) {
+                transom_fit::MemoryFit::Fits => with_parked.parked_bytes,
+                _ => 0,
+            };
+            assert_eq!(estimated.parked_bytes, kept, "{both}");
             match (estimated.fit, decided) {
                 (EstimatedFit::Fits, transom_fit::MemoryFit::Fits) => n_fit += 1,
                 // At a load the context is shortened as if only the KV cache became smaller, so
@@ -336,7 +345,7 @@ fn measurements_correct_the_next_estimate() {
         response_tokens: 400,
         decode_tokens_per_second: Some(20.0),
         context_tokens: 4096,
-        peak_bytes: computed + GIB,
+        peak_bytes: computed + default_parked_bytes(machine.memory_bytes) + GIB,
     };
     record(&file, &key, &sample).unwrap();
     let measured = Measured::read(&file);

@@ -52,6 +52,7 @@ pub fn need(
             PROCESS_BYTES,
         ]),
         cache_bytes: checkpoints,
+        parked_bytes: 0,
         context_length: tokens(context_length),
     }
 }

@@ -92,6 +92,7 @@ pub fn need(
             context_length,
             element_bytes,
         )),
+        parked_bytes: 0,
         context_length: tokens(context_length),
     }
 }

@@ -61,8 +61,12 @@ pub(crate) fn unload_text(record: &UnloadRecord) -> String {
 
 /// Returns the memory that a model uses, by part and in its whole process, in two lines.
 pub(crate) fn memory_text(memory: &MemoryUse, footprint_bytes: Option<u64>) -> Vec<String> {
+    let others = match memory.parked_bytes {
+        0 => String::new(),
+        bytes => format!(", {} KV caches of other conversations", bytes_text(bytes)),
+    };
     let parts = format!(
-        "{} weights, {} KV cache, {} allocator cache",
+        "{} weights, {} KV cache{others}, {} allocator cache",
         bytes_text(memory.weight_bytes),
         bytes_text(memory.kv_cache_bytes),
         bytes_text(memory.allocator_cache_bytes)

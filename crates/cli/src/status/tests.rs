@@ -60,6 +60,7 @@ fn model() -> ModelStatus {
         memory: Some(MemoryUse {
             weight_bytes: 2_300_000_000,
             kv_cache_bytes: 40_000_000,
+            parked_bytes: 0,
             allocator_cache_bytes: 12_000_000,
             peak_bytes: 2_500_000_000,
         }),
@@ -305,4 +306,21 @@ fn a_model_that_is_computed_as_stored_says_so() {
         text.contains(" runs as stored on the CPU (llama.cpp), "),
         "{text}"
     );
+}
+
+#[test]
+fn the_status_shows_the_kv_caches_of_other_conversations() {
+    let mut snapshot = snapshot();
+    let model = &mut snapshot.models[0];
+    model.memory.as_mut().unwrap().parked_bytes = 300 << 20;
+    model.need.as_mut().unwrap().parked_bytes = 800 << 20;
+    let text = view::text(&snapshot, Duration::ZERO, Layout::default());
+    // Long lines are wrapped.
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for line in [
+        "300 MB KV caches of other conversations",
+        "tokens and for other conversations",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
 }

@@ -77,8 +77,12 @@ fn add_model(model: &ModelStatus, age: Duration, rows: &mut Rows) {
     };
     if let Some(need) = &model.need {
         let (bytes, length) = (bytes_text(need.total_bytes()), need.context_length);
+        let others = match need.parked_bytes {
+            0 => "",
+            _ => " and for other conversations",
+        };
         memory.push(format!(
-            "{bytes} reserved, for a full context of {length} tokens"
+            "{bytes} reserved, for a full context of {length} tokens{others}"
         ));
     }
     rows.row("memory", &memory.join("\n"));

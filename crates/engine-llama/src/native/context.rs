@@ -165,18 +165,29 @@ impl Context {
 
     /// Returns true if layers with a sliding window still have the tokens that a token at position
     /// `n` sees, where `n` is the number of tokens.
-    ///
-    /// They may not, although they have space for all: after a state was restored or tokens were
-    /// moved, llama.cpp searches free cells from the start, and reuses those that left the window.
     pub(crate) fn has_window_before(&self, n: usize) -> bool {
+        n == 0 || n >= self.first_rewind()
+    }
+
+    /// Returns the lowest number of tokens, other than 0, for which [`Context::has_window_before`] is
+    /// true.
+    ///
+    /// Layers with a sliding window may not have all tokens, although they have space for them: after
+    /// a state was restored or tokens were moved, llama.cpp searches free cells from the start, and
+    /// reuses those that left the window.
+    pub(crate) fn first_rewind(&self) -> usize {
         let window = self.model.sliding_window();
-        if window == 0 || n == 0 {
-            return true;
+        if window == 0 {
+            return 0;
         }
         // SAFETY: see `set_n_threads`.
         let first = unsafe { sys::llama_memory_seq_pos_min(self.memory(), 0) };
-        // -1 if such layers have no tokens left.
-        (0..=position((n + 1).saturating_sub(window))).contains(&first)
+        match usize::try_from(first) {
+            Ok(0) => 0,
+            Ok(first) => first + window - 1,
+            // -1 if such layers have no tokens left.
+            Err(_) => usize::MAX,
+        }
     }
 
     pub(crate) fn can_shift(&self) -> bool {
@@ -192,20 +203,30 @@ impl Context {
         unsafe { sys::llama_memory_seq_add(self.memory(), 0, start, end, -position(by)) }
     }
 
-    /// Returns the contents of the cache, in llama.cpp's own form. Keys whose rotation is pending
-    /// are written wrongly, so a step must come between [`Context::shift_down`] and this.
+    /// Returns a copy of the contents of the cache, in llama.cpp's own form. Returns `None` if there is
+    /// not enough memory for it, or if llama.cpp fails. Keys whose rotation is pending are written
+    /// wrongly, so a step must come between [`Context::shift_down`] and this.
     ///
     /// Uses the state of the whole context, not of the sequence: llama.cpp omits tokens outside the
     /// window from a sequence's state, and rewinding needs them.
-    pub(crate) fn state(&self) -> Vec<u8> {
-        // SAFETY: the buffer has the length that llama.cpp asks for, and is told so.
+    pub(crate) fn state(&self) -> Option<Vec<u8>> {
+        let n_bytes = self.state_size();
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(n_bytes).ok()?;
+        // SAFETY: the buffer has space for the length that llama.cpp is told, and llama.cpp has
+        // written the number of bytes that it returns.
         unsafe {
             let context = self.context.as_ptr();
-            let mut bytes = vec![0; sys::llama_state_get_size(context)];
-            let n = sys::llama_state_get_data(context, bytes.as_mut_ptr(), bytes.len());
-            bytes.truncate(n);
-            bytes
+            let n = sys::llama_state_get_data(context, bytes.as_mut_ptr(), n_bytes);
+            bytes.set_len(n.min(n_bytes));
         }
+        (n_bytes > 0 && bytes.len() == n_bytes).then_some(bytes)
+    }
+
+    /// Returns the length of [`Context::state`] in bytes.
+    pub(crate) fn state_size(&self) -> usize {
+        // SAFETY: see `set_n_threads`.
+        unsafe { sys::llama_state_get_size(self.context.as_ptr()) }
     }
 
     /// Restores what [`Context::state`] returned. Returns false if that failed; then the cache is
@@ -229,15 +250,13 @@ impl Context {
         let c_path = CString::new(path.as_os_str().as_encoded_bytes())?;
         // SAFETY: the path ends in a zero; `words` has the length that is told, and a token has the
         // size of a word.
-        let (is_written, state_bytes) = unsafe {
+        let is_written = unsafe {
             let context = self.context.as_ptr();
             let start = words.as_ptr().cast::<sys::llama_token>();
-            let is_written =
-                sys::llama_state_save_file(context, c_path.as_ptr(), start, words.len());
-            (is_written, sys::llama_state_get_size(context) as u64)
+            sys::llama_state_save_file(context, c_path.as_ptr(), start, words.len())
         };
         // llama.cpp does not check whether the last bytes reached the disk.
-        let n_bytes = WORDS_OFFSET + 4 * words.len() as u64 + state_bytes;
+        let n_bytes = WORDS_OFFSET + 4 * words.len() as u64 + self.state_size() as u64;
         if is_written && fs::metadata(path)?.len() == n_bytes {
             Ok(())
         } else {

@@ -19,17 +19,19 @@ pub(super) enum CacheContents {
 }
 
 impl CacheContents {
-    pub(super) fn take(context: &Context, is_private: bool) -> Self {
+    /// Returns `None` if there is space for them neither on the disk nor in memory.
+    pub(super) fn take(context: &Context, is_private: bool) -> Option<Self> {
+        let in_memory = || context.state().map(Self::InMemory);
         if is_private {
-            return Self::InMemory(context.state());
+            return in_memory();
         }
-        on_disk(context).map_or_else(
-            |error| {
+        match on_disk(context) {
+            Ok(path) => Some(Self::OnDisk(path)),
+            Err(error) => {
                 tracing::warn!(%error, "while the KV cache grows it is in memory twice");
-                Self::InMemory(context.state())
-            },
-            Self::OnDisk,
-        )
+                in_memory()
+            }
+        }
     }
 
     /// Restores the contents to the cache of `context`. Returns false if that failed; then the

@@ -1,6 +1,8 @@
 use super::*;
 use crate::test_support::{DENSE, without_conversation};
 
+mod switching;
+
 /// Creates a session of a small model.
 fn session() -> Session {
     crate::test_support::session(DENSE, 2048)
@@ -55,11 +57,16 @@ fn only_the_last_token_of_a_repeated_prompt_is_processed() {
 
 #[test]
 fn the_cache_doubles_up_to_the_context_length() {
-    assert_eq!(capacity(1, 8192), 1024);
-    assert_eq!(capacity(1024, 8192), 1024);
-    assert_eq!(capacity(1025, 8192), 2048);
-    assert_eq!(capacity(5000, 6000), 6000);
-    assert_eq!(capacity(10, 512), 512);
+    for (n_tokens, context_length, expected) in [
+        (1, 8192, 1024),
+        (1024, 8192, 1024),
+        (1025, 8192, 2048),
+        (5000, 6000, 6000),
+        (10, 512, 512),
+    ] {
+        let session = crate::test_support::session(DENSE, context_length);
+        assert_eq!(session.config().capacity(n_tokens), expected);
+    }
 }
 
 #[test]
@@ -67,16 +74,18 @@ fn contents_round_trip_through_the_disk_and_through_memory() {
     let mut session = session();
     last_logits(&mut session, &tokens(30));
     let context = session.context.as_ref().expect("it was created");
-    let state = context.state();
-    let on_disk = CacheContents::take(context, false);
+    let state = context.state().expect("there is memory");
+    assert_eq!(state.len(), context.state_size());
+    let take = |is_private| CacheContents::take(context, is_private).expect("there is space");
+    let on_disk = take(false);
     assert!(matches!(on_disk, CacheContents::OnDisk(_)));
-    let in_memory = CacheContents::take(context, true);
+    let in_memory = take(true);
     assert!(matches!(in_memory, CacheContents::InMemory(_)));
     for contents in [on_disk, in_memory] {
         session.release();
         session.reserve(1500).expect("there is memory");
         let context = session.context.as_mut().expect("it was created");
         assert!(contents.restore(context));
-        assert_eq!(context.state(), state);
+        assert_eq!(context.state().as_ref(), Some(&state));
     }
 }

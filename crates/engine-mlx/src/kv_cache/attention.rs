@@ -265,10 +265,44 @@ impl AttentionCache {
         n_tokens.min(n_needed)
     }
 
-    pub(crate) fn saved(&self, n_tokens: i32) -> MlxResult<Vec<Array>> {
+    /// Returns a buffer with all keys that the token at position `n_tokens` attends to.
+    fn buffer_at(&self, n_tokens: i32) -> Option<&Buffer> {
+        // A buffer that was replaced between two checkpoints lacks the tokens of the later one.
+        let old = self.checkpoints.iter();
+        let old = old.filter(|checkpoint| checkpoint.n_tokens >= n_tokens);
+        let old = old.filter_map(|checkpoint| checkpoint.old_buffer.as_ref());
         let covers =
             |buffer: &&Buffer| buffer.covers(n_tokens, self.window) && n_tokens > buffer.start;
-        let Some(buffer) = self.buffer.iter().chain(self.old_buffers()).find(covers) else {
+        self.buffer.iter().chain(old).find(covers)
+    }
+
+    /// Returns a cache of the first `n_tokens` tokens, which [`Self::rewind_target`] returned, with
+    /// a buffer of its own and without checkpoints.
+    pub(crate) fn fork(&self, n_tokens: i32) -> MlxResult<Self> {
+        let Some(buffer) = self.buffer_at(n_tokens) else {
+            return Ok(Self::new(self.window));
+        };
+        let end = n_tokens - buffer.start;
+        let n_copied = self.window.map_or(end, |window| end.min(n_moved(window)));
+        let n_free = rounded_up(n_copied + 1) - n_copied;
+        let copy = |array: &Array| {
+            let copied = slice_axis(array, 2, end - n_copied, end)?;
+            ops::concatenate(&[&copied, &zeros(array, n_free)?], 2)
+        };
+        let buffer = Some(Buffer {
+            start: n_tokens - n_copied,
+            keys: copy(&buffer.keys)?,
+            values: copy(&buffer.values)?,
+        });
+        Ok(Self {
+            n_tokens,
+            buffer,
+            ..Self::new(self.window)
+        })
+    }
+
+    pub(crate) fn saved(&self, n_tokens: i32) -> MlxResult<Vec<Array>> {
+        let Some(buffer) = self.buffer_at(n_tokens) else {
             return Ok(Vec::new());
         };
         let end = n_tokens - buffer.start;

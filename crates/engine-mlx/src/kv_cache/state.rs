@@ -105,9 +105,22 @@ impl StateCache {
         older.map(Snapshot::bytes).sum()
     }
 
-    pub(crate) fn saved(&self, n_tokens: i32) -> MlxResult<Vec<Array>> {
+    fn state_at(&self, n_tokens: i32) -> Option<&Snapshot> {
         let mut states = self.current.iter().chain(&self.checkpoints);
-        let found = states.find(|state| state.n_tokens == n_tokens);
+        states.find(|state| state.n_tokens == n_tokens)
+    }
+
+    /// Returns a cache of the first `n_tokens` tokens, which [`Self::rewind_target`] returned,
+    /// without checkpoints. Both caches share the arrays of the state, because none is written to.
+    pub(crate) fn fork(&self, n_tokens: i32) -> Self {
+        Self {
+            current: self.state_at(n_tokens).cloned(),
+            checkpoints: Vec::new(),
+        }
+    }
+
+    pub(crate) fn saved(&self, n_tokens: i32) -> MlxResult<Vec<Array>> {
+        let found = self.state_at(n_tokens);
         Ok(found.map_or_else(Vec::new, |state| state.arrays.clone()))
     }
 

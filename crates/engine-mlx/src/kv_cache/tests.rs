@@ -1,5 +1,5 @@
-//! Compares caches with a list of all tokens, over random sequences of appends, checkpoints and
-//! rewinds.
+//! Compares caches with a list of all tokens, over random sequences of appends, checkpoints, rewinds
+//! and forks.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -15,6 +15,8 @@ enum Operation {
     Checkpoint(usize),
     /// Rewind by this many tokens.
     Rewind(i32),
+    /// Continue with a fork that lacks this many tokens.
+    Fork(i32),
 }
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
@@ -25,6 +27,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         2 => (1..3_usize).prop_map(Operation::Checkpoint),
         1 => (0..20_i32).prop_map(Operation::Rewind),
         1 => (0..700_i32).prop_map(Operation::Rewind),
+        1 => prop_oneof![0..20_i32, 0..700_i32].prop_map(Operation::Fork),
     ];
     prop::collection::vec(operation, 1..40)
 }
@@ -97,6 +100,18 @@ fn run(window: Option<i32>, operations: &[Operation]) -> u64 {
                 assert!(target >= last.unwrap_or(0), "a checkpoint can be restored");
                 cache.rewind(target);
                 text.versions.truncate(target as usize);
+            }
+            Operation::Fork(n) => {
+                let target = cache.rewind_target((n_tokens - n).max(0));
+                let mut fork = cache.fork(target).expect("MLX copies");
+                // Neither sees what is appended to the other.
+                let first = keys(target, 1, -1);
+                fork.append(&first, &first).expect("MLX appends");
+                check_saved(&cache, &text, window);
+                fork.rewind(fork.rewind_target(target));
+                assert_eq!(fork.n_tokens(), target);
+                text.versions.truncate(target as usize);
+                cache = fork;
             }
         }
         assert_eq!(cache.n_tokens(), text.versions.len() as i32);
@@ -177,7 +192,7 @@ fn run_without_checks(window: i32, operations: &[Operation]) -> u64 {
                 mlx_rs::transforms::eval(cache.arrays()).expect("MLX evaluates");
             }
             Operation::Checkpoint(n_checkpoints) => cache.add_checkpoint(n_checkpoints),
-            Operation::Rewind(_) => {}
+            Operation::Rewind(_) | Operation::Fork(_) => {}
         }
         most = most.max(cache.bytes());
     }
@@ -242,6 +257,10 @@ fn a_state_rewinds_only_to_its_checkpoints() {
         .into();
     assert_eq!(targets, [22, 15, 15, 10, 10, 0]);
     assert_eq!(cache.saved(15).expect("saved")[0].item_exact::<f32>(), 15.0);
+    let mut fork = cache.fork(10).expect("a checkpoint");
+    append(&mut fork, 3);
+    assert_eq!(fork.saved(13).expect("saved")[0].item_exact::<f32>(), 13.0);
+    assert_eq!((fork.checkpoints(), cache.n_tokens()), (Vec::new(), 22));
     cache.rewind(15);
     append(&mut cache, 1);
     assert_eq!(cache.saved(16).expect("saved")[0].item_exact::<f32>(), 16.0);

@@ -52,7 +52,7 @@ impl Decode for ScriptedDecoder<'_> {
         stats.shifted_tokens = 1;
     }
 
-    fn release_spare_memory() {
+    fn release_spare_memory(&mut self) {
         N_TRIMS.set(N_TRIMS.get() + 1);
     }
 }

@@ -23,6 +23,7 @@ fn model(parameters_billion: u64, kv_bytes_per_token: u64) -> MemoryNeed {
         kv_cache_bytes: kv_bytes_per_token * 8192,
         activation_bytes: 300_000_000,
         cache_bytes: 0,
+        parked_bytes: 0,
         context_length: 8192,
     }
 }
@@ -101,6 +102,20 @@ fn the_users_budget_may_be_higher_or_lower_but_leaves_two_gigabytes_to_the_syste
     }
 }
 
+/// In MiB.
+#[test]
+fn other_conversations_may_take_a_small_part_of_the_memory() {
+    for (gigabytes, expected) in [(2, 64), (8, 256), (16, 819), (32, 1638), (64, 3276)] {
+        let bytes = default_parked_bytes(gigabytes << 30);
+        assert_eq!(bytes >> 20, expected, "{gigabytes} GB");
+    }
+    let need = MemoryNeed {
+        parked_bytes: 2,
+        ..model(8, 131_072)
+    };
+    assert_eq!(need.total_bytes(), model(8, 131_072).total_bytes() + 2);
+}
+
 #[test]
 fn only_evictable_models_make_room() {
     let need = MemoryNeed {
@@ -122,13 +137,18 @@ fn only_evictable_models_make_room() {
 
 fn any_need() -> impl Strategy<Value = MemoryNeed> {
     let bytes = || prop_oneof![0..200u64 << 30, any::<u64>()];
-    (bytes(), bytes(), bytes(), bytes(), 0..1_000_000usize).prop_map(
-        |(weight_bytes, kv_cache_bytes, activation_bytes, cache_bytes, context_length)| {
+    let parts = (bytes(), bytes(), bytes(), bytes(), bytes());
+    (parts, 0..1_000_000usize).prop_map(
+        |(
+            (weight_bytes, kv_cache_bytes, activation_bytes, cache_bytes, parked_bytes),
+            context_length,
+        )| {
             MemoryNeed {
                 weight_bytes,
                 kv_cache_bytes,
                 activation_bytes,
                 cache_bytes,
+                parked_bytes,
                 context_length,
             }
         },

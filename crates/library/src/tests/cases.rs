@@ -47,7 +47,7 @@ const CASES: [Case; 5] = [
         ..TINY
     },
     Case {
-        peak_bytes: Some(GIB),
+        peak_bytes: Some(2 * GIB),
         shown: [
             "tiny@Q8_0",
             "Tiny 1B · Q8_0",

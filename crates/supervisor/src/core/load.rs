@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use transom_engine::{EngineError, KvCacheChoice, Limits, MemoryNeed, ModelSource};
 use transom_engine_host::wire::Command;
-use transom_fit::{MemoryFit, memory_fit};
+use transom_fit::{MemoryFit, default_parked_bytes, memory_fit};
 use transom_signals::MemoryPressure;
 
 use super::model::Model;
@@ -39,7 +39,7 @@ impl Core {
     }
 
     /// Returns the limits for loading `spec`. A context length and KV cache chosen by the user are
-    /// kept; defaults are lowered under memory pressure.
+    /// kept; defaults are lowered under memory pressure, and only one conversation stays in memory.
     fn limits(&self, spec: &ModelSpec) -> Limits {
         let default = Limits::default();
         let restrictions = self.governor.restrictions();
@@ -52,6 +52,10 @@ impl Core {
                 KvCacheChoice::Automatic if is_short => KvCacheChoice::Small,
                 chosen => chosen,
             },
+            parked_bytes: match is_short {
+                true => 0,
+                false => default_parked_bytes(self.hardware.memory_bytes),
+            },
             ..default
         }
     }
@@ -63,15 +67,30 @@ impl Core {
             return false;
         };
         let may_shrink = model.limits.kv_cache == KvCacheChoice::Automatic;
+        let may_unpark = model.limits.parked_bytes > 0 && need.parked_bytes > 0;
         let most_context = match model.spec.context_length {
             None => model.limits.context_length,
             Some(_) => 0,
         };
         let in_use = self.committed_bytes();
         let evictable = self.evictable_bytes();
-        match memory_fit(self.budget_bytes(), &need, in_use, evictable) {
+        let fit = |need: &MemoryNeed| memory_fit(self.budget_bytes(), need, in_use, evictable);
+        let without_parked = MemoryNeed {
+            parked_bytes: 0,
+            ..need
+        };
+        let fits_without_parked = fit(&without_parked) == MemoryFit::Fits;
+        match fit(&need) {
             MemoryFit::Fits => self.unload_replaced(index) || self.load_when_memory_is_free(index),
             MemoryFit::FitsAfterEviction if self.unload_replaced(index) => true,
+            // Other conversations are given up before a loaded model and before anything else that the
+            // model could do without.
+            MemoryFit::FitsAfterEviction if may_unpark && fits_without_parked => {
+                self.load_one_conversation(index)
+            }
+            MemoryFit::FitsWithContext(_) | MemoryFit::DoesNotFit { .. } if may_unpark => {
+                self.load_one_conversation(index)
+            }
             MemoryFit::FitsAfterEviction => match self.next_to_evict(&need) {
                 Some(oldest) => {
                     self.begin_unload(oldest, UnloadReason::MakeRoom);
@@ -97,6 +116,13 @@ impl Core {
                 self.refuse_too_large(index, need, context_that_fits)
             }
         }
+    }
+
+    /// Lets the loading model `index` keep only one conversation in memory, and estimates it again.
+    fn load_one_conversation(&mut self, index: usize) -> bool {
+        self.models[index].limits.parked_bytes = 0;
+        self.measure(index);
+        true
     }
 
     /// Unloads the ready model that the loading model `index`, which fits, replaces: the same model

@@ -259,9 +259,7 @@ impl Model {
     /// Returns the bytes that its process holds for the model: the growth of the process, or the
     /// engine's own count if that is larger, as with memory-mapped weights.
     pub(super) fn process_held_bytes(&self) -> Option<u64> {
-        let by_engine = self.memory.map_or(0, |memory| {
-            memory.weight_bytes + memory.kv_cache_bytes + memory.allocator_cache_bytes
-        });
+        let by_engine = self.memory.map_or(0, |memory| memory.total_bytes());
         Some(self.footprint_growth()?.max(by_engine))
     }
 

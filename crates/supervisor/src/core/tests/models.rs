@@ -151,6 +151,11 @@ impl TestModels {
     }
 }
 
+/// Returns true if the model keeps several conversations in memory.
+pub(super) fn parks(source: &ModelSource) -> bool {
+    source.path.to_str() == Some("talker")
+}
+
 pub(super) fn need_of(source: &ModelSource, limits: &Limits) -> MemoryNeed {
     let total = match source.path.to_str() {
         Some("embed" | "embed2" | "embed3") => GB,
@@ -161,6 +166,7 @@ pub(super) fn need_of(source: &ModelSource, limits: &Limits) -> MemoryNeed {
         }
         // Fits only with less context than the default, or with a small KV cache.
         Some("wide" | "lean" | "plump.gguf") => 6 * GB + GB / 10,
+        Some("talker") => 4 * GB + GB / 2,
         _ => 4 * GB,
     };
     let has_small_form = matches!(source.path.to_str(), Some("lean" | "plump.gguf"));
@@ -174,6 +180,10 @@ pub(super) fn need_of(source: &ModelSource, limits: &Limits) -> MemoryNeed {
         kv_cache_bytes: limits.context_length as u64 * KV_BYTES_PER_TOKEN / shrinks,
         activation_bytes: 0,
         cache_bytes: 0,
+        parked_bytes: match parks(source) {
+            true => limits.parked_bytes,
+            false => 0,
+        },
         context_length: limits.context_length,
     }
 }

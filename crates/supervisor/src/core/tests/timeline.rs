@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use transom_engine::{
-    EngineError, FinishReason, GenerationParams, KvCacheChoice, Limits, Prompt, Stats, Truncation,
-    UnsupportedFeature,
+    EngineError, FinishReason, GenerationParams, KvCacheChoice, Limits, ModelSource, Prompt, Stats,
+    Truncation, UnsupportedFeature,
 };
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::WorkerReport::{self, Message};
@@ -330,11 +330,12 @@ fn text(effect: &Effect) -> String {
                 "measure w{} {} {}",
                 w.0,
                 source.path.display(),
-                bounds(limits)
+                bounds(source, limits)
             )
         }
         Effect::Load(w, _, source, limits) => {
-            format!("load w{} {} {}", w.0, source.path.display(), bounds(limits))
+            let bounds = bounds(source, limits);
+            format!("load w{} {} {bounds}", w.0, source.path.display())
         }
         Effect::Send(w, Command::Generate { job, request }) => {
             let most = request.params.max_tokens;
@@ -369,13 +370,17 @@ fn text(effect: &Effect) -> String {
     }
 }
 
-fn bounds(limits: &Limits) -> String {
+fn bounds(source: &ModelSource, limits: &Limits) -> String {
     let cache = match limits.kv_cache {
         KvCacheChoice::Automatic => "",
         KvCacheChoice::Full => " full",
         KvCacheChoice::Small => " small",
     };
-    format!("{}{cache}", limits.context_length)
+    let parking = match models::parks(source) && limits.parked_bytes > 0 {
+        true => " parking",
+        false => "",
+    };
+    format!("{}{cache}{parking}", limits.context_length)
 }
 
 fn response(event: &ResponseEvent) -> String {

@@ -1,0 +1,36 @@
+//! How much memory a KV cache takes, and how it is computed.
+
+use transom_catalog::KvType;
+use transom_catalog::fit::llama::context_capacity;
+
+#[derive(Debug, Clone)]
+pub(crate) struct CacheConfig {
+    pub(crate) cache_type: KvType,
+    /// Computes attention without storing the matrix of scores.
+    pub(crate) flash_attention: bool,
+    pub(crate) prefill_chunk: usize,
+    /// Maximum number of tokens.
+    pub(crate) context_length: usize,
+    /// Bytes of keys and values per token.
+    pub(crate) bytes_per_token: u64,
+    /// Bytes of recurrent states, which do not depend on the number of tokens.
+    pub(crate) state_bytes: u64,
+    /// See [`crate::files::ModelFiles::can_shift`].
+    pub(crate) can_shift: bool,
+    /// See [`transom_engine::Limits::parked_bytes`].
+    pub(crate) parked_bytes: u64,
+}
+
+impl CacheConfig {
+    /// Returns the number of tokens for which a cache is allocated that holds `n_tokens`. It doubles
+    /// up to the context length.
+    pub(super) fn capacity(&self, n_tokens: usize) -> usize {
+        let capacity = usize::try_from(context_capacity(n_tokens as u64));
+        capacity.map_or(self.context_length, |n| n.min(self.context_length))
+    }
+
+    /// Returns the bytes of a full cache beyond those of one for `capacity` tokens.
+    pub(super) fn unallocated_bytes(&self, capacity: usize) -> u64 {
+        self.context_length.saturating_sub(capacity) as u64 * self.bytes_per_token
+    }
+}

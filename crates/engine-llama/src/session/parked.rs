@@ -1,0 +1,75 @@
+//! A conversation whose KV cache was copied out of the context.
+
+use transom_engine::{ConversationId, ParkedState};
+
+use super::conversation::{CacheRules, CachedConversation, SessionPrompt};
+use crate::native::Context;
+
+/// A conversation that is not the current one. Its KV cache is in memory and never in a file.
+#[derive(Debug)]
+pub(super) struct ParkedConversation {
+    pub(super) conversation: CachedConversation,
+    /// See [`Context::state`].
+    state: Vec<u8>,
+    /// Those of the restored cache.
+    rules: CacheRules,
+}
+
+impl ParkedConversation {
+    /// Copies the contents of `context`. Returns `None` if that failed, such as for lack of memory.
+    pub(super) fn copy(
+        conversation: &CachedConversation,
+        context: &Context,
+        rules: CacheRules,
+    ) -> Option<Self> {
+        Some(Self {
+            state: context.state()?,
+            conversation: conversation.clone(),
+            rules,
+        })
+    }
+
+    /// Returns the size in bytes that [`ParkedConversation::copy`] would have.
+    pub(super) fn copy_bytes(conversation: &CachedConversation, context: &Context) -> u64 {
+        bytes(conversation, context.state_size())
+    }
+
+    /// Replaces the contents of `context`. Returns false if that failed; then the cache is empty.
+    pub(super) fn restore(&self, context: &mut Context) -> bool {
+        context.set_state(&self.state)
+    }
+
+    /// Returns how many tokens of `prompt` would not need prefill.
+    pub(super) fn reusable_by(&self, prompt: &SessionPrompt<'_>) -> usize {
+        self.conversation.reusable(prompt, self.rules).n_tokens()
+    }
+}
+
+impl ParkedState for ParkedConversation {
+    fn tokens(&self) -> &[u32] {
+        &self.conversation.tokens
+    }
+
+    fn conversation(&self) -> Option<ConversationId> {
+        self.conversation.id
+    }
+
+    fn bytes(&self) -> u64 {
+        bytes(&self.conversation, self.state.len())
+    }
+
+    fn reusable_tokens(&self, prompt: &[u32]) -> usize {
+        self.reusable_by(&SessionPrompt {
+            tokens: prompt,
+            conversation: None,
+            dropped_messages: 0,
+            may_shift: false,
+            is_private: false,
+        })
+    }
+}
+
+fn bytes(conversation: &CachedConversation, state_bytes: usize) -> u64 {
+    let tokens = size_of_val(&*conversation.tokens);
+    (state_bytes + tokens) as u64 + conversation.checkpoint_bytes()
+}
