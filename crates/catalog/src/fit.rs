@@ -23,7 +23,8 @@ pub struct Machine {
     pub memory_bytes: u64,
 }
 
-/// Returns the memory that this variant of a model needs on `machine` with `context_length` tokens.
+/// Returns the memory that this variant of a model needs on `machine` for one conversation of
+/// `context_length` tokens.
 pub fn need(
     facts: &ModelFacts,
     machine: &Machine,

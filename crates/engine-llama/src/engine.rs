@@ -60,13 +60,16 @@ impl Engine for LlamaEngine {
         native::init();
         // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
         // memory of a process.
-        Ok(llama::need(
-            &files.facts,
-            native::supports_gpu(),
-            limits.kv_cache,
-            limits.prefill_chunk as u64,
-            memory::context_length(&files.facts, limits) as u64,
-        ))
+        Ok(MemoryNeed {
+            parked_bytes: limits.parked_bytes,
+            ..llama::need(
+                &files.facts,
+                native::supports_gpu(),
+                limits.kv_cache,
+                limits.prefill_chunk as u64,
+                memory::context_length(&files.facts, limits) as u64,
+            )
+        })
     }
 
     fn load(
