@@ -15,7 +15,8 @@ use transom_fit::{CONTEXT_STEP, KvCacheChoice, MemoryNeed};
 use crate::facts::{Format, KvType, ModelFacts};
 use crate::machine::Machine;
 
-/// Returns the memory that this variant of a model needs on `machine` with `context_length` tokens.
+/// Returns the memory that this variant of a model needs on `machine` for one conversation of
+/// `context_length` tokens.
 pub fn need(
     facts: &ModelFacts,
     machine: &Machine,

@@ -4,6 +4,7 @@ pub(crate) mod endings;
 pub(crate) mod lifecycle;
 pub(crate) mod loading;
 pub(crate) mod memory;
+pub(crate) mod parked;
 pub(crate) mod prefix;
 pub(crate) mod responses;
 pub(crate) mod sampling;

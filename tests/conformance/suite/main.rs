@@ -128,6 +128,13 @@ conformance! {
         a_trim_does_not_change_a_running_response
         a_full_context_stays_within_the_measured_need
         a_small_kv_cache_needs_no_more_than_the_default;
+    parked:
+        a_conversation_continues_after_another_one
+        a_new_conversation_computes_only_what_is_not_shared
+        an_edited_message_rewinds_its_own_conversation
+        other_conversations_stay_within_their_limit
+        a_trim_drops_other_conversations
+        the_conversation_that_was_used_last_is_saved;
     saved_state:
         a_saved_kv_cache_is_restored_in_a_new_process
         an_invalid_saved_kv_cache_is_ignored_and_removed

@@ -24,8 +24,8 @@ pub const MAX_CHECKPOINTS: usize = 2;
 const TOKENIZER_BYTES_A_TOKEN: u64 = 400;
 const PROCESS_BYTES: u64 = 8 << 20;
 
-/// Returns the memory that the model needs on a GPU or CPU, with steps of at most `prefill_chunk`
-/// tokens. `context_length` is at most the model's own.
+/// Returns the memory that the model needs for one conversation on a GPU or CPU, with steps of at
+/// most `prefill_chunk` tokens. `context_length` is at most the model's own.
 pub fn need(
     facts: &ModelFacts,
     has_gpu: bool,

@@ -66,8 +66,8 @@ pub fn dense_limit_bytes(memory_bytes: u64) -> u64 {
     memory_bytes / 4
 }
 
-/// Returns the memory that the model needs with weights in this form and steps of at most
-/// `prefill_chunk` tokens. `context_length` is at most the model's own.
+/// Returns the memory that the model needs for one conversation, with weights in this form and steps
+/// of at most `prefill_chunk` tokens. `context_length` is at most the model's own.
 pub fn need(
     facts: &ModelFacts,
     weights: Weights,

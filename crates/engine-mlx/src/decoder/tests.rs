@@ -19,10 +19,16 @@ fn generate(
     model.trim(Trim::Everything);
     let prompt: Vec<u32> = (0..40).map(|i| 64 + i % 3).collect();
     let sampler = Sampler::new(params, &prompt, model.info.vocab_size);
-    let session = &mut model.session;
-    let mut decoder = Decoder::new(&model.transformer, session, speculation, sampler, &prompt);
+    let mut decoder = Decoder::new(
+        &model.transformer,
+        &mut model.sessions,
+        speculation,
+        sampler,
+        &prompt,
+        None,
+    );
     let control = JobControl::new();
-    let prefilled = decoder.prefill(&prompt, 64, &control, |_| {});
+    let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| {});
     prefilled.expect("the prompt is processed");
     let mut tokens = Vec::new();
     for n_left in (1..=N_TOKENS).rev() {
@@ -34,9 +40,9 @@ fn generate(
     let mut stats = Stats::default();
     decoder.add_counts(&mut stats);
     drop(decoder);
-    let n_cached = model.session.tokens().len();
+    let n_cached = model.sessions.current.tokens().len();
     assert_eq!(n_cached, prompt.len() + N_TOKENS - 1);
-    let mut caches = model.session.caches().iter();
+    let mut caches = model.sessions.current.caches().iter();
     assert!(caches.all(|cache| cache.n_tokens() as usize == n_cached));
     (tokens, stats)
 }
