@@ -19,7 +19,7 @@ use transom_catalog::test_support::{Quantization, TinyModel};
 use transom_engine::ModelSource;
 use transom_engine_host::{ProcessWorkers, child};
 use transom_signals::{Hardware, ScriptedSignals};
-use transom_supervisor::{ModelSpec, Role, Supervisor, Tuning};
+use transom_supervisor::{ModelRole, ModelSpec, Supervisor, Tuning};
 
 /// The most that a case may read again.
 #[derive(Debug, Clone, Copy)]
@@ -123,7 +123,7 @@ async fn measure(model: &Path) -> Report {
         model: ModelSpec {
             id: "model".to_owned(),
             name: "model".to_owned(),
-            role: Role::Chat,
+            role: ModelRole::Chat,
             variants: vec![ModelSource {
                 path: model.to_owned(),
             }],

@@ -19,7 +19,7 @@ use mlx_rs::error::Exception;
 use mlx_rs::transforms::{async_eval, eval};
 use transom_engine::generation::{Decode, NextToken};
 use transom_engine::speculation::{Speculation, verify};
-use transom_engine::{ConversationId, EngineError, JobControl, Stats};
+use transom_engine::{ConversationId, EngineError, JobControl, ParkedState, Stats};
 
 use crate::error::{Context, MlxResult};
 use crate::memory::release_unused_memory;

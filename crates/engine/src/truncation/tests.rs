@@ -151,7 +151,7 @@ fn take_turns(sizes: &[usize]) -> Vec<Turn> {
         // The number makes each question different.
         let question = format!("{n:05}{}", "q".repeat(size / 2 - 6));
         chat.messages.push(Message::new(Role::User, question));
-        let prepared = prepare(&*model, &Prompt::Chat(chat.clone()), truncation).unwrap();
+        let prepared = prepare(&*model, &Prompt::Chat(chat.clone()), truncation).expect("it fits");
         let (tokens, n_dropped) = (prepared.tokens, prepared.dropped_messages);
         chat.messages.drain(1..=n_dropped);
         let both = cached.iter().zip(&tokens);
