@@ -68,10 +68,8 @@ document: DocumentView, } | { "event": "shown",
 window: Window,
 /** The conversation to open. */
 conversation: ConversationId | null,
-/**
- * The settings pane: `models`, `model`, `behavior`, `general` or `about`. `model:<id>` shows the
- * settings of that model.
- */
+/** The settings pane: `models`, `model`, `behavior`, `general` or `about`. `model:<id>` shows the
+ * settings of that model. */
 pane: string | null, } | { "event": "target",
 /** The program. */
 target: TargetView, } | { "event": "shortcut",
