@@ -227,7 +227,9 @@ impl Session {
             return;
         }
         match ParkedConversation::copy(&self.conversation, context, self.rules()) {
-            Some(copy) => self.parked.park(copy),
+            Some(copy) => {
+                self.parked.park(copy);
+            }
             None => warn("a KV cache was not kept for later"),
         }
     }

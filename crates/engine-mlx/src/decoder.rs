@@ -69,6 +69,7 @@ impl<'a> Decoder<'a> {
         prompt: &[u32],
         conversation: Option<ConversationId>,
     ) -> Self {
+        let n_cached = sessions.reuse(prompt, conversation, transformer);
         // Wrong draft tokens must be removed from the caches.
         let mut speculation = speculation.filter(|_| !sessions.current.has_states());
         if let Some(speculation) = &mut speculation {
@@ -76,10 +77,10 @@ impl<'a> Decoder<'a> {
         }
         Self {
             transformer,
-            n_cached: sessions.reuse(prompt, conversation, transformer),
             sessions,
             sampler,
             speculation,
+            n_cached,
             newest: Newest::Nothing,
             pending: VecDeque::new(),
             known_at: Instant::now(),
@@ -298,6 +299,7 @@ impl Drop for Decoder<'_> {
         self.newest = Newest::Nothing;
         if let Err(error) = synchronize() {
             tracing::error!(%error, "waiting for the device after a response failed");
+            self.reset_session();
         }
         self.sessions.current.settle();
     }

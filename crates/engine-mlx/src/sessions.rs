@@ -54,14 +54,13 @@ impl Sessions {
         self.current.tokens().len()
     }
 
-    /// Parks `session`, unless its last step failed. Returns the session that was parked last.
+    /// Parks and returns `session`, unless its last step failed or it does not fit the limit.
     fn park(&mut self, session: Session) -> Option<&Session> {
         if let Err(error) = session.evaluate() {
             tracing::warn!(%error, "the KV cache of the last conversation was dropped");
             return None;
         }
-        self.parked.park(session);
-        self.parked.iter().next_back()
+        self.parked.park(session)
     }
 
     /// Drops all sessions but the current one.

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use mlx_rs::Device;
+use mlx_rs::{Device, Dtype, ops};
 use transom_engine::{JobControl, Limits, ModelSource};
 
+use crate::nn::Matrix;
 use crate::{MlxEngine, MlxModel};
 
 /// Loads the model `name` of the fixtures on the CPU, with the tokenizer that they share. It may keep
@@ -35,4 +36,18 @@ pub(crate) fn load(name: &str) -> MlxModel {
     MlxEngine::new()
         .load_model(&source, &limits, &JobControl::new(), &mut |_| {})
         .unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Returns an embedding that MLX accepts into its graph but cannot compute on a CPU.
+pub(crate) fn failing_embedding() -> Matrix {
+    let half = ops::ones::<f32>(&[32, 32]).expect("MLX accepts it");
+    let half = half.as_dtype(Dtype::Float16).expect("MLX accepts it");
+    let mask = ops::ones::<bool>(&[1, 1]).expect("MLX accepts it");
+    let product =
+        ops::block_masked_mm(&half, &half, 32, &mask, None, None).expect("MLX accepts it");
+    let table = ops::ones::<f32>(&[272, 64]).expect("MLX accepts it");
+    let table = table
+        .add(product.sum(None).expect("MLX accepts it"))
+        .expect("MLX accepts it");
+    Matrix::Dense(table)
 }

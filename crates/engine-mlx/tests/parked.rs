@@ -88,6 +88,25 @@ fn a_new_conversation_starts_from_the_shared_prefix_and_leaves_the_other_one() {
 }
 
 #[test]
+fn a_conversation_that_is_larger_than_the_limit_is_rewound_to_the_shared_prefix() {
+    let _mlx = lock_mlx();
+    for name in DENSE.into_iter().chain(WINDOWS) {
+        let limits = Limits {
+            parked_bytes: 1,
+            ..Limits::default()
+        };
+        let (_folder, mut model) = model_within(name, &limits);
+        let shared = text(1, 80);
+        let first = [&shared[..], &text(2, 60)].concat();
+        turn(&mut model, &first, 12, name);
+        let second = [&shared[..], &text(3, 50)].concat();
+        let (_, cached) = turn(&mut model, &second, 12, name);
+        assert_eq!(cached, shared.len(), "{name}");
+        assert_eq!(model.memory().parked_bytes, 0, "{name}");
+    }
+}
+
+#[test]
 fn another_response_to_a_message_parks_the_first_one() {
     let _mlx = lock_mlx();
     for name in DENSE.into_iter().chain(WINDOWS).chain(STATES) {

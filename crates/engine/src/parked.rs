@@ -58,12 +58,15 @@ impl<S: ParkedState> Parked<S> {
         !is_same && n_dropped > FEW_TOKENS && current.bytes() <= self.limit_bytes
     }
 
-    /// Adds `state` as the most recently used one, and drops the least recently used ones beyond
-    /// the limit. Drops `state` instead if it has no tokens or is larger than the limit.
-    pub fn park(&mut self, state: S) {
-        if !state.tokens().is_empty() && self.make_room(state.bytes()) {
-            self.states.push(state);
+    /// Adds `state` as the most recently used one, drops the least recently used ones beyond the
+    /// limit, and returns `state`. Drops `state` instead if it has no tokens or is larger than the
+    /// limit.
+    pub fn park(&mut self, state: S) -> Option<&S> {
+        if state.tokens().is_empty() || !self.make_room(state.bytes()) {
+            return None;
         }
+        self.states.push(state);
+        self.states.last()
     }
 
     /// Drops the least recently used states until a state of `bytes` bytes fits, so that a copy never
@@ -93,7 +96,7 @@ impl<S: ParkedState> Parked<S> {
     }
 
     /// Returns all states, the least recently used one first.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &S> {
+    pub fn iter(&self) -> impl Iterator<Item = &S> {
         self.states.iter()
     }
 
@@ -101,11 +104,6 @@ impl<S: ParkedState> Parked<S> {
     pub fn bytes(&self) -> u64 {
         let sizes = self.iter().map(ParkedState::bytes);
         sizes.fold(0, u64::saturating_add)
-    }
-
-    /// Returns the maximum of [`Parked::bytes`].
-    pub fn limit_bytes(&self) -> u64 {
-        self.limit_bytes
     }
 
     /// Returns the number of states.

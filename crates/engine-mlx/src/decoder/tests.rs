@@ -4,7 +4,7 @@ use transom_engine::{LoadedModel, SamplingParams, Trim};
 
 use super::*;
 use crate::model::MlxModel;
-use crate::test_support::load;
+use crate::test_support::{failing_embedding, load};
 
 const STEP_WIDTHS: [usize; 4] = [2, 4, 8, 16];
 
@@ -98,6 +98,49 @@ fn drafts_do_not_change_what_is_sampled() {
         n_accepted > 0 && n_drafted > n_accepted,
         "{n_accepted} of {n_drafted} draft tokens were accepted"
     );
+}
+
+#[test]
+fn a_failed_step_with_a_draft_leaves_an_empty_session() {
+    for name in ["qwen3-q4-g64", "mistral-window"] {
+        let mut model = load(name);
+        let mut broken = load(name);
+        broken.transformer.embedding = failing_embedding();
+        let mut speculation = Speculation::pipelined(&STEP_WIDTHS);
+        let prompt: Vec<u32> = (10..50).collect();
+        let greedy = SamplingParams {
+            temperature: 0.0,
+            ..params([1000.0, 0.0, 0.0])
+        };
+        let mut decoder = Decoder::new(
+            &model.transformer,
+            &mut model.sessions,
+            Some(&mut speculation),
+            Sampler::new(&greedy, &prompt, model.info.vocab_size),
+            &prompt,
+            None,
+        );
+        let control = JobControl::new();
+        let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| {});
+        prefilled.expect("the prompt is processed");
+        // The response repeats a letter, so soon a draft is expected.
+        let is_expected = (0..100).any(|_| {
+            decoder.next(50, &control).expect("the model is sound");
+            matches!(decoder.newest, Newest::Known(_))
+        });
+        assert!(is_expected, "{name}");
+        let speculation = decoder.speculation.as_mut().expect("it is allowed");
+        assert!(!speculation.draft(49).is_empty(), "{name}");
+        decoder.transformer = &broken.transformer;
+        let result = decoder.next(50, &control);
+        let is_failed = matches!(result, Err(EngineError::Backend { .. }));
+        assert!(is_failed, "{name}: {result:?}");
+        drop(decoder);
+        let session = &model.sessions.current;
+        assert!(session.tokens().is_empty(), "{name}");
+        let mut caches = session.caches().iter();
+        assert!(caches.all(|cache| cache.n_tokens() == 0), "{name}");
+    }
 }
 
 #[test]

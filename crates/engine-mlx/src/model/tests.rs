@@ -1,12 +1,10 @@
 //! Tests that a model works after a step failed on the device.
 
-use mlx_rs::{Dtype, ops};
 use transom_engine::SamplingParams;
 use transom_engine::test_support::Recorder;
 
 use super::*;
-use crate::nn::Matrix;
-use crate::test_support::load;
+use crate::test_support::{failing_embedding, load};
 
 /// Generates greedy tokens after `prompt`, with a prefill in chunks of 8. Returns them and the number
 /// of cached tokens.
@@ -25,17 +23,6 @@ fn respond(model: &mut MlxModel, prompt: &[u32]) -> Result<(Vec<u32>, usize), En
     let mut recorder = Recorder::default();
     let (_, stats) = model.generate(&prompt, &params, &JobControl::new(), &mut recorder)?;
     Ok((recorder.tokens, stats.cached_tokens))
-}
-
-/// Returns an embedding that MLX accepts into its graph but cannot compute on a CPU.
-fn failing_embedding() -> Matrix {
-    let half = ops::ones::<f32>(&[32, 32]).unwrap();
-    let half = half.as_dtype(Dtype::Float16).unwrap();
-    let mask = ops::ones::<bool>(&[1, 1]).unwrap();
-    let product = ops::block_masked_mm(&half, &half, 32, &mask, None, None).unwrap();
-    let table = ops::ones::<f32>(&[272, 64]).unwrap();
-    let table = table.add(product.sum(None).unwrap()).unwrap();
-    Matrix::Dense(table)
 }
 
 #[test]

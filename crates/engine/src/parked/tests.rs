@@ -65,13 +65,13 @@ fn the_least_recently_used_state_is_dropped_first() {
 #[test]
 fn a_state_that_is_larger_than_the_limit_is_not_kept_and_displaces_none() {
     let mut parked = Parked::new(10);
-    parked.park(state(1, 5, 4));
-    parked.park(state(2, 5, 11));
-    parked.park(state(3, 0, 0));
+    assert_eq!(parked.park(state(1, 5, 4)), Some(&state(1, 5, 4)));
+    assert_eq!(parked.park(state(2, 5, 11)), None);
+    assert_eq!(parked.park(state(3, 0, 0)), None);
     assert_eq!(firsts(&parked), [1]);
     let mut none = Parked::new(0);
-    none.park(state(1, 5, 1));
-    assert_eq!((none.len(), none.limit_bytes()), (0, 0));
+    assert_eq!(none.park(state(1, 5, 1)), None);
+    assert!(none.is_empty());
 }
 
 #[test]
