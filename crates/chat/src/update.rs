@@ -82,7 +82,8 @@ pub struct AnswerStats {
     pub tokens_per_second: Option<f64>,
     /// Messages at the start of the conversation that were left out of the prompt.
     pub dropped_messages: u32,
-    /// The context length that the user had chosen; `None` if it was automatic.
+    /// The context length that the user had chosen, or a lower one while memory or power was short;
+    /// `None` if it was automatic.
     pub context_length: Option<u32>,
     /// The engine's own statistics, without time for queueing and loading, for measuring the model.
     /// Neither stored nor sent.

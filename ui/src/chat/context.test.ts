@@ -18,8 +18,8 @@ function headsOf(messages: MessageView[]) {
   return messages.map(({ id, speaker, text }) => ({ id, speaker, n_chars: text.length }));
 }
 
-function history(messages: MessageView[], systemPrompt = "") {
-  return historyOf(headsOf(messages), (id) => messages.find((one) => one.id === id), systemPrompt);
+function history(messages: MessageView[], systemPrompt = "", overflow: Overflow = "drop_oldest") {
+  return historyOf(headsOf(messages), (id) => messages.find((one) => one.id === id), systemPrompt, overflow);
 }
 
 describe("the estimate of tokens", () => {
@@ -36,6 +36,13 @@ describe("the estimate of tokens", () => {
     const path = [message(1, { text: "a".repeat(9000) }), message(2, { stats }), message(3, { text: "a".repeat(80) })];
     expect(history(path, "ignored")).toBe(520);
     expect(history(path.slice(0, 1), "a".repeat(40))).toBe(2260);
+  });
+
+  it("counts everything in a chat that may no longer be shortened", () => {
+    const cut = message(4, { text: "a".repeat(40), stats: { ...stats, dropped_messages: 2 } });
+    const path = [message(1), message(2, { stats }), message(3, { text: "a".repeat(80) }), cut];
+    expect(history(path)).toBe(500);
+    expect(history(path, "", "stop")).toBe(530);
   });
 
   it("counts all attachments of a message", () => {
@@ -85,12 +92,14 @@ describe("the context of the next message", () => {
 
 describe("the messages that were left out", () => {
   it("are those of the last response with statistics", () => {
-    const of = (...messages: MessageView[]) =>
-      leftOut(headsOf(messages), (id) => messages.find((one) => one.id === id));
+    const find = (messages: MessageView[]) => (id: number) => messages.find((one) => one.id === id);
+    const of = (...messages: MessageView[]) => leftOut(headsOf(messages), find(messages), "drop_oldest");
     const [first, second] = [message(2, { stats }), message(4, { stats: { ...stats, dropped_messages: 2 } })];
     expect(of()).toBe(0);
     expect(of(message(1), first)).toBe(0);
-    expect(of(message(1), first, message(3), second)).toBe(2);
+    const path = [message(1), first, message(3), second];
+    expect(of(...path)).toBe(2);
+    expect(leftOut(headsOf(path), find(path), "stop")).toBe(0);
     // A failed response has none, and a later one may have got everything.
     expect(of(message(1), first, message(3), second, message(5), message(6))).toBe(2);
     expect(of(message(1), first, message(3), second, message(5), message(6, { stats }))).toBe(0);

@@ -32,8 +32,14 @@ export function rounded(tokens: number): number {
   return tokens < 100 ? tokens : Math.round(tokens / 10) * 10;
 }
 
-/** Returns how many messages at the start of a path its last response was written without. */
-export function leftOut(heads: readonly MessageHead[], view: (id: MessageId) => MessageView | undefined): number {
+/**
+ * Returns how many messages at the start of a path its last response was written without; none for a
+ * chat that may not be shortened, because its next response gets all of them.
+ */
+export function leftOut(
+  heads: readonly MessageHead[], view: (id: MessageId) => MessageView | undefined, overflow: Overflow,
+): number {
+  if (overflow === "stop") return 0;
   const last = heads.findLast(({ id }) => view(id)?.stats);
   return (last && view(last.id)?.stats?.dropped_messages) ?? 0;
 }
@@ -41,6 +47,7 @@ export function leftOut(heads: readonly MessageHead[], view: (id: MessageId) => 
 /** Returns the tokens of a path and its system prompt, without messages that were left out. */
 export function historyOf(
   heads: readonly MessageHead[], view: (id: MessageId) => MessageView | undefined, systemPrompt: string,
+  overflow: Overflow,
 ): number {
   let tokens = 0;
   for (const { id, n_chars } of heads.toReversed()) {
@@ -50,7 +57,7 @@ export function historyOf(
       continue;
     }
     const { stats, reasoning, text, attachments } = message;
-    if (!stats) {
+    if (!stats || (overflow === "stop" && stats.dropped_messages > 0)) {
       tokens += estimatedTokens(text) + attachedTokens(attachments);
       continue;
     }

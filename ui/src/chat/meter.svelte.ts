@@ -10,6 +10,7 @@ export class Meter {
   #fits = new ModelFits();
   #choices = $derived(transcript.settings.choices);
   #model = $derived(transcript.settings.model);
+  #overflow = $derived(transcript.settings.own.overflow);
   #loadedLength = $derived.by(() => {
     const loaded = app.status?.model;
     return loaded && loaded.name === this.#model?.name ? loaded.context_length : null;
@@ -22,17 +23,18 @@ export class Meter {
   limit: number | null = $derived.by(() => {
     const length = transcript.settings.own.context_length ?? this.#loadedLength ??
       (this.#model && this.#fits.get(this.#model.id)?.context_length);
-    const limits = app.status?.limits.flatMap(({ limit }) => (limit.limit === "context" ? [limit.tokens] : []));
-    return length ? Math.min(length, ...(limits ?? [])) : null;
+    // No limit applies to a chat that may not be shortened.
+    const limits = this.#overflow === "stop" ? [] : app.status?.limits ?? [];
+    const tokens = limits.flatMap(({ limit }) => (limit.limit === "context" ? [limit.tokens] : []));
+    return length ? Math.min(length, ...tokens) : null;
   });
 
   /** Null while the limit is not known, and in an empty chat. */
   use: ContextUse | null = $derived.by(() => {
     if (this.limit === null || (this.draft === 0 && transcript.heads.length === 0)) return null;
     const history = historyOf(transcript.heads, (id) => transcript.views.get(id),
-      this.#choices?.system_prompt ?? "");
-    return contextUse(history, this.draft, this.limit, this.#choices?.max_tokens ?? null,
-      transcript.settings.own.overflow);
+      this.#choices?.system_prompt ?? "", this.#overflow);
+    return contextUse(history, this.draft, this.limit, this.#choices?.max_tokens ?? null, this.#overflow);
   });
 
   isShown = $derived(this.use !== null && isWorthShowing(this.use, composer.attachments.length > 0));

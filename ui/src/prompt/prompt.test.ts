@@ -92,7 +92,7 @@ describe("asking", () => {
     // A conversation of an assistant has its own context length, which the chat shows.
     session.chooseAssistant("Poet");
     await ask();
-    fake.player().end({ ending: "failed", failure });
+    fake.player().end({ ending: "failed", failure: { ...failure, code: "conversation_too_long" } });
     await fireEvent.click(await screen.findByRole("button", { name: "Change Context Length…" }));
     expect(called("showWindow")[1]).toEqual(["chat", session.conversation, null]);
   });

@@ -49,6 +49,8 @@ pub(super) struct AnswerTask {
     time_to_first_text: Option<Duration>,
     /// Turns of the prompt that the engine dropped.
     dropped_turns: usize,
+    /// See [`AnswerStats::context_length`].
+    context_length: Option<u32>,
     is_stopping: bool,
 }
 
@@ -85,6 +87,7 @@ impl AnswerTask {
             started_at: Instant::now(),
             time_to_first_text: None,
             dropped_turns: 0,
+            context_length: None,
             is_stopping: false,
         }
     }
@@ -92,9 +95,12 @@ impl AnswerTask {
     /// Requests a response to the last message of `path`. Returns how it ended; this end is not yet
     /// published or stored.
     pub(super) async fn write(&mut self, path: &[Message]) -> (EndingView, Option<AnswerStats>) {
-        let context_length = self.options.settings.context_length;
         let n_dropped = match self.options.conversation.overflow {
-            Overflow::DropOldest => dropped_before(path, &self.options.model.name, context_length),
+            Overflow::DropOldest => dropped_before(
+                path,
+                &self.options.model.name,
+                self.current_context_length(),
+            ),
             Overflow::Stop => 0,
         };
         let kept = &path[n_dropped..];
@@ -106,7 +112,7 @@ impl AnswerTask {
             Outcome::Finished { reason, stats } => {
                 let n_dropped = n_dropped + messages_in_turns(kept, self.dropped_turns);
                 let first = self.time_to_first_text;
-                let stats = ending::stats(&stats, first, n_dropped, context_length);
+                let stats = ending::stats(&stats, first, n_dropped, self.context_length);
                 (ending::finished(reason), stats)
             }
             Outcome::Failed { error } => match self.options.conversation.overflow {
@@ -116,6 +122,13 @@ impl AnswerTask {
             // Only a load ends this way, and `ask` continues from there.
             Outcome::Loaded { .. } => (EndingView::Canceled, None),
         }
+    }
+
+    /// Returns the context length that the user chose, or the limit of the governor if that is lower.
+    fn current_context_length(&self) -> Option<u32> {
+        let limit = self.schedule.status.borrow().restrictions.context_length;
+        let chosen = self.options.settings.context_length;
+        chosen.into_iter().chain(limit.map(to_u32)).min()
     }
 
     /// Returns true if the model has written anything.
@@ -254,7 +267,10 @@ impl AnswerTask {
         match event {
             TokenEvent::Started {
                 dropped_messages, ..
-            } => self.dropped_turns = dropped_messages,
+            } => {
+                self.dropped_turns = dropped_messages;
+                self.context_length = self.current_context_length();
+            }
             TokenEvent::Prefill { done, total } => self.show(Stage::Prefill {
                 done: to_u32(done),
                 total: to_u32(total),

@@ -2,6 +2,7 @@
 
 use super::*;
 use transom_engine::Truncation;
+use transom_signals::MemoryPressure;
 use transom_store::Overflow;
 
 /// A setup whose context holds three messages. Of more, the worker drops all but the newest.
@@ -125,6 +126,30 @@ async fn another_context_length_or_model_may_restore_messages() {
         };
         assert_eq!(chat.messages[0].content, "One?", "{text}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_that_were_dropped_while_memory_was_short_return() {
+    let setup = setup();
+    let first = setup.ask("One?").await;
+    let id = first.conversation;
+    finish(&setup, first.answer).await;
+    take(&setup, id, "Two?").await;
+    let signals = SystemSignals {
+        memory: MemoryPressure::Warning,
+        ..SystemSignals::default()
+    };
+    set(&setup, signals).await;
+    let (_, n) = take(&setup, id, "Three?").await;
+    assert_eq!(n, Some(4));
+    take(&setup, id, "Four?").await;
+    assert_eq!(setup.last_prompt()[0], "user: Three?");
+    set(&setup, SystemSignals::default()).await;
+    let mut status = setup.supervisor.handle().status();
+    let ended = status.wait_for(|status| status.restrictions.context_length.is_none());
+    drop(ended.await.expect("the supervisor lives"));
+    take(&setup, id, "Five?").await;
+    assert_eq!(setup.last_prompt()[0], "user: One?");
 }
 
 #[tokio::test(start_paused = true)]
