@@ -49,9 +49,9 @@ pub(crate) struct Client {
     connection: RefCell<Option<Connection>>,
 }
 
-/// Time limit for our own supervisor to shut down when a signal ends the program: longer than the
-/// supervisor waits before it kills a child process.
-const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
+/// Time limit for a supervisor of this process to shut down when a signal ends the program: longer
+/// than the supervisor waits before it kills a child process.
+pub(crate) const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
 
 impl Client {
     /// Returns a client of the user's instance, and connects to nothing yet. If the client starts a

@@ -256,3 +256,30 @@ fn sigterm_and_sighup_shut_down_in_order() {
         assert_eq!(n_saved(), 0);
     }
 }
+
+/// The signal comes while its model loads or responds.
+#[test]
+fn a_benchmark_of_conversations_that_sigterm_ends_leaves_no_files() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let (data, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut command = transom(&["bench", "--conversations"], data.path());
+    command.env("TMPDIR", temporary.path());
+    let mut bench = command.spawn().unwrap();
+    let folders = || {
+        let entries = std::fs::read_dir(temporary.path()).unwrap();
+        entries.map(|entry| entry.unwrap().path())
+    };
+    let has_model = |folder: &Path| {
+        let models = status(folder)["models"].clone();
+        models.as_array().is_some_and(|models| !models.is_empty())
+    };
+    while !folders().any(|folder| folder.is_dir() && has_model(&folder)) {
+        assert_eq!(bench.try_wait().unwrap(), None, "it ended by itself");
+    }
+    kill_process(Pid::from_child(&bench), Signal::TERM).unwrap();
+    assert_eq!(bench.wait().unwrap().code(), Some(143));
+    assert_eq!(
+        folders().collect::<Vec<_>>(),
+        Vec::<std::path::PathBuf>::new()
+    );
+}

@@ -1,5 +1,7 @@
 //! `transom bench --conversations`: what turns of conversations cost, as a table and as JSON.
 
+use std::sync::mpsc;
+
 use transom_bench::{BenchError, Case, CaseKind, ConversationBench, Options, Report};
 use transom_files::visible;
 use transom_library::LoadSettings;
@@ -31,19 +33,24 @@ pub(super) fn run(
         prompt_tokens,
         tuning: client::tuning(client.data_folder()?),
     };
+    // A signal that ends the program waits until the model and the temporary folder are gone.
+    let (open, closed) = mpsc::channel::<()>();
+    client.interrupt.before_exit(move || {
+        let _ = closed.recv_timeout(client::SHUTDOWN_LIMIT);
+    });
     let progress = console.progress();
     progress.show("loading the model");
-    let opening = async {
-        let opened = ConversationBench::open(options, start).await;
-        opened.map_err(Failure::from)
-    };
-    let mut bench = client.wait(opening)?;
+    let mut bench = None;
     let measuring = async {
-        let measured = bench.run(|kind| progress.show(title(kind))).await;
-        measured.map_err(Failure::from)
+        let bench = bench.insert(ConversationBench::open(options, start).await?);
+        let report = bench.run(|kind| progress.show(title(kind))).await?;
+        Ok::<_, Failure>(report)
     };
     let result = client.wait(measuring);
-    client.runtime()?.block_on(bench.close());
+    if let Some(bench) = bench {
+        client.runtime()?.block_on(bench.close());
+    }
+    drop(open);
     progress.clear();
     console.print_result(args.json, &result?, table)
 }

@@ -91,7 +91,7 @@ impl Core {
             MemoryFit::FitsWithContext(_) | MemoryFit::DoesNotFit { .. } if may_unpark => {
                 self.load_one_conversation(index)
             }
-            MemoryFit::FitsAfterEviction => match self.next_to_evict(&need) {
+            MemoryFit::FitsAfterEviction => match self.next_to_evict(&without_parked) {
                 Some(oldest) => {
                     self.begin_unload(oldest, UnloadReason::MakeRoom);
                     true

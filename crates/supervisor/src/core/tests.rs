@@ -8,6 +8,7 @@ mod load_shedding;
 mod loads;
 mod memory;
 mod models;
+mod parked;
 mod pause;
 mod pressure;
 mod quit;

@@ -83,6 +83,7 @@ impl Simulation {
             Action::RequestOther => self.request("other", false),
             Action::RequestTwo => self.request("two", false),
             Action::RequestLean => self.request("lean", false),
+            Action::RequestTalker => self.request("talker", false),
             Action::RequestLong => self.request("chat/20000", false),
             Action::RequestSmall => self.request("chat/small", false),
             Action::LoadChat => self.request("chat", true),

@@ -8,6 +8,7 @@ pub(in crate::core::tests) enum Action {
     RequestOther,
     RequestTwo,
     RequestLean,
+    RequestTalker,
     RequestLong,
     RequestSmall,
     LoadChat,
@@ -52,11 +53,12 @@ pub(in crate::core::tests) const ACTIONS: &[Action] = &[
     Action::Quit,
 ];
 
-/// Actions for a model with two variants, of which one or both may be rejected, and one that fits
-/// only with a small KV cache.
+/// Actions for a model with two variants, of which one or both may be rejected, one that fits only
+/// with a small KV cache, and one that keeps other conversations in memory if there is room.
 pub(in crate::core::tests) const VARIANT_ACTIONS: &[Action] = &[
     Action::RequestTwo,
     Action::RequestLean,
+    Action::RequestTalker,
     Action::CancelOldest,
     Action::Wait,
     Action::NoPressure,
