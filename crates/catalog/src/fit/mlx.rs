@@ -18,7 +18,8 @@ pub const ALLOCATOR_CACHE_BYTES: u64 = 256 << 20;
 pub const PREFILL_CHUNK: u64 = 512;
 
 /// Tokens by which the buffers of a cache grow: rare enough to make copies cheap, small enough to
-/// waste little (mlx-lm grows by the same step).
+/// waste little (mlx-lm grows by the same step). MLX on CUDA uses its fastest attention only for
+/// buffers of whole steps.
 pub const GROWTH_STEP: u64 = 256;
 
 /// Tokens that are kept in addition to the window, so that the cached prefix is still usable if the
@@ -139,20 +140,25 @@ impl Rows {
     }
 }
 
-/// Returns the maximum capacity in tokens of a layer without a window that holds `n_tokens`.
-fn capacity(n_tokens: u64) -> u64 {
-    n_tokens.saturating_add(GROWTH_STEP)
+/// Returns the capacity in tokens of a layer without a window that holds `n_tokens`: whole steps.
+pub fn capacity(n_tokens: u64) -> u64 {
+    n_tokens
+        .checked_next_multiple_of(GROWTH_STEP)
+        .unwrap_or(u64::MAX)
 }
 
-/// Returns the maximum capacity in tokens of a layer with this `window` after `n_tokens`: never more
-/// than window + 271, however long the conversation. While a chunk is prefilled, its keys and those
-/// of the window before it exist as well. Each checkpoint (one, or two if [`SMALL_CHECKPOINT_BYTES`]
-/// allows it) takes at most the same again, once the window has moved past it.
+/// Returns the capacity in tokens of a layer with this `window` after `n_tokens`: whole steps up to
+/// the window, then at most window + 271, however long the conversation. While a chunk is prefilled,
+/// its keys and those of the window before it exist as well. Each checkpoint (one, or two if
+/// [`SMALL_CHECKPOINT_BYTES`] allows it) takes at most the same again, once the window has moved
+/// past it.
 pub fn windowed_capacity(n_tokens: u64, window: u64) -> u64 {
     // A token sees itself and one token less than the window; at least one is kept.
     let needed = window.saturating_sub(1).max(1);
-    let limit = needed.saturating_add(WINDOW_SLACK + GROWTH_STEP);
-    capacity(n_tokens).min(limit)
+    match capacity(n_tokens) {
+        capacity if capacity <= window => capacity,
+        _ => needed.saturating_add(WINDOW_SLACK + GROWTH_STEP),
+    }
 }
 
 /// Returns the bytes of all layers with a full context: keys and values in whole growth steps, less
@@ -173,7 +179,7 @@ fn kv_cache_bytes(facts: &ModelFacts, context: u64, element_bytes: u64) -> u64 {
 fn checkpoint_bytes(facts: &ModelFacts, context: u64, element_bytes: u64) -> u64 {
     let rows = Rows::of(facts, element_bytes);
     let most = windowed_capacity(u64::MAX, facts.sliding_window.unwrap_or(0));
-    let windowed = match capacity(context) > most {
+    let windowed = match context > most {
         true => product(&[rows.windowed, most]),
         false => 0,
     };
