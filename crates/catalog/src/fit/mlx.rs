@@ -8,14 +8,11 @@ use transom_fit::MemoryNeed;
 
 use super::{product, sum, tokens};
 use crate::facts::{LayerKind, ModelFacts};
+use crate::machine::GpuClass;
 
 /// Freed buffers that MLX may keep for reuse. This is enough for the temporaries of a prefill chunk
 /// of a large model. Without a limit MLX keeps everything that the longest prompt needed.
 pub const ALLOCATOR_CACHE_BYTES: u64 = 256 << 20;
-
-/// Tokens of a prefill step on a Mac or CPU: enough to use the whole device, and few enough to cancel
-/// within about a second.
-pub const PREFILL_CHUNK: u64 = 512;
 
 /// Tokens by which the buffers of a cache grow: rare enough to make copies cheap, small enough to
 /// waste little (mlx-lm grows by the same step). MLX on CUDA uses its fastest attention only for
@@ -65,6 +62,24 @@ pub fn fits_dense(facts: &ModelFacts, dense_limit_bytes: u64) -> bool {
 /// browser.
 pub fn dense_limit_bytes(memory_bytes: u64) -> u64 {
     memory_bytes / 4
+}
+
+/// Returns the tokens of a prefill step on an Apple GPU of this class, or on a CPU: enough to use the
+/// whole device, and few enough that a step takes about a second on the slowest chip of the class,
+/// because a running step cannot be canceled.
+pub fn prefill_chunk(facts: &ModelFacts, gpu: Option<GpuClass>) -> u64 {
+    /// Millions of parameters that a token uses, between the sizes of common models. Beyond each, a
+    /// step has half as many tokens.
+    const SIZES: [u64; 6] = [1_300, 2_600, 5_500, 11_000, 22_000, 44_000];
+    let Some(class) = gpu else {
+        return 512;
+    };
+    let active = (facts.n_parameters as f64 * facts.active_share() / 1e6) as u64;
+    let n_halvings = SIZES.iter().filter(|&&size| active > size).count();
+    let chunk = (1024_u64 << class as u64) >> n_halvings;
+    // A step reads the weights of nearly all experts, however many tokens it has.
+    let least = if facts.n_used_experts > 0 { 512 } else { 128 };
+    chunk.clamp(least, 2048)
 }
 
 /// Returns the memory that the model needs for one conversation, with weights in this form and steps
