@@ -80,6 +80,14 @@ impl Compute {
         })
     }
 
+    /// Returns the bytes that may be wired while a response runs; 0 where nothing can be wired.
+    pub(crate) fn wired_limit(self) -> MlxResult<usize> {
+        match self {
+            Self::Metal => Ok(GpuInfo::read()?.working_set_bytes()),
+            Self::Cuda | Self::CpuDense | Self::CpuQuantized => Ok(0),
+        }
+    }
+
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::Metal => "as stored, on the Apple GPU (Metal)",

@@ -92,6 +92,7 @@ impl MlxEngine {
             template,
             transformer,
             prefill_chunk: limits.prefill_chunk.min(prefill_chunk),
+            wired_limit: compute.wired_limit().during("device")?,
             weight_bytes: mlx_rs::memory::active_memory().during("memory")? as u64,
             info,
             _release: OnDrop(release_unused_memory),

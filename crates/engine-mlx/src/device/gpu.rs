@@ -39,6 +39,17 @@ impl GpuInfo {
         self.text(c"architecture").and_then(generation_of)
     }
 
+    /// Returns the bytes that the GPU can use without slowing down.
+    pub(super) fn working_set_bytes(&self) -> usize {
+        let mut bytes = 0;
+        let key = c"max_recommended_working_set_size".as_ptr();
+        // SAFETY: the key is a C string, and the call writes one number.
+        match unsafe { mlx_sys::mlx_device_info_get_size(&mut bytes, self.0, key) } {
+            0 => bytes,
+            _ => 0,
+        }
+    }
+
     fn text(&self, key: &CStr) -> Option<&str> {
         let mut text = std::ptr::null();
         // SAFETY: the key is a C string. If the call succeeds, the text is a C string that belongs to
