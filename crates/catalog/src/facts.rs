@@ -143,6 +143,11 @@ impl ModelFacts {
         }
     }
 
+    /// Returns the share of the weights that a token uses.
+    pub(crate) fn active_share(&self) -> f64 {
+        self.active_weight_bytes as f64 / self.weight_bytes.max(1) as f64
+    }
+
     /// Returns the bytes of keys, values and states for `context_length` tokens. `None` if the files
     /// don't say enough.
     ///

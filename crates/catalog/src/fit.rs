@@ -29,7 +29,8 @@ pub fn need(
         Format::Gguf => llama::need(facts, machine.has_gpu(), kv, u64::MAX, context_length),
         Format::Safetensors => {
             let weights = mlx_weights(facts, machine);
-            mlx::need(facts, weights, mlx::PREFILL_CHUNK, context_length)
+            let chunk = mlx::prefill_chunk(facts, machine.gpu());
+            mlx::need(facts, weights, chunk, context_length)
         }
     }
 }

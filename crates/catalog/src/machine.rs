@@ -27,6 +27,8 @@ pub struct Machine {
     /// Bytes that a GPU with unified memory can use without slowing down; `None` without such a GPU,
     /// where the CPU computes.
     pub working_set_bytes: Option<u64>,
+    /// Class of that GPU.
+    pub gpu_class: GpuClass,
     /// Memory bandwidth, if known.
     pub bandwidth: Option<Bandwidth>,
 }
@@ -37,6 +39,7 @@ impl Machine {
         Self {
             memory_bytes,
             working_set_bytes: Some(working_set_bytes(memory_bytes)),
+            gpu_class: GpuClass::Base,
             bandwidth: Some(Bandwidth::of_memory(memory_bytes)),
         }
     }
@@ -53,6 +56,7 @@ impl Machine {
         Self {
             memory_bytes,
             working_set_bytes,
+            gpu_class: GpuClass::of_chip(chip_name),
             // A CPU reaches less than the GPU of the same chip, so a measurement counts only for
             // chips without a published bandwidth.
             bandwidth: of_chip.or_else(|| measured_bytes_per_second.map(Bandwidth::measured)),
@@ -66,7 +70,12 @@ impl Machine {
 
     /// Returns true if the engines compute on a GPU with unified memory, as on Apple silicon.
     pub fn has_gpu(&self) -> bool {
-        self.working_set_bytes.is_some()
+        self.gpu().is_some()
+    }
+
+    /// Returns the class of the GPU with unified memory; `None` if the engines compute on the CPU.
+    pub fn gpu(&self) -> Option<GpuClass> {
+        self.working_set_bytes.map(|_| self.gpu_class)
     }
 
     /// Returns the preferred format: safetensors (MLX) with a GPU, else GGUF, because llama.cpp is many
@@ -79,9 +88,60 @@ impl Machine {
     }
 }
 
+/// The class of an Apple GPU. Each is about twice as fast as the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GpuClass {
+    /// Such as M4; also unknown chips.
+    Base,
+    /// Such as M4 Pro.
+    Pro,
+    /// Such as M4 Max.
+    Max,
+    /// Such as M3 Ultra.
+    Ultra,
+}
+
+impl GpuClass {
+    /// Returns the class of the chip with this full name, such as `Apple M4 Max`.
+    pub fn of_chip(name: &str) -> Self {
+        let name = name
+            .strip_prefix("Apple M")
+            .and_then(|name| name.split_once(' '));
+        match name {
+            Some((_, "Pro")) => Self::Pro,
+            Some((_, "Max")) => Self::Max,
+            Some((_, "Ultra")) => Self::Ultra,
+            _ => Self::Base,
+        }
+    }
+}
+
 fn working_set_bytes(memory_bytes: u64) -> u64 {
     match memory_bytes <= MAX_MEMORY_FOR_TWO_THIRDS {
         true => memory_bytes / 3 * 2,
         false => memory_bytes / 4 * 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_chip_says_the_class_of_its_gpu() {
+        for (name, class) in [
+            ("Apple M1", GpuClass::Base),
+            ("Apple M3 Pro", GpuClass::Pro),
+            ("Apple M4 Max", GpuClass::Max),
+            ("Apple M10 Ultra", GpuClass::Ultra),
+            ("Apple A18 Pro", GpuClass::Base),
+            ("AMD Max", GpuClass::Base),
+            ("", GpuClass::Base),
+        ] {
+            let on = |working_set_bytes| Machine::new(16 * GIB, working_set_bytes, name, None);
+            assert_eq!(on(Some(11 * GIB)).gpu(), Some(class), "{name}");
+            assert_eq!(on(None).gpu(), None, "{name}");
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! The device that MLX computes on, and how weights are stored and multiplied there.
 
-use std::ffi::CStr;
+mod gpu;
 
 use mlx_rs::{Device, DeviceType};
 use transom_catalog::ModelFacts;
 use transom_catalog::fit::mlx;
 
 use crate::error::MlxResult;
+use gpu::GpuInfo;
 
 /// How weights are stored in memory and multiplied.
 ///
@@ -56,24 +57,34 @@ impl Compute {
         self != Self::Metal
     }
 
-    /// Returns the tokens per prefill step: enough to use the whole device, and few enough to
-    /// cancel within about a second. The number does not depend on the measured speed, because
-    /// other chunks round differently, and the same prompt must get the same response.
-    pub(crate) fn prefill_chunk(self) -> usize {
-        match self {
-            Self::Cuda => 2048,
-            Self::Metal | Self::CpuDense | Self::CpuQuantized => mlx::PREFILL_CHUNK as usize,
-        }
+    /// Returns the tokens per prefill step of the model with these facts. The number does not depend
+    /// on the measured speed, because other chunks round differently, and the same prompt must get the
+    /// same response.
+    pub(crate) fn prefill_chunk(self, facts: &ModelFacts) -> MlxResult<usize> {
+        let gpu = match self {
+            Self::Cuda => return Ok(2048),
+            Self::Metal => Some(GpuInfo::read()?.class()),
+            Self::CpuDense | Self::CpuQuantized => None,
+        };
+        Ok(mlx::prefill_chunk(facts, gpu) as usize)
     }
 
     /// Returns the numbers of tokens per step that speculative decoding may verify for a model with
     /// these facts, the smallest first; none where every token costs about a step. Which of them
     /// pay is measured.
-    pub(crate) fn step_widths(self, facts: &ModelFacts) -> Vec<usize> {
-        match self {
-            Self::Metal => metal_step_widths(gpu_generation(), attention_group(facts)),
+    pub(crate) fn step_widths(self, facts: &ModelFacts) -> MlxResult<Vec<usize>> {
+        Ok(match self {
+            Self::Metal => metal_step_widths(GpuInfo::read()?.generation(), attention_group(facts)),
             Self::Cuda => vec![2, 4, 8],
             Self::CpuDense | Self::CpuQuantized => vec![2, 4, 8, mlx::MAX_STEP_WIDTH as usize],
+        })
+    }
+
+    /// Returns the bytes that may be wired while a response runs; 0 where nothing can be wired.
+    pub(crate) fn wired_limit(self) -> MlxResult<usize> {
+        match self {
+            Self::Metal => Ok(GpuInfo::read()?.working_set_bytes()),
+            Self::Cuda | Self::CpuDense | Self::CpuQuantized => Ok(0),
         }
     }
 
@@ -125,34 +136,6 @@ fn metal_step_widths(generation: Option<u32>, attention_group: u64) -> Vec<usize
     fitting.collect()
 }
 
-/// Returns the generation of the Apple GPU; `None` if MLX does not say it.
-#[expect(unsafe_code, reason = "calls into mlx-c")]
-fn gpu_generation() -> Option<u32> {
-    // SAFETY: the calls get handles that were created here and are freed once. The name belongs to
-    // `info`, and is only read before that is freed.
-    unsafe {
-        let device = mlx_sys::mlx_device_new_type(mlx_sys::mlx_device_type__MLX_GPU, 0);
-        let mut info = mlx_sys::mlx_device_info_new();
-        let mut name = std::ptr::null();
-        let is_known = mlx_sys::mlx_device_info_get(&mut info, device) == 0
-            && mlx_sys::mlx_device_info_get_string(&mut name, info, c"architecture".as_ptr()) == 0;
-        let generation = match is_known {
-            true => CStr::from_ptr(name).to_str().ok().and_then(generation_of),
-            false => None,
-        };
-        mlx_sys::mlx_device_info_free(info);
-        mlx_sys::mlx_device_free(device);
-        generation
-    }
-}
-
-/// Returns the generation of a Metal architecture, such as 15 of `applegpu_g15s`.
-fn generation_of(architecture: &str) -> Option<u32> {
-    let name = architecture.strip_prefix("applegpu_g")?;
-    let n_digits = name.bytes().take_while(u8::is_ascii_digit).count();
-    name[..n_digits].parse().ok()
-}
-
 #[expect(unsafe_code, reason = "calls into mlx-c")]
 fn is_metal() -> bool {
     let mut available = false;
@@ -181,14 +164,6 @@ mod tests {
             let widths = metal_step_widths(generation, group);
             assert_eq!(widths, expected, "{generation:?}, {group}");
         }
-    }
-
-    #[test]
-    fn the_generation_is_in_the_name_of_the_architecture() {
-        assert_eq!(generation_of("applegpu_g13g"), Some(13));
-        assert_eq!(generation_of("applegpu_g16s"), Some(16));
-        assert_eq!(generation_of("applegpu_g"), None);
-        assert_eq!(generation_of("sm_90"), None);
     }
 
     #[test]

@@ -62,6 +62,7 @@ impl MlxEngine {
         let files = WeightFiles::open(folder)?;
         let facts = facts(folder)?;
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
+        let prefill_chunk = compute.prefill_chunk(&facts).during("device")?;
         mlx_rs::memory::set_cache_limit(mlx::ALLOCATOR_CACHE_BYTES as usize)
             .and_then(|_| mlx_rs::memory::reset_peak_memory())
             .during("allocator")?;
@@ -81,7 +82,7 @@ impl MlxEngine {
             recommended_sampling: config.sampling.clone(),
         };
         info.log_loaded();
-        let step_widths = compute.step_widths(&facts);
+        let step_widths = compute.step_widths(&facts).during("device")?;
         let can_speculate = !step_widths.is_empty();
         Ok(MlxModel {
             sessions: Sessions::new(&transformer, limits.parked_bytes),
@@ -90,7 +91,8 @@ impl MlxEngine {
             tokenizer,
             template,
             transformer,
-            prefill_chunk: limits.prefill_chunk.min(compute.prefill_chunk()),
+            prefill_chunk: limits.prefill_chunk.min(prefill_chunk),
+            wired_limit: compute.wired_limit().during("device")?,
             weight_bytes: mlx_rs::memory::active_memory().during("memory")? as u64,
             info,
             _release: OnDrop(release_unused_memory),
@@ -122,6 +124,7 @@ impl Engine for MlxEngine {
         WeightFiles::open(folder)?;
         let facts = facts(folder)?;
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
+        let prefill_chunk = compute.prefill_chunk(&facts).during("device")?;
         // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
         // memory that MLX uses.
         Ok(MemoryNeed {
@@ -129,7 +132,7 @@ impl Engine for MlxEngine {
             ..mlx::need(
                 &facts,
                 compute.weights(),
-                limits.prefill_chunk.min(compute.prefill_chunk()) as u64,
+                limits.prefill_chunk.min(prefill_chunk) as u64,
                 context_length(&size, limits) as u64,
             )
         })

@@ -16,16 +16,12 @@ mod tests;
 
 use mlx_rs::error::Exception;
 use mlx_rs::{Array, ops};
-use transom_catalog::fit::mlx;
 
 pub(crate) use attention::AttentionCache;
 pub(crate) use state::StateCache;
 
 use crate::error::MlxResult;
 use crate::ops::{slice_axis, slice_update};
-
-/// Tokens by which the buffers grow.
-const STEP: i32 = mlx::GROWTH_STEP as i32;
 
 #[derive(Debug)]
 pub(crate) enum LayerCache {
@@ -213,19 +209,15 @@ impl LayerCache {
     }
 }
 
-fn rounded_up(n_tokens: i32) -> i32 {
-    (n_tokens + STEP - 1) / STEP * STEP
-}
-
 /// Returns zeros for `n_tokens` tokens, with the other sizes and the type of `like`.
 fn zeros(like: &Array, n_tokens: i32) -> MlxResult<Array> {
     let shape = [1, like.dim(1), n_tokens, like.dim(3)];
     ops::zeros_dtype(&shape, like.dtype())
 }
 
-/// Returns a buffer with the first `n_used` tokens of `old` and space for `n_more`.
-fn grow(old: &Array, n_used: i32, n_more: i32) -> MlxResult<Array> {
-    let more = zeros(old, n_more)?;
+/// Returns a buffer for `capacity` tokens that starts with the first `n_used` tokens of `old`.
+fn grow(old: &Array, n_used: i32, capacity: i32) -> MlxResult<Array> {
+    let more = zeros(old, capacity - n_used)?;
     ops::concatenate(&[&slice_axis(old, 2, 0, n_used)?, &more], 2)
 }
 

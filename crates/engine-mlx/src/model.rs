@@ -14,7 +14,7 @@ use transom_engine::{
 
 use crate::decoder::Decoder;
 use crate::error::Context;
-use crate::memory::release_unused_memory;
+use crate::memory::{WiredMemory, release_unused_memory};
 use crate::nn::{Positions, Transformer};
 use crate::sampler::Sampler;
 use crate::sessions::Sessions;
@@ -28,6 +28,8 @@ pub struct MlxModel {
     pub(crate) end_tokens: Vec<u32>,
     pub(crate) transformer: Transformer,
     pub(crate) prefill_chunk: usize,
+    /// Bytes that may be wired while a response runs.
+    pub(crate) wired_limit: usize,
     pub(crate) weight_bytes: u64,
     pub(crate) sessions: Sessions,
     /// `None` if no step width pays on this device.
@@ -118,6 +120,8 @@ impl LoadedModel for MlxModel {
         let sampler = Sampler::new(&params.sampling, &prompt.tokens, info.vocab_size);
         let speculation = self.speculation.as_mut();
         let speculation = speculation.filter(|_| params.may_speculate());
+        // Dropped after the decoder, when the device is idle.
+        let _wired = WiredMemory::new(self.wired_limit);
         let decoder = Decoder::new(
             &self.transformer,
             &mut self.sessions,

@@ -78,12 +78,7 @@ pub(super) fn speed(
 fn bytes_a_token(request: &EstimateRequest<'_>, machine: &Machine, context_length: u64) -> f64 {
     let facts = request.facts;
     let need = fit::need(facts, machine, request.kv, context_length / 2);
-    need.weight_bytes as f64 * active_share(facts) + need.kv_cache_bytes as f64
-}
-
-/// Returns the share of the weights that a token uses.
-fn active_share(facts: &ModelFacts) -> f64 {
-    facts.active_weight_bytes as f64 / facts.weight_bytes.max(1) as f64
+    need.weight_bytes as f64 * facts.active_share() + need.kv_cache_bytes as f64
 }
 
 fn seconds(facts: &ModelFacts, machine: &Machine, bandwidth: Bandwidth, bytes: f64) -> (f64, f64) {
@@ -104,7 +99,7 @@ fn seconds(facts: &ModelFacts, machine: &Machine, bandwidth: Bandwidth, bytes: f
         bytes / (fast as f64 * SHARES_OF_CPU.1) + layers * LAYER_SECONDS_CPU.1,
     );
     if facts.format == Format::Safetensors && fit::stays_quantized(facts, machine) {
-        let products = facts.n_parameters as f64 * active_share(facts);
+        let products = facts.n_parameters as f64 * facts.active_share();
         return (
             read.0.max(products / CPU_QUANTIZED_PRODUCTS.0),
             read.1.max(products / CPU_QUANTIZED_PRODUCTS.1),

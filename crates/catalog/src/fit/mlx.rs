@@ -8,17 +8,15 @@ use transom_fit::MemoryNeed;
 
 use super::{product, sum, tokens};
 use crate::facts::{LayerKind, ModelFacts};
+use crate::machine::GpuClass;
 
 /// Freed buffers that MLX may keep for reuse. This is enough for the temporaries of a prefill chunk
 /// of a large model. Without a limit MLX keeps everything that the longest prompt needed.
 pub const ALLOCATOR_CACHE_BYTES: u64 = 256 << 20;
 
-/// Tokens of a prefill step on a Mac or CPU: enough to use the whole device, and few enough to cancel
-/// within about a second.
-pub const PREFILL_CHUNK: u64 = 512;
-
 /// Tokens by which the buffers of a cache grow: rare enough to make copies cheap, small enough to
-/// waste little (mlx-lm grows by the same step).
+/// waste little (mlx-lm grows by the same step). MLX on CUDA uses its fastest attention only for
+/// buffers of whole steps.
 pub const GROWTH_STEP: u64 = 256;
 
 /// Tokens that are kept in addition to the window, so that the cached prefix is still usable if the
@@ -64,6 +62,24 @@ pub fn fits_dense(facts: &ModelFacts, dense_limit_bytes: u64) -> bool {
 /// browser.
 pub fn dense_limit_bytes(memory_bytes: u64) -> u64 {
     memory_bytes / 4
+}
+
+/// Returns the tokens of a prefill step on an Apple GPU of this class, or on a CPU: enough to use the
+/// whole device, and few enough that a step takes about a second on the slowest chip of the class,
+/// because a running step cannot be canceled.
+pub fn prefill_chunk(facts: &ModelFacts, gpu: Option<GpuClass>) -> u64 {
+    /// Millions of parameters that a token uses, between the sizes of common models. Beyond each, a
+    /// step has half as many tokens.
+    const SIZES: [u64; 6] = [1_300, 2_600, 5_500, 11_000, 22_000, 44_000];
+    let Some(class) = gpu else {
+        return 512;
+    };
+    let active = (facts.n_parameters as f64 * facts.active_share() / 1e6) as u64;
+    let n_halvings = SIZES.iter().filter(|&&size| active > size).count();
+    let chunk = (1024_u64 << class as u64) >> n_halvings;
+    // A step reads the weights of nearly all experts, however many tokens it has.
+    let least = if facts.n_used_experts > 0 { 512 } else { 128 };
+    chunk.clamp(least, 2048)
 }
 
 /// Returns the memory that the model needs for one conversation, with weights in this form and steps
@@ -139,20 +155,25 @@ impl Rows {
     }
 }
 
-/// Returns the maximum capacity in tokens of a layer without a window that holds `n_tokens`.
-fn capacity(n_tokens: u64) -> u64 {
-    n_tokens.saturating_add(GROWTH_STEP)
+/// Returns the capacity in tokens of a layer without a window that holds `n_tokens`: whole steps.
+pub fn capacity(n_tokens: u64) -> u64 {
+    n_tokens
+        .checked_next_multiple_of(GROWTH_STEP)
+        .unwrap_or(u64::MAX)
 }
 
-/// Returns the maximum capacity in tokens of a layer with this `window` after `n_tokens`: never more
-/// than window + 271, however long the conversation. While a chunk is prefilled, its keys and those
-/// of the window before it exist as well. Each checkpoint (one, or two if [`SMALL_CHECKPOINT_BYTES`]
-/// allows it) takes at most the same again, once the window has moved past it.
+/// Returns the capacity in tokens of a layer with this `window` after `n_tokens`: whole steps up to
+/// the window, then at most window + 271, however long the conversation. While a chunk is prefilled,
+/// its keys and those of the window before it exist as well. Each checkpoint (one, or two if
+/// [`SMALL_CHECKPOINT_BYTES`] allows it) takes at most the same again, once the window has moved
+/// past it.
 pub fn windowed_capacity(n_tokens: u64, window: u64) -> u64 {
     // A token sees itself and one token less than the window; at least one is kept.
     let needed = window.saturating_sub(1).max(1);
-    let limit = needed.saturating_add(WINDOW_SLACK + GROWTH_STEP);
-    capacity(n_tokens).min(limit)
+    match capacity(n_tokens) {
+        capacity if capacity <= window => capacity,
+        _ => needed.saturating_add(WINDOW_SLACK + GROWTH_STEP),
+    }
 }
 
 /// Returns the bytes of all layers with a full context: keys and values in whole growth steps, less
@@ -173,7 +194,7 @@ fn kv_cache_bytes(facts: &ModelFacts, context: u64, element_bytes: u64) -> u64 {
 fn checkpoint_bytes(facts: &ModelFacts, context: u64, element_bytes: u64) -> u64 {
     let rows = Rows::of(facts, element_bytes);
     let most = windowed_capacity(u64::MAX, facts.sliding_window.unwrap_or(0));
-    let windowed = match capacity(context) > most {
+    let windowed = match context > most {
         true => product(&[rows.windowed, most]),
         false => 0,
     };

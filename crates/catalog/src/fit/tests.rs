@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::facts::TensorTypeStats;
+use crate::machine::GpuClass;
 
 const GIB: u64 = 1 << 30;
 
@@ -30,6 +31,7 @@ fn four_billion(format: Format) -> ModelFacts {
         vocab_size: Some(151_936),
         n_parameters: 4_000_000_000,
         weight_bytes: 2_500_000_000,
+        active_weight_bytes: 2_500_000_000,
         mix: vec![TensorTypeStats {
             kind: "U32".to_owned(),
             n_tensors: 300,
@@ -42,6 +44,7 @@ fn four_billion(format: Format) -> ModelFacts {
 const PC: Machine = Machine {
     memory_bytes: 16 * GIB,
     working_set_bytes: None,
+    gpu_class: GpuClass::Base,
     bandwidth: None,
 };
 const MAC: Machine = Machine {
@@ -95,6 +98,29 @@ fn less_memory_allows_less_context_and_then_none() {
     assert!(lengths.is_sorted(), "{lengths:?}");
     assert_eq!(lengths[0], None);
     assert_eq!(lengths[7], Some(39_680), "{lengths:?}");
+}
+
+#[test]
+fn prefill_steps_follow_the_active_parameters_and_the_class_of_the_gpu() {
+    use GpuClass::{Base, Max, Pro, Ultra};
+    let mut facts = four_billion(Format::Safetensors);
+    let mut chunks = |billions: f64| {
+        facts.n_parameters = (billions * 1e9) as u64;
+        [Base, Pro, Max, Ultra].map(|class| mlx::prefill_chunk(&facts, Some(class)))
+    };
+    assert_eq!(chunks(0.6), [1024, 2048, 2048, 2048]);
+    assert_eq!(chunks(1.7), [512, 1024, 2048, 2048]);
+    assert_eq!(chunks(4.0), [256, 512, 1024, 2048]);
+    assert_eq!(chunks(8.2), [128, 256, 512, 1024]);
+    assert_eq!(chunks(32.8), [128, 128, 128, 256]);
+    assert_eq!(chunks(1e9), [128; 4]);
+    // A mixture of 30 billion parameters, of which a token uses 3.
+    facts.n_parameters = 30_000_000_000;
+    facts.active_weight_bytes = facts.weight_bytes / 10;
+    facts.n_used_experts = 8;
+    let chunk = |class| mlx::prefill_chunk(&facts, Some(class));
+    assert_eq!([Base, Pro, Max].map(chunk), [512, 512, 1024]);
+    assert_eq!(mlx::prefill_chunk(&facts, None), 512);
 }
 
 #[test]

@@ -77,9 +77,13 @@ fn check_agree(before: &ModelFacts, after: &ModelFacts) {
             let kv = |facts: &ModelFacts| facts.kv_cache_bytes(context, kind).unwrap();
             assert_eq!(kv(before), kv(after), "{context} tokens in {kind:?}");
         }
-        for working_set_bytes in [None, Some(1 << 28)] {
+        for (chip, working_set_bytes) in [
+            ("", None),
+            ("Apple M1", Some(1 << 28)),
+            ("Apple M4 Max", Some(1 << 28)),
+        ] {
             for memory_bytes in [1 << 28, 16 << 30] {
-                let machine = Machine::new(memory_bytes, working_set_bytes, "", None);
+                let machine = Machine::new(memory_bytes, working_set_bytes, chip, None);
                 let need = |facts| fit::need(facts, &machine, KvCacheChoice::Automatic, context);
                 let (before, after) = (need(before), need(after));
                 close("need", before.total_bytes(), after.total_bytes());

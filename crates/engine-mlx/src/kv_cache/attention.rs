@@ -13,15 +13,27 @@
 use mlx_rs::{Array, ops};
 use transom_catalog::fit::mlx;
 
-use super::{STEP, grow, rounded_up, write, zeros};
+use super::{grow, write, zeros};
 use crate::error::MlxResult;
 use crate::ops::slice_axis;
 
 /// Tokens kept in addition to the window.
 const SLACK: i32 = mlx::WINDOW_SLACK as i32;
 
+/// Returns the capacity of a buffer that holds `n_tokens` of a layer with this window.
+///
+/// MLX's attention on CUDA (0.32) reads a part of a buffer with whole steps from the start of the
+/// buffer, so a buffer from which tokens have left the window must have another capacity.
+fn capacity(window: Option<i32>, n_tokens: i32) -> i32 {
+    let capacity = match window {
+        Some(window) => mlx::windowed_capacity(n_tokens as u64, window as u64),
+        None => mlx::capacity(n_tokens as u64),
+    };
+    capacity as i32
+}
+
 fn max_capacity(window: i32) -> i32 {
-    n_moved(window) + STEP
+    capacity(Some(window), i32::MAX)
 }
 
 /// Returns the number of tokens that move from a full buffer to a new one.
@@ -95,22 +107,21 @@ impl AttentionCache {
         let start = self.buffer.as_ref().map_or(self.n_tokens, |old| old.start);
         let n_held = self.n_tokens - start;
         let end = n_held + n_new;
-        let mut n_more = rounded_up(n_new);
         let mut first_seen = 0;
         if let Some(window) = self.window {
             if end > max_capacity(window) {
                 return self.append_to_new_buffer(keys, values, n_held, window);
             }
-            n_more = n_more.min(max_capacity(window) - n_held);
             first_seen = (n_held - (window - 1)).max(0);
         }
+        let capacity = capacity(self.window, end);
         let (old_keys, old_values) = match self.buffer.take() {
             Some(old) if old.keys.dim(2) >= end => (old.keys, old.values),
             Some(old) => (
-                grow(&old.keys, n_held, n_more)?,
-                grow(&old.values, n_held, n_more)?,
+                grow(&old.keys, n_held, capacity)?,
+                grow(&old.values, n_held, capacity)?,
             ),
-            None => (zeros(keys, n_more)?, zeros(values, n_more)?),
+            None => (zeros(keys, capacity)?, zeros(values, capacity)?),
         };
         let keys = write(old_keys, keys, n_held, end)?;
         let values = write(old_values, values, n_held, end)?;
@@ -149,7 +160,7 @@ impl AttentionCache {
                 None => new.clone(),
             };
             let kept = slice_axis(&all, 2, n_all - n_kept, n_all)?;
-            let buffer = ops::concatenate(&[&kept, &zeros(new, STEP)?], 2)?;
+            let buffer = grow(&kept, n_kept, max_capacity(window))?;
             Ok((slice_axis(&all, 2, n_all - n_seen, n_all)?, buffer))
         };
         let (seen_keys, new_keys) = replace(old.as_ref().map(|old| &old.keys), keys)?;

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use transom_catalog::fit::mlx;
 
 use super::*;
 
@@ -205,7 +206,37 @@ fn a_short_conversation_does_not_allocate_the_whole_window() {
     let new = keys(0, 10, 0);
     cache.append(&new, &new).expect("MLX appends");
     assert_eq!(cache.bytes(), 256 * 2 * 2 * 4);
-    assert_eq!(mlx::windowed_capacity(10, 4096), 266);
+    assert_eq!(mlx::windowed_capacity(10, 4096), 256);
+}
+
+#[test]
+fn buffers_have_whole_steps_until_a_token_leaves_the_window() {
+    let capacity = |cache: &LayerCache| cache.arrays()[0].dim(2);
+    let append = |cache: &mut LayerCache, n| {
+        let new = keys(cache.n_tokens(), n, 0);
+        cache.append(&new, &new).expect("MLX appends");
+    };
+    let mut full = LayerCache::for_attention(None);
+    for (n, expected) in [(10, 256), (300, 512), (202, 512), (1, 768), (1000, 1536)] {
+        append(&mut full, n);
+        assert_eq!(capacity(&full), expected);
+    }
+    full.rewind(100);
+    let arrays = full.saved(100).expect("MLX slices");
+    let mut restored = full.restore(100, arrays).expect("two arrays");
+    append(&mut restored, 1);
+    assert_eq!(capacity(&restored), 256);
+    for window in [7, 128, 512, 700, 1024, 4096] {
+        let mut cache = LayerCache::for_attention(Some(window));
+        append(&mut cache, 1);
+        while cache.n_tokens() < 2 * window {
+            append(&mut cache, 19);
+            let has_left = cache.n_tokens() > window;
+            assert!(!has_left || capacity(&cache) % 256 != 0, "{window}");
+            let most = mlx::windowed_capacity(cache.n_tokens() as u64, window as u64);
+            assert!(capacity(&cache) as u64 <= most, "{window}");
+        }
+    }
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Grouped-query attention (Ainslie et al. 2023) over a KV cache, with the options of the supported
 //! models: sliding windows, attention sinks, head norms, gates, layers without position embedding.
 
-use mlx_rs::{Array, fast, ops};
+use mlx_rs::{Array, ops};
 use transom_engine::EngineError;
 
-use super::{AttentionShape, CachedLayer, Linear, LinearGroup, Norms, QueryScale, Sdpa, Step};
+use super::{
+    AttentionShape, CachedLayer, Linear, LinearGroup, Norms, QueryScale, RmsNorm, Sdpa, Step,
+};
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::LayerCache;
 use crate::ops::slice_axis;
@@ -46,18 +48,15 @@ impl Default for AttentionOptions {
 }
 
 #[derive(Debug)]
-struct HeadNorm {
-    /// `[n_heads + n_kv_heads, 1, head_dim]`: queries first.
-    weight: Array,
-    epsilon: f32,
-}
-
-#[derive(Debug)]
 pub(crate) struct Attention {
     options: AttentionOptions,
     qkv: LinearGroup,
+    /// Features of queries (with the gates), keys and values.
+    n_outs: [i32; 3],
     output: Linear,
-    head_norm: Option<HeadNorm>,
+    /// The norms of each head's queries and keys.
+    query_norm: Option<RmsNorm>,
+    key_norm: Option<RmsNorm>,
     sdpa: Sdpa,
 }
 
@@ -78,19 +77,21 @@ impl Attention {
             n_attended
         };
         let n_keys = shape.n_kv_heads * shape.head_dim;
+        let n_outs = [n_queries, n_keys, n_keys];
         let fused = format!("{path}.qkv_proj");
         let qkv = if loader.contains(&format!("{fused}.weight")) {
-            LinearGroup::Fused(loader.linear(&fused, shape.hidden_size, n_queries + 2 * n_keys)?)
+            LinearGroup::Fused(loader.linear(&fused, shape.hidden_size, n_outs.iter().sum())?)
         } else {
             let paths = ["q_proj", "k_proj", "v_proj"].map(|name| format!("{path}.{name}"));
-            loader.linear_group(&paths, shape.hidden_size, &[n_queries, n_keys, n_keys])?
+            loader.linear_group(&paths, shape.hidden_size, &n_outs)?
         };
         let output = loader.linear(&format!("{path}.o_proj"), n_attended, shape.hidden_size)?;
-        let head_norm = if options.has_head_norms {
-            Some(HeadNorm::load(loader, path, shape, norms)?)
-        } else {
-            None
+        let mut head_norm = |name: &str| {
+            let path = format!("{path}.{name}");
+            let load = || norms.load(loader, &path, shape.head_dim);
+            options.has_head_norms.then(load).transpose()
         };
+        let (query_norm, key_norm) = (head_norm("q_norm")?, head_norm("k_norm")?);
         let mut sdpa = Sdpa::new(shape, loader.compute().is_cpu());
         if options.has_sinks {
             let sinks = loader.vector(&format!("{path}.sinks"), shape.n_heads)?;
@@ -103,83 +104,65 @@ impl Attention {
         Ok(Self {
             options,
             qkv,
+            n_outs,
             output,
-            head_norm,
+            query_norm,
+            key_norm,
             sdpa,
         })
     }
 
-    /// Returns queries, keys and values side by side, `[1, tokens, heads, head_dim]`, and the gates
+    /// Returns queries, keys and values, `[1, heads, tokens, head_dim]` each, and the gates
     /// `[1, tokens, features]`.
-    fn project(&self, x: &Array) -> MlxResult<(Array, Option<Array>)> {
-        let shape = self.sdpa.shape;
-        let (n_heads, head_dim) = (shape.n_heads, shape.head_dim);
-        let n_tokens = x.dim(1);
-        let all = self.qkv.forward(x)?;
-        if !self.options.is_gated {
-            let all = all.reshape(&[1, n_tokens, n_heads + 2 * shape.n_kv_heads, head_dim])?;
-            return Ok((all, None));
-        }
-        let n_features = n_heads * head_dim;
-        let pairs = slice_axis(&all, 2, 0, 2 * n_features)?;
-        let pairs = pairs.reshape(&[1, n_tokens, n_heads, 2 * head_dim])?;
-        let queries = slice_axis(&pairs, 3, 0, head_dim)?;
-        let gates = slice_axis(&pairs, 3, head_dim, 2 * head_dim)?;
-        let rest = slice_axis(&all, 2, 2 * n_features, all.dim(2))?;
-        let rest = rest.reshape(&[1, n_tokens, 2 * shape.n_kv_heads, head_dim])?;
-        Ok((
-            ops::concatenate(&[&queries, &rest], 2)?,
-            Some(gates.reshape(&[1, n_tokens, n_features])?),
-        ))
-    }
-
-    /// Returns queries, keys and values, `[1, heads, tokens, head_dim]` each, and the gates.
     fn queries_keys_values(
         &self,
         x: &Array,
         step: &Step<'_>,
     ) -> MlxResult<([Array; 3], Option<Array>)> {
-        let (n_heads, n_kv_heads) = (self.sdpa.shape.n_heads, self.sdpa.shape.n_kv_heads);
-        let n_rotated = n_heads + n_kv_heads;
-        // Queries and keys stay in one array until they are rotated, which halves the operations.
-        let (all, gates) = self.project(x)?;
-        let all = all.transpose_axes(&[0, 2, 1, 3])?;
-        let mut rotated = slice_axis(&all, 1, 0, n_rotated)?;
-        let values = slice_axis(&all, 1, n_rotated, n_rotated + n_kv_heads)?;
-        if let Some(norm) = &self.head_norm {
-            rotated = fast::rms_norm(&rotated, None, norm.epsilon)?.multiply(&norm.weight)?;
+        let AttentionShape {
+            n_heads,
+            n_kv_heads,
+            head_dim,
+            ..
+        } = self.sdpa.shape;
+        let n_tokens = x.dim(1);
+        let project = |linear: &Linear| linear.forward(x);
+        let [queries, keys, values] = self.qkv.forward_parts(&self.n_outs, project)?;
+        let by_head = |x: &Array, n_heads: i32| x.reshape(&[1, n_tokens, n_heads, -1]);
+        let (mut queries, mut gates) = (by_head(&queries, n_heads)?, None);
+        if self.options.is_gated {
+            let after_queries = slice_axis(&queries, 3, head_dim, 2 * head_dim)?;
+            gates = Some(after_queries.reshape(&[1, n_tokens, n_heads * head_dim])?);
+            queries = slice_axis(&queries, 3, 0, head_dim)?;
         }
-        if let Some(rope) = self.options.rope {
-            rotated = step.rotate(rope, &rotated)?;
-        }
-        let mut queries = slice_axis(&rotated, 1, 0, n_heads)?;
+        queries = self.rotated(queries, self.query_norm.as_ref(), step)?;
         if let Some(scale) = self.options.query_scale {
             queries = scale.apply(queries, step)?;
         }
-        let keys = slice_axis(&rotated, 1, n_heads, n_rotated)?;
+        let keys = by_head(&keys, n_kv_heads)?;
+        let keys = self.rotated(keys, self.key_norm.as_ref(), step)?;
+        let values = by_head(&values, n_kv_heads)?.transpose_axes(&[0, 2, 1, 3])?;
         Ok(([queries, keys, values], gates))
     }
-}
 
-impl HeadNorm {
-    fn load(
-        loader: &mut Loader<'_>,
-        path: &str,
-        shape: AttentionShape,
-        norms: Norms,
-    ) -> Result<Self, EngineError> {
-        let head_dim = shape.head_dim;
-        let queries = norms.load_weight(loader, &format!("{path}.q_norm"), head_dim)?;
-        let keys = norms.load_weight(loader, &format!("{path}.k_norm"), head_dim)?;
-        let rows = |weight: &Array, n: i32| ops::broadcast_to(weight, &[n, 1, head_dim]);
-        let weight = rows(&queries, shape.n_heads)
-            .and_then(|queries| ops::concatenate(&[queries, rows(&keys, shape.n_kv_heads)?], 0))
-            .during(path)?;
-        weight.eval().during(path)?;
-        Ok(Self {
-            weight,
-            epsilon: norms.epsilon,
-        })
+    /// Normalizes and rotates `[1, tokens, heads, head_dim]`. Returns `[1, heads, tokens, head_dim]`.
+    ///
+    /// The norm comes before the transpose, because MLX's GPU kernels first copy an input whose rows
+    /// do not follow each other in memory. A GPU computes queries and keys at the same time.
+    fn rotated(
+        &self,
+        mut heads: Array,
+        norm: Option<&RmsNorm>,
+        step: &Step<'_>,
+    ) -> MlxResult<Array> {
+        if let Some(norm) = norm {
+            heads = norm.forward(&heads)?;
+        }
+        let heads = heads.transpose_axes(&[0, 2, 1, 3])?;
+        match self.options.rope {
+            Some(rope) => step.rotate(rope, &heads),
+            None => Ok(heads),
+        }
     }
 }
 

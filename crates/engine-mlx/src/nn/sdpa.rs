@@ -142,7 +142,8 @@ mod tests {
                     let keys = array(0.23, &[1, 2, n_keys, 8]);
                     let values = array(0.51, &[1, 2, n_keys, 8]);
                     let outputs = [true, false].map(|on_cpu| {
-                        let step = Step::new(&[], &[window], offset, n_tokens, on_cpu);
+                        let step =
+                            Step::new(&[], &[window], offset, n_tokens, on_cpu).expect("MLX");
                         let mut sdpa = Sdpa::new(shape, on_cpu);
                         sdpa.sinks = sinks.clone();
                         let mask = step.mask(window);

@@ -2,7 +2,7 @@
 //! their rotations, and the attention masks. They are computed once per step, because on a CPU a
 //! mask or a table of rotations takes as long as a layer's matrix product.
 
-use mlx_rs::Array;
+use mlx_rs::{Array, ops};
 
 use super::{Rope, Rotation};
 use crate::error::MlxResult;
@@ -36,17 +36,17 @@ impl<'a> Step<'a> {
         offset: i32,
         n_tokens: i32,
         on_cpu: bool,
-    ) -> Self {
+    ) -> MlxResult<Self> {
         let masks = windows
             .iter()
-            .map(|&window| (window, mask(window, offset, n_tokens, on_cpu)));
-        Self {
+            .map(|&window| Ok((window, mask(window, offset, n_tokens, on_cpu)?)));
+        Ok(Self {
             rotations: ropes.iter().map(|rope| rope.at(offset, n_tokens)).collect(),
             ropes,
-            masks: masks.collect(),
+            masks: masks.collect::<MlxResult<_>>()?,
             offset,
             n_tokens,
-        }
+        })
     }
 
     /// Rotates `[1, heads, tokens, head_dim]` by the rope with this index.
@@ -63,37 +63,35 @@ impl<'a> Step<'a> {
 }
 
 /// Returns the mask over the keys that [`crate::kv_cache::LayerCache::append`] returns.
-fn mask(window: Option<i32>, offset: i32, n_tokens: i32, on_cpu: bool) -> Option<AttentionMask> {
+fn mask(
+    window: Option<i32>,
+    offset: i32,
+    n_tokens: i32,
+    on_cpu: bool,
+) -> MlxResult<Option<AttentionMask>> {
     if n_tokens == 1 {
         // A cache returns no more keys than its window.
-        return None;
+        return Ok(None);
     }
     let window = window.unwrap_or(i32::MAX);
     let n_before = offset.min(window - 1);
     let n_keys = n_before + n_tokens;
-    let attends = |token: i32, key: i32| {
-        let position = n_before + token;
-        key <= position && position - key < window
-    };
-    let cells = (0..n_tokens).flat_map(|token| (0..n_keys).map(move |key| (token, key)));
-    let shape = [n_tokens, n_keys];
-    if on_cpu {
-        let added: Vec<f32> = cells
-            .map(|(token, key)| {
-                if attends(token, key) {
-                    0.0
-                } else {
-                    f32::NEG_INFINITY
-                }
-            })
-            .collect();
-        Some(AttentionMask::Additive(Array::from_slice(&added, &shape)))
-    } else if n_keys <= window {
-        Some(AttentionMask::Causal)
-    } else {
-        let allowed: Vec<bool> = cells.map(|(token, key)| attends(token, key)).collect();
-        Some(AttentionMask::Boolean(Array::from_slice(&allowed, &shape)))
+    if !on_cpu && n_keys <= window {
+        return Ok(Some(AttentionMask::Causal));
     }
+    let positions = ops::arange::<_, i32>(n_before, n_keys, 1)?.reshape(&[n_tokens, 1])?;
+    let keys = ops::arange::<_, i32>(0, n_keys, 1)?;
+    let mut attends = positions.ge(&keys)?;
+    if n_keys > window {
+        let ends = keys.add(Array::from_int(window))?;
+        attends = attends.logical_and(positions.lt(ends)?)?;
+    }
+    if !on_cpu {
+        return Ok(Some(AttentionMask::Boolean(attends)));
+    }
+    let [zero, minus_infinity] = [0.0, f32::NEG_INFINITY].map(Array::from_f32);
+    let mask = ops::select(attends, zero, minus_infinity)?;
+    Ok(Some(AttentionMask::Additive(mask)))
 }
 
 #[cfg(test)]
@@ -102,17 +100,18 @@ mod tests {
 
     /// The rows of the mask, with one letter per key: `x` where the token attends.
     fn drawn(window: Option<i32>, offset: i32, n_tokens: i32) -> Vec<String> {
-        let Some(AttentionMask::Additive(mask)) = mask(window, offset, n_tokens, true) else {
+        let on = |on_cpu| mask(window, offset, n_tokens, on_cpu).expect("MLX");
+        let Some(AttentionMask::Additive(added)) = on(true) else {
             panic!("masks are additive on a CPU");
         };
-        let n_keys = mask.dim(1) as usize;
-        let rows = mask.as_slice::<f32>().chunks(n_keys);
-        rows.map(|row| {
-            row.iter()
-                .map(|&v| if v == 0.0 { 'x' } else { '.' })
-                .collect()
-        })
-        .collect()
+        let n_keys = added.dim(1) as usize;
+        let attends: Vec<bool> = added.as_slice().iter().map(|&v: &f32| v == 0.0).collect();
+        if let Some(AttentionMask::Boolean(mask)) = on(false) {
+            assert_eq!(mask.as_slice::<bool>(), attends);
+        }
+        let letter = |&attends: &bool| if attends { 'x' } else { '.' };
+        let rows = attends.chunks(n_keys);
+        rows.map(|row| row.iter().map(letter).collect()).collect()
     }
 
     #[test]
@@ -133,7 +132,7 @@ mod tests {
 
     #[test]
     fn on_a_gpu_only_windows_shorter_than_the_keys_need_an_array() {
-        let gpu = |offset, n_tokens| mask(Some(8), offset, n_tokens, false);
+        let gpu = |offset, n_tokens| mask(Some(8), offset, n_tokens, false).expect("MLX");
         assert!(matches!(gpu(3, 5), Some(AttentionMask::Causal)));
         assert!(matches!(gpu(3, 6), Some(AttentionMask::Boolean(_))));
         assert!(gpu(100, 1).is_none());

@@ -121,7 +121,7 @@ impl Transformer {
         let mut windows: Vec<_> = caches.iter().map(LayerCache::window).collect();
         windows.sort_unstable();
         windows.dedup();
-        let step = Step::new(&self.ropes, &windows, offset, n_tokens, self.on_cpu);
+        let step = Step::new(&self.ropes, &windows, offset, n_tokens, self.on_cpu)?;
         let x = self.embed(tokens)?;
         let mut x = self.layers.forward(tokens, x, &step, caches)?;
         if positions == Positions::Last && n_tokens > 1 {
