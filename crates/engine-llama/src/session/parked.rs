@@ -10,7 +10,7 @@ use crate::native::Context;
 pub(super) struct ParkedConversation {
     pub(super) conversation: CachedConversation,
     /// See [`Context::state`].
-    state: Vec<u8>,
+    pub(super) state: Vec<u8>,
     /// Those of the restored cache.
     rules: CacheRules,
 }

@@ -218,17 +218,24 @@ fn a_private_conversation_returns_as_a_private_one() {
 
 #[test]
 fn a_parked_conversation_that_cannot_be_restored_is_read_again() {
-    let prompt = random_tokens(68, 420);
-    // llama.cpp refuses the state of another model.
-    let mut foreign = crate::test_support::session(HYBRID, CONTEXT);
-    last_logits(&mut foreign, &prompt[..400]);
-    let context = foreign.context.as_ref().expect("it was created");
-    let copy = ParkedConversation::copy(&foreign.conversation, context, foreign.rules());
-    let mut test = TestSession::with_parked(DENSE, CONTEXT, ENOUGH);
-    test.session.parked.park(copy.expect("there is memory"));
-    let (_, n_cached) = test.answer_and_check(without_conversation(&prompt), 5);
-    assert_eq!(n_cached, 0);
-    assert!(test.session.parked.is_empty());
+    for test_model in ALL {
+        let mut test = TestSession::with_parked(test_model, CONTEXT, ENOUGH);
+        let (prompt, other) = (random_tokens(68, 400), random_tokens(74, 400));
+        let (response, _) = test.answer_and_check(in_conversation(1, &prompt, 0), 20);
+        let (of_other, _) = test.answer_and_check(in_conversation(2, &other, 0), 20);
+        let next = next_prompt(&prompt, &response, 75);
+        let parked = &mut test.session.parked;
+        let mut damaged = parked.take_better(&next, 0).expect("it was parked");
+        // llama.cpp notices only after it has restored everything else.
+        damaged.state.pop();
+        parked.park(damaged);
+        let (_, n_cached) = test.answer_and_check(in_conversation(1, &next, 0), 10);
+        assert_eq!(n_cached, 0, "{}", test_model.name);
+        // The other one was parked before that.
+        let next = next_prompt(&other, &of_other, 76);
+        let (_, n_cached) = test.answer_and_check(in_conversation(2, &next, 0), 10);
+        assert_eq!(n_cached, next.len() - N_NEW, "{}", test_model.name);
+    }
 }
 
 #[test]
