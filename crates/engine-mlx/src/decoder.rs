@@ -189,7 +189,11 @@ impl<'a> Decoder<'a> {
         })?;
         let n_kept = n_before + 1 + n_accepted;
         self.sessions.current.rewind(n_kept);
-        debug_assert_eq!(self.sessions.current.tokens().len(), n_kept, "every layer rewinds");
+        debug_assert_eq!(
+            self.sessions.current.tokens().len(),
+            n_kept,
+            "every layer rewinds"
+        );
         self.newest = Newest::Known(newest);
         self.n_drafted += drafted.len();
         self.n_accepted += n_accepted;

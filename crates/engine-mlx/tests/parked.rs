@@ -6,10 +6,10 @@ mod support;
 #[path = "fixtures/turns.rs"]
 mod turns;
 
-use support::lock_mlx;
+use support::{load, lock_mlx};
 use tempfile::TempDir;
 use transom_engine::{Limits, LoadedModel, Trim};
-use transom_engine_mlx::MlxModel;
+use transom_engine_mlx::{MlxEngine, MlxModel};
 use turns::{model_within, text, turn};
 
 /// Models without windows and states.
@@ -27,13 +27,16 @@ const WINDOWS: [&str; 4] = [
 /// Models with recurrent states.
 const STATES: [&str; 2] = ["qwen3-5-bf16-authors", "qwen3-next-q4-g64"];
 
-fn model(name: &str) -> (TempDir, MlxModel) {
-    let limits = Limits {
+fn limits() -> Limits {
+    Limits {
         prefill_chunk: 64,
         parked_bytes: 64 << 20,
         ..Limits::default()
-    };
-    model_within(name, &limits)
+    }
+}
+
+fn model(name: &str) -> (TempDir, MlxModel) {
+    model_within(name, &limits())
 }
 
 /// Adds a turn of `n_new` tokens to `conversation`, and checks its response. Returns the number of
@@ -142,7 +145,8 @@ fn the_conversation_that_was_used_last_is_saved() {
             (first.len() - 1..=first.len()).contains(&n_tokens),
             "{name}"
         );
-        let (_other_folder, mut restored) = model(name);
+        let restored = load(&MlxEngine::new(), folder.path(), &limits());
+        let mut restored = restored.expect("it loads again");
         assert_eq!(restored.restore_state(&path), Ok(n_tokens), "{name}");
         let n_processed = say(&mut restored, &mut first, &text(4, 15), name);
         assert!(n_processed <= 16, "{name}: {n_processed}");

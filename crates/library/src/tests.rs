@@ -194,7 +194,7 @@ fn a_load_request_has_id_name_variants_and_measurements() {
     usage.record(&Stats {
         prompt_tokens: 700,
         generated_tokens: 100,
-        peak_memory_bytes: 1 << 50,
+        peak_memory_bytes: 1024 * GIB,
         ..Stats::default()
     });
     let second = library();

@@ -12,11 +12,8 @@ use crate::error::StoreError;
 use crate::store::{execute, query_all, query_one, text};
 
 /// Entry *n* migrates from schema *n* to *n* + 1.
-pub(crate) const MIGRATIONS: &[&str] = &[
-    CONVERSATIONS,
-    CONVERSATION_SETTINGS,
-    THINKING_AND_OVERFLOW,
-];
+pub(crate) const MIGRATIONS: &[&str] =
+    &[CONVERSATIONS, CONVERSATION_SETTINGS, THINKING_AND_OVERFLOW];
 
 /// All branches are in one table of messages that point to their parents. `shown_child` stores
 /// which child was last shown at a fork. `depth` counts from 1, so the length of a path is known

@@ -43,10 +43,8 @@ time_to_first_token_seconds: number,
 tokens_per_second: number | null,
 /** Messages at the start of the conversation that were left out of the prompt. */
 dropped_messages: number,
-/**
- * The context length that the user had chosen, or a lower one while memory or power was short;
- * `None` if it was automatic.
- */
+/** The context length that the user had chosen, or a lower one while memory or power was short;
+ * `None` if it was automatic. */
 context_length: number | null, };
 
 /** An event that the app sends to pages. */

@@ -127,7 +127,10 @@ impl Report {
                 part(PartKind::KvCache, need.kv_cache_bytes),
                 part(PartKind::Working, working_bytes),
                 part(PartKind::Draft, need.draft_bytes),
-                part(PartKind::PrefixCache, need.cache_bytes + estimate.parked_bytes),
+                part(
+                    PartKind::PrefixCache,
+                    need.cache_bytes + estimate.parked_bytes,
+                ),
             ],
             need_bytes: need.total_bytes() + estimate.parked_bytes,
             is_corrected: estimate.is_corrected,

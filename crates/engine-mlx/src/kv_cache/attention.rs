@@ -295,10 +295,13 @@ impl AttentionCache {
         };
         let end = n_tokens - buffer.start;
         let n_copied = self.window.map_or(end, |window| end.min(n_moved(window)));
-        let n_free = rounded_up(n_copied + 1) - n_copied;
+        let capacity = match self.window {
+            Some(window) if n_copied < n_tokens => max_capacity(window),
+            window => capacity(window, n_tokens + 1),
+        };
         let copy = |array: &Array| {
             let copied = slice_axis(array, 2, end - n_copied, end)?;
-            ops::concatenate(&[&copied, &zeros(array, n_free)?], 2)
+            grow(&copied, n_copied, capacity)
         };
         let buffer = Some(Buffer {
             start: n_tokens - n_copied,
