@@ -90,14 +90,16 @@ pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
         )));
     }
     check_restrictions(&client.status()?.restrictions, args, console)?;
+    // One for all lengths, because the model keeps the KV caches of earlier prompts.
+    let mut bench = Bench {
+        loaded: &loaded,
+        client,
+        args,
+        n_prompt: 0,
+        n_prompts_made: 0,
+    };
     for (index, n_prompt) in args.prompt_tokens.iter().enumerate() {
-        let mut bench = Bench {
-            loaded: &loaded,
-            client,
-            args,
-            n_prompt: *n_prompt,
-            n_prompts_made: 0,
-        };
+        bench.n_prompt = *n_prompt;
         let (runs, second_turns) = bench.measure(&console.progress())?;
         let report = Report::new(&loaded, args, *n_prompt, &runs, second_turns);
         console.print_result(args.json, &report, |report, layout| match index {
