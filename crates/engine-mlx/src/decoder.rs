@@ -10,10 +10,6 @@
 //! decide how many positions a step computes.
 //!
 //! Rule: no session keeps an array of a failed step.
-//!
-//! Rule: MLX copies a buffer of keys or values instead of writing to it while the device still reads
-//! it, or while an array refers to it. So [`Decoder::queue_after`] queues a write only after the
-//! reads of the step before.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -26,7 +22,6 @@ use transom_engine::speculation::{Speculation, verify};
 use transom_engine::{ConversationId, EngineError, JobControl, ParkedState, Stats};
 
 use crate::error::{Context, MlxResult};
-use crate::kv_cache::LayerCache;
 use crate::memory::release_unused_memory;
 use crate::nn::{Positions, Transformer};
 use crate::ops::{slice_axis, synchronize};
@@ -233,34 +228,13 @@ impl<'a> Decoder<'a> {
         Ok(token)
     }
 
-    /// Queues the step that processes `token`, and returns the token that it samples. Waits for
-    /// `token`, which the step before computes.
-    ///
-    /// Each half of the layers is queued when the step before has finished the same half, while the
-    /// device computes the other half. So the device always has work, and every write follows the
-    /// reads of the step before.
+    /// Queues the step that processes `token`, and returns the token that it samples.
     fn queue_after(&mut self, token: &Array) -> MlxResult<Array> {
-        // The first keys of the second half are computed after all layers of the first half.
-        let first_half_done = self.first_of_second_half();
         let caches = self.sessions.current.caches_mut();
         let logits = self.transformer.logits(token, caches, Positions::Last)?;
         let next = self.sampler.sample(&logits)?;
-        eval(&first_half_done)?;
-        drop(first_half_done);
-        let (first_half, _) = self.sessions.current.halves();
-        async_eval(first_half.iter().flat_map(LayerCache::arrays))?;
-        eval([token])?;
-        // Apart from the rest, so that the next step can wait for it alone.
-        async_eval(&self.first_of_second_half())?;
         async_eval([&next])?;
         Ok(next)
-    }
-
-    /// Returns the arrays in the cache of the second half's first layer.
-    fn first_of_second_half(&self) -> Vec<Array> {
-        let (_, second_half) = self.sessions.current.halves();
-        let first = second_half.iter().take(1);
-        first.flat_map(LayerCache::arrays).cloned().collect()
     }
 }
 

@@ -55,15 +55,6 @@ impl Session {
         self.caches.iter().flat_map(LayerCache::arrays)
     }
 
-    /// Returns the caches of the first half of the layers, and those of the second half. No layer uses
-    /// keys of the first half that are not its own: layers that share keys use those of the last
-    /// layers before them.
-    pub(crate) fn halves(&self) -> (&[LayerCache], &[LayerCache]) {
-        let is_own = |cache: &&LayerCache| !matches!(cache, LayerCache::Shared { .. });
-        let n_own = self.caches.iter().take_while(is_own).count();
-        self.caches.split_at(n_own / 2)
-    }
-
     /// Keeps the first `n_tokens` tokens, which [`ParkedState::reusable_tokens`] returned for a
     /// prompt of this conversation.
     pub(crate) fn continue_from(&mut self, n_tokens: usize, conversation: Option<ConversationId>) {
