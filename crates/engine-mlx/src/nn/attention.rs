@@ -51,8 +51,6 @@ impl Default for AttentionOptions {
 pub(crate) struct Attention {
     options: AttentionOptions,
     qkv: LinearGroup,
-    /// Features of queries (with the gates), keys and values.
-    n_outs: [i32; 3],
     output: Linear,
     /// The norms of each head's queries and keys.
     query_norm: Option<RmsNorm>,
@@ -77,13 +75,12 @@ impl Attention {
             n_attended
         };
         let n_keys = shape.n_kv_heads * shape.head_dim;
-        let n_outs = [n_queries, n_keys, n_keys];
         let fused = format!("{path}.qkv_proj");
         let qkv = if loader.contains(&format!("{fused}.weight")) {
-            LinearGroup::Fused(loader.linear(&fused, shape.hidden_size, n_outs.iter().sum())?)
+            LinearGroup::Fused(loader.linear(&fused, shape.hidden_size, n_queries + 2 * n_keys)?)
         } else {
             let paths = ["q_proj", "k_proj", "v_proj"].map(|name| format!("{path}.{name}"));
-            loader.linear_group(&paths, shape.hidden_size, &n_outs)?
+            loader.linear_group(&paths, shape.hidden_size, &[n_queries, n_keys, n_keys])?
         };
         let output = loader.linear(&format!("{path}.o_proj"), n_attended, shape.hidden_size)?;
         let mut head_norm = |name: &str| {
@@ -104,7 +101,6 @@ impl Attention {
         Ok(Self {
             options,
             qkv,
-            n_outs,
             output,
             query_norm,
             key_norm,
@@ -112,36 +108,48 @@ impl Attention {
         })
     }
 
-    /// Returns queries, keys and values, `[1, heads, tokens, head_dim]` each, and the gates
+    /// Returns queries, keys and values side by side, `[1, tokens, heads, head_dim]`, and the gates
     /// `[1, tokens, features]`.
+    fn project(&self, x: &Array) -> MlxResult<(Array, Option<Array>)> {
+        let shape = self.sdpa.shape;
+        let (n_heads, head_dim) = (shape.n_heads, shape.head_dim);
+        let n_tokens = x.dim(1);
+        let all = self.qkv.forward(x)?;
+        if !self.options.is_gated {
+            let all = all.reshape(&[1, n_tokens, n_heads + 2 * shape.n_kv_heads, head_dim])?;
+            return Ok((all, None));
+        }
+        let n_features = n_heads * head_dim;
+        let pairs = slice_axis(&all, 2, 0, 2 * n_features)?;
+        let pairs = pairs.reshape(&[1, n_tokens, n_heads, 2 * head_dim])?;
+        let queries = slice_axis(&pairs, 3, 0, head_dim)?;
+        let gates = slice_axis(&pairs, 3, head_dim, 2 * head_dim)?;
+        let rest = slice_axis(&all, 2, 2 * n_features, all.dim(2))?;
+        let rest = rest.reshape(&[1, n_tokens, 2 * shape.n_kv_heads, head_dim])?;
+        Ok((
+            ops::concatenate(&[&queries, &rest], 2)?,
+            Some(gates.reshape(&[1, n_tokens, n_features])?),
+        ))
+    }
+
+    /// Returns queries, keys and values, `[1, heads, tokens, head_dim]` each, and the gates.
     fn queries_keys_values(
         &self,
         x: &Array,
         step: &Step<'_>,
     ) -> MlxResult<([Array; 3], Option<Array>)> {
-        let AttentionShape {
-            n_heads,
-            n_kv_heads,
-            head_dim,
-            ..
-        } = self.sdpa.shape;
-        let n_tokens = x.dim(1);
-        let project = |linear: &Linear| linear.forward(x);
-        let [queries, keys, values] = self.qkv.forward_parts(&self.n_outs, project)?;
-        let by_head = |x: &Array, n_heads: i32| x.reshape(&[1, n_tokens, n_heads, -1]);
-        let (mut queries, mut gates) = (by_head(&queries, n_heads)?, None);
-        if self.options.is_gated {
-            let after_queries = slice_axis(&queries, 3, head_dim, 2 * head_dim)?;
-            gates = Some(after_queries.reshape(&[1, n_tokens, n_heads * head_dim])?);
-            queries = slice_axis(&queries, 3, 0, head_dim)?;
-        }
-        queries = self.rotated(queries, self.query_norm.as_ref(), step)?;
+        let (n_heads, n_kv_heads) = (self.sdpa.shape.n_heads, self.sdpa.shape.n_kv_heads);
+        let (all, gates) = self.project(x)?;
+        let heads = |start: i32, n: i32| slice_axis(&all, 2, start, start + n);
+        let queries = heads(0, n_heads)?;
+        let mut queries = self.rotated(queries, self.query_norm.as_ref(), step)?;
         if let Some(scale) = self.options.query_scale {
             queries = scale.apply(queries, step)?;
         }
-        let keys = by_head(&keys, n_kv_heads)?;
+        let keys = heads(n_heads, n_kv_heads)?;
         let keys = self.rotated(keys, self.key_norm.as_ref(), step)?;
-        let values = by_head(&values, n_kv_heads)?.transpose_axes(&[0, 2, 1, 3])?;
+        let values = heads(n_heads + n_kv_heads, n_kv_heads)?;
+        let values = values.transpose_axes(&[0, 2, 1, 3])?;
         Ok(([queries, keys, values], gates))
     }
 

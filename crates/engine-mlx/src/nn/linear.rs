@@ -171,6 +171,20 @@ impl LinearGroup {
         Ok(Self::Fused(fused))
     }
 
+    /// Returns all outputs side by side: `[…, n_in]` to `[…, sum of n_outs]`.
+    pub(crate) fn forward(&self, x: &Array) -> MlxResult<Array> {
+        match self {
+            Self::Fused(linear) => linear.forward(x),
+            Self::Separate(linears) => {
+                let outputs = linears
+                    .iter()
+                    .map(|linear| linear.forward(x))
+                    .collect::<MlxResult<Vec<_>>>()?;
+                ops::concatenate(&outputs, -1)
+            }
+        }
+    }
+
     /// Returns the outputs of each product, which have these sizes and which `forward` computes.
     pub(crate) fn forward_parts<const N: usize>(
         &self,
