@@ -1,12 +1,10 @@
 //! Grouped-query attention (Ainslie et al. 2023) over a KV cache, with the options of the supported
 //! models: sliding windows, attention sinks, head norms, gates, layers without position embedding.
 
-use mlx_rs::{Array, ops};
+use mlx_rs::{Array, fast, ops};
 use transom_engine::EngineError;
 
-use super::{
-    AttentionShape, CachedLayer, Linear, LinearGroup, Norms, QueryScale, RmsNorm, Sdpa, Step,
-};
+use super::{AttentionShape, CachedLayer, Linear, LinearGroup, Norms, QueryScale, Sdpa, Step};
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::LayerCache;
 use crate::ops::slice_axis;
@@ -48,13 +46,18 @@ impl Default for AttentionOptions {
 }
 
 #[derive(Debug)]
+struct HeadNorm {
+    /// `[n_heads + n_kv_heads, 1, head_dim]`: queries first.
+    weight: Array,
+    epsilon: f32,
+}
+
+#[derive(Debug)]
 pub(crate) struct Attention {
     options: AttentionOptions,
     qkv: LinearGroup,
     output: Linear,
-    /// The norms of each head's queries and keys.
-    query_norm: Option<RmsNorm>,
-    key_norm: Option<RmsNorm>,
+    head_norm: Option<HeadNorm>,
     sdpa: Sdpa,
 }
 
@@ -83,12 +86,11 @@ impl Attention {
             loader.linear_group(&paths, shape.hidden_size, &[n_queries, n_keys, n_keys])?
         };
         let output = loader.linear(&format!("{path}.o_proj"), n_attended, shape.hidden_size)?;
-        let mut head_norm = |name: &str| {
-            let path = format!("{path}.{name}");
-            let load = || norms.load(loader, &path, shape.head_dim);
-            options.has_head_norms.then(load).transpose()
+        let head_norm = if options.has_head_norms {
+            Some(HeadNorm::load(loader, path, shape, norms)?)
+        } else {
+            None
         };
-        let (query_norm, key_norm) = (head_norm("q_norm")?, head_norm("k_norm")?);
         let mut sdpa = Sdpa::new(shape, loader.compute().is_cpu());
         if options.has_sinks {
             let sinks = loader.vector(&format!("{path}.sinks"), shape.n_heads)?;
@@ -102,8 +104,7 @@ impl Attention {
             options,
             qkv,
             output,
-            query_norm,
-            key_norm,
+            head_norm,
             sdpa,
         })
     }
@@ -139,38 +140,46 @@ impl Attention {
         step: &Step<'_>,
     ) -> MlxResult<([Array; 3], Option<Array>)> {
         let (n_heads, n_kv_heads) = (self.sdpa.shape.n_heads, self.sdpa.shape.n_kv_heads);
+        let n_rotated = n_heads + n_kv_heads;
+        // Queries and keys stay in one array until they are rotated, which halves the operations.
         let (all, gates) = self.project(x)?;
-        let heads = |start: i32, n: i32| slice_axis(&all, 2, start, start + n);
-        let queries = heads(0, n_heads)?;
-        let mut queries = self.rotated(queries, self.query_norm.as_ref(), step)?;
+        let all = all.transpose_axes(&[0, 2, 1, 3])?;
+        let mut rotated = slice_axis(&all, 1, 0, n_rotated)?;
+        let values = slice_axis(&all, 1, n_rotated, n_rotated + n_kv_heads)?;
+        if let Some(norm) = &self.head_norm {
+            rotated = fast::rms_norm(&rotated, None, norm.epsilon)?.multiply(&norm.weight)?;
+        }
+        if let Some(rope) = self.options.rope {
+            rotated = step.rotate(rope, &rotated)?;
+        }
+        let mut queries = slice_axis(&rotated, 1, 0, n_heads)?;
         if let Some(scale) = self.options.query_scale {
             queries = scale.apply(queries, step)?;
         }
-        let keys = heads(n_heads, n_kv_heads)?;
-        let keys = self.rotated(keys, self.key_norm.as_ref(), step)?;
-        let values = heads(n_heads + n_kv_heads, n_kv_heads)?;
-        let values = values.transpose_axes(&[0, 2, 1, 3])?;
+        let keys = slice_axis(&rotated, 1, n_heads, n_rotated)?;
         Ok(([queries, keys, values], gates))
     }
+}
 
-    /// Normalizes and rotates `[1, tokens, heads, head_dim]`. Returns `[1, heads, tokens, head_dim]`.
-    ///
-    /// The norm comes before the transpose, because MLX's GPU kernels first copy an input whose rows
-    /// do not follow each other in memory. A GPU computes queries and keys at the same time.
-    fn rotated(
-        &self,
-        mut heads: Array,
-        norm: Option<&RmsNorm>,
-        step: &Step<'_>,
-    ) -> MlxResult<Array> {
-        if let Some(norm) = norm {
-            heads = norm.forward(&heads)?;
-        }
-        let heads = heads.transpose_axes(&[0, 2, 1, 3])?;
-        match self.options.rope {
-            Some(rope) => step.rotate(rope, &heads),
-            None => Ok(heads),
-        }
+impl HeadNorm {
+    fn load(
+        loader: &mut Loader<'_>,
+        path: &str,
+        shape: AttentionShape,
+        norms: Norms,
+    ) -> Result<Self, EngineError> {
+        let head_dim = shape.head_dim;
+        let queries = norms.load_weight(loader, &format!("{path}.q_norm"), head_dim)?;
+        let keys = norms.load_weight(loader, &format!("{path}.k_norm"), head_dim)?;
+        let rows = |weight: &Array, n: i32| ops::broadcast_to(weight, &[n, 1, head_dim]);
+        let weight = rows(&queries, shape.n_heads)
+            .and_then(|queries| ops::concatenate(&[queries, rows(&keys, shape.n_kv_heads)?], 0))
+            .during(path)?;
+        weight.eval().during(path)?;
+        Ok(Self {
+            weight,
+            epsilon: norms.epsilon,
+        })
     }
 }
 

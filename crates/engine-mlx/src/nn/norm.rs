@@ -41,11 +41,22 @@ impl Norms {
         path: &str,
         size: i32,
     ) -> Result<RmsNorm, EngineError> {
-        let mut weight = loader.vector(&format!("{path}.weight"), size)?;
-        if self.are_minus_one {
-            weight = plus_one(&weight).during(path)?;
-        }
+        let weight = self.load_weight(loader, path, size)?;
         Ok(RmsNorm::new(weight, self.epsilon))
+    }
+
+    /// Loads the weight `[size]` of the norm at `path`.
+    pub(crate) fn load_weight(
+        self,
+        loader: &mut Loader<'_>,
+        path: &str,
+        size: i32,
+    ) -> Result<Array, EngineError> {
+        let stored = loader.vector(&format!("{path}.weight"), size)?;
+        if self.are_minus_one {
+            return plus_one(&stored).during(path);
+        }
+        Ok(stored)
     }
 }
 
