@@ -17,7 +17,11 @@ const SYSTEM: (Role, &str) = (
 );
 const FIRST: (Role, &str) = (Role::User, "What is the tallest mountain on Earth?");
 const SECOND: (Role, &str) = (Role::User, "And the deepest lake?");
-const OTHER: (Role, &str) = (Role::User, "Name three colours of autumn leaves.");
+const OTHER: (Role, &str) = (
+    Role::User,
+    "Name three colors of autumn leaves, a tree for each of them, the month in which its leaves \
+     turn, and a country that has many of these trees.",
+);
 
 type Turns<'a> = Vec<(Role, &'a str)>;
 
