@@ -69,7 +69,7 @@ mod platform {
 #[cfg(not(target_os = "macos"))]
 mod platform {
     use gtk::glib::Propagation;
-    use gtk::prelude::{WidgetExt, WidgetExtManual};
+    use gtk::prelude::WidgetExtManual;
     use raw_window_handle::{HasWindowHandle, RawWindowHandle};
     use tauri::{AppHandle, WebviewWindow};
     use x11rb::connection::Connection;
@@ -84,11 +84,6 @@ mod platform {
     /// the user pressed the shortcut or the icon, so this sends the request that a pager would
     /// send.
     pub(crate) fn take_focus(window: &WebviewWindow) {
-        // The request has its own connection. The window manager must see the toolkit's earlier ones
-        // first, such as the end of a dialog.
-        if let Ok(built) = window.gtk_window() {
-            built.display().sync();
-        }
         let handle = window.window_handle().map(|handle| handle.as_raw());
         let taken = match handle {
             Ok(RawWindowHandle::Xlib(handle)) => u32::try_from(handle.window).map(restore_to).ok(),

@@ -41,6 +41,8 @@ const READ_TIMEOUT: Duration = Duration::from_millis(30);
 pub(crate) struct Insertion {
     /// A new channel for each press, so that a slow program cannot replace a newer one.
     reading: Mutex<Option<watch::Receiver<Option<Target>>>>,
+    /// Held while a text is pasted, because each paste restores the clipboard that it found.
+    pasting: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Clone)]
@@ -179,6 +181,8 @@ async fn paste(
     text: &str,
     keys: &'static [plan::Key],
 ) -> CommandResult<()> {
+    let insertion = app.state::<Insertion>();
+    let _one_at_a_time = insertion.pasting.lock().await;
     let shell = app.state::<Shell>();
     let before = contents::read(app).await;
     let pasted = platform::paste(&shell.clipboard, field, text, keys).await;

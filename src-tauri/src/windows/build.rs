@@ -125,6 +125,9 @@ mod platform {
         let is_shown_already = built.is_visible()?;
         built.show()?;
         if is_shown_already {
+            // The request for the focus has its own connection. The window manager must see the
+            // toolkit's earlier requests first, such as the end of a dialog.
+            built.gtk_window()?.display().sync();
             crate::focus::take_focus(built);
         }
         Ok(())

@@ -7,9 +7,6 @@ import { ipc } from "../ipc";
 /** In points. A panel of this height fits every screen without moving up. */
 const MOST = 560;
 
-/** In CSS pixels. A page that is drawn before its window was shown is narrower. */
-const LEAST_WIDTH = 200;
-
 /** Of the currently visible part. */
 let fit = () => {};
 let hasSheet = false;
@@ -25,8 +22,8 @@ export function fitWindow(scroller: HTMLElement): () => void {
   if (!content || !panel) return () => {};
   let asked = 0;
   const own = () => {
-    // Without its width, all of the page is one tall column.
-    if (document.visibilityState === "hidden" || window.innerWidth < LEAST_WIDTH) return;
+    // A hidden page may have no width yet, so all of it would be one tall column.
+    if (document.visibilityState === "hidden") return;
     // With fractions, because a rounded height could alternate between two values.
     const missing = content.getBoundingClientRect().height - scroller.getBoundingClientRect().height +
       panel.scrollHeight - panel.clientHeight;

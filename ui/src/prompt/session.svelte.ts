@@ -44,7 +44,8 @@ export class Session {
   focusRequests = $state(0);
 
   /** A response is being inserted. */
-  #isInserting = false;
+  /** The running insertion, which a second press of its key must not repeat. */
+  #insertion: symbol | null = null;
   #earlier: string[] = [];
   #earlierIndex = 0;
   #draft = "";
@@ -101,6 +102,8 @@ export class Session {
 
   shown(): void {
     this.nothingCaptured = null;
+    // A press now is meant, also while the other program still takes the earlier text.
+    this.#insertion = null;
     this.focusRequests += 1;
     if (this.isWriting) return;
     if (Date.now() - this.#leftAt > EXCHANGE_TIMEOUT_MS) this.#forget();
@@ -147,10 +150,11 @@ export class Session {
    */
   async insert(replaces: boolean): Promise<void> {
     const text = this.answerText;
-    if (this.#isInserting || text === "" || (replaces && !this.target.has_selection)) return;
+    if (this.#insertion || text === "" || (replaces && !this.target.has_selection)) return;
     this.insertProblem = this.target.problem;
     if (this.insertProblem) return;
-    this.#isInserting = true;
+    const insertion = Symbol();
+    this.#insertion = insertion;
     try {
       await ipc.insertText(text, replaces);
     } catch {
@@ -158,7 +162,7 @@ export class Session {
       await ipc.copy(text);
       await ipc.showWindow("prompt", null, null);
     } finally {
-      this.#isInserting = false;
+      if (this.#insertion === insertion) this.#insertion = null;
     }
   }
 
