@@ -52,6 +52,16 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transom-supervisor",
         ],
     ),
+    (
+        "transom-server",
+        &[
+            "transom-engine",
+            "transom-engine-host",
+            "transom-library",
+            "transom-signals",
+            "transom-supervisor",
+        ],
+    ),
     ("transom-terminal", &[]),
     (
         "transom-bench",
@@ -73,6 +83,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transom-engine-mlx",
             "transom-hub",
             "transom-library",
+            "transom-server",
             "transom-signals",
             "transom-supervisor",
             "transom-terminal",
@@ -129,6 +140,8 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("bindgen", &["xtask"]),
     ("rusqlite", &["transom-store"]),
     ("reqwest", &["transom-hub"]),
+    ("axum*", &["transom-server"]),
+    ("hyper*", &["transom-server"]),
     ("keyring*", &["transom-hub"]),
     ("rustls*", &["transom-hub"]),
     ("zeroize", &["transom-hub"]),
@@ -153,6 +166,7 @@ const KEPT_IN: &[(&str, &[&str])] = &[
             "transom-supervisor",
             "transom-chat",
             "transom-hub",
+            "transom-server",
             "transom-app",
             "transom-cli",
             "transom-conformance",
@@ -270,7 +284,7 @@ fn every_exception_of_a_shell_is_needed() {
 
 /// Returns true for product code of a shell. Tests may use what the library decides.
 fn is_of_shell(path: &str) -> bool {
-    let shells = ["crates/cli/src/", "src-tauri/src/"];
+    let shells = ["crates/cli/src/", "crates/server/src/", "src-tauri/src/"];
     shells.iter().any(|shell| path.starts_with(shell)) && !path.ends_with("tests.rs")
 }
 
