@@ -275,6 +275,17 @@ impl Fields {
         }
     }
 
+    /// Returns all fields with their names, for an object whose keys are data.
+    pub(crate) fn into_entries(self) -> Vec<(String, Located)> {
+        let path = self.path;
+        let entries = self.map.into_iter();
+        let located = |(name, value): (String, Value)| {
+            let path = format!("{path}.{name}");
+            (name, Located { path, value })
+        };
+        entries.map(located).collect()
+    }
+
     /// Drops fields that are meant for other servers, and change no response.
     pub(crate) fn tolerate(&mut self, names: &[&str]) {
         for name in names {
@@ -293,6 +304,16 @@ impl Fields {
 }
 
 impl Ignored {
+    /// Adds a field that was understood, but has no effect.
+    pub(crate) fn add(&mut self, path: &str) {
+        self.0.push(path.to_owned());
+    }
+
+    /// Returns the first path, where a field without effect is an error.
+    pub(crate) fn into_first(self) -> Option<String> {
+        self.0.into_iter().next()
+    }
+
     /// Returns the paths as the value of a header; `None` if there are none.
     pub(crate) fn header(&self) -> Option<String> {
         // Names come from the client, and a header is a short line of printable text.

@@ -3,8 +3,10 @@
 //! Rule: a path without a route, and a method that a route lacks, are errors in the form of the
 //! path's protocol. [`crate::door`] is around all of them.
 
+mod chat;
 mod health;
 mod models;
+pub(crate) mod openai;
 
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use axum::Router;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde_json::Value;
 
 use crate::door;
@@ -25,6 +27,7 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
     let routes: Router<Arc<ServerState>> = Router::new()
         .route("/", get(health::root))
         .route("/health", get(health::health))
+        .route("/v1/chat/completions", post(chat::complete))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*name}", get(models::one));
     routes
