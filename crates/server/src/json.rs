@@ -262,16 +262,19 @@ impl Fields {
         self.take(name).map(Located::list).transpose()
     }
 
-    /// Refuses a field by name, unless its value asks for nothing: `false`, `0`, empty, or one of
-    /// `neutral`.
+    /// Refuses a field by name, unless its value is one of `neutral`, which change nothing. Without
+    /// such values: unless it is `false`, `0` or empty.
     pub(crate) fn refuse(&mut self, name: &str, neutral: &[Value]) -> Result<(), ApiError> {
-        match self.take(name) {
-            Some(located)
-                if !asks_for_nothing(&located.value) && !neutral.contains(&located.value) =>
-            {
-                Err(ApiError::unsupported(located.path))
-            }
-            _ => Ok(()),
+        let Some(located) = self.take(name) else {
+            return Ok(());
+        };
+        let is_neutral = match neutral {
+            [] => is_empty(&located.value),
+            neutral => neutral.contains(&located.value),
+        };
+        match is_neutral {
+            true => Ok(()),
+            false => Err(ApiError::unsupported(located.path)),
         }
     }
 
@@ -293,6 +296,15 @@ impl Fields {
         }
     }
 
+    /// Refuses the fields that nobody took, in an object without unknown fields.
+    pub(crate) fn finish_known(self) -> Result<(), ApiError> {
+        let mut names = self.map.iter().filter(|(_, value)| !value.is_null());
+        match names.next() {
+            Some((name, _)) => Err(ApiError::unsupported(self.path_of(name))),
+            None => Ok(()),
+        }
+    }
+
     /// Notes the fields that nobody took.
     pub(crate) fn finish(self, ignored: &mut Ignored) {
         for (name, value) in &self.map {
@@ -307,11 +319,6 @@ impl Ignored {
     /// Adds a field that was understood, but has no effect.
     pub(crate) fn add(&mut self, path: &str) {
         self.0.push(path.to_owned());
-    }
-
-    /// Returns the first path, where a field without effect is an error.
-    pub(crate) fn into_first(self) -> Option<String> {
-        self.0.into_iter().next()
     }
 
     /// Returns the paths as the value of a header; `None` if there are none.
@@ -332,7 +339,7 @@ impl Ignored {
     }
 }
 
-fn asks_for_nothing(value: &Value) -> bool {
+fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Bool(value) => !value,

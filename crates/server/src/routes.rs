@@ -7,6 +7,7 @@ mod chat;
 mod health;
 mod models;
 pub(crate) mod openai;
+mod status;
 
 use std::sync::Arc;
 
@@ -29,7 +30,9 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         .route("/health", get(health::health))
         .route("/v1/chat/completions", post(chat::complete))
         .route("/v1/models", get(models::list))
-        .route("/v1/models/{*name}", get(models::one));
+        .route("/v1/models/{*name}", get(models::one))
+        .route("/v1/status", get(status::status))
+        .route("/metrics", get(status::metrics));
     routes
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)

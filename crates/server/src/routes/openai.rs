@@ -172,6 +172,8 @@ impl Streaming {
             return Err(ApiError::field("stream_options", message));
         }
         let include_usage = options.flag("include_usage")?.unwrap_or(false);
+        options.tolerate(&["include_obfuscation"]);
+        options.finish_known()?;
         Ok(Self {
             is_on,
             include_usage,

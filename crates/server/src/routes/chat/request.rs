@@ -121,12 +121,8 @@ fn enable_thinking(fields: &mut Fields) -> Result<Option<bool>, ApiError> {
         return Ok(None);
     };
     let switch = options.flag("enable_thinking")?;
-    let mut others = Ignored::default();
-    options.finish(&mut others);
-    match others.into_first() {
-        Some(path) => Err(ApiError::unsupported(path)),
-        None => Ok(switch),
-    }
+    options.finish_known()?;
+    Ok(switch)
 }
 
 /// Takes the fields with which a client continues the last message of the assistant.
