@@ -257,7 +257,5 @@ async fn an_error_within_a_stream_ends_it_without_done() {
     let last: Value = serde_json::from_str(data.last().unwrap()).unwrap();
     assert_eq!(last["error"]["type"], "overloaded_error");
     assert!(!answer.body.contains("[DONE]"));
-    let answer = server.chat(json!({})).await;
-    assert_eq!(answer.status, 503);
     server.end().await;
 }
