@@ -141,7 +141,7 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("rusqlite", &["transom-store"]),
     ("reqwest", &["transom-hub"]),
     ("axum*", &["transom-server"]),
-    ("hyper*", &["transom-server"]),
+    ("hyper*", &["transom-server", "transom-window-tests"]),
     ("keyring*", &["transom-hub"]),
     ("rustls*", &["transom-hub"]),
     ("zeroize", &["transom-hub"]),

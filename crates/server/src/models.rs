@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
-use transom_engine::ModelInfo;
+use transom_engine::{Limits, ModelInfo};
 use transom_library::{InstalledModel, Library, LoadSettings, default_thinking, is_path};
 use transom_supervisor::{ModelSpec, Status};
 
@@ -22,9 +22,6 @@ const SNAPSHOT_TIME: Duration = Duration::from_secs(5);
 
 /// What some servers append to a name.
 const LATEST: &str = ":latest";
-
-/// The context length of a model that is not loaded, unless its own limit is lower.
-const DEFAULT_CONTEXT: u64 = 8192;
 
 /// Finds installed models by name.
 pub(crate) struct Models {
@@ -166,15 +163,9 @@ impl Models {
 /// Returns the context length in force for a model: the loaded one, else the one that a load would
 /// use.
 pub(crate) fn context_length(model: &ListedModel, loaded: Option<&ModelInfo>) -> u64 {
-    loaded.map_or_else(
-        || {
-            model
-                .trained_context
-                .unwrap_or(DEFAULT_CONTEXT)
-                .min(DEFAULT_CONTEXT)
-        },
-        |info| info.context_length as u64,
-    )
+    let default = Limits::default().context_length as u64;
+    let of_load = || model.trained_context.unwrap_or(default).min(default);
+    loaded.map_or_else(of_load, |info| info.context_length as u64)
 }
 
 /// Returns the information about a model if it is loaded.
