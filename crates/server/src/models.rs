@@ -26,7 +26,7 @@ const LATEST: &str = ":latest";
 /// Finds installed models by name.
 pub(crate) struct Models {
     open: LibrarySource,
-    snapshot: Arc<Mutex<Option<(Instant, Arc<Library>)>>>,
+    snapshot: Mutex<Option<(Instant, Arc<Library>)>>,
 }
 
 /// A model that a request names, with what the supervisor needs to load it.
@@ -68,7 +68,7 @@ impl Models {
     pub(crate) fn new(open: LibrarySource) -> Self {
         Self {
             open,
-            snapshot: Arc::default(),
+            snapshot: Mutex::default(),
         }
     }
 
