@@ -179,7 +179,7 @@ impl Session {
         let reusable = |parked: &ParkedConversation| parked.reusable_by(prompt);
         // For a few tokens the copies take longer than reading them again.
         let n_worse = n_reused + FEW_TOKENS;
-        let Some(better) = self.parked.take_better_by(n_worse, reusable) else {
+        let Some(better) = self.parked.take_better(n_worse, reusable) else {
             if !prompt.continues(&self.conversation) {
                 self.park(self.tokens().len() - n_reused, 0);
             }
