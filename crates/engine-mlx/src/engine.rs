@@ -62,7 +62,7 @@ impl MlxEngine {
         let files = WeightFiles::open(folder)?;
         let facts = facts(folder)?;
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
-        let prefill_chunk = compute.prefill_chunk(&facts).during("device")?;
+        let prefill_chunk = compute.prefill_chunk(&facts);
         mlx_rs::memory::set_cache_limit(mlx::ALLOCATOR_CACHE_BYTES as usize)
             .and_then(|_| mlx_rs::memory::reset_peak_memory())
             .during("allocator")?;
@@ -82,7 +82,7 @@ impl MlxEngine {
             recommended_sampling: config.sampling.clone(),
         };
         info.log_loaded();
-        let step_widths = compute.step_widths(&facts).during("device")?;
+        let step_widths = compute.step_widths(&facts);
         let can_speculate = !step_widths.is_empty();
         Ok(MlxModel {
             sessions: Sessions::new(&transformer, limits.parked_bytes),
@@ -92,7 +92,7 @@ impl MlxEngine {
             template,
             transformer,
             prefill_chunk: limits.prefill_chunk.min(prefill_chunk),
-            wired_limit: compute.wired_limit().during("device")?,
+            wired_limit: compute.wired_limit(),
             weight_bytes: mlx_rs::memory::active_memory().during("memory")? as u64,
             info,
             _release: OnDrop(release_unused_memory),
@@ -124,7 +124,7 @@ impl Engine for MlxEngine {
         WeightFiles::open(folder)?;
         let facts = facts(folder)?;
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
-        let prefill_chunk = compute.prefill_chunk(&facts).during("device")?;
+        let prefill_chunk = compute.prefill_chunk(&facts);
         // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
         // memory that MLX uses.
         Ok(MemoryNeed {
