@@ -5,11 +5,10 @@
 //! Rule: each token is sampled once, in order, from the logits at its position. Draft tokens only
 //! decide how many positions a step computes.
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
 use transom_catalog::fit::llama::MAX_DRAFT;
-use transom_engine::generation::{Decode, NextToken};
+use transom_engine::generation::{Decode, NextToken, PendingTokens};
 use transom_engine::speculation::{Speculation, verify};
 use transom_engine::{EngineError, JobControl, Sampler, Stats};
 
@@ -25,12 +24,9 @@ pub(crate) struct Decoder<'a> {
     /// response instead.
     n_kept: Option<usize>,
     n_cached: usize,
-    /// Sampled tokens that were not returned yet.
-    pending: VecDeque<u32>,
+    pending: PendingTokens,
     /// The last sampled token; it is not in the cache yet.
     last: Option<u32>,
-    n_drafted: usize,
-    n_accepted: usize,
     n_shifted: usize,
 }
 
@@ -55,10 +51,8 @@ impl<'a> Decoder<'a> {
             sampler,
             speculation,
             n_kept,
-            pending: VecDeque::new(),
+            pending: PendingTokens::default(),
             last: None,
-            n_drafted: 0,
-            n_accepted: 0,
             n_shifted: 0,
         })
     }
@@ -100,8 +94,7 @@ impl<'a> Decoder<'a> {
         let drafted = &tokens[1..];
         let n_accepted = verify(drafted, |index| self.draw(index).map(Some))?;
         self.session.truncate(n_before + 1 + n_accepted);
-        self.n_drafted += drafted.len();
-        self.n_accepted += n_accepted;
+        self.pending.record_draft(drafted.len(), n_accepted);
         if let Some(speculation) = &mut self.speculation {
             speculation.record_step(began.elapsed());
         }
@@ -118,7 +111,7 @@ impl<'a> Decoder<'a> {
         if let Some(speculation) = &mut self.speculation {
             speculation.accept(token);
         }
-        self.pending.push_back(token);
+        self.pending.push(token);
         self.last = Some(token);
         Ok(token)
     }
@@ -129,13 +122,8 @@ impl Decode for Decoder<'_> {
         self.n_cached
     }
 
-    /// Accepted draft tokens that are still pending do not count: after a stop string the response
-    /// has no more tokens.
     fn add_counts(&self, stats: &mut Stats) {
-        // The last pending token was sampled after the draft.
-        let n_unused = self.pending.len().saturating_sub(1);
-        stats.drafted_tokens = self.n_drafted;
-        stats.accepted_tokens = self.n_accepted.saturating_sub(n_unused);
+        self.pending.add_counts(stats);
         stats.shifted_tokens = self.n_shifted;
     }
 
@@ -162,7 +150,7 @@ impl Decode for Decoder<'_> {
     }
 
     fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError> {
-        if let Some(token) = self.pending.pop_front() {
+        if let Some(token) = self.pending.pop() {
             return Ok(NextToken::Token(token));
         }
         let Some(last) = self.last else {
@@ -174,7 +162,7 @@ impl Decode for Decoder<'_> {
         if !self.step(last, n_left, control)? {
             return Ok(NextToken::Stopped);
         }
-        let token = self.pending.pop_front();
+        let token = self.pending.pop();
         Ok(token.map_or(NextToken::Stopped, NextToken::Token))
     }
 

@@ -11,13 +11,12 @@
 //!
 //! Rule: no session keeps an array of a failed step.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use mlx_rs::Array;
 use mlx_rs::error::Exception;
 use mlx_rs::transforms::{async_eval, eval};
-use transom_engine::generation::{Decode, NextToken};
+use transom_engine::generation::{Decode, NextToken, PendingTokens};
 use transom_engine::speculation::{Speculation, verify};
 use transom_engine::{ConversationId, EngineError, JobControl, ParkedState, Stats};
 
@@ -39,12 +38,9 @@ pub(crate) struct Decoder<'a> {
     speculation: Option<&'a mut Speculation>,
     n_cached: usize,
     newest: Newest,
-    /// Known tokens that were not returned yet.
-    pending: VecDeque<u32>,
+    pending: PendingTokens,
     /// When the newest known token became known, in the last call of [`Self::take_time`].
     known_at: Instant,
-    n_drafted: usize,
-    n_accepted: usize,
 }
 
 /// The newest token. The caches contain the tokens before it.
@@ -82,10 +78,8 @@ impl<'a> Decoder<'a> {
             speculation,
             n_cached,
             newest: Newest::Nothing,
-            pending: VecDeque::new(),
+            pending: PendingTokens::default(),
             known_at: Instant::now(),
-            n_drafted: 0,
-            n_accepted: 0,
         }
     }
 
@@ -190,8 +184,7 @@ impl<'a> Decoder<'a> {
             "every layer rewinds"
         );
         self.newest = Newest::Known(newest);
-        self.n_drafted += drafted.len();
-        self.n_accepted += n_accepted;
+        self.pending.record_draft(drafted.len(), n_accepted);
         let took = self.take_time();
         if let Some(speculation) = &mut self.speculation {
             speculation.record_step(took);
@@ -201,7 +194,7 @@ impl<'a> Decoder<'a> {
 
     /// Adds a known token to the response.
     fn accept(&mut self, token: u32) {
-        self.pending.push_back(token);
+        self.pending.push(token);
         if let Some(speculation) = &mut self.speculation {
             speculation.accept(token);
         }
@@ -243,13 +236,8 @@ impl Decode for Decoder<'_> {
         self.n_cached
     }
 
-    /// Accepted draft tokens that are still pending do not count: after a stop string the response
-    /// has no more tokens.
     fn add_counts(&self, stats: &mut Stats) {
-        // The last pending token was sampled after the draft.
-        let n_unused = self.pending.len().saturating_sub(1);
-        stats.drafted_tokens = self.n_drafted;
-        stats.accepted_tokens = self.n_accepted.saturating_sub(n_unused);
+        self.pending.add_counts(stats);
     }
 
     fn is_recurrent(&self) -> bool {
@@ -280,7 +268,7 @@ impl Decode for Decoder<'_> {
                 .inspect_err(|_| self.reset_session())
                 .during("decode")?;
         }
-        let token = self.pending.pop_front();
+        let token = self.pending.pop();
         Ok(token.map_or(NextToken::Stopped, NextToken::Token))
     }
 

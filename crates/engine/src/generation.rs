@@ -5,6 +5,7 @@
 //! Rule: none of a response's work is running when its end is reported.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::contract::{GenerationParams, JobControl, PreparedPrompt, TokenSink};
@@ -114,6 +115,48 @@ pub enum NextToken {
     ContextFull,
     /// The job was stopped.
     Stopped,
+}
+
+/// The sampled tokens of a response that the decoder has not returned yet, and the counts of its
+/// draft tokens.
+#[derive(Debug, Default)]
+pub struct PendingTokens {
+    tokens: VecDeque<u32>,
+    n_drafted: usize,
+    n_accepted: usize,
+}
+
+impl PendingTokens {
+    /// Adds a token.
+    pub fn push(&mut self, token: u32) {
+        self.tokens.push_back(token);
+    }
+
+    /// Removes and returns the oldest token.
+    pub fn pop(&mut self) -> Option<u32> {
+        self.tokens.pop_front()
+    }
+
+    /// Returns true if all tokens were returned.
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// Records a draft of `n_drafted` tokens. The first `n_accepted` of them were added, and one
+    /// token that was sampled after them.
+    pub fn record_draft(&mut self, n_drafted: usize, n_accepted: usize) {
+        self.n_drafted += n_drafted;
+        self.n_accepted += n_accepted;
+    }
+
+    /// Adds the counts of draft tokens. Accepted ones that are still pending do not count: after a
+    /// stop string the response has no more tokens.
+    pub fn add_counts(&self, stats: &mut Stats) {
+        // The last pending token was sampled after the draft.
+        let n_unused = self.tokens.len().saturating_sub(1);
+        stats.drafted_tokens = self.n_drafted;
+        stats.accepted_tokens = self.n_accepted.saturating_sub(n_unused);
+    }
 }
 
 /// A generation to run.

@@ -1,7 +1,6 @@
 //! The generation loop with a scripted decoder.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
 
 use super::*;
 use crate::event::Section;
@@ -226,4 +225,26 @@ fn spare_memory_is_released_once_per_request() {
     let before = N_TRIMS.get();
     run_job(&letters("abc"), &GenerationParams::default(), &control);
     assert_eq!(N_TRIMS.get(), before + 1);
+}
+
+#[test]
+fn accepted_draft_tokens_count_once_they_are_returned() {
+    let mut pending = PendingTokens::default();
+    let counts = |pending: &PendingTokens| {
+        let mut stats = Stats::default();
+        pending.add_counts(&mut stats);
+        (stats.drafted_tokens, stats.accepted_tokens)
+    };
+    // Two of three draft tokens were accepted, and another token was sampled after them.
+    (1..=3).for_each(|token| pending.push(token));
+    pending.record_draft(3, 2);
+    let mut found = vec![(pending.pop(), counts(&pending))];
+    while !pending.is_empty() {
+        found.push((pending.pop(), counts(&pending)));
+    }
+    assert_eq!(
+        found,
+        [(Some(1), (3, 1)), (Some(2), (3, 2)), (Some(3), (3, 2))]
+    );
+    assert_eq!(pending.pop(), None);
 }
