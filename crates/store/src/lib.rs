@@ -9,6 +9,7 @@
 mod backup;
 mod check;
 mod conversations;
+mod deletion;
 mod error;
 mod exchange;
 mod export;
