@@ -5,7 +5,7 @@ use transom_files::visible;
 
 use crate::conversation::{Conversation, ConversationId, Timestamp};
 use crate::error::StoreError;
-use crate::search::{self, Change};
+use crate::search_index::{self, Change};
 use crate::settings::ConversationSettings;
 use crate::store::{Flush, Store, count, execute, query_all, query_one, text};
 
@@ -91,8 +91,8 @@ impl Store {
 /// Deletes the rows of a conversation, and its words from the search index.
 pub(crate) fn delete_rows(tx: &Transaction<'_>, id: ConversationId) -> Result<(), StoreError> {
     let title = find(tx, id)?.title;
-    search::change_title(tx, Change::Remove, id, &title)?;
-    search::change_messages(tx, Change::Remove, Some(id))?;
+    search_index::change_title(tx, Change::Remove, id, &title)?;
+    search_index::change_messages(tx, Change::Remove, Some(id))?;
     for table in ["piece", "body"] {
         tx.execute(
             &format!(
@@ -113,8 +113,8 @@ fn set_title(tx: &Transaction<'_>, id: ConversationId, title: &str) -> Result<()
     if old == title {
         return Ok(());
     }
-    search::change_title(tx, Change::Remove, id, &old)?;
-    search::change_title(tx, Change::Add, id, title)?;
+    search_index::change_title(tx, Change::Remove, id, &old)?;
+    search_index::change_title(tx, Change::Add, id, title)?;
     let sql = "UPDATE conversation SET title = ?2 WHERE id = ?1";
     execute(tx, sql, (id.0, title)).map(drop)
 }

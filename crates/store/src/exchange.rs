@@ -8,7 +8,7 @@ use rusqlite::Transaction;
 
 use crate::conversation::{ConversationId, Ending, Message, MessageId, MessageRole};
 use crate::error::StoreError;
-use crate::search::{self, Change};
+use crate::search_index::{self, Change};
 use crate::store::{Store, execute, query_one, text};
 use crate::{messages, tree};
 
@@ -104,7 +104,7 @@ fn delete_row(tx: &Transaction<'_>, id: MessageId) -> Result<(), StoreError> {
         return Ok(());
     };
     if message.ending != Ending::Writing {
-        search::change_message(tx, Change::Remove, id, &message.text, &message.attachment)?;
+        search_index::change_message(tx, Change::Remove, id, &message.text, &message.attachment)?;
     }
     for sql in [
         "UPDATE message SET shown_child = NULL WHERE shown_child = ?1",

@@ -25,6 +25,7 @@ mod private_files;
 mod recovery;
 mod schema;
 mod search;
+mod search_index;
 mod snippet;
 mod store;
 mod tree;

@@ -11,7 +11,7 @@ use crate::conversation::{
     ConversationId, Ending, Message, MessageId, MessageRole, NewMessage, Timestamp,
 };
 use crate::error::StoreError;
-use crate::search::{self, Change};
+use crate::search_index::{self, Change};
 use crate::store::{Flush, Store, execute, optional_text, query_one, text};
 use crate::{conversations, tree};
 
@@ -72,8 +72,8 @@ impl Store {
     /// written.
     pub fn reopen(&self, id: MessageId) -> Result<(), StoreError> {
         self.write(Flush::Now, |tx| {
-            let message = ended_response(tx, id)?;
-            search::change_message(tx, Change::Remove, id, &message.text, &message.attachment)?;
+            let old = ended_response(tx, id)?;
+            search_index::change_message(tx, Change::Remove, id, &old.text, &old.attachment)?;
             let sql = "UPDATE body SET failure = NULL, stats = NULL WHERE message = ?1";
             execute(tx, sql, [id.0])?;
             let sql = "UPDATE message SET ending = 'writing' WHERE id = ?1";
@@ -90,8 +90,8 @@ impl Store {
     pub fn replace_text(&self, id: MessageId, text: &str) -> Result<(), StoreError> {
         self.write(Flush::Now, |tx| {
             let old = ended_response(tx, id)?;
-            search::change_message(tx, Change::Remove, id, &old.text, &old.attachment)?;
-            search::change_message(tx, Change::Add, id, text, &old.attachment)?;
+            search_index::change_message(tx, Change::Remove, id, &old.text, &old.attachment)?;
+            search_index::change_message(tx, Change::Add, id, text, &old.attachment)?;
             let sql = "UPDATE body SET text = ?2 WHERE message = ?1";
             execute(tx, sql, (id.0, text))?;
             let n_chars = chars_column(old.reasoning.chars().count() + text.chars().count());
@@ -166,7 +166,7 @@ pub(crate) fn insert(
     if is_writing {
         append(tx, id, reasoning, &message.text)?;
     } else {
-        search::change_message(tx, Change::Add, id, &message.text, &message.attachment)?;
+        search_index::change_message(tx, Change::Add, id, &message.text, &message.attachment)?;
     }
     Ok(id)
 }
@@ -271,7 +271,7 @@ fn finish(
     execute(tx, "DELETE FROM piece WHERE message = ?1", [id.0])?;
     let sql = "UPDATE message SET ending = ?2 WHERE id = ?1";
     execute(tx, sql, (id.0, ending_name(ending)))?;
-    search::change_message(tx, Change::Add, id, &message.text, &message.attachment)
+    search_index::change_message(tx, Change::Add, id, &message.text, &message.attachment)
 }
 
 fn ended_response(tx: &Transaction<'_>, id: MessageId) -> Result<Message, StoreError> {
