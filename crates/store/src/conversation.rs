@@ -86,6 +86,24 @@ pub enum MessageRole {
     Assistant,
 }
 
+impl MessageRole {
+    /// Returns the name in the database.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+
+    /// Returns the role with this name in the database. The schema allows no other name.
+    pub(crate) fn from_name(name: &str) -> Self {
+        match name {
+            "user" => Self::User,
+            _ => Self::Assistant,
+        }
+    }
+}
+
 /// How a message ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
@@ -110,6 +128,44 @@ pub enum Ending {
     },
     /// The program ended while the message was being written.
     Interrupted,
+}
+
+impl Ending {
+    /// Returns the name in the database.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Writing => "writing",
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::Canceled => "cancelled",
+            Self::Shed => "shed",
+            Self::Failed { .. } => "failed",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// Returns the ending with this name in the database. The schema allows no other name.
+    pub(crate) fn from_name(name: &str, failure: Option<String>) -> Self {
+        match name {
+            "writing" => Self::Writing,
+            "stop" => Self::Stop,
+            "length" => Self::Length,
+            "cancelled" => Self::Canceled,
+            "shed" => Self::Shed,
+            "failed" => Self::Failed {
+                failure: failure.unwrap_or_default(),
+            },
+            _ => Self::Interrupted,
+        }
+    }
+
+    /// Returns the reason of a failure.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        match self {
+            Self::Failed { failure } => Some(failure),
+            _ => None,
+        }
+    }
 }
 
 /// A message with its texts.

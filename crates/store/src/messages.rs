@@ -122,6 +122,19 @@ impl Store {
             found.filter_map(Result::transpose).collect()
         })
     }
+
+    /// Returns the messages from the first one up to and including `leaf`: the context of a
+    /// response below `leaf`.
+    pub fn history(&self, leaf: MessageId) -> Result<Vec<Message>, StoreError> {
+        self.read(|tx| {
+            let ids = tree::ids_to(tx, leaf)?;
+            if ids.is_empty() {
+                return Err(StoreError::NoMessage(leaf));
+            }
+            let found = ids.into_iter().map(|id| find(tx, id));
+            found.filter_map(Result::transpose).collect()
+        })
+    }
 }
 
 /// Adds a row without changing the path that is shown.
@@ -141,8 +154,8 @@ pub(crate) fn insert(
         message.conversation.0,
         message.parent.map(|parent| parent.0),
         depth,
-        role_name(message.role),
-        ending_name(&message.ending),
+        message.role.name(),
+        message.ending.name(),
         if is_writing { 0 } else { chars_column(n_chars) },
         message.created_at.0,
         message.model.as_deref(),
@@ -157,7 +170,7 @@ pub(crate) fn insert(
         if is_writing { "" } else { &message.text },
         if is_writing { "" } else { reasoning },
         &message.attachment,
-        failure(&message.ending),
+        message.ending.failure(),
         stats,
     );
     let sql = "INSERT INTO body (message, text, reasoning, attachment, failure, stats)
@@ -222,11 +235,11 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Message> {
         id: MessageId(row.get(0)?),
         conversation: ConversationId(row.get(1)?),
         parent: row.get::<_, Option<i64>>(2)?.map(MessageId),
-        role: role_from_name(&text(row, 3)?),
+        role: MessageRole::from_name(&text(row, 3)?),
         reasoning: text(row, 4)?,
         text: text(row, 5)?,
         attachment: text(row, 6)?,
-        ending: ending_from_name(&text(row, 7)?, optional_text(row, 8)?),
+        ending: Ending::from_name(&text(row, 7)?, optional_text(row, 8)?),
         model: optional_text(row, 9)?,
         stats: optional_text(row, 10)?,
         created_at: Timestamp(row.get(11)?),
@@ -264,13 +277,13 @@ fn finish(
         return Err(StoreError::NoMessage(id));
     };
     let (text, reasoning) = (&message.text, &message.reasoning);
-    let values = (id.0, text, reasoning, failure(ending), stats);
+    let values = (id.0, text, reasoning, ending.failure(), stats);
     let sql =
         "UPDATE body SET text = ?2, reasoning = ?3, failure = ?4, stats = ?5 WHERE message = ?1";
     execute(tx, sql, values)?;
     execute(tx, "DELETE FROM piece WHERE message = ?1", [id.0])?;
     let sql = "UPDATE message SET ending = ?2 WHERE id = ?1";
-    execute(tx, sql, (id.0, ending_name(ending)))?;
+    execute(tx, sql, (id.0, ending.name()))?;
     search_index::change_message(tx, Change::Add, id, &message.text, &message.attachment)
 }
 
@@ -305,53 +318,4 @@ fn depth_below(
 
 fn chars_column(n_chars: usize) -> u32 {
     u32::try_from(n_chars).unwrap_or(u32::MAX)
-}
-
-fn role_name(role: MessageRole) -> &'static str {
-    match role {
-        MessageRole::User => "user",
-        MessageRole::Assistant => "assistant",
-    }
-}
-
-/// The schema allows no other value.
-pub(crate) fn role_from_name(word: &str) -> MessageRole {
-    match word {
-        "user" => MessageRole::User,
-        _ => MessageRole::Assistant,
-    }
-}
-
-fn ending_name(ending: &Ending) -> &'static str {
-    match ending {
-        Ending::Writing => "writing",
-        Ending::Stop => "stop",
-        Ending::Length => "length",
-        Ending::Canceled => "cancelled",
-        Ending::Shed => "shed",
-        Ending::Failed { .. } => "failed",
-        Ending::Interrupted => "interrupted",
-    }
-}
-
-/// The schema allows no other value.
-pub(crate) fn ending_from_name(word: &str, failure: Option<String>) -> Ending {
-    match word {
-        "writing" => Ending::Writing,
-        "stop" => Ending::Stop,
-        "length" => Ending::Length,
-        "cancelled" => Ending::Canceled,
-        "shed" => Ending::Shed,
-        "failed" => Ending::Failed {
-            failure: failure.unwrap_or_default(),
-        },
-        _ => Ending::Interrupted,
-    }
-}
-
-fn failure(ending: &Ending) -> Option<&str> {
-    match ending {
-        Ending::Failed { failure } => Some(failure),
-        _ => None,
-    }
 }
