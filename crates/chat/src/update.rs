@@ -4,7 +4,7 @@
 //! of a response gets the same as the one that sent the request.
 
 use serde::{Deserialize, Serialize};
-use transom_engine::Stats;
+use transom_engine::{Section, Stats};
 use transom_store::{AttachedText, ConversationId, MessageId, MessageRole, Timestamp};
 
 use crate::block::{Block, Change};
@@ -90,17 +90,6 @@ pub struct AnswerStats {
     #[serde(skip)]
     #[cfg_attr(feature = "bindings", ts(skip))]
     pub engine: Option<Stats>,
-}
-
-/// A section of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub enum Section {
-    /// The model's reasoning.
-    Reasoning,
-    /// The answer after the reasoning.
-    Answer,
 }
 
 /// A response so far, for a new follower.

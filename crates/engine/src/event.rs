@@ -75,6 +75,7 @@ impl TokenEvent {
 
 /// A section of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Section {
     /// The model's reasoning (between `<think>` and `</think>`).
