@@ -241,14 +241,7 @@ fn a_running_response_is_stopped_once_and_ends_when_its_job_has_settled() {
 fn many_requests_for_two_models_are_served_in_order() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 other
         → start w2, measure w2 other 8192, awake, 2 loading
         6s request 3 chat
@@ -303,14 +296,7 @@ fn the_model_is_switched_after_the_running_response() {
 fn a_model_that_fits_next_to_another_does_not_evict_it() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
@@ -329,14 +315,7 @@ fn a_model_that_fits_next_to_another_does_not_evict_it() {
 fn no_second_model_is_evicted_if_one_is_enough() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured

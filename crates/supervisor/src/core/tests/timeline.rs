@@ -3,7 +3,7 @@
 //! [`check`] runs the events of a script through the core, writes the script again with the actual
 //! effects, and compares both. After every event it also ticks, which must do nothing (a tick is
 //! allowed at any time), and no deadline may be in the past. A `wait` is a tick at exactly the
-//! core's next deadline.
+//! core's next deadline. The line `5s used chat` stands for the events of [`USED`].
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -25,17 +25,25 @@ use crate::governor::Tuning;
 use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId, WhenBlocked, Work};
 use crate::response::{Outcome, ResponseEvent};
 
+/// A model was loaded for a request that has ended, so it is idle.
+const USED: &str = "\
+0s request 1 MODEL
+→ start w1, measure w1 MODEL 8192, awake, 1 loading
+0s w1 measured
+→ load w1 MODEL 8192
+2s w1 loaded
+→ generate w1 1
+5s w1 ended 1 well
+→ 1 ENDED Stop, asleep";
+
 /// Runs the events of `script`, and compares the effects with those in the script.
 #[track_caller]
 pub(super) fn check(script: &str) {
+    let expected = expanded(script);
     let mut core = Core::new(&models::hardware(), models::tuning());
     let mut models = TestModels::default();
     let mut written = String::new();
-    for line in script
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-    {
+    for line in expected.lines() {
         if line.starts_with('→') {
             continue;
         }
@@ -84,14 +92,24 @@ pub(super) fn check(script: &str) {
             );
         }
     }
-    let expected: Vec<&str> = script.lines().map(str::trim).collect();
-    let expected = expected.join("\n");
+    let written = written.trim();
     assert!(
-        expected.trim() == written.trim(),
-        "expected:\n{}\n\nbut it was:\n{}\n",
-        expected.trim(),
-        written.trim()
+        expected == written,
+        "expected:\n{expected}\n\nbut it was:\n{written}\n"
     );
+}
+
+/// Returns the lines of a script without indentation, and with the events that `used` stands for.
+fn expanded(script: &str) -> String {
+    let lines = script
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
+    let lines = lines.map(|line| match line.strip_prefix("5s used ") {
+        Some(model) => USED.replace("MODEL", model),
+        None => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn event(text: &str, models: &TestModels) -> Event {
