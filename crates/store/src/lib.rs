@@ -26,6 +26,7 @@ mod schema;
 mod search;
 mod snippet;
 mod store;
+mod summaries;
 mod tree;
 
 pub mod attached_text;
