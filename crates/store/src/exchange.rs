@@ -1,8 +1,8 @@
 //! Deletes one exchange: a question and its responses, with all their versions.
 //!
 //! Messages after the exchange stay, without their statistics and summaries: they then follow the
-//! message before it. Rule: as with a whole conversation, deleted text is in no file of the folder when the call
-//! returns.
+//! message before it. Rule: as with a whole conversation, deleted text is in no file of the folder
+//! when the call returns.
 
 use rusqlite::Transaction;
 

@@ -10,7 +10,8 @@ use crate::tree::{self, UP};
 
 impl Store {
     /// Stores a summary of all messages up to and including `last`, in place of an earlier one. An
-    /// empty text says that the user removed it.
+    /// empty text says that the user removed it. As with an edited response, the former text stays in
+    /// the backups.
     pub fn set_summary(&self, last: MessageId, summary: &str) -> Result<(), StoreError> {
         self.write(Flush::Now, |tx| {
             let sql = "UPDATE body SET summary = ?2 WHERE message = ?1";

@@ -123,7 +123,8 @@ fn view(last: MessageId, text: String) -> SummaryView {
 }
 
 /// Starts to write a summary of the messages of `path` that its response, with these statistics, was
-/// written without, if the conversation wants one and has none.
+/// written without, if the conversation wants one and has none. One that failed is not repeated,
+/// because each attempt costs the KV cache of the conversation.
 pub(super) fn summarize_dropped(
     shared: &Arc<Shared>,
     mut path: Vec<Message>,
@@ -134,7 +135,9 @@ pub(super) fn summarize_dropped(
         return;
     }
     path.truncate(stats.map_or(0, |stats| stats.dropped_messages as usize));
-    if path.last().is_some_and(|last| last.summary.is_none()) {
+    let is_missing =
+        |last: &Message| last.summary.is_none() && !shared.summaries().contains_key(&last.id);
+    if path.last().is_some_and(is_missing) {
         start(shared, path, options, WhenBlocked::Refuse);
     }
 }
@@ -207,7 +210,7 @@ impl SummaryTask {
         let info = match outcome {
             Outcome::Loaded { info } => info,
             Outcome::Finished { .. } => return Ok(None),
-            Outcome::Failed { error } => return stopped_or_failed(&error),
+            Outcome::Failed { error } => return self.stopped_or_failed(&error),
         };
         if !info.has_chat_template {
             return Err(other(
@@ -230,7 +233,7 @@ impl SummaryTask {
                             source: EngineError::PromptTooLong { .. },
                         },
                 } if max_bytes >= 2 * MIN_MESSAGE_BYTES => max_bytes /= 2,
-                Outcome::Failed { error } => return stopped_or_failed(&error),
+                Outcome::Failed { error } => return self.stopped_or_failed(&error),
                 Outcome::Finished {
                     reason: FinishReason::Canceled | FinishReason::Shed,
                     ..
@@ -244,6 +247,18 @@ impl SummaryTask {
             }
         }
         Ok(None)
+    }
+
+    /// Returns the failure of a request, or `None` if it was canceled, the program quits, or an
+    /// automatic summary has to wait until the machine has recovered.
+    fn stopped_or_failed(&self, error: &RequestError) -> Result<Option<String>, Failure> {
+        match ending::failed(error) {
+            EndingView::Failed {
+                failure: Failure::Held { .. },
+            } if self.when_blocked == WhenBlocked::Refuse => Ok(None),
+            EndingView::Failed { failure } => Err(failure),
+            _ => Ok(None),
+        }
     }
 
     /// Sends a request, and returns its end and its text. Cancels it when it is stopped, when the
@@ -328,13 +343,5 @@ impl SummaryTask {
 
     fn is_of(&self, entry: &SummaryEntry) -> bool {
         matches!(&entry.state, SummaryState::Writing(stop) if Arc::ptr_eq(stop, &self.stop))
-    }
-}
-
-/// Returns the failure of a summary, or `None` if the program quits or the request was canceled.
-fn stopped_or_failed(error: &RequestError) -> Result<Option<String>, Failure> {
-    match ending::failed(error) {
-        EndingView::Failed { failure } => Err(failure),
-        _ => Ok(None),
     }
 }
