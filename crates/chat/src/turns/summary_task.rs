@@ -198,6 +198,7 @@ struct SummaryTask {
     /// The last message that the summary covers.
     last: MessageId,
     options: TurnOptions,
+    /// [`WhenBlocked::Refuse`] for an automatic summary.
     when_blocked: WhenBlocked,
     stop: Arc<Notify>,
 }
@@ -320,7 +321,10 @@ impl SummaryTask {
         if !self.is_of(entry) {
             return;
         }
+        // The user may have got one while the response was written.
+        let is_kept = self.when_blocked == WhenBlocked::Refuse && self.has_summary();
         let stored = written.and_then(|text| match text {
+            Some(_) if is_kept => Ok(()),
             Some(text) => match self.shared.store.set_summary(self.last, &text) {
                 // The conversation was deleted.
                 Ok(()) | Err(StoreError::NoMessage(_)) => Ok(()),
@@ -332,6 +336,12 @@ impl SummaryTask {
             Ok(()) => drop(summaries.remove(&self.last)),
             Err(failure) => entry.state = SummaryState::Failed(failure),
         }
+    }
+
+    /// Returns true if the store has a summary, or the user removed one.
+    fn has_summary(&self) -> bool {
+        let message = self.shared.store.message(self.last);
+        message.is_ok_and(|message| message.summary.is_some())
     }
 
     /// Returns true until the summary is stopped.
