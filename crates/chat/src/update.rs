@@ -40,6 +40,22 @@ pub struct MessageView {
     pub siblings: Vec<MessageId>,
 }
 
+/// A summary of the beginning of a conversation, which the model gets in place of dropped messages.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
+pub struct SummaryView {
+    /// The last message that it covers. It covers all messages before that one, too.
+    pub last: MessageId,
+    /// The text; empty if there is none yet.
+    pub text: String,
+    /// The rendered text.
+    pub blocks: Vec<Block>,
+    /// The model is writing it, in place of `text`.
+    pub is_writing: bool,
+    /// Why the last attempt to write it failed.
+    pub failure: Option<Failure>,
+}
+
 /// How a message ended: [`transom_store::Ending`] with its failure parsed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]

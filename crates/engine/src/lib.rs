@@ -16,6 +16,7 @@ pub mod parked;
 pub mod sampling;
 pub mod serde_seconds;
 pub mod speculation;
+pub mod summary;
 pub mod template;
 #[cfg(any(test, feature = "test-support"))]
 pub mod test_support;

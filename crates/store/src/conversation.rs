@@ -192,6 +192,8 @@ pub struct Message {
     pub model: Option<String>,
     /// Statistics of the response, as JSON of the caller.
     pub stats: Option<String>,
+    /// A summary of all messages up to and including this one; empty if the user removed it.
+    pub summary: Option<String>,
     /// When it was created.
     pub created_at: Timestamp,
     /// All messages with the same parent, including this one, oldest first.

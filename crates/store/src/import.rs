@@ -196,6 +196,7 @@ fn add_message(
         &message,
         &exported_message.reasoning,
         exported_message.stats.as_deref(),
+        exported_message.summary.as_deref(),
     )
 }
 

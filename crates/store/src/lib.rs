@@ -28,6 +28,7 @@ mod search;
 mod search_index;
 mod snippet;
 mod store;
+mod summaries;
 mod tree;
 
 pub mod attached_text;

@@ -25,7 +25,7 @@ impl Store {
     pub fn add_message(&self, message: NewMessage) -> Result<MessageId, StoreError> {
         self.write(Flush::Now, |tx| {
             let conversation = conversations::find(tx, message.conversation)?;
-            let id = insert(tx, &message, "", None)?;
+            let id = insert(tx, &message, "", None, None)?;
             tree::show(tx, message.conversation, id)?;
             let updated_at = message.created_at.max(conversation.updated_at);
             let sql = "UPDATE conversation SET updated_at = ?2 WHERE id = ?1";
@@ -64,7 +64,7 @@ impl Store {
     }
 
     /// Opens a response that has ended, so that it can grow further. Until it ends again it is not
-    /// in the search index and has no statistics.
+    /// in the search index and has no statistics and no summary.
     ///
     /// # Errors
     ///
@@ -74,15 +74,16 @@ impl Store {
         self.write(Flush::Now, |tx| {
             let old = ended_response(tx, id)?;
             search_index::change_message(tx, Change::Remove, id, &old.text, &old.attachment)?;
-            let sql = "UPDATE body SET failure = NULL, stats = NULL WHERE message = ?1";
+            let sql = "UPDATE body SET failure = NULL, stats = NULL, summary = NULL
+                       WHERE message = ?1";
             execute(tx, sql, [id.0])?;
             let sql = "UPDATE message SET ending = 'writing' WHERE id = ?1";
             execute(tx, sql, [id.0]).map(drop)
         })
     }
 
-    /// Replaces the text of a response that has ended. Its reasoning and ending stay. Statistics of
-    /// it and of all messages below it are removed, because they count the old text.
+    /// Replaces the text of a response that has ended. Its reasoning and ending stay. Statistics and
+    /// summaries of it and of all messages below it are removed, because they are of the old text.
     ///
     /// # Errors
     ///
@@ -97,7 +98,7 @@ impl Store {
             let n_chars = chars_column(old.reasoning.chars().count() + text.chars().count());
             let sql = "UPDATE message SET n_chars = ?2 WHERE id = ?1";
             execute(tx, sql, (id.0, n_chars))?;
-            remove_stats(tx, id)
+            remove_stale(tx, id)
         })
     }
 
@@ -143,6 +144,7 @@ pub(crate) fn insert(
     message: &NewMessage,
     reasoning: &str,
     stats: Option<&str>,
+    summary: Option<&str>,
 ) -> Result<MessageId, StoreError> {
     let depth = match message.parent {
         None => 1,
@@ -172,9 +174,10 @@ pub(crate) fn insert(
         &message.attachment,
         message.ending.failure(),
         stats,
+        summary,
     );
-    let sql = "INSERT INTO body (message, text, reasoning, attachment, failure, stats)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let sql = "INSERT INTO body (message, text, reasoning, attachment, failure, stats, summary)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     execute(tx, sql, values)?;
     if is_writing {
         append(tx, id, reasoning, &message.text)?;
@@ -184,16 +187,16 @@ pub(crate) fn insert(
     Ok(id)
 }
 
-/// Removes the statistics of a message and of all messages below it, which count text that was
-/// changed or deleted.
-pub(crate) fn remove_stats(tx: &Transaction<'_>, id: MessageId) -> Result<(), StoreError> {
+/// Removes the statistics and summaries of a message and of all messages below it, which are of text
+/// that was changed or deleted.
+pub(crate) fn remove_stale(tx: &Transaction<'_>, id: MessageId) -> Result<(), StoreError> {
     let sql = "WITH RECURSIVE down (id, depth) AS (
             SELECT id, depth FROM message WHERE id = ?1
             UNION ALL
             SELECT m.id, m.depth
             FROM down JOIN message m ON m.parent = down.id AND m.depth = down.depth + 1
         )
-        UPDATE body SET stats = NULL WHERE message IN (SELECT id FROM down)";
+        UPDATE body SET stats = NULL, summary = NULL WHERE message IN (SELECT id FROM down)";
     execute(tx, sql, [id.0]).map(drop)
 }
 
@@ -208,7 +211,7 @@ pub(crate) fn interrupt(tx: &Transaction<'_>) -> Result<u32, StoreError> {
 
 pub(crate) fn find(tx: &Transaction<'_>, id: MessageId) -> Result<Option<Message>, StoreError> {
     let sql = "SELECT m.id, m.conversation, m.parent, m.speaker, b.reasoning, b.text, b.attachment,
-                      m.ending, b.failure, m.model, b.stats, m.created_at
+                      m.ending, b.failure, m.model, b.stats, m.created_at, b.summary
                FROM message m JOIN body b ON b.message = m.id WHERE m.id = ?1";
     let Some(mut message) = query_one(tx, sql, [id.0], read)? else {
         return Ok(None);
@@ -242,6 +245,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Message> {
         ending: Ending::from_name(&text(row, 7)?, optional_text(row, 8)?),
         model: optional_text(row, 9)?,
         stats: optional_text(row, 10)?,
+        summary: optional_text(row, 12)?,
         created_at: Timestamp(row.get(11)?),
         siblings: Vec::new(),
     })

@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::store::{Flush, Store, count, execute, query_all, query_one, text};
 
 /// Walks from a message up to the first one.
-const UP: &str = "WITH RECURSIVE up (id, parent, depth) AS (
+pub(crate) const UP: &str = "WITH RECURSIVE up (id, parent, depth) AS (
     SELECT id, parent, depth FROM message WHERE id = ?1
     UNION ALL
     SELECT m.id, m.parent, m.depth FROM up JOIN message m ON m.id = up.parent AND m.depth = up.depth - 1

@@ -6,6 +6,7 @@ mod following;
 mod live_answers;
 mod requests;
 mod saving;
+mod summaries;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
