@@ -430,8 +430,8 @@ impl ModelInfo {
     /// Renders a conversation with `template`, the model's chat template, if it has one.
     ///
     /// # Errors
-    /// [`EngineError::EmptyPrompt`]; [`EngineError::Template`] if the model has no template, and
-    /// the errors of [`ChatTemplate::render`].
+    /// [`EngineError::EmptyPrompt`]; [`EngineError::Template`] if the model has no template, or
+    /// the template ignores the tools of the conversation; the errors of [`ChatTemplate::render`].
     pub fn render(
         &self,
         template: Option<&ChatTemplate>,
@@ -447,6 +447,16 @@ impl ModelInfo {
                 self.name
             ),
         })?;
+        let ignores_tools = !chat.tools.is_empty() && !template.knows_tools()
+            || chat.has_tool_calls() && !template.knows_tool_calls();
+        if ignores_tools {
+            return Err(EngineError::Template {
+                reason: format!(
+                    "that of {} ignores tools; leave them out, or choose a model that calls tools",
+                    self.name
+                ),
+            });
+        }
         template.render(chat, now)
     }
 }

@@ -25,7 +25,7 @@ pub mod tokenizer_config;
 pub mod truncation;
 
 pub use attachment::{Attachment, with_attachments};
-pub use chat::{ChatPrompt, Message, Role};
+pub use chat::{ChatPrompt, FunctionCall, Message, Role, ToolCall};
 pub use contract::{
     ConversationId, Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel,
     MemoryUse, ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
