@@ -72,6 +72,7 @@ fn events_have_the_documented_order() {
             section: Section::Reasoning,
             text: "Hm".to_owned(),
             generated_tokens: 2,
+            logprobs: Vec::new(),
         }
     );
     assert_eq!(answer(&events), "Hi.");
