@@ -143,6 +143,31 @@ fn a_failed_step_ends_without_a_finished_event() {
 }
 
 #[test]
+fn log_probabilities_are_reported_on_request() {
+    let script = Script::responding(["a", "b", "cd"]);
+    let params = GenerationParams {
+        logprobs: Some(2),
+        stop: vec!["bc".to_owned()],
+        ..GenerationParams::default()
+    };
+    let (reason, events) = run(script, &params, &JobControl::new());
+    assert_eq!(reason, Ok(FinishReason::Stop));
+    let Some(TokenEvent::Finished { stats, .. }) = events.last() else {
+        panic!("{events:?}");
+    };
+    assert_eq!(stats.matched_stop, Some(0));
+    let reported = events.iter().filter_map(|event| match event {
+        TokenEvent::Text { logprobs, .. } => Some(logprobs.clone()),
+        _ => None,
+    });
+    let reported = reported.collect::<Vec<_>>().concat();
+    assert_eq!(reported.len(), 1, "the stop string is not reported");
+    assert_eq!(reported[0].chosen.bytes, b"a");
+    assert_eq!(reported[0].top[0], reported[0].chosen);
+    assert_eq!(reported[0].top[1].bytes, b"b");
+}
+
+#[test]
 fn loads_fail_as_scripted_and_stop_when_canceled() {
     let script = Script {
         load_error: Some(EngineError::EmptyPrompt),
