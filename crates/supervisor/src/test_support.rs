@@ -468,18 +468,14 @@ pub fn spec(name: &str) -> ModelSpec {
         role: ModelRole::Chat,
         variants: vec![ModelSource { path: name.into() }],
         context_length: None,
+        min_context_length: None,
         corrections: Vec::new(),
     }
 }
 
 /// Returns a request for `work` with the model of this name.
 pub fn request_for(name: &str, work: Work) -> ModelRequest {
-    ModelRequest {
-        model: spec(name),
-        work,
-        over_budget: false,
-        when_blocked: WhenBlocked::Wait,
-    }
+    ModelRequest::new(ClientId::default(), spec(name), work)
 }
 
 /// Returns a request for a response of the model of this name.

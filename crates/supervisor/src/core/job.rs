@@ -21,20 +21,25 @@ impl Core {
         running.count()
     }
 
-    /// Starts the first request in the queue on the ready model `index`.
-    pub(super) fn generate(&mut self, index: usize) {
-        let Some(pending) = self.queue.pop_front() else {
+    /// Starts the request at `position` in the queue on the ready model `index`.
+    pub(super) fn generate(&mut self, index: usize, position: usize) {
+        let Some(pending) = self.queue.remove(position) else {
             return;
         };
         let Work::Generate(request) = pending.work else {
             // Load requests are finished before the queue is served.
-            self.queue.push_front(pending);
+            self.queue.insert(position, pending);
             return;
         };
+        for overtaken in self.queue.range_mut(..position) {
+            overtaken.n_overtakes = overtaken.n_overtakes.saturating_add(1);
+        }
         let request = apply_limits(self.governor.restrictions(), request);
         let model = &mut self.models[index];
         model.has_private_cache |= request.params.is_private;
-        model.phase = Phase::Generating(Job::new(pending.id));
+        model.keep_alive = pending.keep_alive;
+        model.last_user = Some((pending.client, pending.class));
+        model.phase = Phase::Generating(Job::new(pending.id, self.now));
         let job = JobId(pending.id.0);
         let effect = Effect::Send(model.worker, Command::Generate { job, request });
         self.effects.push(effect);
@@ -112,6 +117,7 @@ impl Core {
     ) {
         let model = &mut self.models[index];
         let then_unload = model.job().and_then(|job| job.then_unload);
+        let time = model.job().map(|job| self.now.saturating_sub(job.since));
         model.phase = Phase::Ready;
         model.last_used = self.now;
         if !model.is_broken {
@@ -139,6 +145,7 @@ impl Core {
             }
         };
         self.end_request(request_id, outcome);
+        self.record_job_time(time.unwrap_or_default());
         if let Some(why) = then_unload {
             self.begin_unload(index, why);
         }
