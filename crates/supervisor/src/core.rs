@@ -114,6 +114,8 @@ pub struct Core {
     /// Every model that has a worker. If it is empty, no memory is in use.
     models: Vec<Model>,
     queue: VecDeque<PendingRequest>,
+    /// The last turn that was served, of each [`crate::request::Class`].
+    served_turns: [u64; 2],
     /// Average time of recent jobs.
     job_time: Duration,
     crashes: CrashCounter,
@@ -139,6 +141,7 @@ impl Core {
             tuning,
             models: Vec::new(),
             queue: VecDeque::new(),
+            served_turns: [0; 2],
             job_time: schedule::FIRST_JOB_TIME,
             crashes: CrashCounter::default(),
             workers_started: 0,

@@ -252,6 +252,9 @@ impl Driver {
                 let now = self.now();
                 self.progress.record(job, &event, now);
                 self.executor.forward_token_event(worker, job, event);
+                if self.publisher.are_tokens_due(now) {
+                    self.publish_status(now);
+                }
             }
             // The supervisor's own signal source knows the level, which is the same for all
             // processes.

@@ -154,8 +154,7 @@ pub struct RequestStatus {
     /// Its rank in the queue.
     #[serde(default)]
     pub class: Class,
-    /// What is done for it. The numbers are those of the moment when the snapshot was requested;
-    /// a change of them alone publishes no snapshot.
+    /// What is done for it. A change of its numbers alone is published once a second.
     #[serde(default)]
     pub state: RequestState,
 }

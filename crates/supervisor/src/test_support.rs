@@ -27,7 +27,7 @@ use transom_signals::{Hardware, SignalSource};
 
 use crate::driver::Supervisor;
 use crate::governor::Tuning;
-use crate::request::{ModelRequest, ModelRole, ModelSpec, WhenBlocked, Work};
+use crate::request::{ClientId, ModelRequest, ModelRole, ModelSpec, Work};
 
 pub use reading::{finish, first_text, reason, status_where};
 

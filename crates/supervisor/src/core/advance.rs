@@ -78,7 +78,7 @@ impl Core {
 
     fn update_keep_awake(&mut self) {
         let works = |model: &Model| model.is_incoming() || model.job().is_some();
-        let keeps_awake = self.models.iter().any(works);
+        let keeps_awake = self.models.iter().any(works) || self.switch_at().is_some();
         if keeps_awake != self.keeps_awake {
             self.keeps_awake = keeps_awake;
             self.effects.push(Effect::KeepAwake(keeps_awake));

@@ -31,6 +31,8 @@ impl Core {
             self.queue.insert(position, pending);
             return;
         };
+        let served = &mut self.served_turns[pending.class as usize];
+        *served = pending.turn.max(*served);
         for overtaken in self.queue.range_mut(..position) {
             overtaken.n_overtakes = overtaken.n_overtakes.saturating_add(1);
         }

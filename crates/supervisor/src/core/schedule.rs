@@ -12,7 +12,7 @@ use super::{Core, Model, Timestamp};
 use crate::request::{Class, ClientId, ModelRequest, RequestError};
 
 /// Number of requests that may be served before an earlier one that needs another model.
-const MAX_OVERTAKES: u8 = 4;
+pub(super) const MAX_OVERTAKES: u8 = 4;
 
 /// A request that has waited for this long is not overtaken any more.
 const MAX_OVERTAKING_TIME: Duration = Duration::from_secs(30);
@@ -26,15 +26,14 @@ const SWITCH_DELAY: Duration = Duration::from_secs(1);
 pub(super) const FIRST_JOB_TIME: Duration = Duration::from_secs(10);
 
 impl Core {
-    /// Returns the position in the queue and the turn of a new request: after the client's last one,
-    /// and after those of other clients that have the same turn already.
+    /// Returns the position in the queue and the turn of a new request: the turn after that of the
+    /// client's last one, and after the last one that was served. So each client has one request per
+    /// turn, and no stream of new requests keeps a waiting one from its turn.
     pub(super) fn place(&self, client: &ClientId, class: Class) -> (usize, u64) {
-        let mut of_class = self.queue.iter().filter(|other| other.class == class);
-        let last = of_class.clone().rfind(|other| other.client == *client);
-        let turn = match last {
-            Some(last) => last.turn + 1,
-            None => of_class.next().map_or(0, |first| first.turn),
-        };
+        let is_own = |other: &&PendingRequest| other.class == class && other.client == *client;
+        let last = self.queue.iter().rfind(is_own);
+        let served = self.served_turns[class as usize];
+        let turn = last.map_or(served, |last| last.turn.max(served)) + 1;
         let goes_first = |other: &PendingRequest| (other.class, other.turn) <= (class, turn);
         (self.queue.partition_point(goes_first), turn)
     }
@@ -129,10 +128,14 @@ impl PendingRequest {
 }
 
 impl Model {
-    /// Returns true if another client, of no lower rank, used the model last.
+    /// Returns true if the client that used the model last may be served again before `pending`, a
+    /// request of another one.
     fn may_be_asked_again_before(&self, pending: &PendingRequest) -> bool {
+        let may_overtake = pending.n_overtakes < MAX_OVERTAKES;
         let last_user = self.last_user.as_ref();
-        last_user
-            .is_some_and(|(client, class)| *client != pending.client && *class <= pending.class)
+        last_user.is_some_and(|(client, class)| {
+            let has_same_rank = *class == pending.class && may_overtake;
+            *client != pending.client && (*class < pending.class || has_same_rank)
+        })
     }
 }

@@ -11,6 +11,9 @@ use crate::status::{RequestState, Status};
 /// Minimum time between two snapshots that differ only in progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Minimum time between two snapshots that differ only in the tokens of running responses.
+const TOKEN_INTERVAL: Duration = Duration::from_secs(1);
+
 pub(super) struct Publisher {
     sender: watch::Sender<Arc<Status>>,
     /// The last snapshot in the form in which snapshots are compared.
@@ -41,11 +44,17 @@ impl Publisher {
         *self.due.get_or_insert(self.last_at + PROGRESS_INTERVAL) <= now
     }
 
+    /// Returns true if the tokens of running responses must be published now.
+    pub(super) fn are_tokens_due(&self, now: Timestamp) -> bool {
+        self.last_at + TOKEN_INTERVAL <= now
+    }
+
     /// Publishes `status`, taken at `now`, if it contains a change; returns it with its revision.
     pub(super) fn publish(&mut self, status: Status, now: Timestamp) -> Arc<Status> {
         self.due = None;
         let comparable = comparable(status.clone(), now);
-        if comparable == self.last {
+        let has_new_tokens = !status.running.is_empty() && self.are_tokens_due(now);
+        if comparable == self.last && !has_new_tokens {
             return Arc::new(with_revision(status, self.revision()));
         }
         self.last = comparable;

@@ -122,7 +122,9 @@ async fn a_request_beyond_the_queue_limit_fails_at_once() {
         outcome,
         Outcome::Failed {
             error: RequestError::Busy {
-                waiting: Tuning::default().queue_limit
+                waiting: Tuning::default().queue_limit,
+                // 16 jobs, of which none was measured yet.
+                retry_after: Duration::from_secs(60),
             }
         }
     );

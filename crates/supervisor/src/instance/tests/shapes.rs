@@ -16,9 +16,9 @@ use super::protocol::{ClientMessage, Hello, PROTOCOL, ServerMessage, Welcome};
 use super::*;
 use crate::core::Core;
 use crate::governor::{ActiveLimit, Limit, LimitReason};
-use crate::request::{Correction, ModelRole, PassedOver, RequestId};
+use crate::request::{Class, ClientId, Correction, KeepAlive, ModelRole, PassedOver, RequestId};
 use crate::response::ResponseEvent;
-use crate::status::{ModelStatus, QueuedRequest, UnloadReason, UnloadRecord};
+use crate::status::{ModelStatus, RequestState, RequestStatus, UnloadReason, UnloadRecord};
 
 const ID: RequestId = RequestId(1);
 
@@ -52,7 +52,19 @@ fn client_messages() -> Vec<ClientMessage> {
         path: "path".into(),
         bytes: 1,
     }];
-    let load = request_for("chat", Work::Load);
+    generate.model.min_context_length = Some(1);
+    generate.client = ClientId::app();
+    generate.class = Class::Background;
+    generate.max_wait = Some(Duration::ZERO);
+    let time = Duration::ZERO;
+    generate.keep_alive = Some(KeepAlive::Idle { time });
+    let mut load = request_for("chat", Work::Load);
+    load.keep_alive = Some(KeepAlive::Forever);
+    for keep_alive in [generate.keep_alive, load.keep_alive].into_iter().flatten() {
+        match keep_alive {
+            KeepAlive::Idle { .. } | KeepAlive::Forever => {}
+        }
+    }
     let messages = vec![
         ClientMessage::Request {
             id: ID,
@@ -222,10 +234,32 @@ fn status() -> Status {
     let nothing = Core::new(&test_support::hardware(), Tuning::default());
     let mut status = nothing.status(Duration::ZERO);
     status.models = phases.into_iter().map(model).collect();
-    status.queue = vec![QueuedRequest {
+    let request = |state| RequestStatus {
         request_id: ID,
         model: "name".to_owned(),
-    }];
+        client: ClientId::app(),
+        class: Class::Interactive,
+        state,
+    };
+    let states = [
+        RequestState::Prefill { done: 1, total: 1 },
+        RequestState::Generating {
+            tokens: 1,
+            tokens_per_second: Some(1.0),
+        },
+        RequestState::Stopping,
+        RequestState::Queued,
+    ];
+    for state in &states {
+        match state {
+            RequestState::Prefill { .. }
+            | RequestState::Generating { .. }
+            | RequestState::Stopping
+            | RequestState::Queued => {}
+        }
+    }
+    status.running = states.into_iter().map(request).collect();
+    status.queue = vec![request(RequestState::Queued)];
     status.signals = SystemSignals::default();
     let reason = LimitReason::LowPower;
     let active = |limit| ActiveLimit { limit, reason };
@@ -252,7 +286,15 @@ fn outcomes() -> Vec<Outcome> {
             name: name(),
             variants: vec![passed_over()],
         },
-        RequestError::Busy { waiting: 1 },
+        RequestError::Busy {
+            waiting: 1,
+            retry_after: Duration::ZERO,
+        },
+        RequestError::ClientBusy {
+            client: ClientId::app(),
+            waiting: 1,
+            retry_after: Duration::ZERO,
+        },
         RequestError::TooLarge {
             name: name(),
             need: MemoryNeed::default(),
@@ -283,6 +325,7 @@ fn outcomes() -> Vec<Outcome> {
             RequestError::Engine { .. }
             | RequestError::NoVariantRuns { .. }
             | RequestError::Busy { .. }
+            | RequestError::ClientBusy { .. }
             | RequestError::TooLarge { .. }
             | RequestError::Blocked { .. }
             | RequestError::WorkerGone { .. }
