@@ -151,7 +151,7 @@ pub struct ModelRequest {
 }
 
 impl ModelRequest {
-    /// Returns an [`Class::Interactive`] request with no special wishes.
+    /// Returns a [`Class::Interactive`] request that waits and has no limits of its own.
     pub fn new(client: ClientId, model: ModelSpec, work: Work) -> Self {
         Self {
             model,

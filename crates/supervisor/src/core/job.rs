@@ -40,8 +40,9 @@ impl Core {
         let model = &mut self.models[index];
         model.has_private_cache |= request.params.is_private;
         model.keep_alive = pending.keep_alive;
-        model.last_user = Some((pending.client, pending.class));
-        model.phase = Phase::Generating(Job::new(pending.id, self.now));
+        model.last_user = Some((pending.client.clone(), pending.class));
+        let job = Job::new(pending.id, pending.client, pending.class, self.now);
+        model.phase = Phase::Generating(job);
         let job = JobId(pending.id.0);
         let effect = Effect::Send(model.worker, Command::Generate { job, request });
         self.effects.push(effect);

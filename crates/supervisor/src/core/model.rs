@@ -74,6 +74,8 @@ pub(super) enum Phase {
 #[derive(Debug, Clone)]
 pub(super) struct Job {
     pub(super) request_id: RequestId,
+    pub(super) client: ClientId,
+    pub(super) class: Class,
     /// When it started.
     pub(super) since: Timestamp,
     pub(super) stop: Option<Stop>,
@@ -84,9 +86,16 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub(super) fn new(request_id: RequestId, since: Timestamp) -> Self {
+    pub(super) fn new(
+        request_id: RequestId,
+        client: ClientId,
+        class: Class,
+        since: Timestamp,
+    ) -> Self {
         Self {
             request_id,
+            client,
+            class,
             since,
             stop: None,
             finish_by: None,

@@ -27,8 +27,8 @@ pub(super) const FIRST_JOB_TIME: Duration = Duration::from_secs(10);
 
 impl Core {
     /// Returns the position in the queue and the turn of a new request: the turn after that of the
-    /// client's last one, and after the last one that was served. So each client has one request per
-    /// turn, and no stream of new requests keeps a waiting one from its turn.
+    /// client's last one, and after the last one that was served. So each client has one request
+    /// per turn, and no stream of new requests keeps a waiting one from its turn.
     pub(super) fn place(&self, client: &ClientId, class: Class) -> (usize, u64) {
         let is_own = |other: &&PendingRequest| other.class == class && other.client == *client;
         let last = self.queue.iter().rfind(is_own);
@@ -81,11 +81,11 @@ impl Core {
 
     /// Takes the time of a completed job into account. Recent jobs count most.
     pub(super) fn record_job_time(&mut self, time: Duration) {
-        self.job_time = (self.job_time.saturating_mul(3)).saturating_add(time) / 4;
+        self.job_time = self.job_time.saturating_mul(3).saturating_add(time) / 4;
     }
 
-    /// Returns the position of the request to serve next: the first one, or a later one that a loaded
-    /// model serves and that may overtake all before it.
+    /// Returns the position of the request to serve next: the first one, or a later one that a
+    /// loaded model serves and that may overtake all before it.
     pub(super) fn next_position(&self) -> usize {
         let is_served = |pending: &PendingRequest| {
             let mut ready = self.models.iter().filter(|model| model.is_ready());

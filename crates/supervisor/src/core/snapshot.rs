@@ -63,12 +63,11 @@ impl Core {
 /// Returns the running request of the model. The driver fills in its progress.
 fn describe_job(model: &Model) -> Option<RequestStatus> {
     let job = model.job()?;
-    let (client, class) = model.last_user.clone().unwrap_or_default();
     Some(RequestStatus {
         request_id: job.request_id,
         model: model.spec.name.clone(),
-        client,
-        class,
+        client: job.client.clone(),
+        class: job.class,
         state: match job.stop {
             Some(_) => RequestState::Stopping,
             None => RequestState::Prefill { done: 0, total: 0 },

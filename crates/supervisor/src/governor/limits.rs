@@ -261,7 +261,8 @@ pub(super) fn restrictions(
     }
 }
 
-/// Returns the idle time before an unload for these `effective` signals; `None` keeps models loaded.
+/// Returns the idle time before an unload for these `effective` signals; `None` keeps models
+/// loaded.
 pub(super) fn idle_unload(
     size: MachineSize,
     tuning: &Tuning,

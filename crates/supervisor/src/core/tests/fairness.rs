@@ -1,5 +1,5 @@
-//! Fairness between clients, on a simulated machine: every job takes one second and every load three.
-//! Exhaustive for small workloads, random for long ones.
+//! Fairness between clients, on a simulated machine: every job takes one second and every load
+//! three. Exhaustive for small workloads, random for long ones.
 //!
 //! Rule: a client is served in its order, a background request never starts before a waiting
 //! interactive one, and how many requests of others of the same class start before a request is
