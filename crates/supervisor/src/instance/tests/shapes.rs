@@ -430,3 +430,30 @@ fn messages_change_only_with_the_protocol_version() {
     );
     check(file.as_ref(), PROTOCOL, &shapes);
 }
+
+/// Programs of protocol 11 and 12.
+#[test]
+fn messages_without_clients_are_understood() {
+    let request = request_for("chat", Work::Load);
+    let mut older = serde_json::to_value(&request).unwrap();
+    let mut forget = |place: &str, field: &str| {
+        let fields = older.pointer_mut(place).and_then(Value::as_object_mut);
+        assert!(fields.unwrap().remove(field).is_some(), "{field}");
+    };
+    for field in ["client", "class", "max_wait_seconds", "keep_alive"] {
+        forget("", field);
+    }
+    forget("/model", "min_context_length");
+    let read: crate::request::ModelRequest = serde_json::from_value(older).unwrap();
+    assert_eq!(read, request);
+    let busy = serde_json::json!({ "refused": "busy", "waiting": 8 });
+    let retry_after = Duration::from_secs(1);
+    let expected = RequestError::Busy {
+        waiting: 8,
+        retry_after,
+    };
+    assert_eq!(
+        serde_json::from_value::<RequestError>(busy).unwrap(),
+        expected
+    );
+}
