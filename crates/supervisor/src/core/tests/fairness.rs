@@ -236,7 +236,7 @@ fn sequences<T: Copy>(choices: &[T], n: usize) -> Vec<Vec<T>> {
     for _ in 0..n {
         let longer = |prefix: &Vec<T>| {
             let prefix = prefix.clone();
-            let extend = move |&choice| [prefix.as_slice(), &[choice]].concat();
+            let extend = move |choice: &T| [prefix.as_slice(), &[*choice]].concat();
             choices.iter().map(extend).collect::<Vec<_>>()
         };
         all = all.iter().flat_map(longer).collect();
