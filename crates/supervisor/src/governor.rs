@@ -18,8 +18,8 @@
 //! If several rows apply, the strictest value of each column is used. Only memory pressure and
 //! thrashing override the user's own idle time, and only critical pressure overrides the setting to
 //! keep models loaded. What a request asks for ([`KeepAlive`]) takes the place of both settings for
-//! its model. Running responses continue, except when the system swaps
-//! memory out under critical pressure.
+//! its model. Running responses continue, except when the system swaps memory out under critical
+//! pressure.
 //!
 //! A limit ends only after a quiet time without its signal: memory 15 s, thrashing 30 s, heat 60 s,
 //! power mode and battery 5 s. The signal then falls to the worst level seen in that time.
