@@ -67,6 +67,8 @@ pub struct StatusView {
     pub last_unload: Option<UnloadView>,
     /// Queued requests.
     pub n_queued: usize,
+    /// The program whose request runs now, if it came through the HTTP API.
+    pub background_client: Option<String>,
     /// The supervisor belongs to another program, such as `transom chat` in a terminal.
     pub is_client: bool,
 }

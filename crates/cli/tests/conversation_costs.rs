@@ -128,6 +128,7 @@ async fn measure(model: &Path) -> Report {
                 path: model.to_owned(),
             }],
             context_length: Some(CONTEXT_LENGTH as usize),
+            min_context_length: None,
             kv_cache: Default::default(),
             corrections: Vec::new(),
         },

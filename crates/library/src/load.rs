@@ -42,6 +42,7 @@ impl Library {
             role: ModelRole::Chat,
             variants: sources.map(|path| ModelSource { path }).collect(),
             context_length: settings.context_length,
+            min_context_length: None,
             kv_cache: settings.kv_cache,
             corrections: corrections.collect(),
         }

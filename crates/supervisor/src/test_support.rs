@@ -27,7 +27,7 @@ use transom_signals::{Hardware, SignalSource};
 
 use crate::driver::Supervisor;
 use crate::governor::Tuning;
-use crate::request::{ModelRequest, ModelRole, ModelSpec, WhenBlocked, Work};
+use crate::request::{ClientId, ModelRequest, ModelRole, ModelSpec, Work};
 
 pub use reading::{finish, first_text, reason, status_where};
 
@@ -470,18 +470,14 @@ pub fn spec(name: &str) -> ModelSpec {
         role: ModelRole::Chat,
         variants: vec![ModelSource { path: name.into() }],
         context_length: None,
+        min_context_length: None,
         corrections: Vec::new(),
     }
 }
 
 /// Returns a request for `work` with the model of this name.
 pub fn request_for(name: &str, work: Work) -> ModelRequest {
-    ModelRequest {
-        model: spec(name),
-        work,
-        over_budget: false,
-        when_blocked: WhenBlocked::Wait,
-    }
+    ModelRequest::new(ClientId::default(), spec(name), work)
 }
 
 /// Returns a request for a response of the model of this name.

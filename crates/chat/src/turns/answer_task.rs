@@ -14,7 +14,7 @@ use transom_engine::summary::with_summary;
 use transom_engine::{FinishReason, Section, Stats, TokenEvent};
 use transom_store::{ConversationId, Message, MessageId, Overflow};
 use transom_supervisor::{
-    Handle, ModelRequest, Outcome, RequestError, Response, ResponseEvent, Status, WhenBlocked, Work,
+    ClientId, Handle, ModelRequest, Outcome, RequestError, Response, ResponseEvent, Status, Work,
 };
 
 use super::answer_writer::{AnswerWriter, SaveResult};
@@ -196,10 +196,8 @@ impl AnswerTask {
 
     fn supervisor_request(&self, work: Work) -> ModelRequest {
         ModelRequest {
-            model: self.options.model.clone(),
-            work,
             over_budget: self.options.over_budget,
-            when_blocked: WhenBlocked::Wait,
+            ..ModelRequest::new(ClientId::app(), self.options.model.clone(), work)
         }
     }
 

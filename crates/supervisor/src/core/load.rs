@@ -47,7 +47,9 @@ impl Core {
         let affordable = restrictions.context_length.filter(|_| is_short);
         let lowered = affordable.map_or(default.context_length, |n| n.min(default.context_length));
         Limits {
-            context_length: spec.context_length.unwrap_or(lowered),
+            context_length: spec
+                .context_length
+                .unwrap_or_else(|| lowered.max(spec.min_context_length.unwrap_or(0))),
             kv_cache: match spec.kv_cache {
                 KvCacheChoice::Automatic if is_short => KvCacheChoice::Small,
                 chosen => chosen,
@@ -68,9 +70,10 @@ impl Core {
         };
         let may_shrink = model.limits.kv_cache == KvCacheChoice::Automatic;
         let may_unpark = model.limits.parked_bytes > 0 && need.parked_bytes > 0;
-        let most_context = match model.spec.context_length {
-            None => model.limits.context_length,
-            Some(_) => 0,
+        // The context lengths that the load may be lowered to.
+        let may_lower_to = match model.spec.context_length {
+            None => model.spec.min_context_length.unwrap_or(0)..model.limits.context_length,
+            Some(_) => 0..0,
         };
         let in_use = self.committed_bytes();
         let evictable = self.evictable_bytes();
@@ -106,7 +109,7 @@ impl Core {
                 self.measure(index);
                 true
             }
-            MemoryFit::FitsWithContext(n) if n < most_context => {
+            MemoryFit::FitsWithContext(n) if may_lower_to.contains(&n) => {
                 self.models[index].limits.context_length = n;
                 self.measure(index);
                 true

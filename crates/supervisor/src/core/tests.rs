@@ -2,7 +2,9 @@
 //! long random ones.
 
 mod broken_models;
+mod clients;
 mod explore;
+mod fairness;
 mod faults;
 mod load_shedding;
 mod loads;

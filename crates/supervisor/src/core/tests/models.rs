@@ -53,8 +53,8 @@ pub(super) fn tuning() -> Tuning {
 /// Returns the spec of the model with this name. `deep` is `chat` with a context length chosen by
 /// the user, `two` has two variants, and `owt` is `two` with another name and its variants in
 /// reverse order. `chat/20000` is `chat` with that context length, `chat/full` and `chat/small`
-/// with that kind of KV cache, `chat/took+3` with a correction of 3 GB more than estimated, and
-/// `chat/took-1` of 1 GB less.
+/// with that kind of KV cache, `chat/20000+` needs at least that context length, `chat/took+3` with
+/// a correction of 3 GB more than estimated, and `chat/took-1` of 1 GB less.
 pub(super) fn spec(name: &str) -> ModelSpec {
     let (name, settings) = name.split_once('/').unwrap_or((name, ""));
     let source = |path: &str| ModelSource { path: path.into() };
@@ -73,6 +73,7 @@ pub(super) fn spec(name: &str) -> ModelSpec {
             _ => vec![source(name)],
         },
         context_length: settings.parse().ok().or((name == "deep").then_some(50_000)),
+        min_context_length: settings.strip_suffix('+').and_then(|n| n.parse().ok()),
         kv_cache: match settings {
             "full" => KvCacheChoice::Full,
             "small" => KvCacheChoice::Small,

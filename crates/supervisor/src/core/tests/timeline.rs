@@ -22,7 +22,10 @@ use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
 use super::models::{self, TestModels};
 use crate::core::{Core, Effect, Event, Timestamp, WorkerId};
 use crate::governor::Tuning;
-use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId, WhenBlocked, Work};
+use crate::request::{
+    Class, ClientId, KeepAlive, ModelRequest, ModelSelector, RequestError, RequestId, WhenBlocked,
+    Work,
+};
 use crate::response::{Outcome, ResponseEvent};
 
 /// A model was loaded for a request that has ended, so it is idle.
@@ -151,20 +154,35 @@ fn request(model: &str, rest: &[&str]) -> ModelRequest {
         },
         params,
     };
+    let work = if rest.contains(&"load") {
+        Work::Load
+    } else if rest.contains(&"count") {
+        Work::CountTokens(Box::new(request.prompt))
+    } else {
+        Work::Generate(Box::new(request))
+    };
+    let after = |prefix: &str| rest.iter().find_map(|word| word.strip_prefix(prefix));
+    let seconds = |n: &str| Duration::from_secs(n.parse().expect("seconds"));
     ModelRequest {
-        model: models::spec(model),
-        work: if rest.contains(&"load") {
-            Work::Load
-        } else if rest.contains(&"count") {
-            Work::CountTokens(Box::new(request.prompt))
-        } else {
-            Work::Generate(Box::new(request))
-        },
         over_budget: rest.contains(&"insisting"),
         when_blocked: match rest.contains(&"or-refuse") {
             true => WhenBlocked::Refuse,
             false => WhenBlocked::Wait,
         },
+        class: match rest.contains(&"background") {
+            true => Class::Background,
+            false => Class::Interactive,
+        },
+        max_wait: after("within=").map(seconds),
+        keep_alive: after("keep=").map(|time| match time {
+            "forever" => KeepAlive::Forever,
+            n => KeepAlive::Idle { time: seconds(n) },
+        }),
+        ..ModelRequest::new(
+            after("by=").map_or_else(ClientId::app, ClientId::new),
+            models::spec(model),
+            work,
+        )
     }
 }
 
@@ -176,6 +194,7 @@ fn tuned(what: &str, value: &str) -> Tuning {
         "keep" => tuning.keep_loaded = value == "yes",
         "budget" => tuning.memory_budget_bytes = Some(number() * models::GB),
         "queue" => tuning.queue_limit = number() as usize,
+        "client-queue" => tuning.client_queue_limit = number() as usize,
         "block" => tuning.max_blocked_time = Duration::from_secs(number()),
         "finish" => tuning.finish_timeout = Duration::from_secs(number()),
         _ => panic!("no such setting: {what}"),
@@ -437,7 +456,10 @@ fn error_text(error: &RequestError) -> String {
         RequestError::NoVariantRuns { variants, .. } => {
             format!("none of {} variants runs", variants.len())
         }
-        RequestError::Busy { waiting } => format!("busy, {waiting} waiting"),
+        RequestError::Busy { waiting, .. } => format!("busy, {waiting} waiting"),
+        RequestError::ClientBusy {
+            client, waiting, ..
+        } => format!("busy, {waiting} of {client} waiting"),
         RequestError::TooLarge {
             in_use_bytes,
             context_that_fits,

@@ -4,8 +4,8 @@ use transom_engine::Prompt;
 use transom_engine_host::WorkerEnd;
 
 use super::*;
-use crate::request::{ModelSelector, RequestError, Work};
-use crate::status::PhaseStatus;
+use crate::request::{ClientId, ModelSelector, RequestError, Work};
+use crate::status::{PhaseStatus, RequestState};
 use crate::test_support::{Fault, generate_request, request_for};
 
 #[tokio::test(start_paused = true)]
@@ -128,6 +128,27 @@ async fn two_handles_share_one_queue_and_positions_count_down() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_status_shows_who_asks_and_the_speed_of_the_running_response() {
+    let test = endless_supervisor();
+    let mut request = generate_request("chat");
+    request.client = ClientId::new("api:zed");
+    let mut response = test.handle.submit(request);
+    first_text(&mut response).await;
+    let has_speed = |status: &Status| {
+        matches!(
+            status.running.first().map(|request| &request.state),
+            Some(RequestState::Generating {
+                tokens_per_second: Some(_),
+                ..
+            })
+        )
+    };
+    let status = status_where(&test.handle, has_speed).await;
+    assert_eq!(status.running[0].client, ClientId::new("api:zed"));
+    assert_eq!(status.running[0].request_id, response.id());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_beyond_the_queue_limit_fails_at_once() {
     let test = endless_supervisor();
     let asked: Vec<Response> = (0..=Tuning::default().queue_limit)
@@ -139,7 +160,9 @@ async fn a_request_beyond_the_queue_limit_fails_at_once() {
         outcome,
         Outcome::Failed {
             error: RequestError::Busy {
-                waiting: Tuning::default().queue_limit
+                waiting: Tuning::default().queue_limit,
+                // 16 jobs, of which none was measured yet.
+                retry_after: Duration::from_secs(60),
             }
         }
     );

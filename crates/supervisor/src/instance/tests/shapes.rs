@@ -16,9 +16,9 @@ use super::protocol::{ClientMessage, Hello, PROTOCOL, ServerMessage, Welcome};
 use super::*;
 use crate::core::Core;
 use crate::governor::{ActiveLimit, Limit, LimitReason};
-use crate::request::{Correction, ModelRole, PassedOver, RequestId};
+use crate::request::{Class, ClientId, Correction, KeepAlive, ModelRole, PassedOver, RequestId};
 use crate::response::ResponseEvent;
-use crate::status::{ModelStatus, QueuedRequest, UnloadReason, UnloadRecord};
+use crate::status::{ModelStatus, RequestState, RequestStatus, UnloadReason, UnloadRecord};
 
 const ID: RequestId = RequestId(1);
 
@@ -52,7 +52,6 @@ fn client_messages() -> Vec<ClientMessage> {
         path: "path".into(),
         bytes: 1,
     }];
-    let load = request_for("chat", Work::Load);
     let call = ToolCall::new("id", "name", Value::Null);
     let called = Message {
         tool_calls: vec![call.clone()],
@@ -63,6 +62,19 @@ fn client_messages() -> Vec<ClientMessage> {
         ..ChatPrompt::default()
     });
     let count = request_for("chat", Work::CountTokens(Box::new(prompt)));
+    generate.model.min_context_length = Some(1);
+    generate.client = ClientId::app();
+    generate.class = Class::Background;
+    generate.max_wait = Some(Duration::ZERO);
+    let time = Duration::ZERO;
+    generate.keep_alive = Some(KeepAlive::Idle { time });
+    let mut load = request_for("chat", Work::Load);
+    load.keep_alive = Some(KeepAlive::Forever);
+    for keep_alive in [generate.keep_alive, load.keep_alive].into_iter().flatten() {
+        match keep_alive {
+            KeepAlive::Idle { .. } | KeepAlive::Forever => {}
+        }
+    }
     let messages = vec![
         ClientMessage::Request {
             id: ID,
@@ -236,10 +248,32 @@ fn status() -> Status {
     let nothing = Core::new(&test_support::hardware(), Tuning::default());
     let mut status = nothing.status(Duration::ZERO);
     status.models = phases.into_iter().map(model).collect();
-    status.queue = vec![QueuedRequest {
+    let request = |state| RequestStatus {
         request_id: ID,
         model: "name".to_owned(),
-    }];
+        client: ClientId::app(),
+        class: Class::Interactive,
+        state,
+    };
+    let states = [
+        RequestState::Prefill { done: 1, total: 1 },
+        RequestState::Generating {
+            tokens: 1,
+            tokens_per_second: Some(1.0),
+        },
+        RequestState::Stopping,
+        RequestState::Queued,
+    ];
+    for state in &states {
+        match state {
+            RequestState::Prefill { .. }
+            | RequestState::Generating { .. }
+            | RequestState::Stopping
+            | RequestState::Queued => {}
+        }
+    }
+    status.running = states.into_iter().map(request).collect();
+    status.queue = vec![request(RequestState::Queued)];
     status.signals = SystemSignals::default();
     let reason = LimitReason::LowPower;
     let active = |limit| ActiveLimit { limit, reason };
@@ -266,7 +300,15 @@ fn outcomes() -> Vec<Outcome> {
             name: name(),
             variants: vec![passed_over()],
         },
-        RequestError::Busy { waiting: 1 },
+        RequestError::Busy {
+            waiting: 1,
+            retry_after: Duration::ZERO,
+        },
+        RequestError::ClientBusy {
+            client: ClientId::app(),
+            waiting: 1,
+            retry_after: Duration::ZERO,
+        },
         RequestError::TooLarge {
             name: name(),
             need: MemoryNeed::default(),
@@ -297,6 +339,7 @@ fn outcomes() -> Vec<Outcome> {
             RequestError::Engine { .. }
             | RequestError::NoVariantRuns { .. }
             | RequestError::Busy { .. }
+            | RequestError::ClientBusy { .. }
             | RequestError::TooLarge { .. }
             | RequestError::Blocked { .. }
             | RequestError::WorkerGone { .. }
@@ -421,4 +464,31 @@ fn messages_change_only_with_the_protocol_version() {
         "/src/instance/tests/shapes.json"
     );
     check(file.as_ref(), PROTOCOL, &shapes);
+}
+
+/// Programs of protocol 11 and 12.
+#[test]
+fn messages_without_clients_are_understood() {
+    let request = request_for("chat", Work::Load);
+    let mut older = serde_json::to_value(&request).unwrap();
+    let mut forget = |place: &str, field: &str| {
+        let fields = older.pointer_mut(place).and_then(Value::as_object_mut);
+        assert!(fields.unwrap().remove(field).is_some(), "{field}");
+    };
+    for field in ["client", "class", "max_wait_seconds", "keep_alive"] {
+        forget("", field);
+    }
+    forget("/model", "min_context_length");
+    let read: crate::request::ModelRequest = serde_json::from_value(older).unwrap();
+    assert_eq!(read, request);
+    let busy = serde_json::json!({ "refused": "busy", "waiting": 8 });
+    let retry_after = Duration::from_secs(1);
+    let expected = RequestError::Busy {
+        waiting: 8,
+        retry_after,
+    };
+    assert_eq!(
+        serde_json::from_value::<RequestError>(busy).unwrap(),
+        expected
+    );
 }
