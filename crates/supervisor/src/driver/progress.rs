@@ -125,6 +125,7 @@ mod tests {
             section: Section::Answer,
             text: "secret".to_owned(),
             generated_tokens,
+            logprobs: Vec::new(),
         }
     }
 
