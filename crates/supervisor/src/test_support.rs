@@ -436,6 +436,7 @@ fn info(source: &ModelSource, limits: &Limits) -> ModelInfo {
         context_length: limits.context_length,
         vocab_size: 1,
         has_chat_template: true,
+        draft: None,
         recommended_sampling: SamplingParams::default(),
     }
 }

@@ -142,6 +142,7 @@ impl TestModels {
                 context_length: limits.context_length,
                 vocab_size: 1,
                 has_chat_template: true,
+                draft: None,
                 recommended_sampling: SamplingParams::default(),
             }),
             memory: self.memory(worker),

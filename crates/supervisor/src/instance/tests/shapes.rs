@@ -103,6 +103,7 @@ fn info() -> ModelInfo {
         context_length: 1,
         vocab_size: 1,
         has_chat_template: true,
+        draft: None,
         recommended_sampling: SamplingParams::default(),
     }
 }
