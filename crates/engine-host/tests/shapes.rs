@@ -174,7 +174,7 @@ fn reports() -> Vec<Report> {
         context_length: 1,
         vocab_size: 1,
         has_chat_template: true,
-        draft: None,
+        draft: Some(text()),
         recommended_sampling: SamplingParams::default(),
     };
     let progress = LoadProgress {

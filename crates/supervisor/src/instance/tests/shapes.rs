@@ -103,7 +103,7 @@ fn info() -> ModelInfo {
         context_length: 1,
         vocab_size: 1,
         has_chat_template: true,
-        draft: None,
+        draft: Some(text()),
         recommended_sampling: SamplingParams::default(),
     }
 }
