@@ -130,6 +130,7 @@ async fn measure(model: &Path) -> Report {
             context_length: Some(CONTEXT_LENGTH as usize),
             kv_cache: Default::default(),
             corrections: Vec::new(),
+            drafts: Vec::new(),
         },
         over_budget: false,
         prompt_tokens: PROMPT_TOKENS,

@@ -51,7 +51,10 @@ fn commands() -> Vec<Command> {
     let source = ModelSource {
         path: "path".into(),
     };
-    let limits = Limits::default();
+    let limits = Limits {
+        draft: Some(source.clone()),
+        ..Limits::default()
+    };
     let mut all = vec![
         Command::Hello { protocol: PROTOCOL },
         Command::Measure {

@@ -470,6 +470,7 @@ pub fn spec(name: &str) -> ModelSpec {
         variants: vec![ModelSource { path: name.into() }],
         context_length: None,
         corrections: Vec::new(),
+        drafts: Vec::new(),
     }
 }
 

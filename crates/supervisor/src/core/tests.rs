@@ -2,6 +2,7 @@
 //! long random ones.
 
 mod broken_models;
+mod drafts;
 mod explore;
 mod faults;
 mod load_shedding;

@@ -202,7 +202,7 @@ impl Core {
         let wait = match model.spec.role {
             ModelRole::Chat => allowed,
             // `keep_loaded` applies to the chat model only.
-            ModelRole::Draft | ModelRole::Embedder => {
+            ModelRole::Embedder => {
                 let wait = self.tuning.idle_unload.unwrap_or(SECONDARY_IDLE);
                 allowed.or(Some(wait))
             }

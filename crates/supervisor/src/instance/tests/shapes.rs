@@ -52,6 +52,7 @@ fn client_messages() -> Vec<ClientMessage> {
         path: "path".into(),
         bytes: 1,
     }];
+    generate.model.drafts = generate.model.variants.clone();
     let load = request_for("chat", Work::Load);
     let messages = vec![
         ClientMessage::Request {
@@ -103,7 +104,7 @@ fn info() -> ModelInfo {
         context_length: 1,
         vocab_size: 1,
         has_chat_template: true,
-        draft: Some(text()),
+        draft: Some("draft".to_owned()),
         recommended_sampling: SamplingParams::default(),
     }
 }
