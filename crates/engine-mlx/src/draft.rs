@@ -239,3 +239,6 @@ impl fmt::Debug for DraftModel {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
