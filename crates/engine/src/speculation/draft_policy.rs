@@ -193,9 +193,12 @@ impl DraftPolicy {
         }
     }
 
-    /// Adds the time of the prefill of this response, of which the budget gets a part.
+    /// Adds the time of the prefill of this response, of which the budget gets a part if there is a
+    /// drafter.
     pub fn record_prefill(&mut self, time: Duration) {
-        self.prefill_seconds += time.as_secs_f64();
+        if !self.drafter.lengths.is_empty() {
+            self.prefill_seconds += time.as_secs_f64();
+        }
     }
 
     /// Returns how many draft tokens the next step verifies if the last `length` tokens match: at
