@@ -44,6 +44,8 @@ impl Pair {
             (&of_draft, "model.safetensors"),
             (&starter, "tokenizer.json"),
             (&starter, "tokenizer_config.json"),
+            (&starter, "special_tokens_map.json"),
+            (&starter, "generation_config.json"),
         ] {
             std::fs::copy(from.join(name), with_tokenizer.join(name)).expect("the file exists");
         }

@@ -28,6 +28,8 @@ fn draft() -> TempDir {
         (&source, "model.safetensors"),
         (&starter(), "tokenizer.json"),
         (&starter(), "tokenizer_config.json"),
+        (&starter(), "special_tokens_map.json"),
+        (&starter(), "generation_config.json"),
     ] {
         fs::copy(from.join(name), folder.path().join(name)).expect("the file exists");
     }
