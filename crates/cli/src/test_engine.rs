@@ -72,6 +72,7 @@ impl TestEngine {
                 context_length: 1000,
                 vocab_size: 500,
                 has_chat_template: true,
+                draft: None,
                 recommended_sampling: SamplingParams::default(),
             },
             replies: Arc::new(Mutex::new(replies.into_iter().collect())),

@@ -131,6 +131,7 @@ async fn measure(model: &Path) -> Report {
             min_context_length: None,
             kv_cache: Default::default(),
             corrections: Vec::new(),
+            drafts: Vec::new(),
         },
         over_budget: false,
         prompt_tokens: PROMPT_TOKENS,

@@ -68,7 +68,10 @@ fn commands() -> Vec<Command> {
     let source = ModelSource {
         path: "path".into(),
     };
-    let limits = Limits::default();
+    let limits = Limits {
+        draft: Some(source.clone()),
+        ..Limits::default()
+    };
     let mut all = vec![
         Command::Hello { protocol: PROTOCOL },
         Command::Measure {
@@ -196,6 +199,7 @@ fn reports() -> Vec<Report> {
         context_length: 1,
         vocab_size: 1,
         has_chat_template: true,
+        draft: Some(text()),
         recommended_sampling: SamplingParams::default(),
     };
     let progress = LoadProgress {

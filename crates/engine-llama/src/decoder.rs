@@ -80,6 +80,21 @@ impl<'a> Decoder<'a> {
         true
     }
 
+    /// Lets the draft model read what it has to read before a draft of at most `max_draft` tokens.
+    fn read_with_drafter(&mut self, max_draft: usize, control: &JobControl) {
+        let Some(speculation) = &mut self.speculation else {
+            return;
+        };
+        while !control.is_stopped() {
+            let began = Instant::now();
+            let n_read = speculation.read(max_draft);
+            if n_read == 0 {
+                return;
+            }
+            speculation.record_read(n_read, began.elapsed());
+        }
+    }
+
     /// Computes a step for `last` and its draft, and samples from it. Returns false if the job was
     /// stopped.
     fn step(
@@ -91,11 +106,12 @@ impl<'a> Decoder<'a> {
         let n_before = self.session.tokens().len();
         let free = self.session.config().context_length - n_before - 1;
         let max_draft = free.min(n_left.saturating_sub(1)).min(MAX_DRAFT);
+        self.read_with_drafter(max_draft, control);
+        let began = Instant::now();
         let mut tokens = vec![last];
         if let Some(speculation) = &mut self.speculation {
             tokens.extend_from_slice(speculation.draft(max_draft));
         }
-        let began = Instant::now();
         if !self.session.append(&tokens, tokens.len(), control)? {
             return Ok(false);
         }
@@ -152,9 +168,13 @@ impl Decode for Decoder<'_> {
         control: &JobControl,
     ) -> Result<bool, EngineError> {
         let n_logits = usize::from(is_last);
+        let began = Instant::now();
         let is_processed = self.session.append(tokens, n_logits, control)?;
         if is_processed && is_last {
             self.draw(tokens.len() - 1)?;
+        }
+        if let Some(speculation) = &mut self.speculation {
+            speculation.record_prefill(began.elapsed());
         }
         Ok(is_processed)
     }
@@ -182,6 +202,9 @@ impl Decode for Decoder<'_> {
 
     fn release_spare_memory(&mut self) {
         self.session.release_parked();
+        if let Some(speculation) = &mut self.speculation {
+            speculation.release_drafter();
+        }
     }
 }
 

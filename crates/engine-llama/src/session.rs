@@ -56,6 +56,12 @@ impl Session {
         }
     }
 
+    /// Never writes the contents to a file while the cache grows. [`Session::reuse`] does so only for
+    /// prompts that are not private.
+    pub(crate) fn keep_in_memory(&mut self) {
+        self.is_private = true;
+    }
+
     pub(crate) fn config(&self) -> &CacheConfig {
         &self.config
     }

@@ -259,6 +259,7 @@ fn info(context_length: usize) -> ModelInfo {
         context_length,
         vocab_size: 1 << 20,
         has_chat_template: false,
+        draft: None,
         recommended_sampling: SamplingParams::default(),
     }
 }

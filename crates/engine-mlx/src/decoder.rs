@@ -103,7 +103,10 @@ impl<'a> Decoder<'a> {
             self.score(token)?;
             self.newest = Newest::First(token);
             self.accept(token);
-            self.take_time();
+            let took = self.take_time();
+            if let Some(speculation) = &mut self.speculation {
+                speculation.record_prefill(took);
+            }
         } else {
             // Only the caches are evaluated, so the logits of this chunk are never computed.
             eval(self.sessions.current.arrays())?;
@@ -111,8 +114,23 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
+    /// Lets the draft model read what it has to read before a draft of at most `max_tokens` tokens.
+    fn read_with_drafter(&mut self, max_tokens: usize, control: &JobControl) {
+        while !control.is_stopped() {
+            let speculation = self.speculation.as_mut();
+            let n_read = speculation.map_or(0, |speculation| speculation.read(max_tokens));
+            if n_read == 0 {
+                return;
+            }
+            let took = self.take_time();
+            if let Some(speculation) = &mut self.speculation {
+                speculation.record_read(n_read, took);
+            }
+        }
+    }
+
     /// Computes at least one token. The caller needs at most `n_left` more, at least one.
-    fn step(&mut self, n_left: usize) -> MlxResult<()> {
+    fn step(&mut self, n_left: usize, control: &JobControl) -> MlxResult<()> {
         match std::mem::replace(&mut self.newest, Newest::Nothing) {
             Newest::Nothing => Err(Exception::custom("nothing was prefilled")),
             Newest::First(last) => {
@@ -121,8 +139,10 @@ impl<'a> Decoder<'a> {
                 Ok(())
             }
             Newest::Known(last) => {
+                let max_tokens = n_left.saturating_sub(1);
+                self.read_with_drafter(max_tokens, control);
                 let drafted = match &mut self.speculation {
-                    Some(speculation) => speculation.draft(n_left.saturating_sub(1)).to_vec(),
+                    Some(speculation) => speculation.draft(max_tokens).to_vec(),
                     None => Vec::new(),
                 };
                 if !drafted.is_empty() {
@@ -296,10 +316,10 @@ impl Decode for Decoder<'_> {
         Ok(true)
     }
 
-    fn next(&mut self, n_left: usize, _: &JobControl) -> Result<NextToken, EngineError> {
+    fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError> {
         // The first token is returned before the next step is queued.
         if self.pending.is_empty() {
-            self.step(n_left)
+            self.step(n_left, control)
                 .inspect_err(|_| self.reset_session())
                 .during("decode")?;
         }
@@ -313,12 +333,15 @@ impl Decode for Decoder<'_> {
 
     fn release_spare_memory(&mut self) {
         self.sessions.clear_parked();
+        if let Some(speculation) = &mut self.speculation {
+            speculation.release_drafter();
+        }
         release_unused_memory();
     }
 }
 
 /// Waits for a token `[1]` and returns its id.
-fn token_id(token: &Array) -> MlxResult<u32> {
+pub(crate) fn token_id(token: &Array) -> MlxResult<u32> {
     token
         .try_item_exact::<u32>()
         .map_err(|error| Exception::custom(error.to_string()))

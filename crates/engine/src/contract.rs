@@ -42,16 +42,21 @@ pub struct Limits {
     /// Maximum bytes of KV caches of other conversations that stay in memory.
     #[serde(default)]
     pub parked_bytes: u64,
+    /// The draft model to load beside the model, for speculative decoding. If it cannot be loaded or
+    /// has another vocabulary, the model is loaded without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft: Option<ModelSource>,
 }
 
 impl Default for Limits {
-    /// 8,192 tokens of context, 2,048 tokens per prefill step, one conversation.
+    /// 8,192 tokens of context, 2,048 tokens per prefill step, one conversation, no draft model.
     fn default() -> Self {
         Self {
             context_length: DEFAULT_CONTEXT as usize,
             prefill_chunk: 2048,
             kv_cache: KvCacheChoice::Automatic,
             parked_bytes: 0,
+            draft: None,
         }
     }
 }
@@ -70,8 +75,8 @@ pub trait Engine {
     /// Returns a short lower-case name for logs and status, such as `mlx`.
     fn name(&self) -> &'static str;
 
-    /// Returns the memory that the model needs while it is used within `limits`. Reads only the
-    /// headers of its files. The engine must not use more than that.
+    /// Returns the memory that the model needs while it is used within `limits`, together with the draft
+    /// model that would be loaded. Reads only the headers of their files. The engine must not use more than that.
     ///
     /// # Errors
     /// Those of [`Engine::load`].
@@ -340,6 +345,9 @@ pub struct ModelInfo {
     /// Sampling parameters that the model's authors recommend (`generation_config.json`), else our
     /// defaults.
     pub recommended_sampling: SamplingParams,
+    /// Display name of the draft model that is loaded beside the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft: Option<String>,
 }
 
 impl ModelInfo {
@@ -386,6 +394,7 @@ impl ModelInfo {
             stored = self.stored_as,
             computed = self.computed_as,
             context_length = self.context_length,
+            draft = self.draft,
             "model loaded"
         );
     }

@@ -158,6 +158,7 @@ fn info(name: String, context_length: usize) -> ModelInfo {
         context_length,
         vocab_size: 256,
         has_chat_template: true,
+        draft: None,
         recommended_sampling: SamplingParams::default(),
     }
 }

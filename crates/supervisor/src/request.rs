@@ -56,6 +56,11 @@ pub struct ModelSpec {
     /// and never cause a reload.
     #[serde(default)]
     pub corrections: Vec<Correction>,
+    /// Draft models for the variants, at most one for each kind of files, because one engine runs both.
+    /// They do not identify the model and never cause a reload, and the model is loaded without one
+    /// if memory is short.
+    #[serde(default)]
+    pub drafts: Vec<ModelSource>,
 }
 
 /// A correction of the memory that one variant of a model needs, measured by earlier loads.
@@ -98,6 +103,12 @@ impl ModelSpec {
         self.context_length.or(self.min_context_length)
     }
 
+    /// Returns the draft model for `variant`.
+    pub(crate) fn draft_for(&self, variant: &ModelSource) -> Option<&ModelSource> {
+        let mut drafts = self.drafts.iter();
+        drafts.find(|draft| variants::are_of_same_kind(draft, variant))
+    }
+
     /// Returns true if both specs are of the same model, whatever their settings.
     pub fn is_same_model(&self, other: &Self) -> bool {
         self.role == other.role && variants::are_same(&self.variants, &other.variants)
@@ -119,8 +130,6 @@ impl Eq for ModelSpec {}
 pub enum ModelRole {
     /// Responds to people.
     Chat,
-    /// Proposes tokens for a chat model (speculative decoding).
-    Draft,
     /// Turns text into embedding vectors.
     Embedder,
 }

@@ -438,6 +438,7 @@ fn info(source: &ModelSource, limits: &Limits) -> ModelInfo {
         context_length: limits.context_length,
         vocab_size: 1,
         has_chat_template: true,
+        draft: None,
         recommended_sampling: SamplingParams::default(),
     }
 }
@@ -472,6 +473,7 @@ pub fn spec(name: &str) -> ModelSpec {
         context_length: None,
         min_context_length: None,
         corrections: Vec::new(),
+        drafts: Vec::new(),
     }
 }
 

@@ -16,6 +16,7 @@ fn info() -> ModelInfo {
         context_length: 4096,
         vocab_size: 1,
         has_chat_template: true,
+        draft: None,
         recommended_sampling: SamplingParams {
             temperature: 0.6,
             top_k: 20,

@@ -51,6 +51,7 @@ fn model() -> ModelStatus {
             context_length: 8192,
             vocab_size: 100,
             has_chat_template: true,
+            draft: None,
             recommended_sampling: SamplingParams::default(),
         }),
         need: Some(MemoryNeed {

@@ -3,6 +3,7 @@
 
 mod broken_models;
 mod clients;
+mod drafts;
 mod explore;
 mod fairness;
 mod faults;

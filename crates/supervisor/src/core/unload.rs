@@ -203,7 +203,7 @@ impl Core {
             (Some(keep_alive), _) => self.governor.idle_unload_with(keep_alive),
             (None, ModelRole::Chat) => allowed,
             // `keep_loaded` applies to the chat model only.
-            (None, ModelRole::Draft | ModelRole::Embedder) => {
+            (None, ModelRole::Embedder) => {
                 let wait = self.tuning.idle_unload.unwrap_or(SECONDARY_IDLE);
                 allowed.or(Some(wait))
             }

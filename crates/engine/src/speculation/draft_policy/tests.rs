@@ -1,5 +1,7 @@
 //! The guarantee on adversarial machines and texts, and the speedup where one is possible.
 
+mod drafter;
+
 use proptest::prelude::*;
 
 use super::*;

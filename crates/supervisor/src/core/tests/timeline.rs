@@ -421,7 +421,11 @@ fn bounds(source: &ModelSource, limits: &Limits) -> String {
         true => " parking",
         false => "",
     };
-    format!("{}{cache}{parking}", limits.context_length)
+    let draft = match limits.draft {
+        Some(_) => " with draft",
+        None => "",
+    };
+    format!("{}{cache}{parking}{draft}", limits.context_length)
 }
 
 fn response(event: &ResponseEvent) -> String {

@@ -75,6 +75,7 @@ fn client_messages() -> Vec<ClientMessage> {
             KeepAlive::Idle { .. } | KeepAlive::Forever => {}
         }
     }
+    generate.model.drafts = generate.model.variants.clone();
     let messages = vec![
         ClientMessage::Request {
             id: ID,
@@ -129,6 +130,7 @@ fn info() -> ModelInfo {
         context_length: 1,
         vocab_size: 1,
         has_chat_template: true,
+        draft: Some("draft".to_owned()),
         recommended_sampling: SamplingParams::default(),
     }
 }
