@@ -10,6 +10,7 @@ use transom_engine::{
 };
 
 use crate::device;
+use crate::draft::{self, LoadedDraft};
 use crate::files::ModelFiles;
 use crate::memory;
 use crate::model::LlamaModel;
@@ -64,7 +65,7 @@ impl Engine for LlamaEngine {
         native::init();
         // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
         // memory of a process.
-        Ok(MemoryNeed {
+        let need = MemoryNeed {
             parked_bytes: limits.parked_bytes,
             ..llama::need(
                 &files.facts,
@@ -73,7 +74,9 @@ impl Engine for LlamaEngine {
                 limits.prefill_chunk as u64,
                 memory::context_length(&files.facts, limits) as u64,
             )
-        })
+        };
+        let draft = draft::memory_need(limits);
+        Ok(draft.map_or(need, |draft| need.with_draft(&draft)))
     }
 
     fn load(
@@ -94,47 +97,48 @@ impl Engine for LlamaEngine {
             let during = format!("starting {} threads", self.n_threads);
             EngineError::backend(during, "the system refused")
         })?;
-        let cache_type = llama::kv_type(&files.facts, has_gpu, limits.kv_cache);
+        let threads = Rc::new(threads);
+        let draft = draft::load(&model, &threads, limits, control)?;
+        let config = CacheConfig::new(&files, &model, has_gpu, limits);
         let info = ModelInfo {
             name: files.name(),
             architecture: files.facts.architecture.clone(),
             engine: self.name().to_owned(),
             n_parameters: files.facts.n_parameters,
             stored_as: files.stored_as(),
-            computed_as: device::describe(has_gpu, threads.len(), cache_type),
-            context_length: memory::context_length(&files.facts, limits),
+            computed_as: device::describe(has_gpu, threads.len(), config.cache_type),
+            context_length: config.context_length,
             vocab_size: model.vocab().len(),
             has_chat_template: template.is_some(),
             recommended_sampling: files.recommended_sampling(model.vocab().len()),
+            draft: draft.as_ref().map(|draft| draft.name.clone()),
         };
-        let kv_bytes = |n_tokens| llama::kv_cache_bytes(&files.facts, n_tokens, cache_type);
-        let max_chunk = llama::max_prefill(&files.facts, has_gpu) as usize;
-        let config = CacheConfig {
-            cache_type,
-            flash_attention: llama::uses_flash_attention(has_gpu, cache_type),
-            prefill_chunk: limits.prefill_chunk.clamp(1, max_chunk),
-            context_length: info.context_length,
-            bytes_per_token: kv_bytes(1) - kv_bytes(0),
-            state_bytes: kv_bytes(0),
-            can_shift: files.can_shift(model.sliding_window()),
-            parked_bytes: limits.parked_bytes,
-        };
-        let mut session = Session::new(model.clone(), Rc::new(threads), config);
+        let mut session = Session::new(model.clone(), threads, config);
         // Fails before the load is reported as complete if no context can be created.
         session.reserve(1)?;
         info.log_loaded();
+        let draft_weight_bytes = draft.as_ref().map_or(0, |draft| draft.weight_bytes);
         Ok(Box::new(LlamaModel {
             info,
             model,
+            draft_weight_bytes,
             template,
             session,
-            speculation: Speculation::new(&STEP_WIDTHS),
+            speculation: speculation(draft),
             _trim_heap: OnDrop(trim_heap),
         }))
     }
 }
 
-fn load_weights(
+fn speculation(draft: Option<LoadedDraft>) -> Speculation {
+    let speculation = Speculation::new(&STEP_WIDTHS);
+    match draft {
+        Some(draft) => speculation.with_drafter(Box::new(draft.model), llama::MAX_DRAFT),
+        None => speculation,
+    }
+}
+
+pub(crate) fn load_weights(
     files: &ModelFiles,
     has_gpu: bool,
     control: &JobControl,
