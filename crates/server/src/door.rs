@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
+use transom_supervisor::ClientId;
 
 use crate::error::{ApiError, ErrorKind, Protocol};
 use crate::ids::random_id;
@@ -34,6 +35,13 @@ pub(crate) struct Caller {
     pub(crate) key_name: String,
     /// The id of the request, which errors inside streams repeat.
     pub(crate) request_id: String,
+}
+
+impl Caller {
+    /// Returns the client that the supervisor and the status know. Clients take turns.
+    pub(crate) fn client(&self) -> ClientId {
+        ClientId::new(format!("api:{}", self.key_name))
+    }
 }
 
 /// Lets a request in, or refuses it, and completes its response.

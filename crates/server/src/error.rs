@@ -59,6 +59,8 @@ pub(crate) enum ErrorKind {
     NotFound,
     /// The body is too large.
     TooLarge,
+    /// The client has too many requests open.
+    RateLimit,
     /// The server can't answer now.
     Overloaded,
     /// The server or the engine failed.
@@ -147,6 +149,16 @@ impl ApiError {
         }
     }
 
+    /// Returns the error of a client that has too many requests open.
+    pub(crate) fn too_many_requests(message: impl Into<String>, retry_after: Duration) -> Self {
+        let (status, kind) = (StatusCode::TOO_MANY_REQUESTS, ErrorKind::RateLimit);
+        Self {
+            code: Some("rate_limit_exceeded"),
+            retry_after: Some(retry_after),
+            ..Self::new(status, kind, message)
+        }
+    }
+
     /// Returns the error of a server or an engine that failed.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         let (status, kind) = (StatusCode::INTERNAL_SERVER_ERROR, ErrorKind::Internal);
@@ -197,6 +209,7 @@ impl ApiError {
             | ErrorKind::NotFound
             | ErrorKind::TooLarge => "invalid_request_error",
             ErrorKind::Permission => "permission_error",
+            ErrorKind::RateLimit => "rate_limit_error",
             ErrorKind::Overloaded => "overloaded_error",
             ErrorKind::Internal => "server_error",
         }
@@ -210,6 +223,7 @@ impl ApiError {
             ErrorKind::Permission => "permission_error",
             ErrorKind::NotFound => "not_found_error",
             ErrorKind::TooLarge => "request_too_large",
+            ErrorKind::RateLimit => "rate_limit_error",
             ErrorKind::Overloaded => "overloaded_error",
             ErrorKind::Internal => "api_error",
         }

@@ -7,6 +7,7 @@
 //! generation cancels its request at once, whether it is queued, loading or running.
 
 mod collect;
+mod count;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +16,20 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 use transom_engine::{
     FinishReason, GenerationParams, ModelInfo, Prompt, SamplingParams, Section, Stats, TokenEvent,
-    Truncation,
+    TokenLogprobs, Truncation,
 };
 use transom_engine_host::wire::Request;
-use transom_supervisor::{ModelRequest, Outcome, Response, ResponseEvent, WhenBlocked, Work};
+use transom_supervisor::{
+    Class, ClientId, KeepAlive, ModelRequest, ModelSpec, Outcome, Response, ResponseEvent,
+    WhenBlocked, Work,
+};
 
-use crate::admission::Permit;
 use crate::error::ApiError;
 use crate::models::{Model, loaded_info};
 use crate::state::ServerState;
 
 pub(crate) use collect::{Choice, Collected};
+pub(crate) use count::count_tokens;
 
 /// A request for responses, in no protocol's words.
 #[derive(Debug, Clone)]
@@ -39,7 +43,7 @@ pub(crate) struct Job {
     pub(crate) truncation: Truncation,
 }
 
-/// The parameters that a request sets. What it leaves out is the model's own recommendation.
+/// What a request sets. What it leaves out is the model's own recommendation, or the user's setting.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Params {
     pub(crate) temperature: Option<f64>,
@@ -53,6 +57,10 @@ pub(crate) struct Params {
     pub(crate) seed: Option<u64>,
     pub(crate) max_tokens: Option<usize>,
     pub(crate) stop: Vec<String>,
+    /// Reports the log probability of each token, with this number of most likely ones.
+    pub(crate) logprobs: Option<u8>,
+    /// How long the model stays loaded after the last choice.
+    pub(crate) keep_alive: Option<KeepAlive>,
 }
 
 /// An event of a generation. The events of a choice come before those of the next one.
@@ -75,6 +83,8 @@ pub(crate) enum Event {
         choice: usize,
         section: Section,
         text: String,
+        /// Of the tokens whose text begins here, if [`Params::logprobs`] asks for them.
+        logprobs: Vec<TokenLogprobs>,
     },
     /// A choice is complete.
     Finished { choice: usize, end: End },
@@ -98,12 +108,14 @@ pub(crate) struct End {
 pub(crate) struct Generation {
     state: Arc<ServerState>,
     job: Job,
+    client: ClientId,
     info: Option<ModelInfo>,
     /// The open request: a load while [`Self::info`] is unknown, else a choice.
     response: Option<Response>,
     /// Number of choices that were started.
     n_started: usize,
     reasoning_tokens: usize,
+    /// When the request began, or its present choice if that is not the first one.
     began: Instant,
     wait: Duration,
     load_began: Option<Instant>,
@@ -112,13 +124,12 @@ pub(crate) struct Generation {
     /// Read by [`Generation::open`] and not passed on yet.
     pending: Option<Event>,
     is_over: bool,
-    /// Counts this request until it ends.
-    _permit: Permit,
 }
 
 impl Generation {
-    /// Submits a job. Nothing is waited for.
-    pub(crate) fn start(state: Arc<ServerState>, job: Job, permit: Permit) -> Self {
+    /// Begins a job of a client. Nothing is waited for.
+    pub(crate) fn start(state: Arc<ServerState>, job: Job, client: ClientId) -> Self {
+        state.metrics().count_opened();
         let status = state.supervisor().status().borrow().clone();
         // A loaded model need not be asked for; else another request could come in between.
         let info = loaded_info(&status, &job.model.spec.id).cloned();
@@ -126,10 +137,13 @@ impl Generation {
             let wanted = job.model.settings.context_length;
             wanted.is_none_or(|wanted| wanted <= info.context_length)
         };
+        // Without a prompt, the job is to load the model.
+        let info = info.filter(|info| fits(info) && !job.prompts.is_empty());
         Self {
-            info: info.filter(fits),
+            info,
             state,
             job,
+            client,
             response: None,
             n_started: 0,
             reasoning_tokens: 0,
@@ -140,7 +154,6 @@ impl Generation {
             first_text: None,
             pending: None,
             is_over: false,
-            _permit: permit,
         }
     }
 
@@ -179,6 +192,11 @@ impl Generation {
         &self.job.model.name
     }
 
+    /// Returns true if the request asks for log probabilities.
+    pub(crate) fn has_logprobs(&self) -> bool {
+        self.job.params.logprobs.is_some()
+    }
+
     /// Returns the sampling in force: the request's own values over the model's recommendation.
     /// Known once the model is loaded.
     pub(crate) fn sampling(&self) -> Option<SamplingParams> {
@@ -213,23 +231,26 @@ impl Generation {
 
     /// Submits the load, or the next choice. Returns false after the last one.
     fn submit(&mut self) -> bool {
+        let n_choices = self.job.prompts.len() * self.job.n;
         let work = match &self.info {
             None => Work::Load,
-            Some(_) if self.n_started == self.job.prompts.len() * self.job.n => return false,
+            Some(_) if self.n_started == n_choices => return false,
             Some(info) => {
                 let choice = self.n_started;
                 self.n_started += 1;
                 self.reasoning_tokens = 0;
                 self.first_text = None;
+                if choice > 0 {
+                    self.began = Instant::now();
+                }
                 Work::Generate(Box::new(self.job.request(info, choice)))
             }
         };
-        let request = ModelRequest {
-            model: self.job.model.spec.clone(),
-            work,
-            over_budget: false,
-            when_blocked: WhenBlocked::Refuse,
-        };
+        // A short time after an earlier step could unload the model before the next one.
+        let is_last = self.n_started == n_choices;
+        let keep_alive = self.job.params.keep_alive.filter(|_| is_last);
+        let model = self.job.model.spec.clone();
+        let request = background_request(self.client.clone(), model, work, keep_alive);
         self.response = Some(self.state.supervisor().submit(request));
         true
     }
@@ -277,6 +298,7 @@ impl Generation {
                 section,
                 text,
                 generated_tokens,
+                logprobs,
             } => {
                 if section == Section::Reasoning {
                     self.reasoning_tokens = generated_tokens;
@@ -286,6 +308,7 @@ impl Generation {
                     choice,
                     section,
                     text,
+                    logprobs,
                 })
             }
             // The supervisor reports the end as an outcome.
@@ -362,6 +385,23 @@ impl Drop for Generation {
         if !self.is_over && self.response.is_some() {
             self.state.metrics().count_canceled();
         }
+        self.state.metrics().count_closed();
+    }
+}
+
+/// Returns a request of another program: it comes after those of people, and while no request may
+/// start, it fails instead of waiting.
+fn background_request(
+    client: ClientId,
+    model: ModelSpec,
+    work: Work,
+    keep_alive: Option<KeepAlive>,
+) -> ModelRequest {
+    ModelRequest {
+        when_blocked: WhenBlocked::Refuse,
+        class: Class::Background,
+        keep_alive,
+        ..ModelRequest::new(client, model, work)
     }
 }
 
@@ -377,6 +417,7 @@ impl Job {
                 sampling,
                 max_tokens: self.params.max_tokens,
                 stop: self.params.stop.clone(),
+                logprobs: self.params.logprobs,
                 ..GenerationParams::default()
             },
         }

@@ -197,6 +197,11 @@ impl Fields {
         }
     }
 
+    /// Returns true if a field is this text, and does not take it.
+    pub(crate) fn is(&self, name: &str, text: &str) -> bool {
+        self.map.get(name).is_some_and(|value| value == text)
+    }
+
     /// Takes a field. `null` and a missing field are `None`.
     pub(crate) fn take(&mut self, name: &str) -> Option<Located> {
         let value = self

@@ -9,7 +9,6 @@
 //! are unknown here are named in the response. Nothing of a prompt or a key reaches logs or metrics.
 
 mod access;
-mod admission;
 mod door;
 mod error;
 mod generation;

@@ -23,12 +23,6 @@ pub(crate) const MAX_FILES: u64 = 4096;
 /// Time for open connections to end after the server was told to stop.
 pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Requests for responses in all, running and waiting.
-pub(crate) const MAX_REQUESTS: usize = 17;
-
-/// Requests for responses of one key, running and waiting.
-pub(crate) const MAX_REQUESTS_PER_KEY: usize = 9;
-
 /// Time that a streamed request waits for the engine to accept its prompt before the stream opens.
 /// Until then an error still has its own status.
 pub(crate) const OPENING_TIMEOUT: Duration = Duration::from_secs(10);

@@ -32,6 +32,7 @@ struct Counts {
     generated_tokens: u64,
     reasoning_tokens: u64,
     canceled: u64,
+    open: u64,
     queue: Histogram,
     first_token: Histogram,
     token: Histogram,
@@ -78,6 +79,22 @@ impl Metrics {
         {
             counts.token.add(1.0 / speed, &TOKEN_BUCKETS);
         }
+    }
+
+    /// Counts a request for responses until [`Metrics::count_closed`].
+    pub(crate) fn count_opened(&self) {
+        self.counts().open += 1;
+    }
+
+    /// Counts the end of a request for responses.
+    pub(crate) fn count_closed(&self) {
+        let mut counts = self.counts();
+        counts.open = counts.open.saturating_sub(1);
+    }
+
+    /// Returns the number of open requests for responses.
+    pub(crate) fn n_open(&self) -> u64 {
+        self.counts().open
     }
 
     /// Counts a response whose client went away.

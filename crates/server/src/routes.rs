@@ -5,6 +5,8 @@
 
 mod chat;
 mod health;
+pub(crate) mod keep_alive;
+pub(crate) mod logprobs;
 mod models;
 pub(crate) mod openai;
 mod status;
@@ -29,6 +31,7 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         .route("/", get(health::root))
         .route("/health", get(health::health))
         .route("/v1/chat/completions", post(chat::complete))
+        .route("/v1/chat/completions/input_tokens", post(chat::count))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*name}", get(models::one))
         .route("/v1/status", get(status::status))

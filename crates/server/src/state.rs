@@ -5,7 +5,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 use transom_supervisor::Handle;
 
 use crate::access::Access;
-use crate::admission::Admission;
 use crate::metrics::Metrics;
 use crate::models::{LibrarySource, Models};
 
@@ -30,7 +29,6 @@ pub struct ServerState {
     allowed_origins: Vec<String>,
     supervisor: RwLock<Handle>,
     models: Models,
-    admission: Arc<Admission>,
     metrics: Metrics,
 }
 
@@ -43,7 +41,6 @@ impl ServerState {
             allowed_origins: options.allowed_origins,
             supervisor: RwLock::new(options.supervisor),
             models: Models::new(options.library),
-            admission: Arc::default(),
             metrics: Metrics::default(),
         })
     }
@@ -75,10 +72,6 @@ impl ServerState {
 
     pub(crate) fn models(&self) -> &Models {
         &self.models
-    }
-
-    pub(crate) fn admission(&self) -> &Arc<Admission> {
-        &self.admission
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

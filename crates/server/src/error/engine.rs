@@ -33,10 +33,13 @@ impl From<RequestError> for ApiError {
                 in_use_bytes: 0, ..
             } => Self::bad_request(message).with_code("model_too_large"),
             RequestError::TooLarge { .. } => Self::overloaded(message, Some(RETRY_AFTER_PRESSURE)),
-            RequestError::Blocked { retry_after, .. } => {
+            RequestError::Blocked { retry_after, .. } | RequestError::Busy { retry_after, .. } => {
                 Self::overloaded(message, Some(retry_after))
             }
-            RequestError::Busy { .. } | RequestError::Unloaded | RequestError::Quitting => {
+            RequestError::ClientBusy { retry_after, .. } => {
+                Self::too_many_requests(message, retry_after)
+            }
+            RequestError::Unloaded | RequestError::Quitting => {
                 Self::overloaded(message, Some(RETRY_SOON))
             }
             // The last output of the process may contain anything.

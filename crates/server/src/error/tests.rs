@@ -1,6 +1,6 @@
 use super::*;
 use transom_engine::{EngineError, MemoryNeed};
-use transom_supervisor::{LimitReason, PassedOver, RequestError};
+use transom_supervisor::{ClientId, LimitReason, PassedOver, RequestError};
 
 fn too_long() -> ApiError {
     let source = EngineError::PromptTooLong {
@@ -47,6 +47,34 @@ fn an_overloaded_server_says_when_to_retry() {
     }
     let hour = ApiError::overloaded("busy", Some(Duration::from_secs(3600)));
     assert_eq!(hour.retry_after_seconds(), Some(60));
+}
+
+#[test]
+fn a_client_with_too_many_requests_is_told_so_and_a_full_queue_is_not_its_fault() {
+    let retry_after = Duration::from_secs(7);
+    let of_client: ApiError = RequestError::ClientBusy {
+        client: ClientId::new("api:editor"),
+        waiting: 8,
+        retry_after,
+    }
+    .into();
+    let of_all: ApiError = RequestError::Busy {
+        waiting: 16,
+        retry_after,
+    }
+    .into();
+    for (error, protocol, status, kind) in [
+        (&of_client, Protocol::OpenAi, 429, "rate_limit_error"),
+        (&of_client, Protocol::Anthropic, 429, "rate_limit_error"),
+        (&of_all, Protocol::OpenAi, 503, "overloaded_error"),
+        (&of_all, Protocol::Anthropic, 529, "overloaded_error"),
+    ] {
+        let response = error.render(protocol, "req_1");
+        assert_eq!(response.status().as_u16(), status);
+        assert_eq!(response.headers()[header::RETRY_AFTER], "7");
+        assert_eq!(error.body(protocol, "req_1")["error"]["type"], kind);
+    }
+    assert_eq!(of_client.code, Some("rate_limit_exceeded"));
 }
 
 #[test]

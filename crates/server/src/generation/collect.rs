@@ -1,6 +1,6 @@
 //! All choices of a generation at once, for responses that are not streamed.
 
-use transom_engine::Section;
+use transom_engine::{Section, TokenLogprobs};
 
 use super::{End, Event, Generation};
 use crate::error::ApiError;
@@ -10,6 +10,8 @@ use crate::error::ApiError;
 pub(crate) struct Choice {
     pub(crate) text: String,
     pub(crate) reasoning: String,
+    /// Of the tokens of the text, not of the reasoning, if the request asks for them.
+    pub(crate) logprobs: Vec<TokenLogprobs>,
     pub(crate) end: End,
 }
 
@@ -33,19 +35,29 @@ impl Generation {
             dropped_messages: 0,
         };
         let (mut answer, mut reasoning) = (String::new(), String::new());
+        let mut answer_logprobs = Vec::new();
         while let Some(event) = self.next().await? {
             match event {
                 Event::Queued { .. } | Event::Loading | Event::Prefill { .. } => {}
                 Event::Started {
                     dropped_messages, ..
                 } => collected.dropped_messages = dropped_messages,
-                Event::Text { section, text, .. } => match section {
-                    Section::Answer => answer.push_str(&text),
+                Event::Text {
+                    section,
+                    text,
+                    logprobs,
+                    ..
+                } => match section {
+                    Section::Answer => {
+                        answer.push_str(&text);
+                        answer_logprobs.extend(logprobs);
+                    }
                     Section::Reasoning => reasoning.push_str(&text),
                 },
                 Event::Finished { end, .. } => collected.choices.push(Choice {
                     text: std::mem::take(&mut answer),
                     reasoning: std::mem::take(&mut reasoning),
+                    logprobs: std::mem::take(&mut answer_logprobs),
                     end,
                 }),
             }

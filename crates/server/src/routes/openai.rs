@@ -6,6 +6,7 @@ use transom_engine::{FinishReason, SamplingParams};
 use crate::error::ApiError;
 use crate::generation::{End, Params};
 use crate::json::{Fields, Located};
+use crate::routes::keep_alive;
 
 /// The version of this server, as responses name it.
 pub(crate) const FINGERPRINT: &str = concat!("transom-", env!("CARGO_PKG_VERSION"));
@@ -14,7 +15,7 @@ pub(crate) const FINGERPRINT: &str = concat!("transom-", env!("CARGO_PKG_VERSION
 const MAX_STOPS: usize = 16;
 
 /// Fields that change no response: for bills, caches and logs of other servers.
-const TOLERATED: [&str; 13] = [
+const TOLERATED: [&str; 11] = [
     "user",
     "metadata",
     "service_tier",
@@ -25,12 +26,11 @@ const TOLERATED: [&str; 13] = [
     "return_progress",
     "timings_per_token",
     "id_slot",
-    "ttl",
-    "keep_alive",
     "priority",
 ];
 
-/// Takes the fields for sampling and for the end of a response, but not the number of tokens.
+/// Takes the fields for sampling, for the end of a response and for the time after it, but not the
+/// number of tokens and log probabilities, which differ between the routes.
 ///
 /// # Errors
 /// A value is outside its range, or a way of sampling is not supported.
@@ -59,6 +59,8 @@ pub(crate) fn params(fields: &mut Fields) -> Result<Params, ApiError> {
             .map(i64::cast_unsigned),
         max_tokens: None,
         stop: stops(fields, "stop")?,
+        logprobs: None,
+        keep_alive: keep_alive::take(fields)?,
     })
 }
 

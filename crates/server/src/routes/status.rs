@@ -75,7 +75,7 @@ fn view(state: &ServerState, status: &Status) -> Value {
         "revision": status.revision,
         "models": models,
         "queue": status.queue.len(),
-        "requests": state.admission().n_open(),
+        "requests": state.metrics().n_open(),
         "budget_bytes": status.budget_bytes,
         "in_use_bytes": status.in_use_bytes,
         "signals": status.signals,
@@ -129,7 +129,7 @@ pub(super) async fn metrics(State(state): State<Arc<ServerState>>) -> Response {
         (
             "open_requests",
             "Open requests of this server.",
-            state.admission().n_open() as f64,
+            state.metrics().n_open() as f64,
         ),
         (
             "memory_bytes",

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use transom_signals::{SystemSignals, ThermalState};
+use transom_supervisor::Class;
 use transom_supervisor::test_support::{Fault, WorkerScript, status_where};
 
 use crate::server::{TestServer, chat, fast, read_until, within};
@@ -225,11 +226,22 @@ async fn too_many_requests_are_refused_at_once() {
                 .await,
         );
     }
-    let n_waiting = |status: &transom_supervisor::Status| status.queue.len() == 8;
-    within(status_where(&server.handle, n_waiting)).await;
+    let all_wait =
+        |status: &transom_supervisor::Status| status.is_answering() && status.queue.len() == 8;
+    within(status_where(&server.handle, all_wait)).await;
+    let status = server.handle.status().borrow().clone();
+    for request in status.running.iter().chain(&status.queue) {
+        assert_eq!(request.client.as_str(), "api:local");
+        assert_eq!(request.class, Class::Background);
+    }
     let answer = server.chat(json!({})).await;
-    assert_eq!(answer.status, 503);
+    assert_eq!(answer.status, 429);
     assert!(answer.headers.contains_key("retry-after"));
+    assert_eq!(answer.json()["error"]["type"], "rate_limit_error");
+    let count = "/v1/chat/completions/input_tokens";
+    assert_eq!(server.post(count, &chat(json!({}))).await.status, 429);
+    let metrics = server.get("/metrics").await.body;
+    assert!(metrics.contains("transom_open_requests 9\n"), "{metrics}");
     drop(open);
     within(status_where(&server.handle, |status| {
         status.queue.is_empty() && !status.is_answering()
@@ -257,5 +269,75 @@ async fn an_error_within_a_stream_ends_it_without_done() {
     let last: Value = serde_json::from_str(data.last().unwrap()).unwrap();
     assert_eq!(last["error"]["type"], "overloaded_error");
     assert!(!answer.body.contains("[DONE]"));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn log_probabilities_come_with_the_text_of_their_tokens() {
+    let server = TestServer::start(fast()).await;
+    let fields = json!({ "logprobs": true, "top_logprobs": 2, "max_tokens": 2 });
+    let whole = server.chat(fields.clone()).await.json();
+    let token = |text: &str| json!({ "token": text, "logprob": -0.5, "bytes": text.as_bytes() });
+    let expected = ["Paris", " is"].map(|text| {
+        let mut expected = token(text);
+        expected["top_logprobs"] = json!([token(text), token(text)]);
+        expected
+    });
+    let logprobs = &whole["choices"][0]["logprobs"];
+    assert_eq!(*logprobs, json!({ "content": expected, "refusal": null }));
+
+    let mut streamed = fields;
+    streamed["stream"] = true.into();
+    let chunks = server.chat(streamed).await.chunks();
+    let texts = chunks.iter().map(|chunk| &chunk["choices"][0]);
+    let texts = texts.filter(|choice| choice["delta"]["content"] != "");
+    let texts = texts.filter(|choice| choice["delta"]["content"].is_string());
+    let texts: Vec<&Value> = texts
+        .map(|choice| &choice["logprobs"]["content"][0])
+        .collect();
+    assert_eq!(texts, expected.iter().collect::<Vec<_>>());
+
+    let without = server.chat(json!({})).await.json();
+    assert_eq!(without["choices"][0]["logprobs"], Value::Null);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn the_tokens_of_a_conversation_are_counted_without_a_response() {
+    let server = TestServer::start(WorkerScript {
+        context_messages: 0,
+        ..fast()
+    })
+    .await;
+    let path = "/v1/chat/completions/input_tokens";
+    let answer = server.post(path, &chat(json!({ "stream": true }))).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    // The scripted worker counts bytes, and the conversation need not fit.
+    let expected = json!({ "object": "response.input_tokens", "input_tokens": 22 });
+    assert_eq!(answer.json(), expected);
+    let answer = server.post(path, &chat(json!({ "mood": 1 }))).await;
+    assert_eq!(answer.headers["x-transom-ignored"], "mood");
+    let answer = server.post(path, &chat(json!({ "messages": [] }))).await;
+    assert_eq!(answer.json()["error"]["param"], "messages");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_request_says_how_long_the_model_stays_loaded() {
+    let server = TestServer::start(fast()).await;
+    assert_eq!(server.chat(json!({ "ttl": 7200 })).await.status, 200);
+    let stays = |status: &transom_supervisor::Status| {
+        let unloads_in = status.models.first().and_then(|model| model.unloads_in);
+        unloads_in.is_some_and(|time| time > Duration::from_secs(7000))
+    };
+    within(status_where(&server.handle, stays)).await;
+    // The model is not unloaded between the choices.
+    let fields = json!({ "keep_alive": 0, "n": 3 });
+    assert_eq!(server.chat(fields).await.status, 200);
+    within(status_where(&server.handle, |status| {
+        status.models.is_empty()
+    }))
+    .await;
+    assert_eq!(server.workers.n_started(), 1);
     server.end().await;
 }

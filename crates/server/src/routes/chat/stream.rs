@@ -6,6 +6,7 @@ use transom_engine::Section;
 use crate::error::ApiError;
 use crate::generation::{End, Event, Generation};
 use crate::ids::{random_id, unix_seconds};
+use crate::routes::logprobs;
 use crate::routes::openai::{FINGERPRINT, finish_reason, timings, usage};
 use crate::stream::{Encoder, Frames, Progress, SSE};
 
@@ -51,10 +52,20 @@ impl ChatStream {
     }
 
     fn delta(&self, choice: usize, delta: &Value, finish_reason: Option<&str>) -> Value {
+        self.delta_with(choice, delta, &Value::Null, finish_reason)
+    }
+
+    fn delta_with(
+        &self,
+        choice: usize,
+        delta: &Value,
+        logprobs: &Value,
+        finish_reason: Option<&str>,
+    ) -> Value {
         let choice = json!({
             "index": choice,
             "delta": delta,
-            "logprobs": null,
+            "logprobs": logprobs,
             "finish_reason": finish_reason,
         });
         self.chunk(&json!([choice]), Value::Null)
@@ -87,13 +98,20 @@ impl Encoder for ChatStream {
                 choice,
                 section,
                 text,
+                logprobs,
             } => {
                 self.open_choice(choice, out);
-                let delta = match section {
-                    Section::Answer => json!({ "content": text }),
-                    Section::Reasoning => json!({ "reasoning": text, "reasoning_content": text }),
+                let (delta, logprobs) = match section {
+                    Section::Answer if !logprobs.is_empty() => {
+                        (json!({ "content": text }), logprobs::of_chat(&logprobs))
+                    }
+                    Section::Answer => (json!({ "content": text }), Value::Null),
+                    Section::Reasoning => {
+                        let delta = json!({ "reasoning": text, "reasoning_content": text });
+                        (delta, Value::Null)
+                    }
                 };
-                out.data(&self.delta(choice, &delta, None));
+                out.data(&self.delta_with(choice, &delta, &logprobs, None));
             }
             Event::Finished { choice, end } => {
                 self.open_choice(choice, out);
