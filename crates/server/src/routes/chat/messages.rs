@@ -3,6 +3,8 @@
 //! Rule: the prompt contains every text of a message, or the request is refused. A result belongs to
 //! an earlier call, because templates leave out one that does not.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 use transom_engine::{Message, Role, ToolCall};
 
@@ -25,6 +27,8 @@ pub(super) struct Conversation {
     pub(super) messages: Vec<Message>,
     /// Paths of the names of authors, which only some chat templates write.
     pub(super) names: Vec<String>,
+    /// The functions of all calls so far, by the ids of the calls.
+    calls: HashMap<String, String>,
 }
 
 impl Conversation {
@@ -57,7 +61,7 @@ impl Conversation {
             Role::System | Role::User => {
                 Message::new(role, text_of(fields.required("content")?, ignored)?)
             }
-            Role::Assistant => response(&mut fields, ignored)?,
+            Role::Assistant => self.response(&mut fields, ignored)?,
             Role::Tool => self.result(&mut fields, ignored)?,
         };
         for name in ["tool_calls", "tool_call_id", "function_call", "audio"] {
@@ -84,34 +88,44 @@ impl Conversation {
         Ok(())
     }
 
+    /// Returns an earlier response.
+    fn response(
+        &mut self,
+        fields: &mut Fields,
+        ignored: &mut Ignored,
+    ) -> Result<Message, ApiError> {
+        let calls = fields.list("tool_calls")?.unwrap_or_default().into_iter();
+        let calls = calls.map(|call| tool_call(call, ignored));
+        let tool_calls: Vec<ToolCall> = calls.collect::<Result<_, _>>()?;
+        for call in &tool_calls {
+            let (id, name) = (call.id.clone(), call.function.name.clone());
+            self.calls.insert(id, name);
+        }
+        let content = match tool_calls.is_empty() {
+            true => Some(fields.required("content")?),
+            // A response that only calls tools has none.
+            false => fields.take("content"),
+        };
+        let content = content.map(|content| text_of(content, ignored));
+        Ok(Message {
+            tool_calls,
+            ..Message::assistant(content.transpose()?.unwrap_or_default())
+        })
+    }
+
     /// Returns the result of an earlier call.
     fn result(&self, fields: &mut Fields, ignored: &mut Ignored) -> Result<Message, ApiError> {
         let id = fields.required("tool_call_id")?;
         let unknown = id.must_be("the `id` of an earlier tool call");
         let id = id.text()?;
+        let name = self.calls.get(&id).ok_or(unknown)?;
         let content = text_of(fields.required("content")?, ignored)?;
-        let responses = self.messages.iter().rev();
-        let mut calls = responses.flat_map(|response| &response.tool_calls);
-        let call = calls.find(|call| call.id == id).ok_or(unknown)?;
-        Ok(Message::tool_result(call, content))
+        Ok(Message {
+            name: Some(name.clone()),
+            tool_call_id: Some(id),
+            ..Message::new(Role::Tool, content)
+        })
     }
-}
-
-/// Returns an earlier response.
-fn response(fields: &mut Fields, ignored: &mut Ignored) -> Result<Message, ApiError> {
-    let calls = fields.list("tool_calls")?.unwrap_or_default().into_iter();
-    let calls = calls.map(|call| tool_call(call, ignored));
-    let tool_calls: Vec<ToolCall> = calls.collect::<Result<_, _>>()?;
-    let content = match tool_calls.is_empty() {
-        true => Some(fields.required("content")?),
-        // A response that only calls tools has none.
-        false => fields.take("content"),
-    };
-    let content = content.map(|content| text_of(content, ignored));
-    Ok(Message {
-        tool_calls,
-        ..Message::assistant(content.transpose()?.unwrap_or_default())
-    })
 }
 
 fn tool_call(located: Located, ignored: &mut Ignored) -> Result<ToolCall, ApiError> {

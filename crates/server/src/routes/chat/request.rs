@@ -57,7 +57,9 @@ impl ChatRequest {
         let effort = effort.map(|effort| effort.choice(&EFFORTS)).transpose()?;
         let switch = enable_thinking(&mut fields)?;
         let located = fields.required("messages")?;
-        let Conversation { messages, names } = Conversation::read(located, ignored)?;
+        let Conversation {
+            messages, names, ..
+        } = Conversation::read(located, ignored)?;
         let continue_final_message = continue_final_message(&mut fields, &messages)?;
         if fields.flag("store")? == Some(true) {
             ignored.add("store");
