@@ -7,6 +7,7 @@
 //! generation cancels its request at once, whether it is queued, loading or running.
 
 mod collect;
+mod count;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,7 @@ use crate::models::{Model, loaded_info};
 use crate::state::ServerState;
 
 pub(crate) use collect::{Choice, Collected};
+pub(crate) use count::count_tokens;
 
 /// A request for responses, in no protocol's words.
 #[derive(Debug, Clone)]
@@ -275,6 +277,7 @@ impl Generation {
                 section,
                 text,
                 generated_tokens,
+                ..
             } => {
                 if section == Section::Reasoning {
                     self.reasoning_tokens = generated_tokens;

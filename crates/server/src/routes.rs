@@ -4,9 +4,11 @@
 //! path's protocol. [`crate::door`] is around all of them.
 
 mod chat;
+mod completions;
 mod health;
 mod models;
 pub(crate) mod openai;
+mod responses;
 mod status;
 
 use std::sync::Arc;
@@ -29,6 +31,16 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         .route("/", get(health::root))
         .route("/health", get(health::health))
         .route("/v1/chat/completions", post(chat::complete))
+        .route("/v1/completions", post(completions::complete))
+        .route(
+            "/v1/responses",
+            get(responses::upgrade).post(responses::respond),
+        )
+        .route("/v1/responses/input_tokens", post(responses::count))
+        .route(
+            "/v1/responses/{id}",
+            get(responses::stored).delete(responses::stored),
+        )
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*name}", get(models::one))
         .route("/v1/status", get(status::status))

@@ -11,17 +11,6 @@ use crate::routes::openai::{self, Streaming};
 /// Most choices of a request.
 const MAX_CHOICES: i64 = 8;
 
-/// What the field `reasoning_effort` may be, and whether the model reasons then.
-const EFFORTS: [(&str, bool); 7] = [
-    ("none", false),
-    ("minimal", true),
-    ("low", true),
-    ("medium", true),
-    ("high", true),
-    ("xhigh", true),
-    ("max", true),
-];
-
 /// The roles of messages.
 const ROLES: [(&str, Role); 4] = [
     ("system", Role::System),
@@ -57,7 +46,7 @@ impl ChatRequest {
         let n = fields.integer("n", 1..=MAX_CHOICES)?.unwrap_or(1);
         let streaming = Streaming::take(&mut fields)?;
         let effort = fields.take("reasoning_effort");
-        let effort = effort.map(|effort| effort.choice(&EFFORTS)).transpose()?;
+        let effort = effort.map(openai::effort).transpose()?;
         let switch = enable_thinking(&mut fields)?;
         let messages = messages(&mut fields, ignored)?;
         let continue_final_message = continue_final_message(&mut fields, &messages)?;
