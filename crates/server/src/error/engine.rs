@@ -5,11 +5,10 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use transom_engine::EngineError;
 use transom_supervisor::RequestError;
 
-use super::{ApiError, ContextNumbers, ErrorKind};
+use super::{ApiError, ContextNumbers};
 
 /// When a retry may succeed after a failure that has no time of its own.
 const RETRY_SOON: Duration = Duration::from_secs(5);
@@ -37,11 +36,18 @@ impl From<RequestError> for ApiError {
             RequestError::Blocked { retry_after, .. } => {
                 Self::overloaded(message, Some(retry_after))
             }
-            RequestError::Busy { .. }
-            | RequestError::WorkerGone { .. }
-            | RequestError::Unloaded
-            | RequestError::Quitting
-            | RequestError::InstanceGone { .. } => Self::overloaded(message, Some(RETRY_SOON)),
+            RequestError::Busy { .. } | RequestError::Unloaded | RequestError::Quitting => {
+                Self::overloaded(message, Some(RETRY_SOON))
+            }
+            // The last output of the process may contain anything.
+            RequestError::WorkerGone { .. } => Self::overloaded(
+                "the model's process ended unexpectedly; send the request again to restart it",
+                Some(RETRY_SOON),
+            ),
+            RequestError::InstanceGone { .. } => Self::overloaded(
+                "the Transom that runs the models has quit; send the request again",
+                Some(RETRY_SOON),
+            ),
             RequestError::Shed { .. } | RequestError::Stuck { .. } => {
                 Self::overloaded(message, Some(RETRY_AFTER_PRESSURE))
             }
@@ -85,11 +91,7 @@ impl From<EngineError> for ApiError {
                  smaller model",
                 Some(RETRY_AFTER_PRESSURE),
             ),
-            EngineError::Canceled => Self::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                ErrorKind::Overloaded,
-                "the request was canceled",
-            ),
+            EngineError::Canceled => Self::overloaded("the request was canceled", Some(RETRY_SOON)),
             EngineError::Backend { .. } => Self::internal(message),
         }
     }

@@ -108,3 +108,13 @@ fn texts_and_choices() {
     let error = located.choice(&[("low", 1), ("none", 2)]).unwrap_err();
     assert_eq!(error.message, "`d` must be `low` or `none`");
 }
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_refused() {
+    let fits = read(Body::from(vec![b' '; MAX_BODY_BYTES])).await.unwrap();
+    assert_eq!(fits.len(), MAX_BODY_BYTES);
+    let error = read(Body::from(vec![b' '; MAX_BODY_BYTES + 1]))
+        .await
+        .unwrap_err();
+    assert_eq!(error.status, StatusCode::PAYLOAD_TOO_LARGE);
+}
