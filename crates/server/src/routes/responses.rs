@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use serde_json::json;
 use transom_engine::Prompt;
 use transom_library::{LoadSettings, default_thinking};
 
 use super::openai::blame;
-use super::{json_response, name_ignored, wrong_method};
+use super::{json_response, name_ignored};
 use crate::door::Caller;
 use crate::error::{ApiError, ErrorKind};
 use crate::generation::{Generation, Job, count_tokens};
@@ -81,25 +81,6 @@ pub(super) async fn count(
     let count = count.map_err(|error| blame(error, INPUT))?;
     let response = json!({ "object": "response.input_tokens", "input_tokens": count });
     Ok(name_ignored(json_response(&response), &ignored))
-}
-
-/// `GET /v1/responses`: only clients that want a WebSocket send it. They use POST instead after this
-/// status.
-pub(super) async fn upgrade(headers: HeaderMap) -> Response {
-    let wanted = headers.get(header::UPGRADE);
-    let wanted = wanted.and_then(|wanted| wanted.to_str().ok());
-    let mut response = match wanted {
-        Some(wanted) if wanted.eq_ignore_ascii_case("websocket") => {
-            let (status, kind) = (StatusCode::UPGRADE_REQUIRED, ErrorKind::InvalidRequest);
-            let message = "this server has no WebSockets; send the request with POST";
-            ApiError::new(status, kind, message)
-        }
-        _ => wrong_method().await,
-    }
-    .into_response();
-    let post = HeaderValue::from_static("POST");
-    response.headers_mut().insert(header::ALLOW, post);
-    response
 }
 
 /// `GET` and `DELETE /v1/responses/{id}`
