@@ -1,7 +1,7 @@
 //! `POST /v1/responses` and the routes below it: OpenAI's newer API, without a store.
 //!
 //! Rule: nothing of a request is kept, so what needs an earlier response is refused by name. A whole
-//! response and a stream come from the same [`output::Answer`].
+//! response and a stream come from the same [`output::ResponseObject`].
 
 mod input;
 mod output;
@@ -26,7 +26,7 @@ use crate::generation::{Generation, Job, count_tokens};
 use crate::json::{Fields, Ignored};
 use crate::models::Model;
 use crate::state::ServerState;
-use output::Answer;
+use output::ResponseObject;
 use request::ResponsesRequest;
 use stream::ResponsesStream;
 
@@ -51,17 +51,17 @@ pub(super) async fn respond(
         truncation: request.truncation,
     };
     let mut generation = Generation::start(state, job, permit);
-    let mut answer = Answer::new(generation.model_name(), request.repeated);
+    let mut object = ResponseObject::new(generation.model_name(), request.repeated);
     let response = if request.is_streamed {
-        let response = crate::stream::respond(generation, ResponsesStream::new(answer)).await;
+        let response = crate::stream::respond(generation, ResponsesStream::new(object)).await;
         response.map_err(|error| blame(error, INPUT))?
     } else {
         let blame = |error| blame(error, INPUT);
         while let Some(event) = generation.next().await.map_err(blame)? {
-            answer.add(&event);
+            object.add(&event);
         }
-        answer.set_sampling(generation.sampling());
-        json_response(&answer.view())
+        object.set_sampling(generation.sampling());
+        json_response(&object.view())
     };
     Ok(name_ignored(response, &ignored))
 }

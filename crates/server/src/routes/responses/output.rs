@@ -10,7 +10,7 @@ use crate::routes::openai::timings;
 
 /// A response, which grows with the events of its generation.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ResponseObject {
     id: String,
     created: u64,
     model: String,
@@ -31,7 +31,7 @@ pub(super) struct Item {
     pub(super) text: String,
 }
 
-impl Answer {
+impl ResponseObject {
     /// Creates a response without output.
     pub(super) fn new(model: &str, repeated: Map<String, Value>) -> Self {
         Self {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use transom_engine::Section;
 
 use super::INPUT;
-use super::output::{Answer, Item};
+use super::output::{Item, ResponseObject};
 use crate::error::ApiError;
 use crate::generation::{Event, Generation};
 use crate::routes::openai::blame;
@@ -18,15 +18,15 @@ const EVENT_BEAT: u32 = 3;
 
 /// Writes the events of a response.
 pub(super) struct ResponsesStream {
-    answer: Answer,
+    object: ResponseObject,
     /// Number of events so far.
     n_events: u64,
 }
 
 impl ResponsesStream {
-    pub(super) fn new(answer: Answer) -> Self {
+    pub(super) fn new(object: ResponseObject) -> Self {
         Self {
-            answer,
+            object,
             n_events: 0,
         }
     }
@@ -40,7 +40,7 @@ impl ResponsesStream {
 
     /// Writes an event with the whole response.
     fn send_response(&mut self, name: &str, out: &mut Frames) {
-        let response = self.answer.view();
+        let response = self.object.view();
         self.send(name, json!({ "response": response }), out);
     }
 
@@ -50,9 +50,9 @@ impl ResponsesStream {
     }
 
     fn add(&mut self, event: &Event, out: &mut Frames) {
-        let n_items = self.answer.items().len();
-        self.answer.add(event);
-        if self.answer.items().len() > n_items {
+        let n_items = self.object.items().len();
+        self.object.add(event);
+        if self.object.items().len() > n_items {
             if let Some(last) = n_items.checked_sub(1) {
                 self.close_item(last, out);
             }
@@ -61,7 +61,7 @@ impl ResponsesStream {
         match event {
             Event::Text { text, .. } => self.send_text(text, out),
             Event::Finished { .. } => {
-                if let Some(last) = self.answer.items().len().checked_sub(1) {
+                if let Some(last) = self.object.items().len().checked_sub(1) {
                     self.close_item(last, out);
                 }
             }
@@ -73,7 +73,7 @@ impl ResponsesStream {
     }
 
     fn open_item(&mut self, index: usize, out: &mut Frames) {
-        let Some(item) = self.answer.items().get(index) else {
+        let Some(item) = self.object.items().get(index) else {
             return;
         };
         let added = json!({ "output_index": index, "item": item.opened() });
@@ -84,7 +84,7 @@ impl ResponsesStream {
 
     /// Writes the next text of the last item.
     fn send_text(&mut self, text: &str, out: &mut Frames) {
-        let items = self.answer.items();
+        let items = self.object.items();
         let Some(item) = items.last() else {
             return;
         };
@@ -100,7 +100,7 @@ impl ResponsesStream {
     }
 
     fn close_item(&mut self, index: usize, out: &mut Frames) {
-        let (items, done) = (self.answer.items(), self.answer.item(index));
+        let (items, done) = (self.object.items(), self.object.item(index));
         let Some(item) = items.get(index) else {
             return;
         };
@@ -121,7 +121,7 @@ impl ResponsesStream {
 
     /// Writes the last event.
     fn end(&mut self, out: &mut Frames) {
-        let name = match self.answer.status() {
+        let name = match self.object.status() {
             "incomplete" => "response.incomplete",
             "failed" => "response.failed",
             _ => "response.completed",
@@ -141,13 +141,13 @@ impl Encoder for ResponsesStream {
     const CONTENT_TYPE: &'static str = SSE;
 
     fn open(&mut self, generation: &Generation, out: &mut Frames) {
-        self.answer.set_sampling(generation.sampling());
+        self.object.set_sampling(generation.sampling());
         self.begin(out);
     }
 
     fn event(&mut self, event: Event, generation: &Generation, out: &mut Frames) {
         if matches!(event, Event::Started { .. }) {
-            self.answer.set_sampling(generation.sampling());
+            self.object.set_sampling(generation.sampling());
         }
         self.add(&event, out);
     }
@@ -165,7 +165,7 @@ impl Encoder for ResponsesStream {
     }
 
     fn fail(&mut self, error: &ApiError, out: &mut Frames) {
-        self.answer.fail(&blame(error.clone(), INPUT));
+        self.object.fail(&blame(error.clone(), INPUT));
         self.end(out);
     }
 }

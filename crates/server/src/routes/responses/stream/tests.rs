@@ -33,7 +33,7 @@ fn finished(reason: FinishReason) -> Event {
 }
 
 fn stream() -> ResponsesStream {
-    ResponsesStream::new(Answer::new("tiny", Map::new()))
+    ResponsesStream::new(ResponseObject::new("tiny", Map::new()))
 }
 
 /// Returns the events of a stream, after checking that each one has its number and its name.
