@@ -118,9 +118,8 @@ fn prompt(located: Located) -> Result<Prompt, ApiError> {
 }
 
 fn token_id(located: Located) -> Result<u32, ApiError> {
-    let wrong = located.must_be("a token id");
     let id = located.integer(0..=i64::from(u32::MAX))?;
-    u32::try_from(id).map_err(|_| wrong)
+    Ok(u32::try_from(id).unwrap_or(u32::MAX))
 }
 
 /// Returns the texts of prompts.
