@@ -202,6 +202,11 @@ impl Fields {
         self.map.get(name).is_some_and(|value| value == text)
     }
 
+    /// Returns true if a field is given and not `null`.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.map.get(name).is_some_and(|value| !value.is_null())
+    }
+
     /// Takes a field. `null` and a missing field are `None`.
     pub(crate) fn take(&mut self, name: &str) -> Option<Located> {
         let value = self

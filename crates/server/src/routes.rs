@@ -4,17 +4,19 @@
 //! path's protocol. [`crate::door`] is around all of them.
 
 mod chat;
+mod completions;
 mod health;
 pub(crate) mod keep_alive;
 pub(crate) mod logprobs;
 mod models;
 pub(crate) mod openai;
+mod responses;
 mod status;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -32,6 +34,13 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         .route("/health", get(health::health))
         .route("/v1/chat/completions", post(chat::complete))
         .route("/v1/chat/completions/input_tokens", post(chat::count))
+        .route("/v1/completions", post(completions::complete))
+        .route("/v1/responses", post(responses::respond))
+        .route("/v1/responses/input_tokens", post(responses::count))
+        .route(
+            "/v1/responses/{id}",
+            get(responses::stored).delete(responses::stored),
+        )
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*name}", get(models::one))
         .route("/v1/status", get(status::status))
@@ -48,7 +57,15 @@ async fn not_found() -> ApiError {
     ApiError::new(StatusCode::NOT_FOUND, ErrorKind::NotFound, message)
 }
 
-async fn wrong_method() -> ApiError {
+async fn wrong_method(headers: HeaderMap) -> ApiError {
+    let upgrade = headers.get(header::UPGRADE);
+    let upgrade = upgrade.and_then(|protocol| protocol.to_str().ok());
+    if upgrade.is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket")) {
+        // Some clients try this first, and send their request with POST after this status.
+        let (status, kind) = (StatusCode::UPGRADE_REQUIRED, ErrorKind::InvalidRequest);
+        let message = "this server has no WebSockets; send the request with POST";
+        return ApiError::new(status, kind, message);
+    }
     let (status, kind) = (StatusCode::METHOD_NOT_ALLOWED, ErrorKind::InvalidRequest);
     let message = "this route has another method; the header `allow` names it";
     ApiError::new(status, kind, message)

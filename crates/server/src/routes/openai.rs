@@ -29,6 +29,17 @@ const TOLERATED: [&str; 11] = [
     "priority",
 ];
 
+/// What an effort of reasoning may be, and whether the model reasons then.
+const EFFORTS: [(&str, bool); 7] = [
+    ("none", false),
+    ("minimal", true),
+    ("low", true),
+    ("medium", true),
+    ("high", true),
+    ("xhigh", true),
+    ("max", true),
+];
+
 /// Takes the fields for sampling, for the end of a response and for the time after it, but not the
 /// number of tokens and log probabilities, which differ between the routes.
 ///
@@ -93,6 +104,44 @@ fn refuse_others(fields: &mut Fields) -> Result<(), ApiError> {
         fields.refuse(name, &neutral)?;
     }
     Ok(())
+}
+
+/// Refuses the fields that constrain the text of a response, in the words of several servers.
+///
+/// # Errors
+/// The request has such a field.
+pub(crate) fn refuse_constraints(fields: &mut Fields) -> Result<(), ApiError> {
+    fields.refuse("response_format", &[json!({ "type": "text" })])?;
+    for name in [
+        "structured_outputs",
+        "guided_json",
+        "guided_regex",
+        "guided_choice",
+        "guided_grammar",
+        "grammar",
+        "json_schema",
+    ] {
+        fields.refuse(name, &[])?;
+    }
+    Ok(())
+}
+
+/// Returns whether the model reasons with this effort.
+///
+/// # Errors
+/// There is no such effort.
+pub(crate) fn effort(effort: Located) -> Result<bool, ApiError> {
+    effort.choice(&EFFORTS)
+}
+
+/// Names `field` as the wrong one in an error of the engine about a prompt, which does not know where
+/// the prompt came from.
+pub(crate) fn blame(mut error: ApiError, field: &str) -> ApiError {
+    let is_too_long = error.code == Some("context_length_exceeded");
+    if is_too_long || matches!(error.param.as_deref(), Some("messages" | "token")) {
+        error.param = Some(field.to_owned());
+    }
+    error
 }
 
 /// Takes strings that end a response.
@@ -193,9 +242,14 @@ pub(crate) fn finish_reason(end: &End) -> &'static str {
 
 /// Returns the usage of choices of one prompt, which counts once.
 pub(crate) fn usage(ends: &[End]) -> Value {
-    let first = ends.first();
-    let prompt_tokens = first.map_or(0, |end| end.stats.prompt_tokens);
-    let cached_tokens = first.map_or(0, |end| end.stats.cached_tokens);
+    usage_of_prompts(ends, ends.len())
+}
+
+/// Returns the usage of prompts with `n` choices each. Each prompt counts once.
+pub(crate) fn usage_of_prompts(ends: &[End], n: usize) -> Value {
+    let prompts = ends.iter().step_by(n.max(1)).map(|end| end.stats);
+    let prompt_tokens: usize = prompts.clone().map(|stats| stats.prompt_tokens).sum();
+    let cached_tokens: usize = prompts.map(|stats| stats.cached_tokens).sum();
     let generated = ends.iter().map(|end| end.stats.generated_tokens);
     let completion_tokens: usize = generated.sum();
     let reasoning_tokens: usize = ends.iter().map(|end| end.reasoning_tokens).sum();

@@ -6,5 +6,7 @@
 )]
 
 mod chat;
+mod completions;
 mod door;
+mod responses;
 mod server;

@@ -14,17 +14,6 @@ use super::messages::Conversation;
 /// Most choices of a request.
 const MAX_CHOICES: i64 = 8;
 
-/// What the field `reasoning_effort` may be, and whether the model reasons then.
-const EFFORTS: [(&str, bool); 7] = [
-    ("none", false),
-    ("minimal", true),
-    ("low", true),
-    ("medium", true),
-    ("high", true),
-    ("xhigh", true),
-    ("max", true),
-];
-
 /// A chat request, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ChatRequest {
@@ -54,7 +43,7 @@ impl ChatRequest {
         let n = fields.integer("n", 1..=MAX_CHOICES)?.unwrap_or(1);
         let streaming = Streaming::take(&mut fields)?;
         let effort = fields.take("reasoning_effort");
-        let effort = effort.map(|effort| effort.choice(&EFFORTS)).transpose()?;
+        let effort = effort.map(openai::effort).transpose()?;
         let switch = enable_thinking(&mut fields)?;
         let located = fields.required("messages")?;
         let Conversation {
@@ -89,20 +78,13 @@ fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     fields.refuse("tool_choice", &choices)?;
     fields.refuse("functions", &[])?;
     fields.refuse("function_call", &choices)?;
-    fields.refuse("response_format", &[json!({ "type": "text" })])?;
+    openai::refuse_constraints(fields)?;
     fields.refuse("modalities", &[json!(["text"])])?;
     fields.refuse("verbosity", &[json!("medium")])?;
     for name in [
         "audio",
         "prediction",
         "web_search_options",
-        "structured_outputs",
-        "guided_json",
-        "guided_regex",
-        "guided_choice",
-        "guided_grammar",
-        "grammar",
-        "json_schema",
         "chat_template",
         "documents",
         "reasoning_format",

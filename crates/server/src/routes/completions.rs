@@ -1,0 +1,134 @@
+//! `POST /v1/completions`: text that continues a prompt, without a chat template.
+//!
+//! Rule: the text of a choice is all that the model wrote, with its reasoning.
+
+mod request;
+mod stream;
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use serde_json::{Value, json};
+use transom_engine::Truncation;
+use transom_library::LoadSettings;
+
+use super::openai::{FINGERPRINT, blame, finish_reason, timings, usage_of_prompts};
+use super::{json_response, name_ignored};
+use crate::door::Caller;
+use crate::error::ApiError;
+use crate::generation::{End, Event, Generation, Job};
+use crate::ids::{random_id, unix_seconds};
+use crate::json::{Fields, Ignored};
+use crate::state::ServerState;
+use request::CompletionRequest;
+use stream::CompletionStream;
+
+/// The field of the prompt.
+const PROMPT: &str = "prompt";
+
+/// `POST /v1/completions`
+pub(super) async fn complete(
+    State(state): State<Arc<ServerState>>,
+    Extension(caller): Extension<Caller>,
+    fields: Fields,
+) -> Result<Response, ApiError> {
+    let mut ignored = Ignored::default();
+    let request = CompletionRequest::read(fields, &mut ignored)?;
+    let settings = LoadSettings::default();
+    let model = state.models().find(&request.model, settings).await?;
+    let echoes = Echoes {
+        n: request.n,
+        prompts: request.echoes,
+    };
+    let job = Job {
+        model,
+        prompts: request.prompts,
+        n: request.n,
+        params: request.params,
+        truncation: Truncation::Disabled,
+    };
+    let mut generation = Generation::start(state, job, caller.client());
+    let response = if request.streaming.is_on {
+        let include_usage = request.streaming.include_usage;
+        let stream = CompletionStream::new(generation.model_name(), include_usage, echoes);
+        let response = crate::stream::respond(generation, stream).await;
+        response.map_err(|error| blame(error, PROMPT))?
+    } else {
+        let choices = collect(&mut generation, &echoes).await;
+        let choices = choices.map_err(|error| blame(error, PROMPT))?;
+        json_response(&whole(&generation, &choices, echoes.n))
+    };
+    Ok(name_ignored(response, &ignored))
+}
+
+/// The prompts that come before the text of their choices.
+#[derive(Debug)]
+struct Echoes {
+    /// Number of choices of each prompt.
+    n: usize,
+    /// The text of each prompt; empty if the request does not ask for it.
+    prompts: Vec<String>,
+}
+
+impl Echoes {
+    /// Returns the prompt of a choice.
+    fn of(&self, choice: usize) -> Option<&str> {
+        let prompt = self.prompts.get(choice / self.n.max(1));
+        prompt.map(String::as_str)
+    }
+}
+
+/// Waits for the texts of all choices.
+async fn collect(
+    generation: &mut Generation,
+    echoes: &Echoes,
+) -> Result<Vec<(String, End)>, ApiError> {
+    let mut choices = Vec::new();
+    let mut text = String::new();
+    while let Some(event) = generation.next().await? {
+        match event {
+            Event::Queued { .. }
+            | Event::Loading
+            | Event::Started { .. }
+            | Event::Prefill { .. } => {}
+            Event::Text { text: next, .. } => text.push_str(&next),
+            Event::Finished { choice, end } => {
+                let prompt = echoes.of(choice).unwrap_or_default();
+                choices.push((format!("{prompt}{text}"), end));
+                text.clear();
+            }
+        }
+    }
+    Ok(choices)
+}
+
+/// Returns the whole response.
+fn whole(generation: &Generation, choices: &[(String, End)], n: usize) -> Value {
+    let ends: Vec<End> = choices.iter().map(|(_, end)| *end).collect();
+    let sampling = generation.sampling();
+    let timings = ends.last().map(|end| timings(end, sampling.as_ref()));
+    let choices = choices.iter().enumerate();
+    let choices = choices.map(|(index, (text, end))| choice(index, text, Some(finish_reason(end))));
+    json!({
+        "id": random_id("cmpl-"),
+        "object": "text_completion",
+        "created": unix_seconds(),
+        "model": generation.model_name(),
+        "system_fingerprint": FINGERPRINT,
+        "choices": choices.collect::<Vec<_>>(),
+        "usage": usage_of_prompts(&ends, n),
+        "timings": timings,
+    })
+}
+
+/// Returns a choice, or a part of it.
+fn choice(index: usize, text: &str, finish_reason: Option<&str>) -> Value {
+    json!({
+        "index": index,
+        "text": text,
+        "logprobs": null,
+        "finish_reason": finish_reason,
+    })
+}

@@ -1,0 +1,118 @@
+//! The stream of a completion request.
+
+use serde_json::{Value, json};
+
+use super::{Echoes, PROMPT, choice};
+use crate::error::ApiError;
+use crate::generation::{End, Event, Generation};
+use crate::ids::{random_id, unix_seconds};
+use crate::routes::openai::{FINGERPRINT, blame, finish_reason, timings, usage_of_prompts};
+use crate::stream::{Encoder, Frames, Progress, SSE};
+
+/// Every third heartbeat is a chunk, because some clients do not count comments.
+const CHUNK_BEAT: u32 = 3;
+
+/// Writes chunks in the form of OpenAI's older API.
+pub(super) struct CompletionStream {
+    id: String,
+    created: u64,
+    model: String,
+    include_usage: bool,
+    echoes: Echoes,
+    /// Number of choices whose prompt was written.
+    n_opened: usize,
+    ends: Vec<End>,
+}
+
+impl CompletionStream {
+    pub(super) fn new(model: &str, include_usage: bool, echoes: Echoes) -> Self {
+        Self {
+            id: random_id("cmpl-"),
+            created: unix_seconds(),
+            model: model.to_owned(),
+            include_usage,
+            echoes,
+            n_opened: 0,
+            ends: Vec::new(),
+        }
+    }
+
+    fn chunk(&self, choices: &[Value], usage: Value) -> Value {
+        let mut chunk = json!({
+            "id": self.id,
+            "object": "text_completion",
+            "created": self.created,
+            "model": self.model,
+            "system_fingerprint": FINGERPRINT,
+            "choices": choices,
+        });
+        if self.include_usage {
+            chunk["usage"] = usage;
+        }
+        chunk
+    }
+
+    fn part(&self, index: usize, text: &str, finish_reason: Option<&str>) -> Value {
+        self.chunk(&[choice(index, text, finish_reason)], Value::Null)
+    }
+
+    /// Writes the prompt of a choice before anything else of it.
+    fn open_choice(&mut self, choice: usize, out: &mut Frames) {
+        if choice < self.n_opened {
+            return;
+        }
+        self.n_opened = choice + 1;
+        if let Some(prompt) = self.echoes.of(choice) {
+            out.data(&self.part(choice, prompt, None));
+        }
+    }
+}
+
+impl Encoder for CompletionStream {
+    const CONTENT_TYPE: &'static str = SSE;
+
+    fn open(&mut self, _: &Generation, out: &mut Frames) {
+        self.open_choice(0, out);
+    }
+
+    fn event(&mut self, event: Event, generation: &Generation, out: &mut Frames) {
+        match event {
+            Event::Queued { .. }
+            | Event::Loading
+            | Event::Started { .. }
+            | Event::Prefill { .. } => {}
+            Event::Text { choice, text, .. } => {
+                self.open_choice(choice, out);
+                out.data(&self.part(choice, &text, None));
+            }
+            Event::Finished { choice, end } => {
+                self.open_choice(choice, out);
+                let mut chunk = self.part(choice, "", Some(finish_reason(&end)));
+                chunk["timings"] = timings(&end, generation.sampling().as_ref());
+                out.data(&chunk);
+                self.ends.push(end);
+            }
+        }
+    }
+
+    fn heartbeat(&mut self, progress: &Progress, beat: u32, out: &mut Frames) {
+        if beat.is_multiple_of(CHUNK_BEAT) {
+            let choice = self.n_opened.saturating_sub(1);
+            out.data(&self.part(choice, "", None));
+        } else {
+            out.comment(&progress.comment());
+        }
+    }
+
+    fn close(&mut self, _: &Generation, out: &mut Frames) {
+        if self.include_usage {
+            let usage = usage_of_prompts(&self.ends, self.echoes.n);
+            out.data(&self.chunk(&[], usage));
+        }
+        out.text("[DONE]");
+    }
+
+    fn fail(&mut self, error: &ApiError, out: &mut Frames) {
+        out.data(&blame(error.clone(), PROMPT).openai_body());
+    }
+}

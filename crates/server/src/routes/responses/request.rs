@@ -1,0 +1,260 @@
+//! The body of a request for a response.
+
+use serde_json::{Map, Value, json};
+use transom_engine::{ChatPrompt, Message, Role, Truncation};
+
+use super::input;
+use crate::error::ApiError;
+use crate::generation::Params;
+use crate::json::{Fields, Ignored};
+use crate::routes::openai::{self, Streaming};
+
+/// Tokens to keep free for a response without a limit when old messages are dropped.
+const RESERVED_FOR_RESPONSE: usize = 1024;
+
+/// The code of fields that this server does not support.
+const UNSUPPORTED: &str = "unsupported_parameter";
+
+/// A request for a response, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ResponsesRequest {
+    pub(super) model: String,
+    pub(super) prompt: ChatPrompt,
+    pub(super) params: Params,
+    pub(super) truncation: Truncation,
+    pub(super) is_streamed: bool,
+    /// The request has an effort of reasoning.
+    pub(super) has_effort: bool,
+    /// The fields that the response repeats, with the values in force.
+    pub(super) repeated: Map<String, Value>,
+}
+
+impl ResponsesRequest {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// A field is wrong, or asks for something that this server can't do.
+    pub(super) fn read(mut fields: Fields, ignored: &mut Ignored) -> Result<Self, ApiError> {
+        let model = fields.required("model")?.text()?;
+        let mut repeated = Map::new();
+        refuse_stored(&mut fields, ignored)?;
+        refuse_formats(&mut fields)?;
+        refuse_others(&mut fields, ignored)?;
+        tools(&mut fields, &mut repeated)?;
+        let enable_thinking = reasoning(&mut fields, &mut repeated, ignored)?;
+        labels(&mut fields, &mut repeated)?;
+        let mut params = openai::params(&mut fields)?;
+        params.max_tokens = openai::max_tokens(&mut fields, &["max_output_tokens"])?;
+        let drops_messages = fields
+            .take("truncation")
+            .map(|truncation| truncation.choice(&[("auto", true), ("disabled", false)]));
+        let drops_messages = drops_messages.transpose()?.unwrap_or(false);
+        let streaming = Streaming::take(&mut fields)?;
+        let instructions = fields.text("instructions")?;
+        let input = input::messages(fields.required("input")?, ignored)?;
+        fields.finish(ignored);
+        for (name, value) in [
+            ("instructions", json!(instructions)),
+            ("max_output_tokens", json!(params.max_tokens)),
+            ("temperature", json!(params.temperature)),
+            ("top_p", json!(params.top_p)),
+            ("presence_penalty", json!(params.presence_penalty)),
+            ("frequency_penalty", json!(params.frequency_penalty)),
+            (
+                "text",
+                json!({ "format": { "type": "text" }, "verbosity": "medium" }),
+            ),
+            ("top_logprobs", json!(0)),
+            (
+                "truncation",
+                json!(if drops_messages { "auto" } else { "disabled" }),
+            ),
+            ("background", json!(false)),
+            ("store", json!(false)),
+            ("previous_response_id", Value::Null),
+            ("service_tier", json!("default")),
+        ] {
+            repeated.insert(name.to_owned(), value);
+        }
+        Ok(Self {
+            model,
+            prompt: ChatPrompt {
+                messages: conversation(instructions, input),
+                enable_thinking,
+                tools: Vec::new(),
+                continue_final_message: false,
+            },
+            truncation: match drops_messages {
+                true => Truncation::DropOldest {
+                    response_tokens: params.max_tokens.unwrap_or(RESERVED_FOR_RESPONSE),
+                    context_limit: None,
+                },
+                false => Truncation::Disabled,
+            },
+            params,
+            is_streamed: streaming.is_on,
+            has_effort: enable_thinking.is_some(),
+            repeated,
+        })
+    }
+}
+
+/// Returns all messages. Those of the system at the start become one, because many templates have a
+/// place for only one.
+fn conversation(instructions: Option<String>, input: Vec<Message>) -> Vec<Message> {
+    let instructions = instructions.map(Message::system);
+    let mut messages: Vec<Message> = instructions.into_iter().chain(input).collect();
+    let is_system = |message: &&Message| message.role == Role::System;
+    let n_system = messages.iter().take_while(is_system).count();
+    if n_system > 1 {
+        let texts = messages.drain(..n_system).map(|message| message.content);
+        let texts: Vec<String> = texts.collect();
+        messages.insert(0, Message::system(texts.join("\n\n")));
+    }
+    messages
+}
+
+/// Refuses what needs a store of responses.
+fn refuse_stored(fields: &mut Fields, ignored: &mut Ignored) -> Result<(), ApiError> {
+    for name in ["previous_response_id", "conversation"] {
+        if fields.take(name).is_some() {
+            let message = format!(
+                "`{name}` is not supported: responses are not stored here; send the whole \
+                 conversation as `input`"
+            );
+            return Err(ApiError::field(name, message).with_code(UNSUPPORTED));
+        }
+    }
+    if fields.flag("background")? == Some(true) {
+        let message = "`background` must be false: responses are not stored here, so none could be \
+                       fetched later";
+        return Err(ApiError::field("background", message).with_code(UNSUPPORTED));
+    }
+    if fields.flag("store")? == Some(true) {
+        ignored.add("store");
+    }
+    Ok(())
+}
+
+/// Refuses every format but plain text.
+fn refuse_formats(fields: &mut Fields) -> Result<(), ApiError> {
+    openai::refuse_constraints(fields)?;
+    let Some(mut text) = fields.object("text")? else {
+        return Ok(());
+    };
+    if let Some(mut format) = text.object("format")? {
+        if format.required("type")?.text()? != "text" {
+            let message = "`text.format` must be of the type `text`, because other formats are not \
+                           supported here";
+            return Err(ApiError::field("text.format", message).with_code(UNSUPPORTED));
+        }
+        format.finish_known()?;
+    }
+    text.refuse("verbosity", &[json!("medium")])?;
+    text.finish_known()
+}
+
+/// Refuses what no engine here can do, unless the value asks for nothing.
+fn refuse_others(fields: &mut Fields, ignored: &mut Ignored) -> Result<(), ApiError> {
+    for name in [
+        "prompt",
+        "context_management",
+        "moderation",
+        "logprobs",
+        "top_logprobs",
+    ] {
+        fields.refuse(name, &[])?;
+    }
+    fields.refuse("n", &[json!(1)])?;
+    fields.refuse("modalities", &[json!(["text"])])?;
+    for wanted in fields.list("include")?.unwrap_or_default() {
+        match wanted.value.as_str() {
+            Some("message.output_text.logprobs") => return Err(ApiError::unsupported(wanted.path)),
+            Some(_) => ignored.add(&wanted.path),
+            None => return Err(wanted.must_be("a string")),
+        }
+    }
+    fields.tolerate(&["client_metadata"]);
+    Ok(())
+}
+
+/// Refuses tools, unless the model may call none of them: then the prompt leaves them out.
+fn tools(fields: &mut Fields, repeated: &mut Map<String, Value>) -> Result<(), ApiError> {
+    let choice = fields.take("tool_choice");
+    let is_none = choice.as_ref().is_some_and(|choice| choice.value == "none");
+    if let Some(choice) = choice
+        && !is_none
+        && choice.value != "auto"
+    {
+        return Err(ApiError::unsupported(choice.path));
+    }
+    let tools = fields.list("tools")?.unwrap_or_default();
+    if !tools.is_empty() && !is_none {
+        return Err(ApiError::unsupported("tools"));
+    }
+    let tools = tools.into_iter().map(|tool| tool.value).collect();
+    let max_tool_calls = fields.count("max_tool_calls", 1)?;
+    let are_parallel = fields.flag("parallel_tool_calls")?.unwrap_or(true);
+    for (name, value) in [
+        ("tools", Value::Array(tools)),
+        ("tool_choice", json!(if is_none { "none" } else { "auto" })),
+        ("parallel_tool_calls", json!(are_parallel)),
+        ("max_tool_calls", json!(max_tool_calls)),
+    ] {
+        repeated.insert(name.to_owned(), value);
+    }
+    Ok(())
+}
+
+/// Takes the effort of reasoning: returns whether the model reasons, if the request says so.
+fn reasoning(
+    fields: &mut Fields,
+    repeated: &mut Map<String, Value>,
+    ignored: &mut Ignored,
+) -> Result<Option<bool>, ApiError> {
+    let (mut effort, mut repeated_effort) = (None, Value::Null);
+    if let Some(mut reasoning) = fields.object("reasoning")? {
+        if let Some(wanted) = reasoning.take("effort") {
+            repeated_effort = wanted.value.clone();
+            effort = Some(openai::effort(wanted)?);
+        }
+        for name in ["summary", "generate_summary"] {
+            let Some(summary) = reasoning.take(name) else {
+                continue;
+            };
+            let path = summary.path.clone();
+            // The reasoning itself is in the response, which is all that there is.
+            let choices = [
+                ("auto", true),
+                ("none", true),
+                ("concise", false),
+                ("detailed", false),
+            ];
+            if !summary.choice(&choices)? {
+                ignored.add(&path);
+            }
+        }
+        reasoning.finish(ignored);
+    }
+    let reasoning = json!({ "effort": repeated_effort, "summary": null });
+    repeated.insert("reasoning".to_owned(), reasoning);
+    Ok(effort)
+}
+
+/// Takes the fields that change no response, and which it repeats.
+fn labels(fields: &mut Fields, repeated: &mut Map<String, Value>) -> Result<(), ApiError> {
+    let metadata = match fields.take("metadata") {
+        None => json!({}),
+        Some(metadata) if metadata.value.is_object() => metadata.value,
+        Some(metadata) => return Err(metadata.must_be("an object")),
+    };
+    repeated.insert("metadata".to_owned(), metadata);
+    for name in ["user", "prompt_cache_key", "safety_identifier"] {
+        let text = fields.text(name)?;
+        repeated.insert(name.to_owned(), json!(text));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
