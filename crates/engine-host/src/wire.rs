@@ -16,7 +16,7 @@ use transom_engine::{
 };
 
 /// Version of the messages in this file. Every change to them raises it.
-pub const PROTOCOL: u32 = 10;
+pub const PROTOCOL: u32 = 11;
 
 /// Longest frame that is accepted, in bytes: more than a prompt of any real context length.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;
@@ -59,6 +59,14 @@ pub enum Command {
         job: JobId,
         /// The request.
         request: Box<Request>,
+    },
+    /// Counts the tokens of a prompt, whether it fits the context or not. The child reports
+    /// [`Report::JobEnded`], whose statistics contain only [`Stats::prompt_tokens`].
+    Count {
+        /// The id of the job.
+        job: JobId,
+        /// The prompt.
+        prompt: Box<Prompt>,
     },
     /// Stops the load (`None`) or this job after its running step. Has no effect on a job that has
     /// ended.

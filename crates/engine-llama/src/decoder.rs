@@ -3,7 +3,8 @@
 //! Token ids in, token ids out; `model` handles text.
 //!
 //! Rule: each token is sampled once, in order, from the logits at its position. Draft tokens only
-//! decide how many positions a step computes.
+//! decide how many positions a step computes. With log probabilities there are none, so the scores
+//! are those of the next token to return.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -11,7 +12,7 @@ use std::time::Instant;
 use transom_catalog::fit::llama::MAX_DRAFT;
 use transom_engine::generation::{Decode, NextToken};
 use transom_engine::speculation::{Speculation, verify};
-use transom_engine::{EngineError, JobControl, Sampler, Stats};
+use transom_engine::{EngineError, JobControl, Sampler, Scores, Stats};
 
 use crate::session::{Session, SessionPrompt};
 
@@ -24,6 +25,10 @@ pub(crate) struct Decoder<'a> {
     /// Tokens that stay when a full context is shifted: those of the system prompt. `None` ends the
     /// response instead.
     n_kept: Option<usize>,
+    /// How many alternatives to report with each token's log probability; `None` reports none.
+    n_top: Option<u8>,
+    /// The scores of the last sampled token.
+    scores: Option<Scores>,
     n_cached: usize,
     /// Sampled tokens that were not returned yet.
     pending: VecDeque<u32>,
@@ -42,6 +47,7 @@ impl<'a> Decoder<'a> {
         sampler: Sampler,
         prompt: SessionPrompt<'_>,
         n_kept: Option<usize>,
+        n_top: Option<u8>,
     ) -> Result<Self, EngineError> {
         let n_cached = session.reuse(prompt)?;
         // Wrong draft tokens must be removed from the cache.
@@ -55,6 +61,8 @@ impl<'a> Decoder<'a> {
             sampler,
             speculation,
             n_kept,
+            n_top,
+            scores: None,
             pending: VecDeque::new(),
             last: None,
             n_drafted: 0,
@@ -110,10 +118,12 @@ impl<'a> Decoder<'a> {
 
     /// Samples the token that follows the `index`-th token of the last step.
     fn draw(&mut self, index: usize) -> Result<u32, EngineError> {
-        let drawn = self.sampler.draw(self.session.logits(index)?);
+        let logits = self.session.logits(index)?;
+        let drawn = self.sampler.draw(logits);
         let token = drawn.ok_or_else(|| {
             EngineError::backend("choosing a token", "the model has an empty vocabulary")
         })?;
+        self.scores = self.n_top.map(|n| Scores::new(logits, token, n));
         self.sampler.accept(token);
         if let Some(speculation) = &mut self.speculation {
             speculation.accept(token);
@@ -176,6 +186,10 @@ impl Decode for Decoder<'_> {
         }
         let token = self.pending.pop_front();
         Ok(token.map_or(NextToken::Stopped, NextToken::Token))
+    }
+
+    fn take_scores(&mut self) -> Option<Scores> {
+        self.scores.take()
     }
 
     fn release_spare_memory(&mut self) {

@@ -147,7 +147,8 @@ impl LoadedModel for LlamaModel {
             may_shift: params.shift_context,
             is_private: params.is_private,
         };
-        let decoder = Decoder::new(session, speculation, sampler, session_prompt, n_kept)?;
+        let n_top = params.logprobs;
+        let decoder = Decoder::new(session, speculation, sampler, session_prompt, n_kept, n_top)?;
         let detokenizer = Detokenizer::new(self.model.vocab());
         let job = generation::Job {
             prompt,

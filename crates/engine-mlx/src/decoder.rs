@@ -4,7 +4,8 @@
 //! [`Decoder::read`] queues step n+1 before it waits for token n, so that the device works while
 //! the token is converted to text and shown (like mlx-lm's `generate_step`). A draft continues a
 //! known token. So where a draft is expected, the decoder waits for the token first, and one step
-//! then verifies the token and its draft.
+//! then verifies the token and its draft. A response with log probabilities uses neither, because
+//! the logits of each token must be read.
 //!
 //! Rule: each token is sampled once, in order, from the logits at its position. Draft tokens only
 //! decide how many positions a step computes.
@@ -14,12 +15,12 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use mlx_rs::Array;
 use mlx_rs::error::Exception;
 use mlx_rs::transforms::{async_eval, eval};
+use mlx_rs::{Array, Dtype};
 use transom_engine::generation::{Decode, NextToken};
 use transom_engine::speculation::{Speculation, verify};
-use transom_engine::{ConversationId, EngineError, JobControl, ParkedState, Stats};
+use transom_engine::{ConversationId, EngineError, JobControl, ParkedState, Scores, Stats};
 
 use crate::error::{Context, MlxResult};
 use crate::memory::release_unused_memory;
@@ -37,6 +38,12 @@ pub(crate) struct Decoder<'a> {
     /// `None` if speculative decoding is not allowed, or the model cannot remove wrong draft
     /// tokens.
     speculation: Option<&'a mut Speculation>,
+    /// How many alternatives to report with each token's log probability; `None` reports none.
+    n_top: Option<u8>,
+    /// The logits of the newest token, if its log probability is reported.
+    logits: Option<Array>,
+    /// The scores of the newest known token.
+    scores: Option<Scores>,
     n_cached: usize,
     newest: Newest,
     /// Known tokens that were not returned yet.
@@ -68,6 +75,7 @@ impl<'a> Decoder<'a> {
         sampler: Sampler,
         prompt: &[u32],
         conversation: Option<ConversationId>,
+        n_top: Option<u8>,
     ) -> Self {
         let n_cached = sessions.reuse(prompt, conversation, transformer);
         // Wrong draft tokens must be removed from the caches.
@@ -80,6 +88,9 @@ impl<'a> Decoder<'a> {
             sessions,
             sampler,
             speculation,
+            n_top,
+            logits: None,
+            scores: None,
             n_cached,
             newest: Newest::Nothing,
             pending: VecDeque::new(),
@@ -94,7 +105,8 @@ impl<'a> Decoder<'a> {
         let caches = self.sessions.current.caches_mut();
         let logits = self.transformer.logits(&tokens, caches, Positions::Last)?;
         if is_last {
-            let token = token_id(&self.sampler.sample(&logits)?)?;
+            let token = token_id(&self.sample(&logits)?)?;
+            self.score(token)?;
             self.newest = Newest::First(token);
             self.accept(token);
             self.take_time();
@@ -111,7 +123,7 @@ impl<'a> Decoder<'a> {
             Newest::Nothing => Err(Exception::custom("nothing was prefilled")),
             Newest::First(last) => {
                 let token = self.queue_known(last)?;
-                self.read(&token, n_left > 1)?;
+                self.read(&token, self.queues_next(n_left))?;
                 Ok(())
             }
             Newest::Known(last) => {
@@ -123,7 +135,7 @@ impl<'a> Decoder<'a> {
                     return self.verify_draft(last, &drafted);
                 }
                 let token = self.queue_known(last)?;
-                let took = self.read(&token, n_left > 1)?;
+                let took = self.read(&token, self.queues_next(n_left))?;
                 if let Some(speculation) = &mut self.speculation {
                     speculation.record_unqueued_step(took);
                 }
@@ -134,7 +146,7 @@ impl<'a> Decoder<'a> {
                 let max_tokens = n_left.saturating_sub(2);
                 let speculation = self.speculation.as_ref();
                 let waits = speculation.is_some_and(|s| s.expects_draft(max_tokens));
-                let queues_next = n_left > 1 && !waits;
+                let queues_next = self.queues_next(n_left) && !waits;
                 let took = self.read(&token, queues_next)?;
                 if let Some(speculation) = &mut self.speculation
                     && queues_next
@@ -146,6 +158,11 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// Returns true if the next step may be queued before the token of this one is known.
+    fn queues_next(&self, n_left: usize) -> bool {
+        n_left > 1 && self.n_top.is_none()
+    }
+
     /// Waits for `token`, which the device computes, and first queues the step after it if
     /// `queues_next`. Returns the time since the token before it was known.
     fn read(&mut self, token: &Array, queues_next: bool) -> MlxResult<Duration> {
@@ -153,6 +170,7 @@ impl<'a> Decoder<'a> {
             self.newest = Newest::Queued(self.queue_after(token)?);
         }
         let value = token_id(token)?;
+        self.score(value)?;
         if queues_next {
             self.sessions.current.processed(&[value]);
         } else {
@@ -232,9 +250,26 @@ impl<'a> Decoder<'a> {
     fn queue_after(&mut self, token: &Array) -> MlxResult<Array> {
         let caches = self.sessions.current.caches_mut();
         let logits = self.transformer.logits(token, caches, Positions::Last)?;
-        let next = self.sampler.sample(&logits)?;
+        let next = self.sample(&logits)?;
         async_eval([&next])?;
         Ok(next)
+    }
+
+    /// Samples the newest token from logits `[1, vocab_size]`.
+    fn sample(&mut self, logits: &Array) -> MlxResult<Array> {
+        self.logits = self.n_top.map(|_| logits.clone());
+        self.sampler.sample(logits)
+    }
+
+    /// Scores the newest token, which is now known, if its log probability is reported.
+    fn score(&mut self, token: u32) -> MlxResult<()> {
+        if let (Some(n_top), Some(logits)) = (self.n_top, self.logits.take()) {
+            let logits = logits.as_dtype(Dtype::Float32)?.contiguous()?;
+            let values = logits.try_as_slice::<f32>();
+            let values = values.map_err(|error| Exception::custom(error.to_string()))?;
+            self.scores = Some(Scores::new(values, token, n_top));
+        }
+        Ok(())
     }
 }
 
@@ -282,6 +317,10 @@ impl Decode for Decoder<'_> {
         }
         let token = self.pending.pop_front();
         Ok(token.map_or(NextToken::Stopped, NextToken::Token))
+    }
+
+    fn take_scores(&mut self) -> Option<Scores> {
+        self.scores.take()
     }
 
     fn release_spare_memory(&mut self) {

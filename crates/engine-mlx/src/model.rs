@@ -51,6 +51,10 @@ impl Detokenize for ResponseText<'_> {
     fn push(&mut self, token: u32) -> Cow<'_, [u8]> {
         self.detokenizer.push(token).into()
     }
+
+    fn peek(&self, token: u32) -> Vec<u8> {
+        self.detokenizer.clone().push(token)
+    }
 }
 
 impl MlxModel {
@@ -129,6 +133,7 @@ impl LoadedModel for MlxModel {
             sampler,
             &prompt.tokens,
             params.conversation,
+            params.logprobs,
         );
         let text = ResponseText {
             detokenizer: self.tokenizer.detokenizer(),

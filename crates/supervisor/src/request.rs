@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use transom_engine::{EngineError, KvCacheChoice, MemoryNeed, ModelSource};
+use transom_engine::{EngineError, KvCacheChoice, MemoryNeed, ModelSource, Prompt};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::Request;
 
@@ -132,6 +132,8 @@ pub enum Work {
     Load,
     /// Generate a response.
     Generate(Box<Request>),
+    /// Count the tokens of a prompt, whether it fits the context or not.
+    CountTokens(Box<Prompt>),
 }
 
 /// What happens to a request while the machine is too hot or too short of memory.

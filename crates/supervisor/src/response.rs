@@ -52,6 +52,7 @@ pub enum Outcome {
         info: Box<ModelInfo>,
     },
     /// [`crate::Work::Generate`]: the response is complete, or was ended early for `reason`.
+    /// [`crate::Work::CountTokens`]: `stats` contain [`Stats::prompt_tokens`] and nothing else.
     Finished {
         /// Why it ended. A request canceled while queued has [`FinishReason::Canceled`] and empty
         /// statistics.

@@ -233,6 +233,7 @@ impl WorkerTask {
                 state,
             } => self.load(&source, &limits, state).await?,
             Command::Generate { job, request } => self.generate(job, &request).await?,
+            Command::Count { job, prompt } => self.count(job, &prompt).await,
             Command::Trim { trim } => {
                 if trim == Trim::Everything {
                     self.n_tokens = 0;
@@ -333,6 +334,7 @@ impl WorkerTask {
                 section,
                 text,
                 generated_tokens,
+                logprobs: Vec::new(),
             };
             self.report_event(job, text).await;
         }

@@ -279,6 +279,7 @@ impl AnswerTask {
                 section,
                 text,
                 generated_tokens,
+                ..
             } => self.on_text(section, &text, generated_tokens),
             // The outcome contains it.
             TokenEvent::Finished { .. } => {}

@@ -42,7 +42,9 @@ impl ProtocolState {
         self.pending.extend(match command {
             Command::Measure { .. } => Some(Pending::Measure),
             Command::Load { .. } => Some(Pending::Load),
-            Command::Generate { job, .. } => Some(Pending::Generate(*job)),
+            Command::Generate { job, .. } | Command::Count { job, .. } => {
+                Some(Pending::Generate(*job))
+            }
             Command::Trim { .. } => Some(Pending::Trim),
             Command::Unload { .. } => Some(Pending::Unload),
             Command::Hello { .. } | Command::Stop { .. } | Command::Ping { .. } => None,

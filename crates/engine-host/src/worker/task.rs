@@ -265,9 +265,13 @@ impl<E: AsyncRead + Unpin + Send> WorkerTask<E> {
 
     /// Sends a command of the owner. A request that cannot be sent fails without ending the worker.
     fn send_command(&mut self, command: &Command) -> Result<(), WorkerEnd> {
-        if let Command::Generate { job, request } = command {
+        let checked = match command {
             // Values that JSON cannot represent, such as NaN, are out of range too.
-            let checked = request.params.validate(usize::MAX);
+            Command::Generate { job, request } => Some((*job, request.params.validate(usize::MAX))),
+            Command::Count { job, .. } => Some((*job, Ok(()))),
+            _ => None,
+        };
+        if let Some((job, checked)) = checked {
             let too_long = |error| EngineError::backend("sending the prompt", error);
             let result = checked.and_then(|()| frame::encode(command).map_err(too_long));
             match result {
@@ -278,7 +282,7 @@ impl<E: AsyncRead + Unpin + Send> WorkerTask<E> {
                 Err(error) => self
                     .undelivered
                     .push_back(WorkerReport::Message(Report::JobEnded {
-                        job: *job,
+                        job,
                         result: Err(error),
                     })),
             }

@@ -26,6 +26,7 @@ fn generate(
         sampler,
         &prompt,
         None,
+        None,
     );
     let control = JobControl::new();
     let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| {});
@@ -118,6 +119,7 @@ fn a_failed_step_with_a_draft_leaves_an_empty_session() {
             Some(&mut speculation),
             Sampler::new(&greedy, &prompt, model.info.vocab_size),
             &prompt,
+            None,
             None,
         );
         let control = JobControl::new();

@@ -56,6 +56,26 @@ fn one_job_runs_at_a_time_and_queued_requests_know_their_position() {
 }
 
 #[test]
+fn counting_tokens_waits_for_its_turn_like_a_response() {
+    check(
+        "
+        0s request 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 chat 8192
+        2s w1 loaded
+        → generate w1 1
+        3s request 2 chat count
+        → 2 queued at 1
+        4s w1 ended 1 well
+        → 1 ENDED Stop, count w1 2
+        4s w1 ended 2 well
+        → 2 ENDED Stop, asleep
+        ",
+    );
+}
+
+#[test]
 fn a_request_beyond_the_queue_limit_fails_as_busy() {
     check(
         "

@@ -135,9 +135,12 @@ fn request(model: &str, rest: &[&str]) -> ModelRequest {
     };
     ModelRequest {
         model: models::spec(model),
-        work: match rest.contains(&"load") {
-            true => Work::Load,
-            false => Work::Generate(Box::new(request)),
+        work: if rest.contains(&"load") {
+            Work::Load
+        } else if rest.contains(&"count") {
+            Work::CountTokens(Box::new(request.prompt))
+        } else {
+            Work::Generate(Box::new(request))
         },
         over_budget: rest.contains(&"insisting"),
         when_blocked: match rest.contains(&"or-refuse") {
@@ -356,6 +359,7 @@ fn text(effect: &Effect) -> String {
         Effect::Send(w, Command::Stop { job: None, reason }) => {
             format!("stop w{} load {reason:?}", w.0)
         }
+        Effect::Send(w, Command::Count { job, .. }) => format!("count w{} {}", w.0, job.0),
         Effect::Send(w, Command::Trim { trim }) => format!("trim w{} {trim:?}", w.0),
         Effect::Send(_, command) => panic!("the core sends no {command:?}"),
         Effect::Unload(w, Some(_)) => format!("unload w{} saving", w.0),

@@ -1,5 +1,6 @@
 //! Tests of requests from the first event to the end.
 
+use transom_engine::Prompt;
 use transom_engine_host::WorkerEnd;
 
 use super::*;
@@ -49,6 +50,22 @@ async fn a_load_request_returns_the_model_info_after_the_status_is_published() {
     assert_eq!(model(&status).phase, PhaseStatus::Ready);
     assert_eq!(model(&status).load_time, Some(Duration::from_millis(400)));
     assert_eq!(status.process_id, std::process::id());
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_are_counted_without_a_response() {
+    let test = test_supervisor();
+    let prompt = Box::new(Prompt::Text("Hello".to_owned()));
+    let mut response = test
+        .handle
+        .submit(request_for("chat", Work::CountTokens(prompt)));
+    let (text, outcome) = finish(&mut response).await;
+    assert_eq!(text, "");
+    let Outcome::Finished { reason, stats } = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(reason, FinishReason::Stop);
+    assert_eq!((stats.prompt_tokens, stats.generated_tokens), (5, 0));
 }
 
 #[tokio::test(start_paused = true)]

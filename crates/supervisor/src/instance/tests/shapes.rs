@@ -6,8 +6,8 @@
 use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
-    EngineError, KvCacheChoice, LoadProgress, MemoryNeed, MemoryUse, ModelInfo, SamplingParams,
-    Section, Stats, TokenEvent,
+    ChatPrompt, EngineError, KvCacheChoice, LoadProgress, Logprob, MemoryNeed, MemoryUse, Message,
+    ModelInfo, Prompt, SamplingParams, Section, Stats, TokenEvent, TokenLogprobs, ToolCall,
 };
 use transom_engine_host::WorkerEnd;
 use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
@@ -53,7 +53,21 @@ fn client_messages() -> Vec<ClientMessage> {
         bytes: 1,
     }];
     let load = request_for("chat", Work::Load);
+    let call = ToolCall::new("id", "name", Value::Null);
+    let called = Message {
+        tool_calls: vec![call.clone()],
+        ..Message::assistant("text")
+    };
+    let prompt = Prompt::Chat(ChatPrompt {
+        messages: vec![called, Message::tool_result(&call, "text")],
+        ..ChatPrompt::default()
+    });
+    let count = request_for("chat", Work::CountTokens(Box::new(prompt)));
     let messages = vec![
+        ClientMessage::Request {
+            id: ID,
+            request: Box::new(count),
+        },
         ClientMessage::Request {
             id: ID,
             request: Box::new(generate),
@@ -300,10 +314,21 @@ fn outcomes() -> Vec<Outcome> {
         },
         Outcome::Finished {
             reason: FinishReason::Stop,
-            stats: Stats::default(),
+            stats: Stats {
+                matched_stop: Some(1),
+                ..Stats::default()
+            },
         },
     ];
     ended.into_iter().chain(failed).collect()
+}
+
+fn logprob() -> Logprob {
+    Logprob {
+        token: 1,
+        bytes: vec![1],
+        logprob: 1.0,
+    }
 }
 
 fn answers() -> Vec<ResponseEvent> {
@@ -318,6 +343,16 @@ fn answers() -> Vec<ResponseEvent> {
             section: Section::Answer,
             text: "text".to_owned(),
             generated_tokens: 1,
+            logprobs: Vec::new(),
+        },
+        TokenEvent::Text {
+            section: Section::Answer,
+            text: "text".to_owned(),
+            generated_tokens: 1,
+            logprobs: vec![TokenLogprobs {
+                chosen: logprob(),
+                top: vec![logprob()],
+            }],
         },
     ];
     let progress = LoadProgress {
