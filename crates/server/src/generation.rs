@@ -7,6 +7,7 @@
 //! generation cancels its request at once, whether it is queued, loading or running.
 
 mod collect;
+mod count;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,7 @@ use crate::models::{Model, loaded_info};
 use crate::state::ServerState;
 
 pub(crate) use collect::{Choice, Collected};
+pub(crate) use count::count_tokens;
 
 /// A request for responses, in no protocol's words.
 #[derive(Debug, Clone)]
@@ -65,6 +67,8 @@ pub(crate) enum Event {
     /// The engine accepted the prompt.
     Started {
         prompt_tokens: usize,
+        /// How many of them were in the KV cache.
+        cached_tokens: usize,
         /// Messages that were dropped because the request allowed it.
         dropped_messages: usize,
     },
@@ -250,14 +254,15 @@ impl Generation {
         match event {
             TokenEvent::Started {
                 prompt_tokens,
+                cached_tokens,
                 dropped_messages,
-                ..
             } => {
                 if choice == 0 {
                     self.wait = self.began.elapsed();
                 }
                 Some(Event::Started {
                     prompt_tokens,
+                    cached_tokens,
                     dropped_messages,
                 })
             }
@@ -266,6 +271,7 @@ impl Generation {
                 section,
                 text,
                 generated_tokens,
+                ..
             } => {
                 if section == Section::Reasoning {
                     self.reasoning_tokens = generated_tokens;

@@ -293,6 +293,11 @@ impl Fields {
 }
 
 impl Ignored {
+    /// Notes a field that was read and has no effect on this response.
+    pub(crate) fn add(&mut self, path: impl Into<String>) {
+        self.0.push(path.into());
+    }
+
     /// Returns the paths as the value of a header; `None` if there are none.
     pub(crate) fn header(&self) -> Option<String> {
         // Names come from the client, and a header is a short line of printable text.

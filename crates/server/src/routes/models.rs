@@ -83,7 +83,7 @@ fn openai_view(model: &ListedModel, loaded: Option<&ModelInfo>) -> Value {
             "chat": !template.is_empty(),
             "tools": false,
             "vision": false,
-            "reasoning": model.can_reason || template.contains("<think>"),
+            "reasoning": model.may_reason(),
             "embeddings": false,
         },
         "meta": {

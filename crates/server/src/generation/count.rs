@@ -1,0 +1,44 @@
+//! Counts the tokens of a prompt, without a response.
+
+use std::time::Duration;
+
+use transom_engine::Prompt;
+use transom_supervisor::{ModelRequest, Outcome, ResponseEvent, WhenBlocked, Work};
+
+use crate::error::ApiError;
+use crate::models::Model;
+use crate::state::ServerState;
+
+/// Returns the number of tokens of `prompt`, whether it fits the context or not. Loads the model if
+/// necessary. If the returned future is dropped, the request is canceled.
+///
+/// # Errors
+/// The model can't be loaded, or its template refuses the prompt.
+pub(crate) async fn count_tokens(
+    state: &ServerState,
+    model: &Model,
+    prompt: Prompt,
+) -> Result<usize, ApiError> {
+    let request = ModelRequest {
+        model: model.spec.clone(),
+        work: Work::CountTokens(Box::new(prompt)),
+        over_budget: false,
+        when_blocked: WhenBlocked::Refuse,
+    };
+    let mut response = state.supervisor().submit(request);
+    while let Some(event) = response.next().await {
+        let ResponseEvent::Ended { outcome } = event else {
+            continue;
+        };
+        return match outcome {
+            Outcome::Finished { stats, .. } if stats.prompt_tokens > 0 => Ok(stats.prompt_tokens),
+            Outcome::Failed { error } => Err(error.into()),
+            // A request that was canceled counted nothing.
+            Outcome::Finished { .. } | Outcome::Loaded { .. } => Err(ApiError::overloaded(
+                "the count was canceled, because its model was unloaded",
+                Some(Duration::from_secs(1)),
+            )),
+        };
+    }
+    Err(ApiError::internal("the request ended without a result"))
+}
