@@ -11,6 +11,7 @@ use crate::chat::ChatArgs;
 use crate::doctor::DoctorArgs;
 use crate::inspect::InspectArgs;
 use crate::models::ModelsArgs;
+use crate::serve::ServeArgs;
 use crate::status::StatusArgs;
 use crate::unload::UnloadArgs;
 
@@ -57,6 +58,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Ask(AskArgs),
     Chat(ChatArgs),
+    Serve(Box<ServeArgs>),
     Bench(BenchArgs),
     Status(StatusArgs),
     Unload(UnloadArgs),

@@ -1,4 +1,4 @@
-//! The command line: `transom ask`, `chat`, `bench`, `status`, `unload`, `pause`, `resume`,
+//! The command line: `transom ask`, `chat`, `serve`, `bench`, `status`, `unload`, `pause`, `resume`,
 //! `doctor`, `models` and `inspect`.
 //!
 //! Each command is a plain function of its arguments, a [`client::Client`] of the supervisor and a
@@ -23,6 +23,7 @@ mod models;
 mod output;
 mod pause;
 mod sampling_args;
+mod serve;
 mod status;
 #[cfg(test)]
 mod test_console;
@@ -90,6 +91,7 @@ fn run(arguments: &[OsString], console: &mut Console, interrupt: Interrupt) -> R
     let result = match &arguments.command {
         Command::Ask(args) => ask::run(args, &client, console),
         Command::Chat(args) => chat::run(args, &client, console),
+        Command::Serve(args) => serve::run(args, &client, console),
         Command::Bench(args) => bench::run(args, &client, console),
         Command::Status(args) => status::run(args, &client, console),
         Command::Unload(args) => unload::run(args, &client, console),

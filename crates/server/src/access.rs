@@ -7,7 +7,9 @@
 //! Rule: a key is shown once, when it is created. Digests are compared in constant time, and the
 //! file is read for each request, so a revoked key is refused at once.
 
+use std::fs::DirBuilder;
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -143,7 +145,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 }
 
 impl KeyFile {
-    /// Returns the keys of this data folder, which exists.
+    /// Returns the keys of this data folder, which is created with the first key.
     pub fn of(data_folder: &Path) -> Self {
         Self {
             path: data_folder.join(FILE_NAME),
@@ -222,6 +224,9 @@ impl KeyFile {
     fn write(&self, keys: &[NamedKey]) -> Result<(), KeyError> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         let written = || {
+            // Before its first use there is no data folder.
+            let mut builder = DirBuilder::new();
+            builder.recursive(true).mode(0o700).create(folder)?;
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
             serde_json::to_writer_pretty(&mut file, keys)?;
             file.write_all(b"\n")?;

@@ -92,8 +92,10 @@ pub(crate) struct End {
     pub(crate) stats: Stats,
     /// How many of the generated tokens are reasoning.
     pub(crate) reasoning_tokens: usize,
-    /// Time before the engine started.
+    /// Time before the engine started, with the load.
     pub(crate) wait: Duration,
+    /// Time of the load.
+    pub(crate) load: Duration,
 }
 
 /// Responses in the making. If it is dropped before its end, the running request is canceled.
@@ -108,6 +110,8 @@ pub(crate) struct Generation {
     reasoning_tokens: usize,
     began: Instant,
     wait: Duration,
+    load_began: Option<Instant>,
+    load: Duration,
     first_text: Option<Duration>,
     /// Read by [`Generation::open`] and not passed on yet.
     pending: Option<Event>,
@@ -135,6 +139,8 @@ impl Generation {
             reasoning_tokens: 0,
             began: Instant::now(),
             wait: Duration::ZERO,
+            load_began: None,
+            load: Duration::ZERO,
             first_text: None,
             pending: None,
             is_over: false,
@@ -237,7 +243,10 @@ impl Generation {
         let choice = self.n_started.saturating_sub(1);
         match event {
             Some(ResponseEvent::Queued { position, .. }) => Ok(Some(Event::Queued { position })),
-            Some(ResponseEvent::Loading { .. }) => Ok(Some(Event::Loading)),
+            Some(ResponseEvent::Loading { .. }) => {
+                self.load_began.get_or_insert_with(Instant::now);
+                Ok(Some(Event::Loading))
+            }
             Some(ResponseEvent::Token { event }) => Ok(self.on_token(choice, event)),
             Some(ResponseEvent::Ended { outcome }) => {
                 self.response = None;
@@ -292,6 +301,9 @@ impl Generation {
         match outcome {
             Outcome::Loaded { info } => {
                 self.info = Some(*info);
+                self.load = self
+                    .load_began
+                    .map_or(Duration::ZERO, |began| began.elapsed());
                 Ok(None)
             }
             Outcome::Finished { reason, stats } => {
@@ -303,6 +315,7 @@ impl Generation {
                             stats,
                             reasoning_tokens: self.reasoning_tokens,
                             wait: self.wait,
+                            load: self.load,
                         };
                         Ok(Some(Event::Finished { choice, end }))
                     }

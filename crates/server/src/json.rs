@@ -262,23 +262,46 @@ impl Fields {
         self.take(name).map(Located::list).transpose()
     }
 
-    /// Refuses a field by name, unless its value asks for nothing: `false`, `0`, empty, or one of
-    /// `neutral`.
+    /// Refuses a field by name, unless its value is one of `neutral`, which change nothing. Without
+    /// such values: unless it is `false`, `0` or empty.
     pub(crate) fn refuse(&mut self, name: &str, neutral: &[Value]) -> Result<(), ApiError> {
-        match self.take(name) {
-            Some(located)
-                if !asks_for_nothing(&located.value) && !neutral.contains(&located.value) =>
-            {
-                Err(ApiError::unsupported(located.path))
-            }
-            _ => Ok(()),
+        let Some(located) = self.take(name) else {
+            return Ok(());
+        };
+        let is_neutral = match neutral {
+            [] => is_empty(&located.value),
+            neutral => neutral.contains(&located.value),
+        };
+        match is_neutral {
+            true => Ok(()),
+            false => Err(ApiError::unsupported(located.path)),
         }
+    }
+
+    /// Returns all fields with their names, for an object whose keys are data.
+    pub(crate) fn into_entries(self) -> Vec<(String, Located)> {
+        let path = self.path;
+        let entries = self.map.into_iter();
+        let located = |(name, value): (String, Value)| {
+            let path = format!("{path}.{name}");
+            (name, Located { path, value })
+        };
+        entries.map(located).collect()
     }
 
     /// Drops fields that are meant for other servers, and change no response.
     pub(crate) fn tolerate(&mut self, names: &[&str]) {
         for name in names {
             self.map.shift_remove(*name);
+        }
+    }
+
+    /// Refuses the fields that nobody took, in an object without unknown fields.
+    pub(crate) fn finish_known(self) -> Result<(), ApiError> {
+        let mut names = self.map.iter().filter(|(_, value)| !value.is_null());
+        match names.next() {
+            Some((name, _)) => Err(ApiError::unsupported(self.path_of(name))),
+            None => Ok(()),
         }
     }
 
@@ -293,9 +316,9 @@ impl Fields {
 }
 
 impl Ignored {
-    /// Notes a field that was read and has no effect on this response.
-    pub(crate) fn add(&mut self, path: impl Into<String>) {
-        self.0.push(path.into());
+    /// Adds a field that was understood, but has no effect.
+    pub(crate) fn add(&mut self, path: &str) {
+        self.0.push(path.to_owned());
     }
 
     /// Returns the paths as the value of a header; `None` if there are none.
@@ -316,7 +339,7 @@ impl Ignored {
     }
 }
 
-fn asks_for_nothing(value: &Value) -> bool {
+fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Bool(value) => !value,

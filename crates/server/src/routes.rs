@@ -3,8 +3,11 @@
 //! Rule: a path without a route, and a method that a route lacks, are errors in the form of the
 //! path's protocol. [`crate::door`] is around all of them.
 
+mod chat;
 mod health;
 mod models;
+pub(crate) mod openai;
+mod status;
 
 use std::sync::Arc;
 
@@ -12,7 +15,7 @@ use axum::Router;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde_json::Value;
 
 use crate::door;
@@ -25,8 +28,11 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
     let routes: Router<Arc<ServerState>> = Router::new()
         .route("/", get(health::root))
         .route("/health", get(health::health))
+        .route("/v1/chat/completions", post(chat::complete))
         .route("/v1/models", get(models::list))
-        .route("/v1/models/{*name}", get(models::one));
+        .route("/v1/models/{*name}", get(models::one))
+        .route("/v1/status", get(status::status))
+        .route("/metrics", get(status::metrics));
     routes
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)

@@ -97,6 +97,11 @@ impl Frames {
         self.push(&[&value.to_string(), "\n"]);
     }
 
+    /// Returns all frames so far, and starts anew.
+    pub(crate) fn take(&mut self) -> Bytes {
+        Bytes::from(std::mem::take(&mut self.0))
+    }
+
     fn push(&mut self, parts: &[&str]) {
         self.0.extend(parts.iter().copied());
     }
@@ -206,8 +211,7 @@ async fn send(frames: &mpsc::Sender<Bytes>, out: &mut Frames) -> Result<(), Read
     if out.0.is_empty() {
         return Ok(());
     }
-    let bytes = Bytes::from(std::mem::take(&mut out.0));
-    match timeout(READER_TIMEOUT, frames.send(bytes)).await {
+    match timeout(READER_TIMEOUT, frames.send(out.take())).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(_)) | Err(_) => Err(ReaderLeft),
     }

@@ -37,11 +37,18 @@ impl From<RequestError> for ApiError {
             RequestError::Blocked { retry_after, .. } => {
                 Self::overloaded(message, Some(retry_after))
             }
-            RequestError::Busy { .. }
-            | RequestError::WorkerGone { .. }
-            | RequestError::Unloaded
-            | RequestError::Quitting
-            | RequestError::InstanceGone { .. } => Self::overloaded(message, Some(RETRY_SOON)),
+            RequestError::Busy { .. } | RequestError::Unloaded | RequestError::Quitting => {
+                Self::overloaded(message, Some(RETRY_SOON))
+            }
+            // The last output of the process may contain anything.
+            RequestError::WorkerGone { .. } => Self::overloaded(
+                "the model's process ended unexpectedly; send the request again to restart it",
+                Some(RETRY_SOON),
+            ),
+            RequestError::InstanceGone { .. } => Self::overloaded(
+                "the Transom that runs the models has quit; send the request again",
+                Some(RETRY_SOON),
+            ),
             RequestError::Shed { .. } | RequestError::Stuck { .. } => {
                 Self::overloaded(message, Some(RETRY_AFTER_PRESSURE))
             }

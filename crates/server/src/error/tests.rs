@@ -93,6 +93,12 @@ fn messages_contain_no_path() {
         }
         .into(),
     );
+    errors.push(
+        RequestError::InstanceGone {
+            reason: "/secret/socket is gone".to_owned(),
+        }
+        .into(),
+    );
     for error in errors {
         assert!(!error.message.contains("/secret"), "{}", error.message);
     }

@@ -68,18 +68,20 @@ fn a_whole_number_may_be_written_with_a_point() {
 
 #[test]
 fn an_unsupported_field_is_refused_unless_it_asks_for_nothing() {
-    let neutral = [json!("none")];
-    for body in [
-        r#"{}"#,
-        r#"{"x": null}"#,
-        r#"{"x": false}"#,
-        r#"{"x": []}"#,
-        r#"{"x": "none"}"#,
-    ] {
+    for body in ["{}", r#"{"x": null}"#, r#"{"x": false}"#, r#"{"x": []}"#] {
+        assert_eq!(fields(body).refuse("x", &[]), Ok(()), "{body}");
+    }
+    let neutral = [json!("none"), json!(true)];
+    for body in [r#"{"x": null}"#, r#"{"x": "none"}"#, r#"{"x": true}"#] {
         assert_eq!(fields(body).refuse("x", &neutral), Ok(()), "{body}");
     }
-    for body in [r#"{"x": true}"#, r#"{"x": [1]}"#, r#"{"x": "auto"}"#] {
-        let error = fields(body).refuse("x", &neutral).unwrap_err();
+    for (body, neutral) in [
+        (r#"{"x": true}"#, &[][..]),
+        (r#"{"x": [1]}"#, &[]),
+        (r#"{"x": "auto"}"#, &neutral),
+        (r#"{"x": false}"#, &neutral),
+    ] {
+        let error = fields(body).refuse("x", neutral).unwrap_err();
         assert_eq!(error.param.as_deref(), Some("x"), "{body}");
     }
 }
@@ -105,4 +107,14 @@ fn texts_and_choices() {
     assert_eq!(located.clone().choice(&[("low", 1), ("high", 2)]), Ok(2));
     let error = located.choice(&[("low", 1), ("none", 2)]).unwrap_err();
     assert_eq!(error.message, "`d` must be `low` or `none`");
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_refused() {
+    let fits = read(Body::from(vec![b' '; MAX_BODY_BYTES])).await.unwrap();
+    assert_eq!(fits.len(), MAX_BODY_BYTES);
+    let error = read(Body::from(vec![b' '; MAX_BODY_BYTES + 1]))
+        .await
+        .unwrap_err();
+    assert_eq!(error.status, StatusCode::PAYLOAD_TOO_LARGE);
 }

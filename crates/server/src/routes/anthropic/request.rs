@@ -118,7 +118,7 @@ fn thinking(body: &mut Fields, ignored: &mut Ignored) -> Result<(bool, bool), Ap
     let is_shown = is_shown.transpose()?.unwrap_or(true);
     if thinking.integer("budget_tokens", 1..=i64::MAX)?.is_some() {
         // Nothing ends a reasoning section early.
-        ignored.add(thinking.path_of("budget_tokens"));
+        ignored.add(&thinking.path_of("budget_tokens"));
     }
     thinking.finish(ignored);
     Ok((is_enabled, is_shown))

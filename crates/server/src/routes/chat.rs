@@ -1,0 +1,97 @@
+//! `POST /v1/chat/completions`: a conversation in OpenAI's form.
+
+mod request;
+mod stream;
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use serde_json::{Value, json};
+use transom_engine::{Prompt, Truncation};
+use transom_library::{LoadSettings, default_thinking};
+
+use super::openai::{FINGERPRINT, finish_reason, timings, usage};
+use super::{json_response, name_ignored};
+use crate::door::Caller;
+use crate::error::ApiError;
+use crate::generation::{Choice, End, Generation, Job};
+use crate::ids::{random_id, unix_seconds};
+use crate::json::{Fields, Ignored};
+use crate::state::ServerState;
+use request::ChatRequest;
+use stream::ChatStream;
+
+/// `POST /v1/chat/completions`
+pub(super) async fn complete(
+    State(state): State<Arc<ServerState>>,
+    Extension(caller): Extension<Caller>,
+    fields: Fields,
+) -> Result<Response, ApiError> {
+    let mut ignored = Ignored::default();
+    let request = ChatRequest::read(fields, &mut ignored)?;
+    let settings = LoadSettings::default();
+    let model = state.models().find(&request.model, settings).await?;
+    let facts = model.installed.facts.as_ref().ok();
+    if request.has_effort && facts.and_then(|facts| default_thinking(facts)).is_none() {
+        // The model reasons always, or never.
+        ignored.add("reasoning_effort");
+    }
+    let permit = state.admission().admit(&caller.key_name)?;
+    let job = Job {
+        model,
+        prompts: vec![Prompt::Chat(request.prompt)],
+        n: request.n,
+        params: request.params,
+        truncation: Truncation::Disabled,
+    };
+    let mut generation = Generation::start(state, job, permit);
+    let response = if request.streaming.is_on {
+        let stream = ChatStream::new(generation.model_name(), request.streaming.include_usage);
+        crate::stream::respond(generation, stream).await?
+    } else {
+        let collected = generation.collect().await?;
+        json_response(&whole(&generation, &collected.choices))
+    };
+    Ok(name_ignored(response, &ignored))
+}
+
+/// Returns the whole response.
+fn whole(generation: &Generation, choices: &[Choice]) -> Value {
+    let ends: Vec<End> = choices.iter().map(|choice| choice.end).collect();
+    let sampling = generation.sampling();
+    let timings = ends.last().map(|end| timings(end, sampling.as_ref()));
+    let choices = choices.iter().enumerate().map(|(index, choice)| {
+        json!({
+            "index": index,
+            "message": message(choice),
+            "logprobs": null,
+            "finish_reason": finish_reason(&choice.end),
+        })
+    });
+    json!({
+        "id": random_id("chatcmpl-"),
+        "object": "chat.completion",
+        "created": unix_seconds(),
+        "model": generation.model_name(),
+        "system_fingerprint": FINGERPRINT,
+        "choices": choices.collect::<Vec<_>>(),
+        "usage": usage(&ends),
+        "timings": timings,
+    })
+}
+
+/// Returns the message. Clients read its reasoning in one of two fields.
+fn message(choice: &Choice) -> Value {
+    let mut message = json!({
+        "role": "assistant",
+        "content": choice.text,
+        "refusal": null,
+    });
+    if !choice.reasoning.is_empty() {
+        message["reasoning"] = choice.reasoning.as_str().into();
+        message["reasoning_content"] = choice.reasoning.as_str().into();
+    }
+    message
+}
