@@ -3,9 +3,11 @@
 //! Rule: a path without a route, and a method that a route lacks, are errors in the form of the
 //! path's protocol. [`crate::door`] is around all of them.
 
+mod anthropic;
 mod chat;
 mod health;
 mod models;
+mod ollama;
 pub(crate) mod openai;
 mod status;
 
@@ -34,6 +36,8 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         .route("/v1/status", get(status::status))
         .route("/metrics", get(status::metrics));
     routes
+        .merge(anthropic::routes())
+        .merge(ollama::routes())
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(state.clone(), door::pass))

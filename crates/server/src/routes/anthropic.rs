@@ -112,6 +112,3 @@ fn check_version(headers: &HeaderMap) -> Result<(), ApiError> {
         _ => Ok(()),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -9,12 +9,14 @@ use transom_engine::{ChatPrompt, Message, Role};
 use crate::error::ApiError;
 use crate::generation::Params;
 use crate::json::{Fields, Ignored, Located};
+use crate::routes::openai::stops;
 
 /// Claude Code begins its instructions with a line that differs in every request. It says nothing to
 /// the model, and no later request would find its prompt in the KV cache.
 const BILLING_LINE: &str = "x-anthropic-billing-header";
 
-/// A request for a message.
+/// A request for a message, checked.
+#[derive(Debug)]
 pub(super) struct MessageRequest {
     pub(super) conversation: Conversation,
     pub(super) params: Params,
@@ -24,6 +26,7 @@ pub(super) struct MessageRequest {
 }
 
 /// What requests for a message and for a token count have in common.
+#[derive(Debug)]
 pub(super) struct Conversation {
     pub(super) model: String,
     pub(super) chat: ChatPrompt,
@@ -41,11 +44,14 @@ impl MessageRequest {
         let mut conversation = Conversation::read(&mut body)?;
         let params = Params {
             temperature: body.number("temperature", 0.0..=1.0)?,
-            top_p: body.number("top_p", 0.0..=1.0)?,
+            // 0 keeps only the most likely token, and so does the smallest number above it.
+            top_p: body
+                .number("top_p", 0.0..=1.0)?
+                .map(|top_p| top_p.max(f64::from(f32::MIN_POSITIVE))),
             top_k: body.count("top_k", 0)?,
             // The context ends every response that is longer.
             max_tokens: Some(usize::try_from(max_tokens).unwrap_or(usize::MAX)),
-            stop: stop_sequences(&mut body)?,
+            stop: stops(&mut body, "stop_sequences")?,
             ..Params::default()
         };
         let is_streamed = body.flag("stream")?.unwrap_or(false);
@@ -81,7 +87,9 @@ impl Conversation {
         let system = system.map(|system| text_of(system, Role::System, &mut ignored));
         let system = system.transpose()?.filter(|text| !text.is_empty());
         let turns = turns(body.required("messages")?, &mut ignored)?;
-        let continue_final_message = turns.last().is_some_and(|last| last.role == Role::Assistant);
+        let continue_final_message = turns
+            .last()
+            .is_some_and(|last| last.role == Role::Assistant);
         let messages = system.map(Message::system).into_iter().chain(turns);
         Ok(Self {
             model,
@@ -122,15 +130,6 @@ fn thinking(body: &mut Fields, ignored: &mut Ignored) -> Result<(bool, bool), Ap
     }
     thinking.finish(ignored);
     Ok((is_enabled, is_shown))
-}
-
-fn stop_sequences(body: &mut Fields) -> Result<Vec<String>, ApiError> {
-    let sequences = body.list("stop_sequences")?.unwrap_or_default();
-    let texts = sequences.into_iter().map(|sequence| match &sequence.value {
-        Value::String(text) if !text.is_empty() => sequence.text(),
-        _ => Err(sequence.must_be("a string that is not empty")),
-    });
-    texts.collect()
 }
 
 /// Returns the messages. Consecutive messages of one author become one message, as the protocol says.
@@ -218,3 +217,6 @@ fn without_billing_line(text: &str) -> &str {
     let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
     rest.trim_start_matches(['\r', '\n'])
 }
+
+#[cfg(test)]
+mod tests;

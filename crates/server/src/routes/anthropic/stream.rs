@@ -38,6 +38,27 @@ impl MessageStream {
         }
     }
 
+    /// Writes an event.
+    fn write(&mut self, event: Event, out: &mut Frames) {
+        match event {
+            Event::Queued { .. } | Event::Loading | Event::Prefill { .. } => {}
+            Event::Started {
+                prompt_tokens,
+                cached_tokens,
+                ..
+            } => self.start(&usage(prompt_tokens, cached_tokens, 0), out),
+            Event::Text { section, text, .. } => self.text(section, &text, out),
+            Event::Finished { end, .. } => {
+                if self.n_blocks == 0 {
+                    // The whole message has an empty text too.
+                    self.open_block(Section::Answer, out);
+                }
+                self.close_block(out);
+                out.event("message_delta", &self.form.delta(&end));
+            }
+        }
+    }
+
     fn start(&mut self, usage: &Value, out: &mut Frames) {
         if !self.has_started {
             self.has_started = true;
@@ -111,23 +132,7 @@ impl Encoder for MessageStream {
     fn open(&mut self, _: &Generation, _: &mut Frames) {}
 
     fn event(&mut self, event: Event, _: &Generation, out: &mut Frames) {
-        match event {
-            Event::Queued { .. } | Event::Loading | Event::Prefill { .. } => {}
-            Event::Started {
-                prompt_tokens,
-                cached_tokens,
-                ..
-            } => self.start(&usage(prompt_tokens, cached_tokens, 0), out),
-            Event::Text { section, text, .. } => self.text(section, &text, out),
-            Event::Finished { end, .. } => {
-                if self.n_blocks == 0 {
-                    // The whole message has an empty text too.
-                    self.open_block(Section::Answer, out);
-                }
-                self.close_block(out);
-                out.event("message_delta", &self.form.delta(&end));
-            }
-        }
+        self.write(event, out);
     }
 
     fn heartbeat(&mut self, progress: &Progress, beat: u32, out: &mut Frames) {
@@ -146,3 +151,6 @@ impl Encoder for MessageStream {
         out.event("error", &error.body(Protocol::Anthropic, &self.request_id));
     }
 }
+
+#[cfg(test)]
+mod tests;
