@@ -55,11 +55,7 @@ pub(crate) async fn pass(
         Err(error) => error.into_response(),
     };
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
-        let allowed_methods = response.headers_mut().remove(header::ALLOW);
         response = error.render(protocol, &request_id);
-        if let Some(methods) = allowed_methods {
-            response.headers_mut().insert(header::ALLOW, methods);
-        }
     }
     let status = response.status();
     complete(response.headers_mut(), status, &request_id);

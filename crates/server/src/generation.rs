@@ -266,6 +266,8 @@ impl Generation {
                 cached_tokens,
                 dropped_messages,
             } => {
+                // A model that was unloaded meanwhile is loaded for its first choice.
+                self.end_load();
                 if choice == 0 {
                     self.wait = self.began.elapsed();
                 }
@@ -297,13 +299,17 @@ impl Generation {
         }
     }
 
+    fn end_load(&mut self) {
+        if let Some(began) = self.load_began.take() {
+            self.load += began.elapsed();
+        }
+    }
+
     fn on_end(&mut self, choice: usize, outcome: Outcome) -> Result<Option<Event>, ApiError> {
         match outcome {
             Outcome::Loaded { info } => {
                 self.info = Some(*info);
-                self.load = self
-                    .load_began
-                    .map_or(Duration::ZERO, |began| began.elapsed());
+                self.end_load();
                 Ok(None)
             }
             Outcome::Finished { reason, stats } => {

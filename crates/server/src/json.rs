@@ -127,7 +127,7 @@ impl Located {
         let Value::Array(values) = self.value else {
             return Err(self.must_be("an array"));
         };
-        let located = |(index, value)| Self {
+        let located = |(index, value): (usize, Value)| Self {
             path: format!("{}[{index}]", self.path),
             value,
         };

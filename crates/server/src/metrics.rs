@@ -9,11 +9,14 @@ use std::time::Duration;
 
 use transom_engine::Stats;
 
+/// Number of buckets of a histogram, without the last one, which has no bound.
+const N_BUCKETS: usize = 8;
+
 /// Upper bounds of the buckets for waits and first tokens, in seconds.
-const WAIT_BUCKETS: [f64; 8] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
+const WAIT_BUCKETS: [f64; N_BUCKETS] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
 
 /// Upper bounds of the buckets for the time of one token, in seconds.
-const TOKEN_BUCKETS: [f64; 8] = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
+const TOKEN_BUCKETS: [f64; N_BUCKETS] = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
 
 /// Counts what the server does.
 #[derive(Debug, Default)]
@@ -29,15 +32,15 @@ struct Counts {
     generated_tokens: u64,
     reasoning_tokens: u64,
     canceled: u64,
-    queue: Histogram<8>,
-    first_token: Histogram<8>,
-    token: Histogram<8>,
+    queue: Histogram,
+    first_token: Histogram,
+    token: Histogram,
 }
 
 /// Counts of values up to each bound.
 #[derive(Debug, Default)]
-struct Histogram<const N: usize> {
-    buckets: [u64; N],
+struct Histogram {
+    buckets: [u64; N_BUCKETS],
     count: u64,
     sum: f64,
 }
@@ -141,8 +144,8 @@ impl Metrics {
     }
 }
 
-impl<const N: usize> Histogram<N> {
-    fn add(&mut self, value: f64, bounds: &[f64; N]) {
+impl Histogram {
+    fn add(&mut self, value: f64, bounds: &[f64; N_BUCKETS]) {
         self.count += 1;
         self.sum += value;
         for (bucket, bound) in self.buckets.iter_mut().zip(bounds) {
@@ -150,7 +153,7 @@ impl<const N: usize> Histogram<N> {
         }
     }
 
-    fn write(&self, text: &mut String, name: &str, help: &str, bounds: &[f64; N]) {
+    fn write(&self, text: &mut String, name: &str, help: &str, bounds: &[f64; N_BUCKETS]) {
         head(text, name, "histogram", help);
         let bucket = format!("{name}_bucket");
         for (n, bound) in self.buckets.iter().zip(bounds) {

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
-use transom_engine::ModelInfo;
+use transom_engine::{Limits, ModelInfo};
 use transom_library::{InstalledModel, Library, LoadSettings, default_thinking, is_path};
 use transom_supervisor::{ModelSpec, Status};
 
@@ -23,13 +23,10 @@ const SNAPSHOT_TIME: Duration = Duration::from_secs(5);
 /// What some servers append to a name.
 const LATEST: &str = ":latest";
 
-/// The context length of a model that is not loaded, unless its own limit is lower.
-const DEFAULT_CONTEXT: u64 = 8192;
-
 /// Finds installed models by name.
 pub(crate) struct Models {
     open: LibrarySource,
-    snapshot: Arc<Mutex<Option<(Instant, Arc<Library>)>>>,
+    snapshot: Mutex<Option<(Instant, Arc<Library>)>>,
 }
 
 /// A model that a request names, with what the supervisor needs to load it.
@@ -81,7 +78,7 @@ impl Models {
     pub(crate) fn new(open: LibrarySource) -> Self {
         Self {
             open,
-            snapshot: Arc::default(),
+            snapshot: Mutex::default(),
         }
     }
 
@@ -176,15 +173,9 @@ impl Models {
 /// Returns the context length in force for a model: the loaded one, else the one that a load would
 /// use.
 pub(crate) fn context_length(model: &ListedModel, loaded: Option<&ModelInfo>) -> u64 {
-    loaded.map_or_else(
-        || {
-            model
-                .trained_context
-                .unwrap_or(DEFAULT_CONTEXT)
-                .min(DEFAULT_CONTEXT)
-        },
-        |info| info.context_length as u64,
-    )
+    let default = Limits::default().context_length as u64;
+    let of_load = || model.trained_context.unwrap_or(default).min(default);
+    loaded.map_or_else(of_load, |info| info.context_length as u64)
 }
 
 /// Returns the information about a model if it is loaded.

@@ -5,11 +5,10 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use transom_engine::EngineError;
 use transom_supervisor::RequestError;
 
-use super::{ApiError, ContextNumbers, ErrorKind};
+use super::{ApiError, ContextNumbers};
 
 /// When a retry may succeed after a failure that has no time of its own.
 const RETRY_SOON: Duration = Duration::from_secs(5);
@@ -92,11 +91,7 @@ impl From<EngineError> for ApiError {
                  smaller model",
                 Some(RETRY_AFTER_PRESSURE),
             ),
-            EngineError::Canceled => Self::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                ErrorKind::Overloaded,
-                "the request was canceled",
-            ),
+            EngineError::Canceled => Self::overloaded("the request was canceled", Some(RETRY_SOON)),
             EngineError::Backend { .. } => Self::internal(message),
         }
     }

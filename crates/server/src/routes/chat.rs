@@ -16,7 +16,7 @@ use super::openai::{FINGERPRINT, finish_reason, timings, usage};
 use super::{json_response, name_ignored};
 use crate::door::Caller;
 use crate::error::ApiError;
-use crate::generation::{Choice, End, Generation, Job};
+use crate::generation::{Choice, Collected, End, Generation, Job};
 use crate::ids::{random_id, unix_seconds};
 use crate::json::{Fields, Ignored};
 use crate::state::ServerState;
@@ -52,13 +52,14 @@ pub(super) async fn complete(
         crate::stream::respond(generation, stream).await?
     } else {
         let collected = generation.collect().await?;
-        json_response(&whole(&generation, &collected.choices))
+        json_response(&whole(&generation, &collected))
     };
     Ok(name_ignored(response, &ignored))
 }
 
 /// Returns the whole response.
-fn whole(generation: &Generation, choices: &[Choice]) -> Value {
+fn whole(generation: &Generation, collected: &Collected) -> Value {
+    let choices = &collected.choices;
     let ends: Vec<End> = choices.iter().map(|choice| choice.end).collect();
     let sampling = generation.sampling();
     let timings = ends.last().map(|end| timings(end, sampling.as_ref()));

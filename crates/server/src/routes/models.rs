@@ -41,8 +41,8 @@ pub(super) async fn list(
 /// `GET /v1/models/{name}`
 pub(super) async fn one(
     State(state): State<Arc<ServerState>>,
-    headers: HeaderMap,
     name: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let not_text = |_| ApiError::field("model", "the name of the model is not UTF-8 text");
     let Path(name) = name.map_err(not_text)?;

@@ -113,6 +113,10 @@ async fn only_programs_of_this_computer_with_a_key_are_let_in() {
         assert!(answer.headers["x-request-id"].starts_with("req_"));
         assert_eq!(answer.headers["x-request-id"], answer.headers["request-id"]);
         assert_eq!(answer.headers["cache-control"], "no-cache");
+        assert_eq!(
+            answer.headers.contains_key("allow"),
+            status == 405 || method == "OPTIONS"
+        );
         let allowed = answer.headers.get("access-control-allow-origin");
         let is_allowed_origin = header == "origin" && status < 400;
         assert_eq!(allowed, is_allowed_origin.then_some(&value));

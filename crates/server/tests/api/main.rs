@@ -1,5 +1,10 @@
 //! The HTTP API over a real socket, with scripted workers.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends at the first thing that goes wrong"
+)]
+
 mod anthropic;
 mod chat;
 mod door;
