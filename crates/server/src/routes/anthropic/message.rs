@@ -95,7 +95,7 @@ impl MessageForm {
     }
 }
 
-/// Returns a signature of reasoning. Clients send it back unread, and so does this server not read it.
+/// Returns a signature of reasoning. Clients send it back, and nothing reads it.
 pub(super) fn signature() -> String {
     random_id("sig_")
 }

@@ -132,7 +132,7 @@ fn thinking(body: &mut Fields, ignored: &mut Ignored) -> Result<(bool, bool), Ap
     Ok((is_enabled, is_shown))
 }
 
-/// Returns the messages. Consecutive messages of one author become one message, as the protocol says.
+/// Returns the messages. Consecutive messages of one author become one, as the protocol says.
 fn turns(messages: Located, ignored: &mut Ignored) -> Result<Vec<Message>, ApiError> {
     let not_empty = messages.must_be("an array of at least one message");
     let mut turns: Vec<Message> = Vec::new();

@@ -1,6 +1,6 @@
 //! Reads the body of `/api/chat` and `/api/generate`.
 //!
-//! Rule: the context is cut only if the request itself says `truncate: true`; Ollama does so unasked.
+//! Rule: the context is cut only if the request itself says `truncate: true`. Ollama cuts unasked.
 
 use serde_json::{Value, json};
 use transom_engine::{ChatPrompt, Message, Prompt, Role, Truncation};
