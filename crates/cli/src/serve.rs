@@ -36,6 +36,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = DEFAULT_PORT)]
     port: u16,
 
+    /// Serve at Ollama's port as well, for programs that know no other; N if it is not 11434
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "11434")]
+    ollama_port: Option<u16>,
+
     /// Need no key: every program and every user of this computer can use your models
     #[arg(long, conflicts_with = "key")]
     no_key: bool,
@@ -58,7 +62,11 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Clone, Subcommand)]
 enum ServeCommand {
     /// List, create and revoke the keys of programs
-    #[command(subcommand, arg_required_else_help = true, disable_help_subcommand = true)]
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        disable_help_subcommand = true
+    )]
     Keys(keys::KeysCommand),
 }
 
@@ -91,13 +99,18 @@ fn serve(args: &ServeArgs, client: &Client, console: &mut Console) -> Result {
     library::open(client, console)?;
     let (runtime, folder) = (client.runtime()?, client.data_folder()?.to_owned());
     let server = runtime.block_on(Server::bind(args.port));
-    let server = server.map_err(Failure::usage)?;
-    let port = server.port();
+    let mut server = server.map_err(Failure::usage)?;
+    if let Some(port) = args.ollama_port {
+        let bound = runtime.block_on(server.with_ollama_port(port));
+        server = bound.map_err(Failure::usage)?;
+    }
+    let (port, ollama_port) = (server.port(), server.ollama_port());
     let supervisor = client.handle()?;
     let access = access(args, client, console)?;
     let hardware = Hardware::detect();
     let state = ServerState::new(Options {
         port,
+        ollama_port,
         access,
         allowed_origins: args.allow_origin.clone(),
         supervisor: supervisor.clone(),
@@ -106,6 +119,11 @@ fn serve(args: &ServeArgs, client: &Client, console: &mut Console) -> Result {
     console.print(&format!(
         "Serving at http://localhost:{port} (OpenAI: http://localhost:{port}/v1). Ctrl-C ends it.\n"
     ))?;
+    if let Some(port) = ollama_port {
+        console.print(&format!(
+            "Programs for Ollama reach it at http://localhost:{port}.\n"
+        ))?;
+    }
     let (press, pressed) = watch::channel(false);
     let _watch = client.interrupt.watch(move || _ = press.send(true));
     let is_stopped = |mut pressed: watch::Receiver<bool>| async move {
@@ -190,6 +208,10 @@ mod tests {
         assert_eq!((args.port, args.no_key), (11535, false));
         assert!(parse(&["--no-key", "--key", "x"]).is_err());
         assert!(parse(&["--port", "70000"]).is_err());
+        assert_eq!(args.ollama_port, None);
+        assert_eq!(parse(&["--ollama-port"]).unwrap().ollama_port, Some(11434));
+        let args = parse(&["--ollama-port", "4000"]).unwrap();
+        assert_eq!(args.ollama_port, Some(4000));
         let args = parse(&["keys", "revoke", "editor"]).unwrap();
         assert!(matches!(args.command, Some(ServeCommand::Keys(_))));
     }

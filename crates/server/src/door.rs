@@ -85,7 +85,7 @@ fn enter(
     request: &mut Request,
     request_id: &str,
 ) -> Result<Option<Response>, ApiError> {
-    check_host(request, state.port())?;
+    check_host(request, state)?;
     let headers = request.headers();
     if let Some(origin) = headers.get(header::ORIGIN)
         && !is_allowed_origin(origin, state)
@@ -112,21 +112,28 @@ fn enter(
 }
 
 /// Checks that the request is meant for this server, in its one `Host` header and in its address.
-fn check_host(request: &Request, port: u16) -> Result<(), ApiError> {
+fn check_host(request: &Request, state: &ServerState) -> Result<(), ApiError> {
+    let is_ours = |host: &str| {
+        let mut ports = [Some(state.port()), state.ollama_port()]
+            .into_iter()
+            .flatten();
+        ports.any(|port| is_local(host, port))
+    };
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let host = hosts.next().and_then(|host| host.to_str().ok());
     let is_only_one = hosts.next().is_none();
     let authority = request.uri().authority();
-    let is_for_us = authority.is_none_or(|authority| is_local(authority.as_str(), port));
-    if is_only_one && is_for_us && host.is_some_and(|host| is_local(host, port)) {
+    let is_for_us = authority.is_none_or(|authority| is_ours(authority.as_str()));
+    if is_only_one && is_for_us && host.is_some_and(is_ours) {
         return Ok(());
     }
+    let port = state.port();
     let message = format!("this server is http://localhost:{port}; use this address");
     Err(refused(StatusCode::MISDIRECTED_REQUEST, message))
 }
 
 /// Returns true for a name of this computer with this port.
-fn is_local(host: &str, port: u16) -> bool {
+pub(crate) fn is_local(host: &str, port: u16) -> bool {
     let (name, of_host) = match host.rsplit_once(':') {
         // The last colon may be within the brackets of an address.
         Some((name, digits)) if !digits.ends_with(']') => (name, Some(digits)),

@@ -73,6 +73,8 @@ pub(crate) enum Event {
     /// The engine accepted the prompt.
     Started {
         prompt_tokens: usize,
+        /// How many of them were in the KV cache.
+        cached_tokens: usize,
         /// Messages that were dropped because the request allowed it.
         dropped_messages: usize,
     },
@@ -280,8 +282,8 @@ impl Generation {
         match event {
             TokenEvent::Started {
                 prompt_tokens,
+                cached_tokens,
                 dropped_messages,
-                ..
             } => {
                 // A model that was unloaded meanwhile is loaded for its first choice.
                 self.end_load();
@@ -290,6 +292,7 @@ impl Generation {
                 }
                 Some(Event::Started {
                     prompt_tokens,
+                    cached_tokens,
                     dropped_messages,
                 })
             }

@@ -64,6 +64,16 @@ pub(crate) struct ListedModel {
     pub(crate) can_reason: bool,
 }
 
+impl ListedModel {
+    /// Returns true if responses may begin with reasoning: its template can switch it, or writes the
+    /// marks of a reasoning section.
+    pub(crate) fn may_reason(&self) -> bool {
+        let template = self.chat_template.as_deref().unwrap_or("");
+        let has_marks = |marks: &[&str]| marks.iter().any(|mark| template.contains(mark));
+        self.can_reason || has_marks(&["<think>", "<|channel|>", "[THINK]"])
+    }
+}
+
 impl Models {
     pub(crate) fn new(open: LibrarySource) -> Self {
         Self {

@@ -3,12 +3,14 @@
 //! Rule: a path without a route, and a method that a route lacks, are errors in the form of the
 //! path's protocol. [`crate::door`] is around all of them.
 
+mod anthropic;
 mod chat;
 mod completions;
 mod health;
 pub(crate) mod keep_alive;
 pub(crate) mod logprobs;
 mod models;
+mod ollama;
 pub(crate) mod openai;
 mod responses;
 mod status;
@@ -46,6 +48,8 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         .route("/v1/status", get(status::status))
         .route("/metrics", get(status::metrics));
     routes
+        .merge(anthropic::routes())
+        .merge(ollama::routes())
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(state.clone(), door::pass))

@@ -38,6 +38,15 @@ pub enum BindError {
         /// The port.
         port: u16,
     },
+    /// Another program listens at the port for clients of Ollama.
+    #[error(
+        "another program, such as Ollama, uses port {port}; quit it, or choose another port with \
+         --ollama-port"
+    )]
+    OllamaPortTaken {
+        /// The port.
+        port: u16,
+    },
     /// The system reported another error.
     #[error("can't listen at port {port}: {source}")]
     Io {
@@ -53,6 +62,7 @@ pub enum BindError {
 pub struct Server {
     listeners: Vec<TcpListener>,
     port: u16,
+    ollama_port: Option<u16>,
 }
 
 impl Server {
@@ -62,31 +72,42 @@ impl Server {
     /// # Errors
     /// [`BindError`].
     pub async fn bind(port: u16) -> Result<Self, BindError> {
-        let failed = |source: io::Error| match source.kind() {
+        let listened = listen(port).await;
+        let (listeners, port) = listened.map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => BindError::PortTaken { port },
             _ => BindError::Io { port, source },
-        };
-        let v4 = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
-        let v4 = v4.map_err(failed)?;
-        let chosen = v4.local_addr().map_err(failed)?.port();
-        let mut listeners = vec![v4];
-        match TcpListener::bind((Ipv6Addr::LOCALHOST, chosen)).await {
-            Ok(v6) => listeners.push(v6),
-            // Clients that use `localhost` could reach the other program.
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && port != 0 => {
-                return Err(BindError::PortTaken { port });
-            }
-            Err(error) => tracing::debug!(%error, "not listening at ::1"),
-        }
+        })?;
         Ok(Self {
             listeners,
-            port: chosen,
+            port,
+            ollama_port: None,
         })
+    }
+
+    /// Listens at this port as well, for programs that expect Ollama there. Port 0 selects a free
+    /// one.
+    ///
+    /// # Errors
+    /// [`BindError::OllamaPortTaken`] and [`BindError::Io`].
+    pub async fn with_ollama_port(mut self, port: u16) -> Result<Self, BindError> {
+        let listened = listen(port).await;
+        let (listeners, port) = listened.map_err(|source| match source.kind() {
+            io::ErrorKind::AddrInUse => BindError::OllamaPortTaken { port },
+            _ => BindError::Io { port, source },
+        })?;
+        self.listeners.extend(listeners);
+        self.ollama_port = Some(port);
+        Ok(self)
     }
 
     /// Returns the port.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Returns the port for programs that expect Ollama.
+    pub fn ollama_port(&self) -> Option<u16> {
+        self.ollama_port
     }
 
     /// Returns the addresses that the server listens at.
@@ -113,6 +134,20 @@ impl Server {
         let _ = timeout(SHUTDOWN_TIMEOUT, all_ended).await;
         tasks.shutdown().await;
     }
+}
+
+/// Listens at this port of 127.0.0.1 and, if this computer has it, of ::1. Returns the port too.
+async fn listen(port: u16) -> io::Result<(Vec<TcpListener>, u16)> {
+    let v4 = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+    let chosen = v4.local_addr()?.port();
+    let mut listeners = vec![v4];
+    match TcpListener::bind((Ipv6Addr::LOCALHOST, chosen)).await {
+        Ok(v6) => listeners.push(v6),
+        // Clients that use `localhost` could reach the other program.
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && port != 0 => return Err(error),
+        Err(error) => tracing::debug!(%error, "not listening at ::1"),
+    }
+    Ok((listeners, chosen))
 }
 
 /// Accepts connections until the server stops, then waits for them.

@@ -12,6 +12,8 @@ use crate::models::{LibrarySource, Models};
 pub struct Options {
     /// The port that it listens at.
     pub port: u16,
+    /// The port of Ollama that it listens at as well, for programs that know no other.
+    pub ollama_port: Option<u16>,
     /// Who may use it.
     pub access: Access,
     /// Pages of these origins may use it, besides those of this computer: `https://chat.example.org`.
@@ -25,6 +27,7 @@ pub struct Options {
 /// What all requests share: the supervisor, the models, the keys and the counters.
 pub struct ServerState {
     port: u16,
+    ollama_port: Option<u16>,
     access: Access,
     allowed_origins: Vec<String>,
     supervisor: RwLock<Handle>,
@@ -37,6 +40,7 @@ impl ServerState {
     pub fn new(options: Options) -> Arc<Self> {
         Arc::new(Self {
             port: options.port,
+            ollama_port: options.ollama_port,
             access: options.access,
             allowed_origins: options.allowed_origins,
             supervisor: RwLock::new(options.supervisor),
@@ -60,6 +64,10 @@ impl ServerState {
 
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    pub(crate) fn ollama_port(&self) -> Option<u16> {
+        self.ollama_port
     }
 
     pub(crate) fn access(&self) -> &Access {

@@ -3,17 +3,29 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use serde_json::json;
 use transom_supervisor::Status;
 use transom_supervisor::status::PhaseStatus;
 
 use super::json_response;
+use crate::door::is_local;
 use crate::state::ServerState;
 
-/// `GET /`
-pub(super) async fn root() -> &'static str {
-    "Transom is running"
+/// `GET /`: at Ollama's port the words by which its clients know that it runs.
+pub(super) async fn root(
+    State(state): State<Arc<ServerState>>,
+    headers: HeaderMap,
+) -> &'static str {
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let is_at = |port: u16| host.is_some_and(|host| is_local(host, port));
+    match state.ollama_port().is_some_and(is_at) {
+        true => "Ollama is running",
+        false => "Transom is running",
+    }
 }
 
 /// `GET /health`

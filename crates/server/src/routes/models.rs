@@ -83,7 +83,7 @@ fn openai_view(model: &ListedModel, loaded: Option<&ModelInfo>) -> Value {
             "chat": !template.is_empty(),
             "tools": false,
             "vision": false,
-            "reasoning": model.can_reason || template.contains("<think>"),
+            "reasoning": model.may_reason(),
             "embeddings": false,
         },
         "meta": {
@@ -95,7 +95,7 @@ fn openai_view(model: &ListedModel, loaded: Option<&ModelInfo>) -> Value {
 }
 
 /// Returns a time in seconds since 1970 as text: `2026-08-20T16:49:53Z`.
-fn rfc3339(seconds: u64) -> String {
+pub(super) fn rfc3339(seconds: u64) -> String {
     let seconds = i64::try_from(seconds).unwrap_or_default();
     let time = Timestamp::from_second(seconds).unwrap_or_default();
     time.to_string()

@@ -5,8 +5,10 @@
     reason = "a test ends at the first thing that goes wrong"
 )]
 
+mod anthropic;
 mod chat;
 mod completions;
 mod door;
+mod ollama;
 mod responses;
 mod server;

@@ -27,6 +27,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// A running server. Its supervisor ends with it.
 pub(crate) struct TestServer {
     pub(crate) port: u16,
+    pub(crate) ollama_port: u16,
     pub(crate) handle: Handle,
     pub(crate) workers: ScriptedWorkers,
     pub(crate) signals: ScriptedSignals,
@@ -73,10 +74,12 @@ impl TestServer {
         let (workers, signals) = (ScriptedWorkers::all(script), ScriptedSignals::default());
         let supervisor = supervisor(workers.clone(), signals.clone(), Tuning::default());
         let server = Server::bind(0).await.unwrap();
-        let port = server.port();
+        let server = server.with_ollama_port(0).await.unwrap();
+        let (port, ollama_port) = (server.port(), server.ollama_port());
         let folder = data.path().to_owned();
         let state = ServerState::new(Options {
             port,
+            ollama_port,
             access: Access::key(KEY),
             allowed_origins: vec!["https://chat.example.org".to_owned()],
             supervisor: supervisor.handle(),
@@ -88,6 +91,7 @@ impl TestServer {
         }));
         Self {
             port,
+            ollama_port: ollama_port.unwrap(),
             handle: supervisor.handle(),
             workers,
             signals,

@@ -1,0 +1,112 @@
+//! `POST /v1/messages` and `POST /v1/messages/count_tokens`: Anthropic's protocol.
+//!
+//! Rule: the text of a stream is the text of the whole message, and both say in the same way why the
+//! response ended.
+
+mod message;
+mod request;
+mod stream;
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::routing::post;
+use axum::{Extension, Router};
+use serde_json::json;
+use transom_engine::{Prompt, Truncation};
+use transom_library::LoadSettings;
+
+use super::{json_response, name_ignored};
+use crate::door::Caller;
+use crate::error::ApiError;
+use crate::generation::{Generation, Job, count_tokens};
+use crate::json::Fields;
+use crate::models::Model;
+use crate::state::ServerState;
+use crate::stream::respond;
+
+use message::MessageForm;
+use request::{Conversation, MessageRequest};
+use stream::MessageStream;
+
+/// The one version of the protocol that there is, besides the first, which had other streams.
+const VERSION: &str = "2023-06-01";
+
+/// Returns the routes of Anthropic's protocol.
+pub(super) fn routes() -> Router<Arc<ServerState>> {
+    Router::new()
+        .route("/v1/messages", post(messages))
+        .route("/v1/messages/count_tokens", post(count))
+}
+
+/// `POST /v1/messages`
+async fn messages(
+    State(state): State<Arc<ServerState>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Fields,
+) -> Result<Response, ApiError> {
+    check_version(&headers)?;
+    let mut request = MessageRequest::read(body)?;
+    let model = find(&state, &mut request.conversation).await?;
+    let form = MessageForm::new(&model.name, &request);
+    let job = Job {
+        model,
+        prompts: vec![Prompt::Chat(request.conversation.chat)],
+        n: 1,
+        params: request.params,
+        truncation: Truncation::Disabled,
+    };
+    let mut generation = Generation::start(state, job, caller.client());
+    let response = if request.is_streamed {
+        respond(generation, MessageStream::new(form, caller.request_id)).await?
+    } else {
+        let choices = generation.collect().await?.choices;
+        let choice = choices.into_iter().next();
+        let choice = choice.ok_or_else(|| ApiError::internal("the response is missing"))?;
+        json_response(&form.whole(&choice))
+    };
+    Ok(name_ignored(response, &request.conversation.ignored))
+}
+
+/// `POST /v1/messages/count_tokens`
+async fn count(
+    State(state): State<Arc<ServerState>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    mut body: Fields,
+) -> Result<Response, ApiError> {
+    check_version(&headers)?;
+    let mut conversation = Conversation::read(&mut body)?;
+    body.finish(&mut conversation.ignored);
+    let model = find(&state, &mut conversation).await?;
+    let prompt = Prompt::Chat(conversation.chat);
+    let input_tokens = count_tokens(&state, &model, prompt, caller.client(), None).await?;
+    let response = json_response(&json!({ "input_tokens": input_tokens }));
+    Ok(name_ignored(response, &conversation.ignored))
+}
+
+/// Finds the model. Notes `thinking` as ignored if it is on and the model can't reason, because
+/// clients turn it on for every model.
+async fn find(state: &ServerState, conversation: &mut Conversation) -> Result<Model, ApiError> {
+    let name = &conversation.model;
+    let model = state.models().find(name, LoadSettings::default()).await?;
+    let wants_thinking = conversation.chat.enable_thinking == Some(true);
+    if wants_thinking && !state.models().listed(name).await?.may_reason() {
+        conversation.ignored.add("thinking");
+    }
+    Ok(model)
+}
+
+/// Checks the version that a client asks for. Clients of other servers send none.
+fn check_version(headers: &HeaderMap) -> Result<(), ApiError> {
+    match headers.get("anthropic-version") {
+        Some(version) if version != VERSION => Err(ApiError::field(
+            "anthropic-version",
+            format!("the header `anthropic-version` must be `{VERSION}`"),
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,222 @@
+//! Reads the body of a request for a message.
+//!
+//! Rule: every block is text, or refused by name. Only reasoning of earlier responses is left out,
+//! as the protocol says.
+
+use serde_json::{Value, json};
+use transom_engine::{ChatPrompt, Message, Role};
+
+use crate::error::ApiError;
+use crate::generation::Params;
+use crate::json::{Fields, Ignored, Located};
+use crate::routes::openai::stops;
+
+/// Claude Code begins its instructions with a line that differs in every request. It says nothing to
+/// the model, and no later request would find its prompt in the KV cache.
+const BILLING_LINE: &str = "x-anthropic-billing-header";
+
+/// A request for a message, checked.
+#[derive(Debug)]
+pub(super) struct MessageRequest {
+    pub(super) conversation: Conversation,
+    pub(super) params: Params,
+    pub(super) is_streamed: bool,
+    /// Reasoning is sent with its text, not only as an empty block.
+    pub(super) shows_thinking: bool,
+}
+
+/// What requests for a message and for a token count have in common.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    pub(super) model: String,
+    pub(super) chat: ChatPrompt,
+    pub(super) ignored: Ignored,
+    shows_thinking: bool,
+}
+
+impl MessageRequest {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// A field is missing, wrong, or not supported.
+    pub(super) fn read(mut body: Fields) -> Result<Self, ApiError> {
+        let max_tokens = body.required("max_tokens")?.integer(1..=i64::MAX)?;
+        let mut conversation = Conversation::read(&mut body)?;
+        let params = Params {
+            temperature: body.number("temperature", 0.0..=1.0)?,
+            // 0 keeps only the most likely token, and so does the smallest number above it.
+            top_p: body
+                .number("top_p", 0.0..=1.0)?
+                .map(|top_p| top_p.max(f64::from(f32::MIN_POSITIVE))),
+            top_k: body.count("top_k", 0)?,
+            // The context ends every response that is longer.
+            max_tokens: Some(usize::try_from(max_tokens).unwrap_or(usize::MAX)),
+            stop: stops(&mut body, "stop_sequences")?,
+            ..Params::default()
+        };
+        let is_streamed = body.flag("stream")?.unwrap_or(false);
+        body.tolerate(&["metadata", "service_tier", "cache_control"]);
+        body.finish(&mut conversation.ignored);
+        Ok(Self {
+            params,
+            is_streamed,
+            shows_thinking: conversation.shows_thinking,
+            conversation,
+        })
+    }
+}
+
+impl Conversation {
+    /// Takes the fields of a conversation.
+    ///
+    /// # Errors
+    /// A field is missing, wrong, or not supported.
+    pub(super) fn read(body: &mut Fields) -> Result<Self, ApiError> {
+        let mut ignored = Ignored::default();
+        let model = body.required("model")?.text()?;
+        refuse_tools(body)?;
+        for name in ["mcp_servers", "container", "output_format"] {
+            body.refuse(name, &[])?;
+        }
+        if let Some(mut config) = body.object("output_config")? {
+            config.refuse("format", &[])?;
+            config.finish(&mut ignored);
+        }
+        let (enable_thinking, shows_thinking) = thinking(body, &mut ignored)?;
+        let system = body.take("system");
+        let system = system.map(|system| text_of(system, Role::System, &mut ignored));
+        let system = system.transpose()?.filter(|text| !text.is_empty());
+        let turns = turns(body.required("messages")?, &mut ignored)?;
+        let continue_final_message = turns
+            .last()
+            .is_some_and(|last| last.role == Role::Assistant);
+        let messages = system.map(Message::system).into_iter().chain(turns);
+        Ok(Self {
+            model,
+            chat: ChatPrompt {
+                messages: messages.collect(),
+                enable_thinking: Some(enable_thinking),
+                continue_final_message,
+                ..ChatPrompt::default()
+            },
+            ignored,
+            shows_thinking,
+        })
+    }
+}
+
+/// Refuses tools, which responses can't call.
+fn refuse_tools(body: &mut Fields) -> Result<(), ApiError> {
+    body.refuse("tools", &[])?;
+    let no_tools = [json!({ "type": "auto" }), json!({ "type": "none" })];
+    body.refuse("tool_choice", &no_tools)
+}
+
+/// Returns whether the response may reason, and whether the reasoning is shown. Without the field it
+/// may not, as the protocol says.
+fn thinking(body: &mut Fields, ignored: &mut Ignored) -> Result<(bool, bool), ApiError> {
+    let Some(mut thinking) = body.object("thinking")? else {
+        return Ok((false, true));
+    };
+    let kinds = [("enabled", true), ("adaptive", true), ("disabled", false)];
+    let is_enabled = thinking.required("type")?.choice(&kinds)?;
+    let display = thinking.take("display");
+    let displays = [("summarized", true), ("omitted", false)];
+    let is_shown = display.map(|display| display.choice(&displays));
+    let is_shown = is_shown.transpose()?.unwrap_or(true);
+    if thinking.integer("budget_tokens", 1..=i64::MAX)?.is_some() {
+        // Nothing ends a reasoning section early.
+        ignored.add(&thinking.path_of("budget_tokens"));
+    }
+    thinking.finish(ignored);
+    Ok((is_enabled, is_shown))
+}
+
+/// Returns the messages. Consecutive messages of one author become one, as the protocol says.
+fn turns(messages: Located, ignored: &mut Ignored) -> Result<Vec<Message>, ApiError> {
+    let not_empty = messages.must_be("an array of at least one message");
+    let mut turns: Vec<Message> = Vec::new();
+    for message in messages.list()? {
+        let mut message = message.object()?;
+        let roles = [("user", Role::User), ("assistant", Role::Assistant)];
+        let role = message.required("role")?.choice(&roles)?;
+        let content = message.required("content")?;
+        let must_have_text = content.must_be("text that is not empty");
+        let text = text_of(content, role, ignored)?;
+        message.finish(ignored);
+        match turns.last_mut() {
+            // A response that only reasoned, or has not begun.
+            _ if text.is_empty() && role == Role::Assistant => {}
+            _ if text.is_empty() => return Err(must_have_text),
+            Some(last) if last.role == role => {
+                last.content.push('\n');
+                last.content.push_str(&text);
+            }
+            _ => turns.push(Message::new(role, text)),
+        }
+    }
+    match turns.is_empty() {
+        true => Err(not_empty),
+        false => Ok(turns),
+    }
+}
+
+/// Returns the text of a string, or of blocks.
+fn text_of(content: Located, role: Role, ignored: &mut Ignored) -> Result<String, ApiError> {
+    let texts = match &content.value {
+        Value::String(_) => vec![content.text()?],
+        Value::Array(_) => {
+            let blocks = content.list()?.into_iter();
+            let texts = blocks.map(|block| text_of_block(block, role, ignored));
+            let texts = texts.collect::<Result<Vec<_>, _>>()?;
+            texts.into_iter().flatten().collect()
+        }
+        _ => return Err(content.must_be("a string or an array of blocks")),
+    };
+    let texts = texts.iter().map(|text| match role {
+        Role::System => without_billing_line(text),
+        Role::User | Role::Assistant | Role::Tool => text.as_str(),
+    });
+    let texts: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
+    Ok(texts.join("\n"))
+}
+
+/// Returns the text of a block; `None` if the model does not read such blocks.
+fn text_of_block(
+    block: Located,
+    role: Role,
+    ignored: &mut Ignored,
+) -> Result<Option<String>, ApiError> {
+    let path = block.path.clone();
+    let mut block = block.object()?;
+    let kind = block.required("type")?;
+    let only_text = |what: &str| {
+        let message = format!("`{path}` is {what}, and models here read only text");
+        Err(ApiError::field(&path, message))
+    };
+    match (kind.value.as_str(), role) {
+        (Some("text"), _) => {
+            let text = block.required("text")?.text()?;
+            block.tolerate(&["cache_control", "citations"]);
+            block.finish(ignored);
+            Ok(Some(text))
+        }
+        (Some("thinking" | "redacted_thinking"), Role::Assistant) => Ok(None),
+        (Some("image"), _) => only_text("an image"),
+        (Some("document"), _) => only_text("a document"),
+        (Some("tool_use"), _) => only_text("a tool call"),
+        (Some("tool_result"), _) => only_text("the result of a tool"),
+        _ => Err(kind.must_be("`text`")),
+    }
+}
+
+fn without_billing_line(text: &str) -> &str {
+    if !text.starts_with(BILLING_LINE) {
+        return text;
+    }
+    let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
+    rest.trim_start_matches(['\r', '\n'])
+}
+
+#[cfg(test)]
+mod tests;
