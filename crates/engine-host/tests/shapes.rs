@@ -6,9 +6,9 @@
 use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
-    ChatPrompt, EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed,
-    MemoryUse, Message, ModelInfo, ModelSource, Prompt, Role, SamplingParams, Section, Stats,
-    TokenEvent, Trim, Truncation, UnsupportedFeature,
+    ChatPrompt, EmbedInput, EngineError, FinishReason, GenerationParams, Limits, LoadProgress,
+    MemoryNeed, MemoryUse, Message, ModelInfo, ModelSource, Prompt, Role, SamplingParams, Section,
+    Stats, TokenEvent, Trim, Truncation, UnsupportedFeature,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,
@@ -77,6 +77,10 @@ fn commands() -> Vec<Command> {
             state: Some("path".into()),
         },
         Command::Ping { nonce: 1 },
+        Command::Embed {
+            job: JOB,
+            inputs: vec![EmbedInput::Text(text()), EmbedInput::Tokens(vec![1])],
+        },
     ];
     let generate = |request| Command::Generate {
         job: JOB,
@@ -89,6 +93,7 @@ fn commands() -> Vec<Command> {
             | Command::Measure { .. }
             | Command::Load { .. }
             | Command::Generate { .. }
+            | Command::Embed { .. }
             | Command::Stop { .. }
             | Command::Trim { .. }
             | Command::Unload { .. }
@@ -217,6 +222,11 @@ fn reports() -> Vec<Report> {
             job: JOB,
             result: Ok(summary),
         },
+        Report::Embedded {
+            job: JOB,
+            n_tokens: 1,
+            vector: vec![1.0],
+        },
         Report::Trimmed { bytes: 1, memory },
         Report::Unloaded {
             footprint: Some(UnloadFootprint {
@@ -243,6 +253,7 @@ fn reports() -> Vec<Report> {
             | Report::Loaded { .. }
             | Report::LoadFailed { .. }
             | Report::Event { .. }
+            | Report::Embedded { .. }
             | Report::JobEnded { .. }
             | Report::Trimmed { .. }
             | Report::Broken { .. }
