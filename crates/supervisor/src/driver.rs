@@ -238,7 +238,16 @@ impl Driver {
     fn handle_report(&mut self, worker: WorkerId, report: WorkerReport) {
         match report {
             WorkerReport::Message(Report::Event { job, event }) => {
-                self.executor.forward_token_event(worker, job, event);
+                let event = ResponseEvent::Token { event };
+                self.executor.forward(worker, job, event);
+            }
+            WorkerReport::Message(Report::Embedded {
+                job,
+                n_tokens,
+                vector,
+            }) => {
+                let event = ResponseEvent::Embedded { n_tokens, vector };
+                self.executor.forward(worker, job, event);
             }
             // The supervisor's own signal source knows the level, which is the same for all
             // processes.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use transom_engine::{EngineError, KvCacheChoice, MemoryNeed, ModelSource};
+use transom_engine::{EmbedInput, EngineError, KvCacheChoice, MemoryNeed, ModelSource};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::Request;
 
@@ -111,7 +111,7 @@ pub enum ModelRole {
     Embedder,
 }
 
-/// A request for a model: to load it, or to generate a response.
+/// A request for a model: to load it, to generate a response, or to embed texts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelRequest {
     /// The model.
@@ -132,6 +132,8 @@ pub enum Work {
     Load,
     /// Generate a response.
     Generate(Box<Request>),
+    /// Embed these texts, with a [`ModelRole::Embedder`].
+    Embed(Vec<EmbedInput>),
 }
 
 /// What happens to a request while the machine is too hot or too short of memory.

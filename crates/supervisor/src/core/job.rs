@@ -1,4 +1,4 @@
-//! Jobs: how generating a response starts, is stopped, and ends.
+//! Jobs: how generating a response, or embedding texts, starts, is stopped, and ends.
 //!
 //! Rule: only one job runs at a time over all models, and its model stays loaded until the job has
 //! settled. If a job does not end in time after a stop, its process is killed.
@@ -26,18 +26,20 @@ impl Core {
         let Some(pending) = self.queue.pop_front() else {
             return;
         };
-        let Work::Generate(request) = pending.work else {
-            // Load requests are finished before the queue is served.
-            self.queue.push_front(pending);
-            return;
-        };
-        let request = apply_limits(self.governor.restrictions(), request);
-        let model = &mut self.models[index];
-        model.has_private_cache |= request.params.is_private;
-        model.phase = Phase::Generating(Job::new(pending.id));
         let job = JobId(pending.id.0);
-        let effect = Effect::Send(model.worker, Command::Generate { job, request });
-        self.effects.push(effect);
+        let model = &mut self.models[index];
+        let command = match pending.work {
+            // Load requests are finished before the queue is served.
+            Work::Load => return self.queue.push_front(pending),
+            Work::Generate(request) => {
+                let request = apply_limits(self.governor.restrictions(), request);
+                model.has_private_cache |= request.params.is_private;
+                Command::Generate { job, request }
+            }
+            Work::Embed(inputs) => Command::Embed { job, inputs },
+        };
+        model.phase = Phase::Generating(Job::new(pending.id));
+        self.effects.push(Effect::Send(model.worker, command));
     }
 
     /// Stops the job of `index`, if it has one. The first reason is kept. If the memory is needed,

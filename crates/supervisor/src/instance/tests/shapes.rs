@@ -6,8 +6,8 @@
 use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
-    EngineError, KvCacheChoice, LoadProgress, MemoryNeed, MemoryUse, ModelInfo, SamplingParams,
-    Section, Stats, TokenEvent,
+    EmbedInput, EngineError, KvCacheChoice, LoadProgress, MemoryNeed, MemoryUse, ModelInfo,
+    SamplingParams, Section, Stats, TokenEvent,
 };
 use transom_engine_host::WorkerEnd;
 use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
@@ -53,6 +53,11 @@ fn client_messages() -> Vec<ClientMessage> {
         bytes: 1,
     }];
     let load = request_for("chat", Work::Load);
+    let inputs = vec![
+        EmbedInput::Text("text".to_owned()),
+        EmbedInput::Tokens(vec![1]),
+    ];
+    let embed = request_for("chat", Work::Embed(inputs));
     let messages = vec![
         ClientMessage::Request {
             id: ID,
@@ -61,6 +66,10 @@ fn client_messages() -> Vec<ClientMessage> {
         ClientMessage::Request {
             id: ID,
             request: Box::new(load),
+        },
+        ClientMessage::Request {
+            id: ID,
+            request: Box::new(embed),
         },
         ClientMessage::Cancel { id: ID },
         ClientMessage::Unload {
@@ -333,6 +342,10 @@ fn answers() -> Vec<ResponseEvent> {
             progress: Some(progress),
         },
     ];
+    all.push(ResponseEvent::Embedded {
+        n_tokens: 1,
+        vector: vec![1.0],
+    });
     let held = |because| ResponseEvent::Queued {
         position: 1,
         blocked_by: Some(because),
