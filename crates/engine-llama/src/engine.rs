@@ -2,14 +2,16 @@
 
 use std::rc::Rc;
 
+use transom_catalog::Pooling;
 use transom_catalog::fit::llama;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed, ModelInfo,
-    ModelSource, OnDrop, UnsupportedFeature, trim_heap,
+    ModelSource, OnDrop, SamplingParams, UnsupportedFeature, trim_heap,
 };
 
 use crate::device;
+use crate::embedder::{Encoder, EncoderConfig, LlamaEmbedder};
 use crate::files::ModelFiles;
 use crate::memory;
 use crate::model::LlamaModel;
@@ -89,11 +91,14 @@ impl Engine for LlamaEngine {
         let has_gpu = native::supports_gpu();
         let model = Rc::new(load_weights(&files, has_gpu, control, on_progress)?);
         check_use(&files, &model)?;
-        let template = text::chat_template(&files, model.vocab())?;
         let threads = ThreadPool::new(self.n_threads).ok_or_else(|| {
             let during = format!("starting {} threads", self.n_threads);
             EngineError::backend(during, "the system refused")
         })?;
+        if files.facts.embedding.is_some() {
+            return self.load_embedder(&files, model, threads, limits);
+        }
+        let template = text::chat_template(&files, model.vocab())?;
         let cache_type = llama::kv_type(&files.facts, has_gpu, limits.kv_cache);
         let info = ModelInfo {
             name: files.name(),
@@ -129,6 +134,41 @@ impl Engine for LlamaEngine {
             template,
             session,
             speculation: Speculation::new(&STEP_WIDTHS),
+            _trim_heap: OnDrop(trim_heap),
+        }))
+    }
+}
+
+impl LlamaEngine {
+    fn load_embedder(
+        &self,
+        files: &ModelFiles,
+        model: Rc<Model>,
+        threads: ThreadPool,
+        limits: &Limits,
+    ) -> Result<Box<dyn LoadedModel>, EngineError> {
+        let has_gpu = native::supports_gpu();
+        let info = ModelInfo {
+            name: files.name(),
+            architecture: files.facts.architecture.clone(),
+            engine: self.name().to_owned(),
+            n_parameters: files.facts.n_parameters,
+            stored_as: files.stored_as(),
+            computed_as: device::describe_weights(has_gpu, threads.len()),
+            context_length: memory::context_length(&files.facts, limits),
+            vocab_size: model.vocab().len(),
+            has_chat_template: false,
+            recommended_sampling: SamplingParams::default(),
+        };
+        let config = EncoderConfig::new(&files.facts, &info, has_gpu, limits.prefill_chunk);
+        let mut encoder = Encoder::new(model, Rc::new(threads), config);
+        // Fails before the load is reported as complete if no context can be created.
+        encoder.reserve(1)?;
+        info.log_loaded();
+        Ok(Box::new(LlamaEmbedder {
+            info,
+            path: files.first_path().to_owned(),
+            encoder,
             _trim_heap: OnDrop(trim_heap),
         }))
     }
@@ -190,14 +230,22 @@ fn load_error(files: &ModelFiles, logged: Option<String>) -> EngineError {
     EngineError::unsupported(path, feature, reason)
 }
 
-/// Refuses models that load but cannot generate text.
+/// Refuses models that load but can neither generate nor embed text.
 fn check_use(files: &ModelFiles, model: &Model) -> Result<(), EngineError> {
     let refuse = |feature, reason| {
         let path = files.first_path();
         Err(EngineError::unsupported(path, feature, reason))
     };
-    if !model.is_decoder_only() {
-        let reason = "this model encodes text; only models that generate text can chat";
+    let facts = &files.facts;
+    let pooling = facts.embedding.map(|embedding| embedding.pooling);
+    if pooling == Some(Pooling::Rank) {
+        let reason = "this model ranks texts; it neither generates text nor makes vectors";
+        return refuse(UnsupportedFeature::Purpose, reason);
+    }
+    let only_encodes = !llama::has_kv_cache(&facts.architecture);
+    if !model.is_decoder_only() || (only_encodes && pooling.is_none()) {
+        let reason = "this model encodes text, and its file does not say how to make one vector of \
+                      it";
         return refuse(UnsupportedFeature::Purpose, reason);
     }
     if !model.vocab().has_tokenizer() || model.vocab().len() == 0 {

@@ -1,7 +1,7 @@
 //! Runs GGUF models with llama.cpp.
 //!
-//! From the outside in: [`LlamaEngine`] loads a file, `model` generates responses, `session`
-//! manages the KV cache, `native` contains llama.cpp's bindings.
+//! From the outside in: [`LlamaEngine`] loads a file, `model` generates responses, `embedder` makes
+//! embedding vectors, `session` manages the KV cache, `native` contains llama.cpp's bindings.
 //!
 //! Rule: llama.cpp only computes logits. Templates, sampling, stop strings and text are in the
 //! `engine` crate, so they are the same in both engines. Only the tokenizer is llama.cpp's, because
@@ -9,6 +9,7 @@
 
 mod decoder;
 mod device;
+mod embedder;
 mod engine;
 mod files;
 mod memory;

@@ -139,7 +139,8 @@ pub fn kv_cache_bytes(facts: &ModelFacts, n_tokens: u64, kind: KvType) -> u64 {
     facts.cache_bytes(n_tokens, n_tokens, kind).unwrap_or(0)
 }
 
-/// Returns the KV cache type. Blocks of Q8_0 need heads of whole blocks.
+/// Returns the KV cache type. Blocks of Q8_0 need heads of whole blocks. Embedding models gain nothing
+/// from a small one, which is empty before each text.
 pub fn kv_type(facts: &ModelFacts, has_gpu: bool, kv: KvCacheChoice) -> KvType {
     let sizes = [facts.key_length, facts.value_length].map(Option::unwrap_or_default);
     let has_whole_blocks = sizes.iter().all(|size| *size > 0 && size % 32 == 0);
@@ -148,7 +149,7 @@ pub fn kv_type(facts: &ModelFacts, has_gpu: bool, kv: KvCacheChoice) -> KvType {
         KvCacheChoice::Full => false,
         KvCacheChoice::Small => true,
     };
-    match has_whole_blocks && is_wanted {
+    match has_whole_blocks && is_wanted && facts.embedding.is_none() {
         true => KvType::Q8_0,
         false => KvType::F16,
     }

@@ -50,6 +50,12 @@ impl Vocab<'_> {
         unsafe { sys::llama_vocab_is_eog(self.vocab, signed(token)) }
     }
 
+    /// Returns the token that ends a text, if the file has one.
+    pub(crate) fn end(self) -> Option<u32> {
+        // SAFETY: see `len`.
+        u32::try_from(unsafe { sys::llama_vocab_eos(self.vocab) }).ok()
+    }
+
     /// Returns true if `token` is a control token, which is not text.
     pub(crate) fn is_control(self, token: u32) -> bool {
         // SAFETY: see `is_end`.
