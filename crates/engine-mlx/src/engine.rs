@@ -11,6 +11,7 @@ use transom_engine::{
 
 use crate::config::ModelConfig;
 use crate::device::{Compute, dense_limit_bytes};
+use crate::embedder::Embedder;
 use crate::error::Context;
 use crate::memory::{context_length, facts, release_unused_memory};
 use crate::model::MlxModel;
@@ -61,6 +62,7 @@ impl MlxEngine {
         let template = ChatTemplate::from_folder(folder, tokenizer.config(), control_tokens)?;
         let files = WeightFiles::open(folder)?;
         let facts = facts(folder)?;
+        let embedder = Embedder::of(folder, &facts)?;
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
         let prefill_chunk = compute.prefill_chunk(&facts).during("device")?;
         mlx_rs::memory::set_cache_limit(mlx::ALLOCATOR_CACHE_BYTES as usize)
@@ -78,7 +80,7 @@ impl MlxEngine {
             computed_as: compute.describe().to_owned(),
             context_length: context_length(&size, limits),
             vocab_size: size.vocab_size,
-            has_chat_template: template.is_some(),
+            has_chat_template: template.is_some() && embedder.is_none(),
             recommended_sampling: config.sampling.clone(),
         };
         info.log_loaded();
@@ -91,6 +93,7 @@ impl MlxEngine {
             tokenizer,
             template,
             transformer,
+            embedder,
             prefill_chunk: limits.prefill_chunk.min(prefill_chunk),
             wired_limit: compute.wired_limit().during("device")?,
             weight_bytes: mlx_rs::memory::active_memory().during("memory")? as u64,
@@ -123,6 +126,7 @@ impl Engine for MlxEngine {
         // Returns the errors that a load would return.
         WeightFiles::open(folder)?;
         let facts = facts(folder)?;
+        Embedder::of(folder, &facts)?;
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
         let prefill_chunk = compute.prefill_chunk(&facts).during("device")?;
         // The estimate that users see before a load. `tests/memory_need.rs` compares it with the

@@ -9,6 +9,7 @@
 //! | `engine` | loading a model folder |
 //! | `model` | a loaded model: responses, memory, saved state |
 //! | `decoder`, `sampler` | prefill, decoding, sampling |
+//! | `embedder` | embedding vectors |
 //! | `sessions`, `session`, `kv_cache`, `state` | cached conversations: all, one, per layer, in a file |
 //! | `models` | the architectures, by `model_type` |
 //! | `nn`, `ops` | the layers that architectures share, and MLX operations |
@@ -18,6 +19,7 @@
 mod config;
 mod decoder;
 mod device;
+mod embedder;
 mod engine;
 mod error;
 mod kv_cache;

@@ -30,7 +30,7 @@ pub struct Embedding {
 }
 
 /// Returns the error of a request for vectors to a model that generates text.
-pub(crate) fn not_an_embedding_model(info: &ModelInfo) -> EngineError {
+pub fn not_an_embedding_model(info: &ModelInfo) -> EngineError {
     let expected = "an embedding model; this one generates text";
     EngineError::invalid_parameter("model", &info.name, expected)
 }
