@@ -147,6 +147,15 @@ impl LlamaEngine {
         threads: ThreadPool,
         limits: &Limits,
     ) -> Result<Box<dyn LoadedModel>, EngineError> {
+        if !model.vocab().has_added_tokens() {
+            let reason = "the file does not name the tokens that its tokenizer puts around a text";
+            let feature = UnsupportedFeature::Tokenizer;
+            return Err(EngineError::unsupported(
+                files.first_path(),
+                feature,
+                reason,
+            ));
+        }
         let has_gpu = native::supports_gpu();
         let info = ModelInfo {
             name: files.name(),

@@ -3,7 +3,7 @@
 //! From the outside in: [`LlamaEngine`] loads a file, `model` generates responses, `embedder` makes
 //! embedding vectors, `session` manages the KV cache, `native` contains llama.cpp's bindings.
 //!
-//! Rule: llama.cpp only computes logits. Templates, sampling, stop strings and text are in the
+//! Rule: llama.cpp only computes logits and pooled vectors. Templates, sampling, stop strings and text are in the
 //! `engine` crate, so they are the same in both engines. Only the tokenizer is llama.cpp's, because
 //! a GGUF file describes its tokenizer in llama.cpp's own terms.
 
