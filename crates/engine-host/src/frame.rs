@@ -216,11 +216,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, FrameError> {
         rest.split_at_checked(usize::try_from(u32::from_le_bytes(*json_bytes)).ok()?)
     });
     let (json, vectors) = parts.ok_or_else(|| malformed("its JSON is cut short"))?;
-    let (message, n_left) = floats::supply(vectors, || serde_json::from_slice(json));
-    match n_left {
-        0 => message.map_err(malformed),
-        _ => Err(malformed("it has more bytes than its vectors")),
-    }
+    floats::supply(vectors, || serde_json::from_slice(json)).map_err(malformed)
 }
 
 fn malformed(reason: impl ToString) -> FrameError {

@@ -22,6 +22,7 @@ use crate::core::{Core, Event, Timestamp, WorkerId};
 use crate::governor::Tuning;
 use crate::handle::{Handle, HandleMessage, ShutdownReason};
 use crate::request::{RequestError, RequestId};
+use crate::response::ResponseEvent;
 
 use executor::{Executor, KeepAwakeFn};
 use publisher::Publisher;

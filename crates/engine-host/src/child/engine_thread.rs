@@ -180,7 +180,7 @@ impl<'a> EngineThread<'a> {
         };
         self.run_job("generating", control, |model| {
             let prompt =
-                transom_engine::truncation::prepare(&*model, &request.prompt, request.truncation)?;
+                transom_engine::truncation::prepare(model, &request.prompt, request.truncation)?;
             model.generate(&prompt, &request.params, control, &mut sink)
         })
     }

@@ -34,12 +34,13 @@ pub(super) fn collect<T>(write: impl FnOnce() -> T) -> (T, Vec<u8>) {
     (written, BYTES.take().unwrap_or_default())
 }
 
-/// Runs `read`, which parses a message whose vectors have these bytes. Returns its result and the
-/// number of bytes that it left.
-pub(super) fn supply<T>(bytes: &[u8], read: impl FnOnce() -> T) -> (T, usize) {
+/// Runs `read`, which parses a message whose vectors have these bytes. A message of an unknown kind
+/// leaves them.
+pub(super) fn supply<T>(bytes: &[u8], read: impl FnOnce() -> T) -> T {
     BYTES.set(Some(bytes.to_vec()));
     let message = read();
-    (message, BYTES.take().unwrap_or_default().len())
+    BYTES.set(None);
+    message
 }
 
 /// Writes a vector.

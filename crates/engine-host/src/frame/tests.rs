@@ -136,14 +136,12 @@ fn vectors_outside_of_a_frame_are_json() {
 }
 
 #[test]
-fn a_frame_whose_vectors_have_too_few_or_too_many_bytes_is_refused() {
+fn a_frame_whose_vectors_or_json_are_cut_short_is_refused() {
     let frame = encode(&vectors()).unwrap();
     let body = &frame[HEADER_BYTES..];
-    let longer = [body, &[0]].concat();
     let json_bytes = u32::from_le_bytes(body[1..5].try_into().unwrap()) as usize;
     for body in [
         &body[..body.len() - 1],
-        &longer,
         &body[..4],
         &body[..5 + json_bytes / 2],
     ] {
