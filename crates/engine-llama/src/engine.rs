@@ -67,7 +67,8 @@ impl Engine for LlamaEngine {
         // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
         // memory of a process.
         Ok(MemoryNeed {
-            parked_bytes: limits.parked_bytes,
+            // An embedding model has no conversations.
+            parked_bytes: files.facts.embedding.map_or(limits.parked_bytes, |_| 0),
             ..llama::need(
                 &files.facts,
                 native::supports_gpu(),

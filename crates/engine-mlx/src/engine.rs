@@ -132,7 +132,8 @@ impl Engine for MlxEngine {
         // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
         // memory that MLX uses.
         Ok(MemoryNeed {
-            parked_bytes: limits.parked_bytes,
+            // An embedding model has no conversations.
+            parked_bytes: facts.embedding.map_or(limits.parked_bytes, |_| 0),
             ..mlx::need(
                 &facts,
                 compute.weights(),
