@@ -22,4 +22,4 @@ mod view;
 pub use block::{Block, Change};
 pub use failure::{Failure, ModelProblem};
 pub use turns::{StartedTurn, TurnEvent, TurnOptions, Turns, Updates};
-pub use update::{AnswerStats, MessageView, Section, Snapshot, Update};
+pub use update::{AnswerStats, MessageView, Snapshot, SummaryView, Update};

@@ -15,6 +15,7 @@ mod live_answer;
 mod section;
 mod shared;
 mod speed;
+mod summary_task;
 
 use std::sync::{Arc, Mutex};
 
@@ -133,6 +134,7 @@ impl Turns {
                 now,
                 listener,
                 active: Mutex::default(),
+                summaries: Mutex::default(),
                 active_changed: watch::Sender::new(()),
                 render_cache: Mutex::default(),
             }),
@@ -282,6 +284,7 @@ impl Turns {
     pub async fn close(&self) {
         let mut changes = self.shared.active_changed.subscribe();
         self.shared.active().is_closing = true;
+        self.stop_summaries(None);
         loop {
             changes.mark_unchanged();
             {

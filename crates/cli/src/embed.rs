@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use transom_engine::{EmbedInput, FinishReason};
 use transom_library::{InstalledModel, Library, LoadSettings, TextSide};
-use transom_supervisor::{ModelRequest, ResponseEvent, WhenBlocked, Work};
+use transom_supervisor::{ClientId, ModelRequest, ResponseEvent, Work};
 
 use crate::library;
 use crate::output::show_wait;
@@ -99,11 +99,11 @@ pub(crate) fn run(args: &EmbedArgs, client: &Client, console: &mut Console) -> R
     let inputs = texts
         .iter()
         .map(|text| EmbedInput::Text(format!("{prefix}{text}")));
+    let spec = library.spec(&model, &LoadSettings::default());
+    let work = Work::Embed(inputs.collect());
     let request = ModelRequest {
-        model: library.spec(&model, &LoadSettings::default()),
-        work: Work::Embed(inputs.collect()),
         over_budget: args.over_budget,
-        when_blocked: WhenBlocked::Wait,
+        ..ModelRequest::new(ClientId::cli(), spec, work)
     };
     let progress = console.progress();
     let mut index = 0;

@@ -72,6 +72,7 @@ impl TestEngine {
                 context_length: 1000,
                 vocab_size: 500,
                 has_chat_template: true,
+                draft: None,
                 recommended_sampling: SamplingParams::default(),
             },
             replies: Arc::new(Mutex::new(replies.into_iter().collect())),
@@ -294,6 +295,7 @@ impl LoadedModel for TestModel {
             drafted_tokens,
             accepted_tokens: drafted_tokens / 2,
             shifted_tokens,
+            matched_stop: None,
             time_to_first_token: Duration::from_millis((n_prompt - cached_tokens) as u64),
             prefill_time: Duration::from_millis((n_prompt - cached_tokens) as u64),
             decode_time: Duration::from_millis(2 * generated_tokens.saturating_sub(1) as u64),
@@ -359,5 +361,6 @@ fn text_event(section: Section, text: &str) -> TokenEvent {
         section,
         text: text.to_owned(),
         generated_tokens: 0,
+        logprobs: Vec::new(),
     }
 }

@@ -168,6 +168,9 @@ impl Shared {
             Command::Embed { job, inputs } => {
                 self.inbox.push(Task::Embed(job, inputs, JobControl::new()));
             }
+            Command::Count { job, prompt } => {
+                self.inbox.push(Task::Count(job, prompt, JobControl::new()));
+            }
             Command::Stop { job, reason } => self.inbox.stop(job, reason),
             Command::Trim { trim } => self.inbox.push(Task::Trim(trim)),
             Command::Unload { state } => self.inbox.push(Task::Unload(state)),

@@ -69,6 +69,14 @@ pub enum Command {
         /// The texts.
         inputs: Vec<EmbedInput>,
     },
+    /// Counts the tokens of a prompt, whether it fits the context or not. The child reports
+    /// [`Report::JobEnded`], whose statistics contain only [`Stats::prompt_tokens`].
+    Count {
+        /// The id of the job.
+        job: JobId,
+        /// The prompt.
+        prompt: Box<Prompt>,
+    },
     /// Stops the load (`None`) or this job after its running step. Has no effect on a job that has
     /// ended.
     Stop {

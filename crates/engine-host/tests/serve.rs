@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use transom_engine::{Engine, EngineError, FinishReason, TokenEvent, Trim};
+use transom_engine::{Engine, EngineError, FinishReason, Prompt, TokenEvent, Trim};
 use transom_engine_host::child;
 use transom_engine_host::frame::{self, FrameReader};
 use transom_engine_host::wire::{Command, JobId, JobSummary, PROTOCOL, Report};
@@ -124,6 +124,29 @@ fn summary(reports: &[Report]) -> JobSummary {
 
 fn is_job_end(report: &Report) -> bool {
     matches!(report, Report::JobEnded { .. })
+}
+
+#[test]
+fn tokens_are_counted_even_if_they_do_not_fit_the_context() {
+    let mut child = TestChild::loaded(ModeEngine::new("answer"));
+    let count = |job, text: &str| Command::Count {
+        job: JobId(job),
+        prompt: Box::new(Prompt::Text(text.to_owned())),
+    };
+    for (job, n_tokens) in [(1, 5), (2, 1_000_000)] {
+        child.send(&count(job, &"x".repeat(n_tokens)));
+        let reports = child.until(is_job_end);
+        assert_eq!(reports.len(), 1, "{reports:?}");
+        let summary = summary(&reports);
+        assert_eq!(summary.reason, FinishReason::Stop);
+        assert_eq!(summary.stats.prompt_tokens, n_tokens);
+    }
+    child.send(&count(3, ""));
+    match child.next() {
+        Report::JobEnded { result, .. } => assert_eq!(result, Err(EngineError::EmptyPrompt)),
+        other => panic!("{other:?}"),
+    }
+    child.shut_down();
 }
 
 /// The response ends with the token that was being computed.

@@ -7,8 +7,8 @@ use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
     ChatPrompt, EmbedInput, EngineError, FinishReason, GenerationParams, Limits, LoadProgress,
-    MemoryNeed, MemoryUse, Message, ModelInfo, ModelSource, Prompt, Role, SamplingParams, Section,
-    Stats, TokenEvent, Trim, Truncation, UnsupportedFeature,
+    Logprob, MemoryNeed, MemoryUse, Message, ModelInfo, ModelSource, Prompt, SamplingParams,
+    Section, Stats, TokenEvent, TokenLogprobs, ToolCall, Trim, Truncation, UnsupportedFeature,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,
@@ -20,10 +20,27 @@ fn text() -> String {
     "text".to_owned()
 }
 
+fn logprob() -> Logprob {
+    Logprob {
+        token: 1,
+        bytes: vec![1],
+        logprob: 1.0,
+    }
+}
+
 fn requests() -> Vec<Request> {
+    let call = ToolCall::new("id", "name", Value::Null);
+    let called = Message {
+        tool_calls: vec![call.clone()],
+        ..Message::assistant("text")
+    };
     let prompts = [
         Prompt::Chat(ChatPrompt {
-            messages: vec![Message::new(Role::User, "text")],
+            messages: vec![
+                Message::user("text"),
+                called,
+                Message::tool_result(&call, "text"),
+            ],
             enable_thinking: Some(true),
             tools: vec![Value::Null],
             continue_final_message: false,
@@ -51,7 +68,10 @@ fn commands() -> Vec<Command> {
     let source = ModelSource {
         path: "path".into(),
     };
-    let limits = Limits::default();
+    let limits = Limits {
+        draft: Some(source.clone()),
+        ..Limits::default()
+    };
     let mut all = vec![
         Command::Hello { protocol: PROTOCOL },
         Command::Measure {
@@ -81,6 +101,10 @@ fn commands() -> Vec<Command> {
             job: JOB,
             inputs: vec![EmbedInput::Text(text()), EmbedInput::Tokens(vec![1])],
         },
+        Command::Count {
+            job: JOB,
+            prompt: Box::new(Prompt::Text(text())),
+        },
     ];
     let generate = |request| Command::Generate {
         job: JOB,
@@ -94,6 +118,7 @@ fn commands() -> Vec<Command> {
             | Command::Load { .. }
             | Command::Generate { .. }
             | Command::Embed { .. }
+            | Command::Count { .. }
             | Command::Stop { .. }
             | Command::Trim { .. }
             | Command::Unload { .. }
@@ -179,6 +204,7 @@ fn reports() -> Vec<Report> {
         context_length: 1,
         vocab_size: 1,
         has_chat_template: true,
+        draft: Some(text()),
         recommended_sampling: SamplingParams::default(),
     };
     let progress = LoadProgress {
@@ -196,11 +222,24 @@ fn reports() -> Vec<Report> {
             section: Section::Answer,
             text: text(),
             generated_tokens: 1,
+            logprobs: Vec::new(),
+        },
+        TokenEvent::Text {
+            section: Section::Answer,
+            text: text(),
+            generated_tokens: 1,
+            logprobs: vec![TokenLogprobs {
+                chosen: logprob(),
+                top: vec![logprob()],
+            }],
         },
     ];
     let summary = JobSummary {
         reason: FinishReason::Stop,
-        stats: Stats::default(),
+        stats: Stats {
+            matched_stop: Some(1),
+            ..Stats::default()
+        },
         memory,
     };
     let mut all = vec![

@@ -9,6 +9,7 @@
 
 mod decoder;
 mod device;
+mod draft;
 mod embedder;
 mod engine;
 mod files;

@@ -54,6 +54,10 @@ impl Detokenize for ResponseText<'_> {
     fn push(&mut self, token: u32) -> Cow<'_, [u8]> {
         self.detokenizer.push(token).into()
     }
+
+    fn peek(&self, token: u32) -> Vec<u8> {
+        self.detokenizer.clone().push(token)
+    }
 }
 
 impl MlxModel {
@@ -135,6 +139,7 @@ impl LoadedModel for MlxModel {
             sampler,
             &prompt.tokens,
             params.conversation,
+            params.logprobs,
         );
         let text = ResponseText {
             detokenizer: self.tokenizer.detokenizer(),
@@ -184,6 +189,9 @@ impl LoadedModel for MlxModel {
     fn trim(&mut self, trim: Trim) -> u64 {
         let before = self.memory();
         self.sessions.clear_parked();
+        if let Some(speculation) = &mut self.speculation {
+            speculation.release_drafter();
+        }
         if trim == Trim::Everything {
             self.sessions.current.clear();
         }
@@ -193,9 +201,11 @@ impl LoadedModel for MlxModel {
     }
 
     fn memory(&self) -> MemoryUse {
+        let drafter = self.speculation.as_ref().and_then(Speculation::drafter);
+        let of_draft = drafter.map_or(0, |drafter| drafter.kv_cache_bytes());
         MemoryUse {
             weight_bytes: self.weight_bytes,
-            kv_cache_bytes: self.sessions.current.bytes(),
+            kv_cache_bytes: self.sessions.current.bytes() + of_draft,
             parked_bytes: self.sessions.parked_bytes(),
             allocator_cache_bytes: mlx_rs::memory::cache_memory().unwrap_or(0) as u64,
             peak_bytes: mlx_rs::memory::peak_memory().unwrap_or(0) as u64,

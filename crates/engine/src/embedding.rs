@@ -123,6 +123,7 @@ mod tests {
             context_length: 4,
             vocab_size: 10,
             has_chat_template: false,
+            draft: None,
             recommended_sampling: SamplingParams::default(),
         }
     }

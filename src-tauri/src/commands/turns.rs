@@ -9,6 +9,7 @@ use tauri::ipc::Channel;
 use tauri::{State, WebviewWindow};
 use transom_chat::turns::{StartedTurn, TurnOptions};
 use transom_chat::{Failure, Update};
+use transom_library::InstalledModel;
 use transom_store::{
     AttachedText, ConversationId, ConversationSettings, MessageId, Store, StoreError, attached_text,
 };
@@ -106,6 +107,35 @@ pub(crate) async fn edit_answer(
     .await
 }
 
+/// Starts to write a summary of all messages up to and including `message`.
+#[tauri::command]
+pub(crate) async fn summarize(shell: State<'_, Shell>, message: MessageId) -> CommandResult<()> {
+    let is_temporary = message.is_temporary();
+    let target = Target::Message(message);
+    let (options, _) = options(&shell, is_temporary, target, None, false).await?;
+    let backend = shell.backend().await?;
+    guarded(async move {
+        let turns = backend.turns_of(is_temporary);
+        Ok(turns.summarize(message, options).await?)
+    })
+    .await
+}
+
+/// Replaces the summary of all messages up to and including `message`. An empty text removes it.
+#[tauri::command]
+pub(crate) async fn set_summary(
+    shell: State<'_, Shell>,
+    message: MessageId,
+    text: String,
+) -> CommandResult<()> {
+    let backend = shell.backend().await?;
+    guarded(async move {
+        let turns = backend.turns_of(message.is_temporary());
+        Ok(turns.set_summary(message, &text).await?)
+    })
+    .await
+}
+
 /// What a response belongs to.
 enum Target {
     /// A conversation that is created with these settings.
@@ -140,6 +170,24 @@ where
     F: Future<Output = Result<StartedTurn, Failure>> + Send + 'static,
 {
     let backend = shell.backend().await?;
+    let (options, model) = options(shell, is_temporary, target, model, over_budget).await?;
+    guarded(async move {
+        let started = start(backend.clone(), options.clone()).await?;
+        usage_recorder::record_at_end(backend, started.answer, model, options);
+        Ok(started)
+    })
+    .await
+}
+
+/// Returns the options of a request to the model with the id `model`, or to the one that the
+/// conversation uses.
+async fn options(
+    shell: &Shell,
+    is_temporary: bool,
+    target: Target,
+    model: Option<String>,
+    over_budget: bool,
+) -> CommandResult<(TurnOptions, InstalledModel)> {
     let request = shell.blocking(move |backend| {
         let conversation = target.settings(backend.store_of(is_temporary))?;
         let (library, settings) = (backend.library(), backend.settings());
@@ -147,12 +195,7 @@ where
     });
     let (mut options, model) = request.await?;
     options.is_private = is_temporary;
-    guarded(async move {
-        let started = start(backend.clone(), options.clone()).await?;
-        usage_recorder::record_at_end(backend, started.answer, model, options);
-        Ok(started)
-    })
-    .await
+    Ok((options, model))
 }
 
 #[tauri::command]

@@ -2,7 +2,7 @@
  * How much of the context the next message needs. The last response counted everything before it;
  * later text is estimated, because only a loaded model can count its tokens.
  */
-import type { AttachedText, MessageHead, MessageId, MessageView, Overflow } from "../ipc";
+import type { AttachedText, MessageHead, MessageId, MessageView, Overflow, SummaryView } from "../ipc";
 
 const CHARS_PER_TOKEN = 4;
 /** Tokens reserved for a response without a maximum length; at most a quarter of the context. */
@@ -42,6 +42,13 @@ export function leftOut(
   if (overflow === "stop") return 0;
   const last = heads.findLast(({ id }) => view(id)?.stats);
   return (last && view(last.id)?.stats?.dropped_messages) ?? 0;
+}
+
+/** Returns the summary of these messages; the latest one of their beginning if there is none of all of them. */
+export function summaryOf(summaries: readonly SummaryView[], heads: readonly MessageHead[]): SummaryView | null {
+  const all = summaries.find((one) => one.last === heads.at(-1)?.id);
+  const isIn = (one: SummaryView) => one.text !== "" && heads.some((head) => head.id === one.last);
+  return all ?? summaries.findLast(isIn) ?? null;
 }
 
 /** Returns the tokens of a path and its system prompt, without messages that were left out. */

@@ -148,7 +148,7 @@ describe("a pair of models", () => {
   it("is shown with its memory need", async () => {
     await open();
     const pair = row("Qwen3 8B and Qwen3 0.6B", "Recommended models");
-    within(pair).getByText(/doesn’t use the smaller model for speculative decoding yet/);
+    within(pair).getByText(/drafts tokens for the larger one/);
     within(pair).getByText("Qwen3 0.6B 4-bit: 1.6 GB");
     within(pair).getByText("7.8 GB together");
     expect(within(pair).queryByRole("button")).toBeNull();

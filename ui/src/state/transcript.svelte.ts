@@ -7,7 +7,7 @@
 import { SvelteMap } from "svelte/reactivity";
 import {
   ipc, NO_SETTINGS, type AttachedText, type StartedTurn, type Conversation, type ConversationId, type Failure,
-  type MessageHead, type MessageId, type MessageView, type OpenedConversation,
+  type MessageHead, type MessageId, type MessageView, type OpenedConversation, type SummaryView,
 } from "../ipc";
 import { announcer } from "./announcer.svelte";
 import { Answer } from "./answer.svelte";
@@ -31,6 +31,8 @@ export class Transcript {
   /** The conversation is never written to the disk, and is discarded when the page leaves it. */
   isTemporary = $state(false);
   heads = $state.raw<MessageHead[]>([]);
+  /** Summaries of the beginning of the path. */
+  summaries = $state.raw<SummaryView[]>([]);
   views = new SvelteMap<MessageId, MessageView>();
   answers = new SvelteMap<MessageId, Answer>();
   failure = $state.raw<Failure | null>(null);
@@ -42,6 +44,8 @@ export class Transcript {
   deleting = $state<MessageId | null>(null);
   /** The message that is being edited. */
   editing = $state<MessageId | null>(null);
+  /** The summary of the messages up to `last` that is being edited. */
+  summaryEdit = $state.raw<{ last: MessageId; text: string } | null>(null);
   /** Where the conversation was scrolled to on another page; null for its end. */
   place: Place | null = null;
   /** Returns where it is scrolled to here. Set by the view. */
@@ -75,6 +79,7 @@ export class Transcript {
     this.isTemporary = isTemporaryId(id);
     this.failure = null;
     this.editing = null;
+    this.summaryEdit = null;
     this.deleting = null;
     if (id === null) return this.clear();
     try {
@@ -134,6 +139,7 @@ export class Transcript {
     this.views.clear();
     this.requested.clear();
     this.heads = [];
+    this.summaries = [];
     this.conversation = null;
     this.settings.show(null, NO_SETTINGS);
   }
@@ -145,7 +151,7 @@ export class Transcript {
   }
 
   private async load(
-    { conversation, settings, messages: heads, revision }: OpenedConversation & { revision: number },
+    { conversation, settings, messages: heads, summaries, revision }: OpenedConversation & { revision: number },
     isCurrent: () => boolean,
   ): Promise<void> {
     // Loads the end before drawing, because it is shown first.
@@ -155,6 +161,7 @@ export class Transcript {
     if (!isCurrent()) return;
     this.keep(views);
     this.conversation = conversation;
+    this.summaries = summaries;
     this.settings.show(conversation.id, settings, revision);
     this.removeOtherBranches(heads);
     if (!isSame(heads, this.heads)) this.heads = heads;
@@ -286,6 +293,24 @@ export class Transcript {
     } catch (error) {
       this.fail(error);
     }
+  }
+
+  /** Asks for a summary of the messages up to `last`. An event of the app brings it. */
+  summarize(last: MessageId): Promise<void> {
+    return this.do(ipc.summarize(last));
+  }
+
+  /** Replaces the summary of the messages up to `last`; an empty text removes it. */
+  setSummary(last: MessageId, text: string): Promise<void> {
+    return this.do(ipc.setSummary(last, text));
+  }
+
+  /** Saves the summary that is being edited. */
+  async saveSummary(): Promise<void> {
+    if (!this.summaryEdit) return;
+    const { last, text } = this.summaryEdit;
+    await this.setSummary(last, text.trim());
+    this.summaryEdit = null;
   }
 
   /** Closes the editor and deletes what was not saved. */

@@ -132,6 +132,21 @@ fn the_header_explains_every_key_that_is_read_and_no_other() {
 }
 
 #[test]
+fn draft_models_are_used_for_large_models_on_large_machines() {
+    let list = Catalog::built_in();
+    let draft = |id: &str, gigabytes: u64| {
+        let entry = list.find(id).unwrap();
+        let draft = list.draft_of(entry, gigabytes << 30);
+        draft.map(|draft| draft.id.as_str())
+    };
+    assert_eq!(draft("qwen3-14b", 32), Some("qwen3-0.6b"));
+    assert_eq!(draft("qwen3-32b", 64), Some("qwen3-0.6b"));
+    assert_eq!(draft("qwen3-32b", 24), None);
+    assert_eq!(draft("qwen3-8b", 64), None);
+    assert_eq!(draft("qwen3.5-27b", 64), None);
+}
+
+#[test]
 fn a_draft_model_has_the_vocabulary_of_its_model() {
     let list = Catalog::built_in();
     for entry in &list.entries {

@@ -16,6 +16,7 @@ fn info() -> ModelInfo {
         context_length: 4096,
         vocab_size: 1,
         has_chat_template: true,
+        draft: None,
         recommended_sampling: SamplingParams {
             temperature: 0.6,
             top_k: 20,
@@ -347,4 +348,63 @@ fn dropped_turns_are_counted_in_messages() {
         assert_eq!(messages_in_turns(&path, n_turns), n_messages);
         assert_eq!(path[n_messages].role, MessageRole::User);
     }
+}
+
+/// Returns a response with a summary of everything up to it.
+fn summarized(summary: &str) -> Message {
+    Message {
+        summary: Some(summary.to_owned()),
+        ..model("Yes.", Ending::Stop)
+    }
+}
+
+#[test]
+fn the_latest_summary_of_dropped_messages_counts() {
+    let path = [
+        person("One?"),
+        summarized("First."),
+        person("Two?"),
+        summarized("Second."),
+        person("Three?"),
+        summarized(""),
+    ];
+    assert_eq!(summary_of(&path, 0), None);
+    assert_eq!(summary_of(&path, 1), None);
+    assert_eq!(summary_of(&path, 3), Some((2, "First.")));
+    assert_eq!(summary_of(&path, 5), Some((4, "Second.")));
+    assert_eq!(summary_of(&path, 6), None, "the user removed it");
+}
+
+#[test]
+fn a_summary_is_written_from_the_earlier_one_and_what_follows() {
+    let path = [
+        person("One?"),
+        summarized("They said one."),
+        taken_along("A page.", "Two?"),
+        summarized("An old summary of the same messages."),
+    ];
+    let request = summary_request(&path, &info(), 10_000);
+    let Prompt::Chat(chat) = request.prompt else {
+        panic!("a summary is asked for in a chat");
+    };
+    let [message] = &chat.messages[..] else {
+        panic!("{:?}", chat.messages);
+    };
+    let text = &message.content;
+    assert!(text.contains("They said one."), "{text}");
+    assert!(text.contains("A page.") && text.contains("Two?"), "{text}");
+    assert!(
+        !text.contains("One?") && !text.contains("old summary"),
+        "{text}"
+    );
+    assert_eq!(request.truncation, Truncation::Disabled);
+    assert_eq!(request.params.conversation, None);
+}
+
+#[test]
+fn a_conversation_with_summaries_is_shortened_like_others() {
+    let path = [person("One?")];
+    let settings = ModelSettings::default();
+    let of = |overflow| request(&path, &settings, overflow, &info());
+    assert_eq!(of(Overflow::Summarize), of(Overflow::DropOldest));
 }

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
+use transom_engine::summary::with_summary;
 use transom_engine::{FinishReason, Section, Stats, TokenEvent};
 use transom_store::{ConversationId, Message, MessageId, Overflow};
 use transom_supervisor::{
-    Handle, ModelRequest, Outcome, RequestError, Response, ResponseEvent, Status, WhenBlocked, Work,
+    ClientId, Handle, ModelRequest, Outcome, RequestError, Response, ResponseEvent, Status, Work,
 };
 
 use super::answer_writer::{AnswerWriter, SaveResult};
@@ -22,7 +23,7 @@ use super::speed::Speed;
 use super::{EventListener, TurnEvent, TurnOptions};
 use crate::ending::{self, to_u32};
 use crate::markdown::RenderInterval;
-use crate::request::{dropped_before, messages_in_turns, request};
+use crate::request::{dropped_before, messages_in_turns, request, summary_of};
 use crate::update::{AnswerStats, EndingView, Stage};
 
 /// How long to wait for a new supervisor after the previous one quit.
@@ -96,13 +97,19 @@ impl AnswerTask {
     /// published or stored.
     pub(super) async fn write(&mut self, path: &[Message]) -> (EndingView, Option<AnswerStats>) {
         let n_dropped = match self.options.conversation.overflow {
-            Overflow::DropOldest => dropped_before(
+            Overflow::DropOldest | Overflow::Summarize => dropped_before(
                 path,
                 &self.options.model.name,
                 self.current_context_length(),
             ),
             Overflow::Stop => 0,
         };
+        if self.options.conversation.overflow == Overflow::Summarize
+            && let Some((_, summary)) = summary_of(path, n_dropped)
+        {
+            let system_prompt = &mut self.options.settings.system_prompt;
+            *system_prompt = Some(with_summary(system_prompt.as_deref(), summary));
+        }
         let kept = &path[n_dropped..];
         let mut outcome = self.ask(kept).await;
         if self.should_retry(&outcome) && self.wait_for_new_handle().await {
@@ -117,7 +124,9 @@ impl AnswerTask {
             }
             Outcome::Failed { error } => match self.options.conversation.overflow {
                 Overflow::Stop if path.len() > 2 => (ending::failed_unshortened(&error), None),
-                Overflow::Stop | Overflow::DropOldest => (ending::failed(&error), None),
+                Overflow::Stop | Overflow::DropOldest | Overflow::Summarize => {
+                    (ending::failed(&error), None)
+                }
             },
             // Only a load ends this way, and `ask` continues from there.
             Outcome::Loaded { .. } => (EndingView::Canceled, None),
@@ -187,10 +196,8 @@ impl AnswerTask {
 
     fn supervisor_request(&self, work: Work) -> ModelRequest {
         ModelRequest {
-            model: self.options.model.clone(),
-            work,
             over_budget: self.options.over_budget,
-            when_blocked: WhenBlocked::Wait,
+            ..ModelRequest::new(ClientId::app(), self.options.model.clone(), work)
         }
     }
 
@@ -279,6 +286,7 @@ impl AnswerTask {
                 section,
                 text,
                 generated_tokens,
+                ..
             } => self.on_text(section, &text, generated_tokens),
             // The outcome contains it.
             TokenEvent::Finished { .. } => {}

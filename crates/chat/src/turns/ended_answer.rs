@@ -22,6 +22,7 @@ impl Turns {
             return Err(other("the response has no text; regenerate it instead"));
         }
         let lock = self.lock_ended(&message)?;
+        self.stop_summaries(Some(message.conversation));
         let reopened = self.stored(move |store| {
             // The statistics, which opening it removes, contain the messages that stay dropped.
             let path = store.history(answer)?;
@@ -43,6 +44,7 @@ impl Turns {
         }
         let message = self.stored(move |store| store.message(answer)).await?;
         let lock = self.lock_ended(&message)?;
+        self.stop_summaries(Some(message.conversation));
         let replaced = self.stored(move |store| store.replace_text(answer, &text));
         replaced.await?;
         let id = lock.conversation;

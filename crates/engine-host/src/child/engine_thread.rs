@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use transom_engine::{
     EmbedInput, Embedding, Engine, EngineError, FinishReason, JobControl, Limits, LoadedModel,
-    MemoryNeed, MemoryUse, ModelSource, Stats, TokenEvent, Trim, UnsupportedFeature,
+    MemoryNeed, MemoryUse, ModelSource, Prompt, Stats, TokenEvent, Trim, UnsupportedFeature,
 };
 use transom_signals::own_footprint_bytes;
 
@@ -81,6 +81,10 @@ impl<'a> EngineThread<'a> {
                     self.report_footprint();
                     Report::JobEnded { job, result }
                 }
+                Task::Count(job, prompt, control) => Report::JobEnded {
+                    job,
+                    result: self.count(&prompt, &control),
+                },
                 Task::Trim(trim) => {
                     let report = self.trim(trim);
                     self.report_footprint();
@@ -205,7 +209,17 @@ impl<'a> EngineThread<'a> {
         })
     }
 
-    /// Runs a job with the model, unless it was stopped before it began.
+    fn count(&mut self, prompt: &Prompt, control: &JobControl) -> Result<JobSummary, EngineError> {
+        self.run_job("counting tokens", control, |model| {
+            let stats = Stats {
+                prompt_tokens: model.count_tokens(prompt)?,
+                ..Stats::default()
+            };
+            Ok((FinishReason::Stop, stats))
+        })
+    }
+
+    /// Runs a job on the model, unless the job was stopped before.
     fn run_job(
         &mut self,
         during: &str,

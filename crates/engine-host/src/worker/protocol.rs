@@ -43,7 +43,9 @@ impl ProtocolState {
         self.pending.extend(match command {
             Command::Measure { .. } => Some(Pending::Measure),
             Command::Load { .. } => Some(Pending::Load),
-            Command::Generate { job, .. } => Some(Pending::Generate(*job)),
+            Command::Generate { job, .. } | Command::Count { job, .. } => {
+                Some(Pending::Generate(*job))
+            }
             Command::Embed { job, .. } => Some(Pending::Embed(*job)),
             Command::Trim { .. } => Some(Pending::Trim),
             Command::Unload { .. } => Some(Pending::Unload),

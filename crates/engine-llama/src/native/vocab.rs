@@ -111,6 +111,12 @@ impl Vocab<'_> {
         Some(text.to_string_lossy().into_owned())
     }
 
+    /// Returns true if both vocabularies have the same tokens with the same ids.
+    pub(crate) fn has_same_tokens(self, other: Vocab<'_>) -> bool {
+        let is_same = |token| self.spelling(token) == other.spelling(token);
+        self.len() == other.len() && self.kind() == other.kind() && self.tokens().all(is_same)
+    }
+
     /// Returns the tokens of `text`. Special tokens in `text` become their ids. `add_special` adds
     /// those that the file puts around every text. `None` for texts of 2 GB and more.
     pub(crate) fn tokenize(self, text: &str, add_special: bool) -> Option<Vec<u32>> {

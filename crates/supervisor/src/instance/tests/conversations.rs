@@ -54,7 +54,7 @@ fn prompt_tokens() -> usize {
             transom_engine::Prompt::Text(text) => text.len(),
             other => panic!("{other:?}"),
         },
-        other @ (Work::Load | Work::Embed(_)) => panic!("{other:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
