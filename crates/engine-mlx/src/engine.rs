@@ -146,7 +146,7 @@ impl Engine for MlxEngine {
                 context_length(&size, limits) as u64,
             )
         };
-        let can_draft = !compute.step_widths(&facts).during("device")?.is_empty();
+        let can_draft = !compute.step_widths(&facts).is_empty();
         let draft = draft::memory_need(limits, self.dense_limit_bytes);
         let draft = draft.filter(|_| can_draft);
         Ok(draft.map_or(need, |draft| need.with_draft(&draft)))
