@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use transom_engine::{EngineError, FinishReason, summary};
 use transom_store::{ConversationId, Message, MessageId, Overflow, StoreError};
 use transom_supervisor::{
-    Handle, ModelRequest, Outcome, RequestError, ResponseEvent, WhenBlocked, Work,
+    ClientId, Handle, ModelRequest, Outcome, RequestError, ResponseEvent, WhenBlocked, Work,
 };
 
 use super::shared::Shared;
@@ -266,10 +266,9 @@ impl SummaryTask {
     /// summary is long enough, and when another request waits for it.
     async fn send(&self, handle: &Handle, work: Work) -> (Outcome, summary::SummaryText) {
         let mut response = handle.submit(ModelRequest {
-            model: self.options.model.clone(),
-            work,
             over_budget: self.options.over_budget,
             when_blocked: self.when_blocked,
+            ..ModelRequest::new(ClientId::app(), self.options.model.clone(), work)
         });
         let (id, canceller) = (response.id(), response.cancel_handle());
         let mut status = handle.status();
