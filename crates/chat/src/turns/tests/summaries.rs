@@ -38,11 +38,13 @@ async fn full_conversation(setup: &TestSetup) -> (ConversationId, Vec<StartedTur
     (id, vec![first, second, third])
 }
 
-/// Waits until no summary is being written.
+/// Waits until no response and no summary is being written.
 async fn settled(setup: &TestSetup, id: ConversationId) -> Vec<SummaryView> {
     for _ in 0..10_000 {
+        // A summary begins shortly after the readers of the response know its end.
+        let is_over = setup.turns.shared.active().entries.is_empty();
         let views = setup.turns.summaries(id).await.unwrap();
-        if !views.iter().any(|view| view.is_writing) {
+        if is_over && !views.iter().any(|view| view.is_writing) {
             return views;
         }
         pass(Duration::from_millis(10)).await;
