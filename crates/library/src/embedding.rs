@@ -67,14 +67,14 @@ name = "Vectors"
 tags = ["embedding"]
 query_prefix = "query: "
 variant = [{ format = "gguf", quantization = "F16", repository = "owner/vectors-GGUF", files = [{ name = "vectors-F16.gguf" }] }]
-architecture = { model_type = "llama", parameters = 1_000_000, layers = 2, heads = 4, kv_heads = 2, hidden_size = 256, head_dim = 64, intermediate_size = 512, vocabulary = 16_384, context_length = 2048 }
+architecture = { model_type = "llama", parameters = 10_000_000, layers = 2, heads = 4, kv_heads = 2, hidden_size = 256, head_dim = 64, intermediate_size = 512, vocabulary = 16_384, context_length = 2048 }
 
 [[model]]
 id = "chat"
 name = "Chat"
 tags = ["chat"]
 variant = [{ format = "gguf", quantization = "F16", repository = "owner/chat-GGUF", files = [{ name = "chat-F16.gguf" }] }]
-architecture = { model_type = "llama", parameters = 1_000_000, layers = 2, heads = 4, kv_heads = 2, hidden_size = 256, head_dim = 64, intermediate_size = 512, vocabulary = 16_384, context_length = 2048 }
+architecture = { model_type = "llama", parameters = 10_000_000, layers = 2, heads = 4, kv_heads = 2, hidden_size = 256, head_dim = 64, intermediate_size = 512, vocabulary = 16_384, context_length = 2048 }
 "#;
 
     #[test]

@@ -33,6 +33,7 @@ pub(super) struct SummaryEntry {
     state: SummaryState,
 }
 
+#[derive(Clone)]
 enum SummaryState {
     /// It is being written, until it is notified.
     Writing(Arc<Notify>),
@@ -75,6 +76,14 @@ impl Turns {
     /// # Errors
     /// As [`Turns::summarize`].
     pub async fn summaries(&self, id: ConversationId) -> Result<Vec<SummaryView>, Failure> {
+        // These first: one that is complete afterwards is in the store.
+        let unfinished: Vec<_> = {
+            let summaries = self.shared.summaries();
+            let of_conversation = summaries.iter().filter(|(_, it)| it.conversation == id);
+            of_conversation
+                .map(|(last, entry)| (*last, entry.state.clone()))
+                .collect()
+        };
         let stored = self.stored(move |store| {
             let summaries = store.summaries(id)?.into_iter();
             Ok(summaries
@@ -82,18 +91,15 @@ impl Turns {
                 .collect::<Vec<_>>())
         });
         let mut views = stored.await?;
-        for (last, entry) in &*self.shared.summaries() {
-            if entry.conversation != id {
-                continue;
-            }
-            let at = views.iter().position(|view| view.last == *last);
+        for (last, state) in unfinished {
+            let at = views.iter().position(|view| view.last == last);
             let at = at.unwrap_or_else(|| {
-                views.push(view(*last, String::new()));
+                views.push(view(last, String::new()));
                 views.len() - 1
             });
-            match &entry.state {
+            match state {
                 SummaryState::Writing(_) => views[at].is_writing = true,
-                SummaryState::Failed(failure) => views[at].failure = Some(failure.clone()),
+                SummaryState::Failed(failure) => views[at].failure = Some(failure),
             }
         }
         Ok(views)
