@@ -19,6 +19,9 @@ use crate::setup::Workspace;
 /// The bundler.
 const TAURI: &str = "@tauri-apps/cli@2.12.5";
 
+/// The licenses of the libraries of GCC in the wheel of MLX, as Debian and Ubuntu name their files.
+const GCC_LICENSES: [&str; 2] = ["GPL-3", "LGPL-2.1"];
+
 /// Makes the packages in `folder` and returns their paths.
 pub(super) fn bundle(workspace: &Workspace, folder: &Path) -> Result<Vec<PathBuf>, Problem> {
     let checkout = process::workspace();
@@ -33,6 +36,11 @@ pub(super) fn bundle(workspace: &Workspace, folder: &Path) -> Result<Vec<PathBuf
             checkout: &checkout,
         };
         layout::assemble_linux(&sources, &files)?;
+        for license in GCC_LICENSES {
+            let from = Path::new("/usr/share/common-licenses").join(license);
+            let to = files.join("lib/transom").join(license);
+            fs::copy(&from, to).map_err(Problem::io("copy", &from))?;
+        }
         let private = programs::private_folders(workspace);
         check::check_linux(&programs, LINUX_RUN_PATH, &private)
     })?;

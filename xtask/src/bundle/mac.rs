@@ -51,7 +51,10 @@ pub(super) fn bundle(workspace: &Workspace, folder: &Path) -> Result<Vec<PathBuf
                 code => app.join(code),
             };
             let arguments = signing_arguments(keys.identity.as_deref(), &entitlements);
-            run(Command::new("codesign").args(arguments).arg(file), "sign")?;
+            run(
+                Command::new("codesign").args(arguments).arg(file),
+                "sign Transom.app",
+            )?;
         }
         let mut verify = Command::new("codesign");
         verify.args(["--verify", "--deep", "--strict"]).arg(&app);

@@ -74,7 +74,7 @@ impl Code {
         let commands = commands.concat();
         let size = u32::try_from(commands.len()).unwrap();
         let header = [MH_MAGIC_64, self.cpu, 0, self.kind, n_commands, size, 0, 0];
-        [&words(&header), &commands, self.text.as_bytes()].concat()
+        [words(&header), commands, self.text.into()].concat()
     }
 }
 
@@ -257,7 +257,7 @@ fn code_for_other_processors_is_noticed() {
         ..Code::engine()
     };
     check_engine(&engine, "MacOS/transom: not for arm64");
-    let universal = [&[0xca, 0xfe, 0xba, 0xbe][..], &[0; 60]].concat();
+    let universal = [&[0xca_u8, 0xfe, 0xba, 0xbe][..], &[0; 60]].concat();
     check(
         |app| write(&app.file("MacOS/transom"), universal),
         "MacOS/transom: not code for one processor",
