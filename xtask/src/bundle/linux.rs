@@ -19,6 +19,12 @@ use crate::setup::Workspace;
 /// The bundler.
 const TAURI: &str = "@tauri-apps/cli@2.12.5";
 
+/// The library of the tray icon on Debian and Ubuntu, and its place in an AppImage.
+const TRAY: (&str, &str) = (
+    "/usr/lib/x86_64-linux-gnu/libayatana-appindicator3.so.1",
+    "/usr/lib/libayatana-appindicator3.so.1",
+);
+
 /// The licenses of the libraries of GCC in the wheel of MLX, as Debian and Ubuntu name their files.
 const GCC_LICENSES: [&str; 2] = ["GPL-3", "LGPL-2.1"];
 
@@ -69,21 +75,26 @@ pub(super) fn bundle(workspace: &Workspace, folder: &Path) -> Result<Vec<PathBuf
 }
 
 /// Returns the configuration that adds the folders `bin` and `lib` in `files` to both packages.
+///
+/// The bundler does not see that the app has a tray icon, because it creates the icon in code. The
+/// app loads that library at run time, so linuxdeploy does not see it either.
 fn configuration(files: &Path) -> Value {
     let added = json!({
         "/usr/bin/transom": files.join("bin/transom"),
         "/usr/bin/transom-document-reader": files.join("bin/transom-document-reader"),
         "/usr/lib/transom": files.join("lib/transom"),
     });
+    let mut appimage = added.clone();
+    appimage[TRAY.1] = TRAY.0.into();
     json!({
         "bundle": {
             "linux": {
                 "deb": {
-                    // OpenBLAS, which the copy of MLX uses, and the icon in the panel.
+                    // OpenBLAS, which the copy of MLX uses, and the tray icon.
                     "depends": ["libopenblas0-pthread", "libayatana-appindicator3-1"],
                     "files": added,
                 },
-                "appimage": { "files": added },
+                "appimage": { "files": appimage },
             },
         },
     })
@@ -102,5 +113,10 @@ mod tests {
             assert_eq!(files["/usr/bin/transom"], "/files/bin/transom");
             assert_eq!(files["/usr/lib/transom"], "/files/lib/transom");
         }
+        assert_eq!(linux["appimage"]["files"][TRAY.1], TRAY.0);
+        assert_eq!(
+            linux["deb"]["files"].as_object().map(|files| files.len()),
+            Some(3)
+        );
     }
 }

@@ -112,8 +112,8 @@ fn listed_files(cmake: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Replaces the folder of a source file in the messages of MLX, which name the file: a folder of the
-/// machine that builds a bundle is nobody's business. Part of the recipe.
+/// Replaces the folder in the messages of mlx-c, which name a source file: a bundle must not contain
+/// paths of the machine that built it. Part of the recipe.
 pub(crate) const HIDE_PATH: &str = "-fmacro-prefix-map=";
 
 /// Returns the compiler flags, which are part of the recipe.
