@@ -10,7 +10,7 @@ use transom_engine::{
 };
 
 use crate::config::ModelConfig;
-use crate::device::{Compute, dense_limit_bytes};
+use crate::device::{Compute, dense_limit_bytes, metallib};
 use crate::draft::{self, LoadedDraft};
 use crate::embedder::Embedder;
 use crate::error::Context;
@@ -27,8 +27,10 @@ pub struct MlxEngine {
 }
 
 impl MlxEngine {
-    /// Returns an engine for the device of this machine's MLX: Metal, CUDA or CPU.
+    /// Returns an engine for the device of this machine's MLX: Metal, CUDA or CPU. Nothing may use MLX
+    /// before.
     pub fn new() -> Self {
+        metallib::use_bundled();
         Self {
             dense_limit_bytes: dense_limit_bytes(),
         }
