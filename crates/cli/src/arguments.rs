@@ -12,6 +12,7 @@ use crate::doctor::DoctorArgs;
 use crate::embed::EmbedArgs;
 use crate::inspect::InspectArgs;
 use crate::models::ModelsArgs;
+use crate::serve::ServeArgs;
 use crate::status::StatusArgs;
 use crate::unload::UnloadArgs;
 
@@ -59,6 +60,7 @@ pub(crate) enum Command {
     Ask(AskArgs),
     Chat(ChatArgs),
     Embed(EmbedArgs),
+    Serve(Box<ServeArgs>),
     Bench(BenchArgs),
     Status(StatusArgs),
     Unload(UnloadArgs),

@@ -79,7 +79,7 @@ impl Client {
     }
 
     /// Returns the supervisor of the running instance, else one that is started here.
-    fn handle(&self) -> Result<Handle> {
+    pub(crate) fn handle(&self) -> Result<Handle> {
         if let Some(connection) = &*self.connection.borrow() {
             return Ok(connection.handle());
         }
@@ -96,6 +96,13 @@ impl Client {
         }
         self.connection.replace(Some(connection));
         Ok(handle)
+    }
+
+    /// Forgets an instance that is gone, so that the next request finds or starts another one.
+    pub(crate) fn reconnect(&self) {
+        // A supervisor that a signal ends must not be replaced.
+        self.interrupt.wait_if_exiting();
+        self.connection.replace(None);
     }
 
     /// Returns the supervisor of the running instance, if there is one.
@@ -159,9 +166,7 @@ impl Client {
         if !is_instance_gone {
             return Ok(first);
         }
-        // A supervisor that a signal ends must not be replaced.
-        self.interrupt.wait_if_exiting();
-        self.connection.replace(None);
+        self.reconnect();
         if has_begun.get() || first.was_interrupted {
             return Ok(first);
         }

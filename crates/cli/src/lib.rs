@@ -1,5 +1,5 @@
-//! The command line: `transom ask`, `chat`, `embed`, `bench`, `status`, `unload`, `pause`, `resume`,
-//! `doctor`, `models` and `inspect`.
+//! The command line: `transom ask`, `chat`, `embed`, `serve`, `bench`, `status`, `unload`, `pause`,
+//! `resume`, `doctor`, `models` and `inspect`.
 //!
 //! Each command is a plain function of its arguments, a [`client::Client`] of the supervisor and a
 //! [`console::Console`], so that tests run it without a terminal or a native library. This crate names
@@ -24,6 +24,7 @@ mod models;
 mod output;
 mod pause;
 mod sampling_args;
+mod serve;
 mod status;
 #[cfg(test)]
 mod test_console;
@@ -92,6 +93,7 @@ fn run(arguments: &[OsString], console: &mut Console, interrupt: Interrupt) -> R
         Command::Ask(args) => ask::run(args, &client, console),
         Command::Chat(args) => chat::run(args, &client, console),
         Command::Embed(args) => embed::run(args, &client, console),
+        Command::Serve(args) => serve::run(args, &client, console),
         Command::Bench(args) => bench::run(args, &client, console),
         Command::Status(args) => status::run(args, &client, console),
         Command::Unload(args) => unload::run(args, &client, console),

@@ -317,7 +317,7 @@ fn the_help_names_every_command_and_each_explains_itself() {
     let help = run(&["--help"]);
     let help = text(&help.stdout);
     for command in [
-        "ask", "chat", "bench", "status", "unload", "doctor", "inspect",
+        "ask", "chat", "serve", "bench", "status", "unload", "doctor", "inspect",
     ] {
         let names_it = help
             .lines()

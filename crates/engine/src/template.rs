@@ -34,7 +34,7 @@ use crate::tokenizer_config::{ChatTemplateSource, TokenizerConfig, read_json};
 
 const NAME: &str = "chat_template";
 
-/// The name of a tool that shows whether a template writes it.
+/// A name that shows whether a template writes it.
 const PROBE: &str = "returntext";
 
 /// Templates have up to 20 KB.
@@ -217,6 +217,18 @@ impl ChatTemplate {
         };
         self.writes_probe(&ChatPrompt {
             messages: vec![Message::user("Hello"), called, result],
+            ..ChatPrompt::default()
+        })
+    }
+
+    /// Returns true if the template writes the names of the authors of messages.
+    pub fn knows_names(&self) -> bool {
+        let named = Message {
+            name: Some(PROBE.to_owned()),
+            ..Message::user("Hello")
+        };
+        self.writes_probe(&ChatPrompt {
+            messages: vec![named],
             ..ChatPrompt::default()
         })
     }

@@ -15,11 +15,11 @@ mod load;
 mod machine;
 mod names;
 mod subject;
+mod template;
 #[cfg(feature = "test-support")]
 pub mod test_support;
 #[cfg(test)]
 mod tests;
-mod thinking;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -34,7 +34,7 @@ pub use load::{LoadSettings, UsageRecorder};
 pub use machine::ThisMachine;
 pub use names::{LookupError, format_name, is_path, is_repository, quantizations_of, variant_text};
 pub use subject::Subject;
-pub use thinking::default_thinking;
+pub use template::{default_thinking, knows_names};
 
 // Types of the catalog that shells show, so that they don't need the catalog itself.
 pub use transom_catalog::entries::{FILE_NAME as CATALOG_FILE, Sampling, Tag};

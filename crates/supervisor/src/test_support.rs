@@ -332,12 +332,12 @@ impl WorkerTask {
                 break;
             }
             generated_tokens += 1;
-            let (section, text) = (Section::Answer, token);
+            let logprobs = context::logprobs(&request.params, &token);
             let text = TokenEvent::Text {
-                section,
-                text,
+                section: Section::Answer,
+                text: token,
                 generated_tokens,
-                logprobs: Vec::new(),
+                logprobs,
             };
             self.report_event(job, text).await;
         }

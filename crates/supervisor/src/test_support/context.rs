@@ -1,6 +1,10 @@
-//! The context of a scripted worker, which counts messages instead of tokens.
+//! What a scripted worker knows of a request: its context, which counts messages instead of tokens,
+//! and the log probabilities of its response.
 
-use transom_engine::{EngineError, FinishReason, Prompt, Role, Stats, Truncation};
+use transom_engine::{
+    EngineError, FinishReason, GenerationParams, Logprob, Prompt, Role, Stats, TokenLogprobs,
+    Truncation,
+};
 use transom_engine_host::wire::{JobId, JobSummary, Report, Request};
 
 use super::WorkerTask;
@@ -47,4 +51,19 @@ pub(super) fn dropped_messages(
             context_length: max_messages,
         }),
     }
+}
+
+/// Returns the log probabilities of a token with this text, if the request asks for them. All of
+/// them are -0.5.
+pub(super) fn logprobs(params: &GenerationParams, text: &str) -> Vec<TokenLogprobs> {
+    let chosen = Logprob {
+        token: 0,
+        bytes: text.as_bytes().to_vec(),
+        logprob: -0.5,
+    };
+    let of_token = params.logprobs.map(|n_top| TokenLogprobs {
+        top: vec![chosen.clone(); n_top.into()],
+        chosen,
+    });
+    of_token.into_iter().collect()
 }

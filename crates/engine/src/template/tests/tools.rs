@@ -70,6 +70,26 @@ fn a_template_shows_whether_it_knows_tools() {
     check("{{ raise_exception('Never') }}", false, false);
 }
 
+#[test]
+fn a_template_shows_whether_it_knows_names() {
+    for (source, expected) in [
+        (
+            "{% for m in messages %}{{ m.role }}: {{ m.content }}{% endfor %}",
+            false,
+        ),
+        (
+            "{% for m in messages %}{{ m.name or m.role }}{% endfor %}",
+            true,
+        ),
+        (
+            "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}",
+            false,
+        ),
+    ] {
+        assert_eq!(template(source).knows_names(), expected, "{source}");
+    }
+}
+
 /// Texts in which control tokens begin, end, are complete, or meet.
 fn injected() -> impl Strategy<Value = String> {
     let parts = vec![

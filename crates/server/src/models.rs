@@ -1,0 +1,228 @@
+//! The models that requests may name.
+//!
+//! Rule: a name is the name of an installed model, never a path or an address, and nothing is
+//! downloaded because of a name. Names that this server gives out contain no path either.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+use transom_engine::{Limits, ModelInfo};
+use transom_library::{InstalledModel, Library, LoadSettings, default_thinking, is_path};
+use transom_supervisor::{ModelSpec, Status};
+
+use crate::error::ApiError;
+
+/// Opens the library. Blocks on the disk.
+pub type LibrarySource = Arc<dyn Fn() -> Library + Send + Sync>;
+
+/// How long a snapshot of the library is used. A name that is not in it is looked up in a new one.
+const SNAPSHOT_TIME: Duration = Duration::from_secs(5);
+
+/// What some servers append to a name.
+const LATEST: &str = ":latest";
+
+/// Finds installed models by name.
+pub(crate) struct Models {
+    open: LibrarySource,
+    snapshot: Mutex<Option<(Instant, Arc<Library>)>>,
+}
+
+/// A model that a request names, with what the supervisor needs to load it.
+#[derive(Debug, Clone)]
+pub(crate) struct Model {
+    /// The name that this server gives it.
+    pub(crate) name: String,
+    pub(crate) installed: InstalledModel,
+    pub(crate) library: Arc<Library>,
+    pub(crate) settings: LoadSettings,
+    pub(crate) spec: ModelSpec,
+}
+
+/// An installed model in a list.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ListedModel {
+    /// The name for requests.
+    pub(crate) name: String,
+    /// The name for people.
+    pub(crate) title: String,
+    /// Id in the supervisor's status.
+    pub(crate) id: String,
+    /// When its files were written, in seconds since 1970.
+    pub(crate) created: u64,
+    pub(crate) size_bytes: u64,
+    pub(crate) quantization: String,
+    /// `gguf` or `safetensors`.
+    pub(crate) format: &'static str,
+    pub(crate) architecture: String,
+    pub(crate) n_parameters: u64,
+    /// The model's own limit.
+    pub(crate) trained_context: Option<u64>,
+    pub(crate) chat_template: Option<String>,
+    /// Its chat template can switch reasoning on and off.
+    pub(crate) can_reason: bool,
+}
+
+impl Models {
+    pub(crate) fn new(open: LibrarySource) -> Self {
+        Self {
+            open,
+            snapshot: Mutex::default(),
+        }
+    }
+
+    /// Returns the model with this name, to be loaded with these settings.
+    ///
+    /// # Errors
+    /// No installed model has this name.
+    pub(crate) async fn find(&self, name: &str, settings: LoadSettings) -> Result<Model, ApiError> {
+        let wanted = name.to_owned();
+        self.search(name, move |library| {
+            let installed = named(library, &wanted)?.clone();
+            Some(Model {
+                name: public_name(library, &installed)?,
+                spec: library.spec(&installed, &settings),
+                installed,
+                library: library.clone(),
+                settings,
+            })
+        })
+        .await
+    }
+
+    /// Returns the entry of the model with this name.
+    ///
+    /// # Errors
+    /// No installed model has this name.
+    pub(crate) async fn listed(&self, name: &str) -> Result<ListedModel, ApiError> {
+        let wanted = name.to_owned();
+        self.search(name, move |library| {
+            listed(library, named(library, &wanted)?)
+        })
+        .await
+    }
+
+    /// Returns all installed models that can be named, the starter first.
+    pub(crate) async fn list(&self) -> Result<Vec<ListedModel>, ApiError> {
+        let library = self.library(true).await?;
+        let listing = spawn_blocking(move || {
+            let models = library.installed().iter();
+            models.filter_map(|model| listed(&library, model)).collect()
+        });
+        listing.await.map_err(|_| broken())
+    }
+
+    async fn search<T: Send + 'static>(
+        &self,
+        name: &str,
+        find: impl Fn(&Arc<Library>) -> Option<T> + Clone + Send + 'static,
+    ) -> Result<T, ApiError> {
+        for is_new in [false, true] {
+            let library = self.library(is_new).await?;
+            let find = find.clone();
+            let found = spawn_blocking(move || find(&library)).await;
+            if let Some(found) = found.map_err(|_| broken())? {
+                return Ok(found);
+            }
+        }
+        let shown: String = name.chars().take(100).collect();
+        Err(ApiError::model_not_found(format!(
+            "no installed model is called {shown:?}; GET /v1/models lists the installed ones"
+        )))
+    }
+
+    /// Returns a recent snapshot of the library, or a new one.
+    async fn library(&self, must_be_new: bool) -> Result<Arc<Library>, ApiError> {
+        let now = Instant::now();
+        let recent = self
+            .snapshot
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if let Some((taken, library)) = recent
+            && !must_be_new
+            && now.duration_since(taken) < SNAPSHOT_TIME
+        {
+            return Ok(library);
+        }
+        let open = self.open.clone();
+        let opened = spawn_blocking(move || {
+            let library = open();
+            // Searches for the models.
+            library.installed();
+            Arc::new(library)
+        });
+        let library = opened.await.map_err(|_| broken())?;
+        let mut snapshot = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
+        *snapshot = Some((now, library.clone()));
+        Ok(library)
+    }
+}
+
+/// Returns the context length in force for a model: the loaded one, else the one that a load would
+/// use.
+pub(crate) fn context_length(model: &ListedModel, loaded: Option<&ModelInfo>) -> u64 {
+    let default = Limits::default().context_length as u64;
+    let of_load = || model.trained_context.unwrap_or(default).min(default);
+    loaded.map_or_else(of_load, |info| info.context_length as u64)
+}
+
+/// Returns the information about a model if it is loaded.
+pub(crate) fn loaded_info<'a>(status: &'a Status, id: &str) -> Option<&'a ModelInfo> {
+    let model = status.models.iter().find(|model| model.id == id)?;
+    model.info.as_ref()
+}
+
+/// Returns the installed model with this name, which is not a path.
+fn named<'a>(library: &'a Library, text: &str) -> Option<&'a InstalledModel> {
+    let end = text.len().saturating_sub(LATEST.len());
+    let base = match text.get(end..) {
+        Some(suffix) if suffix.eq_ignore_ascii_case(LATEST) => &text[..end],
+        _ => text,
+    };
+    if base.is_empty() || is_path(base) {
+        return None;
+    }
+    let mut models = library.installed().iter();
+    let by_id = models.find(|model| library.id_of(model).eq_ignore_ascii_case(base));
+    by_id.or_else(|| library.named(base).into_iter().next())
+}
+
+/// Returns the name for requests: the id, or another unique name if the id is a path. `None` if the
+/// model has no such name.
+fn public_name(library: &Library, model: &InstalledModel) -> Option<String> {
+    let id = library.id_of(model);
+    let names = [id, library.short_name(model)];
+    names.into_iter().find(|name| !is_path(name))
+}
+
+fn listed(library: &Library, model: &InstalledModel) -> Option<ListedModel> {
+    let facts = model.facts.as_ref().ok()?;
+    let modified = std::fs::metadata(&model.id).and_then(|metadata| metadata.modified());
+    let created = modified.ok()?.duration_since(SystemTime::UNIX_EPOCH);
+    Some(ListedModel {
+        name: public_name(library, model)?,
+        title: model.title(library.catalog()),
+        id: library.id_of(model),
+        created: created.map_or(0, |time| time.as_secs()),
+        size_bytes: model.size_bytes,
+        quantization: model.quantization(library.catalog()),
+        format: match facts.format {
+            transom_library::Format::Gguf => "gguf",
+            transom_library::Format::Safetensors => "safetensors",
+        },
+        architecture: facts.architecture.clone(),
+        n_parameters: facts.n_parameters,
+        trained_context: facts.context_length,
+        chat_template: facts.chat_template.clone(),
+        can_reason: default_thinking(facts).is_some(),
+    })
+}
+
+fn broken() -> ApiError {
+    ApiError::internal("the list of models can't be read; try again")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! The routes, one file for each family.
+//!
+//! Rule: a path without a route, and a method that a route lacks, are errors in the form of the
+//! path's protocol. [`crate::door`] is around all of them.
+
+mod chat;
+mod health;
+pub(crate) mod keep_alive;
+pub(crate) mod logprobs;
+mod models;
+pub(crate) mod openai;
+mod status;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::Response;
+use axum::routing::{get, post};
+use serde_json::Value;
+
+use crate::door;
+use crate::error::{ApiError, ErrorKind};
+use crate::json::Ignored;
+use crate::state::ServerState;
+
+/// Returns all routes behind the door.
+pub(crate) fn router(state: Arc<ServerState>) -> Router {
+    let routes: Router<Arc<ServerState>> = Router::new()
+        .route("/", get(health::root))
+        .route("/health", get(health::health))
+        .route("/v1/chat/completions", post(chat::complete))
+        .route("/v1/chat/completions/input_tokens", post(chat::count))
+        .route("/v1/models", get(models::list))
+        .route("/v1/models/{*name}", get(models::one))
+        .route("/v1/status", get(status::status))
+        .route("/metrics", get(status::metrics));
+    routes
+        .fallback(not_found)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(state.clone(), door::pass))
+        .with_state(state)
+}
+
+async fn not_found() -> ApiError {
+    let message = "there is no such route; docs/api.md lists the routes";
+    ApiError::new(StatusCode::NOT_FOUND, ErrorKind::NotFound, message)
+}
+
+async fn wrong_method() -> ApiError {
+    let (status, kind) = (StatusCode::METHOD_NOT_ALLOWED, ErrorKind::InvalidRequest);
+    let message = "this route has another method; the header `allow` names it";
+    ApiError::new(status, kind, message)
+}
+
+/// Returns a response with this JSON.
+pub(crate) fn json_response(value: &Value) -> Response {
+    let mut response = Response::new(value.to_string().into());
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}
+
+/// Names the fields that had no effect in a header of `response`.
+pub(crate) fn name_ignored(mut response: Response, ignored: &Ignored) -> Response {
+    let names = ignored.header();
+    if let Some(names) = names.and_then(|names| HeaderValue::try_from(names).ok()) {
+        response.headers_mut().insert("x-transom-ignored", names);
+    }
+    response
+}

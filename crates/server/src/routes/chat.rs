@@ -1,0 +1,133 @@
+//! `POST /v1/chat/completions`: a conversation in OpenAI's form, and the number of its tokens.
+
+mod messages;
+mod request;
+mod stream;
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use serde_json::{Value, json};
+use transom_engine::{Prompt, Truncation};
+use transom_library::{LoadSettings, default_thinking, knows_names};
+
+use super::logprobs;
+use super::openai::{FINGERPRINT, finish_reason, timings, usage};
+use super::{json_response, name_ignored};
+use crate::door::Caller;
+use crate::error::ApiError;
+use crate::generation::{Choice, Collected, End, Generation, Job, count_tokens};
+use crate::ids::{random_id, unix_seconds};
+use crate::json::{Fields, Ignored};
+use crate::models::Model;
+use crate::state::ServerState;
+use request::ChatRequest;
+use stream::ChatStream;
+
+/// `POST /v1/chat/completions`
+pub(super) async fn complete(
+    State(state): State<Arc<ServerState>>,
+    Extension(caller): Extension<Caller>,
+    fields: Fields,
+) -> Result<Response, ApiError> {
+    let mut ignored = Ignored::default();
+    let request = ChatRequest::read(fields, &mut ignored)?;
+    let model = find(&state, &request, &mut ignored).await?;
+    let job = Job {
+        model,
+        prompts: vec![Prompt::Chat(request.prompt)],
+        n: request.n,
+        params: request.params,
+        truncation: Truncation::Disabled,
+    };
+    let mut generation = Generation::start(state, job, caller.client());
+    let response = if request.streaming.is_on {
+        let stream = ChatStream::new(generation.model_name(), request.streaming.include_usage);
+        crate::stream::respond(generation, stream).await?
+    } else {
+        let collected = generation.collect().await?;
+        json_response(&whole(&generation, &collected))
+    };
+    Ok(name_ignored(response, &ignored))
+}
+
+/// `POST /v1/chat/completions/input_tokens`: the number of tokens of the prompt. The fields for the
+/// response are checked, and change nothing.
+pub(super) async fn count(
+    State(state): State<Arc<ServerState>>,
+    Extension(caller): Extension<Caller>,
+    fields: Fields,
+) -> Result<Response, ApiError> {
+    let mut ignored = Ignored::default();
+    let request = ChatRequest::read(fields, &mut ignored)?;
+    let model = find(&state, &request, &mut ignored).await?;
+    let (prompt, keep_alive) = (Prompt::Chat(request.prompt), request.params.keep_alive);
+    let count = count_tokens(&state, &model, prompt, caller.client(), keep_alive).await?;
+    let body = json!({ "object": "response.input_tokens", "input_tokens": count });
+    Ok(name_ignored(json_response(&body), &ignored))
+}
+
+/// Returns the model of a request, and notes the fields that its chat template leaves out.
+async fn find(
+    state: &ServerState,
+    request: &ChatRequest,
+    ignored: &mut Ignored,
+) -> Result<Model, ApiError> {
+    let settings = LoadSettings::default();
+    let model = state.models().find(&request.model, settings).await?;
+    let facts = model.installed.facts.as_ref().ok();
+    if request.has_effort && facts.and_then(|facts| default_thinking(facts)).is_none() {
+        // The model reasons always, or never.
+        ignored.add("reasoning_effort");
+    }
+    if !request.names.is_empty() && !facts.is_some_and(|facts| knows_names(facts)) {
+        for path in &request.names {
+            ignored.add(path);
+        }
+    }
+    Ok(model)
+}
+
+/// Returns the whole response.
+fn whole(generation: &Generation, collected: &Collected) -> Value {
+    let choices = &collected.choices;
+    let ends: Vec<End> = choices.iter().map(|choice| choice.end).collect();
+    let sampling = generation.sampling();
+    let timings = ends.last().map(|end| timings(end, sampling.as_ref()));
+    let has_logprobs = generation.has_logprobs();
+    let logprobs = |choice: &Choice| has_logprobs.then(|| logprobs::of_chat(&choice.logprobs));
+    let choices = choices.iter().enumerate().map(|(index, choice)| {
+        json!({
+            "index": index,
+            "message": message(choice),
+            "logprobs": logprobs(choice),
+            "finish_reason": finish_reason(&choice.end),
+        })
+    });
+    json!({
+        "id": random_id("chatcmpl-"),
+        "object": "chat.completion",
+        "created": unix_seconds(),
+        "model": generation.model_name(),
+        "system_fingerprint": FINGERPRINT,
+        "choices": choices.collect::<Vec<_>>(),
+        "usage": usage(&ends),
+        "timings": timings,
+    })
+}
+
+/// Returns the message. Clients read its reasoning in one of two fields.
+fn message(choice: &Choice) -> Value {
+    let mut message = json!({
+        "role": "assistant",
+        "content": choice.text,
+        "refusal": null,
+    });
+    if !choice.reasoning.is_empty() {
+        message["reasoning"] = choice.reasoning.as_str().into();
+        message["reasoning_content"] = choice.reasoning.as_str().into();
+    }
+    message
+}

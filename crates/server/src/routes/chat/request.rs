@@ -1,0 +1,153 @@
+//! The body of a chat request.
+
+use serde_json::json;
+use transom_engine::{ChatPrompt, Message, Role};
+
+use crate::error::ApiError;
+use crate::generation::Params;
+use crate::json::{Fields, Ignored};
+use crate::routes::logprobs;
+use crate::routes::openai::{self, Streaming};
+
+use super::messages::Conversation;
+
+/// Most choices of a request.
+const MAX_CHOICES: i64 = 8;
+
+/// What the field `reasoning_effort` may be, and whether the model reasons then.
+const EFFORTS: [(&str, bool); 7] = [
+    ("none", false),
+    ("minimal", true),
+    ("low", true),
+    ("medium", true),
+    ("high", true),
+    ("xhigh", true),
+    ("max", true),
+];
+
+/// A chat request, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ChatRequest {
+    pub(super) model: String,
+    pub(super) prompt: ChatPrompt,
+    pub(super) params: Params,
+    pub(super) n: usize,
+    pub(super) streaming: Streaming,
+    /// The request has `reasoning_effort`.
+    pub(super) has_effort: bool,
+    /// Paths of the names of authors, which only some chat templates write.
+    pub(super) names: Vec<String>,
+}
+
+impl ChatRequest {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// A field is wrong, or asks for something that this server can't do.
+    pub(super) fn read(mut fields: Fields, ignored: &mut Ignored) -> Result<Self, ApiError> {
+        let model = fields.required("model")?.text()?;
+        refuse_unsupported(&mut fields)?;
+        let mut params = openai::params(&mut fields)?;
+        let names = ["max_completion_tokens", "max_tokens"];
+        params.max_tokens = openai::max_tokens(&mut fields, &names)?;
+        params.logprobs = logprobs::take(&mut fields)?;
+        let n = fields.integer("n", 1..=MAX_CHOICES)?.unwrap_or(1);
+        let streaming = Streaming::take(&mut fields)?;
+        let effort = fields.take("reasoning_effort");
+        let effort = effort.map(|effort| effort.choice(&EFFORTS)).transpose()?;
+        let switch = enable_thinking(&mut fields)?;
+        let located = fields.required("messages")?;
+        let Conversation { messages, names } = Conversation::read(located, ignored)?;
+        let continue_final_message = continue_final_message(&mut fields, &messages)?;
+        if fields.flag("store")? == Some(true) {
+            ignored.add("store");
+        }
+        fields.finish(ignored);
+        Ok(Self {
+            model,
+            prompt: ChatPrompt {
+                messages,
+                enable_thinking: switch.or(effort),
+                tools: Vec::new(),
+                continue_final_message,
+            },
+            params,
+            n: usize::try_from(n).unwrap_or(1),
+            streaming,
+            has_effort: effort.is_some(),
+            names,
+        })
+    }
+}
+
+/// Refuses what no engine here can do, unless the value asks for nothing.
+fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
+    let choices = [json!("none"), json!("auto")];
+    refuse_tools(fields)?;
+    fields.refuse("tool_choice", &choices)?;
+    fields.refuse("functions", &[])?;
+    fields.refuse("function_call", &choices)?;
+    fields.refuse("response_format", &[json!({ "type": "text" })])?;
+    fields.refuse("modalities", &[json!(["text"])])?;
+    fields.refuse("verbosity", &[json!("medium")])?;
+    for name in [
+        "audio",
+        "prediction",
+        "web_search_options",
+        "structured_outputs",
+        "guided_json",
+        "guided_regex",
+        "guided_choice",
+        "guided_grammar",
+        "grammar",
+        "json_schema",
+        "chat_template",
+        "documents",
+        "reasoning_format",
+        "thinking_budget",
+    ] {
+        fields.refuse(name, &[])?;
+    }
+    // Without tools both values ask for the same.
+    fields.flag("parallel_tool_calls").map(drop)
+}
+
+/// Takes `tools`. The prompt leaves them out if the model may not call one, as the text of its calls
+/// is not recognized in a response.
+fn refuse_tools(fields: &mut Fields) -> Result<(), ApiError> {
+    let tools = fields.list("tools")?.unwrap_or_default();
+    if tools.is_empty() || fields.is("tool_choice", "none") {
+        return Ok(());
+    }
+    let message = "`tools` is supported only with `tool_choice: \"none\"`; leave it out";
+    Err(ApiError::field("tools", message).with_code("unsupported_parameter"))
+}
+
+/// Takes `chat_template_kwargs`, of which templates have one switch here.
+fn enable_thinking(fields: &mut Fields) -> Result<Option<bool>, ApiError> {
+    let Some(mut options) = fields.object("chat_template_kwargs")? else {
+        return Ok(None);
+    };
+    let switch = options.flag("enable_thinking")?;
+    options.finish_known()?;
+    Ok(switch)
+}
+
+/// Takes the fields with which a client continues the last message of the assistant.
+fn continue_final_message(fields: &mut Fields, messages: &[Message]) -> Result<bool, ApiError> {
+    let continues = fields.flag("continue_final_message")?.unwrap_or(false);
+    let adds_prompt = fields.flag("add_generation_prompt")?;
+    let is_last = messages.last().map(|message| message.role) == Some(Role::Assistant);
+    if continues && !is_last {
+        let message = "`continue_final_message` needs a last message of the role `assistant`";
+        return Err(ApiError::field("continue_final_message", message));
+    }
+    if adds_prompt == Some(continues) {
+        let message = "`add_generation_prompt` must be the opposite of `continue_final_message`";
+        return Err(ApiError::field("add_generation_prompt", message));
+    }
+    Ok(continues)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! `GET /v1/status` and `GET /metrics`: what the supervisor and this server do.
+//!
+//! Rule: both contain names of models, numbers and states, but no path, which a model's id or an
+//! error can be.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::{Duration, timeout};
+use transom_library::is_path;
+use transom_supervisor::Status;
+use transom_supervisor::status::ModelStatus;
+
+use super::json_response;
+use crate::limits::READER_TIMEOUT;
+use crate::state::ServerState;
+use crate::stream::{Frames, SSE, response};
+
+/// Time without a change after which the stream of the status gets a comment.
+const STATUS_HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Unread snapshots of the status; a newer one replaces those that were not sent yet.
+const MAX_UNREAD: usize = 2;
+
+/// `GET /v1/status`: a snapshot, or with `Accept: text/event-stream` each change.
+pub(super) async fn status(State(state): State<Arc<ServerState>>, headers: HeaderMap) -> Response {
+    let accepted = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok());
+    if accepted.is_some_and(|accepted| accepted.contains("text/event-stream")) {
+        let (frames, receiver) = mpsc::channel(MAX_UNREAD);
+        tokio::spawn(watch(state, frames));
+        return response(SSE, receiver);
+    }
+    let status = state.supervisor().current_status().await;
+    json_response(&view(&state, &status))
+}
+
+/// Sends the status and its changes until the reader leaves or the supervisor is gone.
+async fn watch(state: Arc<ServerState>, frames: mpsc::Sender<Bytes>) {
+    let mut statuses = state.supervisor().status();
+    loop {
+        let status = statuses.borrow_and_update().clone();
+        let mut out = Frames::default();
+        out.event("status", &view(&state, &status));
+        loop {
+            let sent = timeout(READER_TIMEOUT, frames.send(out.take())).await;
+            if !matches!(sent, Ok(Ok(()))) {
+                return;
+            }
+            let changed = tokio::select! {
+                () = frames.closed() => return,
+                changed = timeout(STATUS_HEARTBEAT, statuses.changed()) => changed,
+            };
+            match changed {
+                Ok(Ok(())) => break,
+                Ok(Err(_)) => return,
+                Err(_) => out.comment("no change"),
+            }
+        }
+    }
+}
+
+fn view(state: &ServerState, status: &Status) -> Value {
+    let models: Vec<Value> = status.models.iter().map(model_view).collect();
+    let limits = status.restrictions.limits.iter();
+    let limits: Vec<String> = limits.map(ToString::to_string).collect();
+    let blocked_by = status.restrictions.blocked_by.as_ref();
+    json!({
+        "revision": status.revision,
+        "models": models,
+        "queue": status.queue.len(),
+        "requests": state.metrics().n_open(),
+        "budget_bytes": status.budget_bytes,
+        "in_use_bytes": status.in_use_bytes,
+        "signals": status.signals,
+        "limits": limits,
+        "blocked_by": blocked_by.map(ToString::to_string),
+        "is_paused": status.is_paused,
+    })
+}
+
+fn model_view(model: &ModelStatus) -> Value {
+    let context_length = model.info.as_ref().map(|info| info.context_length);
+    json!({
+        "id": name_of(model),
+        "name": model.name,
+        "state": model.phase,
+        "engine": model.info.as_ref().map(|info| &info.engine),
+        "context_length": context_length,
+        "memory_bytes": model.memory.as_ref().map(|memory| memory.total_bytes()),
+        "footprint_bytes": model.footprint_bytes,
+        "load_seconds": model.load_time.map(|time| time.as_secs_f64()),
+        "unloads_in_seconds": model.unloads_in.map(|time| time.as_secs_f64()),
+        "responses": model.n_answered,
+    })
+}
+
+/// Returns the id of a model, or its name if the id is a path.
+fn name_of(model: &ModelStatus) -> &str {
+    match is_path(&model.id) {
+        true => &model.name,
+        false => &model.id,
+    }
+}
+
+/// `GET /metrics`
+pub(super) async fn metrics(State(state): State<Arc<ServerState>>) -> Response {
+    let status = state.supervisor().current_status().await;
+    let loaded = status.models.iter().map(|model| {
+        let plain = |c: char| !c.is_control() && c != '"' && c != '\\';
+        let name: String = name_of(model).chars().filter(|c| plain(*c)).collect();
+        let is_loaded = f64::from(u8::from(model.info.is_some()));
+        (format!("model_loaded{{model=\"{name}\"}}"), is_loaded)
+    });
+    let loaded: Vec<(String, f64)> = loaded.collect();
+    let signals = status.signals;
+    let mut gauges = vec![
+        (
+            "queue_depth",
+            "Waiting requests.",
+            status.queue.len() as f64,
+        ),
+        (
+            "open_requests",
+            "Open requests of this server.",
+            state.metrics().n_open() as f64,
+        ),
+        (
+            "memory_bytes",
+            "Memory of models.",
+            status.in_use_bytes as f64,
+        ),
+        (
+            "memory_budget_bytes",
+            "Memory that models may use.",
+            status.budget_bytes as f64,
+        ),
+        (
+            "memory_pressure",
+            "0 normal, 1 warning, 2 critical.",
+            f64::from(signals.memory as u8),
+        ),
+        (
+            "thermal_state",
+            "0 nominal to 3 critical.",
+            f64::from(signals.thermal as u8),
+        ),
+    ];
+    gauges.extend(
+        loaded
+            .iter()
+            .map(|(name, value)| (&**name, "1 if loaded.", *value)),
+    );
+    let mut response = Response::new(state.metrics().text(&gauges).into());
+    let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, text);
+    response
+}
