@@ -4,6 +4,8 @@
 //! (`.cargo/native.toml`); here it becomes a run path, so that `target/…/transom` and the test
 //! programs start without any variable set. It adds nothing to the other crates, so that set-up
 //! never makes them build again. Without a set-up it does nothing.
+//!
+//! `cargo xtask bundle` names a folder relative to the program instead.
 
 #![expect(
     clippy::print_stdout,
@@ -17,7 +19,10 @@ fn main() {
     let Ok(folder) = std::env::var("TRANSOM_MLX_LIB") else {
         return;
     };
-    if Path::new(&folder).is_absolute() {
+    let is_in_bundle = ["@executable_path/", "$ORIGIN/"]
+        .iter()
+        .any(|start| folder.starts_with(start));
+    if is_in_bundle || Path::new(&folder).is_absolute() {
         println!("cargo::rustc-link-arg=-Wl,-rpath,{folder}");
     }
 }

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Collects the licenses of everything in the app in `licenses.txt`, which the About pane shows.
+"""Collects the licenses of everything in the app in `licenses.txt`, which the About pane shows and every
+bundle contains. Works that are not packages of Cargo or npm have a file in `native-licenses`, whose first
+line is the name with the license.
 
     python3 src-tauri/licenses.py      # needs cargo, and `npm ci` in ui/
 
@@ -15,8 +17,8 @@ import subprocess
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent
 TARGETS = ["aarch64-apple-darwin", "x86_64-unknown-linux-gnu"]
-# The app and the program that runs models.
-PROGRAMS = ["transom-app", "transom-cli"]
+# The app, the program that runs models, and the one that reads documents.
+PROGRAMS = ["transom-app", "transom-cli", "transom-document-reader"]
 NAMES = re.compile(r"^(licen[cs]e|copying|notice|unlicense)", re.IGNORECASE)
 
 
@@ -63,6 +65,13 @@ def texts(folder):
         yield "\n".join(line.rstrip() for line in text.strip("\n\ufeff ").split("\n"))
 
 
+def native_works():
+    """Yields the name with the license, and the text, of each file in `native-licenses`."""
+    for path in sorted((HERE / "native-licenses").glob("*.txt")):
+        name, _, text = path.read_text().strip().partition("\n\n")
+        yield name, text
+
+
 def key(text):
     """Returns a key for texts that differ only in the copyright holder. They are printed once, with all names."""
     lines = [line for line in text.split("\n") if not re.match(r"\s*(portions )?copyright\b", line, re.IGNORECASE)]
@@ -73,15 +82,20 @@ def main():
     packages = {**rust_packages(), **page_packages()}
     out = ["Transom is made of the following works of others, with thanks.", ""]
     by_text = collections.defaultdict(lambda: {"text": "", "holders": set(), "packages": []})
+    found = []
+    for name, text in native_works():
+        out.append(name)
+        found.append((name.rpartition(" (")[0], text))
     for (name, version), (license, folder) in sorted(packages.items()):
         out.append(f"{name} {version} ({license})")
-        for text in texts(folder):
-            entry = by_text[key(text)]
-            entry["text"] = entry["text"] or text
-            entry["packages"].append(name)
-            holders = re.findall(r"^\s*(?:portions )?(copyright\b.*)$", text, re.IGNORECASE | re.MULTILINE)
-            # Excludes clauses of the Apache license.
-            entry["holders"].update(line.strip() for line in holders if re.search(r"\d{4}|\(c\)|©", line, re.IGNORECASE))
+        found += [(name, text) for text in texts(folder)]
+    for name, text in found:
+        entry = by_text[key(text)]
+        entry["text"] = entry["text"] or text
+        entry["packages"].append(name)
+        holders = re.findall(r"^\s*(?:portions )?(copyright\b.*)$", text, re.IGNORECASE | re.MULTILINE)
+        # Excludes clauses of the Apache license.
+        entry["holders"].update(line.strip() for line in holders if re.search(r"\d{4}|\(c\)|©", line, re.IGNORECASE))
     for entry in sorted(by_text.values(), key=lambda entry: -len(entry["packages"])):
         out += ["", "-" * 80, "For " + ", ".join(sorted(set(entry["packages"]))) + ":", ""]
         out += sorted(entry["holders"]) + [""] if len(entry["packages"]) > 1 else []

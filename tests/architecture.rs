@@ -138,6 +138,9 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("comfy-table", &["transom-terminal"]),
     ("indicatif", &["transom-cli", "transom-terminal"]),
     ("bindgen", &["xtask"]),
+    // The files of an app bundle.
+    ("object", &["xtask"]),
+    ("plist", &["xtask"]),
     ("rusqlite", &["transom-store"]),
     ("reqwest", &["transom-hub"]),
     ("axum*", &["transom-server"]),

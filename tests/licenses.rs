@@ -1,4 +1,5 @@
-//! Checks that `src-tauri/licenses.txt`, which the About pane shows, lists every package in the programs.
+//! Checks that `src-tauri/licenses.txt`, which the About pane shows and bundles contain, lists everything
+//! in the programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,8 +7,8 @@ use std::fs;
 use serde_json::Value;
 use transom_tests::{cargo_metadata, root};
 
-/// The app and the program that runs models.
-const PROGRAMS: [&str; 2] = ["transom-app", "transom-cli"];
+/// The app, the program that runs models, and the one that reads documents.
+const PROGRAMS: [&str; 3] = ["transom-app", "transom-cli", "transom-document-reader"];
 
 const TARGET: &str = match cfg!(target_os = "macos") {
     true => "aarch64-apple-darwin",
@@ -24,6 +25,25 @@ fn every_package_in_the_programs_is_in_the_list_of_licenses() {
         .iter()
         .filter(|package| !list.contains(&format!("\n{package} (")));
     let missing: Vec<_> = missing.collect();
+    assert!(
+        missing.is_empty(),
+        "licenses.txt lacks {missing:?}; run `python3 src-tauri/licenses.py`"
+    );
+}
+
+#[test]
+fn every_native_work_is_in_the_list_of_licenses() {
+    let folder = root().join("src-tauri");
+    let list = fs::read_to_string(folder.join("licenses.txt")).expect("the list is there");
+    let files = fs::read_dir(folder.join("native-licenses")).expect("the folder is there");
+    let texts = files.map(|file| {
+        let path = file.expect("the folder can be read").path();
+        fs::read_to_string(path).expect("the file can be read")
+    });
+    let missing: Vec<String> = texts
+        .filter_map(|text| Some(text.lines().next()?.to_owned()))
+        .filter(|name| !list.contains(&format!("\n{name}\n")))
+        .collect();
     assert!(
         missing.is_empty(),
         "licenses.txt lacks {missing:?}; run `python3 src-tauri/licenses.py`"

@@ -4,6 +4,7 @@
 //! Rule: a command may be interrupted at any moment and started again. When it fails, it says why
 //! in one sentence that names what to do next.
 
+mod bundle;
 mod cache;
 mod fuzz;
 mod problem;
@@ -27,6 +28,7 @@ Usage: cargo xtask <command>
   run               set up, build and open the app; without a display, a chat in the terminal
   run -- ARGS       the command line, as in: cargo xtask run -- ask \"What is a haiku?\"
   test              set up and run every check: format, clippy, the pages, all tests
+  bundle            build what people install: an app and a DMG, or a .deb and an AppImage
   fuzz [MINUTES]    property tests with random seeds, and the fuzz targets [default: 10]
   setup             only set up what run and test need, in one cache folder
   screenshots       set up, build, and write screenshots of every state to docs/screenshots
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
     let result = match (command.as_str(), rest.as_slice()) {
         ("run", _) => run::run(&rest),
         ("test", []) => test::test(),
+        ("bundle", []) => bundle::bundle(),
         ("fuzz", args) => fuzz::fuzz(args),
         ("setup", []) => setup::set_up(Purpose::Tests).map(|_| ExitCode::SUCCESS),
         ("screenshots", args) => run::run_windows("screenshots", Profile::Dev, &[], args),

@@ -27,7 +27,9 @@ use crate::progress;
 
 use config::Native;
 pub(crate) use host::Host;
+pub(crate) use instructions::for_bundle as instructions_for_bundle;
 pub(crate) use node::Node;
+use wheel::Wheel;
 
 /// The purpose of a setup. Each one includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,22 +44,44 @@ pub(crate) enum Purpose {
 
 /// The results of setup that commands use.
 pub(crate) struct Workspace {
+    pub(crate) host: Host,
     pub(crate) target: PathBuf,
+    /// The unpacked wheel of MLX.
+    pub(crate) mlx: PathBuf,
+    /// The folder with everything that setup downloads and builds.
+    pub(crate) cache: PathBuf,
     /// Node, which builds the pages; `None` for the command line.
     pub(crate) node: Option<Node>,
 }
 
+/// The folder in the cache with the MLX of a Mac's bundle, for the tests of the bundle on every
+/// system.
+pub(crate) const BUNDLE_WHEEL: &str = "bundle-wheel";
+
 /// Runs all missing steps and writes `.cargo/native.toml`.
 pub(crate) fn set_up(purpose: Purpose) -> Result<Workspace, Problem> {
+    set_up_with(purpose, wheel::for_host)
+}
+
+/// Runs all missing steps for programs that other machines run too. The next [`set_up`] restores
+/// `.cargo/native.toml` for this machine.
+pub(crate) fn set_up_for_bundle() -> Result<Workspace, Problem> {
+    set_up_with(Purpose::App, wheel::for_bundle)
+}
+
+fn set_up_with(
+    purpose: Purpose,
+    choose_wheel: impl Fn(&Host) -> &'static Wheel,
+) -> Result<Workspace, Problem> {
     let started = Instant::now();
     let host = Host::detect()?;
-    let wheel = wheel::for_host(&host);
+    let wheel = choose_wheel(&host);
     let source = mlxc::Source::locate(&host)?;
     source.check_mlx_version()?;
 
     let flags = mlxc::compile_flags(&host).join(" ");
     let recipe = recipe_hash(
-        [wheel.sha256, &source.version, &flags]
+        [wheel.sha256, &source.version, &flags, mlxc::HIDE_PATH]
             .into_iter()
             .chain(mlxc::SHIMS.map(|(_, text)| text))
             .chain([bindings::GENERATOR]),
@@ -66,6 +90,9 @@ pub(crate) fn set_up(purpose: Purpose) -> Result<Workspace, Problem> {
 
     apt::install_missing(&host, purpose, &cache)?;
     let mlx = wheel::unpack(wheel, "wheel", &cache)?;
+    if purpose == Purpose::Tests {
+        wheel::unpack(&wheel::MACOS_14, BUNDLE_WHEEL, &cache)?;
+    }
     if host.is_linux() {
         blas::replace_reference_blas(&mlx)?;
     }
@@ -89,7 +116,10 @@ pub(crate) fn set_up(purpose: Purpose) -> Result<Workspace, Problem> {
         cache.folder.display()
     ));
     Ok(Workspace {
+        host,
         target: source.target,
+        mlx,
+        cache: cache.folder.clone(),
         node,
     })
 }

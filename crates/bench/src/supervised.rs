@@ -279,6 +279,7 @@ impl<'a> Supervised<'a> {
                 ResponseEvent::Ended { outcome } => return Ok((outcome, started)),
                 ResponseEvent::Queued { .. }
                 | ResponseEvent::Loading { .. }
+                | ResponseEvent::Embedded { .. }
                 | ResponseEvent::Token { .. } => {}
             }
         }

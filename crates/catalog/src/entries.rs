@@ -68,6 +68,10 @@ pub struct Entry {
     pub architecture: Architecture,
     /// Sampling parameters that the authors recommend.
     pub sampling: Sampling,
+    /// What an embedding model reads before the text of a search; empty if nothing.
+    pub query_prefix: String,
+    /// What an embedding model reads before the text of a document; empty if nothing.
+    pub document_prefix: String,
     /// Id of a smaller entry with the same tokenizer that can be the draft model.
     pub draft: Option<String>,
     /// Variants in the order of the file; empty for the model that comes with the program.

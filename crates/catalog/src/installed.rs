@@ -255,13 +255,17 @@ pub fn own_executable() -> Option<PathBuf> {
     std::env::current_exe().ok()?.canonicalize().ok()
 }
 
-/// Returns the folder of the starter model: in an app bundle (`Resources` next to `Contents/MacOS`),
-/// next to the executable, or in a folder above it, as in a source checkout.
+/// Returns the folder of the starter model: in an app bundle (`Resources` next to `Contents/MacOS`), in
+/// a Linux package (`lib/transom` next to `bin`), next to the executable, or in a folder above it, as
+/// in a source checkout.
 pub fn starter_near(executable: &Path) -> Option<PathBuf> {
     let folder = executable.parent()?;
-    let bundle = folder.parent().map(|contents| contents.join("Resources"));
-    bundle
+    let places = folder
+        .parent()
+        .map(|prefix| ["Resources", "lib/transom"].map(|name| prefix.join(name)));
+    places
         .into_iter()
+        .flatten()
         .chain(folder.ancestors().map(Path::to_path_buf))
         .map(|place| place.join("assets/starter"))
         .find(|starter| starter.join("config.json").is_file())

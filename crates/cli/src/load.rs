@@ -102,6 +102,12 @@ pub(crate) fn load(
     console: &mut Console,
 ) -> Result<Loaded> {
     let (library, model) = library::open_for(args.model.as_deref(), client, console)?;
+    if library.is_embedder(&model) {
+        return Err(Failure::Model(format!(
+            "{} makes embedding vectors and does not generate text; `transom embed` uses it",
+            model.title(library.catalog())
+        )));
+    }
     let settings = LoadSettings {
         context_length: args.context_length,
         ..LoadSettings::default()

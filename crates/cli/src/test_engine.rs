@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use transom_engine::{
-    Engine, EngineError, FinishReason, GenerationParams, JobControl, Limits, LoadProgress,
-    LoadedModel, MemoryNeed, MemoryUse, ModelInfo, ModelSource, PreparedPrompt, Prompt,
-    SamplingParams, Section, Stats, TokenEvent, TokenSink, Trim,
+    EmbedInput, Embedding, Engine, EngineError, FinishReason, GenerationParams, JobControl, Limits,
+    LoadProgress, LoadedModel, MemoryNeed, MemoryUse, ModelInfo, ModelSource, PreparedPrompt,
+    Prompt, SamplingParams, Section, Stats, TokenEvent, TokenSink, Trim, embedding,
 };
 use transom_engine_host::ThreadWorkers;
 use transom_signals::{Hardware, ScriptedSignals, SystemSignals};
@@ -303,6 +303,23 @@ impl LoadedModel for TestModel {
         };
         sink.on_event(TokenEvent::Finished { reason, stats });
         Ok((reason, stats))
+    }
+
+    /// The vector of a text is its number of words and 1, with length 1.
+    fn embed(
+        &mut self,
+        inputs: &[EmbedInput],
+        control: &JobControl,
+        sink: &mut dyn FnMut(Embedding),
+    ) -> Result<(FinishReason, Stats), EngineError> {
+        let inputs = inputs.iter().map(|input| match input {
+            EmbedInput::Text(text) => text.split_whitespace().map(|_| 1).collect(),
+            EmbedInput::Tokens(tokens) => tokens.clone(),
+        });
+        let inputs: Vec<Vec<u32>> = inputs.collect();
+        embedding::run(&self.info, &inputs, control, sink, |tokens| {
+            Ok(Some(vec![tokens.len() as f32, 1.0]))
+        })
     }
 
     fn trim(&mut self, _: Trim) -> u64 {

@@ -165,6 +165,9 @@ impl Shared {
                 self.inbox
                     .push(Task::Generate(job, request, JobControl::new()));
             }
+            Command::Embed { job, inputs } => {
+                self.inbox.push(Task::Embed(job, inputs, JobControl::new()));
+            }
             Command::Count { job, prompt } => {
                 self.inbox.push(Task::Count(job, prompt, JobControl::new()));
             }

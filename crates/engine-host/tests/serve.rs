@@ -216,6 +216,73 @@ fn a_job_that_is_stopped_in_the_queue_ends_with_the_reason() {
     child.shut_down();
 }
 
+/// Returns the vectors in `reports`.
+fn vectors(reports: &[Report]) -> Vec<(usize, Vec<f32>)> {
+    let vectors = reports.iter().filter_map(|report| match report {
+        Report::Embedded {
+            job: JobId(1),
+            n_tokens,
+            vector,
+        } => Some((*n_tokens, vector.clone())),
+        _ => None,
+    });
+    vectors.collect()
+}
+
+#[test]
+fn texts_are_embedded_in_order() {
+    let mut child = TestChild::loaded(ModeEngine::new("embeds"));
+    child.send(&engine::embed(1, &["1234", "1"]));
+    let reports = child.until(is_job_end);
+    let root = |n: f32| n.sqrt();
+    let expected = [
+        (4, vec![4.0 / root(17.0), 1.0 / root(17.0)]),
+        (1, vec![1.0 / root(2.0), 1.0 / root(2.0)]),
+    ];
+    let found = vectors(&reports);
+    assert_eq!(found.len(), expected.len());
+    for ((n_found, found), (n_expected, expected)) in found.iter().zip(&expected) {
+        assert_eq!(n_found, n_expected);
+        let differences = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
+        assert!(differences.fold(0.0, f32::max) < 1e-6, "{found:?}");
+    }
+    let summary = summary(&reports);
+    assert_eq!(summary.reason, FinishReason::Stop);
+    assert_eq!(summary.stats.prompt_tokens, 5);
+    child.shut_down();
+}
+
+#[test]
+fn a_cancel_takes_effect_between_two_texts() {
+    let is_embedded = |event: &TokenEvent| matches!(event, TokenEvent::Prefill { .. });
+    let (engine, is_reached, resume) = pausing_engine("embeds", is_embedded);
+    let mut child = TestChild::loaded(engine);
+    child.send(&engine::embed(1, &["a", "b", "c"]));
+    is_reached.recv().unwrap();
+    child.send(&stop(1, FinishReason::Canceled));
+    let mut reports = child.ping();
+    drop(resume);
+    reports.extend(child.until(is_job_end));
+    assert_eq!(vectors(&reports).len(), 1);
+    assert_eq!(summary(&reports).reason, FinishReason::Canceled);
+    child.shut_down();
+}
+
+#[test]
+fn a_model_that_generates_text_refuses_to_embed_and_stays_usable() {
+    let mut child = TestChild::loaded(ModeEngine::new("answer"));
+    child.send(&engine::embed(1, &["a"]));
+    match child.next() {
+        Report::JobEnded {
+            result: Err(error), ..
+        } => assert!(error.to_string().contains("an embedding model"), "{error}"),
+        other => panic!("{other:?}"),
+    }
+    child.send(&engine::generate(2, "hello"));
+    assert_eq!(summary(&child.until(is_job_end)).reason, FinishReason::Stop);
+    child.shut_down();
+}
+
 /// Nothing is freed before the running job has settled.
 #[test]
 fn an_unload_during_a_response_ends_the_job_before_the_model_is_dropped() {

@@ -6,9 +6,9 @@
 use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
-    ChatPrompt, EngineError, FinishReason, GenerationParams, Limits, LoadProgress, Logprob,
-    MemoryNeed, MemoryUse, Message, ModelInfo, ModelSource, Prompt, SamplingParams, Section, Stats,
-    TokenEvent, TokenLogprobs, ToolCall, Trim, Truncation, UnsupportedFeature,
+    ChatPrompt, EmbedInput, EngineError, FinishReason, GenerationParams, Limits, LoadProgress,
+    Logprob, MemoryNeed, MemoryUse, Message, ModelInfo, ModelSource, Prompt, SamplingParams,
+    Section, Stats, TokenEvent, TokenLogprobs, ToolCall, Trim, Truncation, UnsupportedFeature,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,
@@ -97,6 +97,10 @@ fn commands() -> Vec<Command> {
             state: Some("path".into()),
         },
         Command::Ping { nonce: 1 },
+        Command::Embed {
+            job: JOB,
+            inputs: vec![EmbedInput::Text(text()), EmbedInput::Tokens(vec![1])],
+        },
         Command::Count {
             job: JOB,
             prompt: Box::new(Prompt::Text(text())),
@@ -113,6 +117,7 @@ fn commands() -> Vec<Command> {
             | Command::Measure { .. }
             | Command::Load { .. }
             | Command::Generate { .. }
+            | Command::Embed { .. }
             | Command::Count { .. }
             | Command::Stop { .. }
             | Command::Trim { .. }
@@ -256,6 +261,11 @@ fn reports() -> Vec<Report> {
             job: JOB,
             result: Ok(summary),
         },
+        Report::Embedded {
+            job: JOB,
+            n_tokens: 1,
+            vector: vec![1.0],
+        },
         Report::Trimmed { bytes: 1, memory },
         Report::Unloaded {
             footprint: Some(UnloadFootprint {
@@ -282,6 +292,7 @@ fn reports() -> Vec<Report> {
             | Report::Loaded { .. }
             | Report::LoadFailed { .. }
             | Report::Event { .. }
+            | Report::Embedded { .. }
             | Report::JobEnded { .. }
             | Report::Trimmed { .. }
             | Report::Broken { .. }

@@ -2,15 +2,17 @@
 
 use std::rc::Rc;
 
+use transom_catalog::Pooling;
 use transom_catalog::fit::llama;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed, ModelInfo,
-    ModelSource, OnDrop, UnsupportedFeature, trim_heap,
+    ModelSource, OnDrop, SamplingParams, UnsupportedFeature, trim_heap,
 };
 
 use crate::device;
 use crate::draft::{self, LoadedDraft};
+use crate::embedder::{Encoder, EncoderConfig, LlamaEmbedder};
 use crate::files::ModelFiles;
 use crate::memory;
 use crate::model::LlamaModel;
@@ -66,7 +68,8 @@ impl Engine for LlamaEngine {
         // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
         // memory of a process.
         let need = MemoryNeed {
-            parked_bytes: limits.parked_bytes,
+            // An embedding model has no conversations.
+            parked_bytes: files.facts.embedding.map_or(limits.parked_bytes, |_| 0),
             ..llama::need(
                 &files.facts,
                 native::supports_gpu(),
@@ -75,7 +78,9 @@ impl Engine for LlamaEngine {
                 memory::context_length(&files.facts, limits) as u64,
             )
         };
-        let draft = draft::memory_need(limits);
+        // An embedding model drafts nothing.
+        let can_draft = files.facts.embedding.is_none();
+        let draft = draft::memory_need(limits).filter(|_| can_draft);
         Ok(draft.map_or(need, |draft| need.with_draft(&draft)))
     }
 
@@ -92,12 +97,15 @@ impl Engine for LlamaEngine {
         let has_gpu = native::supports_gpu();
         let model = Rc::new(load_weights(&files, has_gpu, control, on_progress)?);
         check_use(&files, &model)?;
-        let template = text::chat_template(&files, model.vocab())?;
         let threads = ThreadPool::new(self.n_threads).ok_or_else(|| {
             let during = format!("starting {} threads", self.n_threads);
             EngineError::backend(during, "the system refused")
         })?;
         let threads = Rc::new(threads);
+        if files.facts.embedding.is_some() {
+            return self.load_embedder(&files, model, threads, limits);
+        }
+        let template = text::chat_template(&files, model.vocab())?;
         let draft = draft::load(&model, &threads, limits, control)?;
         let config = CacheConfig::new(&files, &model, has_gpu, limits);
         let info = ModelInfo {
@@ -125,6 +133,51 @@ impl Engine for LlamaEngine {
             template,
             session,
             speculation: speculation(draft),
+            _trim_heap: OnDrop(trim_heap),
+        }))
+    }
+}
+
+impl LlamaEngine {
+    fn load_embedder(
+        &self,
+        files: &ModelFiles,
+        model: Rc<Model>,
+        threads: Rc<ThreadPool>,
+        limits: &Limits,
+    ) -> Result<Box<dyn LoadedModel>, EngineError> {
+        if !model.vocab().has_added_tokens() {
+            let reason = "the file does not name the tokens that its tokenizer puts around a text";
+            let feature = UnsupportedFeature::Tokenizer;
+            return Err(EngineError::unsupported(
+                files.first_path(),
+                feature,
+                reason,
+            ));
+        }
+        let has_gpu = native::supports_gpu();
+        let info = ModelInfo {
+            name: files.name(),
+            architecture: files.facts.architecture.clone(),
+            engine: self.name().to_owned(),
+            n_parameters: files.facts.n_parameters,
+            stored_as: files.stored_as(),
+            computed_as: device::describe_weights(has_gpu, threads.len()),
+            context_length: memory::context_length(&files.facts, limits),
+            vocab_size: model.vocab().len(),
+            has_chat_template: false,
+            recommended_sampling: SamplingParams::default(),
+            draft: None,
+        };
+        let config = EncoderConfig::new(&files.facts, &info, has_gpu, limits.prefill_chunk);
+        let mut encoder = Encoder::new(model, threads, config);
+        // Fails before the load is reported as complete if no context can be created.
+        encoder.reserve(1)?;
+        info.log_loaded();
+        Ok(Box::new(LlamaEmbedder {
+            info,
+            path: files.first_path().to_owned(),
+            encoder,
             _trim_heap: OnDrop(trim_heap),
         }))
     }
@@ -194,14 +247,22 @@ fn load_error(files: &ModelFiles, logged: Option<String>) -> EngineError {
     EngineError::unsupported(path, feature, reason)
 }
 
-/// Refuses models that load but cannot generate text.
+/// Refuses models that load but can neither generate nor embed text.
 fn check_use(files: &ModelFiles, model: &Model) -> Result<(), EngineError> {
     let refuse = |feature, reason| {
         let path = files.first_path();
         Err(EngineError::unsupported(path, feature, reason))
     };
-    if !model.is_decoder_only() {
-        let reason = "this model encodes text; only models that generate text can chat";
+    let facts = &files.facts;
+    let pooling = facts.embedding.map(|embedding| embedding.pooling);
+    if pooling == Some(Pooling::Rank) {
+        let reason = "this model ranks texts; it neither generates text nor makes vectors";
+        return refuse(UnsupportedFeature::Purpose, reason);
+    }
+    let only_encodes = !llama::has_kv_cache(&facts.architecture);
+    if !model.is_decoder_only() || (only_encodes && pooling.is_none()) {
+        let reason = "this model encodes text, and its file does not say how to make one vector of \
+                      it";
         return refuse(UnsupportedFeature::Purpose, reason);
     }
     if !model.vocab().has_tokenizer() || model.vocab().len() == 0 {

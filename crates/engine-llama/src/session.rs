@@ -139,6 +139,7 @@ impl Session {
             n_logits: MAX_DRAFT + 1,
             cache_type: self.config.cache_type,
             flash_attention: self.config.flash_attention,
+            embeds: false,
         };
         self.context = Context::new(self.model.clone(), self.threads.clone(), params);
         if self.context.is_none() && self.release_parked() > 0 {

@@ -1,6 +1,7 @@
 //! The device that MLX computes on, and how weights are stored and multiplied there.
 
 mod gpu;
+pub(crate) mod metallib;
 
 use mlx_rs::{Device, DeviceType};
 use transom_catalog::ModelFacts;

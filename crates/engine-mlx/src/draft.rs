@@ -58,7 +58,7 @@ fn try_memory_need(
     let size = models::parse(&config)?.size();
     let facts = facts(folder)?;
     let compute = Compute::choose(&facts, dense_limit_bytes).during("device")?;
-    let prefill_chunk = compute.prefill_chunk(&facts).during("device")?;
+    let prefill_chunk = compute.prefill_chunk(&facts);
     Ok(mlx::need(
         &facts,
         compute.weights(),
@@ -123,7 +123,7 @@ fn try_load(
     let files = WeightFiles::open(folder)?;
     let facts = facts(folder)?;
     let compute = Compute::choose(&facts, dense_limit_bytes).during("device")?;
-    let prefill_chunk = compute.prefill_chunk(&facts).during("device")?;
+    let prefill_chunk = compute.prefill_chunk(&facts);
     let quantization = config.quantization.as_ref();
     let mut ignore_progress = |_: LoadProgress| {};
     let mut loader = Loader::new(&files, quantization, compute, control, &mut ignore_progress);

@@ -10,8 +10,9 @@ use transom_engine::{
 };
 
 use crate::config::ModelConfig;
-use crate::device::{Compute, dense_limit_bytes};
+use crate::device::{Compute, dense_limit_bytes, metallib};
 use crate::draft::{self, LoadedDraft};
+use crate::embedder::Embedder;
 use crate::error::Context;
 use crate::memory::{context_length, facts, release_unused_memory};
 use crate::model::MlxModel;
@@ -26,8 +27,10 @@ pub struct MlxEngine {
 }
 
 impl MlxEngine {
-    /// Returns an engine for the device of this machine's MLX: Metal, CUDA or CPU.
+    /// Returns an engine for the device of this machine's MLX: Metal, CUDA or CPU. Nothing may use MLX
+    /// before.
     pub fn new() -> Self {
+        metallib::use_bundled();
         Self {
             dense_limit_bytes: dense_limit_bytes(),
         }
@@ -62,6 +65,7 @@ impl MlxEngine {
         let template = ChatTemplate::from_folder(folder, tokenizer.config(), control_tokens)?;
         let files = WeightFiles::open(folder)?;
         let facts = facts(folder)?;
+        let embedder = Embedder::of(folder, &facts)?;
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
         let prefill_chunk = compute.prefill_chunk(&facts);
         mlx_rs::memory::set_cache_limit(mlx::ALLOCATOR_CACHE_BYTES as usize)
@@ -73,7 +77,8 @@ impl MlxEngine {
         let sessions = Sessions::new(&transformer, limits.parked_bytes);
         let step_widths = compute.step_widths(&facts);
         // Without drafts in its steps, a model has no use for a draft model.
-        let can_draft = !step_widths.is_empty() && !sessions.current.has_states();
+        let can_draft =
+            embedder.is_none() && !step_widths.is_empty() && !sessions.current.has_states();
         let draft = if can_draft {
             let vocabulary = (&tokenizer, size.vocab_size);
             draft::load(vocabulary, limits, self.dense_limit_bytes, control)?
@@ -89,7 +94,7 @@ impl MlxEngine {
             computed_as: compute.describe().to_owned(),
             context_length: context_length(&size, limits),
             vocab_size: size.vocab_size,
-            has_chat_template: template.is_some(),
+            has_chat_template: template.is_some() && embedder.is_none(),
             recommended_sampling: config.sampling.clone(),
             draft: draft.as_ref().map(|draft| draft.name.clone()),
         };
@@ -101,6 +106,7 @@ impl MlxEngine {
             tokenizer,
             template,
             transformer,
+            embedder,
             prefill_chunk: limits.prefill_chunk.min(prefill_chunk),
             wired_limit: compute.wired_limit(),
             weight_bytes: mlx_rs::memory::active_memory().during("memory")? as u64,
@@ -133,12 +139,14 @@ impl Engine for MlxEngine {
         // Returns the errors that a load would return.
         WeightFiles::open(folder)?;
         let facts = facts(folder)?;
+        Embedder::of(folder, &facts)?;
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
         let prefill_chunk = compute.prefill_chunk(&facts);
         // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
         // memory that MLX uses.
         let need = MemoryNeed {
-            parked_bytes: limits.parked_bytes,
+            // An embedding model has no conversations.
+            parked_bytes: facts.embedding.map_or(limits.parked_bytes, |_| 0),
             ..mlx::need(
                 &facts,
                 compute.weights(),
@@ -146,9 +154,9 @@ impl Engine for MlxEngine {
                 context_length(&size, limits) as u64,
             )
         };
-        let can_draft = !compute.step_widths(&facts).during("device")?.is_empty();
+        let can_draft = !compute.step_widths(&facts).is_empty();
         let draft = draft::memory_need(limits, self.dense_limit_bytes);
-        let draft = draft.filter(|_| can_draft);
+        let draft = draft.filter(|_| can_draft && facts.embedding.is_none());
         Ok(draft.map_or(need, |draft| need.with_draft(&draft)))
     }
 

@@ -10,6 +10,7 @@
 //! | `model` | a loaded model: responses, memory, saved state |
 //! | `decoder`, `sampler` | prefill, decoding, sampling |
 //! | `draft` | the draft model |
+//! | `embedder` | embedding vectors |
 //! | `sessions`, `session`, `kv_cache`, `state` | cached conversations: all, one, per layer, in a file |
 //! | `models` | the architectures, by `model_type` |
 //! | `nn`, `ops` | the layers that architectures share, and MLX operations |
@@ -20,6 +21,7 @@ mod config;
 mod decoder;
 mod device;
 mod draft;
+mod embedder;
 mod engine;
 mod error;
 mod kv_cache;

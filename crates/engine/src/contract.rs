@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use transom_fit::{DEFAULT_CONTEXT, KvCacheChoice, MemoryNeed};
 
 use crate::chat::ChatPrompt;
+use crate::embedding::{EmbedInput, Embedding, not_an_embedding_model};
 use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};
 use crate::logprobs::MAX_TOP_LOGPROBS;
@@ -137,6 +138,21 @@ pub trait LoadedModel {
         control: &JobControl,
         sink: &mut dyn TokenSink,
     ) -> Result<(FinishReason, Stats), EngineError>;
+
+    /// Embeds each input, in order, and reports to `sink` on the calling thread. A job that was
+    /// stopped returns `Ok` with [`JobControl::stop_reason`]; the remaining inputs have no vector.
+    ///
+    /// # Errors
+    /// Those of [`crate::embedding::run`]; [`EngineError::InvalidParameter`] for a model that
+    /// generates text, as by default.
+    fn embed(
+        &mut self,
+        _: &[EmbedInput],
+        _: &JobControl,
+        _: &mut dyn FnMut(Embedding),
+    ) -> Result<(FinishReason, Stats), EngineError> {
+        Err(not_an_embedding_model(self.info()))
+    }
 
     /// Releases memory that can be rebuilt. Returns the number of bytes released.
     fn trim(&mut self, trim: Trim) -> u64;

@@ -8,6 +8,7 @@
 pub mod attachment;
 pub mod chat;
 pub mod contract;
+pub mod embedding;
 pub mod error;
 pub mod event;
 pub mod generation;
@@ -33,6 +34,7 @@ pub use contract::{
     ConversationId, Engine, GenerationParams, Limits, LoadProgress, LoadedModel, MemoryUse,
     ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
 };
+pub use embedding::{EmbedInput, Embedding};
 pub use error::{EngineError, UnsupportedFeature};
 pub use event::{FinishReason, Section, Stats, TokenEvent};
 pub use heap::{OnDrop, trim_heap};

@@ -114,6 +114,7 @@ impl SummaryText {
             section: Section::Answer,
             text,
             generated_tokens,
+            ..
         } = event
             && !self.is_full
         {
@@ -285,6 +286,7 @@ mod tests {
             section,
             text: text.to_owned(),
             generated_tokens,
+            logprobs: Vec::new(),
         };
         let mut summary = SummaryText::default();
         assert!(summary.push(&event(Section::Reasoning, "Hm.", 600)));

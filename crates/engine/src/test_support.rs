@@ -19,6 +19,7 @@ use crate::contract::{
     Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel, MemoryUse, ModelInfo,
     ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
 };
+use crate::embedding::{self, EmbedInput, Embedding, not_an_embedding_model};
 use crate::error::EngineError;
 use crate::event::{FinishReason, Section, Stats, TokenEvent};
 use crate::generation::ResponseText;
@@ -36,6 +37,9 @@ pub struct Script {
     pub load_error: Option<EngineError>,
     /// Makes every prompt end inside a reasoning section.
     pub starts_in_reasoning: bool,
+    /// Makes every model an embedding model. The vector of a text is its number of tokens and 1, with
+    /// length 1.
+    pub embeds: bool,
     /// The responses of a loaded model, in order; after the last one it starts over.
     pub responses: Vec<Vec<Step>>,
 }
@@ -243,6 +247,26 @@ impl LoadedModel for ScriptedModel {
         self.kv_cache_bytes = (stats.prompt_tokens + stats.generated_tokens) as u64;
         sink.on_event(TokenEvent::Finished { reason, stats });
         Ok((reason, stats))
+    }
+
+    /// One token per byte, as in [`LoadedModel::prepare`].
+    fn embed(
+        &mut self,
+        inputs: &[EmbedInput],
+        control: &JobControl,
+        sink: &mut dyn FnMut(Embedding),
+    ) -> Result<(FinishReason, Stats), EngineError> {
+        if !self.script.embeds {
+            return Err(not_an_embedding_model(&self.info));
+        }
+        let inputs = inputs.iter().map(|input| match input {
+            EmbedInput::Text(text) => text.bytes().map(u32::from).collect(),
+            EmbedInput::Tokens(tokens) => tokens.clone(),
+        });
+        let inputs: Vec<Vec<u32>> = inputs.collect();
+        embedding::run(&self.info, &inputs, control, sink, |tokens| {
+            Ok(Some(vec![tokens.len() as f32, 1.0]))
+        })
     }
 
     fn trim(&mut self, trim: Trim) -> u64 {

@@ -152,7 +152,8 @@ fn templates_of_models_that_call_tools_are_recognized() {
     let names = |knows: fn(&ChatTemplate) -> bool| -> Vec<String> {
         let known = templates().into_iter().filter_map(|path| {
             let source = std::fs::read_to_string(&path).expect("it can be read");
-            let template = ChatTemplate::new(&source, [("bos_token", "")], control_tokens());
+            let tokens = [("bos_token", ""), ("eos_token", "")];
+            let template = ChatTemplate::new(&source, tokens, control_tokens());
             let name = path.file_stem()?.to_str()?.to_owned();
             knows(&template.expect("it compiles")).then_some(name)
         });

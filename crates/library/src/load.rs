@@ -22,7 +22,7 @@ pub struct LoadSettings {
 }
 
 impl Library {
-    /// Returns the request that loads `model` for chat, with all its installed variants and the
+    /// Returns the request that loads `model` for its purpose, with all its installed variants and the
     /// measurements of each.
     pub fn spec(&self, model: &InstalledModel, settings: &LoadSettings) -> ModelSpec {
         let ModelFiles { paths, .. } = &model.files;
@@ -39,7 +39,10 @@ impl Library {
         ModelSpec {
             id: self.id_of(model),
             name: model.title(&self.catalog),
-            role: ModelRole::Chat,
+            role: match self.is_embedder(model) {
+                true => ModelRole::Embedder,
+                false => ModelRole::Chat,
+            },
             variants: sources.map(|path| ModelSource { path }).collect(),
             context_length: settings.context_length,
             min_context_length: None,

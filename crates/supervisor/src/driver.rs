@@ -23,6 +23,7 @@ use crate::core::{Core, Event, Timestamp, WorkerId};
 use crate::governor::Tuning;
 use crate::handle::{Handle, HandleMessage, ShutdownReason};
 use crate::request::{RequestError, RequestId};
+use crate::response::ResponseEvent;
 use crate::status::Status;
 
 use executor::{Executor, KeepAwakeFn};
@@ -251,10 +252,19 @@ impl Driver {
             WorkerReport::Message(Report::Event { job, event }) => {
                 let now = self.now();
                 self.progress.record(job, &event, now);
-                self.executor.forward_token_event(worker, job, event);
+                let event = ResponseEvent::Token { event };
+                self.executor.forward(worker, job, event);
                 if self.publisher.are_tokens_due(now) {
                     self.publish_status(now);
                 }
+            }
+            WorkerReport::Message(Report::Embedded {
+                job,
+                n_tokens,
+                vector,
+            }) => {
+                let event = ResponseEvent::Embedded { n_tokens, vector };
+                self.executor.forward(worker, job, event);
             }
             // The supervisor's own signal source knows the level, which is the same for all
             // processes.

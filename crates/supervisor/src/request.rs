@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use transom_engine::{
-    EngineError, KvCacheChoice, MemoryNeed, ModelSource, Prompt, serde_seconds,
+    EmbedInput, EngineError, KvCacheChoice, MemoryNeed, ModelSource, Prompt, serde_seconds,
 };
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::Request;
@@ -134,7 +134,7 @@ pub enum ModelRole {
     Embedder,
 }
 
-/// A request for a model: to load it, or to generate a response.
+/// A request for a model: to load it, to generate a response, or to embed texts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelRequest {
     /// The model.
@@ -251,6 +251,8 @@ pub enum Work {
     Load,
     /// Generate a response.
     Generate(Box<Request>),
+    /// Embed these texts, with a [`ModelRole::Embedder`].
+    Embed(Vec<EmbedInput>),
     /// Count the tokens of a prompt, whether it fits the context or not.
     CountTokens(Box<Prompt>),
 }

@@ -5,6 +5,7 @@
 //! fails; everything else is as with a real worker.
 
 mod context;
+mod embedding;
 mod reading;
 
 use std::collections::VecDeque;
@@ -29,6 +30,7 @@ use crate::driver::Supervisor;
 use crate::governor::Tuning;
 use crate::request::{ClientId, ModelRequest, ModelRole, ModelSpec, Work};
 
+pub use embedding::{VECTOR, embed_request};
 pub use reading::{finish, first_text, reason, status_where};
 
 /// Footprint of a worker without a model, in bytes.
@@ -233,6 +235,7 @@ impl WorkerTask {
                 state,
             } => self.load(&source, &limits, state).await?,
             Command::Generate { job, request } => self.generate(job, &request).await?,
+            Command::Embed { job, inputs } => self.embed(job, &inputs).await?,
             Command::Count { job, prompt } => self.count(job, &prompt).await,
             Command::Trim { trim } => {
                 if trim == Trim::Everything {

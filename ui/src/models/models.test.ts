@@ -159,7 +159,7 @@ describe("a pair of models", () => {
       const { catalog } = fake.downloadQueue;
       fake.downloadQueue.catalog = { ...catalog, pair: { ...catalog.pair!, kind: "embedding" } };
     });
-    screen.getByText(/finds similar texts and can’t chat\. Transom doesn’t use embedding models yet/);
+    screen.getByText(/finds similar texts and can’t chat\. The app doesn’t use embedding models yet/);
   });
 });
 
@@ -228,7 +228,7 @@ describe("the catalog", () => {
     within(large).getByText("Download Anyway");
   });
 
-  it("leaves out embedding models, which Transom cannot use", async () => {
+  it("leaves out embedding models, which the app cannot use", async () => {
     await open();
     row("Phi-4", "More models");
     expect(screen.queryByText("Nomic Embed v1.5")).toBeNull();

@@ -117,7 +117,7 @@ mod tests {
             cmake: Some("/c/cmake/bin/cmake".into()),
             ..native()
         };
-        let text = contents(&Host::Mac { major: 15 }, &native);
+        let text = contents(&Host::Mac { macos: (15, 6) }, &native);
         assert!(text.contains("[target.aarch64-apple-darwin.mlx]"));
         assert!(text.contains(r#""framework=Metal""#));
         assert!(!text.contains("stdc++"));

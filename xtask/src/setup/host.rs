@@ -9,8 +9,8 @@ use crate::process;
 pub(crate) enum Host {
     /// Linux on x86-64, with glibc.
     Linux,
-    /// An Apple-silicon Mac; MLX's wheels differ by the major version of macOS.
-    Mac { major: u32 },
+    /// An Apple-silicon Mac; MLX's wheels differ by the version of macOS (major, minor).
+    Mac { macos: (u32, u32) },
 }
 
 impl Host {
@@ -33,9 +33,12 @@ impl Host {
         match triple {
             LINUX => Ok(Self::Linux),
             MAC => {
-                let major = macos_version.split('.').next().unwrap_or_default();
-                match major.parse::<u32>() {
-                    Ok(major) if major >= 14 => Ok(Self::Mac { major }),
+                let mut numbers = macos_version.split('.').map(str::parse::<u32>);
+                let mut next = || numbers.next().and_then(Result::ok);
+                match (next(), next()) {
+                    (Some(major @ 14..), minor) => Ok(Self::Mac {
+                        macos: (major, minor.unwrap_or(0)),
+                    }),
                     _ => Err(Problem::new(format!(
                         "MLX needs macOS 14 or newer; this is macOS {macos_version}"
                     ))),
@@ -71,7 +74,9 @@ mod tests {
     fn only_supported_machines_are_accepted() {
         assert_eq!(Host::from_triple(LINUX, "").unwrap(), Host::Linux);
         let mac = Host::from_triple(MAC, "15.6.1").unwrap();
-        assert_eq!(mac, Host::Mac { major: 15 });
+        assert_eq!(mac, Host::Mac { macos: (15, 6) });
+        let first = Host::from_triple(MAC, "26").unwrap();
+        assert_eq!(first, Host::Mac { macos: (26, 0) });
         let old = Host::from_triple(MAC, "13.7").unwrap_err().to_string();
         assert!(old.contains("macOS 14 or newer"), "{old}");
         let other = Host::from_triple("x86_64-pc-windows-msvc", "").unwrap_err();

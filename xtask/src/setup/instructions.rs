@@ -29,11 +29,21 @@ const OPTIONS: [(&str, &[&str]); 11] = [
 
 /// Returns the environment variables for the build of llama.cpp, each `ON` or `OFF`.
 pub(crate) fn variables(host: &Host) -> Result<Vec<(&'static str, &'static str)>, Problem> {
+    variables_for(host, "native")
+}
+
+/// Returns the same for a bundle, which runs on other machines too: the instructions of x86-64-v3,
+/// which Intel has since 2013 and AMD since 2015, as AVX2.
+pub(crate) fn for_bundle(host: &Host) -> Result<Vec<(&'static str, &'static str)>, Problem> {
+    variables_for(host, "x86-64-v3")
+}
+
+fn variables_for(host: &Host, cpu: &str) -> Result<Vec<(&'static str, &'static str)>, Problem> {
     if !host.is_linux() {
         return Ok(Vec::new());
     }
     let mut command = process::rustc();
-    command.args(["--print", "cfg", "-C", "target-cpu=native"]);
+    command.args(["--print", "cfg", "-C", &format!("target-cpu={cpu}")]);
     let rustc_output = process::output_of(&mut command, "get the CPU features from rustc")?;
     Ok(from_features(&rustc_output))
 }
@@ -56,6 +66,21 @@ fn from_features(rustc_output: &str) -> Vec<(&'static str, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bundle_uses_avx2_and_nothing_newer() {
+        let variables = for_bundle(&Host::Linux).unwrap();
+        for (option, expected) in [
+            ("GGML_AVX2", "ON"),
+            ("GGML_FMA", "ON"),
+            ("GGML_AVX_VNNI", "OFF"),
+            ("GGML_AVX512", "OFF"),
+        ] {
+            assert!(variables.contains(&(option, expected)), "{variables:?}");
+        }
+        let mac = for_bundle(&Host::Mac { macos: (14, 0) });
+        assert!(mac.unwrap().is_empty());
+    }
 
     #[test]
     fn an_instruction_set_is_on_only_if_the_cpu_has_all_its_features() {

@@ -112,6 +112,10 @@ fn listed_files(cmake: &str) -> Vec<&str> {
         .collect()
 }
 
+/// Replaces the folder in the messages of mlx-c, which name a source file: a bundle must not contain
+/// paths of the machine that built it. Part of the recipe.
+pub(crate) const HIDE_PATH: &str = "-fmacro-prefix-map=";
+
 /// Returns the compiler flags, which are part of the recipe.
 pub(crate) fn compile_flags(host: &Host) -> Vec<&'static str> {
     let mut flags = vec!["-std=c++20", "-O2", "-fPIC", "-DNDEBUG"];
@@ -169,6 +173,7 @@ fn build_library(
     compiler.args(compile_flags(host));
     for include in [shims, &source.mlx_c, &wheel.join("mlx/include")] {
         compiler.arg("-I").arg(include);
+        compiler.arg(format!("{HIDE_PATH}{}=mlx", include.display()));
     }
     let mut objects = vec![compile(compiler, &unit, folder, cache)?];
     if host.is_linux() {

@@ -36,7 +36,8 @@ const LINUX: Wheel = mlx(
     "manylinux_2_35_x86_64",
     "fc5d31b90fc4f457b2f9614ed45651a567d22a6a11a03d114a90a4e10bdd8878",
 );
-const MACOS_14: Wheel = mlx(
+/// For bundles too, because it runs on every supported macOS.
+pub(crate) const MACOS_14: Wheel = mlx(
     "mlx-metal",
     "macosx_14_0_arm64",
     "3825fff379dbc107dd3413e564a06caeaa24819910ec49c0439e454c06a1b9b8",
@@ -106,11 +107,22 @@ impl Wheel {
 }
 
 /// Returns the wheel of MLX for this machine.
+///
+/// The library in the wheel with the tag `macosx_26_0` is built for macOS 26.2: on 26.0 and 26.1 it
+/// would choose instructions of the GPU that these do not have.
 pub(crate) fn for_host(host: &Host) -> &'static Wheel {
+    match *host {
+        Host::Linux => &LINUX,
+        Host::Mac { macos } if macos >= (26, 2) => &MACOS_26,
+        Host::Mac { macos: (15.., _) } => &MACOS_15,
+        Host::Mac { .. } => &MACOS_14,
+    }
+}
+
+/// Returns the wheel of MLX for a bundle, which must also run on other machines.
+pub(crate) fn for_bundle(host: &Host) -> &'static Wheel {
     match host {
         Host::Linux => &LINUX,
-        Host::Mac { major: 26.. } => &MACOS_26,
-        Host::Mac { major: 15.. } => &MACOS_15,
         Host::Mac { .. } => &MACOS_14,
     }
 }
@@ -240,11 +252,21 @@ mod tests {
 
     #[test]
     fn each_macos_gets_the_newest_wheel_that_runs_on_it() {
-        let platform = |major| for_host(&Host::Mac { major }).platform;
-        assert_eq!(platform(14), "macosx_14_0_arm64");
-        assert_eq!(platform(15), "macosx_15_0_arm64");
-        assert_eq!(platform(26), "macosx_26_0_arm64");
-        assert_eq!(platform(27), "macosx_26_0_arm64");
+        let platform = |macos| for_host(&Host::Mac { macos }).platform;
+        assert_eq!(platform((14, 7)), "macosx_14_0_arm64");
+        assert_eq!(platform((15, 0)), "macosx_15_0_arm64");
+        assert_eq!(platform((26, 1)), "macosx_15_0_arm64");
+        assert_eq!(platform((26, 2)), "macosx_26_0_arm64");
+        assert_eq!(platform((27, 0)), "macosx_26_0_arm64");
+    }
+
+    #[test]
+    fn a_bundle_has_the_wheel_of_the_oldest_macos_wherever_it_is_built() {
+        for macos in [(14, 0), (15, 6), (26, 2)] {
+            let wheel = for_bundle(&Host::Mac { macos });
+            assert_eq!(wheel.platform, "macosx_14_0_arm64");
+        }
+        assert_eq!(for_bundle(&Host::Linux).package, "mlx-cpu");
     }
 
     #[test]

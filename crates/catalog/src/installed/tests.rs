@@ -123,6 +123,7 @@ fn the_starter_is_found_in_every_layout() {
         "Transom.app/Contents/MacOS/transom",
         true,
     );
+    check("usr/lib/transom/assets/starter", "usr/bin/transom", true);
     check("elsewhere/assets/starter", "bin/transom", false);
 }
 

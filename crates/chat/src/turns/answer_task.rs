@@ -265,8 +265,8 @@ impl AnswerTask {
                 }),
             }),
             ResponseEvent::Token { event } => self.on_token(event),
-            // Handled by `process_events`.
-            ResponseEvent::Ended { .. } => {}
+            // The end is handled by `process_events`. A chat embeds nothing.
+            ResponseEvent::Embedded { .. } | ResponseEvent::Ended { .. } => {}
         }
     }
 

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use transom_engine::{EngineError, FinishReason, summary};
 use transom_store::{ConversationId, Message, MessageId, Overflow, StoreError};
 use transom_supervisor::{
-    Handle, ModelRequest, Outcome, RequestError, ResponseEvent, WhenBlocked, Work,
+    ClientId, Handle, ModelRequest, Outcome, RequestError, ResponseEvent, WhenBlocked, Work,
 };
 
 use super::shared::Shared;
@@ -33,6 +33,7 @@ pub(super) struct SummaryEntry {
     state: SummaryState,
 }
 
+#[derive(Clone)]
 enum SummaryState {
     /// It is being written, until it is notified.
     Writing(Arc<Notify>),
@@ -75,6 +76,14 @@ impl Turns {
     /// # Errors
     /// As [`Turns::summarize`].
     pub async fn summaries(&self, id: ConversationId) -> Result<Vec<SummaryView>, Failure> {
+        // These first: one that is complete afterwards is in the store.
+        let unfinished: Vec<_> = {
+            let summaries = self.shared.summaries();
+            let of_conversation = summaries.iter().filter(|(_, it)| it.conversation == id);
+            of_conversation
+                .map(|(last, entry)| (*last, entry.state.clone()))
+                .collect()
+        };
         let stored = self.stored(move |store| {
             let summaries = store.summaries(id)?.into_iter();
             Ok(summaries
@@ -82,18 +91,15 @@ impl Turns {
                 .collect::<Vec<_>>())
         });
         let mut views = stored.await?;
-        for (last, entry) in &*self.shared.summaries() {
-            if entry.conversation != id {
-                continue;
-            }
-            let at = views.iter().position(|view| view.last == *last);
+        for (last, state) in unfinished {
+            let at = views.iter().position(|view| view.last == last);
             let at = at.unwrap_or_else(|| {
-                views.push(view(*last, String::new()));
+                views.push(view(last, String::new()));
                 views.len() - 1
             });
-            match &entry.state {
+            match state {
                 SummaryState::Writing(_) => views[at].is_writing = true,
-                SummaryState::Failed(failure) => views[at].failure = Some(failure.clone()),
+                SummaryState::Failed(failure) => views[at].failure = Some(failure),
             }
         }
         Ok(views)
@@ -266,10 +272,9 @@ impl SummaryTask {
     /// summary is long enough, and when another request waits for it.
     async fn send(&self, handle: &Handle, work: Work) -> (Outcome, summary::SummaryText) {
         let mut response = handle.submit(ModelRequest {
-            model: self.options.model.clone(),
-            work,
             over_budget: self.options.over_budget,
             when_blocked: self.when_blocked,
+            ..ModelRequest::new(ClientId::app(), self.options.model.clone(), work)
         });
         let (id, canceller) = (response.id(), response.cancel_handle());
         let mut status = handle.status();
@@ -287,7 +292,11 @@ impl SummaryTask {
                             canceller.cancel();
                         }
                     }
-                    Some(ResponseEvent::Queued { .. } | ResponseEvent::Loading { .. }) => {}
+                    Some(
+                        ResponseEvent::Queued { .. }
+                        | ResponseEvent::Loading { .. }
+                        | ResponseEvent::Embedded { .. },
+                    ) => {}
                     None => {
                         let error = RequestError::Quitting;
                         return (Outcome::Failed { error }, text);

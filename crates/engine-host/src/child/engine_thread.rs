@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use transom_engine::{
-    Engine, EngineError, FinishReason, JobControl, Limits, LoadedModel, MemoryNeed, MemoryUse,
-    ModelSource, Prompt, Stats, TokenEvent, Trim, UnsupportedFeature,
+    EmbedInput, Embedding, Engine, EngineError, FinishReason, JobControl, Limits, LoadedModel,
+    MemoryNeed, MemoryUse, ModelSource, Prompt, Stats, TokenEvent, Trim, UnsupportedFeature,
 };
 use transom_signals::own_footprint_bytes;
 
@@ -73,6 +73,11 @@ impl<'a> EngineThread<'a> {
                 }
                 Task::Generate(job, request, control) => {
                     let result = self.generate(job, &request, &control);
+                    self.report_footprint();
+                    Report::JobEnded { job, result }
+                }
+                Task::Embed(job, inputs, control) => {
+                    let result = self.embed(job, &inputs, &control);
                     self.report_footprint();
                     Report::JobEnded { job, result }
                 }
@@ -181,6 +186,26 @@ impl<'a> EngineThread<'a> {
             let prompt =
                 transom_engine::truncation::prepare(model, &request.prompt, request.truncation)?;
             model.generate(&prompt, &request.params, control, &mut sink)
+        })
+    }
+
+    fn embed(
+        &mut self,
+        job: JobId,
+        inputs: &[EmbedInput],
+        control: &JobControl,
+    ) -> Result<JobSummary, EngineError> {
+        let shared = self.shared;
+        let mut sink = |Embedding { n_tokens, vector }| {
+            shared.heartbeat.beat();
+            shared.outbox.push(Report::Embedded {
+                job,
+                n_tokens,
+                vector,
+            });
+        };
+        self.run_job("embedding", control, |model| {
+            model.embed(inputs, control, &mut sink)
         })
     }
 

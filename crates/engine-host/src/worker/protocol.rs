@@ -17,6 +17,7 @@ enum Pending {
     Measure,
     Load,
     Generate(JobId),
+    Embed(JobId),
     Trim,
     Unload,
 }
@@ -45,6 +46,7 @@ impl ProtocolState {
             Command::Generate { job, .. } | Command::Count { job, .. } => {
                 Some(Pending::Generate(*job))
             }
+            Command::Embed { job, .. } => Some(Pending::Embed(*job)),
             Command::Trim { .. } => Some(Pending::Trim),
             Command::Unload { .. } => Some(Pending::Unload),
             Command::Hello { .. } | Command::Stop { .. } | Command::Ping { .. } => None,
@@ -81,13 +83,17 @@ impl ProtocolState {
             {
                 false
             }
+            (Report::Embedded { job, .. }, Some(Pending::Embed(pending))) if *job == pending => {
+                false
+            }
             (Report::Measured { .. }, Some(Pending::Measure))
             | (Report::Loaded { .. } | Report::LoadFailed { .. }, Some(Pending::Load))
             | (Report::Trimmed { .. }, Some(Pending::Trim))
             | (Report::Unloaded { .. }, Some(Pending::Unload)) => true,
-            (Report::JobEnded { job, .. }, Some(Pending::Generate(pending))) if *job == pending => {
-                true
-            }
+            (
+                Report::JobEnded { job, .. },
+                Some(Pending::Generate(pending) | Pending::Embed(pending)),
+            ) if *job == pending => true,
             _ => return Err(unexpected(&report, next)),
         };
         if is_last {

@@ -50,6 +50,26 @@ impl Vocab<'_> {
         unsafe { sys::llama_vocab_is_eog(self.vocab, signed(token)) }
     }
 
+    /// Returns the token that ends a text, if the file has one.
+    pub(crate) fn end(self) -> Option<u32> {
+        // SAFETY: see `len`.
+        u32::try_from(unsafe { sys::llama_vocab_eos(self.vocab) }).ok()
+    }
+
+    /// Returns true if the file names the tokens that its tokenizer puts around every text. llama.cpp
+    /// aborts if such a token is missing.
+    pub(crate) fn has_added_tokens(self) -> bool {
+        let is_word_piece = self.kind() == sys::LLAMA_VOCAB_TYPE_WPM;
+        // SAFETY: see `len`.
+        unsafe {
+            let adds_start = is_word_piece || sys::llama_vocab_get_add_bos(self.vocab);
+            let adds_end = !is_word_piece && sys::llama_vocab_get_add_eos(self.vocab);
+            (!adds_start || sys::llama_vocab_bos(self.vocab) >= 0)
+                && (!adds_end || sys::llama_vocab_eos(self.vocab) >= 0)
+                && (!is_word_piece || sys::llama_vocab_sep(self.vocab) >= 0)
+        }
+    }
+
     /// Returns true if `token` is a control token, which is not text.
     pub(crate) fn is_control(self, token: u32) -> bool {
         // SAFETY: see `is_end`.

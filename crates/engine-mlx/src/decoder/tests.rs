@@ -176,6 +176,7 @@ fn a_draft_model_changes_no_token() {
                 sampler,
                 &prompt,
                 None,
+                None,
             );
             let control = JobControl::new();
             let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| {});

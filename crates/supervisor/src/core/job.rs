@@ -1,4 +1,5 @@
-//! Jobs: how generating a response or counting tokens starts, is stopped, and ends.
+//! Jobs: how generating a response, embedding texts or counting tokens starts, is stopped, and
+//! ends.
 //!
 //! Rule: only one job runs at a time over all models, and its model stays loaded until the job has
 //! settled. If a job does not end in time after a stop, its process is killed.
@@ -34,6 +35,7 @@ impl Core {
                 model.has_private_cache |= request.params.is_private;
                 Command::Generate { job, request }
             }
+            Work::Embed(inputs) => Command::Embed { job, inputs },
             Work::CountTokens(prompt) => Command::Count { job, prompt },
             Work::Load => {
                 // Load requests are finished before the queue is served.

@@ -17,6 +17,7 @@ fn live() -> LiveAnswer {
         ending: Ending::Writing,
         model: None,
         stats: None,
+        summary: None,
         created_at: Timestamp(1),
         siblings: Vec::new(),
     };

@@ -440,6 +440,7 @@ fn response(event: &ResponseEvent) -> String {
         ResponseEvent::Loading { progress: None } => "loading".to_owned(),
         ResponseEvent::Loading { progress: Some(at) } => format!("loading {}%", at.done_bytes),
         ResponseEvent::Token { event } => format!("{event:?}"),
+        ResponseEvent::Embedded { .. } => format!("{event:?}"),
         ResponseEvent::Ended { outcome } => match outcome {
             Outcome::Loaded { .. } => "ENDED loaded".to_owned(),
             Outcome::Finished { reason, .. } => format!("ENDED {reason:?}"),

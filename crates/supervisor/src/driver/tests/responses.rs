@@ -6,7 +6,7 @@ use transom_engine_host::WorkerEnd;
 use super::*;
 use crate::request::{ClientId, ModelSelector, RequestError, Work};
 use crate::status::{PhaseStatus, RequestState};
-use crate::test_support::{Fault, generate_request, request_for};
+use crate::test_support::{Fault, VECTOR, embed_request, generate_request, request_for};
 
 #[tokio::test(start_paused = true)]
 async fn a_request_gets_its_events_in_order() {
@@ -24,6 +24,7 @@ async fn a_request_gets_its_events_in_order() {
                 event: TokenEvent::Prefill { .. },
             } => "prefill",
             ResponseEvent::Token { .. } => "text",
+            ResponseEvent::Embedded { .. } => "embedded",
             ResponseEvent::Ended { outcome } => {
                 assert_eq!(reason(&outcome), FinishReason::Stop);
                 "ended"
@@ -98,6 +99,58 @@ async fn a_cancel_handle_works_from_another_thread() {
         .join()
         .unwrap();
     let (_, outcome) = finish(&mut response).await;
+    assert_eq!(reason(&outcome), FinishReason::Canceled);
+}
+
+/// Reads the response to an embedding request; returns the tokens of each text and the outcome.
+async fn read_vectors(response: &mut Response) -> (Vec<usize>, Outcome) {
+    let mut tokens = Vec::new();
+    while let Some(event) = response.next().await {
+        match event {
+            ResponseEvent::Embedded { n_tokens, vector } => {
+                assert_eq!(vector, VECTOR);
+                tokens.push(n_tokens);
+            }
+            ResponseEvent::Ended { outcome } => return (tokens, outcome),
+            ResponseEvent::Queued { .. } | ResponseEvent::Loading { .. } => {}
+            ResponseEvent::Token { .. } => panic!("{event:?}"),
+        }
+    }
+    panic!("the response stopped without an end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn texts_are_embedded_by_a_model_beside_the_chat_model() {
+    let test = test_supervisor();
+    let mut chat = test.handle.submit(request_for("chat", Work::Load));
+    finish(&mut chat).await;
+    let request = embed_request("embedder", &["one", "three"]);
+    let mut response = test.handle.submit(request);
+    let (tokens, outcome) = read_vectors(&mut response).await;
+    assert_eq!(tokens, [3, 5]);
+    let Outcome::Finished { reason, stats } = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!((reason, stats.prompt_tokens), (FinishReason::Stop, 8));
+    let status = test.handle.current_status().await;
+    let names: Vec<&str> = status.models.iter().map(|model| &*model.name).collect();
+    assert_eq!(names, ["chat", "embedder"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_canceled_embedding_keeps_its_first_vectors() {
+    let test = test_supervisor();
+    let texts = ["text"; 100];
+    let mut response = test.handle.submit(embed_request("embedder", &texts));
+    let cancel_handle = response.cancel_handle();
+    while let Some(event) = response.next().await {
+        if matches!(event, ResponseEvent::Embedded { .. }) {
+            cancel_handle.cancel();
+            break;
+        }
+    }
+    let (more, outcome) = read_vectors(&mut response).await;
+    assert!(more.len() < 50, "{} vectors after the cancel", more.len());
     assert_eq!(reason(&outcome), FinishReason::Canceled);
 }
 

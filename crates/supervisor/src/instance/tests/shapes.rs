@@ -3,22 +3,25 @@
 //! Rule: every kind of message is listed. The matches have no wildcard, so a new variant does not
 //! compile until it is added here.
 
+mod client_messages;
+
 use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
-    ChatPrompt, EngineError, KvCacheChoice, LoadProgress, Logprob, MemoryNeed, MemoryUse, Message,
-    ModelInfo, Prompt, SamplingParams, Section, Stats, TokenEvent, TokenLogprobs, ToolCall,
+    EngineError, LoadProgress, Logprob, MemoryNeed, MemoryUse, ModelInfo, SamplingParams, Section,
+    Stats, TokenEvent, TokenLogprobs,
 };
 use transom_engine_host::WorkerEnd;
 use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
 
-use super::protocol::{ClientMessage, Hello, PROTOCOL, ServerMessage, Welcome};
+use super::protocol::{Hello, PROTOCOL, ServerMessage, Welcome};
 use super::*;
 use crate::core::Core;
 use crate::governor::{ActiveLimit, Limit, LimitReason};
-use crate::request::{Class, ClientId, Correction, KeepAlive, ModelRole, PassedOver, RequestId};
+use crate::request::{Class, ClientId, ModelRole, PassedOver, RequestId};
 use crate::response::ResponseEvent;
 use crate::status::{ModelStatus, RequestState, RequestStatus, UnloadReason, UnloadRecord};
+use client_messages::client_messages;
 
 const ID: RequestId = RequestId(1);
 
@@ -42,81 +45,6 @@ fn hellos() -> Vec<Hello> {
         oldest_protocol: Some(PROTOCOL),
     };
     welcomes.map(hello).collect()
-}
-
-fn client_messages() -> Vec<ClientMessage> {
-    let mut generate = generate_request("chat");
-    generate.model.context_length = Some(1);
-    generate.model.kv_cache = KvCacheChoice::Small;
-    generate.model.corrections = vec![Correction {
-        path: "path".into(),
-        bytes: 1,
-    }];
-    let call = ToolCall::new("id", "name", Value::Null);
-    let called = Message {
-        tool_calls: vec![call.clone()],
-        ..Message::assistant("text")
-    };
-    let prompt = Prompt::Chat(ChatPrompt {
-        messages: vec![called, Message::tool_result(&call, "text")],
-        ..ChatPrompt::default()
-    });
-    let count = request_for("chat", Work::CountTokens(Box::new(prompt)));
-    generate.model.min_context_length = Some(1);
-    generate.client = ClientId::app();
-    generate.class = Class::Background;
-    generate.max_wait = Some(Duration::ZERO);
-    let time = Duration::ZERO;
-    generate.keep_alive = Some(KeepAlive::Idle { time });
-    let mut load = request_for("chat", Work::Load);
-    load.keep_alive = Some(KeepAlive::Forever);
-    for keep_alive in [generate.keep_alive, load.keep_alive].into_iter().flatten() {
-        match keep_alive {
-            KeepAlive::Idle { .. } | KeepAlive::Forever => {}
-        }
-    }
-    generate.model.drafts = generate.model.variants.clone();
-    let messages = vec![
-        ClientMessage::Request {
-            id: ID,
-            request: Box::new(count),
-        },
-        ClientMessage::Request {
-            id: ID,
-            request: Box::new(generate),
-        },
-        ClientMessage::Request {
-            id: ID,
-            request: Box::new(load),
-        },
-        ClientMessage::Cancel { id: ID },
-        ClientMessage::Unload {
-            number: 1,
-            which: ModelSelector::All,
-        },
-        ClientMessage::Unload {
-            number: 1,
-            which: ModelSelector::Model("chat".to_owned()),
-        },
-        ClientMessage::SetTuning {
-            tuning: Tuning::default(),
-        },
-        ClientMessage::SetPaused { is_paused: true },
-        ClientMessage::ForgetConversations,
-        ClientMessage::Unknown,
-    ];
-    for message in &messages {
-        match message {
-            ClientMessage::Request { .. }
-            | ClientMessage::Cancel { .. }
-            | ClientMessage::Unload { .. }
-            | ClientMessage::SetTuning { .. }
-            | ClientMessage::SetPaused { .. }
-            | ClientMessage::ForgetConversations
-            | ClientMessage::Unknown => {}
-        }
-    }
-    messages
 }
 
 fn info() -> ModelInfo {
@@ -413,6 +341,10 @@ fn answers() -> Vec<ResponseEvent> {
             progress: Some(progress),
         },
     ];
+    all.push(ResponseEvent::Embedded {
+        n_tokens: 1,
+        vector: vec![1.0],
+    });
     let held = |because| ResponseEvent::Queued {
         position: 1,
         blocked_by: Some(because),
