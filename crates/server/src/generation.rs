@@ -267,6 +267,8 @@ impl Generation {
                 Ok(Some(Event::Loading))
             }
             Some(ResponseEvent::Token { event }) => Ok(self.on_token(choice, event)),
+            // Of requests for vectors, which are read elsewhere.
+            Some(ResponseEvent::Embedded { .. }) => Ok(None),
             Some(ResponseEvent::Ended { outcome }) => {
                 self.response = None;
                 self.on_end(choice, outcome)
