@@ -42,7 +42,7 @@ async fn a_model_that_was_just_installed_is_found() {
     assert!(models.listed("tiny").await.is_err());
     install(data.path(), "owner/tiny-GGUF", "tiny-Q4_K_M.gguf");
     let listed = models.listed("tiny").await.unwrap();
-    assert_eq!(models.list().await.unwrap(), [listed.clone()]);
+    assert_eq!(models.list().await.unwrap(), std::slice::from_ref(&listed));
     assert!(!listed.name.starts_with('/'));
     assert_eq!(listed.format, "gguf");
 }
