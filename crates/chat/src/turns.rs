@@ -26,7 +26,9 @@ use transom_store::{
 };
 use transom_supervisor::{Handle, ModelSpec};
 
+use crate::ending::stats_of;
 use crate::failure::Failure;
+use crate::routing::Routing;
 use crate::title::title;
 use crate::update::MessageView;
 use answer_task::RunningAnswer;
@@ -59,6 +61,21 @@ pub struct TurnOptions {
     pub over_budget: bool,
     /// The conversation must not be written to the disk.
     pub is_private: bool,
+    /// Who decides the route of the question.
+    pub routing: Routing,
+}
+
+impl TurnOptions {
+    /// Keeps the route of a response that is written again or continued.
+    fn with_route_of(self, response: &Message) -> Self {
+        match (self.routing, stats_of(response)) {
+            (Routing::Automatic, Some(stats)) => Self {
+                routing: Routing::Chosen(stats.route),
+                ..self
+            },
+            _ => self,
+        }
+    }
 }
 
 /// The ids of a message that was accepted and of the response that was started.
@@ -198,6 +215,7 @@ impl Turns {
             }
         };
         let lock = self.lock(message.conversation)?;
+        let options = options.with_route_of(&message);
         self.start_answer(lock, question, options).await
     }
 

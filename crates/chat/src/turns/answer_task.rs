@@ -22,7 +22,8 @@ use super::speed::Speed;
 use super::{EventListener, TurnEvent, TurnOptions};
 use crate::ending::{self, to_u32};
 use crate::markdown::RenderInterval;
-use crate::request::{dropped_before, messages_in_turns, request};
+use crate::request::{dropped_before, messages_in_turns, routed_request};
+use crate::routing::{Route, route_of};
 use crate::update::{AnswerStats, EndingView, Stage};
 
 /// How long to wait for a new supervisor after the previous one quit.
@@ -104,15 +105,17 @@ impl AnswerTask {
             Overflow::Stop => 0,
         };
         let kept = &path[n_dropped..];
-        let mut outcome = self.ask(kept).await;
+        let route = route_of(path, self.options.routing);
+        let mut outcome = self.ask(kept, route).await;
         if self.should_retry(&outcome) && self.wait_for_new_handle().await {
-            outcome = self.ask(kept).await;
+            outcome = self.ask(kept, route).await;
         }
         match outcome {
             Outcome::Finished { reason, stats } => {
                 let n_dropped = n_dropped + messages_in_turns(kept, self.dropped_turns);
                 let first = self.time_to_first_text;
                 let stats = ending::stats(&stats, first, n_dropped, self.context_length);
+                let stats = stats.map(|stats| AnswerStats { route, ..stats });
                 (ending::finished(reason), stats)
             }
             Outcome::Failed { error } => match self.options.conversation.overflow {
@@ -166,7 +169,7 @@ impl AnswerTask {
 
     /// Loads the model, because its recommended settings are known only then, and requests the
     /// response. The supervisor reloads a model that is unloaded in between.
-    async fn ask(&mut self, path: &[Message]) -> Outcome {
+    async fn ask(&mut self, path: &[Message], route: Route) -> Outcome {
         let handle = self.handles.borrow_and_update().clone();
         self.schedule.status = handle.status();
         let load = self.supervisor_request(Work::Load);
@@ -179,7 +182,7 @@ impl AnswerTask {
             return Outcome::Finished { reason, stats };
         }
         let (settings, overflow) = (&self.options.settings, self.options.conversation.overflow);
-        let mut generate = Box::new(request(path, settings, overflow, &info));
+        let mut generate = Box::new(routed_request(path, settings, overflow, route, &info));
         generate.params.is_private = self.options.is_private;
         let generate = self.supervisor_request(Work::Generate(generate));
         self.process_events(handle.submit(generate)).await

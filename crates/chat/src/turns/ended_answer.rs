@@ -22,6 +22,7 @@ impl Turns {
             return Err(other("the response has no text; regenerate it instead"));
         }
         let lock = self.lock_ended(&message)?;
+        let options = options.with_route_of(&message);
         let reopened = self.stored(move |store| {
             // The statistics, which opening it removes, contain the messages that stay dropped.
             let path = store.history(answer)?;

@@ -22,6 +22,7 @@ use transom_supervisor::{Supervisor, Tuning};
 
 use super::*;
 use crate::block::{Block, Change};
+use crate::routing::Route;
 use crate::update::{AnswerStats, EndingView, Section, Snapshot, Stage, Update};
 
 /// Scripted workers that record their requests.
@@ -186,6 +187,7 @@ fn options() -> TurnOptions {
         conversation: ConversationSettings::default(),
         over_budget: false,
         is_private: false,
+        routing: Routing::Off,
     }
 }
 
