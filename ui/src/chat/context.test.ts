@@ -4,7 +4,7 @@ import { contextUse, estimatedTokens, historyOf, isWorthShowing, leftOut } from 
 
 const stats: AnswerStats = {
   prompt_tokens: 400, cached_tokens: 0, generated_tokens: 100, time_to_first_token_seconds: 0.4,
-  tokens_per_second: 40, dropped_messages: 0, context_length: null,
+  tokens_per_second: 40, dropped_messages: 0, context_length: null, route: "chat",
 };
 
 function message(id: number, change: Partial<MessageView> = {}): MessageView {

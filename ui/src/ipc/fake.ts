@@ -7,7 +7,7 @@
 import { commands, NO_SETTINGS, type Ipc } from "./commands";
 import type {
   AboutView, AttachedText, StartedTurn, Conversation, FoundConversation, MessageId, MessageView,
-  ModelView, AppEvent, CommandError, DocumentView, Settings, StatusView, CapturedText,
+  ModelView, AppEvent, CommandError, DocumentView, Route, Settings, StatusView, CapturedText,
 } from "./bindings";
 import { found, hubEntry } from "./fake/catalog";
 import * as defaults from "./fake/defaults";
@@ -27,6 +27,8 @@ export class FakeIpc implements Ipc {
   players = new Map<MessageId, Player>();
   calls: { name: string; values: unknown[] }[] = [];
   copied: string[] = [];
+  /** The route of every message. */
+  routed: Route = "chat";
   opened: string[] = [];
   captured: CapturedText = { source: "clipboard", text: "" };
   script: Script = { answer: pieces(reply), rate: 60 };
@@ -274,6 +276,7 @@ export class FakeIpc implements Ipc {
     this.tree.removeStats(answer);
     this.emit({ event: "conversations" });
   };
+  route: Ipc["route"] = async () => this.routed;
   stop: Ipc["stop"] = async (answer) => this.players.get(answer)?.end({ ending: "cancelled" });
   follow: Ipc["follow"] = async (answer, onUpdate) => known(this.players.get(answer)).follow(onUpdate);
 

@@ -16,6 +16,7 @@ import { composer, isTemporaryId } from "./composer.svelte";
 import { failureOf, commandError } from "./command-error";
 import { edits } from "./edits";
 import { keptPlace, type Place } from "./place";
+import type { RouteChoice } from "./route.svelte";
 
 /** Maximum number of loaded messages; the least recently used are removed. */
 const MAX_VIEWS = 600;
@@ -249,11 +250,13 @@ export class Transcript {
    * Sends a question in the visible conversation. Resolves to whether it was accepted. While
    * another conversation is loading, nothing is sent.
    */
-  async ask(text: string, attachments: AttachedText[] = [], overBudget = false): Promise<boolean> {
+  async ask(
+    text: string, attachments: AttachedText[] = [], overBudget = false, ...route: RouteChoice
+  ): Promise<boolean> {
     const { target } = this;
     if (this.isOpening) return false;
     return this.begin(() =>
-      ipc.ask(target, text, attachments, overBudget, this.isTemporary, this.settings.own));
+      ipc.ask(target, text, attachments, overBudget, this.isTemporary, this.settings.own, ...route));
   }
 
   /** Answers the question again, with the model of the chat or the one with the id `model`. */
