@@ -160,7 +160,8 @@ fn problem(feature: &UnsupportedFeature) -> ModelProblem {
 
 /// Returns the statistics of a response. `first_text` is the time until the first text,
 /// `dropped_messages` the number of messages that were left out of the prompt, `context_length` that
-/// of [`AnswerStats`]. The caller sets the route. Returns `None` for a request that ended before it started.
+/// of [`AnswerStats`]. The caller sets the route. Returns `None` for a request that ended before it
+/// started.
 pub fn stats(
     stats: &Stats,
     first_text: Option<Duration>,
