@@ -45,6 +45,13 @@ describe("the estimate of tokens", () => {
     expect(history(path, "", "stop")).toBe(530);
   });
 
+  it("takes no counts of a translation, which got only its own message", () => {
+    const alone = message(4, { text: "a".repeat(40), stats: { ...stats, route: "translate" } });
+    const path = [message(1), message(2, { stats }), message(3, { text: "a".repeat(80) }), alone];
+    // 500 before it, and 20 and 10 estimated.
+    expect(history(path)).toBe(530);
+  });
+
   it("counts all attachments of a message", () => {
     const attachments = [{ name: "a.md", text: "a".repeat(400) }, { name: null, text: "b".repeat(40) }];
     expect(history([message(1, { text: "c".repeat(8), attachments })])).toBe(112);
