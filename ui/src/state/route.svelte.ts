@@ -7,7 +7,7 @@
  */
 import { ipc, type AttachedText, type ConversationId, type Route } from "../ipc";
 import { app } from "./app.svelte";
-import { routeOf } from "./prompts.svelte";
+import { expand, routeOf } from "./prompts.svelte";
 
 /** The chip appears in a pause, so that it does not flicker while the user types. */
 export const ROUTE_DELAY_MS = 250;
@@ -40,9 +40,11 @@ export class MessageRoute {
       this.shown = said;
       return;
     }
-    const starts = attachments.map(({ name, text }) => ({ name, text: text.slice(0, MAX_ATTACHED_CHARS) }));
+    // A saved prompt is sent with its text.
+    const sent = expand(text.trim()) ?? text;
+    const starts = attachments.map((one) => ({ ...one, text: one.text.slice(0, MAX_ATTACHED_CHARS) }));
     this.timer = setTimeout(() => {
-      ipc.route(conversation, text, starts).then(
+      void ipc.route(conversation, sent, starts).then(
         (found) => {
           if (turn === this.turn) this.shown = found;
         },
