@@ -135,6 +135,7 @@ impl Backend {
         for answer in self.temporary_turns.running() {
             self.temporary_turns.stop(answer);
         }
+        self.temporary_turns.stop_summaries(None);
         let store = self.temporary_store.clone();
         let discarded = tokio::task::spawn_blocking(move || {
             let is_used = !store.conversations(0, 1)?.is_empty();

@@ -4,7 +4,7 @@
 
 use transom_signals::{MemoryPressure, ThermalState};
 use transom_supervisor::status::{ModelStatus, PhaseStatus, Status, UnloadReason};
-use transom_supervisor::{ModelRole, governor};
+use transom_supervisor::{Class, ModelRole, governor};
 
 use crate::wire::{Activity, LimitReason, LimitView, LoadedView, StatusView, UnloadView};
 
@@ -38,8 +38,18 @@ pub(crate) fn from_status(status: &Status, is_client: bool) -> StatusView {
             was_idle: record.why == UnloadReason::Idle,
         }),
         n_queued: status.queue.len(),
+        background_client: background_client(status),
         is_client,
     }
+}
+
+/// Returns the name of the program whose background request runs now.
+fn background_client(status: &Status) -> Option<String> {
+    let mut running = status.running.iter();
+    let request = running.find(|request| request.class == Class::Background)?;
+    let client = request.client.to_string();
+    let name = client.strip_prefix("api:").unwrap_or(&client);
+    Some(name.to_owned())
 }
 
 /// A running response has priority over a limit that lets it continue.
@@ -206,6 +216,19 @@ mod tests {
         let view = from_status(&status(json!({ "restrictions": held })), false);
         assert_eq!(view.activity, Activity::Held);
         assert!(!view.is_paused);
+    }
+
+    #[test]
+    fn the_program_that_uses_the_model_in_the_background_is_named() {
+        let running = |class: &str, client: &str| {
+            let request = json!({
+                "request_id": 1, "model": "Qwen3", "client": client, "class": class
+            });
+            from_status(&status(json!({ "running": [request] })), false).background_client
+        };
+        assert_eq!(running("background", "api:Zed").as_deref(), Some("Zed"));
+        assert_eq!(running("background", "script").as_deref(), Some("script"));
+        assert_eq!(running("interactive", "cli"), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use transom_chat::SummaryView;
 use transom_signals::SystemSignals;
 use transom_store::{
     Conversation, ConversationId, ConversationSettings, MessageHead, StoreErrorKind,
@@ -35,6 +36,8 @@ pub struct OpenedConversation {
     pub settings: ConversationSettings,
     /// The visible path, first message first.
     pub messages: Vec<MessageHead>,
+    /// Summaries of the beginning of that path.
+    pub summaries: Vec<SummaryView>,
 }
 
 /// The supervisor's status for pages.
@@ -64,6 +67,8 @@ pub struct StatusView {
     pub last_unload: Option<UnloadView>,
     /// Queued requests.
     pub n_queued: usize,
+    /// The program whose request runs now, if it came through the HTTP API.
+    pub background_client: Option<String>,
     /// The supervisor belongs to another program, such as `transom chat` in a terminal.
     pub is_client: bool,
 }

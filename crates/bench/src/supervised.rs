@@ -13,8 +13,8 @@ use transom_engine::{
 use transom_engine_host::wire::Request;
 use transom_supervisor::instance::{self, Connection};
 use transom_supervisor::{
-    Handle, ModelRequest, ModelSpec, Outcome, RequestError, ResponseEvent, Supervisor, Tuning,
-    WhenBlocked, Work,
+    ClientId, Handle, ModelRequest, ModelSpec, Outcome, RequestError, ResponseEvent, Supervisor,
+    Tuning, Work,
 };
 
 use crate::error::BenchError;
@@ -251,10 +251,8 @@ impl<'a> Supervised<'a> {
     /// number of its tokens is known.
     async fn send(&self, work: Work, only_counts: bool) -> Result<(Outcome, Started), BenchError> {
         let mut response = self.handle.submit(ModelRequest {
-            model: self.model.clone(),
-            work,
             over_budget: self.over_budget,
-            when_blocked: WhenBlocked::Wait,
+            ..ModelRequest::new(ClientId::new("bench"), self.model.clone(), work)
         });
         let mut started = Started::default();
         while let Some(event) = response.next().await {
@@ -281,6 +279,7 @@ impl<'a> Supervised<'a> {
                 ResponseEvent::Ended { outcome } => return Ok((outcome, started)),
                 ResponseEvent::Queued { .. }
                 | ResponseEvent::Loading { .. }
+                | ResponseEvent::Embedded { .. }
                 | ResponseEvent::Token { .. } => {}
             }
         }

@@ -56,8 +56,37 @@ pub struct ModelFacts {
     pub bits: Option<u64>,
     /// Chat template, as Jinja text.
     pub chat_template: Option<String>,
+    /// How the model embeds; `None` if it generates text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub embedding: Option<EmbeddingFacts>,
     /// Number of files.
     pub n_files: usize,
+}
+
+/// How an embedding model turns the tokens of a text into one vector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct EmbeddingFacts {
+    /// How the vectors of the tokens become one.
+    pub pooling: Pooling,
+    /// True if a token attends only to those before it, so that a long text can be read in steps. Else
+    /// every token attends to all others, and the whole text is one step.
+    pub is_causal: bool,
+    /// True if a matrix follows the pooling (the module `Dense` of Sentence Transformers).
+    pub has_dense: bool,
+}
+
+/// How the vectors of the tokens of a text become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pooling {
+    /// The mean of all.
+    Mean,
+    /// That of the first token (`[CLS]`).
+    Cls,
+    /// That of the last token.
+    Last,
+    /// A score instead of a vector: the model ranks documents for a query.
+    Rank,
 }
 
 /// What a layer stores of the tokens that it has processed.
@@ -209,6 +238,13 @@ impl ModelFacts {
             LayerKind::Full => listed.saturating_add(unlisted),
             _ => listed,
         }
+    }
+
+    /// Returns true if embedding reads a text in several steps: nothing depends on later tokens, and
+    /// only the last one is in the result.
+    pub fn embeds_in_steps(&self) -> bool {
+        let embedding = self.embedding.as_ref();
+        embedding.is_none_or(|one| one.is_causal && one.pooling == Pooling::Last)
     }
 
     pub(crate) fn state_bytes(&self) -> Option<u64> {

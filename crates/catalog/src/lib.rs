@@ -27,7 +27,7 @@ mod watch;
 mod weight_files;
 
 pub use entries::{Catalog, CatalogError, CatalogErrorCode, Entry, Variant};
-pub use facts::{Format, KvType, LayerKind, ModelFacts, TensorTypeStats};
+pub use facts::{EmbeddingFacts, Format, KvType, LayerKind, ModelFacts, Pooling, TensorTypeStats};
 pub use file_error::{Fault, FaultCode, FileError};
 pub use inspect::inspect;
 pub use installed::{InstalledModel, Origin, Places};

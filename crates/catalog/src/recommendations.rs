@@ -269,7 +269,8 @@ impl<'a> Recommender<'a> {
 
     /// Returns the draft model of `main` in the same format, if both fit. One engine runs both.
     fn draft_beside(&self, main: &Candidate<'_>) -> Option<Candidate<'a>> {
-        let draft = self.catalog.find(main.entry.draft.as_deref()?)?;
+        let memory_bytes = self.machine.memory_bytes;
+        let draft = self.catalog.draft_of(main.entry, memory_bytes)?;
         let format = main.estimated.variant.format;
         let variants = draft.variants.iter().filter(|other| other.format == format);
         let left_bytes = self.memory_left_by(main);

@@ -3,6 +3,7 @@
 //! Only the headers of the files are read and checked, by the `safetensors` crate; the tensors stay
 //! on the disk. The format is documented at <https://github.com/huggingface/safetensors>.
 
+mod embedding;
 mod json;
 pub(crate) mod layers;
 #[cfg(test)]
@@ -66,6 +67,7 @@ pub fn facts(folder: &Path) -> Result<ModelFacts, FileError> {
         active_weight_bytes: tally.active_bytes(part.experts()),
         bits: quantized_bits(&config),
         chat_template: chat_template(folder)?,
+        embedding: embedding::facts(folder, &config),
         n_files: files.len(),
         mix: tally.mix(),
     })

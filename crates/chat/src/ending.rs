@@ -69,7 +69,7 @@ pub fn failure(error: &RequestError) -> Failure {
             problem: Some(ModelProblem::Variants),
             reason,
         },
-        RequestError::Busy { .. } => Failure::Busy,
+        RequestError::Busy { .. } | RequestError::ClientBusy { .. } => Failure::Busy,
         RequestError::TooLarge {
             name,
             need,

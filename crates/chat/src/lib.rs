@@ -24,4 +24,4 @@ pub use block::{Block, Change};
 pub use failure::{Failure, ModelProblem};
 pub use routing::{Route, Routing};
 pub use turns::{StartedTurn, TurnEvent, TurnOptions, Turns, Updates};
-pub use update::{AnswerStats, MessageView, Section, Snapshot, Update};
+pub use update::{AnswerStats, MessageView, Snapshot, SummaryView, Update};

@@ -11,10 +11,13 @@
 //! same tokens. The statistics of a response contain how many messages of its path it was written
 //! without. That number is right for every branch, because the messages above a response stay the
 //! same; deleting an exchange removes the statistics below it.
+//!
+//! Rule: a summary counts only for messages that were dropped, and follows the system prompt. It is
+//! stored with the last message that it covers, so it is right for every branch below that message.
 
 use transom_engine::{
     Attachment, ChatPrompt, ConversationId, GenerationParams, Message as Turn, ModelInfo, Prompt,
-    Role, SamplingParams, Truncation, with_attachments,
+    Role, SamplingParams, Truncation, summary, with_attachments,
 };
 use transom_engine_host::wire::Request;
 use transom_store::{
@@ -65,6 +68,28 @@ pub fn messages_in_turns(path: &[Message], n_turns: usize) -> usize {
     }
 }
 
+/// Returns the latest summary of messages among the first `n_dropped` of `path`, and how many it
+/// covers. A summary that the user removed counts as none.
+pub fn summary_of(path: &[Message], n_dropped: usize) -> Option<(usize, &str)> {
+    let mut dropped = path.iter().take(n_dropped).enumerate().rev();
+    let (last, text) = dropped.find_map(|(at, message)| Some((at, message.summary.as_deref()?)))?;
+    (!text.is_empty()).then_some((last + 1, text))
+}
+
+/// Builds a request for a summary of all messages of `path`, with at most about `max_bytes` of their
+/// text. An earlier summary stands for the messages that it covers.
+pub fn summary_request(path: &[Message], info: &ModelInfo, max_bytes: usize) -> Request {
+    let earlier = summary_of(path, path.len().saturating_sub(1));
+    let n_covered = earlier.map_or(0, |(n_covered, _)| n_covered);
+    let turns = turns(&path[n_covered..]).into_iter().map(|(_, turn)| turn);
+    let turns: Vec<Turn> = turns.collect();
+    Request {
+        prompt: summary::prompt(earlier.map(|(_, text)| text), &turns, max_bytes),
+        truncation: Truncation::Disabled,
+        params: summary::params(&info.recommended_sampling),
+    }
+}
+
 /// Builds a request for the model described by `info`. `path` starts at the conversation's root, or
 /// at the first message that was not dropped. It ends with a user message, or with an unfinished
 /// response, whose text the model continues.
@@ -95,7 +120,7 @@ pub fn request(
     Request {
         prompt,
         truncation: match overflow {
-            Overflow::DropOldest => Truncation::DropOldest {
+            Overflow::DropOldest | Overflow::Summarize => Truncation::DropOldest {
                 response_tokens: max_tokens.unwrap_or(RESERVED_FOR_RESPONSE),
                 context_limit: None,
             },
@@ -105,7 +130,7 @@ pub fn request(
             sampling: sampling(settings, &info.recommended_sampling),
             // A response may outgrow the context to reach its end, but one as long as the whole
             // context is stuck in a loop.
-            shift_context: overflow == Overflow::DropOldest,
+            shift_context: overflow != Overflow::Stop,
             max_tokens: max_tokens.or(Some(info.context_length)),
             conversation: path.last().map(conversation),
             ..GenerationParams::default()

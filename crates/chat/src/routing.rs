@@ -192,13 +192,16 @@ pub fn command(text: &str) -> Option<Route> {
 
 /// Returns the route of a message: that of its command, else the one that its words ask for. A
 /// message that asks for nothing else keeps a sticky route of its conversation, unless something new
-/// is attached: "and the last line?" is still about the code.
+/// is attached: "and the last line?" is still about the code. A message without words asks for nothing.
 ///
 /// The same signals always give the same route. Takes linear time, far below a millisecond for a
 /// typed message.
 pub fn route(signals: &Signals<'_>) -> Route {
     if let Some(route) = command(signals.text) {
         return route;
+    }
+    if signals.text.trim().is_empty() {
+        return Route::Chat;
     }
     match classify::classify(signals) {
         Route::Chat

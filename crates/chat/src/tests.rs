@@ -15,6 +15,7 @@ pub(crate) fn message(role: MessageRole, text: &str) -> Message {
         ending: Ending::Stop,
         model: None,
         stats: None,
+        summary: None,
         created_at: Timestamp(0),
         siblings: Vec::new(),
     }

@@ -15,6 +15,7 @@ mod live_answer;
 mod section;
 mod shared;
 mod speed;
+mod summary_task;
 
 use std::sync::{Arc, Mutex};
 
@@ -63,19 +64,6 @@ pub struct TurnOptions {
     pub is_private: bool,
     /// Who decides the route of the question.
     pub routing: Routing,
-}
-
-impl TurnOptions {
-    /// Keeps the route of a response that is written again or continued.
-    fn with_route_of(self, response: &Message) -> Self {
-        match (self.routing, stats_of(response)) {
-            (Routing::Automatic, Some(stats)) => Self {
-                routing: Routing::Chosen(stats.route),
-                ..self
-            },
-            _ => self,
-        }
-    }
 }
 
 /// The ids of a message that was accepted and of the response that was started.
@@ -150,6 +138,8 @@ impl Turns {
                 now,
                 listener,
                 active: Mutex::default(),
+                summaries: Mutex::default(),
+                chosen_routes: Mutex::default(),
                 active_changed: watch::Sender::new(()),
                 render_cache: Mutex::default(),
             }),
@@ -215,7 +205,7 @@ impl Turns {
             }
         };
         let lock = self.lock(message.conversation)?;
-        let options = options.with_route_of(&message);
+        let options = self.with_route_of(&message, options);
         self.start_answer(lock, question, options).await
     }
 
@@ -300,6 +290,7 @@ impl Turns {
     pub async fn close(&self) {
         let mut changes = self.shared.active_changed.subscribe();
         self.shared.active().is_closing = true;
+        self.stop_summaries(None);
         loop {
             changes.mark_unchanged();
             {
@@ -313,6 +304,24 @@ impl Turns {
             }
             // The sender is owned by `self`, so waiting cannot fail.
             let _ = changes.changed().await;
+        }
+    }
+
+    /// Keeps the route of a message that is answered again or continued. A response that failed has no
+    /// statistics, but what the user said about its question still counts.
+    fn with_route_of(&self, message: &Message, options: TurnOptions) -> TurnOptions {
+        if options.routing != Routing::Automatic {
+            return options;
+        }
+        let question = match message.role {
+            MessageRole::User => Some(message.id),
+            MessageRole::Assistant => message.parent,
+        };
+        let chosen = || self.shared.chosen_routes().get(&question?).copied();
+        let route = stats_of(message).map(|stats| stats.route).or_else(chosen);
+        TurnOptions {
+            routing: route.map_or(Routing::Automatic, Routing::Chosen),
+            ..options
         }
     }
 
@@ -336,6 +345,9 @@ impl Turns {
             Ok(id)
         });
         let question = added.await?;
+        if let Routing::Chosen(route) = options.routing {
+            self.shared.chosen_routes().insert(question, route);
+        }
         let started = self.start_answer(lock, question, options).await?;
         Ok(StartedTurn {
             question: Some(question),

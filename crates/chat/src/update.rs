@@ -4,7 +4,7 @@
 //! of a response gets the same as the one that sent the request.
 
 use serde::{Deserialize, Serialize};
-use transom_engine::Stats;
+use transom_engine::{Section, Stats};
 use transom_store::{AttachedText, ConversationId, MessageId, MessageRole, Timestamp};
 
 use crate::block::{Block, Change};
@@ -39,6 +39,22 @@ pub struct MessageView {
     pub created_at: Timestamp,
     /// Versions of this message (edited or regenerated), including itself, oldest first.
     pub siblings: Vec<MessageId>,
+}
+
+/// A summary of the beginning of a conversation, which the model gets in place of dropped messages.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
+pub struct SummaryView {
+    /// The last message that it covers. It covers all messages before that one, too.
+    pub last: MessageId,
+    /// The text; empty if there is none yet.
+    pub text: String,
+    /// The rendered text.
+    pub blocks: Vec<Block>,
+    /// The model is writing it, in place of `text`.
+    pub is_writing: bool,
+    /// Why the last attempt to write it failed.
+    pub failure: Option<Failure>,
 }
 
 /// How a message ended: [`transom_store::Ending`] with its failure parsed.
@@ -94,17 +110,6 @@ pub struct AnswerStats {
     #[serde(skip)]
     #[cfg_attr(feature = "bindings", ts(skip))]
     pub engine: Option<Stats>,
-}
-
-/// A section of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub enum Section {
-    /// The model's reasoning.
-    Reasoning,
-    /// The answer after the reasoning.
-    Answer,
 }
 
 /// A response so far, for a new follower.

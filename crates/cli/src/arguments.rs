@@ -9,6 +9,7 @@ use crate::ask::AskArgs;
 use crate::bench::BenchArgs;
 use crate::chat::ChatArgs;
 use crate::doctor::DoctorArgs;
+use crate::embed::EmbedArgs;
 use crate::inspect::InspectArgs;
 use crate::models::ModelsArgs;
 use crate::status::StatusArgs;
@@ -57,6 +58,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Ask(AskArgs),
     Chat(ChatArgs),
+    Embed(EmbedArgs),
     Bench(BenchArgs),
     Status(StatusArgs),
     Unload(UnloadArgs),

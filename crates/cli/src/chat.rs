@@ -6,6 +6,7 @@
 mod commands;
 mod editor;
 mod session;
+mod summary;
 mod transcript;
 
 use clap::{Args, ValueEnum};
@@ -60,6 +61,8 @@ pub(crate) enum Overflow {
     Drop,
     /// Refuse the message, with the numbers
     Stop,
+    /// Leave the oldest exchanges out, and give the model a summary of them
+    Summarize,
 }
 
 /// Runs the command until the user leaves or the input ends.

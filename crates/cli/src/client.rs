@@ -133,7 +133,7 @@ impl Client {
     /// Sends a request, passes every event but the last to `sink`, and returns the end. Ctrl-C and an
     /// error of the sink cancel the request, which still ends in order.
     ///
-    /// If the instance disappears before the first token, the request is sent once more to a new one.
+    /// If the instance disappears before the first token or vector, the request is sent once more to a new one.
     pub(crate) fn send(
         &self,
         request: &ModelRequest,
@@ -141,7 +141,10 @@ impl Client {
     ) -> Result<Completion> {
         let has_begun = Cell::new(false);
         let mut sink = |event: ResponseEvent| {
-            if matches!(event, ResponseEvent::Token { .. }) {
+            if matches!(
+                event,
+                ResponseEvent::Token { .. } | ResponseEvent::Embedded { .. }
+            ) {
                 has_begun.set(true);
             }
             sink(event)

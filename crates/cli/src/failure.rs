@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use transom_engine::MemoryNeed;
     use transom_engine_host::WorkerEnd;
-    use transom_supervisor::LimitReason;
+    use transom_supervisor::{ClientId, LimitReason};
 
     #[test]
     fn a_clap_error_becomes_one_line_with_its_tip() {
@@ -225,7 +225,22 @@ mod tests {
     fn supervisor_errors_have_their_exit_codes() {
         let source = EngineError::EmptyPrompt;
         check(RequestError::Engine { source }, 2, "the prompt is empty");
-        check(RequestError::Busy { waiting: 8 }, 1, "8 requests");
+        let retry_after = std::time::Duration::from_secs(20);
+        let full = RequestError::Busy {
+            waiting: 16,
+            retry_after,
+        };
+        check(
+            full,
+            1,
+            "16 requests are waiting already; try again in 20 s",
+        );
+        let full_for_client = RequestError::ClientBusy {
+            client: ClientId::cli(),
+            waiting: 8,
+            retry_after,
+        };
+        check(full_for_client, 1, "8 requests of cli");
         let held = RequestError::Blocked {
             reason: LimitReason::LowPower,
             retry_after: std::time::Duration::from_secs(30),

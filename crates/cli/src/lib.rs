@@ -1,4 +1,4 @@
-//! The command line: `transom ask`, `chat`, `bench`, `status`, `unload`, `pause`, `resume`,
+//! The command line: `transom ask`, `chat`, `embed`, `bench`, `status`, `unload`, `pause`, `resume`,
 //! `doctor`, `models` and `inspect`.
 //!
 //! Each command is a plain function of its arguments, a [`client::Client`] of the supervisor and a
@@ -15,6 +15,7 @@ mod chat;
 mod client;
 mod console;
 mod doctor;
+mod embed;
 mod failure;
 mod inspect;
 mod library;
@@ -90,6 +91,7 @@ fn run(arguments: &[OsString], console: &mut Console, interrupt: Interrupt) -> R
     let result = match &arguments.command {
         Command::Ask(args) => ask::run(args, &client, console),
         Command::Chat(args) => chat::run(args, &client, console),
+        Command::Embed(args) => embed::run(args, &client, console),
         Command::Bench(args) => bench::run(args, &client, console),
         Command::Status(args) => status::run(args, &client, console),
         Command::Unload(args) => unload::run(args, &client, console),

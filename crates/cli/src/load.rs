@@ -8,7 +8,7 @@ use transom_engine::{FinishReason, GenerationParams, ModelInfo, Prompt, Stats, T
 use transom_engine_host::wire::Request;
 use transom_library::{InstalledModel, LoadSettings, UsageRecorder};
 use transom_supervisor::status::ModelStatus;
-use transom_supervisor::{ModelRequest, ModelSpec, Outcome, PassedOver, Status, WhenBlocked, Work};
+use transom_supervisor::{ClientId, ModelRequest, ModelSpec, Outcome, PassedOver, Status, Work};
 
 use crate::library;
 use crate::output::{JsonLines, show_wait};
@@ -75,11 +75,10 @@ impl Loaded {
             truncation,
             params,
         };
+        let work = Work::Generate(Box::new(request));
         ModelRequest {
-            model: self.spec.clone(),
-            work: Work::Generate(Box::new(request)),
             over_budget: self.over_budget,
-            when_blocked: WhenBlocked::Wait,
+            ..ModelRequest::new(ClientId::cli(), self.spec.clone(), work)
         }
     }
 
@@ -103,15 +102,20 @@ pub(crate) fn load(
     console: &mut Console,
 ) -> Result<Loaded> {
     let (library, model) = library::open_for(args.model.as_deref(), client, console)?;
+    if library.is_embedder(&model) {
+        return Err(Failure::Model(format!(
+            "{} makes embedding vectors and does not generate text; `transom embed` uses it",
+            model.title(library.catalog())
+        )));
+    }
     let settings = LoadSettings {
         context_length: args.context_length,
         ..LoadSettings::default()
     };
+    let spec = library.spec(&model, &settings);
     let request = ModelRequest {
-        model: library.spec(&model, &settings),
-        work: Work::Load,
         over_budget: args.over_budget,
-        when_blocked: WhenBlocked::Wait,
+        ..ModelRequest::new(ClientId::cli(), spec, Work::Load)
     };
     let began = Instant::now();
     let completion = if json {

@@ -92,6 +92,7 @@ impl GenerationArgs {
             ignore_end_of_text: false,
             prefill_chunk: None,
             speculate: !self.no_speculation,
+            logprobs: None,
             shift_context: false,
             conversation: None,
             is_private: false,

@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use transom_engine::{
-    Engine, EngineError, FinishReason, GenerationParams, JobControl, Limits, LoadProgress,
-    LoadedModel, MemoryNeed, MemoryUse, ModelInfo, ModelSource, PreparedPrompt, Prompt,
-    SamplingParams, Section, Stats, TokenEvent, TokenSink, Trim,
+    EmbedInput, Embedding, Engine, EngineError, FinishReason, GenerationParams, JobControl, Limits,
+    LoadProgress, LoadedModel, MemoryNeed, MemoryUse, ModelInfo, ModelSource, PreparedPrompt,
+    Prompt, SamplingParams, Section, Stats, TokenEvent, TokenSink, Trim, embedding,
 };
 use transom_engine_host::ThreadWorkers;
 use transom_signals::{Hardware, ScriptedSignals, SystemSignals};
@@ -72,6 +72,7 @@ impl TestEngine {
                 context_length: 1000,
                 vocab_size: 500,
                 has_chat_template: true,
+                draft: None,
                 recommended_sampling: SamplingParams::default(),
             },
             replies: Arc::new(Mutex::new(replies.into_iter().collect())),
@@ -294,6 +295,7 @@ impl LoadedModel for TestModel {
             drafted_tokens,
             accepted_tokens: drafted_tokens / 2,
             shifted_tokens,
+            matched_stop: None,
             time_to_first_token: Duration::from_millis((n_prompt - cached_tokens) as u64),
             prefill_time: Duration::from_millis((n_prompt - cached_tokens) as u64),
             decode_time: Duration::from_millis(2 * generated_tokens.saturating_sub(1) as u64),
@@ -301,6 +303,23 @@ impl LoadedModel for TestModel {
         };
         sink.on_event(TokenEvent::Finished { reason, stats });
         Ok((reason, stats))
+    }
+
+    /// The vector of a text is its number of words and 1, with length 1.
+    fn embed(
+        &mut self,
+        inputs: &[EmbedInput],
+        control: &JobControl,
+        sink: &mut dyn FnMut(Embedding),
+    ) -> Result<(FinishReason, Stats), EngineError> {
+        let inputs = inputs.iter().map(|input| match input {
+            EmbedInput::Text(text) => text.split_whitespace().map(|_| 1).collect(),
+            EmbedInput::Tokens(tokens) => tokens.clone(),
+        });
+        let inputs: Vec<Vec<u32>> = inputs.collect();
+        embedding::run(&self.info, &inputs, control, sink, |tokens| {
+            Ok(Some(vec![tokens.len() as f32, 1.0]))
+        })
     }
 
     fn trim(&mut self, _: Trim) -> u64 {
@@ -342,5 +361,6 @@ fn text_event(section: Section, text: &str) -> TokenEvent {
         section,
         text: text.to_owned(),
         generated_tokens: 0,
+        logprobs: Vec::new(),
     }
 }

@@ -165,6 +165,12 @@ impl Shared {
                 self.inbox
                     .push(Task::Generate(job, request, JobControl::new()));
             }
+            Command::Embed { job, inputs } => {
+                self.inbox.push(Task::Embed(job, inputs, JobControl::new()));
+            }
+            Command::Count { job, prompt } => {
+                self.inbox.push(Task::Count(job, prompt, JobControl::new()));
+            }
             Command::Stop { job, reason } => self.inbox.stop(job, reason),
             Command::Trim { trim } => self.inbox.push(Task::Trim(trim)),
             Command::Unload { state } => self.inbox.push(Task::Unload(state)),

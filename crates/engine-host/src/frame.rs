@@ -1,8 +1,13 @@
 //! Frames: a 4-byte little-endian length and that many bytes of JSON.
 //!
+//! If a message has vectors ([`floats`]), a zero byte and the 4-byte length of the JSON precede the
+//! JSON, and the values of the vectors follow it. JSON never begins with a zero byte.
+//!
 //! The child reads and writes frames blocking, the parent async; the socket between two instances
 //! of Transom uses them too. Rule: a length over the limit of the reader is an error, and memory is
 //! allocated as bytes arrive and not for the announced length.
+
+pub mod floats;
 
 use std::io::{self, Read, Write};
 
@@ -13,6 +18,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::wire::MAX_FRAME_BYTES;
 
 const HEADER_BYTES: usize = 4;
+
+/// The first byte of a message with vectors.
+const HAS_VECTORS: u8 = 0;
 
 /// Bytes that are read from the socket at a time.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -47,7 +55,15 @@ pub enum FrameError {
 /// [`FrameError::TooLong`], and [`FrameError::Malformed`] for values that JSON cannot represent.
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
     let mut frame = vec![0; HEADER_BYTES];
-    serde_json::to_writer(&mut frame, message).map_err(malformed)?;
+    let (written, vectors) = floats::collect(|| serde_json::to_writer(&mut frame, message));
+    written.map_err(malformed)?;
+    if !vectors.is_empty() {
+        let bytes = frame.len() - HEADER_BYTES;
+        let json_bytes = u32::try_from(bytes).map_err(|_| FrameError::TooLong { bytes })?;
+        let before = [HAS_VECTORS].into_iter().chain(json_bytes.to_le_bytes());
+        drop(frame.splice(HEADER_BYTES..HEADER_BYTES, before));
+        frame.extend(vectors);
+    }
     let bytes = frame.len() - HEADER_BYTES;
     let length = u32::try_from(bytes).ok();
     let length = length.filter(|_| bytes <= MAX_FRAME_BYTES);
@@ -171,7 +187,7 @@ impl Unread {
         let Some(body) = body.get(..bytes) else {
             return Ok(None);
         };
-        let message = serde_json::from_slice(body).map_err(malformed)?;
+        let message = parse(body)?;
         self.start += HEADER_BYTES + bytes;
         // The buffer of a long frame must not stay for as long as the connection.
         if self.start == self.bytes.len() && self.bytes.capacity() > 2 * CHUNK_BYTES {
@@ -190,9 +206,22 @@ impl Unread {
     }
 }
 
-fn malformed(error: serde_json::Error) -> FrameError {
+/// Parses the message of a frame.
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, FrameError> {
+    let Some((&HAS_VECTORS, rest)) = body.split_first() else {
+        return serde_json::from_slice(body).map_err(malformed);
+    };
+    let parts = rest.split_first_chunk::<HEADER_BYTES>();
+    let parts = parts.and_then(|(json_bytes, rest)| {
+        rest.split_at_checked(usize::try_from(u32::from_le_bytes(*json_bytes)).ok()?)
+    });
+    let (json, vectors) = parts.ok_or_else(|| malformed("its JSON is cut short"))?;
+    floats::supply(vectors, || serde_json::from_slice(json)).map_err(malformed)
+}
+
+fn malformed(reason: impl ToString) -> FrameError {
     FrameError::Malformed {
-        reason: error.to_string(),
+        reason: reason.to_string(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The messages between parent and child.
 //!
-//! A frame is a 4-byte little-endian length and that many bytes of JSON. The first frame in each
+//! A frame is a 4-byte little-endian length and that many bytes of JSON, with the values of vectors
+//! behind it ([`crate::frame`]). The first frame in each
 //! direction is a hello with [`PROTOCOL`]. Both sides are the same executable, so a mismatch means
 //! that it was replaced while running. It ends the child with an error that says so.
 //!
@@ -11,17 +12,17 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use transom_engine::{
-    EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
-    ModelInfo, ModelSource, Prompt, Stats, TokenEvent, Trim, Truncation,
+    EmbedInput, EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed,
+    MemoryUse, ModelInfo, ModelSource, Prompt, Stats, TokenEvent, Trim, Truncation,
 };
 
 /// Version of the messages in this file. Every change to them raises it.
-pub const PROTOCOL: u32 = 10;
+pub const PROTOCOL: u32 = 11;
 
 /// Longest frame that is accepted, in bytes: more than a prompt of any real context length.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;
 
-/// Identifies one generation, so that a late message about an earlier one is recognized.
+/// Identifies one generation or embedding, so that a late message about an earlier one is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct JobId(pub u64);
 
@@ -59,6 +60,22 @@ pub enum Command {
         job: JobId,
         /// The request.
         request: Box<Request>,
+    },
+    /// Embeds texts. The child reports a [`Report::Embedded`] for each, in order, and then
+    /// [`Report::JobEnded`].
+    Embed {
+        /// The id of the job.
+        job: JobId,
+        /// The texts.
+        inputs: Vec<EmbedInput>,
+    },
+    /// Counts the tokens of a prompt, whether it fits the context or not. The child reports
+    /// [`Report::JobEnded`], whose statistics contain only [`Stats::prompt_tokens`].
+    Count {
+        /// The id of the job.
+        job: JobId,
+        /// The prompt.
+        prompt: Box<Prompt>,
     },
     /// Stops the load (`None`) or this job after its running step. Has no effect on a job that has
     /// ended.
@@ -143,6 +160,16 @@ pub enum Report {
         job: JobId,
         /// The event.
         event: TokenEvent,
+    },
+    /// The next text of the running job is embedded.
+    Embedded {
+        /// The job.
+        job: JobId,
+        /// Number of tokens of the text.
+        n_tokens: usize,
+        /// The vector, of length 1.
+        #[serde(with = "crate::frame::floats")]
+        vector: Vec<f32>,
     },
     /// The job has ended, and none of its work is still running.
     JobEnded {

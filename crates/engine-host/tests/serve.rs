@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use transom_engine::{Engine, EngineError, FinishReason, TokenEvent, Trim};
+use transom_engine::{Engine, EngineError, FinishReason, Prompt, TokenEvent, Trim};
 use transom_engine_host::child;
 use transom_engine_host::frame::{self, FrameReader};
 use transom_engine_host::wire::{Command, JobId, JobSummary, PROTOCOL, Report};
@@ -126,6 +126,29 @@ fn is_job_end(report: &Report) -> bool {
     matches!(report, Report::JobEnded { .. })
 }
 
+#[test]
+fn tokens_are_counted_even_if_they_do_not_fit_the_context() {
+    let mut child = TestChild::loaded(ModeEngine::new("answer"));
+    let count = |job, text: &str| Command::Count {
+        job: JobId(job),
+        prompt: Box::new(Prompt::Text(text.to_owned())),
+    };
+    for (job, n_tokens) in [(1, 5), (2, 1_000_000)] {
+        child.send(&count(job, &"x".repeat(n_tokens)));
+        let reports = child.until(is_job_end);
+        assert_eq!(reports.len(), 1, "{reports:?}");
+        let summary = summary(&reports);
+        assert_eq!(summary.reason, FinishReason::Stop);
+        assert_eq!(summary.stats.prompt_tokens, n_tokens);
+    }
+    child.send(&count(3, ""));
+    match child.next() {
+        Report::JobEnded { result, .. } => assert_eq!(result, Err(EngineError::EmptyPrompt)),
+        other => panic!("{other:?}"),
+    }
+    child.shut_down();
+}
+
 /// The response ends with the token that was being computed.
 #[test]
 fn a_cancel_takes_effect_within_one_token() {
@@ -190,6 +213,73 @@ fn a_job_that_is_stopped_in_the_queue_ends_with_the_reason() {
     assert_eq!(reports.len(), 1);
     assert_eq!(summary(&reports).reason, FinishReason::Shed);
     assert_eq!(summary(&reports).stats, Default::default());
+    child.shut_down();
+}
+
+/// Returns the vectors in `reports`.
+fn vectors(reports: &[Report]) -> Vec<(usize, Vec<f32>)> {
+    let vectors = reports.iter().filter_map(|report| match report {
+        Report::Embedded {
+            job: JobId(1),
+            n_tokens,
+            vector,
+        } => Some((*n_tokens, vector.clone())),
+        _ => None,
+    });
+    vectors.collect()
+}
+
+#[test]
+fn texts_are_embedded_in_order() {
+    let mut child = TestChild::loaded(ModeEngine::new("embeds"));
+    child.send(&engine::embed(1, &["1234", "1"]));
+    let reports = child.until(is_job_end);
+    let root = |n: f32| n.sqrt();
+    let expected = [
+        (4, vec![4.0 / root(17.0), 1.0 / root(17.0)]),
+        (1, vec![1.0 / root(2.0), 1.0 / root(2.0)]),
+    ];
+    let found = vectors(&reports);
+    assert_eq!(found.len(), expected.len());
+    for ((n_found, found), (n_expected, expected)) in found.iter().zip(&expected) {
+        assert_eq!(n_found, n_expected);
+        let differences = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
+        assert!(differences.fold(0.0, f32::max) < 1e-6, "{found:?}");
+    }
+    let summary = summary(&reports);
+    assert_eq!(summary.reason, FinishReason::Stop);
+    assert_eq!(summary.stats.prompt_tokens, 5);
+    child.shut_down();
+}
+
+#[test]
+fn a_cancel_takes_effect_between_two_texts() {
+    let is_embedded = |event: &TokenEvent| matches!(event, TokenEvent::Prefill { .. });
+    let (engine, is_reached, resume) = pausing_engine("embeds", is_embedded);
+    let mut child = TestChild::loaded(engine);
+    child.send(&engine::embed(1, &["a", "b", "c"]));
+    is_reached.recv().unwrap();
+    child.send(&stop(1, FinishReason::Canceled));
+    let mut reports = child.ping();
+    drop(resume);
+    reports.extend(child.until(is_job_end));
+    assert_eq!(vectors(&reports).len(), 1);
+    assert_eq!(summary(&reports).reason, FinishReason::Canceled);
+    child.shut_down();
+}
+
+#[test]
+fn a_model_that_generates_text_refuses_to_embed_and_stays_usable() {
+    let mut child = TestChild::loaded(ModeEngine::new("answer"));
+    child.send(&engine::embed(1, &["a"]));
+    match child.next() {
+        Report::JobEnded {
+            result: Err(error), ..
+        } => assert!(error.to_string().contains("an embedding model"), "{error}"),
+        other => panic!("{other:?}"),
+    }
+    child.send(&engine::generate(2, "hello"));
+    assert_eq!(summary(&child.until(is_job_end)).reason, FinishReason::Stop);
     child.shut_down();
 }
 

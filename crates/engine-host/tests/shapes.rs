@@ -6,9 +6,9 @@
 use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
-    ChatPrompt, EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed,
-    MemoryUse, Message, ModelInfo, ModelSource, Prompt, Role, SamplingParams, Section, Stats,
-    TokenEvent, Trim, Truncation, UnsupportedFeature,
+    ChatPrompt, EmbedInput, EngineError, FinishReason, GenerationParams, Limits, LoadProgress,
+    Logprob, MemoryNeed, MemoryUse, Message, ModelInfo, ModelSource, Prompt, SamplingParams,
+    Section, Stats, TokenEvent, TokenLogprobs, ToolCall, Trim, Truncation, UnsupportedFeature,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,
@@ -20,10 +20,27 @@ fn text() -> String {
     "text".to_owned()
 }
 
+fn logprob() -> Logprob {
+    Logprob {
+        token: 1,
+        bytes: vec![1],
+        logprob: 1.0,
+    }
+}
+
 fn requests() -> Vec<Request> {
+    let call = ToolCall::new("id", "name", Value::Null);
+    let called = Message {
+        tool_calls: vec![call.clone()],
+        ..Message::assistant("text")
+    };
     let prompts = [
         Prompt::Chat(ChatPrompt {
-            messages: vec![Message::new(Role::User, "text")],
+            messages: vec![
+                Message::user("text"),
+                called,
+                Message::tool_result(&call, "text"),
+            ],
             enable_thinking: Some(true),
             tools: vec![Value::Null],
             continue_final_message: false,
@@ -51,7 +68,10 @@ fn commands() -> Vec<Command> {
     let source = ModelSource {
         path: "path".into(),
     };
-    let limits = Limits::default();
+    let limits = Limits {
+        draft: Some(source.clone()),
+        ..Limits::default()
+    };
     let mut all = vec![
         Command::Hello { protocol: PROTOCOL },
         Command::Measure {
@@ -77,6 +97,14 @@ fn commands() -> Vec<Command> {
             state: Some("path".into()),
         },
         Command::Ping { nonce: 1 },
+        Command::Embed {
+            job: JOB,
+            inputs: vec![EmbedInput::Text(text()), EmbedInput::Tokens(vec![1])],
+        },
+        Command::Count {
+            job: JOB,
+            prompt: Box::new(Prompt::Text(text())),
+        },
     ];
     let generate = |request| Command::Generate {
         job: JOB,
@@ -89,6 +117,8 @@ fn commands() -> Vec<Command> {
             | Command::Measure { .. }
             | Command::Load { .. }
             | Command::Generate { .. }
+            | Command::Embed { .. }
+            | Command::Count { .. }
             | Command::Stop { .. }
             | Command::Trim { .. }
             | Command::Unload { .. }
@@ -174,6 +204,7 @@ fn reports() -> Vec<Report> {
         context_length: 1,
         vocab_size: 1,
         has_chat_template: true,
+        draft: Some(text()),
         recommended_sampling: SamplingParams::default(),
     };
     let progress = LoadProgress {
@@ -191,11 +222,24 @@ fn reports() -> Vec<Report> {
             section: Section::Answer,
             text: text(),
             generated_tokens: 1,
+            logprobs: Vec::new(),
+        },
+        TokenEvent::Text {
+            section: Section::Answer,
+            text: text(),
+            generated_tokens: 1,
+            logprobs: vec![TokenLogprobs {
+                chosen: logprob(),
+                top: vec![logprob()],
+            }],
         },
     ];
     let summary = JobSummary {
         reason: FinishReason::Stop,
-        stats: Stats::default(),
+        stats: Stats {
+            matched_stop: Some(1),
+            ..Stats::default()
+        },
         memory,
     };
     let mut all = vec![
@@ -216,6 +260,11 @@ fn reports() -> Vec<Report> {
         Report::JobEnded {
             job: JOB,
             result: Ok(summary),
+        },
+        Report::Embedded {
+            job: JOB,
+            n_tokens: 1,
+            vector: vec![1.0],
         },
         Report::Trimmed { bytes: 1, memory },
         Report::Unloaded {
@@ -243,6 +292,7 @@ fn reports() -> Vec<Report> {
             | Report::Loaded { .. }
             | Report::LoadFailed { .. }
             | Report::Event { .. }
+            | Report::Embedded { .. }
             | Report::JobEnded { .. }
             | Report::Trimmed { .. }
             | Report::Broken { .. }

@@ -3,15 +3,15 @@
 //! Token ids in, token ids out; `model` handles text.
 //!
 //! Rule: each token is sampled once, in order, from the logits at its position. Draft tokens only
-//! decide how many positions a step computes.
+//! decide how many positions a step computes. With log probabilities there are none, so the scores
+//! are those of the next token to return.
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
 use transom_catalog::fit::llama::MAX_DRAFT;
-use transom_engine::generation::{Decode, NextToken};
+use transom_engine::generation::{Decode, NextToken, PendingTokens};
 use transom_engine::speculation::{Speculation, verify};
-use transom_engine::{EngineError, JobControl, Sampler, Stats};
+use transom_engine::{EngineError, JobControl, Sampler, Scores, Stats};
 
 use crate::session::{Session, SessionPrompt};
 
@@ -24,13 +24,14 @@ pub(crate) struct Decoder<'a> {
     /// Tokens that stay when a full context is shifted: those of the system prompt. `None` ends the
     /// response instead.
     n_kept: Option<usize>,
+    /// How many alternatives to report with each token's log probability; `None` reports none.
+    n_top: Option<u8>,
+    /// The scores of the last sampled token.
+    scores: Option<Scores>,
     n_cached: usize,
-    /// Sampled tokens that were not returned yet.
-    pending: VecDeque<u32>,
+    pending: PendingTokens,
     /// The last sampled token; it is not in the cache yet.
     last: Option<u32>,
-    n_drafted: usize,
-    n_accepted: usize,
     n_shifted: usize,
 }
 
@@ -42,6 +43,7 @@ impl<'a> Decoder<'a> {
         sampler: Sampler,
         prompt: SessionPrompt<'_>,
         n_kept: Option<usize>,
+        n_top: Option<u8>,
     ) -> Result<Self, EngineError> {
         let n_cached = session.reuse(prompt)?;
         // Wrong draft tokens must be removed from the cache.
@@ -55,10 +57,10 @@ impl<'a> Decoder<'a> {
             sampler,
             speculation,
             n_kept,
-            pending: VecDeque::new(),
+            n_top,
+            scores: None,
+            pending: PendingTokens::default(),
             last: None,
-            n_drafted: 0,
-            n_accepted: 0,
             n_shifted: 0,
         })
     }
@@ -78,6 +80,21 @@ impl<'a> Decoder<'a> {
         true
     }
 
+    /// Lets the draft model read what it has to read before a draft of at most `max_draft` tokens.
+    fn read_with_drafter(&mut self, max_draft: usize, control: &JobControl) {
+        let Some(speculation) = &mut self.speculation else {
+            return;
+        };
+        while !control.is_stopped() {
+            let began = Instant::now();
+            let n_read = speculation.read(max_draft);
+            if n_read == 0 {
+                return;
+            }
+            speculation.record_read(n_read, began.elapsed());
+        }
+    }
+
     /// Computes a step for `last` and its draft, and samples from it. Returns false if the job was
     /// stopped.
     fn step(
@@ -89,19 +106,19 @@ impl<'a> Decoder<'a> {
         let n_before = self.session.tokens().len();
         let free = self.session.config().context_length - n_before - 1;
         let max_draft = free.min(n_left.saturating_sub(1)).min(MAX_DRAFT);
+        self.read_with_drafter(max_draft, control);
+        let began = Instant::now();
         let mut tokens = vec![last];
         if let Some(speculation) = &mut self.speculation {
             tokens.extend_from_slice(speculation.draft(max_draft));
         }
-        let began = Instant::now();
         if !self.session.append(&tokens, tokens.len(), control)? {
             return Ok(false);
         }
         let drafted = &tokens[1..];
         let n_accepted = verify(drafted, |index| self.draw(index).map(Some))?;
         self.session.truncate(n_before + 1 + n_accepted);
-        self.n_drafted += drafted.len();
-        self.n_accepted += n_accepted;
+        self.pending.record_draft(drafted.len(), n_accepted);
         if let Some(speculation) = &mut self.speculation {
             speculation.record_step(began.elapsed());
         }
@@ -110,15 +127,17 @@ impl<'a> Decoder<'a> {
 
     /// Samples the token that follows the `index`-th token of the last step.
     fn draw(&mut self, index: usize) -> Result<u32, EngineError> {
-        let drawn = self.sampler.draw(self.session.logits(index)?);
+        let logits = self.session.logits(index)?;
+        let drawn = self.sampler.draw(logits);
         let token = drawn.ok_or_else(|| {
             EngineError::backend("choosing a token", "the model has an empty vocabulary")
         })?;
+        self.scores = self.n_top.map(|n| Scores::new(logits, token, n));
         self.sampler.accept(token);
         if let Some(speculation) = &mut self.speculation {
             speculation.accept(token);
         }
-        self.pending.push_back(token);
+        self.pending.push(token);
         self.last = Some(token);
         Ok(token)
     }
@@ -129,13 +148,8 @@ impl Decode for Decoder<'_> {
         self.n_cached
     }
 
-    /// Accepted draft tokens that are still pending do not count: after a stop string the response
-    /// has no more tokens.
     fn add_counts(&self, stats: &mut Stats) {
-        // The last pending token was sampled after the draft.
-        let n_unused = self.pending.len().saturating_sub(1);
-        stats.drafted_tokens = self.n_drafted;
-        stats.accepted_tokens = self.n_accepted.saturating_sub(n_unused);
+        self.pending.add_counts(stats);
         stats.shifted_tokens = self.n_shifted;
     }
 
@@ -154,15 +168,19 @@ impl Decode for Decoder<'_> {
         control: &JobControl,
     ) -> Result<bool, EngineError> {
         let n_logits = usize::from(is_last);
+        let began = Instant::now();
         let is_processed = self.session.append(tokens, n_logits, control)?;
         if is_processed && is_last {
             self.draw(tokens.len() - 1)?;
+        }
+        if let Some(speculation) = &mut self.speculation {
+            speculation.record_prefill(began.elapsed());
         }
         Ok(is_processed)
     }
 
     fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError> {
-        if let Some(token) = self.pending.pop_front() {
+        if let Some(token) = self.pending.pop() {
             return Ok(NextToken::Token(token));
         }
         let Some(last) = self.last else {
@@ -174,12 +192,19 @@ impl Decode for Decoder<'_> {
         if !self.step(last, n_left, control)? {
             return Ok(NextToken::Stopped);
         }
-        let token = self.pending.pop_front();
+        let token = self.pending.pop();
         Ok(token.map_or(NextToken::Stopped, NextToken::Token))
+    }
+
+    fn take_scores(&mut self) -> Option<Scores> {
+        self.scores.take()
     }
 
     fn release_spare_memory(&mut self) {
         self.session.release_parked();
+        if let Some(speculation) = &mut self.speculation {
+            speculation.release_drafter();
+        }
     }
 }
 

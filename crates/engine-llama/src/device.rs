@@ -34,13 +34,18 @@ pub(crate) fn maps_weights(has_gpu: bool, facts: &ModelFacts) -> bool {
 }
 
 pub(crate) fn describe(has_gpu: bool, n_threads: usize, cache_type: KvType) -> String {
+    let cache = describe_type(cache_type);
+    format!("{}, {cache} KV cache", describe_weights(has_gpu, n_threads))
+}
+
+/// Returns the description of a model without a KV cache that lasts.
+pub(crate) fn describe_weights(has_gpu: bool, n_threads: usize) -> String {
     let device = match (has_gpu, n_threads) {
         (true, _) => "the GPU".to_owned(),
         (false, 1) => "the CPU with 1 thread".to_owned(),
         (false, n) => format!("the CPU with {n} threads"),
     };
-    let cache = describe_type(cache_type);
-    format!("packed weights on {device}, {cache} KV cache")
+    format!("packed weights on {device}")
 }
 
 /// Returns the memory layout of the cache. A saved cache with another layout cannot be loaded.

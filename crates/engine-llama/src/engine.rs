@@ -2,14 +2,17 @@
 
 use std::rc::Rc;
 
+use transom_catalog::Pooling;
 use transom_catalog::fit::llama;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed, ModelInfo,
-    ModelSource, OnDrop, UnsupportedFeature, trim_heap,
+    ModelSource, OnDrop, SamplingParams, UnsupportedFeature, trim_heap,
 };
 
 use crate::device;
+use crate::draft::{self, LoadedDraft};
+use crate::embedder::{Encoder, EncoderConfig, LlamaEmbedder};
 use crate::files::ModelFiles;
 use crate::memory;
 use crate::model::LlamaModel;
@@ -64,8 +67,9 @@ impl Engine for LlamaEngine {
         native::init();
         // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
         // memory of a process.
-        Ok(MemoryNeed {
-            parked_bytes: limits.parked_bytes,
+        let need = MemoryNeed {
+            // An embedding model has no conversations.
+            parked_bytes: files.facts.embedding.map_or(limits.parked_bytes, |_| 0),
             ..llama::need(
                 &files.facts,
                 native::supports_gpu(),
@@ -73,7 +77,11 @@ impl Engine for LlamaEngine {
                 limits.prefill_chunk as u64,
                 memory::context_length(&files.facts, limits) as u64,
             )
-        })
+        };
+        // An embedding model drafts nothing.
+        let can_draft = files.facts.embedding.is_none();
+        let draft = draft::memory_need(limits).filter(|_| can_draft);
+        Ok(draft.map_or(need, |draft| need.with_draft(&draft)))
     }
 
     fn load(
@@ -89,52 +97,101 @@ impl Engine for LlamaEngine {
         let has_gpu = native::supports_gpu();
         let model = Rc::new(load_weights(&files, has_gpu, control, on_progress)?);
         check_use(&files, &model)?;
-        let template = text::chat_template(&files, model.vocab())?;
         let threads = ThreadPool::new(self.n_threads).ok_or_else(|| {
             let during = format!("starting {} threads", self.n_threads);
             EngineError::backend(during, "the system refused")
         })?;
-        let cache_type = llama::kv_type(&files.facts, has_gpu, limits.kv_cache);
+        let threads = Rc::new(threads);
+        if files.facts.embedding.is_some() {
+            return self.load_embedder(&files, model, threads, limits);
+        }
+        let template = text::chat_template(&files, model.vocab())?;
+        let draft = draft::load(&model, &threads, limits, control)?;
+        let config = CacheConfig::new(&files, &model, has_gpu, limits);
         let info = ModelInfo {
             name: files.name(),
             architecture: files.facts.architecture.clone(),
             engine: self.name().to_owned(),
             n_parameters: files.facts.n_parameters,
             stored_as: files.stored_as(),
-            computed_as: device::describe(has_gpu, threads.len(), cache_type),
-            context_length: memory::context_length(&files.facts, limits),
+            computed_as: device::describe(has_gpu, threads.len(), config.cache_type),
+            context_length: config.context_length,
             vocab_size: model.vocab().len(),
             has_chat_template: template.is_some(),
             recommended_sampling: files.recommended_sampling(model.vocab().len()),
+            draft: draft.as_ref().map(|draft| draft.name.clone()),
         };
-        let kv_bytes = |n_tokens| llama::kv_cache_bytes(&files.facts, n_tokens, cache_type);
-        let max_chunk = llama::max_prefill(&files.facts, has_gpu) as usize;
-        let config = CacheConfig {
-            cache_type,
-            flash_attention: llama::uses_flash_attention(has_gpu, cache_type),
-            prefill_chunk: limits.prefill_chunk.clamp(1, max_chunk),
-            context_length: info.context_length,
-            bytes_per_token: kv_bytes(1) - kv_bytes(0),
-            state_bytes: kv_bytes(0),
-            can_shift: files.can_shift(model.sliding_window()),
-            parked_bytes: limits.parked_bytes,
-        };
-        let mut session = Session::new(model.clone(), Rc::new(threads), config);
+        let mut session = Session::new(model.clone(), threads, config);
         // Fails before the load is reported as complete if no context can be created.
         session.reserve(1)?;
         info.log_loaded();
+        let draft_weight_bytes = draft.as_ref().map_or(0, |draft| draft.weight_bytes);
         Ok(Box::new(LlamaModel {
             info,
             model,
+            draft_weight_bytes,
             template,
             session,
-            speculation: Speculation::new(&STEP_WIDTHS),
+            speculation: speculation(draft),
             _trim_heap: OnDrop(trim_heap),
         }))
     }
 }
 
-fn load_weights(
+impl LlamaEngine {
+    fn load_embedder(
+        &self,
+        files: &ModelFiles,
+        model: Rc<Model>,
+        threads: Rc<ThreadPool>,
+        limits: &Limits,
+    ) -> Result<Box<dyn LoadedModel>, EngineError> {
+        if !model.vocab().has_added_tokens() {
+            let reason = "the file does not name the tokens that its tokenizer puts around a text";
+            let feature = UnsupportedFeature::Tokenizer;
+            return Err(EngineError::unsupported(
+                files.first_path(),
+                feature,
+                reason,
+            ));
+        }
+        let has_gpu = native::supports_gpu();
+        let info = ModelInfo {
+            name: files.name(),
+            architecture: files.facts.architecture.clone(),
+            engine: self.name().to_owned(),
+            n_parameters: files.facts.n_parameters,
+            stored_as: files.stored_as(),
+            computed_as: device::describe_weights(has_gpu, threads.len()),
+            context_length: memory::context_length(&files.facts, limits),
+            vocab_size: model.vocab().len(),
+            has_chat_template: false,
+            recommended_sampling: SamplingParams::default(),
+            draft: None,
+        };
+        let config = EncoderConfig::new(&files.facts, &info, has_gpu, limits.prefill_chunk);
+        let mut encoder = Encoder::new(model, threads, config);
+        // Fails before the load is reported as complete if no context can be created.
+        encoder.reserve(1)?;
+        info.log_loaded();
+        Ok(Box::new(LlamaEmbedder {
+            info,
+            path: files.first_path().to_owned(),
+            encoder,
+            _trim_heap: OnDrop(trim_heap),
+        }))
+    }
+}
+
+fn speculation(draft: Option<LoadedDraft>) -> Speculation {
+    let speculation = Speculation::new(&STEP_WIDTHS);
+    match draft {
+        Some(draft) => speculation.with_drafter(Box::new(draft.model), llama::MAX_DRAFT),
+        None => speculation,
+    }
+}
+
+pub(crate) fn load_weights(
     files: &ModelFiles,
     has_gpu: bool,
     control: &JobControl,
@@ -190,14 +247,22 @@ fn load_error(files: &ModelFiles, logged: Option<String>) -> EngineError {
     EngineError::unsupported(path, feature, reason)
 }
 
-/// Refuses models that load but cannot generate text.
+/// Refuses models that load but can neither generate nor embed text.
 fn check_use(files: &ModelFiles, model: &Model) -> Result<(), EngineError> {
     let refuse = |feature, reason| {
         let path = files.first_path();
         Err(EngineError::unsupported(path, feature, reason))
     };
-    if !model.is_decoder_only() {
-        let reason = "this model encodes text; only models that generate text can chat";
+    let facts = &files.facts;
+    let pooling = facts.embedding.map(|embedding| embedding.pooling);
+    if pooling == Some(Pooling::Rank) {
+        let reason = "this model ranks texts; it neither generates text nor makes vectors";
+        return refuse(UnsupportedFeature::Purpose, reason);
+    }
+    let only_encodes = !llama::has_kv_cache(&facts.architecture);
+    if !model.is_decoder_only() || (only_encodes && pooling.is_none()) {
+        let reason = "this model encodes text, and its file does not say how to make one vector of \
+                      it";
         return refuse(UnsupportedFeature::Purpose, reason);
     }
     if !model.vocab().has_tokenizer() || model.vocab().len() == 0 {

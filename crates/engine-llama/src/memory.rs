@@ -1,12 +1,14 @@
 //! The context length, on which the memory need depends, and the memory of this process.
 
 use transom_catalog::ModelFacts;
+use transom_catalog::fit::llama::longest_text;
 use transom_engine::Limits;
 
 pub(crate) fn context_length(facts: &ModelFacts, limits: &Limits) -> usize {
     let own = facts.context_length.and_then(|n| usize::try_from(n).ok());
     let own = own.filter(|&n| n > 0).unwrap_or(usize::MAX);
-    own.min(limits.context_length).max(1)
+    let longest = usize::try_from(longest_text(facts)).unwrap_or(usize::MAX);
+    own.min(longest).min(limits.context_length).max(1)
 }
 
 /// Returns the peak memory of this process so far in bytes, including mapped weights. `getrusage`

@@ -29,6 +29,7 @@ const SINK_TOKENS: usize = 4;
 pub(crate) struct LlamaModel {
     pub(crate) info: ModelInfo,
     pub(crate) model: Rc<Model>,
+    pub(crate) draft_weight_bytes: u64,
     pub(crate) template: Option<ChatTemplate>,
     pub(crate) session: Session,
     pub(crate) speculation: Speculation,
@@ -147,7 +148,8 @@ impl LoadedModel for LlamaModel {
             may_shift: params.shift_context,
             is_private: params.is_private,
         };
-        let decoder = Decoder::new(session, speculation, sampler, session_prompt, n_kept)?;
+        let n_top = params.logprobs;
+        let decoder = Decoder::new(session, speculation, sampler, session_prompt, n_kept, n_top)?;
         let detokenizer = Detokenizer::new(self.model.vocab());
         let job = generation::Job {
             prompt,
@@ -166,20 +168,24 @@ impl LoadedModel for LlamaModel {
     }
 
     fn trim(&mut self, trim: Trim) -> u64 {
-        match trim {
-            Trim::KeepConversation => self.session.release_parked(),
-            Trim::Everything => {
-                let n_bytes = self.session.cache_bytes() + self.session.parked_bytes();
-                self.session.release();
-                n_bytes
+        let of_draft = self.speculation.release_drafter();
+        of_draft
+            + match trim {
+                Trim::KeepConversation => self.session.release_parked(),
+                Trim::Everything => {
+                    let n_bytes = self.session.cache_bytes() + self.session.parked_bytes();
+                    self.session.release();
+                    n_bytes
+                }
             }
-        }
     }
 
     fn memory(&self) -> MemoryUse {
+        let drafter = self.speculation.drafter();
+        let of_draft = drafter.map_or(0, |drafter| drafter.kv_cache_bytes());
         let in_use = MemoryUse {
-            weight_bytes: self.model.n_bytes(),
-            kv_cache_bytes: self.session.cache_bytes(),
+            weight_bytes: self.model.n_bytes() + self.draft_weight_bytes,
+            kv_cache_bytes: self.session.cache_bytes() + of_draft,
             parked_bytes: self.session.parked_bytes(),
             ..MemoryUse::default()
         };

@@ -56,6 +56,12 @@ impl Session {
         }
     }
 
+    /// Never writes the contents to a file while the cache grows. [`Session::reuse`] does so only for
+    /// prompts that are not private.
+    pub(crate) fn keep_in_memory(&mut self) {
+        self.is_private = true;
+    }
+
     pub(crate) fn config(&self) -> &CacheConfig {
         &self.config
     }
@@ -133,6 +139,7 @@ impl Session {
             n_logits: MAX_DRAFT + 1,
             cache_type: self.config.cache_type,
             flash_attention: self.config.flash_attention,
+            embeds: false,
         };
         self.context = Context::new(self.model.clone(), self.threads.clone(), params);
         if self.context.is_none() && self.release_parked() > 0 {
@@ -179,7 +186,7 @@ impl Session {
         let reusable = |parked: &ParkedConversation| parked.reusable_by(prompt);
         // For a few tokens the copies take longer than reading them again.
         let n_worse = n_reused + FEW_TOKENS;
-        let Some(better) = self.parked.take_better_by(n_worse, reusable) else {
+        let Some(better) = self.parked.take_better(n_worse, reusable) else {
             if !prompt.continues(&self.conversation) {
                 self.park(self.tokens().len() - n_reused, 0);
             }

@@ -225,7 +225,7 @@ pub(crate) fn decoder<'a>(session: &'a mut Session, prompt: SessionPrompt<'_>) -
     };
     let sampler = Sampler::new(params, prompt.tokens).expect("the parameters are valid");
     let n_kept = prompt.may_shift.then_some(20);
-    Decoder::new(session, None, sampler, prompt, n_kept).expect("there is memory")
+    Decoder::new(session, None, sampler, prompt, n_kept, None).expect("there is memory")
 }
 
 /// Returns the logits after `tokens`, computed from the start.
@@ -259,6 +259,7 @@ fn info(context_length: usize) -> ModelInfo {
         context_length,
         vocab_size: 1 << 20,
         has_chat_template: false,
+        draft: None,
         recommended_sampling: SamplingParams::default(),
     }
 }

@@ -41,6 +41,16 @@ impl<'a> Detokenizer<'a> {
             bytes: Vec::new(),
         }
     }
+
+    /// Appends the bytes of the next token. Control tokens have none, except reasoning markers.
+    fn write(&self, token: u32, bytes: &mut Vec<u8>) {
+        let is_marker = || {
+            let spelling = self.vocab.spelling(token);
+            spelling.is_some_and(|text| REASONING_MARKERS.contains(&text.as_str()))
+        };
+        let special = self.vocab.is_control(token) && is_marker();
+        self.vocab.piece(token, self.is_at_start, special, bytes);
+    }
 }
 
 impl Detokenize for Detokenizer<'_> {
@@ -48,18 +58,19 @@ impl Detokenize for Detokenizer<'_> {
         self.vocab.is_end(token)
     }
 
-    /// Control tokens have no bytes, except reasoning markers.
     fn push(&mut self, token: u32) -> Cow<'_, [u8]> {
-        self.bytes.clear();
-        let is_marker = || {
-            let spelling = self.vocab.spelling(token);
-            spelling.is_some_and(|text| REASONING_MARKERS.contains(&text.as_str()))
-        };
-        let special = self.vocab.is_control(token) && is_marker();
-        self.vocab
-            .piece(token, self.is_at_start, special, &mut self.bytes);
-        self.is_at_start &= self.bytes.is_empty();
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        self.write(token, &mut bytes);
+        self.is_at_start &= bytes.is_empty();
+        self.bytes = bytes;
         Cow::Borrowed(&self.bytes)
+    }
+
+    fn peek(&self, token: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.write(token, &mut bytes);
+        bytes
     }
 }
 

@@ -18,11 +18,23 @@ use transom_engine_llama::LlamaEngine;
 const MODEL: &str = "llama-f16";
 
 fn model(context_length: usize) -> Model {
-    let limits = Limits {
+    model_with(Limits {
         context_length,
         ..Limits::default()
-    };
+    })
+}
+
+fn model_with(limits: Limits) -> Model {
     load(&LlamaEngine::new(), &model_path(MODEL), &limits).expect("the model loads")
+}
+
+/// Returns a model that keeps other conversations in memory.
+fn model_for_many_conversations() -> Model {
+    model_with(Limits {
+        context_length: 2048,
+        parked_bytes: 256 << 20,
+        ..Limits::default()
+    })
 }
 
 /// Returns `n` ordinary pseudorandom tokens that depend on `salt`.
@@ -58,8 +70,16 @@ fn generate_with_shift(
         conversation: Some(ConversationId(1)),
         ..GenerationParams::default()
     };
+    generate(model, prompt, &params)
+}
+
+fn generate(
+    model: &mut Model,
+    prompt: &PreparedPrompt,
+    params: &GenerationParams,
+) -> (FinishReason, Stats) {
     model
-        .generate(prompt, &params, &JobControl::new(), &mut |_: TokenEvent| ())
+        .generate(prompt, params, &JobControl::new(), &mut |_: TokenEvent| ())
         .expect("the answer succeeds")
 }
 
@@ -96,13 +116,7 @@ fn trimming_everything_releases_the_cache_and_the_next_response_is_the_same() {
 
 #[test]
 fn other_conversations_count_as_memory_and_are_released_first() {
-    let limits = Limits {
-        context_length: 2048,
-        parked_bytes: 256 << 20,
-        ..Limits::default()
-    };
-    let model = load(&LlamaEngine::new(), &model_path(MODEL), &limits);
-    let mut model = model.expect("the model loads");
+    let mut model = model_for_many_conversations();
     let (first, second) = (words(400, 20), words(400, 21));
     greedy(&mut model, &first, 5);
     assert_eq!(model.memory().parked_bytes, 0);
@@ -123,13 +137,7 @@ fn other_conversations_count_as_memory_and_are_released_first() {
 
 #[test]
 fn a_trim_during_a_response_releases_other_conversations() {
-    let limits = Limits {
-        context_length: 2048,
-        parked_bytes: 256 << 20,
-        ..Limits::default()
-    };
-    let model = load(&LlamaEngine::new(), &model_path(MODEL), &limits);
-    let mut model = model.expect("the model loads");
+    let mut model = model_for_many_conversations();
     greedy(&mut model, &words(400, 20), 5);
     let control = JobControl::new();
     control.request_trim();
@@ -166,9 +174,7 @@ fn a_full_context_is_shifted_if_allowed_and_otherwise_ends_the_response() {
         ignore_end_of_text: true,
         ..GenerationParams::default()
     };
-    let (reason, stats) = model
-        .generate(&prompt, &plain, &JobControl::new(), &mut |_: TokenEvent| ())
-        .expect("the answer succeeds");
+    let (reason, stats) = generate(&mut model, &prompt, &plain);
     assert_eq!(reason, FinishReason::Length);
     assert_eq!((stats.generated_tokens, stats.shifted_tokens), (156, 0));
 }
@@ -219,14 +225,7 @@ fn a_response_without_a_limit_ends_even_if_the_context_is_shifted() {
         ..GenerationParams::default()
     };
     let prompt = prepared(words(50, 5), 10);
-    let (reason, stats) = model
-        .generate(
-            &prompt,
-            &params,
-            &JobControl::new(),
-            &mut |_: TokenEvent| (),
-        )
-        .expect("the answer succeeds");
+    let (reason, stats) = generate(&mut model, &prompt, &params);
     assert_eq!(
         (reason, stats.generated_tokens),
         (FinishReason::Length, 128)
@@ -391,13 +390,11 @@ fn a_damaged_or_foreign_state_is_refused_and_the_model_still_works() {
     }
     let longer = [&*bytes, &[0]].concat();
     assert!(is_refused(restored(&longer, &mut model)));
-    let limits = Limits {
+    let mut small = model_with(Limits {
         context_length: 512,
         kv_cache: transom_engine::KvCacheChoice::Small,
         ..Limits::default()
-    };
-    let small = load(&LlamaEngine::new(), &model_path(MODEL), &limits);
-    let mut small = small.expect("the model loads");
+    });
     assert!(is_refused(restored(&bytes, &mut small)), "other KV type");
     let other = load(
         &LlamaEngine::new(),
@@ -406,12 +403,10 @@ fn a_damaged_or_foreign_state_is_refused_and_the_model_still_works() {
     );
     let mut other = other.expect("the model loads");
     assert!(is_refused(restored(&bytes, &mut other)), "other model");
-    let limits = Limits {
+    let mut short = model_with(Limits {
         context_length: 40,
         ..Limits::default()
-    };
-    let short = load(&LlamaEngine::new(), &model_path(MODEL), &limits);
-    let mut short = short.expect("the model loads");
+    });
     assert!(
         is_refused(restored(&bytes, &mut short)),
         "a shorter context"

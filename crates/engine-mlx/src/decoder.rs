@@ -4,22 +4,22 @@
 //! [`Decoder::read`] queues step n+1 before it waits for token n, so that the device works while
 //! the token is converted to text and shown (like mlx-lm's `generate_step`). A draft continues a
 //! known token. So where a draft is expected, the decoder waits for the token first, and one step
-//! then verifies the token and its draft.
+//! then verifies the token and its draft. A response with log probabilities uses neither, because
+//! the logits of each token must be read.
 //!
 //! Rule: each token is sampled once, in order, from the logits at its position. Draft tokens only
 //! decide how many positions a step computes.
 //!
 //! Rule: no session keeps an array of a failed step.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use mlx_rs::Array;
 use mlx_rs::error::Exception;
 use mlx_rs::transforms::{async_eval, eval};
-use transom_engine::generation::{Decode, NextToken};
+use mlx_rs::{Array, Dtype};
+use transom_engine::generation::{Decode, NextToken, PendingTokens};
 use transom_engine::speculation::{Speculation, verify};
-use transom_engine::{ConversationId, EngineError, JobControl, ParkedState, Stats};
+use transom_engine::{ConversationId, EngineError, JobControl, ParkedState, Scores, Stats};
 
 use crate::error::{Context, MlxResult};
 use crate::memory::release_unused_memory;
@@ -37,14 +37,17 @@ pub(crate) struct Decoder<'a> {
     /// `None` if speculative decoding is not allowed, or the model cannot remove wrong draft
     /// tokens.
     speculation: Option<&'a mut Speculation>,
+    /// How many alternatives to report with each token's log probability; `None` reports none.
+    n_top: Option<u8>,
+    /// The logits of the newest token, if its log probability is reported.
+    logits: Option<Array>,
+    /// The scores of the newest known token.
+    scores: Option<Scores>,
     n_cached: usize,
     newest: Newest,
-    /// Known tokens that were not returned yet.
-    pending: VecDeque<u32>,
+    pending: PendingTokens,
     /// When the newest known token became known, in the last call of [`Self::take_time`].
     known_at: Instant,
-    n_drafted: usize,
-    n_accepted: usize,
 }
 
 /// The newest token. The caches contain the tokens before it.
@@ -68,6 +71,7 @@ impl<'a> Decoder<'a> {
         sampler: Sampler,
         prompt: &[u32],
         conversation: Option<ConversationId>,
+        n_top: Option<u8>,
     ) -> Self {
         let n_cached = sessions.reuse(prompt, conversation, transformer);
         // Wrong draft tokens must be removed from the caches.
@@ -80,12 +84,13 @@ impl<'a> Decoder<'a> {
             sessions,
             sampler,
             speculation,
+            n_top,
+            logits: None,
+            scores: None,
             n_cached,
             newest: Newest::Nothing,
-            pending: VecDeque::new(),
+            pending: PendingTokens::default(),
             known_at: Instant::now(),
-            n_drafted: 0,
-            n_accepted: 0,
         }
     }
 
@@ -94,10 +99,14 @@ impl<'a> Decoder<'a> {
         let caches = self.sessions.current.caches_mut();
         let logits = self.transformer.logits(&tokens, caches, Positions::Last)?;
         if is_last {
-            let token = token_id(&self.sampler.sample(&logits)?)?;
+            let token = token_id(&self.sample(&logits)?)?;
+            self.score(token)?;
             self.newest = Newest::First(token);
             self.accept(token);
-            self.take_time();
+            let took = self.take_time();
+            if let Some(speculation) = &mut self.speculation {
+                speculation.record_prefill(took);
+            }
         } else {
             // Only the caches are evaluated, so the logits of this chunk are never computed.
             eval(self.sessions.current.arrays())?;
@@ -105,25 +114,42 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
+    /// Lets the draft model read what it has to read before a draft of at most `max_tokens` tokens.
+    fn read_with_drafter(&mut self, max_tokens: usize, control: &JobControl) {
+        while !control.is_stopped() {
+            let speculation = self.speculation.as_mut();
+            let n_read = speculation.map_or(0, |speculation| speculation.read(max_tokens));
+            if n_read == 0 {
+                return;
+            }
+            let took = self.take_time();
+            if let Some(speculation) = &mut self.speculation {
+                speculation.record_read(n_read, took);
+            }
+        }
+    }
+
     /// Computes at least one token. The caller needs at most `n_left` more, at least one.
-    fn step(&mut self, n_left: usize) -> MlxResult<()> {
+    fn step(&mut self, n_left: usize, control: &JobControl) -> MlxResult<()> {
         match std::mem::replace(&mut self.newest, Newest::Nothing) {
             Newest::Nothing => Err(Exception::custom("nothing was prefilled")),
             Newest::First(last) => {
                 let token = self.queue_known(last)?;
-                self.read(&token, n_left > 1)?;
+                self.read(&token, self.queues_next(n_left))?;
                 Ok(())
             }
             Newest::Known(last) => {
+                let max_tokens = n_left.saturating_sub(1);
+                self.read_with_drafter(max_tokens, control);
                 let drafted = match &mut self.speculation {
-                    Some(speculation) => speculation.draft(n_left.saturating_sub(1)).to_vec(),
+                    Some(speculation) => speculation.draft(max_tokens).to_vec(),
                     None => Vec::new(),
                 };
                 if !drafted.is_empty() {
                     return self.verify_draft(last, &drafted);
                 }
                 let token = self.queue_known(last)?;
-                let took = self.read(&token, n_left > 1)?;
+                let took = self.read(&token, self.queues_next(n_left))?;
                 if let Some(speculation) = &mut self.speculation {
                     speculation.record_unqueued_step(took);
                 }
@@ -134,7 +160,7 @@ impl<'a> Decoder<'a> {
                 let max_tokens = n_left.saturating_sub(2);
                 let speculation = self.speculation.as_ref();
                 let waits = speculation.is_some_and(|s| s.expects_draft(max_tokens));
-                let queues_next = n_left > 1 && !waits;
+                let queues_next = self.queues_next(n_left) && !waits;
                 let took = self.read(&token, queues_next)?;
                 if let Some(speculation) = &mut self.speculation
                     && queues_next
@@ -146,6 +172,11 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// Returns true if the next step may be queued before the token of this one is known.
+    fn queues_next(&self, n_left: usize) -> bool {
+        n_left > 1 && self.n_top.is_none()
+    }
+
     /// Waits for `token`, which the device computes, and first queues the step after it if
     /// `queues_next`. Returns the time since the token before it was known.
     fn read(&mut self, token: &Array, queues_next: bool) -> MlxResult<Duration> {
@@ -153,6 +184,7 @@ impl<'a> Decoder<'a> {
             self.newest = Newest::Queued(self.queue_after(token)?);
         }
         let value = token_id(token)?;
+        self.score(value)?;
         if queues_next {
             self.sessions.current.processed(&[value]);
         } else {
@@ -190,8 +222,7 @@ impl<'a> Decoder<'a> {
             "every layer rewinds"
         );
         self.newest = Newest::Known(newest);
-        self.n_drafted += drafted.len();
-        self.n_accepted += n_accepted;
+        self.pending.record_draft(drafted.len(), n_accepted);
         let took = self.take_time();
         if let Some(speculation) = &mut self.speculation {
             speculation.record_step(took);
@@ -201,7 +232,7 @@ impl<'a> Decoder<'a> {
 
     /// Adds a known token to the response.
     fn accept(&mut self, token: u32) {
-        self.pending.push_back(token);
+        self.pending.push(token);
         if let Some(speculation) = &mut self.speculation {
             speculation.accept(token);
         }
@@ -232,9 +263,26 @@ impl<'a> Decoder<'a> {
     fn queue_after(&mut self, token: &Array) -> MlxResult<Array> {
         let caches = self.sessions.current.caches_mut();
         let logits = self.transformer.logits(token, caches, Positions::Last)?;
-        let next = self.sampler.sample(&logits)?;
+        let next = self.sample(&logits)?;
         async_eval([&next])?;
         Ok(next)
+    }
+
+    /// Samples the newest token from logits `[1, vocab_size]`.
+    fn sample(&mut self, logits: &Array) -> MlxResult<Array> {
+        self.logits = self.n_top.map(|_| logits.clone());
+        self.sampler.sample(logits)
+    }
+
+    /// Scores the newest token, which is now known, if its log probability is reported.
+    fn score(&mut self, token: u32) -> MlxResult<()> {
+        if let (Some(n_top), Some(logits)) = (self.n_top, self.logits.take()) {
+            let logits = logits.as_dtype(Dtype::Float32)?.contiguous()?;
+            let values = logits.try_as_slice::<f32>();
+            let values = values.map_err(|error| Exception::custom(error.to_string()))?;
+            self.scores = Some(Scores::new(values, token, n_top));
+        }
+        Ok(())
     }
 }
 
@@ -243,13 +291,8 @@ impl Decode for Decoder<'_> {
         self.n_cached
     }
 
-    /// Accepted draft tokens that are still pending do not count: after a stop string the response
-    /// has no more tokens.
     fn add_counts(&self, stats: &mut Stats) {
-        // The last pending token was sampled after the draft.
-        let n_unused = self.pending.len().saturating_sub(1);
-        stats.drafted_tokens = self.n_drafted;
-        stats.accepted_tokens = self.n_accepted.saturating_sub(n_unused);
+        self.pending.add_counts(stats);
     }
 
     fn is_recurrent(&self) -> bool {
@@ -273,25 +316,32 @@ impl Decode for Decoder<'_> {
         Ok(true)
     }
 
-    fn next(&mut self, n_left: usize, _: &JobControl) -> Result<NextToken, EngineError> {
+    fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError> {
         // The first token is returned before the next step is queued.
         if self.pending.is_empty() {
-            self.step(n_left)
+            self.step(n_left, control)
                 .inspect_err(|_| self.reset_session())
                 .during("decode")?;
         }
-        let token = self.pending.pop_front();
+        let token = self.pending.pop();
         Ok(token.map_or(NextToken::Stopped, NextToken::Token))
+    }
+
+    fn take_scores(&mut self) -> Option<Scores> {
+        self.scores.take()
     }
 
     fn release_spare_memory(&mut self) {
         self.sessions.clear_parked();
+        if let Some(speculation) = &mut self.speculation {
+            speculation.release_drafter();
+        }
         release_unused_memory();
     }
 }
 
 /// Waits for a token `[1]` and returns its id.
-fn token_id(token: &Array) -> MlxResult<u32> {
+pub(crate) fn token_id(token: &Array) -> MlxResult<u32> {
     token
         .try_item_exact::<u32>()
         .map_err(|error| Exception::custom(error.to_string()))

@@ -17,7 +17,7 @@ use gpu::GpuInfo;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compute {
     /// Apple GPU: weights stay as stored, in the mapped pages of their file.
-    Metal,
+    Metal(GpuInfo),
     /// NVIDIA GPU: weights stay as stored, copied to the device.
     Cuda,
     /// CPU: all weights are dequantized to dense f32 at load.
@@ -31,7 +31,7 @@ impl Compute {
     /// `dense_limit_bytes`.
     pub(crate) fn choose(facts: &ModelFacts, dense_limit_bytes: u64) -> MlxResult<Self> {
         Ok(match Device::try_default()?.get_type()? {
-            DeviceType::Gpu if is_metal() => Self::Metal,
+            DeviceType::Gpu if is_metal() => Self::Metal(GpuInfo::read()?),
             DeviceType::Gpu => Self::Cuda,
             DeviceType::Cpu if mlx::fits_dense(facts, dense_limit_bytes) => Self::CpuDense,
             DeviceType::Cpu => Self::CpuQuantized,
@@ -41,7 +41,7 @@ impl Compute {
     /// Returns the storage of the weights, for the estimate of the memory need.
     pub(crate) fn weights(self) -> mlx::Weights {
         match self {
-            Self::Metal | Self::Cuda => mlx::Weights::AsStored,
+            Self::Metal(_) | Self::Cuda => mlx::Weights::AsStored,
             Self::CpuDense => mlx::Weights::Dense,
             Self::CpuQuantized => mlx::Weights::Packed,
         }
@@ -54,43 +54,43 @@ impl Compute {
     /// Returns true if loading copies the weights anyway, so that fusing matrices needs no more
     /// memory.
     pub(crate) fn copies_weights(self) -> bool {
-        self != Self::Metal
+        !matches!(self, Self::Metal(_))
     }
 
     /// Returns the tokens per prefill step of the model with these facts. The number does not depend
     /// on the measured speed, because other chunks round differently, and the same prompt must get the
     /// same response.
-    pub(crate) fn prefill_chunk(self, facts: &ModelFacts) -> MlxResult<usize> {
+    pub(crate) fn prefill_chunk(self, facts: &ModelFacts) -> usize {
         let gpu = match self {
-            Self::Cuda => return Ok(2048),
-            Self::Metal => Some(GpuInfo::read()?.class()),
+            Self::Cuda => return 2048,
+            Self::Metal(gpu) => Some(gpu.class),
             Self::CpuDense | Self::CpuQuantized => None,
         };
-        Ok(mlx::prefill_chunk(facts, gpu) as usize)
+        mlx::prefill_chunk(facts, gpu) as usize
     }
 
     /// Returns the numbers of tokens per step that speculative decoding may verify for a model with
     /// these facts, the smallest first; none where every token costs about a step. Which of them
     /// pay is measured.
-    pub(crate) fn step_widths(self, facts: &ModelFacts) -> MlxResult<Vec<usize>> {
-        Ok(match self {
-            Self::Metal => metal_step_widths(GpuInfo::read()?.generation(), attention_group(facts)),
+    pub(crate) fn step_widths(self, facts: &ModelFacts) -> Vec<usize> {
+        match self {
+            Self::Metal(gpu) => metal_step_widths(gpu.generation, attention_group(facts)),
             Self::Cuda => vec![2, 4, 8],
             Self::CpuDense | Self::CpuQuantized => vec![2, 4, 8, mlx::MAX_STEP_WIDTH as usize],
-        })
+        }
     }
 
     /// Returns the bytes that may be wired while a response runs; 0 where nothing can be wired.
-    pub(crate) fn wired_limit(self) -> MlxResult<usize> {
+    pub(crate) fn wired_limit(self) -> usize {
         match self {
-            Self::Metal => Ok(GpuInfo::read()?.working_set_bytes()),
-            Self::Cuda | Self::CpuDense | Self::CpuQuantized => Ok(0),
+            Self::Metal(gpu) => gpu.working_set_bytes,
+            Self::Cuda | Self::CpuDense | Self::CpuQuantized => 0,
         }
     }
 
     pub(crate) fn describe(self) -> &'static str {
         match self {
-            Self::Metal => "as stored, on the Apple GPU (Metal)",
+            Self::Metal(_) => "as stored, on the Apple GPU (Metal)",
             Self::Cuda => "as stored, on the NVIDIA GPU (CUDA)",
             Self::CpuDense => "dense f32, on the CPU",
             Self::CpuQuantized => "quantized weights and f32 activations, on the CPU",

@@ -11,6 +11,8 @@ use transom_engine::{
 
 use crate::config::ModelConfig;
 use crate::device::{Compute, dense_limit_bytes};
+use crate::draft::{self, LoadedDraft};
+use crate::embedder::Embedder;
 use crate::error::Context;
 use crate::memory::{context_length, facts, release_unused_memory};
 use crate::model::MlxModel;
@@ -61,14 +63,26 @@ impl MlxEngine {
         let template = ChatTemplate::from_folder(folder, tokenizer.config(), control_tokens)?;
         let files = WeightFiles::open(folder)?;
         let facts = facts(folder)?;
+        let embedder = Embedder::of(folder, &facts)?;
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
-        let prefill_chunk = compute.prefill_chunk(&facts).during("device")?;
+        let prefill_chunk = compute.prefill_chunk(&facts);
         mlx_rs::memory::set_cache_limit(mlx::ALLOCATOR_CACHE_BYTES as usize)
             .and_then(|_| mlx_rs::memory::reset_peak_memory())
             .during("allocator")?;
         let quantization = config.quantization.as_ref();
         let mut loader = Loader::new(&files, quantization, compute, control, on_progress);
         let transformer = architecture.load(&mut loader)?;
+        let sessions = Sessions::new(&transformer, limits.parked_bytes);
+        let step_widths = compute.step_widths(&facts);
+        // Without drafts in its steps, a model has no use for a draft model.
+        let can_draft =
+            embedder.is_none() && !step_widths.is_empty() && !sessions.current.has_states();
+        let draft = if can_draft {
+            let vocabulary = (&tokenizer, size.vocab_size);
+            draft::load(vocabulary, limits, self.dense_limit_bytes, control)?
+        } else {
+            None
+        };
         let info = ModelInfo {
             name: facts.name.clone().unwrap_or_default(),
             architecture: config.model_type.clone(),
@@ -78,21 +92,21 @@ impl MlxEngine {
             computed_as: compute.describe().to_owned(),
             context_length: context_length(&size, limits),
             vocab_size: size.vocab_size,
-            has_chat_template: template.is_some(),
+            has_chat_template: template.is_some() && embedder.is_none(),
             recommended_sampling: config.sampling.clone(),
+            draft: draft.as_ref().map(|draft| draft.name.clone()),
         };
         info.log_loaded();
-        let step_widths = compute.step_widths(&facts).during("device")?;
-        let can_speculate = !step_widths.is_empty();
         Ok(MlxModel {
-            sessions: Sessions::new(&transformer, limits.parked_bytes),
-            speculation: can_speculate.then(|| Speculation::pipelined(&step_widths)),
+            sessions,
+            speculation: speculation(&step_widths, draft),
             end_tokens: end_tokens(&config, &tokenizer),
             tokenizer,
             template,
             transformer,
+            embedder,
             prefill_chunk: limits.prefill_chunk.min(prefill_chunk),
-            wired_limit: compute.wired_limit().during("device")?,
+            wired_limit: compute.wired_limit(),
             weight_bytes: mlx_rs::memory::active_memory().during("memory")? as u64,
             info,
             _release: OnDrop(release_unused_memory),
@@ -123,19 +137,25 @@ impl Engine for MlxEngine {
         // Returns the errors that a load would return.
         WeightFiles::open(folder)?;
         let facts = facts(folder)?;
+        Embedder::of(folder, &facts)?;
         let compute = Compute::choose(&facts, self.dense_limit_bytes).during("device")?;
-        let prefill_chunk = compute.prefill_chunk(&facts).during("device")?;
+        let prefill_chunk = compute.prefill_chunk(&facts);
         // The estimate that users see before a load. `tests/memory_need.rs` compares it with the
         // memory that MLX uses.
-        Ok(MemoryNeed {
-            parked_bytes: limits.parked_bytes,
+        let need = MemoryNeed {
+            // An embedding model has no conversations.
+            parked_bytes: facts.embedding.map_or(limits.parked_bytes, |_| 0),
             ..mlx::need(
                 &facts,
                 compute.weights(),
                 limits.prefill_chunk.min(prefill_chunk) as u64,
                 context_length(&size, limits) as u64,
             )
-        })
+        };
+        let can_draft = !compute.step_widths(&facts).is_empty();
+        let draft = draft::memory_need(limits, self.dense_limit_bytes);
+        let draft = draft.filter(|_| can_draft && facts.embedding.is_none());
+        Ok(draft.map_or(need, |draft| need.with_draft(&draft)))
     }
 
     fn load(
@@ -148,6 +168,16 @@ impl Engine for MlxEngine {
         let model = self.load_model(source, limits, control, on_progress)?;
         Ok(Box::new(model))
     }
+}
+
+/// Returns `None` if no step width pays on this device.
+fn speculation(step_widths: &[usize], draft: Option<LoadedDraft>) -> Option<Speculation> {
+    let max_width = *step_widths.last()?;
+    let speculation = Speculation::pipelined(step_widths);
+    Some(match draft {
+        Some(draft) => speculation.with_drafter(Box::new(draft.model), max_width),
+        None => speculation,
+    })
 }
 
 fn check_folder(folder: &Path) -> Result<(), EngineError> {

@@ -9,6 +9,8 @@
 //! | `engine` | loading a model folder |
 //! | `model` | a loaded model: responses, memory, saved state |
 //! | `decoder`, `sampler` | prefill, decoding, sampling |
+//! | `draft` | the draft model |
+//! | `embedder` | embedding vectors |
 //! | `sessions`, `session`, `kv_cache`, `state` | cached conversations: all, one, per layer, in a file |
 //! | `models` | the architectures, by `model_type` |
 //! | `nn`, `ops` | the layers that architectures share, and MLX operations |
@@ -18,6 +20,8 @@
 mod config;
 mod decoder;
 mod device;
+mod draft;
+mod embedder;
 mod engine;
 mod error;
 mod kv_cache;

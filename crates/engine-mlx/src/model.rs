@@ -7,12 +7,13 @@ use std::time::{Instant, SystemTime};
 use transom_engine::generation::{self, Detokenize};
 use transom_engine::speculation::Speculation;
 use transom_engine::{
-    ChatTemplate, Detokenizer, EngineError, FinishReason, GenerationParams, JobControl,
-    LoadedModel, MemoryUse, ModelInfo, OnDrop, OpenReasoning, ParkedState, PreparedPrompt, Prompt,
-    Stats, TokenEvent, TokenSink, Tokenizer, Trim,
+    ChatTemplate, Detokenizer, EmbedInput, Embedding, EngineError, FinishReason, GenerationParams,
+    JobControl, LoadedModel, MemoryUse, ModelInfo, OnDrop, OpenReasoning, ParkedState,
+    PreparedPrompt, Prompt, Stats, TokenEvent, TokenSink, Tokenizer, Trim, embedding,
 };
 
 use crate::decoder::Decoder;
+use crate::embedder::Embedder;
 use crate::error::Context;
 use crate::memory::{WiredMemory, release_unused_memory};
 use crate::nn::{Positions, Transformer};
@@ -27,6 +28,8 @@ pub struct MlxModel {
     pub(crate) template: Option<ChatTemplate>,
     pub(crate) end_tokens: Vec<u32>,
     pub(crate) transformer: Transformer,
+    /// `None` if the model generates text.
+    pub(crate) embedder: Option<Embedder>,
     pub(crate) prefill_chunk: usize,
     /// Bytes that may be wired while a response runs.
     pub(crate) wired_limit: usize,
@@ -50,6 +53,10 @@ impl Detokenize for ResponseText<'_> {
 
     fn push(&mut self, token: u32) -> Cow<'_, [u8]> {
         self.detokenizer.push(token).into()
+    }
+
+    fn peek(&self, token: u32) -> Vec<u8> {
+        self.detokenizer.clone().push(token)
     }
 }
 
@@ -83,6 +90,9 @@ impl LoadedModel for MlxModel {
     }
 
     fn prepare(&self, prompt: &Prompt) -> Result<PreparedPrompt, EngineError> {
+        if let Some(embedder) = &self.embedder {
+            return Err(embedder.no_text());
+        }
         let continues_message = matches!(prompt, Prompt::Chat(chat) if chat.continue_final_message);
         let (tokens, starts_in_reasoning) = match prompt {
             Prompt::Chat(chat) => {
@@ -129,6 +139,7 @@ impl LoadedModel for MlxModel {
             sampler,
             &prompt.tokens,
             params.conversation,
+            params.logprobs,
         );
         let text = ResponseText {
             detokenizer: self.tokenizer.detokenizer(),
@@ -150,9 +161,37 @@ impl LoadedModel for MlxModel {
         Ok((reason, stats))
     }
 
+    fn embed(
+        &mut self,
+        inputs: &[EmbedInput],
+        control: &JobControl,
+        sink: &mut dyn FnMut(Embedding),
+    ) -> Result<(FinishReason, Stats), EngineError> {
+        let info = &self.info;
+        let Some(embedder) = &self.embedder else {
+            return Err(embedding::not_an_embedding_model(info));
+        };
+        let tokenize =
+            |input: &EmbedInput| embedder.tokenize(input, &self.tokenizer, &self.end_tokens);
+        let inputs = inputs.iter().map(tokenize);
+        let inputs = inputs.collect::<Result<Vec<_>, EngineError>>()?;
+        let _wired = WiredMemory::new(self.wired_limit);
+        let (reason, stats) = embedding::run(info, &inputs, control, sink, |tokens| {
+            embedder.embed(&self.transformer, tokens, self.prefill_chunk, control)
+        })?;
+        let stats = Stats {
+            peak_memory_bytes: mlx_rs::memory::peak_memory().during("memory")? as u64,
+            ..stats
+        };
+        Ok((reason, stats))
+    }
+
     fn trim(&mut self, trim: Trim) -> u64 {
         let before = self.memory();
         self.sessions.clear_parked();
+        if let Some(speculation) = &mut self.speculation {
+            speculation.release_drafter();
+        }
         if trim == Trim::Everything {
             self.sessions.current.clear();
         }
@@ -162,9 +201,11 @@ impl LoadedModel for MlxModel {
     }
 
     fn memory(&self) -> MemoryUse {
+        let drafter = self.speculation.as_ref().and_then(Speculation::drafter);
+        let of_draft = drafter.map_or(0, |drafter| drafter.kv_cache_bytes());
         MemoryUse {
             weight_bytes: self.weight_bytes,
-            kv_cache_bytes: self.sessions.current.bytes(),
+            kv_cache_bytes: self.sessions.current.bytes() + of_draft,
             parked_bytes: self.sessions.parked_bytes(),
             allocator_cache_bytes: mlx_rs::memory::cache_memory().unwrap_or(0) as u64,
             peak_bytes: mlx_rs::memory::peak_memory().unwrap_or(0) as u64,

@@ -55,14 +55,21 @@ impl Session {
         self.caches.iter().flat_map(LayerCache::arrays)
     }
 
-    /// Keeps the first `n_tokens` tokens, which [`ParkedState::reusable_tokens`] returned for a
-    /// prompt of this conversation.
+    /// Returns how many tokens of `prompt` would not need prefill with this session: fewer than
+    /// `prompt` has, because the logits after its last token are needed.
+    pub(crate) fn reusable_tokens(&self, prompt: &[u32]) -> usize {
+        let shared = common_prefix_len(&self.tokens, prompt);
+        self.rewind_target(shared.min(prompt.len().saturating_sub(1))) as usize
+    }
+
+    /// Keeps the first `n_tokens` tokens, which [`Session::reusable_tokens`] returned for a prompt
+    /// of this conversation.
     pub(crate) fn continue_from(&mut self, n_tokens: usize, conversation: Option<ConversationId>) {
         self.rewind(n_tokens);
         self.conversation = conversation;
     }
 
-    /// Returns a session with the first `n_tokens` tokens, which [`ParkedState::reusable_tokens`]
+    /// Returns a session with the first `n_tokens` tokens, which [`Session::reusable_tokens`]
     /// returned, and a checkpoint after them. Neither session ever writes to an array of the other.
     pub(crate) fn fork(&self, n_tokens: usize) -> MlxResult<Self> {
         let caches = self.caches.iter();
@@ -149,11 +156,5 @@ impl ParkedState for Session {
 
     fn bytes(&self) -> u64 {
         self.caches.iter().map(LayerCache::bytes).sum()
-    }
-
-    /// Returns fewer tokens than `prompt` has, because the logits after its last token are needed.
-    fn reusable_tokens(&self, prompt: &[u32]) -> usize {
-        let shared = common_prefix_len(&self.tokens, prompt);
-        self.rewind_target(shared.min(prompt.len().saturating_sub(1))) as usize
     }
 }

@@ -33,7 +33,8 @@ impl Sessions {
         transformer: &Transformer,
     ) -> usize {
         let n_current = self.current.reusable_tokens(prompt);
-        if let Some(better) = self.parked.take_better(prompt, n_current) {
+        let reusable = |session: &Session| session.reusable_tokens(prompt);
+        if let Some(better) = self.parked.take_better(n_current, reusable) {
             let former = std::mem::replace(&mut self.current, better);
             self.park(former);
         }

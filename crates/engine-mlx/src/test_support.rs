@@ -4,15 +4,16 @@ use std::fs;
 use std::path::Path;
 
 use mlx_rs::{Device, Dtype, ops};
+use tempfile::TempDir;
 use transom_engine::{JobControl, Limits, ModelSource};
 
+use crate::device::dense_limit_bytes;
+use crate::draft::{self, DraftModel};
 use crate::nn::Matrix;
 use crate::{MlxEngine, MlxModel};
 
-/// Loads the model `name` of the fixtures on the CPU, with the tokenizer that they share. It may keep
-/// several conversations.
-pub(crate) fn load(name: &str) -> MlxModel {
-    Device::set_default(&Device::cpu());
+/// Returns a new folder with the model `name` of the fixtures and the tokenizer that they share.
+pub(crate) fn assemble(name: &str) -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     for source in [
@@ -25,6 +26,13 @@ pub(crate) fn load(name: &str) -> MlxModel {
             fs::copy(&path, folder.path().join(file_name)).expect("the fixture can be copied");
         }
     }
+    folder
+}
+
+/// Loads the model `name` of the fixtures on the CPU. It may keep several conversations.
+pub(crate) fn load(name: &str) -> MlxModel {
+    Device::set_default(&Device::cpu());
+    let folder = assemble(name);
     let source = ModelSource {
         path: folder.path().to_owned(),
     };
@@ -36,6 +44,22 @@ pub(crate) fn load(name: &str) -> MlxModel {
     MlxEngine::new()
         .load_model(&source, &limits, &JobControl::new(), &mut |_| {})
         .unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Loads the model `name` of the fixtures as a draft model for another one of them.
+pub(crate) fn load_draft(name: &str) -> DraftModel {
+    let model = load("qwen3-bf16");
+    let folder = assemble(name);
+    let limits = Limits {
+        draft: Some(ModelSource {
+            path: folder.path().to_owned(),
+        }),
+        ..Limits::default()
+    };
+    let vocabulary = (&model.tokenizer, model.info.vocab_size);
+    let loaded = draft::load(vocabulary, &limits, dense_limit_bytes(), &JobControl::new());
+    let draft = loaded.expect("the load is not canceled");
+    draft.unwrap_or_else(|| panic!("{name} cannot draft")).model
 }
 
 /// Returns an embedding that MLX accepts into its graph but cannot compute on a CPU.

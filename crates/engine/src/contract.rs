@@ -6,19 +6,21 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use transom_fit::{DEFAULT_CONTEXT, KvCacheChoice, MemoryNeed};
 
 use crate::chat::ChatPrompt;
+use crate::embedding::{EmbedInput, Embedding, not_an_embedding_model};
 use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};
+use crate::logprobs::MAX_TOP_LOGPROBS;
 use crate::sampling::SamplingParams;
 use crate::template::{ChatTemplate, RenderedPrompt};
 use crate::text::OpenReasoning;
+
+pub use crate::job_control::JobControl;
 
 /// The files of a model: a folder in the Hugging Face layout, or a GGUF file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -41,16 +43,21 @@ pub struct Limits {
     /// Maximum bytes of KV caches of other conversations that stay in memory.
     #[serde(default)]
     pub parked_bytes: u64,
+    /// The draft model to load beside the model, for speculative decoding. If it cannot be loaded or
+    /// has another vocabulary, the model is loaded without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft: Option<ModelSource>,
 }
 
 impl Default for Limits {
-    /// 8,192 tokens of context, 2,048 tokens per prefill step, one conversation.
+    /// 8,192 tokens of context, 2,048 tokens per prefill step, one conversation, no draft model.
     fn default() -> Self {
         Self {
             context_length: DEFAULT_CONTEXT as usize,
             prefill_chunk: 2048,
             kv_cache: KvCacheChoice::Automatic,
             parked_bytes: 0,
+            draft: None,
         }
     }
 }
@@ -64,75 +71,13 @@ pub struct LoadProgress {
     pub total_bytes: u64,
 }
 
-/// Stops or trims a running load or generation. Clones share one state.
-#[derive(Debug, Clone, Default)]
-pub struct JobControl {
-    state: Arc<JobState>,
-}
-
-#[derive(Debug, Default)]
-struct JobState {
-    /// Why the job was stopped. The first reason stands.
-    stop: OnceLock<FinishReason>,
-    trim: AtomicBool,
-    was_polled: AtomicBool,
-}
-
-impl JobControl {
-    /// Returns a control of a job that was not stopped.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Stops the job because its caller no longer needs it. The job ends after the running step
-    /// (one token or one prefill chunk). The first reason for stopping stands.
-    pub fn cancel(&self) {
-        let _ = self.state.stop.set(FinishReason::Canceled);
-    }
-
-    /// Like [`JobControl::cancel`], but because the machine is short of memory or too hot.
-    pub fn shed(&self) {
-        let _ = self.state.stop.set(FinishReason::Shed);
-    }
-
-    /// Returns true if the job has to stop. Engines call this as often as they can, also within a
-    /// step: each call shows the watchdog that the job is alive.
-    pub fn is_stopped(&self) -> bool {
-        self.state.was_polled.store(true, Ordering::Relaxed);
-        self.stop_reason().is_some()
-    }
-
-    /// Returns true if the engine has called [`JobControl::is_stopped`] since the last call of this
-    /// method. For watchdogs.
-    pub fn take_polled(&self) -> bool {
-        self.state.was_polled.swap(false, Ordering::Relaxed)
-    }
-
-    /// Returns the finish reason of a job that was stopped: [`FinishReason::Canceled`] or
-    /// [`FinishReason::Shed`].
-    pub fn stop_reason(&self) -> Option<FinishReason> {
-        self.state.stop.get().copied()
-    }
-
-    /// Makes the running job release unused buffers and the KV caches of other conversations between
-    /// two steps.
-    pub fn request_trim(&self) {
-        self.state.trim.store(true, Ordering::Release);
-    }
-
-    /// Returns true if a trim was requested since the last call of this method. For engines.
-    pub fn take_trim_request(&self) -> bool {
-        self.state.trim.swap(false, Ordering::AcqRel)
-    }
-}
-
 /// Loads and runs models of one format.
 pub trait Engine {
     /// Returns a short lower-case name for logs and status, such as `mlx`.
     fn name(&self) -> &'static str;
 
-    /// Returns the memory that the model needs while it is used within `limits`. Reads only the
-    /// headers of its files. The engine must not use more than that.
+    /// Returns the memory that the model needs while it is used within `limits`, together with the draft
+    /// model that would be loaded. Reads only the headers of their files. The engine must not use more than that.
     ///
     /// # Errors
     /// Those of [`Engine::load`].
@@ -166,6 +111,18 @@ pub trait LoadedModel {
     /// [`EngineError::EmptyPrompt`], [`EngineError::PromptTooLong`], and errors of the template.
     fn prepare(&self, prompt: &Prompt) -> Result<PreparedPrompt, EngineError>;
 
+    /// Returns the number of tokens of `prompt`, even if they do not fit the context.
+    ///
+    /// # Errors
+    /// Those of [`LoadedModel::prepare`], but not [`EngineError::PromptTooLong`].
+    fn count_tokens(&self, prompt: &Prompt) -> Result<usize, EngineError> {
+        match self.prepare(prompt) {
+            Ok(prepared) => Ok(prepared.tokens.len()),
+            Err(EngineError::PromptTooLong { prompt_tokens, .. }) => Ok(prompt_tokens),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Generates a response, and reports to `sink` on the calling thread.
     ///
     /// The order of events is `Started`, `Prefill`*, `Text`*, `Finished`. `Finished` comes once, as
@@ -181,6 +138,21 @@ pub trait LoadedModel {
         control: &JobControl,
         sink: &mut dyn TokenSink,
     ) -> Result<(FinishReason, Stats), EngineError>;
+
+    /// Embeds each input, in order, and reports to `sink` on the calling thread. A job that was
+    /// stopped returns `Ok` with [`JobControl::stop_reason`]; the remaining inputs have no vector.
+    ///
+    /// # Errors
+    /// Those of [`crate::embedding::run`]; [`EngineError::InvalidParameter`] for a model that
+    /// generates text, as by default.
+    fn embed(
+        &mut self,
+        _: &[EmbedInput],
+        _: &JobControl,
+        _: &mut dyn FnMut(Embedding),
+    ) -> Result<(FinishReason, Stats), EngineError> {
+        Err(not_an_embedding_model(self.info()))
+    }
 
     /// Releases memory that can be rebuilt. Returns the number of bytes released.
     fn trim(&mut self, trim: Trim) -> u64;
@@ -278,6 +250,10 @@ pub struct GenerationParams {
     /// same, but rounding may differ. Responses with a seed must be reproducible, so they never use
     /// it.
     pub speculate: bool,
+    /// Reports the model's log probability of each token, with this number of most likely tokens at
+    /// its place, from 0 to [`MAX_TOP_LOGPROBS`]; see [`crate::logprobs`]. Such a response is
+    /// generated one token after another.
+    pub logprobs: Option<u8>,
     /// If the context is full before the response is complete: drops the older half of the tokens
     /// after the system prompt and continues, instead of ending with [`FinishReason::Length`].
     /// Engines and models that cannot shift their cache end anyway. Also allows the engine to move
@@ -294,11 +270,11 @@ pub struct GenerationParams {
 }
 
 impl GenerationParams {
-    /// Returns true if speculative decoding is allowed: it was not turned off, and there is no seed.
-    /// The draft length depends on the duration of steps, and steps over several tokens round
-    /// differently, but a response with a seed must be reproducible.
+    /// Returns true if speculative decoding is allowed: it was not turned off, log probabilities are
+    /// not reported, and there is no seed. The draft length depends on the duration of steps, and
+    /// steps over several tokens round differently, but a response with a seed must be reproducible.
     pub fn may_speculate(&self) -> bool {
-        self.speculate && self.sampling.seed.is_none()
+        self.speculate && self.sampling.seed.is_none() && self.logprobs.is_none()
     }
 
     /// Checks every parameter, including those of sampling.
@@ -319,7 +295,14 @@ impl GenerationParams {
             let expected = "a text that is not empty";
             return Err(EngineError::invalid_parameter("stop", "\"\"", expected));
         }
-        Ok(())
+        match self.logprobs {
+            Some(n) if n > MAX_TOP_LOGPROBS => Err(EngineError::invalid_parameter(
+                "logprobs",
+                n,
+                "from 0 to 20",
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -334,6 +317,7 @@ impl Default for GenerationParams {
             ignore_end_of_text: false,
             prefill_chunk: None,
             speculate: true,
+            logprobs: None,
             shift_context: false,
             conversation: None,
             is_private: false,
@@ -377,6 +361,9 @@ pub struct ModelInfo {
     /// Sampling parameters that the model's authors recommend (`generation_config.json`), else our
     /// defaults.
     pub recommended_sampling: SamplingParams,
+    /// Display name of the draft model that is loaded beside the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft: Option<String>,
 }
 
 impl ModelInfo {
@@ -423,6 +410,7 @@ impl ModelInfo {
             stored = self.stored_as,
             computed = self.computed_as,
             context_length = self.context_length,
+            draft = self.draft,
             "model loaded"
         );
     }
@@ -430,8 +418,8 @@ impl ModelInfo {
     /// Renders a conversation with `template`, the model's chat template, if it has one.
     ///
     /// # Errors
-    /// [`EngineError::EmptyPrompt`]; [`EngineError::Template`] if the model has no template, and
-    /// the errors of [`ChatTemplate::render`].
+    /// [`EngineError::EmptyPrompt`]; [`EngineError::Template`] if the model has no template, or
+    /// the template ignores the tools of the conversation; the errors of [`ChatTemplate::render`].
     pub fn render(
         &self,
         template: Option<&ChatTemplate>,
@@ -447,6 +435,16 @@ impl ModelInfo {
                 self.name
             ),
         })?;
+        let ignores_tools = !chat.tools.is_empty() && !template.knows_tools()
+            || chat.has_tool_calls() && !template.knows_tool_calls();
+        if ignores_tools {
+            return Err(EngineError::Template {
+                reason: format!(
+                    "that of {} ignores tools; leave them out, or choose a model that calls tools",
+                    self.name
+                ),
+            });
+        }
         template.render(chat, now)
     }
 }

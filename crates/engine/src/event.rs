@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::logprobs::TokenLogprobs;
+
 /// An event of a running generation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -35,6 +37,10 @@ pub enum TokenEvent {
         /// The difference between two events gives the speed.
         #[serde(default)]
         generated_tokens: usize,
+        /// The log probabilities of the tokens whose text begins here, if the request asks for them
+        /// ([`crate::GenerationParams::logprobs`]).
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        logprobs: Vec<TokenLogprobs>,
     },
     /// The response is complete. Always the last event.
     Finished {
@@ -47,8 +53,8 @@ pub enum TokenEvent {
 
 impl TokenEvent {
     /// Joins `next` to this event, for a slow reader: texts of a section, if they have at most
-    /// `max_text_bytes` together, and prefill progress, of which the latest counts. Returns `next`
-    /// if that would lose anything.
+    /// `max_text_bytes` together and no log probabilities, and prefill progress, of which the latest
+    /// counts. Returns `next` if that would lose anything.
     pub fn join(&mut self, next: Self, max_text_bytes: usize) -> Option<Self> {
         match (self, next) {
             (
@@ -56,13 +62,19 @@ impl TokenEvent {
                     section,
                     text,
                     generated_tokens,
+                    logprobs,
                 },
                 Self::Text {
                     section: next_section,
                     text: next_text,
                     generated_tokens: latest,
+                    logprobs: next_logprobs,
                 },
-            ) if *section == next_section && text.len() + next_text.len() <= max_text_bytes => {
+            ) if *section == next_section
+                && text.len() + next_text.len() <= max_text_bytes
+                && logprobs.is_empty()
+                && next_logprobs.is_empty() =>
+            {
                 text.push_str(&next_text);
                 *generated_tokens = latest;
             }
@@ -75,6 +87,7 @@ impl TokenEvent {
 
 /// A section of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Section {
     /// The model's reasoning (between `<think>` and `</think>`).
@@ -87,7 +100,7 @@ pub enum Section {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// The model ended its response, or a stop string occurred.
+    /// The model ended its response, or a stop string occurred ([`Stats::matched_stop`]).
     Stop,
     /// `max_tokens` or the context length was reached.
     Length,
@@ -115,6 +128,10 @@ pub struct Stats {
     /// Tokens that context shifts dropped.
     #[serde(default)]
     pub shifted_tokens: usize,
+    /// The stop string that ended the response: its index in [`crate::GenerationParams::stop`].
+    /// `None` if the response ended otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matched_stop: Option<usize>,
     /// Time from the call to the first generated token, including prefill.
     #[serde(rename = "time_to_first_token_seconds", with = "crate::serde_seconds")]
     pub time_to_first_token: Duration,
@@ -151,6 +168,7 @@ fn rate(n_tokens: usize, time: Duration) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::logprobs::Logprob;
 
     #[test]
     fn events_are_joined_only_without_loss() {
@@ -158,6 +176,7 @@ mod tests {
             section,
             text: text.to_owned(),
             generated_tokens,
+            logprobs: Vec::new(),
         };
         let mut last = text(Section::Answer, "ab", 1);
         assert_eq!(last.join(text(Section::Answer, "c", 2), 3), None);
@@ -166,6 +185,22 @@ mod tests {
         assert_eq!(last.join(too_long.clone(), 3), Some(too_long));
         let other = text(Section::Reasoning, "d", 3);
         assert_eq!(last.join(other.clone(), 9), Some(other));
+        let chosen = Logprob {
+            token: 1,
+            bytes: b"d".to_vec(),
+            logprob: -0.5,
+        };
+        let with_logprobs = TokenEvent::Text {
+            section: Section::Answer,
+            text: "d".to_owned(),
+            generated_tokens: 3,
+            logprobs: vec![TokenLogprobs {
+                chosen,
+                top: Vec::new(),
+            }],
+        };
+        let next = with_logprobs.clone();
+        assert_eq!(last.join(next, 9), Some(with_logprobs));
         let mut last = TokenEvent::Prefill { done: 1, total: 9 };
         let next = TokenEvent::Prefill { done: 5, total: 9 };
         assert_eq!(last.join(next.clone(), 0), None);

@@ -4,13 +4,18 @@
 //! same.
 //! Rule: none of a response's work is running when its end is reported.
 
+mod response_text;
+
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::contract::{GenerationParams, JobControl, PreparedPrompt, TokenSink};
 use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};
-use crate::text::TextStream;
+use crate::logprobs::Scores;
+
+pub(crate) use response_text::ResponseText;
 
 /// Tokens at the end of a prompt that open the response (transformers' "generation prompt"). The next
 /// prompt may have other tokens in their place: a template does not repeat an opened reasoning section.
@@ -88,6 +93,10 @@ pub trait Decode {
     /// at least one.
     fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError>;
 
+    /// Returns the scores of the token that [`Decode::next`] returned last, if the request asks for
+    /// log probabilities.
+    fn take_scores(&mut self) -> Option<Scores>;
+
     /// Adds what only the decoder knows: draft tokens, those that were accepted and returned to the
     /// caller, and tokens that context shifts dropped.
     fn add_counts(&self, _: &mut Stats) {}
@@ -103,6 +112,9 @@ pub trait Detokenize {
 
     /// Returns the bytes of the next token; possibly none, or part of a character.
     fn push(&mut self, token: u32) -> Cow<'_, [u8]>;
+
+    /// Returns the bytes that `push` would return, and changes nothing.
+    fn peek(&self, token: u32) -> Vec<u8>;
 }
 
 /// The result of [`Decode::next`].
@@ -114,6 +126,48 @@ pub enum NextToken {
     ContextFull,
     /// The job was stopped.
     Stopped,
+}
+
+/// The sampled tokens of a response that the decoder has not returned yet, and the counts of its
+/// draft tokens.
+#[derive(Debug, Default)]
+pub struct PendingTokens {
+    tokens: VecDeque<u32>,
+    n_drafted: usize,
+    n_accepted: usize,
+}
+
+impl PendingTokens {
+    /// Adds a token.
+    pub fn push(&mut self, token: u32) {
+        self.tokens.push_back(token);
+    }
+
+    /// Removes and returns the oldest token.
+    pub fn pop(&mut self) -> Option<u32> {
+        self.tokens.pop_front()
+    }
+
+    /// Returns true if all tokens were returned.
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// Records a draft of `n_drafted` tokens. The first `n_accepted` of them were added, and one
+    /// token that was sampled after them.
+    pub fn record_draft(&mut self, n_drafted: usize, n_accepted: usize) {
+        self.n_drafted += n_drafted;
+        self.n_accepted += n_accepted;
+    }
+
+    /// Adds the counts of draft tokens. Accepted ones that are still pending do not count: after a
+    /// stop string the response has no more tokens.
+    pub fn add_counts(&self, stats: &mut Stats) {
+        // The last pending token was sampled after the draft.
+        let n_unused = self.tokens.len().saturating_sub(1);
+        stats.drafted_tokens = self.n_drafted;
+        stats.accepted_tokens = self.n_accepted.saturating_sub(n_unused);
+    }
 }
 
 /// A generation to run.
@@ -166,7 +220,7 @@ pub fn run<D: Decode>(
         detokenizer.push(*token);
     }
     let mut last_token = Duration::ZERO;
-    let mut text = TextStream::new(&params.stop, prompt.starts_in_reasoning);
+    let mut text = ResponseText::new(&params.stop, prompt.starts_in_reasoning);
     let reason = loop {
         if let Some(reason) = control.stop_reason() {
             break reason;
@@ -190,15 +244,18 @@ pub fn run<D: Decode>(
             break FinishReason::Stop;
         }
         stats.generated_tokens += 1;
-        let mut emit = text_events(sink, stats.generated_tokens);
-        if text.push(&detokenizer.push(token), &mut emit) {
+        let scores = decoder.take_scores();
+        let logprobs = scores.map(|scores| scores.with_bytes(|token| detokenizer.peek(token)));
+        let bytes = detokenizer.push(token);
+        if text.push(&bytes, logprobs, stats.generated_tokens, sink) {
             break FinishReason::Stop;
         }
     };
     decoder.add_counts(&mut stats);
     // Waits until the device is idle, before the caller learns of the end.
     drop(decoder);
-    text.finish(&mut text_events(sink, stats.generated_tokens));
+    text.finish(stats.generated_tokens, sink);
+    stats.matched_stop = text.matched_stop();
     stats.decode_time = last_token.saturating_sub(stats.time_to_first_token);
     Ok((reason, stats))
 }
@@ -206,20 +263,6 @@ pub fn run<D: Decode>(
 fn trim_if_requested(decoder: &mut impl Decode, control: &JobControl) {
     if control.take_trim_request() {
         decoder.release_spare_memory();
-    }
-}
-
-/// Returns a function that sends texts to `sink` with this number of generated tokens.
-fn text_events(
-    sink: &mut dyn TokenSink,
-    generated_tokens: usize,
-) -> impl FnMut(crate::event::Section, &str) {
-    move |section, text| {
-        sink.on_event(TokenEvent::Text {
-            section,
-            text: text.to_owned(),
-            generated_tokens,
-        });
     }
 }
 

@@ -8,14 +8,18 @@
 pub mod attachment;
 pub mod chat;
 pub mod contract;
+pub mod embedding;
 pub mod error;
 pub mod event;
 pub mod generation;
 pub mod heap;
+pub mod job_control;
+pub mod logprobs;
 pub mod parked;
 pub mod sampling;
 pub mod serde_seconds;
 pub mod speculation;
+pub mod summary;
 pub mod template;
 #[cfg(any(test, feature = "test-support"))]
 pub mod test_support;
@@ -25,14 +29,17 @@ pub mod tokenizer_config;
 pub mod truncation;
 
 pub use attachment::{Attachment, with_attachments};
-pub use chat::{ChatPrompt, Message, Role};
+pub use chat::{ChatPrompt, FunctionCall, Message, Role, ToolCall};
 pub use contract::{
-    ConversationId, Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel,
-    MemoryUse, ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
+    ConversationId, Engine, GenerationParams, Limits, LoadProgress, LoadedModel, MemoryUse,
+    ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
 };
+pub use embedding::{EmbedInput, Embedding};
 pub use error::{EngineError, UnsupportedFeature};
 pub use event::{FinishReason, Section, Stats, TokenEvent};
 pub use heap::{OnDrop, trim_heap};
+pub use job_control::JobControl;
+pub use logprobs::{Logprob, Scores, TokenLogprobs};
 pub use parked::{Parked, ParkedState};
 pub use sampling::{Sampler, SamplingParams};
 pub use speculation::Speculation;

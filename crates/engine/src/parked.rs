@@ -1,8 +1,8 @@
 //! The KV caches of conversations that a model computed before the current one. They stay in
 //! memory, so that continuing one of these conversations needs prefill only for new tokens.
 //!
-//! Rule: any conversation may continue a parked state, so [`ParkedState::reusable_tokens`] counts
-//! only tokens whose keys and values are those of a fresh prefill.
+//! Rule: any conversation may continue a parked state, so the tokens that another conversation can
+//! reuse are only those whose keys and values are those of a fresh prefill.
 
 use crate::contract::ConversationId;
 
@@ -20,9 +20,6 @@ pub trait ParkedState {
 
     /// Returns the size in bytes of memory.
     fn bytes(&self) -> u64;
-
-    /// Returns how many tokens of `prompt` would not need prefill with this state.
-    fn reusable_tokens(&self, prompt: &[u32]) -> usize;
 }
 
 /// KV caches of earlier conversations, within a limit of bytes. The least recently used one is
@@ -81,15 +78,10 @@ impl<S: ParkedState> Parked<S> {
         true
     }
 
-    /// Removes and returns the state with the most reusable tokens of `prompt`, if it has more than
-    /// `current` of them. Of several, returns the most recently used one.
-    pub fn take_better(&mut self, prompt: &[u32], current: usize) -> Option<S> {
-        self.take_better_by(current, |state| state.reusable_tokens(prompt))
-    }
-
-    /// The same for engines that decide by more than the tokens of a prompt: `reusable` returns how
-    /// many tokens of the prompt would not need prefill with a state.
-    pub fn take_better_by(&mut self, current: usize, reusable: impl Fn(&S) -> usize) -> Option<S> {
+    /// Removes and returns the state with the most reusable tokens, if it has more than `current` of
+    /// them. Of several, returns the most recently used one. `reusable` returns how many tokens of
+    /// the prompt would not need prefill with a state.
+    pub fn take_better(&mut self, current: usize, reusable: impl Fn(&S) -> usize) -> Option<S> {
         let reusable = self.iter().map(reusable);
         let (index, n_tokens) = reusable.enumerate().max_by_key(|&(_, n_tokens)| n_tokens)?;
         (n_tokens > current).then(|| self.states.remove(index))

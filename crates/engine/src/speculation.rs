@@ -1,9 +1,10 @@
-//! Speculative decoding with prompt lookup: drafts tokens and verifies several of them in one step.
+//! Speculative decoding: drafts tokens and verifies several of them in one step.
 //!
 //! [`PromptLookup`] drafts the tokens that followed an earlier occurrence of the last few tokens
-//! (Saxena 2023). [`DraftPolicy`] decides how many draft tokens a step verifies, so that it pays on
-//! this machine. [`Speculation`] combines both for the loop of an engine. No clock is read here;
-//! the engine passes the duration of its steps.
+//! (Saxena 2023). A [`Drafter`] computes them, such as a draft model (Leviathan et al. 2023).
+//! [`DraftPolicy`] decides which of them drafts how many tokens for a step, so that it pays on this
+//! machine. [`Speculation`] combines them for the loop of an engine. No clock is read here; the
+//! engine passes the duration of its steps.
 //!
 //! Rule: draft tokens never change a response, except that a step over more positions rounds
 //! differently. The sampler draws each token from the model's own distribution at its position (see
@@ -12,11 +13,44 @@
 mod draft_policy;
 mod lookup;
 
+use std::fmt::Debug;
 use std::ops::Range;
 use std::time::Duration;
 
 pub use draft_policy::DraftPolicy;
 pub use lookup::{Match, PromptLookup};
+
+/// Numbers of tokens that a step with a draft of a [`Drafter`] verifies, the last token of the
+/// response included. On Macs four draft tokens gained the most; more are too rarely all correct.
+const DRAFTER_WIDTHS: [usize; 4] = [2, 3, 4, 5];
+
+/// Tokens that a drafter reads together with a draft. It lacks one or two after every step with a
+/// draft of its own, and one more after each plain step.
+const MAX_UNREAD: usize = 8;
+
+/// Computes the tokens that may follow a text: a draft model, or a part of the model itself that was
+/// trained to predict more than one token. It has the vocabulary of the model.
+///
+/// A drafter never fails a response. If it cannot draft, it says so in [`Drafter::n_unread`].
+pub trait Drafter: Debug {
+    /// Returns how many of `tokens` the drafter has to read before a draft: those after the prefix
+    /// that it has cached, at least one. `None` if it cannot draft after these tokens.
+    fn n_unread(&self, tokens: &[u32]) -> Option<usize>;
+
+    /// Reads at most `n` of the unread `tokens`, the first of them first, but not the last token.
+    /// Returns how many it has read when its device is idle again; 0 if it cannot read.
+    fn read(&mut self, tokens: &[u32], n: usize) -> usize;
+
+    /// Reads the unread `tokens` and appends to `draft` the `n` tokens that most likely follow, or
+    /// fewer.
+    fn propose(&mut self, tokens: &[u32], n: usize, draft: &mut Vec<u32>);
+
+    /// Releases all memory but that of the weights. Returns the bytes of the KV cache.
+    fn release(&mut self) -> u64;
+
+    /// Returns the bytes of the KV cache.
+    fn kv_cache_bytes(&self) -> u64;
+}
 
 /// The state of speculative decoding for a loaded model. It outlives a response, because step costs
 /// are learned once per model.
@@ -26,17 +60,23 @@ pub use lookup::{Match, PromptLookup};
 /// token and the draft; sample with [`verify`] and call [`Speculation::accept`] for each token;
 /// call [`Speculation::record_step`].
 ///
+/// With a [`Drafter`], call [`Speculation::read`] before [`Speculation::draft`] until it returns 0,
+/// and [`Speculation::record_read`] after each read. Making the draft is part of a step's duration.
+///
 /// An engine that queues steps ahead does not know the last token when it queues a step. Before it
 /// queues one, it asks [`Speculation::expects_draft`]; if true, it waits for the token and calls
 /// [`Speculation::draft`]. If that returns no draft, it queues two steps, and calls
 /// [`Speculation::record_unqueued_step`] for the first one.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Speculation {
     lookup: PromptLookup,
+    drafter: Option<Box<dyn Drafter>>,
     policy: DraftPolicy,
     /// The current match of the last tokens with earlier ones.
     current: Option<Match>,
     drafted: Vec<u32>,
+    /// `drafted` is from the drafter.
+    is_by_drafter: bool,
     /// Tokens accepted since the last step.
     n_accepted: usize,
 }
@@ -57,11 +97,35 @@ impl Speculation {
     fn with_policy(policy: DraftPolicy) -> Self {
         Self {
             lookup: PromptLookup::default(),
+            drafter: None,
             policy,
             current: None,
             drafted: Vec::new(),
+            is_by_drafter: false,
             n_accepted: 0,
         }
+    }
+
+    /// Adds a source of drafts where the text does not repeat itself. Its steps verify at most
+    /// `max_width` tokens.
+    #[must_use]
+    pub fn with_drafter(mut self, drafter: Box<dyn Drafter>, max_width: usize) -> Self {
+        let widths = DRAFTER_WIDTHS.into_iter().filter(|n| *n <= max_width);
+        self.policy.set_drafter_widths(&widths.collect::<Vec<_>>());
+        self.drafter = Some(drafter);
+        self
+    }
+
+    /// Returns the drafter, if there is one.
+    pub fn drafter(&self) -> Option<&dyn Drafter> {
+        self.drafter.as_deref()
+    }
+
+    /// Releases the memory of the drafter but for its weights. Returns the bytes of its KV cache. It
+    /// reads the text again when drafts are likely to pay.
+    pub fn release_drafter(&mut self) -> u64 {
+        let drafter = self.drafter.as_mut();
+        drafter.map_or(0, |drafter| drafter.release())
     }
 
     /// Starts a response to `prompt`. The part that `prompt` shares with the current tokens costs
@@ -70,18 +134,75 @@ impl Speculation {
         self.lookup.set(prompt);
         self.current = self.lookup.find();
         self.policy.start();
+        self.clear_draft();
+    }
+
+    /// Records the time of the prefill of this response, after [`Speculation::start`].
+    pub fn record_prefill(&mut self, took: Duration) {
+        self.policy.record_prefill(took);
+    }
+
+    fn clear_draft(&mut self) {
         self.drafted.clear();
+        self.is_by_drafter = false;
         self.n_accepted = 0;
+    }
+
+    /// Lets the drafter read tokens that it has not read, if a draft of at most `max_tokens` is then
+    /// likely to pay. Returns how many it has read.
+    pub fn read(&mut self, max_tokens: usize) -> usize {
+        let n_unread = self.n_to_read();
+        let n = match n_unread {
+            None | Some(0) => 0,
+            Some(n_unread) => self.policy.n_read(n_unread, max_tokens),
+        };
+        match &mut self.drafter {
+            Some(drafter) if n > 0 => drafter.read(self.lookup.tokens(), n),
+            _ => 0,
+        }
+    }
+
+    /// Records that the drafter has read `n_tokens` tokens.
+    pub fn record_read(&mut self, n_tokens: usize, took: Duration) {
+        self.policy.record_read(n_tokens, took);
+    }
+
+    /// Returns how many tokens the drafter has to read before a draft, without those that it reads
+    /// together with the draft; `None` if it cannot draft.
+    fn n_to_read(&self) -> Option<usize> {
+        let drafter = self.drafter.as_ref()?;
+        let n_unread = drafter.n_unread(self.lookup.tokens())?;
+        let is_behind = n_unread > MAX_UNREAD;
+        Some(if is_behind { n_unread - 1 } else { 0 })
     }
 
     /// Returns the tokens to verify in the next step, together with the last token of the response:
     /// at most `max_tokens`, and none if a plain step is better.
     pub fn draft(&mut self, max_tokens: usize) -> &[u32] {
-        self.drafted.clear();
-        self.n_accepted = 0;
-        if let Some(current) = self.current {
-            let n = self.policy.n_draft(current.length, max_tokens);
-            self.lookup.draft(current, n, &mut self.drafted);
+        self.clear_draft();
+        let lookup = self.current.and_then(|current| {
+            let choice = self.policy.choose(current.length, max_tokens)?;
+            Some((current, choice))
+        });
+        let computed = match self.n_to_read() {
+            Some(0) => self.policy.choose_drafter(0.0, max_tokens),
+            _ => None,
+        };
+        match (lookup, computed) {
+            (Some((current, choice)), other)
+                if other.is_none_or(|other| choice.speedup >= other.speedup) =>
+            {
+                self.lookup
+                    .draft(current, choice.n_drafted, &mut self.drafted);
+            }
+            (_, Some(choice)) => {
+                if let Some(drafter) = &mut self.drafter {
+                    let tokens = self.lookup.tokens();
+                    drafter.propose(tokens, choice.n_drafted, &mut self.drafted);
+                    self.is_by_drafter = true;
+                }
+            }
+            (_, None) => {}
         }
         &self.drafted
     }
@@ -89,8 +210,11 @@ impl Speculation {
     /// Returns true if an engine that queues steps ahead should wait for the next token, because a
     /// draft of at most `max_tokens` after it is likely to pay.
     pub fn expects_draft(&self, max_tokens: usize) -> bool {
-        let current = self.current;
-        current.is_some_and(|current| self.policy.expects_draft(current.length, max_tokens))
+        let lookup = self.current;
+        lookup.is_some_and(|current| self.policy.expects_draft(current.length, max_tokens))
+            || self
+                .n_to_read()
+                .is_some_and(|n_unread| self.policy.expects_drafter(n_unread, max_tokens))
     }
 
     /// Adds a sampled token: a correct draft token, or the token sampled instead of it.
@@ -104,6 +228,11 @@ impl Speculation {
                 next: current.next + 1,
             });
         }
+        if self.is_by_drafter
+            && let Some(guess) = self.drafted.get(self.n_accepted)
+        {
+            self.policy.record_drafter_outcome(*guess == token);
+        }
         self.lookup.push(token);
         self.n_accepted += 1;
         // A match that was correct is only replaced by a longer one.
@@ -114,13 +243,15 @@ impl Speculation {
         };
     }
 
-    /// Records a finished step. `took` includes computing it, sampling its tokens, and removing
-    /// what was computed after a wrong draft token.
+    /// Records a finished step. `took` includes drafting, computing the step, sampling its tokens,
+    /// and removing what was computed after a wrong draft token.
     pub fn record_step(&mut self, took: Duration) {
-        self.policy
-            .record_step(self.drafted.len(), self.n_accepted, took);
-        self.drafted.clear();
-        self.n_accepted = 0;
+        let (n_drafted, n_accepted) = (self.drafted.len(), self.n_accepted);
+        match self.is_by_drafter && n_drafted > 0 {
+            true => self.policy.record_drafter_step(n_drafted, n_accepted, took),
+            false => self.policy.record_step(n_drafted, n_accepted, took),
+        }
+        self.clear_draft();
     }
 
     /// Records a plain step that was not queued ahead because a draft was made or expected.

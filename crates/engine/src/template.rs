@@ -10,6 +10,7 @@
 mod control_tokens;
 mod environment;
 mod json;
+mod messages;
 mod methods;
 mod syntax;
 
@@ -21,15 +22,20 @@ use std::time::SystemTime;
 
 use minijinja::{Environment, ErrorKind, Value};
 use serde::Deserialize;
+use serde_json::json;
 
 pub use self::control_tokens::{ControlTokens, Piece, RenderedPrompt};
 
 use self::control_tokens::Marker;
-use crate::chat::{ChatPrompt, Message, Role};
+use self::messages::Arguments;
+use crate::chat::{ChatPrompt, Message, ToolCall};
 use crate::error::EngineError;
 use crate::tokenizer_config::{ChatTemplateSource, TokenizerConfig, read_json};
 
 const NAME: &str = "chat_template";
+
+/// The name of a tool that shows whether a template writes it.
+const PROBE: &str = "returntext";
 
 /// Templates have up to 20 KB.
 const MAX_SOURCE_BYTES: usize = 256 << 10;
@@ -129,11 +135,26 @@ impl ChatTemplate {
         prompt: &ChatPrompt,
         now: SystemTime,
     ) -> Result<RenderedPrompt, EngineError> {
+        match self.render_with(prompt, Arguments::Objects, now) {
+            Err(error) if prompt.has_tool_calls() => self
+                .render_with(prompt, Arguments::Texts, now)
+                .map_err(|_| error),
+            result => result,
+        }
+    }
+
+    fn render_with(
+        &self,
+        prompt: &ChatPrompt,
+        arguments: Arguments,
+        now: SystemTime,
+    ) -> Result<RenderedPrompt, EngineError> {
         let template = self.environment.get_template(NAME);
         let template = template.map_err(|error| template_error(&error))?;
         let marker = Marker::new(&self.control_tokens, template.source(), prompt)?;
         let mut output = Output::new(prompt);
-        let variables = self.variables(prompt, marker, now);
+        let variables = self.variables(prompt, arguments, marker, now);
+        let variables = variables.map_err(|error| template_error(&error))?;
         let result = template
             .render_captured_to(variables, &mut output)
             .map(drop);
@@ -157,7 +178,7 @@ impl ChatTemplate {
     pub fn default_thinking(&self) -> Option<bool> {
         let rendered = |enable_thinking| {
             let prompt = ChatPrompt {
-                messages: vec![Message::new(Role::User, "Hello")],
+                messages: vec![Message::user("Hello")],
                 enable_thinking,
                 ..ChatPrompt::default()
             };
@@ -167,13 +188,57 @@ impl ChatTemplate {
         (on != off).then(|| rendered(None).is_some_and(|default| default == on))
     }
 
+    /// Returns true if the template writes the definitions of tools. If it ignores them, the model
+    /// cannot know that there are any.
+    pub fn knows_tools(&self) -> bool {
+        let text = json!({"type": "string", "description": "The text."});
+        let parameters =
+            json!({"type": "object", "properties": {"text": text}, "required": ["text"]});
+        let function = json!({
+            "name": PROBE,
+            "description": "Returns the text.",
+            "parameters": parameters,
+        });
+        self.writes_probe(&ChatPrompt {
+            messages: vec![Message::user("Hello")],
+            tools: vec![json!({"type": "function", "function": function})],
+            ..ChatPrompt::default()
+        })
+    }
+
+    /// Returns true if the template writes the tool calls of earlier responses.
+    pub fn knows_tool_calls(&self) -> bool {
+        // Mistral's templates accept only ids of this form.
+        let call = ToolCall::new("abcdefghi", PROBE, json!({"text": "Hello"}));
+        let result = Message::tool_result(&call, "Hello");
+        let called = Message {
+            tool_calls: vec![call],
+            ..Message::assistant("")
+        };
+        self.writes_probe(&ChatPrompt {
+            messages: vec![Message::user("Hello"), called, result],
+            ..ChatPrompt::default()
+        })
+    }
+
+    fn writes_probe(&self, prompt: &ChatPrompt) -> bool {
+        let rendered = self.render(prompt, SystemTime::UNIX_EPOCH);
+        rendered.is_ok_and(|rendered| rendered.text().contains(PROBE))
+    }
+
     /// Returns the control tokens that only the template may write.
     pub fn control_tokens(&self) -> &ControlTokens {
         &self.control_tokens
     }
 
     /// Returns the variables that `transformers` gives to templates.
-    fn variables(&self, prompt: &ChatPrompt, marker: Marker<'_>, now: SystemTime) -> Value {
+    fn variables(
+        &self,
+        prompt: &ChatPrompt,
+        arguments: Arguments,
+        marker: Marker<'_>,
+        now: SystemTime,
+    ) -> Result<Value, minijinja::Error> {
         let unfinished = prompt.unfinished_message();
         let messages = prompt.messages.iter().map(|message| {
             let is_unfinished = unfinished.is_some_and(|last| std::ptr::eq(last, message));
@@ -181,11 +246,9 @@ impl ChatTemplate {
                 true => Cow::Owned(marker.unfinished_content(message)),
                 false => marker.content(message),
             };
-            Value::from_pairs([
-                ("role", Value::from(message.role.as_str())),
-                ("content", Value::from(&*content)),
-            ])
+            messages::to_value(message, &content, arguments, marker)
         });
+        let messages: Vec<Value> = messages.collect::<Result<_, _>>()?;
         let tools = match prompt.tools.as_slice() {
             [] => Value::from(()),
             tools => {
@@ -194,7 +257,7 @@ impl ChatTemplate {
             }
         };
         let mut variables = vec![
-            ("messages", messages.collect()),
+            ("messages", Value::from(messages)),
             ("tools", tools),
             ("documents", Value::from(())),
             ("add_generation_prompt", Value::from(unfinished.is_none())),
@@ -207,7 +270,7 @@ impl ChatTemplate {
             .special_tokens
             .iter()
             .map(|(name, token)| (name.as_str(), Value::from(token.as_str())));
-        Value::from_pairs(variables.into_iter().chain(tokens))
+        Ok(Value::from_pairs(variables.into_iter().chain(tokens)))
     }
 }
 
@@ -220,11 +283,10 @@ struct Output {
 
 impl Output {
     fn new(prompt: &ChatPrompt) -> Self {
-        let messages: usize = prompt.messages.iter().map(|m| m.content.len()).sum();
-        let tools: usize = prompt.tools.iter().map(|tool| tool.to_string().len()).sum();
+        let n_bytes: usize = prompt.texts().iter().map(|text| text.len()).sum();
         Self {
             bytes: Vec::new(),
-            limit: SPARE_OUTPUT_BYTES + MAX_OUTPUT_GROWTH * (messages + tools),
+            limit: SPARE_OUTPUT_BYTES + MAX_OUTPUT_GROWTH * n_bytes,
             is_full: false,
         }
     }

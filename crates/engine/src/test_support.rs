@@ -3,7 +3,7 @@
 //!
 //! The engine has no weights and no randomness: a [`Script`] contains the tokens of each response, and
 //! where it fails or waits. Everything else is as in a real engine: the order of events, stop
-//! strings and reasoning (with the real [`TextStream`]), limits and cancellation.
+//! strings and reasoning (with the real [`crate::text::TextStream`]), limits and cancellation.
 
 mod distribution;
 pub mod shapes;
@@ -19,10 +19,13 @@ use crate::contract::{
     Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel, MemoryUse, ModelInfo,
     ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
 };
+use crate::embedding::{self, EmbedInput, Embedding, not_an_embedding_model};
 use crate::error::EngineError;
 use crate::event::{FinishReason, Section, Stats, TokenEvent};
+use crate::generation::ResponseText;
+use crate::logprobs::{Logprob, TokenLogprobs};
 use crate::sampling::SamplingParams;
-use crate::text::{OpenReasoning, TextStream};
+use crate::text::OpenReasoning;
 
 /// Size of every scripted model's weights.
 pub const WEIGHT_BYTES: u64 = 1_000_000;
@@ -34,6 +37,9 @@ pub struct Script {
     pub load_error: Option<EngineError>,
     /// Makes every prompt end inside a reasoning section.
     pub starts_in_reasoning: bool,
+    /// Makes every model an embedding model. The vector of a text is its number of tokens and 1, with
+    /// length 1.
+    pub embeds: bool,
     /// The responses of a loaded model, in order; after the last one it starts over.
     pub responses: Vec<Vec<Step>>,
 }
@@ -156,6 +162,7 @@ fn info(name: String, context_length: usize) -> ModelInfo {
         context_length,
         vocab_size: 256,
         has_chat_template: true,
+        draft: None,
         recommended_sampling: SamplingParams::default(),
     }
 }
@@ -242,6 +249,26 @@ impl LoadedModel for ScriptedModel {
         Ok((reason, stats))
     }
 
+    /// One token per byte, as in [`LoadedModel::prepare`].
+    fn embed(
+        &mut self,
+        inputs: &[EmbedInput],
+        control: &JobControl,
+        sink: &mut dyn FnMut(Embedding),
+    ) -> Result<(FinishReason, Stats), EngineError> {
+        if !self.script.embeds {
+            return Err(not_an_embedding_model(&self.info));
+        }
+        let inputs = inputs.iter().map(|input| match input {
+            EmbedInput::Text(text) => text.bytes().map(u32::from).collect(),
+            EmbedInput::Tokens(tokens) => tokens.clone(),
+        });
+        let inputs: Vec<Vec<u32>> = inputs.collect();
+        embedding::run(&self.info, &inputs, control, sink, |tokens| {
+            Ok(Some(vec![tokens.len() as f32, 1.0]))
+        })
+    }
+
     fn trim(&mut self, trim: Trim) -> u64 {
         match trim {
             Trim::KeepConversation => 0,
@@ -307,14 +334,7 @@ impl ScriptedModel {
     ) -> Result<FinishReason, EngineError> {
         let free = self.limits.context_length - prompt.tokens.len();
         let max_tokens = params.max_tokens.unwrap_or(free).min(free);
-        let mut stream = TextStream::new(&params.stop, prompt.starts_in_reasoning);
-        let mut emit = |section, text: &str, generated_tokens| {
-            sink.on_event(TokenEvent::Text {
-                section,
-                text: text.to_owned(),
-                generated_tokens,
-            });
-        };
+        let mut text = ResponseText::new(&params.stop, prompt.starts_in_reasoning);
         let mut reason = FinishReason::Stop;
         for step in steps {
             if let Some(stopped) = control.stop_reason() {
@@ -326,8 +346,8 @@ impl ScriptedModel {
                 Step::Call(call) => call(),
                 Step::Token(bytes) => {
                     stats.generated_tokens += 1;
-                    let n = stats.generated_tokens;
-                    if stream.push(bytes, &mut |section, text| emit(section, text, n)) {
+                    let logprobs = params.logprobs.map(|n_top| logprobs(bytes, n_top));
+                    if text.push(bytes, logprobs, stats.generated_tokens, sink) {
                         break;
                     }
                     if stats.generated_tokens == max_tokens {
@@ -337,8 +357,26 @@ impl ScriptedModel {
                 }
             }
         }
-        let n = stats.generated_tokens;
-        stream.finish(&mut |section, text| emit(section, text, n));
+        text.finish(stats.generated_tokens, sink);
+        stats.matched_stop = text.matched_stop();
         Ok(reason)
+    }
+}
+
+/// Returns the log probabilities of a scripted token: it has `e^-0.5`, and the next most likely
+/// tokens are those after it in the alphabet, each one `e` times less likely.
+fn logprobs(bytes: &[u8], n_top: u8) -> TokenLogprobs {
+    let first = bytes.first().copied().unwrap_or_default();
+    let alternative = |n: u8| Logprob {
+        token: first.wrapping_add(n).into(),
+        bytes: match n {
+            0 => bytes.to_vec(),
+            _ => vec![first.wrapping_add(n)],
+        },
+        logprob: -0.5 - f32::from(n),
+    };
+    TokenLogprobs {
+        chosen: alternative(0),
+        top: (0..n_top).map(alternative).collect(),
     }
 }

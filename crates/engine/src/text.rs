@@ -63,6 +63,16 @@ impl TextStream {
         stop.finish(&mut |text| emit(Section::Answer, text));
     }
 
+    /// Returns the index of the stop string that ended the response; `None` if none did.
+    pub fn matched_stop(&self) -> Option<usize> {
+        self.stop.matched()
+    }
+
+    /// Returns the number of bytes at the end that are held back, or that a stop string cut off.
+    pub fn n_held_bytes(&self) -> usize {
+        self.utf8.n_held() + self.reasoning.n_held() + self.stop.n_held()
+    }
+
     fn advance(&mut self, text: &str, emit: &mut dyn FnMut(Section, &str)) {
         if text.is_empty() || self.stop.is_stopped() {
             return;

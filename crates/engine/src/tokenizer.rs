@@ -91,6 +91,11 @@ impl Tokenizer {
         })
     }
 
+    /// Returns true if both tokenizers have the same tokens with the same ids.
+    pub fn has_same_tokens(&self, other: &Self) -> bool {
+        self.inner.get_vocab(true) == other.inner.get_vocab(true)
+    }
+
     /// Returns the token ids of `text`. Special tokens in `text` become their ids.
     /// `add_special_tokens` adds those that the tokenizer puts around every text (such as a leading
     /// begin-of-text token); rendered chat templates already contain them.

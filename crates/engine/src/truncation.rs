@@ -7,6 +7,8 @@
 //! cut costs prefill of everything after the system prompt. So the caller leaves the dropped messages
 //! out of its next requests, which then process only new tokens until the context is full again.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::chat::{ChatPrompt, Message, Role};
@@ -17,7 +19,7 @@ use crate::error::EngineError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Truncation {
-    /// Fails if the prompt does not fit.
+    /// Fails if the prompt does not fit: [`EngineError::PromptTooLong`], which has both numbers.
     #[default]
     Disabled,
     /// Drops the oldest exchanges, to about 60 % of what fits.
@@ -97,16 +99,30 @@ fn n_system_messages(chat: &ChatPrompt) -> usize {
 }
 
 /// Returns how many messages after the system prompt can be dropped: those of the oldest exchange,
-/// of the two oldest, and so on. An exchange ends at the next user message. The newest exchange is
-/// kept.
+/// of the two oldest, and so on. An exchange ends at the next user message, but not before the
+/// results of its tool calls. The newest exchange is kept.
 fn drop_counts(chat: &ChatPrompt) -> Vec<usize> {
-    let rest = chat.messages[n_system_messages(chat)..]
-        .iter()
-        .enumerate()
-        .skip(1);
-    rest.filter(|(_, message)| message.role == Role::User)
-        .map(|(n_before, _)| n_before)
-        .collect()
+    let rest = &chat.messages[n_system_messages(chat)..];
+    let mut next_results: HashMap<&str, usize> = HashMap::new();
+    // For each message, where the results of its calls end.
+    let mut ends = vec![0; rest.len()];
+    for (index, message) in rest.iter().enumerate().rev() {
+        let calls = message.tool_calls.iter();
+        let results = calls.filter_map(|call| next_results.get(call.id.as_str()));
+        ends[index] = results.copied().max().unwrap_or(0);
+        if let Some(id) = &message.tool_call_id {
+            next_results.insert(id, index);
+        }
+    }
+    let mut end = 0;
+    let mut counts = Vec::new();
+    for (n_before, message) in rest.iter().enumerate() {
+        if message.role == Role::User && n_before > end {
+            counts.push(n_before);
+        }
+        end = end.max(ends[n_before]);
+    }
+    counts
 }
 
 fn drop_oldest(chat: &ChatPrompt, n_dropped: usize) -> ChatPrompt {

@@ -72,6 +72,7 @@ fn events_have_the_documented_order() {
             section: Section::Reasoning,
             text: "Hm".to_owned(),
             generated_tokens: 2,
+            logprobs: Vec::new(),
         }
     );
     assert_eq!(answer(&events), "Hi.");
@@ -139,6 +140,31 @@ fn a_failed_step_ends_without_a_finished_event() {
     let (result, events) = run(script, &GenerationParams::default(), &JobControl::new());
     assert_eq!(result, Err(error));
     assert!(matches!(events.last(), Some(TokenEvent::Text { .. })));
+}
+
+#[test]
+fn log_probabilities_are_reported_on_request() {
+    let script = Script::responding(["a", "b", "cd"]);
+    let params = GenerationParams {
+        logprobs: Some(2),
+        stop: vec!["bc".to_owned()],
+        ..GenerationParams::default()
+    };
+    let (reason, events) = run(script, &params, &JobControl::new());
+    assert_eq!(reason, Ok(FinishReason::Stop));
+    let Some(TokenEvent::Finished { stats, .. }) = events.last() else {
+        panic!("{events:?}");
+    };
+    assert_eq!(stats.matched_stop, Some(0));
+    let reported = events.iter().filter_map(|event| match event {
+        TokenEvent::Text { logprobs, .. } => Some(logprobs.clone()),
+        _ => None,
+    });
+    let reported = reported.collect::<Vec<_>>().concat();
+    assert_eq!(reported.len(), 1, "the stop string is not reported");
+    assert_eq!(reported[0].chosen.bytes, b"a");
+    assert_eq!(reported[0].top[0], reported[0].chosen);
+    assert_eq!(reported[0].top[1].bytes, b"b");
 }
 
 #[test]

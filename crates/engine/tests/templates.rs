@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
-use transom_engine::{ChatPrompt, ChatTemplate, ControlTokens, EngineError, Message};
+use serde_json::json;
+use transom_engine::{ChatPrompt, ChatTemplate, ControlTokens, EngineError, Message, ToolCall};
 
 #[derive(Deserialize)]
 struct Fixture {
@@ -144,4 +145,77 @@ fn reasoning_can_be_switched_where_the_template_of_the_model_does_it() {
     ];
     let expect = expect.map(|(name, default)| (name.to_owned(), default));
     assert_eq!(switchable.collect::<Vec<_>>(), expect);
+}
+
+#[test]
+fn templates_of_models_that_call_tools_are_recognized() {
+    let names = |knows: fn(&ChatTemplate) -> bool| -> Vec<String> {
+        let known = templates().into_iter().filter_map(|path| {
+            let source = std::fs::read_to_string(&path).expect("it can be read");
+            let tokens = [("bos_token", ""), ("eos_token", "")];
+            let template = ChatTemplate::new(&source, tokens, control_tokens());
+            let name = path.file_stem()?.to_str()?.to_owned();
+            knows(&template.expect("it compiles")).then_some(name)
+        });
+        known.collect()
+    };
+    let declared = [
+        "gpt-oss",
+        "llama3.1",
+        "llama3.2",
+        "mistral-7b-v0.3",
+        "mistral-nemo",
+        "mistral-small-3.2",
+        "qwen2.5",
+        "qwen3",
+    ];
+    assert_eq!(names(ChatTemplate::knows_tools), declared);
+    let called = ["deepseek-r1-distill", "deepseek-v3.1", "deepseek-v3"];
+    let called: Vec<&str> = called.into_iter().chain(declared).collect();
+    assert_eq!(names(ChatTemplate::knows_tool_calls), called);
+}
+
+/// These texts were read off the templates. The fixtures are the reference, where they have a call.
+#[test]
+fn a_tool_call_and_its_result_are_written_as_the_template_says() {
+    let call = ToolCall::new("abcdefghi", "weather", json!({"city": "Zürich", "days": 2}));
+    let result = Message::tool_result(&call, "21");
+    let called = Message {
+        tool_calls: vec![call],
+        ..Message::assistant("")
+    };
+    let prompt = ChatPrompt {
+        messages: vec![Message::user("Weather?"), called, result],
+        ..ChatPrompt::default()
+    };
+    for (name, expected) in [
+        (
+            "qwen3",
+            "<|im_start|>user\nWeather?<|im_end|>\n<|im_start|>assistant\n<tool_call>\n\
+             {\"name\": \"weather\", \"arguments\": {\"city\": \"Zürich\", \"days\": 2}}\n\
+             </tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\n21\n</tool_response>\
+             <|im_end|>\n<|im_start|>assistant\n",
+        ),
+        (
+            "mistral-nemo",
+            "<s>[INST]Weather?[/INST][TOOL_CALLS][{\"name\": \"weather\", \"arguments\": \
+             {\"city\": \"Zürich\", \"days\": 2}, \"id\": \"abcdefghi\"}]</s>\
+             [TOOL_RESULTS]{\"content\": 21, \"call_id\": \"abcdefghi\"}[/TOOL_RESULTS]",
+        ),
+        // This template joins the arguments with text, so it gets them as text.
+        (
+            "deepseek-v3",
+            "<s><｜User｜>Weather?<｜Assistant｜><｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function\
+             <｜tool▁sep｜>weather\n```json\n{\"city\": \"Zürich\", \"days\": 2}\n```\
+             <｜tool▁call▁end｜><｜tool▁calls▁end｜><｜end▁of▁sentence｜><｜tool▁outputs▁begin｜>\
+             <｜tool▁output▁begin｜>21<｜tool▁output▁end｜><｜tool▁outputs▁end｜>",
+        ),
+    ] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/templates");
+        let source = std::fs::read_to_string(folder.join(format!("{name}.jinja"))).unwrap();
+        let tokens = [("bos_token", "<s>"), ("eos_token", "</s>")];
+        let template = ChatTemplate::new(&source, tokens, control_tokens()).unwrap();
+        let rendered = template.render(&prompt, frozen_now()).unwrap();
+        assert_eq!(rendered.text(), expected, "{name}");
+    }
 }

@@ -47,4 +47,17 @@ impl MemoryNeed {
         .into_iter()
         .fold(0, u64::saturating_add)
     }
+
+    /// Returns the need of this model with a draft model beside it, which needs `draft` and has no KV
+    /// caches of other conversations.
+    #[must_use]
+    pub fn with_draft(&self, draft: &Self) -> Self {
+        Self {
+            weight_bytes: self.weight_bytes.saturating_add(draft.weight_bytes),
+            kv_cache_bytes: self.kv_cache_bytes.saturating_add(draft.kv_cache_bytes),
+            activation_bytes: self.activation_bytes.saturating_add(draft.activation_bytes),
+            cache_bytes: self.cache_bytes.saturating_add(draft.cache_bytes),
+            ..*self
+        }
+    }
 }

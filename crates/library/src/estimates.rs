@@ -16,7 +16,8 @@ use transom_supervisor::KvCacheChoice;
 use crate::{Library, LoadSettings, download};
 
 impl Library {
-    /// Estimates the variant of an installed model that runs on this machine, with these settings.
+    /// Estimates the variant of an installed model that runs on this machine, with these settings, and its
+    /// draft model if both fit.
     ///
     /// # Errors
     /// The problem of its files, if none can be read.
@@ -35,6 +36,20 @@ impl Library {
             measured: self.machine.record(&facts, &path, kv),
             ..EstimateRequest::new(&facts)
         };
+        let drafts = self.drafts_of(model);
+        let draft = drafts
+            .iter()
+            .find(|(_, draft)| draft.format == facts.format);
+        if let Some((_, draft)) = draft {
+            let request = EstimateRequest {
+                draft: Some(&**draft),
+                ..request
+            };
+            let both = self.estimate_of(&request);
+            if both.fit == EstimatedFit::Fits {
+                return Ok(both);
+            }
+        }
         Ok(self.estimate_of(&request))
     }
 

@@ -9,6 +9,7 @@
 
 mod disk;
 pub mod download;
+mod embedding;
 mod estimates;
 mod load;
 mod machine;
@@ -28,6 +29,7 @@ use transom_signals::Hardware;
 use transom_supervisor::settings::Settings;
 
 pub use disk::DiskSpace;
+pub use embedding::TextSide;
 pub use load::{LoadSettings, UsageRecorder};
 pub use machine::ThisMachine;
 pub use names::{LookupError, format_name, is_path, is_repository, quantizations_of, variant_text};

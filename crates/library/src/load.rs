@@ -22,7 +22,7 @@ pub struct LoadSettings {
 }
 
 impl Library {
-    /// Returns the request that loads `model` for chat, with all its installed variants and the
+    /// Returns the request that loads `model` for its purpose, with all its installed variants and the
     /// measurements of each.
     pub fn spec(&self, model: &InstalledModel, settings: &LoadSettings) -> ModelSpec {
         let ModelFiles { paths, .. } = &model.files;
@@ -39,12 +39,51 @@ impl Library {
         ModelSpec {
             id: self.id_of(model),
             name: model.title(&self.catalog),
-            role: ModelRole::Chat,
+            role: match self.is_embedder(model) {
+                true => ModelRole::Embedder,
+                false => ModelRole::Chat,
+            },
             variants: sources.map(|path| ModelSource { path }).collect(),
             context_length: settings.context_length,
+            min_context_length: None,
             kv_cache: settings.kv_cache,
             corrections: corrections.collect(),
+            drafts: self
+                .drafts_of(model)
+                .into_iter()
+                .map(|(path, _)| ModelSource { path })
+                .collect(),
         }
+    }
+
+    /// Returns the files of the installed draft models that make `model` faster on this machine, with
+    /// their facts: the smallest of each format.
+    pub(crate) fn drafts_of(&self, model: &InstalledModel) -> Vec<(PathBuf, Arc<ModelFacts>)> {
+        let memory_bytes = self.machine.specs().memory_bytes;
+        let entry = model.entry(&self.catalog).map(|(entry, _)| entry);
+        let draft = entry.and_then(|entry| self.catalog.draft_of(entry, memory_bytes));
+        let Some(draft) = draft else {
+            return Vec::new();
+        };
+        let is_draft = |other: &&InstalledModel| {
+            let entry = other.entry(&self.catalog).map(|(entry, _)| entry);
+            entry.is_some_and(|entry| entry.id == draft.id)
+        };
+        let mut drafts: Vec<(PathBuf, Arc<ModelFacts>)> = Vec::new();
+        for other in self.installed().iter().filter(is_draft) {
+            let paths = other.files.paths.iter();
+            drafts
+                .extend(paths.filter_map(|path| Some((path.clone(), other.facts_of(path).ok()?))));
+        }
+        drafts.sort_by_key(|(_, facts)| facts.weight_bytes);
+        let mut seen = Vec::new();
+        drafts.retain(|(path, _)| {
+            let format = format_of(path);
+            let is_new = !seen.contains(&format);
+            seen.push(format);
+            is_new
+        });
+        drafts
     }
 
     /// Returns the variant of `model` that runs on this machine, with its facts: the first that can be
@@ -83,7 +122,15 @@ impl Library {
         let mut paths = model.files.paths.iter();
         let path = paths.find(|path| format_of(path) == format && !is_passed_over(path))?;
         let facts = model.facts_of(path).ok()?;
-        Some(UsageRecorder::new(self, &facts, path, settings))
+        let has_draft = loaded
+            .info
+            .as_ref()
+            .is_some_and(|info| info.draft.is_some());
+        let recorder = UsageRecorder::new(self, &facts, path, settings);
+        Some(UsageRecorder {
+            has_draft,
+            ..recorder
+        })
     }
 }
 
@@ -92,6 +139,8 @@ impl Library {
 pub struct UsageRecorder {
     file: PathBuf,
     key: Key,
+    /// The memory and the speed are those of two models together.
+    has_draft: bool,
 }
 
 impl UsageRecorder {
@@ -104,12 +153,16 @@ impl UsageRecorder {
         Self {
             file: library.machine.measured_file().to_owned(),
             key: library.machine.key(facts, path, settings.kv_cache),
+            has_draft: false,
         }
     }
 
-    /// Records the measurements of a response, which improve later estimates. Failures are only logged.
-    /// Blocks on the disk.
+    /// Records the measurements of a response, which improve later estimates of the model alone. Failures
+    /// are only logged. Blocks on the disk.
     pub fn record(&self, stats: &Stats) {
+        if self.has_draft {
+            return;
+        }
         if let Err(error) = measured::record(&self.file, &self.key, &sample(stats)) {
             tracing::info!(%error, "can't save the measurements of a response");
         }

@@ -27,7 +27,7 @@ pub struct Subject {
     /// Keys of the catalog entry that were not verified.
     pub unverified: Vec<String>,
     installed: Option<InstalledModel>,
-    /// The catalog's id of its draft model.
+    /// The catalog's id of the draft model that makes it faster on this machine.
     draft_id: Option<String>,
 }
 
@@ -90,6 +90,12 @@ impl Library {
         (estimate.fit == EstimatedFit::Fits).then_some((id, draft))
     }
 
+    fn draft_id_of(&self, entry: &Entry) -> Option<String> {
+        let memory_bytes = self.machine.specs().memory_bytes;
+        let draft = self.catalog.draft_of(entry, memory_bytes);
+        draft.map(|draft| draft.id.clone())
+    }
+
     fn find_subject(
         &self,
         text: &str,
@@ -129,7 +135,7 @@ impl Library {
             form,
             facts: Arc::new(entry.facts(variant)),
             installed: None,
-            draft_id: entry.draft.clone(),
+            draft_id: self.draft_id_of(entry),
             unverified: unverified.cloned().collect(),
         })
     }
@@ -149,7 +155,7 @@ impl Library {
         Ok(Subject {
             title: entry.map_or(model.name(), |entry| &entry.name).to_owned(),
             form: variant_text(facts.format, &model.quantization(&self.catalog)),
-            draft_id: entry.and_then(|entry| entry.draft.clone()),
+            draft_id: entry.and_then(|entry| self.draft_id_of(entry)),
             facts,
             installed: Some(model),
             unverified: Vec::new(),

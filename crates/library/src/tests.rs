@@ -4,7 +4,7 @@ mod cases;
 
 use std::fs;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use transom_catalog::entries::FILE_NAME;
 use transom_catalog::estimate::{AvailableMemory, EstimatedFit};
@@ -379,4 +379,32 @@ fn a_plan_has_the_id_that_the_installed_model_will_have() {
     let huge = plan("huge").unwrap();
     assert!(!huge.estimate.unwrap().fit.is_usable());
     assert!(matches!(plan("tiny@3-bit"), Err(PlanError::Lookup(_))));
+}
+
+#[test]
+fn an_installed_draft_model_is_loaded_and_estimated_on_a_large_machine() {
+    let data = tempfile::tempdir().unwrap();
+    let text = CATALOG.replace("id = \"huge\"", "id = \"huge\"\ndraft = \"tiny\"");
+    let catalog = Catalog::default().merged_with(&text, Path::new(FILE_NAME));
+    let catalog = Arc::new(catalog.unwrap());
+    install(data.path(), "owner/huge-GGUF", "huge-Q4_K_M.gguf");
+    let draft = install(data.path(), "owner/tiny-GGUF", "tiny-Q8_0.gguf");
+    let settings = LoadSettings::default();
+    let drafts = |name: &str, gigabytes| {
+        let places = Places {
+            data_folder: Some(data.path().to_owned()),
+            ..Places::default()
+        };
+        let library = Library::new(catalog.clone(), places, mac(gigabytes));
+        let model = library.find(name).unwrap();
+        let drafts = library.spec(model, &settings).drafts;
+        let estimate = library.estimate(model, &settings).unwrap();
+        assert_eq!(estimate.need.draft_bytes > 0, !drafts.is_empty(), "{name}");
+        drafts
+    };
+    let of_huge = drafts("huge", 64);
+    assert_eq!(of_huge.len(), 1);
+    assert_eq!(of_huge[0].path, draft.canonicalize().unwrap());
+    assert_eq!(drafts("huge", 16), []);
+    assert_eq!(drafts("tiny", 64), []);
 }

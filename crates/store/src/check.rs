@@ -15,7 +15,7 @@ use rusqlite::config::DbConfig;
 use crate::conversation::Timestamp;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::{check_marker, connect, text};
-use crate::{schema, search};
+use crate::{schema, search_index};
 
 /// Files up to this size are checked at every start.
 const SMALL_BYTES: u64 = 8 << 20;
@@ -56,7 +56,7 @@ pub(crate) fn open_checked(
             };
             check_pages(&connection, path, check)?;
             if is_check_requested {
-                search::mark_stale(&connection)?;
+                search_index::mark_stale(&connection)?;
             }
             if n_bytes(path) > SMALL_BYTES {
                 schema::set_meta(&connection, "checked_at", &now.0.to_string())?;

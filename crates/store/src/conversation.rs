@@ -86,6 +86,24 @@ pub enum MessageRole {
     Assistant,
 }
 
+impl MessageRole {
+    /// Returns the name in the database.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+
+    /// Returns the role with this name in the database. The schema allows no other name.
+    pub(crate) fn from_name(name: &str) -> Self {
+        match name {
+            "user" => Self::User,
+            _ => Self::Assistant,
+        }
+    }
+}
+
 /// How a message ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
@@ -112,6 +130,44 @@ pub enum Ending {
     Interrupted,
 }
 
+impl Ending {
+    /// Returns the name in the database.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Writing => "writing",
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::Canceled => "cancelled",
+            Self::Shed => "shed",
+            Self::Failed { .. } => "failed",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// Returns the ending with this name in the database. The schema allows no other name.
+    pub(crate) fn from_name(name: &str, failure: Option<String>) -> Self {
+        match name {
+            "writing" => Self::Writing,
+            "stop" => Self::Stop,
+            "length" => Self::Length,
+            "cancelled" => Self::Canceled,
+            "shed" => Self::Shed,
+            "failed" => Self::Failed {
+                failure: failure.unwrap_or_default(),
+            },
+            _ => Self::Interrupted,
+        }
+    }
+
+    /// Returns the reason of a failure.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        match self {
+            Self::Failed { failure } => Some(failure),
+            _ => None,
+        }
+    }
+}
+
 /// A message with its texts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
@@ -136,6 +192,8 @@ pub struct Message {
     pub model: Option<String>,
     /// Statistics of the response, as JSON of the caller.
     pub stats: Option<String>,
+    /// A summary of all messages up to and including this one; empty if the user removed it.
+    pub summary: Option<String>,
     /// When it was created.
     pub created_at: Timestamp,
     /// All messages with the same parent, including this one, oldest first.

@@ -1,14 +1,14 @@
 //! Deletes one exchange: a question and its responses, with all their versions.
 //!
-//! Messages after the exchange stay, without their statistics: they then follow the message before
-//! it. Rule: as with a whole conversation, deleted text is in no file of the folder when the call
-//! returns.
+//! Messages after the exchange stay, without their statistics and summaries: they then follow the
+//! message before it. Rule: as with a whole conversation, deleted text is in no file of the folder
+//! when the call returns.
 
 use rusqlite::Transaction;
 
 use crate::conversation::{ConversationId, Ending, Message, MessageId, MessageRole};
 use crate::error::StoreError;
-use crate::search::{self, Change};
+use crate::search_index::{self, Change};
 use crate::store::{Store, execute, query_one, text};
 use crate::{messages, tree};
 
@@ -77,8 +77,8 @@ fn with_role(
     Ok(found)
 }
 
-/// Gives a message another parent, and its subtree the depths below it. Removes their statistics,
-/// which count the deleted text.
+/// Gives a message another parent, and its subtree the depths below it. Removes their statistics and
+/// summaries, which are of the deleted text.
 fn move_up(
     tx: &Transaction<'_>,
     id: MessageId,
@@ -95,7 +95,7 @@ fn move_up(
     execute(tx, sql, (id.0, depth))?;
     let sql = "UPDATE message SET parent = ?2 WHERE id = ?1";
     execute(tx, sql, (id.0, parent.map(|parent| parent.0)))?;
-    messages::remove_stats(tx, id)
+    messages::remove_stale(tx, id)
 }
 
 /// Deletes a message and its words in the search index.
@@ -104,7 +104,7 @@ fn delete_row(tx: &Transaction<'_>, id: MessageId) -> Result<(), StoreError> {
         return Ok(());
     };
     if message.ending != Ending::Writing {
-        search::change_message(tx, Change::Remove, id, &message.text, &message.attachment)?;
+        search_index::change_message(tx, Change::Remove, id, &message.text, &message.attachment)?;
     }
     for sql in [
         "UPDATE message SET shown_child = NULL WHERE shown_child = ?1",

@@ -98,6 +98,7 @@ pub(crate) fn exported_conversation(
             },
             model: message.model,
             stats: message.stats,
+            summary: message.summary,
             attachment: message.attachment,
             reasoning: message.reasoning,
             text: message.text,

@@ -71,6 +71,8 @@ pub(crate) struct ExportedMessage {
     pub(crate) model: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stats: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) summary: Option<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) attachment: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::conversation::{ConversationId, Ending, MessageId, NewMessage, Timestamp};
 use crate::error::StoreError;
 use crate::export_format::{Export, ExportedConversation, ExportedMessage, FORMAT, check_version};
-use crate::search::{self, Change};
+use crate::search_index::{self, Change};
 use crate::store::{Flush, Store, execute};
 use crate::{conversations, export, markdown, messages, other_formats, settings, tree};
 
@@ -168,7 +168,7 @@ fn create_conversation(
     let id = ConversationId(tx.last_insert_rowid());
     let (settings, _) = exported.settings.checked();
     settings::conversation::write(tx, id, &settings)?;
-    search::change_title(tx, Change::Add, id, &title)?;
+    search_index::change_title(tx, Change::Add, id, &title)?;
     Ok(id)
 }
 
@@ -196,6 +196,7 @@ fn add_message(
         &message,
         &exported_message.reasoning,
         exported_message.stats.as_deref(),
+        exported_message.summary.as_deref(),
     )
 }
 

@@ -9,6 +9,7 @@
 mod backup;
 mod check;
 mod conversations;
+mod deletion;
 mod error;
 mod exchange;
 mod export;
@@ -24,8 +25,10 @@ mod private_files;
 mod recovery;
 mod schema;
 mod search;
+mod search_index;
 mod snippet;
 mod store;
+mod summaries;
 mod tree;
 
 pub mod attached_text;

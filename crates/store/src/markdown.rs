@@ -39,6 +39,8 @@ struct MessageHeader {
     model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stats: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<String>,
 }
 
 /// The JSON in the comment of an attached text with a name.
@@ -91,6 +93,7 @@ fn write_message(out: &mut String, message: &ExportedMessage) {
             ending: message.ending.clone(),
             model: message.model.clone(),
             stats: message.stats.clone(),
+            summary: message.summary.clone(),
         },
     );
     let name = match message.role {
@@ -111,6 +114,13 @@ fn write_message(out: &mut String, message: &ExportedMessage) {
     }
     let text = escaped(&message.text);
     *out += &format!("{MARKER}text{MARKER_END}\n{text}\n\n");
+    if let Some(summary) = message.summary.as_deref().filter(|it| !it.is_empty()) {
+        // For readers; the comment of the message has it too.
+        *out += &format!(
+            "{MARKER}end{MARKER_END}\n<details><summary>Summary of earlier messages</summary>\n\n{}\n\n</details>\n\n",
+            escaped(summary)
+        );
+    }
 }
 
 /// Writes an attached text as a quote, below its name.
@@ -222,6 +232,7 @@ fn parse_message(json: &str, id: u64, place: &str) -> Result<ExportedMessage, St
         ending: header.ending,
         model: header.model,
         stats: header.stats,
+        summary: header.summary,
         attachment: String::new(),
         reasoning: String::new(),
         text: String::new(),

@@ -11,7 +11,7 @@ use crate::conversation::{
     ConversationId, Ending, Message, MessageId, MessageRole, NewMessage, Timestamp,
 };
 use crate::error::StoreError;
-use crate::search::{self, Change};
+use crate::search_index::{self, Change};
 use crate::store::{Flush, Store, execute, optional_text, query_one, text};
 use crate::{conversations, tree};
 
@@ -25,7 +25,7 @@ impl Store {
     pub fn add_message(&self, message: NewMessage) -> Result<MessageId, StoreError> {
         self.write(Flush::Now, |tx| {
             let conversation = conversations::find(tx, message.conversation)?;
-            let id = insert(tx, &message, "", None)?;
+            let id = insert(tx, &message, "", None, None)?;
             tree::show(tx, message.conversation, id)?;
             let updated_at = message.created_at.max(conversation.updated_at);
             let sql = "UPDATE conversation SET updated_at = ?2 WHERE id = ?1";
@@ -64,7 +64,7 @@ impl Store {
     }
 
     /// Opens a response that has ended, so that it can grow further. Until it ends again it is not
-    /// in the search index and has no statistics.
+    /// in the search index and has no statistics and no summary.
     ///
     /// # Errors
     ///
@@ -72,17 +72,18 @@ impl Store {
     /// written.
     pub fn reopen(&self, id: MessageId) -> Result<(), StoreError> {
         self.write(Flush::Now, |tx| {
-            let message = ended_response(tx, id)?;
-            search::change_message(tx, Change::Remove, id, &message.text, &message.attachment)?;
-            let sql = "UPDATE body SET failure = NULL, stats = NULL WHERE message = ?1";
+            let old = ended_response(tx, id)?;
+            search_index::change_message(tx, Change::Remove, id, &old.text, &old.attachment)?;
+            let sql = "UPDATE body SET failure = NULL, stats = NULL, summary = NULL
+                       WHERE message = ?1";
             execute(tx, sql, [id.0])?;
             let sql = "UPDATE message SET ending = 'writing' WHERE id = ?1";
             execute(tx, sql, [id.0]).map(drop)
         })
     }
 
-    /// Replaces the text of a response that has ended. Its reasoning and ending stay. Statistics of
-    /// it and of all messages below it are removed, because they count the old text.
+    /// Replaces the text of a response that has ended. Its reasoning and ending stay. Statistics and
+    /// summaries of it and of all messages below it are removed, because they are of the old text.
     ///
     /// # Errors
     ///
@@ -90,14 +91,14 @@ impl Store {
     pub fn replace_text(&self, id: MessageId, text: &str) -> Result<(), StoreError> {
         self.write(Flush::Now, |tx| {
             let old = ended_response(tx, id)?;
-            search::change_message(tx, Change::Remove, id, &old.text, &old.attachment)?;
-            search::change_message(tx, Change::Add, id, text, &old.attachment)?;
+            search_index::change_message(tx, Change::Remove, id, &old.text, &old.attachment)?;
+            search_index::change_message(tx, Change::Add, id, text, &old.attachment)?;
             let sql = "UPDATE body SET text = ?2 WHERE message = ?1";
             execute(tx, sql, (id.0, text))?;
             let n_chars = chars_column(old.reasoning.chars().count() + text.chars().count());
             let sql = "UPDATE message SET n_chars = ?2 WHERE id = ?1";
             execute(tx, sql, (id.0, n_chars))?;
-            remove_stats(tx, id)
+            remove_stale(tx, id)
         })
     }
 
@@ -122,6 +123,19 @@ impl Store {
             found.filter_map(Result::transpose).collect()
         })
     }
+
+    /// Returns the messages from the first one up to and including `leaf`: the context of a
+    /// response below `leaf`.
+    pub fn history(&self, leaf: MessageId) -> Result<Vec<Message>, StoreError> {
+        self.read(|tx| {
+            let ids = tree::ids_to(tx, leaf)?;
+            if ids.is_empty() {
+                return Err(StoreError::NoMessage(leaf));
+            }
+            let found = ids.into_iter().map(|id| find(tx, id));
+            found.filter_map(Result::transpose).collect()
+        })
+    }
 }
 
 /// Adds a row without changing the path that is shown.
@@ -130,6 +144,7 @@ pub(crate) fn insert(
     message: &NewMessage,
     reasoning: &str,
     stats: Option<&str>,
+    summary: Option<&str>,
 ) -> Result<MessageId, StoreError> {
     let depth = match message.parent {
         None => 1,
@@ -141,8 +156,8 @@ pub(crate) fn insert(
         message.conversation.0,
         message.parent.map(|parent| parent.0),
         depth,
-        role_name(message.role),
-        ending_name(&message.ending),
+        message.role.name(),
+        message.ending.name(),
         if is_writing { 0 } else { chars_column(n_chars) },
         message.created_at.0,
         message.model.as_deref(),
@@ -157,30 +172,31 @@ pub(crate) fn insert(
         if is_writing { "" } else { &message.text },
         if is_writing { "" } else { reasoning },
         &message.attachment,
-        failure(&message.ending),
+        message.ending.failure(),
         stats,
+        summary,
     );
-    let sql = "INSERT INTO body (message, text, reasoning, attachment, failure, stats)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let sql = "INSERT INTO body (message, text, reasoning, attachment, failure, stats, summary)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     execute(tx, sql, values)?;
     if is_writing {
         append(tx, id, reasoning, &message.text)?;
     } else {
-        search::change_message(tx, Change::Add, id, &message.text, &message.attachment)?;
+        search_index::change_message(tx, Change::Add, id, &message.text, &message.attachment)?;
     }
     Ok(id)
 }
 
-/// Removes the statistics of a message and of all messages below it, which count text that was
-/// changed or deleted.
-pub(crate) fn remove_stats(tx: &Transaction<'_>, id: MessageId) -> Result<(), StoreError> {
+/// Removes the statistics and summaries of a message and of all messages below it, which are of text
+/// that was changed or deleted.
+pub(crate) fn remove_stale(tx: &Transaction<'_>, id: MessageId) -> Result<(), StoreError> {
     let sql = "WITH RECURSIVE down (id, depth) AS (
             SELECT id, depth FROM message WHERE id = ?1
             UNION ALL
             SELECT m.id, m.depth
             FROM down JOIN message m ON m.parent = down.id AND m.depth = down.depth + 1
         )
-        UPDATE body SET stats = NULL WHERE message IN (SELECT id FROM down)";
+        UPDATE body SET stats = NULL, summary = NULL WHERE message IN (SELECT id FROM down)";
     execute(tx, sql, [id.0]).map(drop)
 }
 
@@ -195,7 +211,7 @@ pub(crate) fn interrupt(tx: &Transaction<'_>) -> Result<u32, StoreError> {
 
 pub(crate) fn find(tx: &Transaction<'_>, id: MessageId) -> Result<Option<Message>, StoreError> {
     let sql = "SELECT m.id, m.conversation, m.parent, m.speaker, b.reasoning, b.text, b.attachment,
-                      m.ending, b.failure, m.model, b.stats, m.created_at
+                      m.ending, b.failure, m.model, b.stats, m.created_at, b.summary
                FROM message m JOIN body b ON b.message = m.id WHERE m.id = ?1";
     let Some(mut message) = query_one(tx, sql, [id.0], read)? else {
         return Ok(None);
@@ -222,13 +238,14 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Message> {
         id: MessageId(row.get(0)?),
         conversation: ConversationId(row.get(1)?),
         parent: row.get::<_, Option<i64>>(2)?.map(MessageId),
-        role: role_from_name(&text(row, 3)?),
+        role: MessageRole::from_name(&text(row, 3)?),
         reasoning: text(row, 4)?,
         text: text(row, 5)?,
         attachment: text(row, 6)?,
-        ending: ending_from_name(&text(row, 7)?, optional_text(row, 8)?),
+        ending: Ending::from_name(&text(row, 7)?, optional_text(row, 8)?),
         model: optional_text(row, 9)?,
         stats: optional_text(row, 10)?,
+        summary: optional_text(row, 12)?,
         created_at: Timestamp(row.get(11)?),
         siblings: Vec::new(),
     })
@@ -264,14 +281,14 @@ fn finish(
         return Err(StoreError::NoMessage(id));
     };
     let (text, reasoning) = (&message.text, &message.reasoning);
-    let values = (id.0, text, reasoning, failure(ending), stats);
+    let values = (id.0, text, reasoning, ending.failure(), stats);
     let sql =
         "UPDATE body SET text = ?2, reasoning = ?3, failure = ?4, stats = ?5 WHERE message = ?1";
     execute(tx, sql, values)?;
     execute(tx, "DELETE FROM piece WHERE message = ?1", [id.0])?;
     let sql = "UPDATE message SET ending = ?2 WHERE id = ?1";
-    execute(tx, sql, (id.0, ending_name(ending)))?;
-    search::change_message(tx, Change::Add, id, &message.text, &message.attachment)
+    execute(tx, sql, (id.0, ending.name()))?;
+    search_index::change_message(tx, Change::Add, id, &message.text, &message.attachment)
 }
 
 fn ended_response(tx: &Transaction<'_>, id: MessageId) -> Result<Message, StoreError> {
@@ -305,53 +322,4 @@ fn depth_below(
 
 fn chars_column(n_chars: usize) -> u32 {
     u32::try_from(n_chars).unwrap_or(u32::MAX)
-}
-
-fn role_name(role: MessageRole) -> &'static str {
-    match role {
-        MessageRole::User => "user",
-        MessageRole::Assistant => "assistant",
-    }
-}
-
-/// The schema allows no other value.
-pub(crate) fn role_from_name(word: &str) -> MessageRole {
-    match word {
-        "user" => MessageRole::User,
-        _ => MessageRole::Assistant,
-    }
-}
-
-fn ending_name(ending: &Ending) -> &'static str {
-    match ending {
-        Ending::Writing => "writing",
-        Ending::Stop => "stop",
-        Ending::Length => "length",
-        Ending::Canceled => "cancelled",
-        Ending::Shed => "shed",
-        Ending::Failed { .. } => "failed",
-        Ending::Interrupted => "interrupted",
-    }
-}
-
-/// The schema allows no other value.
-pub(crate) fn ending_from_name(word: &str, failure: Option<String>) -> Ending {
-    match word {
-        "writing" => Ending::Writing,
-        "stop" => Ending::Stop,
-        "length" => Ending::Length,
-        "cancelled" => Ending::Canceled,
-        "shed" => Ending::Shed,
-        "failed" => Ending::Failed {
-            failure: failure.unwrap_or_default(),
-        },
-        _ => Ending::Interrupted,
-    }
-}
-
-fn failure(ending: &Ending) -> Option<&str> {
-    match ending {
-        Ending::Failed { failure } => Some(failure),
-        _ => None,
-    }
 }

@@ -15,7 +15,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::notice::{Notice, Opened};
 use crate::private_files::{make_private_file, make_private_folder};
 use crate::store::{Flush, Inner, Store, Writer, connect, execute, lock, prepare};
-use crate::{backup, check, messages, recovery, schema, search, settings};
+use crate::{backup, check, messages, recovery, schema, search_index, settings};
 
 /// The name of the database file in the data folder.
 pub(crate) const FILE: &str = "transom.db";
@@ -43,7 +43,7 @@ impl Store {
             let mut connection = Connection::open_in_memory()?;
             prepare(&connection)?;
             schema::migrate(&mut connection, schema::MIGRATIONS)?;
-            search::rebuild_if_stale(&connection)?;
+            search_index::rebuild_if_stale(&connection)?;
             Ok(connection)
         };
         let connection = make().map_err(|error: StoreError| error.at(Path::new("in memory")))?;
@@ -117,7 +117,7 @@ fn open_file(path: &Path, now: Timestamp, migrations: &[&str]) -> Result<Opened,
         if schema::meta(tx, "app")?.as_deref() != Some(env!("CARGO_PKG_VERSION")) {
             schema::set_meta(tx, "app", env!("CARGO_PKG_VERSION"))?;
         }
-        search::rebuild_if_stale(tx)?;
+        search_index::rebuild_if_stale(tx)?;
         messages::interrupt(tx)
     })?;
     if responses > 0 {

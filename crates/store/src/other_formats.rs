@@ -256,6 +256,7 @@ fn message_of(role: MessageRole, text: String) -> ExportedMessage {
         ending: Ending::Stop,
         model: None,
         stats: None,
+        summary: None,
         attachment: String::new(),
         reasoning: String::new(),
         text,

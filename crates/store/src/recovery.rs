@@ -24,7 +24,7 @@ use crate::error::StoreError;
 use crate::notice::Notice;
 use crate::private_files::{create_private, narrow};
 use crate::store::{check_marker, connect};
-use crate::{backup, check, schema, search};
+use crate::{backup, check, schema, search_index};
 
 const SET_ASIDE: &str = "transom-damaged-";
 
@@ -100,7 +100,7 @@ fn save_from(
                 break;
             }
         }
-        search::mark_stale(&target)?;
+        search_index::mark_stale(&target)?;
         if !is_whole_history(&target)? {
             return Err(check::damaged(part, "messages are missing"));
         }

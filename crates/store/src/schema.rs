@@ -12,8 +12,12 @@ use crate::error::StoreError;
 use crate::store::{execute, query_all, query_one, text};
 
 /// Entry *n* migrates from schema *n* to *n* + 1.
-pub(crate) const MIGRATIONS: &[&str] =
-    &[CONVERSATIONS, CONVERSATION_SETTINGS, THINKING_AND_OVERFLOW];
+pub(crate) const MIGRATIONS: &[&str] = &[
+    CONVERSATIONS,
+    CONVERSATION_SETTINGS,
+    THINKING_AND_OVERFLOW,
+    SUMMARIES,
+];
 
 /// All branches are in one table of messages that point to their parents. `shown_child` stores
 /// which child was last shown at a fork. `depth` counts from 1, so the length of a path is known
@@ -102,6 +106,13 @@ ALTER TABLE conversation ADD COLUMN context_length INTEGER;
 const THINKING_AND_OVERFLOW: &str = "
 ALTER TABLE conversation ADD COLUMN thinking INTEGER;
 ALTER TABLE conversation ADD COLUMN overflow TEXT;
+";
+
+/// `summary` stands for all messages from the first one to this one. It is empty if the user removed
+/// it, and NULL if there never was one. A message has one path above it, so each branch has its own
+/// summaries.
+const SUMMARIES: &str = "
+ALTER TABLE body ADD COLUMN summary TEXT;
 ";
 
 /// Returns the schema version of an opened file; 0 for an empty one.

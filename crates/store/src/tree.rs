@@ -6,13 +6,12 @@
 
 use rusqlite::{Params, Transaction};
 
-use crate::conversation::{ConversationId, Message, MessageHead, MessageId};
+use crate::conversation::{ConversationId, MessageHead, MessageId, MessageRole};
 use crate::error::StoreError;
-use crate::messages;
 use crate::store::{Flush, Store, count, execute, query_all, query_one, text};
 
 /// Walks from a message up to the first one.
-const UP: &str = "WITH RECURSIVE up (id, parent, depth) AS (
+pub(crate) const UP: &str = "WITH RECURSIVE up (id, parent, depth) AS (
     SELECT id, parent, depth FROM message WHERE id = ?1
     UNION ALL
     SELECT m.id, m.parent, m.depth FROM up JOIN message m ON m.id = up.parent AND m.depth = up.depth - 1
@@ -46,23 +45,10 @@ impl Store {
             query_all(tx, &sql, [leaf.0], |row| {
                 Ok(MessageHead {
                     id: MessageId(row.get(0)?),
-                    role: messages::role_from_name(&text(row, 1)?),
+                    role: MessageRole::from_name(&text(row, 1)?),
                     n_chars: count(row, 2)?,
                 })
             })
-        })
-    }
-
-    /// Returns the messages from the first one up to and including `leaf`: the context of a
-    /// response below `leaf`.
-    pub fn history(&self, leaf: MessageId) -> Result<Vec<Message>, StoreError> {
-        self.read(|tx| {
-            let ids = ids_to(tx, leaf)?;
-            if ids.is_empty() {
-                return Err(StoreError::NoMessage(leaf));
-            }
-            let found = ids.into_iter().map(|id| messages::find(tx, id));
-            found.filter_map(Result::transpose).collect()
         })
     }
 

@@ -405,3 +405,52 @@ fn ids_of_temporary_conversations_are_in_no_file() {
     let asked = talk(&kept, id, &["one"])[0];
     assert!(!id.is_temporary() && !asked.is_temporary());
 }
+
+#[test]
+fn summaries_belong_to_a_path_and_leave_with_the_texts_that_they_cover() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    assert_eq!(store.summaries(id).unwrap(), []);
+    talk(&store, id, &["one", "two", "three"]);
+    let path = store.path(id).unwrap().into_iter();
+    let messages: Vec<MessageId> = path.map(|head| head.id).collect();
+    let set = |at: usize, text: &str| store.set_summary(messages[at], text).unwrap();
+    let found = || store.summaries(id).unwrap();
+    set(3, " Both. ");
+    set(1, "The first.");
+    let both = [
+        (messages[1], "The first.".to_owned()),
+        (messages[3], "Both.".to_owned()),
+    ];
+    assert_eq!(found(), both);
+    assert_eq!(
+        store.message(messages[3]).unwrap().summary.as_deref(),
+        Some("Both.")
+    );
+    // Another branch has only those above it.
+    let edited = store
+        .add_message(question(id, Some(messages[1]), "zwei"))
+        .unwrap();
+    assert_eq!(found(), both[..1]);
+    store.show_branch(messages[5]).unwrap();
+    assert_eq!(found(), both);
+    store
+        .replace_text(messages[3], "Another response.")
+        .unwrap();
+    assert_eq!(found(), both[..1]);
+    set(3, "Both again.");
+    store.reopen(messages[3]).unwrap();
+    assert_eq!(found(), both[..1]);
+    store.finish(messages[3], Ending::Stop, None).unwrap();
+    set(5, "All.");
+    store.delete_exchange(messages[0]).unwrap();
+    assert_eq!(found(), []);
+    let missing = store.set_summary(messages[0], "Gone.");
+    assert!(matches!(missing, Err(StoreError::NoMessage(_))));
+    // A removed one is remembered as removed.
+    set(5, "");
+    assert_eq!(found(), []);
+    let removed = store.message(messages[5]).unwrap().summary;
+    assert_eq!(removed.as_deref(), Some(""));
+    assert_eq!(store.message(edited).unwrap().summary, None);
+}

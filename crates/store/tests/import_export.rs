@@ -368,3 +368,36 @@ fn markdown_to_paste_has_only_what_readers_see() {
                     Why?\n\n## Assistant (starter)\n\nBecause.\n\n";
     assert_eq!(store.readable_markdown(id).unwrap(), expected);
 }
+
+#[test]
+fn summaries_are_exported_and_copied() {
+    let store = Store::in_memory().unwrap();
+    let id = store.create_conversation(NOW).unwrap();
+    let question = NewMessage::from_user(id, None, "One?", NOW);
+    let question = store.add_message(question).unwrap();
+    let second = NewMessage::from_user(id, Some(question), "Two?", NOW);
+    store.add_message(second).unwrap();
+    let summary = "About tea.\n<!-- transom end -->";
+    store.set_summary(question, summary).unwrap();
+
+    let check = |store: &Store, id| {
+        let summaries = store.summaries(id).unwrap();
+        let texts: Vec<&str> = summaries.iter().map(|(_, text)| text.as_str()).collect();
+        assert_eq!(texts, [summary]);
+        assert_eq!(summaries[0].0, store.path(id).unwrap()[0].id);
+    };
+    check(&store, store.duplicate(id, "Copy", NOW).unwrap());
+    let json = store.export_json(Some(id)).unwrap();
+    let markdown = store.export_markdown(id).unwrap();
+    for export in [&json, &markdown] {
+        let other = Store::in_memory().unwrap();
+        other.import(export, NOW).unwrap();
+        let copy = other.conversations(0, 9).unwrap()[0].id;
+        check(&other, copy);
+        let shown: Vec<String> = shown(&other, copy).into_iter().map(|one| one.1).collect();
+        assert_eq!(shown, ["One?", "Two?"]);
+    }
+    let readable = store.readable_markdown(id).unwrap();
+    let block = "One?\n\n<details><summary>Summary of earlier messages</summary>\n\nAbout tea.";
+    assert!(readable.contains(block), "{readable}");
+}

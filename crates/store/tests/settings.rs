@@ -155,7 +155,7 @@ fn an_invalid_value_is_refused_with_its_path_and_the_allowed_values() {
         ),
         (
             json!({"assistants": [{"name": "a", "settings": {"overflow": "shift"}}]}),
-            "overflow cannot be \"shift\": it takes one of drop_oldest, stop",
+            "overflow cannot be \"shift\": it takes one of drop_oldest, stop, summarize",
         ),
         (json!([1]), "settings cannot be [1]: it takes an object"),
     ];

@@ -14,6 +14,7 @@ mod load;
 mod model;
 mod pressure;
 mod queue;
+mod schedule;
 mod snapshot;
 mod stuck;
 #[cfg(test)]
@@ -113,6 +114,10 @@ pub struct Core {
     /// Every model that has a worker. If it is empty, no memory is in use.
     models: Vec<Model>,
     queue: VecDeque<PendingRequest>,
+    /// The last turn that was served, of each [`crate::request::Class`].
+    served_turns: [u64; 2],
+    /// Average time of recent jobs.
+    job_time: Duration,
     crashes: CrashCounter,
     workers_started: u64,
     /// The memory pressure at which models were last trimmed.
@@ -136,6 +141,8 @@ impl Core {
             tuning,
             models: Vec::new(),
             queue: VecDeque::new(),
+            served_turns: [0; 2],
+            job_time: schedule::FIRST_JOB_TIME,
             crashes: CrashCounter::default(),
             workers_started: 0,
             trimmed_at: MemoryPressure::Normal,
@@ -174,9 +181,10 @@ impl Core {
         let of_queue = self
             .queue
             .iter()
-            .filter_map(|pending| self.blocked_until(pending));
+            .filter_map(|pending| self.expires_at(pending));
         of_models
             .chain(of_queue)
+            .chain(self.switch_at())
             .chain(self.governor.next_deadline())
             .min()
     }

@@ -5,6 +5,7 @@
 //! response's writer; everything else goes through [`Core::step`], in the order of arrival.
 
 mod executor;
+mod progress;
 mod publisher;
 pub(crate) mod saved_states;
 mod unload_waiters;
@@ -22,8 +23,11 @@ use crate::core::{Core, Event, Timestamp, WorkerId};
 use crate::governor::Tuning;
 use crate::handle::{Handle, HandleMessage, ShutdownReason};
 use crate::request::{RequestError, RequestId};
+use crate::response::ResponseEvent;
+use crate::status::Status;
 
 use executor::{Executor, KeepAwakeFn};
+use progress::ProgressTracker;
 use publisher::Publisher;
 use unload_waiters::UnloadWaiters;
 
@@ -72,6 +76,7 @@ impl Supervisor {
             reports,
             executor: Executor::new(workers, report, keep_awake),
             unload_waiters: UnloadWaiters::default(),
+            progress: ProgressTracker::default(),
             publisher,
             shutdown_reason,
         };
@@ -120,6 +125,7 @@ struct Driver {
     reports: mpsc::Receiver<(WorkerId, WorkerReport)>,
     executor: Executor,
     unload_waiters: UnloadWaiters,
+    progress: ProgressTracker,
     publisher: Publisher,
     shutdown_reason: ShutdownReason,
 }
@@ -185,12 +191,18 @@ impl Driver {
         );
         let effects = self.core.step(event, now);
         if !is_progress || self.publisher.is_progress_due(now) {
-            self.publisher.publish(self.core.status(now), now);
+            self.publish_status(now);
         }
         self.signals.set_has_models(self.core.has_models());
         for effect in effects {
             self.executor.execute(effect);
         }
+    }
+
+    fn publish_status(&mut self, now: Timestamp) -> Arc<Status> {
+        let mut status = self.core.status(now);
+        self.progress.fill(&mut status);
+        self.publisher.publish(status, now)
     }
 
     fn handle_message(&mut self, message: Option<HandleMessage>) {
@@ -212,7 +224,7 @@ impl Driver {
             Some(HandleMessage::SetPaused(is_paused)) => self.step(Event::SetPaused(is_paused)),
             Some(HandleMessage::GetStatus(reply)) => {
                 let now = self.now();
-                let status = self.publisher.publish(self.core.status(now), now);
+                let status = self.publish_status(now);
                 // The receiver may be gone.
                 let _ = reply.send(status);
             }
@@ -238,7 +250,21 @@ impl Driver {
     fn handle_report(&mut self, worker: WorkerId, report: WorkerReport) {
         match report {
             WorkerReport::Message(Report::Event { job, event }) => {
-                self.executor.forward_token_event(worker, job, event);
+                let now = self.now();
+                self.progress.record(job, &event, now);
+                let event = ResponseEvent::Token { event };
+                self.executor.forward(worker, job, event);
+                if self.publisher.are_tokens_due(now) {
+                    self.publish_status(now);
+                }
+            }
+            WorkerReport::Message(Report::Embedded {
+                job,
+                n_tokens,
+                vector,
+            }) => {
+                let event = ResponseEvent::Embedded { n_tokens, vector };
+                self.executor.forward(worker, job, event);
             }
             // The supervisor's own signal source knows the level, which is the same for all
             // processes.

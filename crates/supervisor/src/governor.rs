@@ -17,8 +17,9 @@
 //!
 //! If several rows apply, the strictest value of each column is used. Only memory pressure and
 //! thrashing override the user's own idle time, and only critical pressure overrides the setting to
-//! keep models loaded. Running responses continue, except when the system swaps
-//! memory out under critical pressure.
+//! keep models loaded. What a request asks for ([`KeepAlive`]) takes the place of both settings for
+//! its model. Running responses continue, except when the system swaps memory out under critical
+//! pressure.
 //!
 //! A limit ends only after a quiet time without its signal: memory 15 s, thrashing 30 s, heat 60 s,
 //! power mode and battery 5 s. The signal then falls to the worst level seen in that time.
@@ -39,6 +40,7 @@ use serde::{Deserialize, Serialize};
 use transom_engine::serde_seconds;
 use transom_signals::{Hardware, MemoryPressure, SystemSignals, ThermalState};
 
+use crate::request::KeepAlive;
 use hysteresis::Hysteresis;
 use limits::{MachineSize, OtherInputs};
 
@@ -55,6 +57,9 @@ const HEAT_QUIET_TIME: Duration = Duration::from_secs(60);
 /// Only filters a loose plug: users expect to see the change when they plug in or out.
 const POWER_QUIET_TIME: Duration = Duration::from_secs(5);
 
+/// The longest time of [`KeepAlive::Idle`]; longer ones count as this one.
+const MAX_KEEP_ALIVE: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// Settings of the supervisor. Everything else follows from the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -66,8 +71,11 @@ pub struct Tuning {
     pub keep_loaded: bool,
     /// Bytes that models may use together; `None` selects the budget of the machine.
     pub memory_budget_bytes: Option<u64>,
-    /// Maximum number of queued requests; a further request fails as busy.
+    /// Maximum number of queued requests; a further request fails as busy. Background requests do
+    /// not count for interactive ones.
     pub queue_limit: usize,
+    /// Maximum number of queued requests of one client.
+    pub client_queue_limit: usize,
     /// How long a request may be blocked before it fails.
     #[serde(rename = "max_blocked_time_seconds", with = "serde_seconds")]
     pub max_blocked_time: Duration,
@@ -90,7 +98,8 @@ impl Default for Tuning {
             idle_unload: None,
             keep_loaded: false,
             memory_budget_bytes: None,
-            queue_limit: 8,
+            queue_limit: 16,
+            client_queue_limit: 8,
             // Longer than the longest quiet time, so that a request can outlast heat.
             max_blocked_time: Duration::from_secs(90),
             finish_timeout: Duration::from_secs(20),
@@ -319,6 +328,22 @@ impl Governor {
         &self.restrictions
     }
 
+    /// Returns the idle time after which a model is unloaded whose last request set `keep_alive`,
+    /// which takes the place of the user's setting; `None` keeps it loaded.
+    pub fn idle_unload_with(&self, keep_alive: KeepAlive) -> Option<Duration> {
+        let tuning = match keep_alive {
+            KeepAlive::Idle { time } => Tuning {
+                idle_unload: Some(time.min(MAX_KEEP_ALIVE)),
+                ..Tuning::default()
+            },
+            KeepAlive::Forever => Tuning {
+                keep_loaded: true,
+                ..Tuning::default()
+            },
+        };
+        limits::idle_unload(self.size, &tuning, &self.effective_signals())
+    }
+
     /// Returns the latest signals.
     pub fn signals(&self) -> SystemSignals {
         self.latest
@@ -333,14 +358,18 @@ impl Governor {
         self.is_on_battery.tick(now);
     }
 
-    fn update_restrictions(&mut self) {
-        let effective = SystemSignals {
+    /// Returns the signals as they apply: the worst of each quiet time.
+    fn effective_signals(&self) -> SystemSignals {
+        SystemSignals {
             memory: self.memory.level(),
             is_thrashing: self.is_thrashing.level(),
             thermal: self.thermal.level(),
             is_low_power: self.is_low_power.level(),
             is_on_battery: self.is_on_battery.level(),
-        };
+        }
+    }
+
+    fn update_restrictions(&mut self) {
         let other = OtherInputs {
             stop_answers: self.stop_answers.level(),
             is_paused: self.is_paused,
@@ -349,7 +378,7 @@ impl Governor {
             self.size,
             self.min_repaint_interval,
             &self.tuning,
-            &effective,
+            &self.effective_signals(),
             other,
         );
     }

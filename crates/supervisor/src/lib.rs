@@ -27,8 +27,8 @@ pub use governor::{ActiveLimit, Governor, Limit, LimitReason, Restrictions, Tuni
 pub use handle::Handle;
 pub use instance::{Connection, InstanceError};
 pub use request::{
-    Correction, ModelRequest, ModelRole, ModelSelector, ModelSpec, PassedOver, RequestError,
-    RequestId, WhenBlocked, Work,
+    Class, ClientId, Correction, KeepAlive, ModelRequest, ModelRole, ModelSelector, ModelSpec,
+    PassedOver, RequestError, RequestId, WhenBlocked, Work,
 };
 pub use response::{CancelHandle, Outcome, Response, ResponseEvent};
 pub use status::Status;

@@ -1,11 +1,14 @@
 //! Requests to the supervisor and their errors. All of them are serializable, because they are sent
 //! through the socket to a running instance.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use transom_engine::{EngineError, KvCacheChoice, MemoryNeed, ModelSource};
+use transom_engine::{
+    EmbedInput, EngineError, KvCacheChoice, MemoryNeed, ModelSource, Prompt, serde_seconds,
+};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::Request;
 
@@ -39,6 +42,12 @@ pub struct ModelSpec {
     /// is lowered if necessary to fit the memory budget. A given number is never lowered: the
     /// request fails if it does not fit.
     pub context_length: Option<usize>,
+    /// Minimum number of tokens of prompt and response together, for a request without a
+    /// `context_length`. A loaded model with at least this context serves the request. If it has to
+    /// be loaded, it gets the default or this minimum, whichever is larger; the default is lowered
+    /// down to the minimum if necessary to fit the memory budget.
+    #[serde(default)]
+    pub min_context_length: Option<usize>,
     /// The kind of KV cache. [`KvCacheChoice::Automatic`] selects the small one if necessary to fit
     /// the memory budget. Any other choice is used as given: the request fails if it does not fit.
     #[serde(default)]
@@ -47,6 +56,11 @@ pub struct ModelSpec {
     /// and never cause a reload.
     #[serde(default)]
     pub corrections: Vec<Correction>,
+    /// Draft models for the variants, at most one for each kind of files, because one engine runs both.
+    /// They do not identify the model and never cause a reload, and the model is loaded without one
+    /// if memory is short.
+    #[serde(default)]
+    pub drafts: Vec<ModelSource>,
 }
 
 /// A correction of the memory that one variant of a model needs, measured by earlier loads.
@@ -84,6 +98,17 @@ impl ModelSpec {
         need
     }
 
+    /// Returns the context length that a loaded model needs at least; `None` if any is enough.
+    pub(crate) fn required_context(&self) -> Option<usize> {
+        self.context_length.or(self.min_context_length)
+    }
+
+    /// Returns the draft model for `variant`.
+    pub(crate) fn draft_for(&self, variant: &ModelSource) -> Option<&ModelSource> {
+        let mut drafts = self.drafts.iter();
+        drafts.find(|draft| variants::are_of_same_kind(draft, variant))
+    }
+
     /// Returns true if both specs are of the same model, whatever their settings.
     pub fn is_same_model(&self, other: &Self) -> bool {
         self.role == other.role && variants::are_same(&self.variants, &other.variants)
@@ -92,8 +117,8 @@ impl ModelSpec {
 
 impl PartialEq for ModelSpec {
     fn eq(&self, other: &Self) -> bool {
-        (self.context_length, self.kv_cache) == (other.context_length, other.kv_cache)
-            && self.is_same_model(other)
+        let settings = |spec: &Self| (spec.context_length, spec.min_context_length, spec.kv_cache);
+        settings(self) == settings(other) && self.is_same_model(other)
     }
 }
 
@@ -105,13 +130,11 @@ impl Eq for ModelSpec {}
 pub enum ModelRole {
     /// Responds to people.
     Chat,
-    /// Proposes tokens for a chat model (speculative decoding).
-    Draft,
     /// Turns text into embedding vectors.
     Embedder,
 }
 
-/// A request for a model: to load it, or to generate a response.
+/// A request for a model: to load it, to generate a response, or to embed texts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelRequest {
     /// The model.
@@ -122,6 +145,102 @@ pub struct ModelRequest {
     pub over_budget: bool,
     /// What to do while requests are blocked.
     pub when_blocked: WhenBlocked,
+    /// The program or user that asks.
+    #[serde(default)]
+    pub client: ClientId,
+    /// Its rank in the queue.
+    #[serde(default)]
+    pub class: Class,
+    /// Maximum time until the response starts, including the load of the model; after it the
+    /// request fails with [`RequestError::Busy`]. `None` waits without limit.
+    #[serde(default, rename = "max_wait_seconds", with = "serde_seconds::option")]
+    pub max_wait: Option<Duration>,
+    /// How long the model stays loaded after this request; `None` selects the user's setting. The
+    /// last request to the model counts.
+    #[serde(default)]
+    pub keep_alive: Option<KeepAlive>,
+}
+
+impl ModelRequest {
+    /// Returns a [`Class::Interactive`] request that waits and has no limits of its own.
+    pub fn new(client: ClientId, model: ModelSpec, work: Work) -> Self {
+        Self {
+            model,
+            work,
+            over_budget: false,
+            when_blocked: WhenBlocked::Wait,
+            client,
+            class: Class::Interactive,
+            max_wait: None,
+            keep_alive: None,
+        }
+    }
+}
+
+/// Who submits a request: `app`, `cli`, or `api:` and the name of an API key. The status shows it.
+/// Clients of the same class take turns.
+///
+/// The default is a program with an older protocol, which does not say who it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct ClientId(String);
+
+impl ClientId {
+    /// Returns the client with this id.
+    pub fn new(id: impl Into<String>) -> Self {
+        Self(id.into())
+    }
+
+    /// Returns the app.
+    pub fn app() -> Self {
+        Self::new("app")
+    }
+
+    /// Returns the command line.
+    pub fn cli() -> Self {
+        Self::new("cli")
+    }
+
+    /// Returns its text; empty for a program that does not say who it is.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.as_str() {
+            "" => f.write_str("unknown"),
+            id => f.write_str(id),
+        }
+    }
+}
+
+/// The rank of a request in the queue.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// A person waits in a window or a terminal of Transom. Served before every background request.
+    #[default]
+    Interactive,
+    /// Another program asks, through the HTTP API.
+    Background,
+}
+
+/// How long a model stays loaded after a request, in place of the user's settings. Memory pressure
+/// can shorten it, as it can shorten those.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "until", rename_all = "snake_case")]
+pub enum KeepAlive {
+    /// Until it was idle for this time; zero unloads it after the response.
+    Idle {
+        /// The idle time.
+        #[serde(rename = "seconds", with = "serde_seconds")]
+        time: Duration,
+    },
+    /// As long as there is enough memory.
+    Forever,
 }
 
 /// The work that a request asks for.
@@ -132,6 +251,10 @@ pub enum Work {
     Load,
     /// Generate a response.
     Generate(Box<Request>),
+    /// Embed these texts, with a [`ModelRole::Embedder`].
+    Embed(Vec<EmbedInput>),
+    /// Count the tokens of a prompt, whether it fits the context or not.
+    CountTokens(Box<Prompt>),
 }
 
 /// What happens to a request while the machine is too hot or too short of memory.
@@ -194,11 +317,32 @@ pub enum RequestError {
         /// Each variant with its reason, in the order in which they were tried.
         variants: Vec<PassedOver>,
     },
-    /// The queue is full.
-    #[error("{waiting} requests are waiting already; try again when one of them is answered")]
+    /// The queue is full, or the request waited for longer than [`ModelRequest::max_wait`].
+    #[error("{waiting} requests are waiting already; try again in {} s", .retry_after.as_secs())]
     Busy {
         /// Number of requests in the queue.
         waiting: usize,
+        /// Estimated time after which a retry may succeed, 1 to 60 seconds.
+        #[serde(
+            default = "one_second",
+            rename = "retry_after_seconds",
+            with = "serde_seconds"
+        )]
+        retry_after: Duration,
+    },
+    /// The client has too many requests in the queue.
+    #[error(
+        "{waiting} requests of {client} are waiting already; try again in {} s",
+        .retry_after.as_secs()
+    )]
+    ClientBusy {
+        /// The client.
+        client: ClientId,
+        /// Number of its requests in the queue.
+        waiting: usize,
+        /// Estimated time after which a retry may succeed, 1 to 60 seconds.
+        #[serde(rename = "retry_after_seconds", with = "serde_seconds")]
+        retry_after: Duration,
     },
     /// The model does not fit the memory budget.
     #[error("{}", too_large(.name, .need, *.budget_bytes, *.in_use_bytes, *.context_that_fits))]
@@ -220,7 +364,7 @@ pub enum RequestError {
         /// The reason.
         reason: LimitReason,
         /// Time after which a retry may succeed.
-        #[serde(rename = "retry_after_seconds", with = "transom_engine::serde_seconds")]
+        #[serde(rename = "retry_after_seconds", with = "serde_seconds")]
         retry_after: Duration,
     },
     /// The model's process ended; the next request starts a new one.
@@ -266,6 +410,11 @@ pub enum RequestError {
         /// What was observed.
         reason: String,
     },
+}
+
+/// Returns the estimate for an error of an older program, which has none.
+fn one_second() -> Duration {
+    Duration::from_secs(1)
 }
 
 fn reasons(variants: &[PassedOver]) -> String {

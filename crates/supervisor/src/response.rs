@@ -35,6 +35,14 @@ pub enum ResponseEvent {
         /// The engine's event.
         event: TokenEvent,
     },
+    /// The next text of [`crate::Work::Embed`] is embedded; they come in order.
+    Embedded {
+        /// Number of tokens of the text.
+        n_tokens: usize,
+        /// The vector, of length 1.
+        #[serde(with = "transom_engine_host::frame::floats")]
+        vector: Vec<f32>,
+    },
     /// The request has ended.
     Ended {
         /// The result.
@@ -51,7 +59,9 @@ pub enum Outcome {
         /// Information about the model.
         info: Box<ModelInfo>,
     },
-    /// [`crate::Work::Generate`]: the response is complete, or was ended early for `reason`.
+    /// [`crate::Work::Generate`] and [`crate::Work::Embed`]: the response is complete, or was ended
+    /// early for `reason`.
+    /// [`crate::Work::CountTokens`]: `stats` contain [`Stats::prompt_tokens`] and nothing else.
     Finished {
         /// Why it ended. A request canceled while queued has [`FinishReason::Canceled`] and empty
         /// statistics.

@@ -7,7 +7,7 @@ use transom_engine::{LoadProgress, MemoryNeed, MemoryUse, ModelInfo, serde_secon
 use transom_signals::SystemSignals;
 
 use crate::governor::{LimitReason, Restrictions};
-use crate::request::{ModelRole, PassedOver, RequestId};
+use crate::request::{Class, ClientId, ModelRole, PassedOver, RequestId};
 
 /// The supervisor's state at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,8 +18,11 @@ pub struct Status {
     pub process_id: u32,
     /// Every model that uses memory or is being loaded.
     pub models: Vec<ModelStatus>,
-    /// Queued requests, in order.
-    pub queue: Vec<QueuedRequest>,
+    /// The running request, if one is running.
+    #[serde(default)]
+    pub running: Vec<RequestStatus>,
+    /// Queued requests, in the order in which they are served.
+    pub queue: Vec<RequestStatus>,
     /// Bytes that models may use together.
     pub budget_bytes: u64,
     /// Bytes of the budget in use.
@@ -138,13 +141,47 @@ pub enum UnloadReason {
     Quit,
 }
 
-/// A queued request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueuedRequest {
+/// A queued or running request. Contains nothing of its text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RequestStatus {
     /// Its id.
     pub request_id: RequestId,
     /// Name of the model that it needs.
     pub model: String,
+    /// Who asks.
+    #[serde(default)]
+    pub client: ClientId,
+    /// Its rank in the queue.
+    #[serde(default)]
+    pub class: Class,
+    /// What is done for it. A change of its numbers alone is published once a second.
+    #[serde(default)]
+    pub state: RequestState,
+}
+
+/// What is done for a request.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum RequestState {
+    /// It waits for its turn, or for its model to be loaded.
+    #[default]
+    Queued,
+    /// Its prompt is processed.
+    Prefill {
+        /// Tokens processed.
+        done: usize,
+        /// Tokens in total; 0 if not known yet.
+        total: usize,
+    },
+    /// Its response is generated.
+    Generating {
+        /// Tokens generated.
+        tokens: usize,
+        /// Mean tokens per second since the first one; `None` before the second one.
+        tokens_per_second: Option<f64>,
+    },
+    /// It was told to end early.
+    Stopping,
 }
 
 /// A completed unload.

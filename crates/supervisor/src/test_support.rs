@@ -5,6 +5,7 @@
 //! fails; everything else is as with a real worker.
 
 mod context;
+mod embedding;
 mod reading;
 
 use std::collections::VecDeque;
@@ -27,8 +28,9 @@ use transom_signals::{Hardware, SignalSource};
 
 use crate::driver::Supervisor;
 use crate::governor::Tuning;
-use crate::request::{ModelRequest, ModelRole, ModelSpec, WhenBlocked, Work};
+use crate::request::{ClientId, ModelRequest, ModelRole, ModelSpec, Work};
 
+pub use embedding::{VECTOR, embed_request};
 pub use reading::{finish, first_text, reason, status_where};
 
 /// Footprint of a worker without a model, in bytes.
@@ -233,6 +235,8 @@ impl WorkerTask {
                 state,
             } => self.load(&source, &limits, state).await?,
             Command::Generate { job, request } => self.generate(job, &request).await?,
+            Command::Embed { job, inputs } => self.embed(job, &inputs).await?,
+            Command::Count { job, prompt } => self.count(job, &prompt).await,
             Command::Trim { trim } => {
                 if trim == Trim::Everything {
                     self.n_tokens = 0;
@@ -333,6 +337,7 @@ impl WorkerTask {
                 section,
                 text,
                 generated_tokens,
+                logprobs: Vec::new(),
             };
             self.report_event(job, text).await;
         }
@@ -436,6 +441,7 @@ fn info(source: &ModelSource, limits: &Limits) -> ModelInfo {
         context_length: limits.context_length,
         vocab_size: 1,
         has_chat_template: true,
+        draft: None,
         recommended_sampling: SamplingParams::default(),
     }
 }
@@ -468,18 +474,15 @@ pub fn spec(name: &str) -> ModelSpec {
         role: ModelRole::Chat,
         variants: vec![ModelSource { path: name.into() }],
         context_length: None,
+        min_context_length: None,
         corrections: Vec::new(),
+        drafts: Vec::new(),
     }
 }
 
 /// Returns a request for `work` with the model of this name.
 pub fn request_for(name: &str, work: Work) -> ModelRequest {
-    ModelRequest {
-        model: spec(name),
-        work,
-        over_budget: false,
-        when_blocked: WhenBlocked::Wait,
-    }
+    ModelRequest::new(ClientId::default(), spec(name), work)
 }
 
 /// Returns a request for a response of the model of this name.

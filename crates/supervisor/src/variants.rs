@@ -30,6 +30,11 @@ fn is_gguf(source: &ModelSource) -> bool {
     has_extension(&source.path, "gguf")
 }
 
+/// Returns true if one engine runs both.
+pub(crate) fn are_of_same_kind(one: &ModelSource, other: &ModelSource) -> bool {
+    is_gguf(one) == is_gguf(other)
+}
+
 /// Returns true if both lists contain the same variants, in any order.
 pub(crate) fn are_same(one: &[ModelSource], other: &[ModelSource]) -> bool {
     one == other || sorted(one) == sorted(other)

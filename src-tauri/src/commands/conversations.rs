@@ -38,11 +38,19 @@ pub(crate) async fn open_conversation(
     shell: State<'_, Shell>,
     id: ConversationId,
 ) -> CommandResult<OpenedConversation> {
-    with_store_of(&shell, id.is_temporary(), move |store| {
+    let is_temporary = id.is_temporary();
+    let opened = with_store_of(&shell, is_temporary, move |store| {
+        let settings = store.conversation_settings(id)?;
+        Ok((store.conversation(id)?, settings, store.path(id)?))
+    });
+    let (conversation, settings, messages) = opened.await?;
+    let backend = shell.backend().await?;
+    guarded(async move {
         Ok(OpenedConversation {
-            conversation: store.conversation(id)?,
-            settings: store.conversation_settings(id)?,
-            messages: store.path(id)?,
+            conversation,
+            settings,
+            messages,
+            summaries: backend.turns_of(is_temporary).summaries(id).await?,
         })
     })
     .await
@@ -105,6 +113,7 @@ pub(crate) async fn delete_conversation(
     if let Some(answer) = backend.turns.running_in(id) {
         backend.turns.stop(answer);
     }
+    backend.turns.stop_summaries(Some(id));
     with_store(&shell, move |store| store.conversation(id)).await?;
     deletion::schedule(&app, id).await;
     Ok(())
@@ -138,6 +147,7 @@ pub(crate) async fn delete_exchange(
     if let Some(answer) = turns.running_in(message.conversation) {
         turns.stop(answer);
     }
+    turns.stop_summaries(Some(message.conversation));
     let delete = move |store: &Store| delete_with_title(store, &message);
     with_store_of(&shell, is_temporary, delete).await?;
     backend.handle().forget_conversations();
@@ -176,6 +186,7 @@ pub(crate) async fn clear_history(
     for answer in backend.turns.running() {
         backend.turns.stop(answer);
     }
+    backend.turns.stop_summaries(None);
     deletion.forget();
     backend.discard_temporary().await;
     with_store(&shell, Store::clear_history).await?;

@@ -8,7 +8,9 @@ use serde_json::json;
 use tauri::{AppHandle, Manager, State, WebviewWindow};
 use transom_library::{InstalledModel, read_added};
 use transom_store::{ConversationSettings, ModelSettings};
-use transom_supervisor::{ModelRequest, ModelSelector, Outcome, ResponseEvent, WhenBlocked, Work};
+use transom_supervisor::{
+    ClientId, ModelRequest, ModelSelector, Outcome, ResponseEvent, WhenBlocked, Work,
+};
 
 use super::app::update_settings;
 use super::choose_path;
@@ -162,10 +164,8 @@ pub(crate) async fn load_model(
     });
     let (options, _) = request.await?;
     let mut response = shell.backend().await?.handle().submit(ModelRequest {
-        model: options.model,
-        work: Work::Load,
-        over_budget: false,
         when_blocked: WhenBlocked::Refuse,
+        ..ModelRequest::new(ClientId::app(), options.model, Work::Load)
     });
     while let Some(event) = response.next().await {
         if let ResponseEvent::Ended { outcome } = event {

@@ -10,6 +10,7 @@ use tauri::{State, WebviewWindow};
 use transom_chat::routing::{self, Route, Routing, Signals};
 use transom_chat::turns::{StartedTurn, TurnOptions};
 use transom_chat::{Failure, Update};
+use transom_library::InstalledModel;
 use transom_store::{
     AttachedText, ConversationId, ConversationSettings, MessageId, Store, StoreError, attached_text,
 };
@@ -36,15 +37,24 @@ pub(crate) async fn ask(
 ) -> CommandResult<StartedTurn> {
     let is_temporary = conversation.map_or(is_temporary, ConversationId::is_temporary);
     let target = conversation.map_or(Target::New(settings), Target::Conversation);
-    let ask = move |backend: Arc<Backend>, mut options: TurnOptions| async move {
+    let ask = move |backend: Arc<Backend>, options| async move {
         let turns = backend.turns_of(is_temporary);
         let attachment = attached_text::join(&attachments);
-        if let (Some(route), Routing::Automatic) = (route, options.routing) {
-            options.routing = Routing::Chosen(route);
-        }
+        let options = with_route(options, route);
         turns.ask(conversation, &text, &attachment, options).await
     };
     start(&shell, is_temporary, target, None, over_budget, ask).await
+}
+
+/// Lets the user choose the route, unless routes are switched off.
+fn with_route(options: TurnOptions, route: Option<Route>) -> TurnOptions {
+    match (options.routing, route) {
+        (Routing::Automatic, Some(route)) => TurnOptions {
+            routing: Routing::Chosen(route),
+            ..options
+        },
+        _ => options,
+    }
 }
 
 /// Returns the route that a message would get, to show it before the message is sent. The page may
@@ -125,10 +135,12 @@ pub(crate) async fn edit_message(
     shell: State<'_, Shell>,
     message: MessageId,
     text: String,
+    route: Option<Route>,
 ) -> CommandResult<StartedTurn> {
     let is_temporary = message.is_temporary();
     let edit = move |backend: Arc<Backend>, options| async move {
         let turns = backend.turns_of(is_temporary);
+        let options = with_route(options, route);
         turns.edit(message, &text, options).await
     };
     let target = Target::Message(message);
@@ -145,6 +157,35 @@ pub(crate) async fn edit_answer(
     guarded(async move {
         let turns = backend.turns_of(answer.is_temporary());
         Ok(turns.edit_answer(answer, &text).await?)
+    })
+    .await
+}
+
+/// Starts to write a summary of all messages up to and including `message`.
+#[tauri::command]
+pub(crate) async fn summarize(shell: State<'_, Shell>, message: MessageId) -> CommandResult<()> {
+    let is_temporary = message.is_temporary();
+    let target = Target::Message(message);
+    let (options, _) = options(&shell, is_temporary, target, None, false).await?;
+    let backend = shell.backend().await?;
+    guarded(async move {
+        let turns = backend.turns_of(is_temporary);
+        Ok(turns.summarize(message, options).await?)
+    })
+    .await
+}
+
+/// Replaces the summary of all messages up to and including `message`. An empty text removes it.
+#[tauri::command]
+pub(crate) async fn set_summary(
+    shell: State<'_, Shell>,
+    message: MessageId,
+    text: String,
+) -> CommandResult<()> {
+    let backend = shell.backend().await?;
+    guarded(async move {
+        let turns = backend.turns_of(message.is_temporary());
+        Ok(turns.set_summary(message, &text).await?)
     })
     .await
 }
@@ -183,6 +224,24 @@ where
     F: Future<Output = Result<StartedTurn, Failure>> + Send + 'static,
 {
     let backend = shell.backend().await?;
+    let (options, model) = options(shell, is_temporary, target, model, over_budget).await?;
+    guarded(async move {
+        let started = start(backend.clone(), options.clone()).await?;
+        usage_recorder::record_at_end(backend, started.answer, model, options);
+        Ok(started)
+    })
+    .await
+}
+
+/// Returns the options of a request to the model with the id `model`, or to the one that the
+/// conversation uses.
+async fn options(
+    shell: &Shell,
+    is_temporary: bool,
+    target: Target,
+    model: Option<String>,
+    over_budget: bool,
+) -> CommandResult<(TurnOptions, InstalledModel)> {
     let request = shell.blocking(move |backend| {
         let conversation = target.settings(backend.store_of(is_temporary))?;
         let (library, settings) = (backend.library(), backend.settings());
@@ -190,12 +249,7 @@ where
     });
     let (mut options, model) = request.await?;
     options.is_private = is_temporary;
-    guarded(async move {
-        let started = start(backend.clone(), options.clone()).await?;
-        usage_recorder::record_at_end(backend, started.answer, model, options);
-        Ok(started)
-    })
-    .await
+    Ok((options, model))
 }
 
 #[tauri::command]

@@ -13,7 +13,7 @@ use crate::wire::{Activity, DownloadState, DownloadView, StatusView, ZoomStep};
 
 /// The keys of `tray.json` that are used here.
 #[cfg(test)]
-pub(crate) const KEYS: [&str; 21] = [
+pub(crate) const KEYS: [&str; 22] = [
     "open_chat",
     "open_in_window",
     "open_as_popover",
@@ -33,6 +33,7 @@ pub(crate) const KEYS: [&str; 21] = [
     "tooltip_ready",
     "tooltip_loading",
     "tooltip_answering",
+    "tooltip_used_by",
     "tooltip_held",
     "tooltip_paused",
 ];
@@ -230,15 +231,18 @@ fn file_name(id: &str) -> String {
 fn tooltip(status: &StatusView, strings: &Strings) -> String {
     let model = status.model.as_ref();
     let name = model.map(|model| &*model.name).unwrap_or_default();
+    let client = status.background_client.as_deref();
     let key = match status.activity {
         _ if status.is_paused => "tooltip_paused",
         Activity::Held => "tooltip_held",
         Activity::Loading => "tooltip_loading",
+        Activity::Answering if client.is_some() => "tooltip_used_by",
         Activity::Answering => "tooltip_answering",
         Activity::Idle if model.is_some_and(|model| model.is_ready) => "tooltip_ready",
         Activity::Idle => "tooltip_idle",
     };
-    strings.text(key, &[("model", name)])
+    let client = client.unwrap_or_default();
+    strings.text(key, &[("model", name), ("client", client)])
 }
 
 #[cfg(test)]
@@ -365,6 +369,18 @@ mod tests {
         let view = tray_view(&status, &Settings::default(), &[]);
         assert_eq!(texts(&view)[4..6], ["No Model Loaded", "Resume"]);
         assert_eq!(view.tooltip, "Transom: paused");
+    }
+
+    #[test]
+    fn the_tooltip_names_the_program_that_uses_the_model() {
+        let mut status = StatusView {
+            activity: Activity::Answering,
+            ..loaded(true)
+        };
+        let tooltip = |status: &StatusView| tray_view(status, &Settings::default(), &[]).tooltip;
+        assert_eq!(tooltip(&status), "Transom: generating");
+        status.background_client = Some("Zed".to_owned());
+        assert_eq!(tooltip(&status), "Transom: generating for Zed");
     }
 
     #[test]

@@ -99,6 +99,8 @@ conformance! {
     text:
         characters_are_never_split
         special_tokens_are_never_shown
+        log_probabilities_come_with_their_text
+        tokens_of_a_prompt_are_counted
         reasoning_is_separated_from_the_answer
         a_template_can_start_in_reasoning
         a_stop_string_is_found_across_tokens

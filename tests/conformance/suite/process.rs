@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use transom_engine::{
     EngineError, FinishReason, Limits, LoadProgress, MemoryNeed, MemoryUse, ModelInfo, ModelSource,
-    TokenEvent, Trim,
+    Prompt, TokenEvent, Trim,
 };
 use transom_engine_host::wire::{Command, JobId, LoadFootprint, Report, Request, UnloadFootprint};
 use transom_engine_host::{ProcessWorkers, Worker, WorkerEnd, WorkerReport, Workers};
@@ -303,6 +303,19 @@ impl TestProcess {
                 }
                 other => panic!("{other:?}"),
             }
+        }
+    }
+
+    /// Returns the number of tokens of `prompt`.
+    pub(crate) async fn count(&mut self, prompt: Prompt) -> usize {
+        self.n_jobs += 1;
+        self.send(Command::Count {
+            job: JobId(self.n_jobs),
+            prompt: Box::new(prompt),
+        });
+        match self.report().await {
+            Report::JobEnded { result, .. } => result.expect("it is counted").stats.prompt_tokens,
+            other => panic!("{other:?}"),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A response, which is checked against the contract of events and statistics.
 
-use transom_engine::{EngineError, FinishReason, Section, Stats, TokenEvent};
+use transom_engine::{EngineError, FinishReason, Section, Stats, TokenEvent, TokenLogprobs};
 use transom_engine_host::wire::{JobSummary, Request};
 
 /// The events and the result of a request.
@@ -11,6 +11,8 @@ pub(crate) struct Response {
     pub(crate) prefill: Vec<usize>,
     /// The texts in order.
     pub(crate) pieces: Vec<(Section, String)>,
+    /// The log probabilities of its tokens.
+    pub(crate) logprobs: Vec<TokenLogprobs>,
     /// The token count of the last text.
     generated_tokens: usize,
     pub(crate) result: Result<JobSummary, EngineError>,
@@ -35,6 +37,7 @@ impl Response {
             started: None,
             prefill: Vec::new(),
             pieces: Vec::new(),
+            logprobs: Vec::new(),
             generated_tokens: 0,
             result,
         };
@@ -88,6 +91,7 @@ impl Response {
                 section,
                 text,
                 generated_tokens,
+                logprobs,
             } => {
                 assert!(self.started.is_some(), "text before the start: {log}");
                 assert!(!text.is_empty(), "an empty text: {log}");
@@ -101,6 +105,7 @@ impl Response {
                 );
                 self.generated_tokens = generated_tokens;
                 self.pieces.push((section, text));
+                self.logprobs.extend(logprobs);
             }
             TokenEvent::Finished { .. } => panic!("only the summary may report the end: {log}"),
         }
@@ -123,7 +128,10 @@ impl Response {
         assert!(self.generated_tokens <= stats.generated_tokens, "{stats:?}");
         assert!(stats.accepted_tokens <= stats.drafted_tokens, "{stats:?}");
         assert!(stats.accepted_tokens <= stats.generated_tokens, "{stats:?}");
-        if !request.params.speculate {
+        if request.params.logprobs.is_none() {
+            assert!(self.logprobs.is_empty(), "nobody asked for them");
+        }
+        if !request.params.may_speculate() {
             assert_eq!(
                 stats.drafted_tokens, 0,
                 "speculative decoding although it is off"

@@ -2,14 +2,21 @@
  * How much of the context the next message needs. The last response counted everything before it;
  * later text is estimated, because only a loaded model can count its tokens.
  */
-import type { AttachedText, MessageHead, MessageId, MessageView, Overflow, Route } from "../ipc";
+import type {
+  AttachedText, MessageHead, MessageId, MessageView, Overflow, Route, SummaryView,
+} from "../ipc";
 
 const CHARS_PER_TOKEN = 4;
 /** Tokens reserved for a response without a maximum length; at most a quarter of the context. */
 const RESERVED_TOKENS = 1024;
 
-/** Routes whose responses got only their own message, so their counts say nothing of the rest. */
+/** Routes whose requests contain only their own message, so their counts say nothing of the rest. */
 const WITHOUT_HISTORY: readonly Route[] = ["rewrite", "translate"];
+
+/** Returns true if the request of a message with this route contains the messages before it. */
+export function hasHistory(route: Route): boolean {
+  return !WITHOUT_HISTORY.includes(route);
+}
 
 /** Characters of Chinese, Japanese and Korean, of which each is about one token. */
 const WIDE = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]/g;
@@ -47,6 +54,13 @@ export function leftOut(
   return (last && view(last.id)?.stats?.dropped_messages) ?? 0;
 }
 
+/** Returns the summary of these messages; the latest one of their beginning if there is none of all of them. */
+export function summaryOf(summaries: readonly SummaryView[], heads: readonly MessageHead[]): SummaryView | null {
+  const all = summaries.find((one) => one.last === heads.at(-1)?.id);
+  const isIn = (one: SummaryView) => one.text !== "" && heads.some((head) => head.id === one.last);
+  return all ?? summaries.findLast(isIn) ?? null;
+}
+
 /** Returns the tokens of a path and its system prompt, without messages that were left out. */
 export function historyOf(
   heads: readonly MessageHead[], view: (id: MessageId) => MessageView | undefined, systemPrompt: string,
@@ -60,7 +74,7 @@ export function historyOf(
       continue;
     }
     const { stats, reasoning, text, attachments } = message;
-    if (!stats || WITHOUT_HISTORY.includes(stats.route) ||
+    if (!stats || !hasHistory(stats.route) ||
       (overflow === "stop" && stats.dropped_messages > 0)) {
       tokens += estimatedTokens(text) + attachedTokens(attachments);
       continue;

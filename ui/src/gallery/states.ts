@@ -3,10 +3,12 @@
  * then opens the conversation that was added last; `after` acts like a user.
  */
 import { GB, sampleAssistants } from "../ipc/fake/defaults";
-import type { FakeIpc, Script } from "../ipc/fake";
+import { written, type FakeIpc, type Script } from "../ipc/fake";
 import { hubError } from "../ipc/fake/catalog";
 import { blocks, pieces, source } from "../ipc/fake/text";
-import type { AttachedText, EndingView, Failure, StatusView } from "../ipc";
+import {
+  NO_SETTINGS, type AttachedText, type EndingView, type Failure, type StatusView, type SummaryView,
+} from "../ipc";
 import { NO_CHOICES } from "../settings/patch";
 import { find } from "../state/find.svelte";
 import { codeAnswer, marksAnswer, prose, tableAnswer, thoughts } from "./texts";
@@ -55,12 +57,22 @@ const fails = (failure: Failure) => (ipc: FakeIpc) => {
 /** A full chat, whose last response was written without the first two exchanges. */
 const leavesOut = (ipc: FakeIpc) => {
   const stats = { prompt_tokens: 4300, cached_tokens: 3900, generated_tokens: 168,
-    time_to_first_token_seconds: 0.4, tokens_per_second: 41.8, dropped_messages: 4, context_length: null, route: "chat" };
-  ipc.addConversation("A long talk", [
+    time_to_first_token_seconds: 0.4, tokens_per_second: 41.8, dropped_messages: 4, context_length: null,
+    route: "chat" as const };
+  return ipc.addConversation("A long talk", [
     "What is light?", "A wave, and a stream of photons.", "How fast is it?", "299,792,458 m/s in a vacuum.",
     question, { blocks: blocks(pieces(prose)), text: source(pieces(prose)), stats },
   ]);
 };
+
+/** As `leavesOut`, with a summary of these exchanges. */
+const summarizes = (summary: Partial<SummaryView> | null) => (ipc: FakeIpc) => {
+  const { id } = leavesOut(ipc);
+  ipc.tree.settings.set(id, { ...NO_SETTINGS, overflow: "summarize" });
+  if (summary) ipc.tree.changeSummary(ipc.tree.path(id)[3]!.id, summary);
+};
+
+const summary = "Light is a wave and a stream of photons. Its speed in a vacuum is 299,792,458 m/s.";
 
 const long = (n: number) => (ipc: FakeIpc) => longConversation(ipc, n);
 
@@ -160,6 +172,22 @@ export const states: Record<string, ChatState> = {
   "chat-left-out": {
     shows: "4 earlier messages are not in the context",
     set: leavesOut,
+  },
+  "chat-summary": {
+    shows: "299,792,458 m/s.",
+    set: summarizes(written(summary)),
+    after: () => click(".summary .title"),
+  },
+  "chat-summary-writing": { shows: "Summarizing earlier messages…", set: summarizes({ is_writing: true }) },
+  "chat-summary-missing": { shows: "Summarize Earlier Messages", set: summarizes(null) },
+  "chat-summary-edit": {
+    shows: "Edit the summary",
+    set: summarizes(written(summary)),
+    after: () => click("[aria-label='Edit summary']"),
+  },
+  "chat-summary-failed": {
+    shows: "Can’t summarize the earlier messages.",
+    set: summarizes({ failure: { code: "engine_crashed" } }),
   },
   "chat-too-long": {
     shows: "Leave Out the Oldest Messages",

@@ -745,7 +745,9 @@ conversation: Conversation,
 /** Its settings. */
 settings: ConversationSettings,
 /** The visible path, first message first. */
-messages: Array<MessageHead>, };
+messages: Array<MessageHead>,
+/** Summaries of the beginning of that path. */
+summaries: Array<SummaryView>, };
 
 /** Where a model comes from. */
 export type OriginView = { "origin": "starter" } | { "origin": "ours" } | { "origin": "added" } | { "origin": "elsewhere",
@@ -753,7 +755,7 @@ export type OriginView = { "origin": "starter" } | { "origin": "ours" } | { "ori
 app: string, };
 
 /** What happens when a conversation outgrows its context. */
-export type Overflow = "drop_oldest" | "stop";
+export type Overflow = "drop_oldest" | "stop" | "summarize";
 
 /** The purpose of two models that are loaded together. */
 export type PairKind = "draft" | "embedding";
@@ -911,11 +913,26 @@ machine: SystemSignals,
 last_unload: UnloadView | null,
 /** Queued requests. */
 n_queued: number,
+/** The program whose request runs now, if it came through the HTTP API. */
+background_client: string | null,
 /** The supervisor belongs to another program, such as `transom chat` in a terminal. */
 is_client: boolean, };
 
 /** The kind of an error of the store's file, for windows that say it in the user's language. */
 export type StoreErrorKind = "folder" | "read_only" | "full" | "damaged" | "newer" | "busy" | "disk";
+
+/** A summary of the beginning of a conversation, which the model gets in place of dropped messages. */
+export type SummaryView = {
+/** The last message that it covers. It covers all messages before that one, too. */
+last: MessageId,
+/** The text; empty if there is none yet. */
+text: string,
+/** The rendered text. */
+blocks: Array<Block>,
+/** The model is writing it, in place of `text`. */
+is_writing: boolean,
+/** Why the last attempt to write it failed. */
+failure: Failure | null, };
 
 /** The state of the machine. The default is a machine on mains power without any pressure. */
 export type SystemSignals = {

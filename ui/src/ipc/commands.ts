@@ -115,9 +115,14 @@ export const commands = {
   continueAnswer: (answer: MessageId, overBudget: boolean) =>
     invoke<StartedTurn>("continue_answer", { answer, overBudget }),
   /** Adds a new version of a user message, and a response to it. */
-  editMessage: (message: MessageId, text: string) => invoke<StartedTurn>("edit_message", { message, text }),
+  editMessage: (message: MessageId, text: string, route: Route | null = null) =>
+    invoke<StartedTurn>("edit_message", { message, text, route }),
   /** Replaces the text of a response. */
   editAnswer: (answer: MessageId, text: string) => invoke<void>("edit_answer", { answer, text }),
+  /** Writes a summary of all messages up to `message` in the background. Opening the conversation returns it. */
+  summarize: (message: MessageId) => invoke<void>("summarize", { message }),
+  /** Replaces the summary of all messages up to `message`; an empty text removes it. */
+  setSummary: (message: MessageId, text: string) => invoke<void>("set_summary", { message, text }),
   stop: (answer: MessageId) => invoke<void>("stop", { answer }),
   /** Sends a snapshot first, then updates until `ended`. */
   follow,

@@ -7,7 +7,7 @@
 import { commands, NO_SETTINGS, type Ipc } from "./commands";
 import type {
   AboutView, AttachedText, StartedTurn, Conversation, FoundConversation, MessageId, MessageView,
-  ModelView, AppEvent, CommandError, DocumentView, Route, Settings, StatusView, CapturedText,
+  ModelView, AppEvent, CommandError, DocumentView, Route, Settings, StatusView, SummaryView, CapturedText,
 } from "./bindings";
 import { found, hubEntry } from "./fake/catalog";
 import * as defaults from "./fake/defaults";
@@ -32,6 +32,8 @@ export class FakeIpc implements Ipc {
   opened: string[] = [];
   captured: CapturedText = { source: "clipboard", text: "" };
   script: Script = { answer: pieces(reply), rate: 60 };
+  /** The summaries that the model writes; null: it never ends. */
+  summary: string | null = "They talked about light.";
   /** The results of file dialogs; null: the user cancels. */
   chosenFile: string | null = "~/Desktop/chat.md";
   /** The documents that the user chooses or has copied; without a result, they are being read. */
@@ -126,6 +128,12 @@ export class FakeIpc implements Ipc {
     this.emit({ event: "conversations" });
   }
 
+  /** Changes a summary, as the model does. */
+  changeSummary(last: MessageId, change: Partial<SummaryView>): void {
+    this.tree.changeSummary(last, change);
+    this.emit({ event: "conversations" });
+  }
+
   private question(conversation: number, parent: MessageId | null, text: string, attachments: AttachedText[]): StartedTurn {
     const { id } = this.tree.add(conversation, parent, "user", { text, attachments, blocks: blocks(pieces(text)) });
     return this.begin(conversation, id, id);
@@ -173,7 +181,8 @@ export class FakeIpc implements Ipc {
   }
 
   openConversation: Ipc["openConversation"] = async (id) =>
-    ({ conversation: this.conversation(id), settings: known(this.tree.settings.get(id)), messages: this.tree.path(id) });
+    ({ conversation: this.conversation(id), settings: known(this.tree.settings.get(id)), messages: this.tree.path(id),
+      summaries: this.tree.summariesOf(id) });
   setConversationSettings: Ipc["setConversationSettings"] = async (id, patch) => {
     this.tree.settings.set(id, { ...known(this.tree.settings.get(id)), ...patch });
     this.emit({ event: "conversations" });
@@ -277,6 +286,14 @@ export class FakeIpc implements Ipc {
     this.emit({ event: "conversations" });
   };
   route: Ipc["route"] = async () => this.routed;
+  summarize: Ipc["summarize"] = async (message) => {
+    this.changeSummary(message, { is_writing: true, failure: null });
+    const text = this.summary;
+    if (text !== null) setTimeout(() => this.changeSummary(message, written(text)));
+  };
+  setSummary: Ipc["setSummary"] = async (message, text) => {
+    this.changeSummary(message, written(text));
+  };
   stop: Ipc["stop"] = async (answer) => this.players.get(answer)?.end({ ending: "cancelled" });
   follow: Ipc["follow"] = async (answer, onUpdate) => known(this.players.get(answer)).follow(onUpdate);
 
@@ -370,6 +387,11 @@ export class FakeIpc implements Ipc {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }
+}
+
+/** A summary with this text. */
+export function written(text: string): Partial<SummaryView> {
+  return { text, blocks: blocks(pieces(text)), is_writing: false, failure: null };
 }
 
 /** Rejects a command whose object does not exist. */

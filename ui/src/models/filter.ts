@@ -19,7 +19,7 @@ function has(entry: EntryView, words: string[]): boolean {
   return words.every((word) => text.includes(word));
 }
 
-/** Transom has no use for embedding models. */
+/** The app has no use for embedding models. */
 function canChat(entry: EntryView): boolean {
   return entry.tags.length === 0 || entry.tags.some((tag) => tag !== "embedding");
 }

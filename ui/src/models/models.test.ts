@@ -148,7 +148,7 @@ describe("a pair of models", () => {
   it("is shown with its memory need", async () => {
     await open();
     const pair = row("Qwen3 8B and Qwen3 0.6B", "Recommended models");
-    within(pair).getByText(/doesn’t use the smaller model for speculative decoding yet/);
+    within(pair).getByText(/drafts tokens for the larger one/);
     within(pair).getByText("Qwen3 0.6B 4-bit: 1.6 GB");
     within(pair).getByText("7.8 GB together");
     expect(within(pair).queryByRole("button")).toBeNull();
@@ -159,7 +159,7 @@ describe("a pair of models", () => {
       const { catalog } = fake.downloadQueue;
       fake.downloadQueue.catalog = { ...catalog, pair: { ...catalog.pair!, kind: "embedding" } };
     });
-    screen.getByText(/finds similar texts and can’t chat\. Transom doesn’t use embedding models yet/);
+    screen.getByText(/finds similar texts and can’t chat\. The app doesn’t use embedding models yet/);
   });
 });
 
@@ -228,7 +228,7 @@ describe("the catalog", () => {
     within(large).getByText("Download Anyway");
   });
 
-  it("leaves out embedding models, which Transom cannot use", async () => {
+  it("leaves out embedding models, which the app cannot use", async () => {
     await open();
     row("Phi-4", "More models");
     expect(screen.queryByText("Nomic Embed v1.5")).toBeNull();

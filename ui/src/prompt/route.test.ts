@@ -21,7 +21,7 @@ it("is shown before sending, and Esc removes it before it hides the panel", asyn
 it("is removed with its button, which gives the focus back to the input", async () => {
   await open((fake) => (fake.routed = "summarize"));
   await type("sum this up");
-  await fireEvent.click(await screen.findByRole("button", { name: "Send as plain chat" }));
+  await fireEvent.click(await screen.findByRole("button", { name: "Treat as plain chat" }));
   await waitFor(() => expect(screen.queryByText("Summarize")).toBeNull());
   expect(document.activeElement).toBe(input());
 });

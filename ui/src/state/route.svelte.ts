@@ -21,7 +21,8 @@ export type RouteChoice = [] | [Route];
 export class MessageRoute {
   /** The route that the chip shows; `chat` for no chip. */
   shown = $state<Route>("chat");
-  private isRemoved = false;
+  /** The user removed the chip. */
+  isRemoved = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
   /** Counts changes, so that a late result of an earlier text is not shown. */
   private turn = 0;
@@ -54,7 +55,7 @@ export class MessageRoute {
     }, ROUTE_DELAY_MS);
   }
 
-  /** Sends the message as plain chat. */
+  /** Makes the message plain chat. */
   remove(): void {
     clearTimeout(this.timer);
     this.turn += 1;

@@ -7,7 +7,8 @@
 import { SvelteMap } from "svelte/reactivity";
 import {
   ipc, NO_SETTINGS, type AttachedText, type StartedTurn, type Conversation, type ConversationId, type Failure,
-  type MessageHead, type MessageId, type MessageView, type OpenedConversation,
+  type MessageHead, type MessageId, type MessageView, type OpenedConversation, type Route,
+  type SummaryView,
 } from "../ipc";
 import { announcer } from "./announcer.svelte";
 import { Answer } from "./answer.svelte";
@@ -32,6 +33,8 @@ export class Transcript {
   /** The conversation is never written to the disk, and is discarded when the page leaves it. */
   isTemporary = $state(false);
   heads = $state.raw<MessageHead[]>([]);
+  /** Summaries of the beginning of the path. */
+  summaries = $state.raw<SummaryView[]>([]);
   views = new SvelteMap<MessageId, MessageView>();
   answers = new SvelteMap<MessageId, Answer>();
   failure = $state.raw<Failure | null>(null);
@@ -43,6 +46,8 @@ export class Transcript {
   deleting = $state<MessageId | null>(null);
   /** The message that is being edited. */
   editing = $state<MessageId | null>(null);
+  /** The summary of the messages up to `last` that is being edited. */
+  summaryEdit = $state.raw<{ last: MessageId; text: string } | null>(null);
   /** Where the conversation was scrolled to on another page; null for its end. */
   place: Place | null = null;
   /** Returns where it is scrolled to here. Set by the view. */
@@ -76,6 +81,7 @@ export class Transcript {
     this.isTemporary = isTemporaryId(id);
     this.failure = null;
     this.editing = null;
+    this.summaryEdit = null;
     this.deleting = null;
     if (id === null) return this.clear();
     try {
@@ -135,6 +141,7 @@ export class Transcript {
     this.views.clear();
     this.requested.clear();
     this.heads = [];
+    this.summaries = [];
     this.conversation = null;
     this.settings.show(null, NO_SETTINGS);
   }
@@ -146,7 +153,7 @@ export class Transcript {
   }
 
   private async load(
-    { conversation, settings, messages: heads, revision }: OpenedConversation & { revision: number },
+    { conversation, settings, messages: heads, summaries, revision }: OpenedConversation & { revision: number },
     isCurrent: () => boolean,
   ): Promise<void> {
     // Loads the end before drawing, because it is shown first.
@@ -156,6 +163,7 @@ export class Transcript {
     if (!isCurrent()) return;
     this.keep(views);
     this.conversation = conversation;
+    this.summaries = summaries;
     this.settings.show(conversation.id, settings, revision);
     this.removeOtherBranches(heads);
     if (!isSame(heads, this.heads)) this.heads = heads;
@@ -271,8 +279,8 @@ export class Transcript {
     return this.begin(() => ipc.continueAnswer(answer, overBudget));
   }
 
-  edit(message: MessageId, text: string): Promise<boolean> {
-    return this.begin(() => ipc.editMessage(message, text));
+  edit(message: MessageId, text: string, route: Route): Promise<boolean> {
+    return this.begin(() => ipc.editMessage(message, text, route));
   }
 
   /** Replaces the text of a response. The editor stays open if that fails. */
@@ -289,6 +297,24 @@ export class Transcript {
     } catch (error) {
       this.fail(error);
     }
+  }
+
+  /** Asks for a summary of the messages up to `last`. An event of the app brings it. */
+  summarize(last: MessageId): Promise<void> {
+    return this.do(ipc.summarize(last));
+  }
+
+  /** Replaces the summary of the messages up to `last`; an empty text removes it. */
+  setSummary(last: MessageId, text: string): Promise<void> {
+    return this.do(ipc.setSummary(last, text));
+  }
+
+  /** Saves the summary that is being edited. */
+  async saveSummary(): Promise<void> {
+    if (!this.summaryEdit) return;
+    const { last, text } = this.summaryEdit;
+    await this.setSummary(last, text.trim());
+    this.summaryEdit = null;
   }
 
   /** Closes the editor and deletes what was not saved. */

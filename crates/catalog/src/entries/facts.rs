@@ -5,8 +5,9 @@
 //! contain, such as the chat template, are left out.
 
 use super::quantization::{self, Quantization};
-use super::{Architecture, Entry, Variant};
-use crate::facts::{Format, LayerKind, ModelFacts, TensorTypeStats};
+use super::{Architecture, Entry, Tag, Variant};
+use crate::facts::{EmbeddingFacts, Format, LayerKind, ModelFacts, Pooling, TensorTypeStats};
+use crate::fit::llama::has_kv_cache;
 use crate::model_files::gguf_architecture;
 
 /// Weights that share a scale in MLX's quantized layers, as mlx-lm writes them.
@@ -28,7 +29,7 @@ impl Entry {
         ModelFacts {
             format: variant.format,
             architecture: match variant.format {
-                Format::Gguf => gguf_architecture(&numbers.model_type).to_owned(),
+                Format::Gguf => self.gguf_architecture().to_owned(),
                 Format::Safetensors => numbers.model_type.clone(),
             },
             name: Some(self.name.clone()),
@@ -59,8 +60,35 @@ impl Entry {
             mix: mix(variant, weight_bytes),
             bits: bits(variant),
             chat_template: None,
+            embedding: self.embedding(),
             n_files: n_weight_files(variant),
         }
+    }
+
+    fn is_embedder(&self) -> bool {
+        self.tags.contains(&Tag::Embedding)
+    }
+
+    /// Returns llama.cpp's name of the architecture.
+    pub(crate) fn gguf_architecture(&self) -> &str {
+        match gguf_architecture(&self.architecture.model_type) {
+            "gemma3" if self.is_embedder() => "gemma-embedding",
+            name => name,
+        }
+    }
+
+    /// Returns how the model embeds. The catalog doesn't say the kind of pooling, which decides the
+    /// memory need only if attention is causal; then it is that of the last token.
+    fn embedding(&self) -> Option<EmbeddingFacts> {
+        let is_causal = has_kv_cache(self.gguf_architecture());
+        self.is_embedder().then_some(EmbeddingFacts {
+            pooling: match is_causal {
+                true => Pooling::Last,
+                false => Pooling::Mean,
+            },
+            is_causal,
+            has_dense: false,
+        })
     }
 
     /// Returns the bytes of the weights that are loaded: those of the weight files, else of the

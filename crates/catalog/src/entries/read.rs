@@ -141,6 +141,8 @@ fn entry(
     let (license, source) = (license(table), source(table));
     let tags = tags(table);
     let draft = table.text("draft");
+    let prefix = |key| prefix(table, key, &tags);
+    let (query_prefix, document_prefix) = (prefix("query_prefix"), prefix("document_prefix"));
     let unverified = unverified(table, &keys::of_model());
     let sampling = sampling(table);
     let architecture = match table.table("architecture", "[model.architecture]") {
@@ -172,6 +174,8 @@ fn entry(
         source,
         architecture,
         sampling,
+        query_prefix,
+        document_prefix,
         draft: draft.as_ref().map(|draft| draft.value.clone()),
         variants,
         unverified,
@@ -220,6 +224,15 @@ fn tags(table: &Table<'_>) -> Vec<Tag> {
         }
     }
     tags
+}
+
+/// Returns what an embedding model reads before a text.
+fn prefix(table: &Table<'_>, key: &str, tags: &[Tag]) -> String {
+    let reason = format!("`{key}` is for models with the tag `embedding`");
+    let found = table.check(key, table.exact_text(key), &reason, |_| {
+        tags.contains(&Tag::Embedding)
+    });
+    found.map(|found| found.value).unwrap_or_default()
 }
 
 /// Returns the keys of `known` that are listed as unverified.

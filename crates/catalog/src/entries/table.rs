@@ -156,6 +156,11 @@ impl<'a> Table<'a> {
         self.text_of(self.get(key)?, key, &format!("`{key}`"))
     }
 
+    /// Returns a text as it is, with its blanks and line breaks.
+    pub(super) fn exact_text(&self, key: &str) -> Option<Located<String>> {
+        self.exact_text_of(self.get(key)?, key, &format!("`{key}`"), &['\n'])
+    }
+
     pub(super) fn required_text(&self, key: &str, example: &str) -> Option<Located<String>> {
         self.require(key, example, self.text(key))
     }
@@ -284,6 +289,18 @@ impl<'a> Table<'a> {
         key: &str,
         what: &str,
     ) -> Option<Located<String>> {
+        let Located { value, at } = self.exact_text_of(value, key, what, &[])?;
+        let value = value.trim().to_owned();
+        Some(Located { value, at })
+    }
+
+    fn exact_text_of(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        key: &str,
+        what: &str,
+        allowed: &[char],
+    ) -> Option<Located<String>> {
         let at = value.span().start;
         let Some(text) = value.get_ref().as_str() else {
             return self.wrong_type(value, key, what, "text in quotes");
@@ -293,11 +310,11 @@ impl<'a> Table<'a> {
         } else if text.len() > MAX_TEXT_BYTES {
             let n_bytes = text.len();
             format!("{what} is {n_bytes} bytes long; the limit is {MAX_TEXT_BYTES}")
-        } else if let Some(hidden) = text.chars().find(|&c| is_hidden(c)) {
+        } else if let Some(hidden) = text.chars().find(|c| is_hidden(*c) && !allowed.contains(c)) {
             let code = u32::from(hidden);
             format!("{what} contains an invisible character (U+{code:04X}); remove it")
         } else {
-            let value = text.trim().to_owned();
+            let value = text.to_owned();
             return Some(Located { value, at });
         };
         self.wrong(at, key, reason);

@@ -54,6 +54,7 @@ fn dense(billions: u64, format: Format) -> ModelFacts {
         ],
         bits: Some(4),
         chat_template: None,
+        embedding: None,
         n_files: 1,
     }
 }

@@ -9,6 +9,24 @@ use transom_fit::{CONTEXT_STEP, KvCacheChoice, MemoryNeed};
 use super::{product, sum, tokens};
 use crate::facts::{KvType, LayerKind, ModelFacts};
 
+/// Architectures of models that only encode: every token attends to all others, so llama.cpp has no KV
+/// cache for them (`llama_model::create_memory`).
+const ENCODERS: [&str; 9] = [
+    "bert",
+    "eurobert",
+    "gemma-embedding",
+    "jina-bert-v2",
+    "jina-bert-v3",
+    "modern-bert",
+    "neo-bert",
+    "nomic-bert",
+    "nomic-bert-moe",
+];
+
+/// Maximum bytes that llama.cpp reserves for the logits of a text that is embedded in one step. It
+/// reserves a row of the vocabulary for each token, although nothing is written there.
+const MAX_UNUSED_LOGITS: u64 = 2 << 30;
+
 /// Maximum draft tokens that one step of speculative decoding checks.
 pub const MAX_DRAFT: usize = 16;
 
@@ -24,6 +42,23 @@ pub const MAX_CHECKPOINTS: usize = 2;
 const TOKENIZER_BYTES_A_TOKEN: u64 = 400;
 const PROCESS_BYTES: u64 = 8 << 20;
 
+/// Returns true if llama.cpp has a KV cache for models of this architecture.
+pub fn has_kv_cache(architecture: &str) -> bool {
+    !ENCODERS.contains(&architecture)
+}
+
+/// Returns the most tokens of a text that the model reads, whatever its context length: no limit, except
+/// for models that embed a text in one step.
+pub fn longest_text(facts: &ModelFacts) -> u64 {
+    let vocab = facts.vocab_size.unwrap_or(0);
+    match facts.embeds_in_steps() {
+        true => u64::MAX,
+        false => (MAX_UNUSED_LOGITS / 4)
+            .checked_div(vocab)
+            .unwrap_or(u64::MAX),
+    }
+}
+
 /// Returns the memory that the model needs for one conversation on a GPU or CPU, with steps of at
 /// most `prefill_chunk` tokens. `context_length` is at most the model's own.
 pub fn need(
@@ -33,6 +68,9 @@ pub fn need(
     prefill_chunk: u64,
     context_length: u64,
 ) -> MemoryNeed {
+    if !facts.embeds_in_steps() {
+        return need_in_one_step(facts, context_length.min(longest_text(facts)).max(1));
+    }
     let kind = kv_type(facts, has_gpu, kv);
     let chunk = prefill_chunk.min(max_prefill(facts, has_gpu));
     let is_flash = uses_flash_attention(has_gpu, kind);
@@ -57,6 +95,41 @@ pub fn need(
     }
 }
 
+/// Returns the memory for embedding texts of at most `n_tokens`, each in one step, with flash attention.
+fn need_in_one_step(facts: &ModelFacts, n_tokens: u64) -> MemoryNeed {
+    let vocab = facts.vocab_size.unwrap_or(0);
+    let hidden = facts.hidden_size.unwrap_or(0);
+    // Without a KV cache, each mask is made in f32 and converted to f16.
+    let n_masks = 1 + u64::from(facts.n_layers_of(LayerKind::Sliding) > 0);
+    let masks = product(&[4, n_masks, n_tokens, n_tokens]);
+    // A row of the vocabulary and a vector for each token.
+    let outputs = product(&[4, n_tokens, vocab.saturating_add(hidden)]);
+    // Models that also have an output matrix compute its result for each token.
+    let (logits, kv_cache_bytes) = match has_kv_cache(&facts.architecture) {
+        true => {
+            let kept = n_tokens.checked_next_multiple_of(CONTEXT_STEP);
+            let kept = kv_cache_bytes(facts, kept.unwrap_or(n_tokens), KvType::F16);
+            (product(&[4, n_tokens, vocab]), kept)
+        }
+        false => (0, 0),
+    };
+    MemoryNeed {
+        weight_bytes: facts.weight_bytes,
+        kv_cache_bytes,
+        activation_bytes: sum(&[
+            step_bytes(facts, true, n_tokens, n_tokens),
+            masks,
+            outputs,
+            logits,
+            product(&[vocab, TOKENIZER_BYTES_A_TOKEN]),
+            PROCESS_BYTES,
+        ]),
+        cache_bytes: 0,
+        parked_bytes: 0,
+        context_length: tokens(n_tokens),
+    }
+}
+
 /// Returns the bytes of keys, values and states of `n_tokens` in all layers; 0 if the file doesn't
 /// say enough.
 ///
@@ -66,7 +139,8 @@ pub fn kv_cache_bytes(facts: &ModelFacts, n_tokens: u64, kind: KvType) -> u64 {
     facts.cache_bytes(n_tokens, n_tokens, kind).unwrap_or(0)
 }
 
-/// Returns the KV cache type. Blocks of Q8_0 need heads of whole blocks.
+/// Returns the KV cache type. Blocks of Q8_0 need heads of whole blocks. Embedding models gain nothing
+/// from a small one, which is empty before each text.
 pub fn kv_type(facts: &ModelFacts, has_gpu: bool, kv: KvCacheChoice) -> KvType {
     let sizes = [facts.key_length, facts.value_length].map(Option::unwrap_or_default);
     let has_whole_blocks = sizes.iter().all(|size| *size > 0 && size % 32 == 0);
@@ -75,7 +149,7 @@ pub fn kv_type(facts: &ModelFacts, has_gpu: bool, kv: KvCacheChoice) -> KvType {
         KvCacheChoice::Full => false,
         KvCacheChoice::Small => true,
     };
-    match has_whole_blocks && is_wanted {
+    match has_whole_blocks && is_wanted && facts.embedding.is_none() {
         true => KvType::Q8_0,
         false => KvType::F16,
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::facts::TensorTypeStats;
+use crate::facts::{EmbeddingFacts, Pooling, TensorTypeStats};
 use crate::machine::GpuClass;
 
 const GIB: u64 = 1 << 30;
@@ -121,6 +121,36 @@ fn prefill_steps_follow_the_active_parameters_and_the_class_of_the_gpu() {
     let chunk = |class| mlx::prefill_chunk(&facts, Some(class));
     assert_eq!([Base, Pro, Max].map(chunk), [512, 512, 1024]);
     assert_eq!(mlx::prefill_chunk(&facts, None), 512);
+}
+
+#[test]
+fn a_model_that_embeds_in_one_step_needs_its_unused_logits_and_no_kv_cache() {
+    let embeds = |is_causal, pooling| {
+        let embedding = EmbeddingFacts {
+            pooling,
+            is_causal,
+            has_dense: false,
+        };
+        ModelFacts {
+            architecture: "bert".to_owned(),
+            vocab_size: Some(250_000),
+            embedding: Some(embedding),
+            ..four_billion(Format::Gguf)
+        }
+    };
+    let encoder = embeds(false, Pooling::Cls);
+    let at = |n| need(&encoder, &PC, KvCacheChoice::Automatic, n);
+    assert_eq!(at(512).kv_cache_bytes, 0);
+    assert!(at(512).activation_bytes > 512 * 250_000 * 4);
+    // A longer text would reserve more than 2 GB for logits that nobody reads.
+    assert_eq!(at(40_960).context_length, 2147);
+    let decoder = embeds(true, Pooling::Last);
+    let chat = ModelFacts {
+        embedding: None,
+        ..decoder.clone()
+    };
+    let at = |facts| need(facts, &PC, KvCacheChoice::Automatic, 8192);
+    assert_eq!(at(&decoder), at(&chat));
 }
 
 #[test]

@@ -11,8 +11,9 @@ use super::split::GgufModel;
 use super::tensor::{TensorInfo, TensorType};
 use super::value::Value;
 use super::view::Gguf;
-use crate::facts::{Format, MAX_LAYERS, ModelFacts, TensorTypeStats};
+use crate::facts::{EmbeddingFacts, Format, MAX_LAYERS, ModelFacts, Pooling, TensorTypeStats};
 use crate::file_error::{Fault, FaultCode, FileError};
+use crate::fit::llama::has_kv_cache;
 use layers::layers;
 
 const ARCHITECTURE: &str = "general.architecture";
@@ -166,10 +167,30 @@ fn base_facts(view: &Gguf<'_>) -> Result<(ModelFacts, Option<(u64, u64)>), Fault
         mix: Vec::new(),
         bits: None,
         chat_template: text("tokenizer.chat_template"),
+        embedding: embedding(view, &architecture),
         n_files: 1,
         architecture,
     };
     Ok((facts, all_experts.map(|all| (n_experts, all))))
+}
+
+/// Returns how the model embeds, by the numbers of `llama_pooling_type`.
+fn embedding(view: &Gguf<'_>, architecture: &str) -> Option<EmbeddingFacts> {
+    let value = |key: &str| view.get(&format!("{architecture}.{key}"));
+    let pooling = match value("pooling_type")?.as_u64()? {
+        1 => Pooling::Mean,
+        2 => Pooling::Cls,
+        3 => Pooling::Last,
+        4 => Pooling::Rank,
+        _ => return None,
+    };
+    let is_causal = value("attention.causal").and_then(|value| value.as_bool());
+    Some(EmbeddingFacts {
+        pooling,
+        is_causal: is_causal.unwrap_or(true) && has_kv_cache(architecture),
+        // llama.cpp applies it by itself.
+        has_dense: false,
+    })
 }
 
 /// Returns one number per layer. The file has one for all layers, or an array.
@@ -197,7 +218,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::facts::{KvType, LayerKind};
+    use crate::facts::{KvType, LayerKind, Pooling};
     use crate::gguf::TensorType;
     use crate::test_support::GgufWriter;
 
@@ -342,6 +363,37 @@ mod tests {
         .unwrap();
         assert_eq!(facts.linear_state_bytes, 4 * (32 * 128 * 128 + 3 * 8192));
         assert_eq!(facts.n_layers_of(LayerKind::Linear), 36);
+    }
+
+    #[test]
+    fn an_embedding_model_is_known_by_its_pooling() {
+        let embedding = |architecture: &str, pooling: Option<u32>, is_causal: Option<bool>| {
+            let facts = facts(|writer| {
+                writer.string("general.architecture", architecture);
+                if let Some(pooling) = pooling {
+                    writer.u32(&format!("{architecture}.pooling_type"), pooling);
+                }
+                if let Some(is_causal) = is_causal {
+                    writer.bool(&format!("{architecture}.attention.causal"), is_causal);
+                }
+            });
+            let facts = facts.unwrap();
+            let in_steps = facts.embeds_in_steps();
+            let embedding = facts.embedding;
+            (embedding.map(|one| (one.pooling, one.is_causal)), in_steps)
+        };
+        assert_eq!(embedding("qwen3", None, None), (None, true));
+        assert_eq!(embedding("qwen3", Some(0), None), (None, true));
+        let of = |pooling, is_causal| Some((pooling, is_causal));
+        let last = of(Pooling::Last, true);
+        assert_eq!(embedding("qwen3", Some(3), None), (last, true));
+        let both = of(Pooling::Last, false);
+        assert_eq!(embedding("qwen2", Some(3), Some(false)), (both, false));
+        let cls = of(Pooling::Cls, false);
+        assert_eq!(embedding("bert", Some(2), None), (cls, false));
+        let mean = of(Pooling::Mean, false);
+        assert_eq!(embedding("nomic-bert", Some(1), None), (mean, false));
+        assert_eq!(embedding("bert", Some(4), None).0, of(Pooling::Rank, false));
     }
 
     #[test]

@@ -100,8 +100,11 @@ impl InstalledModel {
             return false;
         };
         let numbers = &entry.architecture;
-        let gguf = model_files::gguf_architecture(&numbers.model_type);
-        model_files::gguf_architecture(&facts.architecture) == gguf
+        let architectures = [
+            model_files::gguf_architecture(&numbers.model_type),
+            entry.gguf_architecture(),
+        ];
+        architectures.contains(&model_files::gguf_architecture(&facts.architecture))
             && facts.n_layers == Some(numbers.layers)
             && facts.hidden_size == Some(numbers.hidden_size)
             && facts.n_heads == Some(numbers.heads)

@@ -56,6 +56,23 @@ fn the_starter_is_where_the_catalog_says() {
     assert!(root.join(&bundled.path).join("config.json").is_file());
 }
 
+#[test]
+fn every_embedding_model_says_what_it_reads_before_a_search() {
+    let list = Catalog::built_in();
+    let of = |id| {
+        let entry = list.find(id).unwrap();
+        (&*entry.query_prefix, &*entry.document_prefix)
+    };
+    for entry in &list.entries {
+        let is_embedder = entry.tags.contains(&Tag::Embedding);
+        assert_eq!(is_embedder, !entry.query_prefix.is_empty(), "{}", entry.id);
+    }
+    // The blank at the end and the line break are part of them.
+    let gemma = ("task: search result | query: ", "title: none | text: ");
+    assert_eq!(of("embeddinggemma-300m"), gemma);
+    assert!(of("qwen3-embedding-0.6b").0.ends_with("\nQuery:"));
+}
+
 /// Returns the keys that the header documents: words that begin a line of its tables, also several.
 fn documented() -> BTreeSet<String> {
     let header = LIST.lines().take_while(|line| line.starts_with('#'));
@@ -112,6 +129,21 @@ fn the_header_explains_every_key_that_is_read_and_no_other() {
                 || LIST.contains(&format!("# [[model.{table}]]"))
         );
     }
+}
+
+#[test]
+fn draft_models_are_used_for_large_models_on_large_machines() {
+    let list = Catalog::built_in();
+    let draft = |id: &str, gigabytes: u64| {
+        let entry = list.find(id).unwrap();
+        let draft = list.draft_of(entry, gigabytes << 30);
+        draft.map(|draft| draft.id.as_str())
+    };
+    assert_eq!(draft("qwen3-14b", 32), Some("qwen3-0.6b"));
+    assert_eq!(draft("qwen3-32b", 64), Some("qwen3-0.6b"));
+    assert_eq!(draft("qwen3-32b", 24), None);
+    assert_eq!(draft("qwen3-8b", 64), None);
+    assert_eq!(draft("qwen3.5-27b", 64), None);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use transom_engine::MemoryNeed;
 use transom_engine_host::WorkerEnd;
 use transom_store::{MessageRole, StoreErrorKind};
-use transom_supervisor::LimitReason;
+use transom_supervisor::{ClientId, LimitReason};
 
 use super::*;
 
@@ -131,7 +131,18 @@ fn lost_processes_are_reported_as_retryable() {
     assert_eq!(failure(&worker), Failure::EngineCrashed);
     assert_eq!(failure(&instance), Failure::EngineCrashed);
     assert_eq!(failure(&RequestError::Unloaded), Failure::Unloaded);
-    assert_eq!(failure(&RequestError::Busy { waiting: 8 }), Failure::Busy);
+    let retry_after = Duration::from_secs(20);
+    let full = RequestError::Busy {
+        waiting: 16,
+        retry_after,
+    };
+    let full_for_client = RequestError::ClientBusy {
+        client: ClientId::app(),
+        waiting: 8,
+        retry_after,
+    };
+    assert_eq!(failure(&full), Failure::Busy);
+    assert_eq!(failure(&full_for_client), Failure::Busy);
     assert_eq!(failed(&RequestError::Quitting), EndingView::Interrupted);
     let cancelled = RequestError::Engine {
         source: EngineError::Canceled,

@@ -59,11 +59,14 @@ fn a_command_wins_over_every_word_and_over_the_conversation() {
 fn only_a_sticky_route_stays_and_only_while_nothing_new_is_attached() {
     let follow_up = "and the last line, is that needed";
     for previous in Route::ALL {
-        let stays = matches!(previous, Route::Code | Route::Question);
+        // After a question about a text, one about anything else may not be answered from that text.
+        let stays = previous == Route::Code;
         let expected = if stays { previous } else { Route::Chat };
         assert_eq!(follows(previous, follow_up, SelectionKind::None), expected);
         let other = follows(previous, "nice", SelectionKind::Text);
         assert_eq!(other, Route::Chat);
+        let wordless = follows(previous, " ", SelectionKind::Code);
+        assert_eq!(wordless, Route::Chat, "no chip was shown");
     }
 }
 

@@ -22,7 +22,8 @@ impl Turns {
             return Err(other("the response has no text; regenerate it instead"));
         }
         let lock = self.lock_ended(&message)?;
-        let options = options.with_route_of(&message);
+        self.stop_summaries(Some(message.conversation));
+        let options = self.with_route_of(&message, options);
         let reopened = self.stored(move |store| {
             // The statistics, which opening it removes, contain the messages that stay dropped.
             let path = store.history(answer)?;
@@ -44,6 +45,7 @@ impl Turns {
         }
         let message = self.stored(move |store| store.message(answer)).await?;
         let lock = self.lock_ended(&message)?;
+        self.stop_summaries(Some(message.conversation));
         let replaced = self.stored(move |store| store.replace_text(answer, &text));
         replaced.await?;
         let id = lock.conversation;

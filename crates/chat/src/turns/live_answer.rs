@@ -6,12 +6,12 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
-use transom_engine::Section as EngineSection;
+use transom_engine::Section;
 use transom_store::Message;
 
 use super::section::RenderedSection;
 use crate::block::Change;
-use crate::update::{AnswerStats, EndingView, MessageView, Section, Snapshot, Stage, Update};
+use crate::update::{AnswerStats, EndingView, MessageView, Snapshot, Stage, Update};
 use crate::view::{Rendered, view};
 
 pub(super) struct LiveAnswer {
@@ -93,10 +93,10 @@ impl LiveAnswer {
 }
 
 impl AnswerState {
-    pub(super) fn push(&mut self, section: EngineSection, text: &str) {
+    pub(super) fn push(&mut self, section: Section, text: &str) {
         match section {
-            EngineSection::Reasoning => self.reasoning.push(text),
-            EngineSection::Answer => self.answer.push(text),
+            Section::Reasoning => self.reasoning.push(text),
+            Section::Answer => self.answer.push(text),
         }
     }
 

@@ -13,8 +13,10 @@ use transom_supervisor::Handle;
 
 use super::answer_task::{AnswerTask, RunningAnswer};
 use super::answer_writer::{AnswerStorage, AnswerWriter};
+use super::summary_task::{SummaryEntry, summarize_dropped};
 use super::{EventListener, TurnEvent, TurnOptions};
 use crate::failure::Failure;
+use crate::routing::Route;
 use crate::update::{EndingView, MessageView};
 use crate::view::{RenderCache, Rendered, view};
 
@@ -25,6 +27,10 @@ pub(super) struct Shared {
     pub(super) now: Box<dyn Fn() -> Timestamp + Send + Sync>,
     pub(super) listener: EventListener,
     pub(super) active: Mutex<ActiveTurns>,
+    /// Summaries that are being written or could not be written, by their last message.
+    pub(super) summaries: Mutex<BTreeMap<MessageId, SummaryEntry>>,
+    /// The routes that the user chose for questions since this program started.
+    pub(super) chosen_routes: Mutex<BTreeMap<MessageId, Route>>,
     /// Notified whenever a response starts, ends or is saved.
     pub(super) active_changed: watch::Sender<()>,
     pub(super) render_cache: Mutex<RenderCache>,
@@ -79,9 +85,8 @@ async fn write_answer(
     let writer = AnswerWriter::new(shared.storage.clone(), entry.id);
     let model = options.model.name.clone();
     let (handles, listener) = (shared.handles.clone(), shared.listener.clone());
-    let mut task = AnswerTask::new(entry.clone(), options, handles, writer, listener);
+    let mut task = AnswerTask::new(entry.clone(), options.clone(), handles, writer, listener);
     let (ending, stats) = task.write(&path).await;
-    drop(path);
     if task.has_text() {
         shared.add_model(&entry, &model).await;
     }
@@ -95,6 +100,7 @@ async fn write_answer(
     (shared.listener)(TurnEvent::ConversationChanged {
         id: entry.conversation,
     });
+    summarize_dropped(&shared, path, stats.as_ref(), options);
     if !is_saved {
         task.retry_finish(&ending, stats).await;
     }
@@ -105,6 +111,16 @@ async fn write_answer(
 impl Shared {
     pub(super) fn active(&self) -> MutexGuard<'_, ActiveTurns> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn summaries(&self) -> MutexGuard<'_, BTreeMap<MessageId, SummaryEntry>> {
+        let summaries = self.summaries.lock();
+        summaries.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn chosen_routes(&self) -> MutexGuard<'_, BTreeMap<MessageId, Route>> {
+        let chosen = self.chosen_routes.lock();
+        chosen.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a message for display. A running response comes from its live state, which is ahead

@@ -6,13 +6,14 @@ mod following;
 mod live_answers;
 mod requests;
 mod saving;
+mod summaries;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
-use transom_engine::Prompt;
+use transom_engine::{Prompt, Section};
 use transom_engine_host::wire::{Command, Request};
 use transom_engine_host::{Worker, Workers};
 use transom_signals::{ScriptedSignals, SystemSignals};

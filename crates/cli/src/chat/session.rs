@@ -22,11 +22,11 @@ use crate::output::{
 use crate::{Client, Console, Failure, Layout, Result};
 
 pub(super) struct Chat<'a> {
-    args: &'a ChatArgs,
-    client: &'a Client,
-    loaded: Loaded,
+    pub(super) args: &'a ChatArgs,
+    pub(super) client: &'a Client,
+    pub(super) loaded: Loaded,
     params: GenerationParams,
-    transcript: Transcript,
+    pub(super) transcript: Transcript,
     last_stats: Option<Stats>,
     /// The number of messages that got no response.
     pub(super) n_failed: usize,
@@ -41,7 +41,7 @@ impl<'a> Chat<'a> {
             params: GenerationParams {
                 // A response that outgrows the context may still come to an end; one that is as long
                 // as the context repeats itself.
-                shift_context: args.overflow == Overflow::Drop,
+                shift_context: args.overflow != Overflow::Stop,
                 max_tokens: params.max_tokens.or(Some(info.context_length)),
                 conversation: Some(ConversationId::random()),
                 ..params
@@ -115,7 +115,7 @@ impl<'a> Chat<'a> {
             console,
             &mut note_dropped,
         );
-        let was_interrupted = written
+        let mut was_interrupted = written
             .as_ref()
             .is_ok_and(|written| written.completion.was_interrupted);
         let is_whole = self.args.overflow == Overflow::Stop && self.transcript.n_messages() > 1;
@@ -153,6 +153,9 @@ impl<'a> Chat<'a> {
                 if self.args.stats {
                     console.note(&stats_line(&stats));
                 }
+                if !was_interrupted {
+                    was_interrupted = self.summarize(console);
+                }
             }
         }
         if console.is_interactive() {
@@ -175,7 +178,7 @@ impl<'a> Chat<'a> {
             continue_final_message: false,
         });
         let truncation = match self.args.overflow {
-            Overflow::Drop => Truncation::DropOldest {
+            Overflow::Drop | Overflow::Summarize => Truncation::DropOldest {
                 response_tokens: generation.max_tokens.unwrap_or(RESERVED_FOR_RESPONSE),
                 context_limit: None,
             },

@@ -1,4 +1,5 @@
 use transom_engine::Prompt;
+use transom_engine::summary::with_summary;
 
 use super::*;
 use crate::failure;
@@ -122,6 +123,54 @@ fn with_overflow_stop_a_conversation_longer_than_the_context_is_refused() {
     };
     let (_, _, err) = chat(&args, &"word ".repeat(30), &engine);
     assert!(err.contains("the prompt has 30 tokens"), "{err}");
+}
+
+#[test]
+fn with_overflow_summarize_the_model_gets_a_summary_of_what_was_dropped() {
+    let engine = TestEngine::answering(&["a", "b", "c", "They spoke of words.", "d", "e"]);
+    let args = ChatArgs {
+        system: Some("Be brief.".into()),
+        overflow: Overflow::Summarize,
+        ..ChatArgs::default()
+    };
+    let long = "word ".repeat(300);
+    let input = format!("{long}\n{long}\n{long}\nFour\n/reset\nFive\n");
+    let (code, out, err) = chat(&args, &input, &engine);
+    assert_eq!((code, &*out), (0, "a\nb\nc\nd\ne\n"));
+    assert_eq!(err.matches("summarized the earlier").count(), 1, "{err}");
+    assert_eq!(last_prompt(&engine), ["Be brief.", "Five"]);
+    let prompts = engine.requests.prompts.lock().unwrap();
+    let seen = |from_end: usize| match &prompts[prompts.len() - from_end] {
+        Prompt::Chat(chat) => chat.messages.clone(),
+        other => panic!("{other:?}"),
+    };
+    let system = with_summary(Some("Be brief."), "They spoke of words.");
+    assert_eq!(seen(2)[0].content, system);
+    assert_eq!(seen(2)[3].content, "Four");
+    let [request] = &seen(3)[..] else {
+        panic!("{:?}", seen(3));
+    };
+    assert!(request.content.contains("Assistant: b"), "{request:?}");
+    assert!(!request.content.contains("Assistant: c"), "{request:?}");
+}
+
+#[test]
+fn without_a_summary_the_chat_continues() {
+    let says = |text| Reply::Says(vec![(transom_engine::Section::Answer, text)]);
+    let replies = [says("a"), says("b"), says("c"), Reply::Fails("no luck")];
+    let engine = TestEngine::replying(replies);
+    let args = ChatArgs {
+        overflow: Overflow::Summarize,
+        ..ChatArgs::default()
+    };
+    let long = "word ".repeat(300);
+    let input = format!("{long}\n{long}\n{long}\n");
+    let (code, out, err) = chat(&args, &input, &engine);
+    assert_eq!((code, &*out), (0, "a\nb\nc\n"));
+    assert!(
+        err.contains("were not summarized: decode: no luck"),
+        "{err}"
+    );
 }
 
 /// A response continues past the end of the context, and a note tells what was dropped.

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use serde_json::json;
+use transom_engine::summary::with_summary;
 use transom_engine::{Message, Role};
 
 #[derive(Debug, Clone, Default)]
@@ -17,6 +18,9 @@ pub(super) struct Transcript {
     messages: Vec<Message>,
     /// Messages at the start that the model no longer sees.
     n_dropped: usize,
+    /// A summary of the first `n_summarized` messages, which follows the system prompt.
+    summary: Option<String>,
+    n_summarized: usize,
 }
 
 impl Transcript {
@@ -30,8 +34,7 @@ impl Transcript {
 
     /// Removes all messages; the system prompt stays.
     pub(super) fn clear(&mut self) {
-        self.messages.clear();
-        self.n_dropped = 0;
+        *self = Self::new(self.system.take());
     }
 
     pub(super) fn push_user(&mut self, text: String) {
@@ -66,18 +69,32 @@ impl Transcript {
 
     /// Returns the messages that the model sees.
     pub(super) fn messages(&self) -> Vec<Message> {
-        self.with_system(self.messages.iter().skip(self.n_dropped))
+        let system = match &self.summary {
+            Some(summary) => Some(with_summary(self.system.as_deref(), summary)),
+            None => self.system.clone(),
+        };
+        with_system(
+            system,
+            &self.messages[self.n_dropped.min(self.messages.len())..],
+        )
+    }
+
+    /// Returns the summary, and the messages that the model no longer sees and that are not in it.
+    pub(super) fn unsummarized(&self) -> (Option<&str>, &[Message]) {
+        let end = self.n_dropped.min(self.messages.len());
+        let begin = self.n_summarized.min(end);
+        (self.summary.as_deref(), &self.messages[begin..end])
+    }
+
+    /// Sets the summary of all messages that the model no longer sees.
+    pub(super) fn set_summary(&mut self, summary: String) {
+        self.summary = Some(summary);
+        self.n_summarized = self.n_dropped;
     }
 
     /// Returns the number of messages of the user and the model, dropped ones included.
     pub(super) fn n_messages(&self) -> usize {
         self.messages.len()
-    }
-
-    fn with_system<'a>(&self, messages: impl Iterator<Item = &'a Message>) -> Vec<Message> {
-        let system = self.system.iter();
-        let system = system.map(|system| Message::new(Role::System, system));
-        system.chain(messages.cloned()).collect()
     }
 
     /// Writes all messages to `path`, as JSON if that is its extension, else as Markdown.
@@ -99,13 +116,13 @@ impl Transcript {
     }
 
     fn to_json(&self, model: &str) -> String {
-        let messages = self.with_system(self.messages.iter());
+        let messages = with_system(self.system.clone(), &self.messages);
         format!("{:#}\n", json!({ "model": model, "messages": messages }))
     }
 
     fn to_markdown(&self, model: &str) -> String {
         let mut text = format!("# Conversation with {model}\n");
-        for message in self.with_system(self.messages.iter()) {
+        for message in with_system(self.system.clone(), &self.messages) {
             let heading = match message.role {
                 Role::System => "System",
                 Role::User => "You",
@@ -116,6 +133,12 @@ impl Transcript {
         }
         text
     }
+}
+
+fn with_system(system: Option<String>, messages: &[Message]) -> Vec<Message> {
+    let system = system.into_iter();
+    let system = system.map(|system| Message::new(Role::System, system));
+    system.chain(messages.iter().cloned()).collect()
 }
 
 fn write_file(path: &Path, overwrite: bool, text: &str) -> io::Result<()> {
@@ -155,6 +178,27 @@ mod tests {
         assert_eq!(seen(&transcript), ["Be brief.", "Three?"]);
         assert_eq!(transcript.n_messages(), 5);
         assert_eq!(transcript.drop_oldest(99), 1, "never more than there is");
+    }
+
+    #[test]
+    fn a_summary_follows_the_system_prompt_and_is_not_saved() {
+        let mut transcript = two_exchanges();
+        assert!(transcript.unsummarized().1.is_empty());
+        transcript.drop_oldest(2);
+        let (earlier, dropped) = transcript.unsummarized();
+        assert_eq!((earlier, dropped.len()), (None, 2));
+        transcript.set_summary("About one.".into());
+        let system = with_summary(Some("Be brief."), "About one.");
+        assert_eq!(seen(&transcript), [&*system, "Two?", "2"]);
+        transcript.drop_oldest(2);
+        let (earlier, dropped) = transcript.unsummarized();
+        assert_eq!(
+            (earlier, &*dropped[0].content),
+            (Some("About one."), "Two?")
+        );
+        assert!(!transcript.to_markdown("tiny").contains("About one."));
+        transcript.clear();
+        assert_eq!(seen(&transcript), ["Be brief."]);
     }
 
     #[test]

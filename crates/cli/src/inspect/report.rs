@@ -176,7 +176,7 @@ impl Report {
         if let Some(Suggestion { id, model }) = &self.suggested_draft {
             row(
                 "draft",
-                &format!("{model} would fit beside it: --draft {id}"),
+                &format!("{model} would make it faster: --draft {id}"),
             );
         }
         if !self.unverified.is_empty() {

@@ -57,11 +57,13 @@ fn a_draft_model_is_part_of_the_need_and_has_the_form_of_the_first() {
 }
 
 #[test]
-fn a_draft_model_is_suggested_only_if_both_fit() {
-    let large = report(&args("qwen3-8b", None, 32));
+fn a_draft_model_is_suggested_only_where_it_makes_responses_faster() {
+    let large = report(&args("qwen3-14b", None, 64));
     assert_eq!(large["suggested_draft"]["id"], "qwen3-0.6b");
-    let small = report(&args("qwen3-8b", None, 8));
-    assert_eq!(small.get("suggested_draft"), None, "{small}");
+    for (model, gigabytes) in [("qwen3-14b", 16), ("qwen3-8b", 64)] {
+        let gains_little = report(&args(model, None, gigabytes));
+        assert_eq!(gains_little.get("suggested_draft"), None, "{gains_little}");
+    }
     let without = report(&args("gpt-oss-20b", None, 64));
     assert_eq!(without.get("suggested_draft"), None);
 }

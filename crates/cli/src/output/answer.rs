@@ -202,6 +202,7 @@ mod tests {
             section,
             text: text.to_owned(),
             generated_tokens: 0,
+            logprobs: Vec::new(),
         };
         ResponseEvent::Token { event }
     }

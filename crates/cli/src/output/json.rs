@@ -39,7 +39,9 @@ impl<'a, 'c> JsonLines<'a, 'c> {
             ResponseEvent::Loading {
                 progress: Some(progress),
             } => self.on_load(*progress),
-            ResponseEvent::Loading { progress: None } | ResponseEvent::Ended { .. } => Ok(()),
+            ResponseEvent::Loading { progress: None }
+            | ResponseEvent::Embedded { .. }
+            | ResponseEvent::Ended { .. } => Ok(()),
         }
     }
 

@@ -19,7 +19,9 @@ pub(crate) fn show_wait(progress: &Progress, name: &str, event: &ResponseEvent) 
             Some(percent) => format!("Loading {name} … {percent} %"),
             None => format!("Loading {name} …"),
         },
-        ResponseEvent::Token { .. } | ResponseEvent::Ended { .. } => return,
+        ResponseEvent::Token { .. }
+        | ResponseEvent::Embedded { .. }
+        | ResponseEvent::Ended { .. } => return,
     };
     progress.show(&text);
 }

@@ -100,6 +100,7 @@ mod tests {
             drafted_tokens: 24,
             accepted_tokens: 18,
             shifted_tokens: 512,
+            matched_stop: None,
             time_to_first_token: Duration::from_millis(250),
             prefill_time: Duration::from_millis(200),
             decode_time: Duration::from_millis(800),

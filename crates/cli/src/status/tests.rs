@@ -1,16 +1,18 @@
 use transom_engine::{MemoryNeed, MemoryUse, ModelInfo, SamplingParams};
 use transom_signals::{MemoryPressure, SystemSignals};
 use transom_supervisor::status::{
-    ModelStatus, PhaseStatus, QueuedRequest, UnloadReason, UnloadRecord,
+    ModelStatus, PhaseStatus, RequestState, RequestStatus, UnloadReason, UnloadRecord,
 };
 use transom_supervisor::{
-    ActiveLimit, Limit, LimitReason, ModelRole, PassedOver, RequestId, Restrictions,
+    ActiveLimit, Class, ClientId, Limit, LimitReason, ModelRole, PassedOver, RequestId,
+    Restrictions,
 };
 use transom_terminal::screen::{CLEAR_BELOW, CLEAR_LINE, ENTER, LEAVE, TOP};
 
 use super::*;
 use crate::Layout;
 use crate::load::{ModelArgs, load};
+use crate::output::rate_text;
 use crate::test_console::TestConsole;
 use crate::test_engine::TestEngine;
 
@@ -49,6 +51,7 @@ fn model() -> ModelStatus {
             context_length: 8192,
             vocab_size: 100,
             has_chat_template: true,
+            draft: None,
             recommended_sampling: SamplingParams::default(),
         }),
         need: Some(MemoryNeed {
@@ -76,15 +79,23 @@ fn model() -> ModelStatus {
     }
 }
 
+fn request(client: &str, class: Class, state: RequestState) -> RequestStatus {
+    RequestStatus {
+        request_id: RequestId(9),
+        model: "qwen".into(),
+        client: ClientId::new(client),
+        class,
+        state,
+    }
+}
+
 fn snapshot() -> Status {
     Status {
         revision: 7,
         process_id: 4711,
         models: vec![model()],
-        queue: vec![QueuedRequest {
-            request_id: RequestId(9),
-            model: "qwen".into(),
-        }],
+        running: Vec::new(),
+        queue: vec![request("app", Class::Interactive, RequestState::Queued)],
         budget_bytes: 10_500_000_000,
         in_use_bytes: 3_500_000_000,
         signals: SystemSignals {
@@ -122,7 +133,8 @@ memory       2.14 GB weights, 38 MB KV cache, 11 MB allocator cache
              3.26 GB reserved, for a full context of 8192 tokens
 unloads in   2 min, unless it is used
 budget       ████████░░░░░░░░░░░░░░░░  3.3 of 9.8 GB
-queue        1 waiting, for qwen
+queue        1 waiting
+             app: qwen
 signals      memory pressure normal, heat nominal, mains power, Low Power Mode
 limits       shorter responses (1024 tokens): {because}
 last unload  llama: it was idle
@@ -133,6 +145,45 @@ process      4711
     );
     let text = view::text(&snapshot(), Duration::from_secs(40), Layout::default());
     assert_eq!(text, expect);
+}
+
+#[test]
+fn the_running_request_has_its_client_its_tokens_and_its_speed() {
+    let check = |class, state, expect: &str| {
+        let status = Status {
+            running: vec![request("api:zed", class, state)],
+            ..snapshot()
+        };
+        let text = view::text(&status, Duration::ZERO, Layout::default());
+        let line = text.lines().find(|line| line.starts_with("running"));
+        assert_eq!(line, Some(expect), "{text}");
+    };
+    let (done, total) = (512, 2048);
+    check(
+        Class::Background,
+        RequestState::Prefill { done, total },
+        "running      api:zed (background): qwen, prompt 512 of 2048 tokens",
+    );
+    let generating = |tokens_per_second| RequestState::Generating {
+        tokens: 120,
+        tokens_per_second,
+    };
+    check(
+        Class::Interactive,
+        generating(None),
+        "running      api:zed: qwen, 120 tokens",
+    );
+    let speed = rate_text(41.25);
+    check(
+        Class::Interactive,
+        generating(Some(41.25)),
+        &format!("running      api:zed: qwen, 120 tokens, {speed} tok/s"),
+    );
+    check(
+        Class::Interactive,
+        RequestState::Stopping,
+        "running      api:zed: qwen, stopping",
+    );
 }
 
 #[test]

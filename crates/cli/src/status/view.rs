@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use transom_supervisor::Status;
-use transom_supervisor::status::{ModelStatus, PhaseStatus};
+use transom_supervisor::status::{ModelStatus, PhaseStatus, RequestState, RequestStatus};
+use transom_supervisor::{Class, Status};
 
 use crate::Layout;
 use crate::output::{
     Rows, bar, bytes_text, limits_text, memory_text, of_bytes, parameters_text, passed_over_text,
-    percent, rough_time, runs_text, seconds, signals_text, unload_reason_text, unload_text,
+    percent, rate_text, rough_time, runs_text, seconds, signals_text, unload_reason_text,
+    unload_text,
 };
 
 /// Columns of the labels, with the space after them.
@@ -34,6 +35,8 @@ pub(super) fn text(status: &Status, age: Duration, layout: Layout) -> String {
     let (used, budget) = (status.in_use_bytes, status.budget_bytes);
     let bar = bar(used, budget, BAR_WIDTH);
     rows.row("budget", &format!("{bar}  {}", of_bytes(used, budget)));
+    let running: Vec<String> = status.running.iter().map(request_text).collect();
+    rows.row("running", &running.join("\n"));
     rows.row("queue", &queue_text(status));
     rows.row("signals", &signals_text(&status.signals));
     rows.row("limits", &limits_text(&status.restrictions));
@@ -117,9 +120,34 @@ fn phase_text(model: &ModelStatus) -> String {
 }
 
 fn queue_text(status: &Status) -> String {
-    let models: Vec<&str> = status.queue.iter().map(|item| &*item.model).collect();
-    match models.len() {
-        0 => "empty".to_owned(),
-        n => format!("{n} waiting, for {}", models.join(", ")),
+    if status.queue.is_empty() {
+        return "empty".to_owned();
     }
+    let waiting = [format!("{} waiting", status.queue.len())].into_iter();
+    let lines: Vec<String> = waiting
+        .chain(status.queue.iter().map(request_text))
+        .collect();
+    lines.join("\n")
+}
+
+/// Returns who asks for what, and how far it is.
+fn request_text(request: &RequestStatus) -> String {
+    let rank = match request.class {
+        Class::Interactive => "",
+        Class::Background => " (background)",
+    };
+    let state = match &request.state {
+        RequestState::Queued => String::new(),
+        RequestState::Prefill { total: 0, .. } => ", starting".to_owned(),
+        RequestState::Prefill { done, total } => format!(", prompt {done} of {total} tokens"),
+        RequestState::Generating {
+            tokens,
+            tokens_per_second,
+        } => match tokens_per_second {
+            Some(rate) => format!(", {tokens} tokens, {} tok/s", rate_text(*rate)),
+            None => format!(", {tokens} tokens"),
+        },
+        RequestState::Stopping => ", stopping".to_owned(),
+    };
+    format!("{}{rank}: {}{state}", request.client, request.model)
 }

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use transom_engine::{
-    Engine, EngineError, FinishReason, JobControl, Limits, LoadedModel, MemoryNeed, MemoryUse,
-    ModelSource, Stats, TokenEvent, Trim, UnsupportedFeature,
+    EmbedInput, Embedding, Engine, EngineError, FinishReason, JobControl, Limits, LoadedModel,
+    MemoryNeed, MemoryUse, ModelSource, Prompt, Stats, TokenEvent, Trim, UnsupportedFeature,
 };
 use transom_signals::own_footprint_bytes;
 
@@ -76,6 +76,15 @@ impl<'a> EngineThread<'a> {
                     self.report_footprint();
                     Report::JobEnded { job, result }
                 }
+                Task::Embed(job, inputs, control) => {
+                    let result = self.embed(job, &inputs, &control);
+                    self.report_footprint();
+                    Report::JobEnded { job, result }
+                }
+                Task::Count(job, prompt, control) => Report::JobEnded {
+                    job,
+                    result: self.count(&prompt, &control),
+                },
                 Task::Trim(trim) => {
                     let report = self.trim(trim);
                     self.report_footprint();
@@ -166,28 +175,67 @@ impl<'a> EngineThread<'a> {
         request: &Request,
         control: &JobControl,
     ) -> Result<JobSummary, EngineError> {
-        if let Some(reason) = control.stop_reason() {
-            return Ok(self.summary(reason, Stats::default()));
-        }
-        if let Some(error) = &self.broken {
-            return Err(error.clone());
-        }
         let shared = self.shared;
-        let Some(model) = &mut self.model else {
-            return Err(EngineError::backend("generating", "no model is loaded"));
-        };
         let mut sink = |event| {
             if !matches!(event, TokenEvent::Finished { .. }) {
                 shared.heartbeat.beat();
                 shared.outbox.push(Report::Event { job, event });
             }
         };
-        let result = catch_panic(|| {
+        self.run_job("generating", control, |model| {
             let prompt =
-                transom_engine::truncation::prepare(&**model, &request.prompt, request.truncation)?;
+                transom_engine::truncation::prepare(model, &request.prompt, request.truncation)?;
             model.generate(&prompt, &request.params, control, &mut sink)
-        });
-        match result {
+        })
+    }
+
+    fn embed(
+        &mut self,
+        job: JobId,
+        inputs: &[EmbedInput],
+        control: &JobControl,
+    ) -> Result<JobSummary, EngineError> {
+        let shared = self.shared;
+        let mut sink = |Embedding { n_tokens, vector }| {
+            shared.heartbeat.beat();
+            shared.outbox.push(Report::Embedded {
+                job,
+                n_tokens,
+                vector,
+            });
+        };
+        self.run_job("embedding", control, |model| {
+            model.embed(inputs, control, &mut sink)
+        })
+    }
+
+    fn count(&mut self, prompt: &Prompt, control: &JobControl) -> Result<JobSummary, EngineError> {
+        self.run_job("counting tokens", control, |model| {
+            let stats = Stats {
+                prompt_tokens: model.count_tokens(prompt)?,
+                ..Stats::default()
+            };
+            Ok((FinishReason::Stop, stats))
+        })
+    }
+
+    /// Runs a job on the model, unless the job was stopped before.
+    fn run_job(
+        &mut self,
+        during: &str,
+        control: &JobControl,
+        run: impl FnOnce(&mut dyn LoadedModel) -> Result<(FinishReason, Stats), EngineError>,
+    ) -> Result<JobSummary, EngineError> {
+        if let Some(reason) = control.stop_reason() {
+            return Ok(self.summary(reason, Stats::default()));
+        }
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
+        let Some(model) = &mut self.model else {
+            return Err(EngineError::backend(during, "no model is loaded"));
+        };
+        match catch_panic(|| run(&mut **model)) {
             Ok(Ok((reason, stats))) => Ok(self.summary(reason, stats)),
             Ok(Err(error)) => {
                 if matches!(error, EngineError::Backend { .. }) {
@@ -195,7 +243,7 @@ impl<'a> EngineThread<'a> {
                 }
                 Err(error)
             }
-            Err(message) => Err(self.panicked("generating", &message)),
+            Err(message) => Err(self.panicked(during, &message)),
         }
     }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use transom_engine::{FinishReason, JobControl, Limits, ModelSource, Trim};
+use transom_engine::{EmbedInput, FinishReason, JobControl, Limits, ModelSource, Prompt, Trim};
 
 use crate::wire::{JobId, Request};
 
@@ -16,6 +16,8 @@ pub(super) enum Task {
     Measure(ModelSource, Limits),
     Load(ModelSource, Limits, Option<PathBuf>, JobControl),
     Generate(JobId, Box<Request>, JobControl),
+    Embed(JobId, Vec<EmbedInput>, JobControl),
+    Count(JobId, Box<Prompt>, JobControl),
     Trim(Trim),
     Unload(Option<PathBuf>),
 }
@@ -26,7 +28,9 @@ impl Task {
     fn control(&self) -> Option<(Option<JobId>, &JobControl)> {
         match self {
             Self::Load(_, _, _, control) => Some((None, control)),
-            Self::Generate(job, _, control) => Some((Some(*job), control)),
+            Self::Generate(job, _, control)
+            | Self::Embed(job, _, control)
+            | Self::Count(job, _, control) => Some((Some(*job), control)),
             Self::Measure(..) | Self::Trim(_) | Self::Unload(_) => None,
         }
     }
@@ -73,7 +77,11 @@ impl Inbox {
                     control.request_trim();
                 }
             }
-            Task::Measure(..) | Task::Load(..) | Task::Generate(..) => {}
+            Task::Measure(..)
+            | Task::Load(..)
+            | Task::Generate(..)
+            | Task::Embed(..)
+            | Task::Count(..) => {}
         }
         state.queued.push_back(task);
         self.changed.notify_one();

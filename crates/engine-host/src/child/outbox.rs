@@ -92,6 +92,7 @@ impl Queue {
                 section,
                 text,
                 generated_tokens,
+                ..
             } = event
             && text.len() > MAX_TEXT_BYTES
         {
@@ -102,6 +103,7 @@ impl Queue {
                     section: *section,
                     text: head.to_owned(),
                     generated_tokens: *generated_tokens,
+                    logprobs: Vec::new(),
                 };
                 self.reports.push_back(Report::Event { job: *job, event });
                 rest = tail;

@@ -90,3 +90,66 @@ async fn a_canceled_read_loses_no_bytes() {
     let message = reader.read_async::<String>().await.unwrap();
     assert_eq!(message.as_deref(), Some("kept"));
 }
+
+/// A message with vectors.
+#[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Vectors {
+    Two {
+        #[serde(with = "floats")]
+        first: Vec<f32>,
+        name: String,
+        #[serde(with = "floats")]
+        second: Vec<f32>,
+    },
+}
+
+fn vectors() -> Vectors {
+    Vectors::Two {
+        first: (0..1000).map(|n| 1.0 / (n as f32 + 3.0)).collect(),
+        name: "name".to_owned(),
+        second: vec![f32::MIN, f32::MIN_POSITIVE, -0.0, f32::INFINITY],
+    }
+}
+
+#[test]
+fn vectors_are_bytes_after_the_json_and_keep_every_bit() {
+    let frame = encode(&vectors()).unwrap();
+    assert!(frame.len() < 4 * 1004 + 100, "{} bytes", frame.len());
+    let mut reader = reader([frame.clone(), encode(&"text").unwrap(), frame].concat());
+    assert_eq!(reader.read::<Vectors>().unwrap().unwrap(), vectors());
+    assert_eq!(reader.read::<String>().unwrap().unwrap(), "text");
+    assert_eq!(reader.read::<Vectors>().unwrap().unwrap(), vectors());
+}
+
+#[test]
+fn vectors_outside_of_a_frame_are_json() {
+    let Vectors::Two { name, .. } = vectors();
+    let message = Vectors::Two {
+        first: vec![0.5],
+        name,
+        second: Vec::new(),
+    };
+    let json = serde_json::to_value(&message).unwrap();
+    assert_eq!(json["first"], serde_json::json!([0.5]));
+    assert_eq!(serde_json::from_value::<Vectors>(json).unwrap(), message);
+}
+
+#[test]
+fn a_frame_whose_vectors_or_json_are_cut_short_is_refused() {
+    let frame = encode(&vectors()).unwrap();
+    let body = &frame[HEADER_BYTES..];
+    let json_bytes = u32::from_le_bytes(body[1..5].try_into().unwrap()) as usize;
+    for body in [
+        &body[..body.len() - 1],
+        &body[..4],
+        &body[..5 + json_bytes / 2],
+    ] {
+        let header = u32::try_from(body.len()).unwrap().to_le_bytes();
+        let error = reader([&header[..], body].concat()).read::<Vectors>();
+        assert!(matches!(error, Err(FrameError::Malformed { .. })));
+    }
+    // The bytes of a damaged frame do not reach the next one.
+    let mut plain = reader(encode(&"text").unwrap());
+    assert_eq!(plain.read::<String>().unwrap().unwrap(), "text");
+}

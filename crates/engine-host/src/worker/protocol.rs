@@ -17,6 +17,7 @@ enum Pending {
     Measure,
     Load,
     Generate(JobId),
+    Embed(JobId),
     Trim,
     Unload,
 }
@@ -42,7 +43,10 @@ impl ProtocolState {
         self.pending.extend(match command {
             Command::Measure { .. } => Some(Pending::Measure),
             Command::Load { .. } => Some(Pending::Load),
-            Command::Generate { job, .. } => Some(Pending::Generate(*job)),
+            Command::Generate { job, .. } | Command::Count { job, .. } => {
+                Some(Pending::Generate(*job))
+            }
+            Command::Embed { job, .. } => Some(Pending::Embed(*job)),
             Command::Trim { .. } => Some(Pending::Trim),
             Command::Unload { .. } => Some(Pending::Unload),
             Command::Hello { .. } | Command::Stop { .. } | Command::Ping { .. } => None,
@@ -79,13 +83,17 @@ impl ProtocolState {
             {
                 false
             }
+            (Report::Embedded { job, .. }, Some(Pending::Embed(pending))) if *job == pending => {
+                false
+            }
             (Report::Measured { .. }, Some(Pending::Measure))
             | (Report::Loaded { .. } | Report::LoadFailed { .. }, Some(Pending::Load))
             | (Report::Trimmed { .. }, Some(Pending::Trim))
             | (Report::Unloaded { .. }, Some(Pending::Unload)) => true,
-            (Report::JobEnded { job, .. }, Some(Pending::Generate(pending))) if *job == pending => {
-                true
-            }
+            (
+                Report::JobEnded { job, .. },
+                Some(Pending::Generate(pending) | Pending::Embed(pending)),
+            ) if *job == pending => true,
             _ => return Err(unexpected(&report, next)),
         };
         if is_last {

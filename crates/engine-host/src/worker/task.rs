@@ -265,28 +265,31 @@ impl<E: AsyncRead + Unpin + Send> WorkerTask<E> {
 
     /// Sends a command of the owner. A request that cannot be sent fails without ending the worker.
     fn send_command(&mut self, command: &Command) -> Result<(), WorkerEnd> {
-        if let Command::Generate { job, request } = command {
+        let (job, checked) = match command {
             // Values that JSON cannot represent, such as NaN, are out of range too.
-            let checked = request.params.validate(usize::MAX);
-            let too_long = |error| EngineError::backend("sending the prompt", error);
-            let result = checked.and_then(|()| frame::encode(command).map_err(too_long));
-            match result {
-                Ok(frame) => {
-                    self.protocol.sent(command);
-                    self.unsent.extend(frame);
-                }
-                Err(error) => self
-                    .undelivered
-                    .push_back(WorkerReport::Message(Report::JobEnded {
-                        job: *job,
-                        result: Err(error),
-                    })),
+            Command::Generate { job, request } => (*job, request.params.validate(usize::MAX)),
+            Command::Embed { job, .. } | Command::Count { job, .. } => (*job, Ok(())),
+            _ => {
+                let frame = frame::encode(command);
+                let frame = frame.map_err(|error| protocol_error(&error.to_string()))?;
+                self.protocol.sent(command);
+                self.unsent.extend(frame);
+                return Ok(());
             }
-            return Ok(());
+        };
+        let too_long = |error| EngineError::backend("sending the prompt", error);
+        match checked.and_then(|()| frame::encode(command).map_err(too_long)) {
+            Ok(frame) => {
+                self.protocol.sent(command);
+                self.unsent.extend(frame);
+            }
+            Err(error) => self
+                .undelivered
+                .push_back(WorkerReport::Message(Report::JobEnded {
+                    job,
+                    result: Err(error),
+                })),
         }
-        let frame = frame::encode(command).map_err(|error| protocol_error(&error.to_string()))?;
-        self.protocol.sent(command);
-        self.unsent.extend(frame);
         Ok(())
     }
 

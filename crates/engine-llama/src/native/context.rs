@@ -33,6 +33,8 @@ pub(crate) struct ContextParams {
     pub(crate) cache_type: KvType,
     /// Computes attention without storing the matrix of scores.
     pub(crate) flash_attention: bool,
+    /// Steps return pooled vectors; see [`Context::set_embeds`].
+    pub(crate) embeds: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +85,7 @@ impl Context {
             } else {
                 sys::LLAMA_FLASH_ATTN_TYPE_DISABLED
             };
+            raw.embeddings = params.embeds;
             raw.no_perf = true;
             // Layers with a sliding window keep all tokens too. Otherwise no part of a conversation
             // could be removed, and every turn would need a full prefill.
@@ -140,6 +143,30 @@ impl Context {
         unsafe {
             let row = sys::llama_get_logits_ith(self.context.as_ptr(), index);
             (!row.is_null()).then(|| std::slice::from_raw_parts(row, n_vocab))
+        }
+    }
+
+    /// Sets whether the next steps return the pooled vector of their tokens, as the file says how to
+    /// pool. Such a step has an output for each token.
+    pub(crate) fn set_embeds(&mut self, embeds: bool) {
+        // SAFETY: see `set_n_threads`.
+        unsafe { sys::llama_set_embeddings(self.context.as_ptr(), embeds) }
+    }
+
+    /// Returns true if a token attends only to those before it.
+    pub(crate) fn is_causal(&self) -> bool {
+        // SAFETY: see `set_n_threads`.
+        unsafe { sys::llama_get_causal_attn(self.context.as_ptr()) }
+    }
+
+    /// Returns the pooled vector of the last step; `None` if it did not embed.
+    pub(crate) fn embedding(&self) -> Option<&[f32]> {
+        let n_values = self.model.embedding_size();
+        // SAFETY: llama.cpp waits for the step and returns null if there is no vector, else one of the
+        // model's output size that stays as it is until the next step, which needs `&mut self`.
+        unsafe {
+            let vector = sys::llama_get_embeddings_seq(self.context.as_ptr(), 0);
+            (!vector.is_null()).then(|| std::slice::from_raw_parts(vector, n_values))
         }
     }
 

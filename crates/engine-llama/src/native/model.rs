@@ -64,6 +64,12 @@ impl Model {
         }
     }
 
+    /// Returns the number of values of a pooled vector.
+    pub(crate) fn embedding_size(&self) -> usize {
+        // SAFETY: as above.
+        usize::try_from(unsafe { sys::llama_model_n_embd_out(self.as_ptr()) }).unwrap_or(0)
+    }
+
     /// Returns true if the model has recurrent states, of which no part can be removed.
     pub(crate) fn has_recurrent_state(&self) -> bool {
         // SAFETY: as above.

@@ -50,6 +50,26 @@ impl Vocab<'_> {
         unsafe { sys::llama_vocab_is_eog(self.vocab, signed(token)) }
     }
 
+    /// Returns the token that ends a text, if the file has one.
+    pub(crate) fn end(self) -> Option<u32> {
+        // SAFETY: see `len`.
+        u32::try_from(unsafe { sys::llama_vocab_eos(self.vocab) }).ok()
+    }
+
+    /// Returns true if the file names the tokens that its tokenizer puts around every text. llama.cpp
+    /// aborts if such a token is missing.
+    pub(crate) fn has_added_tokens(self) -> bool {
+        let is_word_piece = self.kind() == sys::LLAMA_VOCAB_TYPE_WPM;
+        // SAFETY: see `len`.
+        unsafe {
+            let adds_start = is_word_piece || sys::llama_vocab_get_add_bos(self.vocab);
+            let adds_end = !is_word_piece && sys::llama_vocab_get_add_eos(self.vocab);
+            (!adds_start || sys::llama_vocab_bos(self.vocab) >= 0)
+                && (!adds_end || sys::llama_vocab_eos(self.vocab) >= 0)
+                && (!is_word_piece || sys::llama_vocab_sep(self.vocab) >= 0)
+        }
+    }
+
     /// Returns true if `token` is a control token, which is not text.
     pub(crate) fn is_control(self, token: u32) -> bool {
         // SAFETY: see `is_end`.
@@ -89,6 +109,12 @@ impl Vocab<'_> {
             (!text.is_null()).then(|| CStr::from_ptr(text))?
         };
         Some(text.to_string_lossy().into_owned())
+    }
+
+    /// Returns true if both vocabularies have the same tokens with the same ids.
+    pub(crate) fn has_same_tokens(self, other: Vocab<'_>) -> bool {
+        let is_same = |token| self.spelling(token) == other.spelling(token);
+        self.len() == other.len() && self.kind() == other.kind() && self.tokens().all(is_same)
     }
 
     /// Returns the tokens of `text`. Special tokens in `text` become their ids. `add_special` adds

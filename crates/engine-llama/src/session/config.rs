@@ -1,7 +1,12 @@
 //! How much memory a KV cache takes, and how it is computed.
 
 use transom_catalog::KvType;
-use transom_catalog::fit::llama::context_capacity;
+use transom_catalog::fit::llama::{self, context_capacity};
+use transom_engine::Limits;
+
+use crate::files::ModelFiles;
+use crate::memory;
+use crate::native::Model;
 
 #[derive(Debug, Clone)]
 pub(crate) struct CacheConfig {
@@ -22,6 +27,24 @@ pub(crate) struct CacheConfig {
 }
 
 impl CacheConfig {
+    /// Returns the configuration for a model within `limits`, on a GPU or on the CPU.
+    pub(crate) fn new(files: &ModelFiles, model: &Model, has_gpu: bool, limits: &Limits) -> Self {
+        let facts = &files.facts;
+        let cache_type = llama::kv_type(facts, has_gpu, limits.kv_cache);
+        let kv_bytes = |n_tokens| llama::kv_cache_bytes(facts, n_tokens, cache_type);
+        let max_chunk = llama::max_prefill(facts, has_gpu) as usize;
+        Self {
+            cache_type,
+            flash_attention: llama::uses_flash_attention(has_gpu, cache_type),
+            prefill_chunk: limits.prefill_chunk.clamp(1, max_chunk),
+            context_length: memory::context_length(facts, limits),
+            bytes_per_token: kv_bytes(1) - kv_bytes(0),
+            state_bytes: kv_bytes(0),
+            can_shift: files.can_shift(model.sliding_window()),
+            parked_bytes: limits.parked_bytes,
+        }
+    }
+
     /// Returns the number of tokens for which a cache is allocated that holds `n_tokens`. It doubles
     /// up to the context length.
     pub(super) fn capacity(&self, n_tokens: usize) -> usize {

@@ -57,16 +57,6 @@ impl ParkedState for ParkedConversation {
     fn bytes(&self) -> u64 {
         bytes(&self.conversation, self.state.len())
     }
-
-    fn reusable_tokens(&self, prompt: &[u32]) -> usize {
-        self.reusable_by(&SessionPrompt {
-            tokens: prompt,
-            conversation: None,
-            dropped_messages: 0,
-            may_shift: false,
-            is_private: false,
-        })
-    }
 }
 
 fn bytes(conversation: &CachedConversation, state_bytes: usize) -> u64 {

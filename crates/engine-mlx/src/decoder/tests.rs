@@ -4,7 +4,7 @@ use transom_engine::{LoadedModel, SamplingParams, Trim};
 
 use super::*;
 use crate::model::MlxModel;
-use crate::test_support::{failing_embedding, load};
+use crate::test_support::{failing_embedding, load, load_draft};
 
 const STEP_WIDTHS: [usize; 4] = [2, 4, 8, 16];
 
@@ -25,6 +25,7 @@ fn generate(
         speculation,
         sampler,
         &prompt,
+        None,
         None,
     );
     let control = JobControl::new();
@@ -119,6 +120,7 @@ fn a_failed_step_with_a_draft_leaves_an_empty_session() {
             Sampler::new(&greedy, &prompt, model.info.vocab_size),
             &prompt,
             None,
+            None,
         );
         let control = JobControl::new();
         let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| {});
@@ -150,4 +152,49 @@ fn a_model_with_recurrent_layers_does_not_draft() {
     let params = params([1000.0, 0.0, 0.0]);
     let (_, stats) = generate(&mut model, Some(&mut speculation), &params);
     assert_eq!(stats.drafted_tokens, 0);
+}
+
+/// A draft of the same model is always correct, one of another model with random weights never.
+#[test]
+fn a_draft_model_changes_no_token() {
+    let greedy = SamplingParams {
+        temperature: 0.0,
+        ..SamplingParams::default()
+    };
+    // So short that the draft model needs no separate read. A draft is tried, however long steps take.
+    let prompt = [64];
+    let mut n_accepted = Vec::new();
+    for name in ["qwen3-bf16", "llama-bf16-biases"] {
+        let mut model = load("qwen3-bf16");
+        let mut respond = |mut speculation: Option<Speculation>| {
+            model.trim(Trim::Everything);
+            let sampler = Sampler::new(&greedy, &prompt, model.info.vocab_size);
+            let mut decoder = Decoder::new(
+                &model.transformer,
+                &mut model.sessions,
+                speculation.as_mut(),
+                sampler,
+                &prompt,
+                None,
+                None,
+            );
+            let control = JobControl::new();
+            let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| {});
+            prefilled.expect("the prompt is processed");
+            let tokens = (1..=100).rev().map(|n_left| decoder.next(n_left, &control));
+            let tokens: Vec<_> = tokens.collect();
+            let mut stats = Stats::default();
+            decoder.add_counts(&mut stats);
+            (tokens, stats)
+        };
+        let (expected, _) = respond(None);
+        let draft = load_draft(name);
+        // No lookups, and no queue to empty.
+        let speculation = Speculation::new(&[]).with_drafter(Box::new(draft), 5);
+        let (tokens, stats) = respond(Some(speculation));
+        assert_eq!(tokens, expected, "{name}");
+        assert!(stats.drafted_tokens > 0, "{name}: {stats:?}");
+        n_accepted.push(stats.accepted_tokens);
+    }
+    assert!(n_accepted[0] > n_accepted[1], "{n_accepted:?}");
 }

@@ -10,10 +10,34 @@ use transom_catalog::machine::GpuClass;
 use crate::error::MlxResult;
 
 /// The properties of the GPU.
-pub(super) struct GpuInfo(mlx_sys::mlx_device_info);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GpuInfo {
+    /// The class of the chip.
+    pub(super) class: GpuClass,
+    /// The generation: 13 in the M1, 15 in the M3. `None` if MLX does not say it.
+    pub(super) generation: Option<u32>,
+    /// The bytes that the GPU can use without slowing down.
+    pub(super) working_set_bytes: usize,
+}
 
 impl GpuInfo {
     pub(super) fn read() -> MlxResult<Self> {
+        let properties = Properties::read()?;
+        let chip_name = properties.text(c"device_name");
+        let architecture = properties.text(c"architecture");
+        Ok(Self {
+            class: GpuClass::of_chip(chip_name.unwrap_or_default()),
+            generation: architecture.and_then(generation_of),
+            working_set_bytes: properties.size(c"max_recommended_working_set_size"),
+        })
+    }
+}
+
+/// MLX's list of the properties.
+struct Properties(mlx_sys::mlx_device_info);
+
+impl Properties {
+    fn read() -> MlxResult<Self> {
         // SAFETY: the calls return handles. `Drop` frees the one of the properties, and the one of the
         // device is freed here.
         let (info, status) = unsafe {
@@ -29,27 +53,6 @@ impl GpuInfo {
         }
     }
 
-    /// Returns the class of the chip.
-    pub(super) fn class(&self) -> GpuClass {
-        GpuClass::of_chip(self.text(c"device_name").unwrap_or_default())
-    }
-
-    /// Returns the generation: 13 in the M1, 15 in the M3. `None` if MLX does not say it.
-    pub(super) fn generation(&self) -> Option<u32> {
-        self.text(c"architecture").and_then(generation_of)
-    }
-
-    /// Returns the bytes that the GPU can use without slowing down.
-    pub(super) fn working_set_bytes(&self) -> usize {
-        let mut bytes = 0;
-        let key = c"max_recommended_working_set_size".as_ptr();
-        // SAFETY: the key is a C string, and the call writes one number.
-        match unsafe { mlx_sys::mlx_device_info_get_size(&mut bytes, self.0, key) } {
-            0 => bytes,
-            _ => 0,
-        }
-    }
-
     fn text(&self, key: &CStr) -> Option<&str> {
         let mut text = std::ptr::null();
         // SAFETY: the key is a C string. If the call succeeds, the text is a C string that belongs to
@@ -61,9 +64,18 @@ impl GpuInfo {
             }
         }
     }
+
+    fn size(&self, key: &CStr) -> usize {
+        let mut size = 0;
+        // SAFETY: the key is a C string, and the call writes one number.
+        match unsafe { mlx_sys::mlx_device_info_get_size(&mut size, self.0, key.as_ptr()) } {
+            0 => size,
+            _ => 0,
+        }
+    }
 }
 
-impl Drop for GpuInfo {
+impl Drop for Properties {
     fn drop(&mut self) {
         // SAFETY: nothing else frees the handle.
         unsafe { mlx_sys::mlx_device_info_free(self.0) };

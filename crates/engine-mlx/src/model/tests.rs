@@ -55,6 +55,58 @@ fn a_failed_step_leaves_a_usable_session() {
 }
 
 #[test]
+fn log_probabilities_are_the_softmax_of_the_logits() {
+    const N_TOP: u8 = 3;
+    let mut model = load("qwen3-q4-g64");
+    let prompt: Vec<u32> = (10..40).collect();
+    let prepared = model.prepare(&Prompt::Tokens(prompt.clone())).unwrap();
+    let params = GenerationParams {
+        sampling: SamplingParams {
+            temperature: 1.5,
+            top_k: 5,
+            seed: Some(1),
+            ..SamplingParams::default()
+        },
+        max_tokens: Some(6),
+        ignore_end_of_text: true,
+        logprobs: Some(N_TOP),
+        ..GenerationParams::default()
+    };
+    let mut recorder = Recorder::default();
+    let generated = model.generate(&prepared, &params, &JobControl::new(), &mut recorder);
+    generated.unwrap();
+    let all = [prompt.clone(), recorder.tokens.clone()].concat();
+    let rows = model.logits(&all).unwrap();
+    let reported = recorder.events.iter().flat_map(|event| match event {
+        TokenEvent::Text { logprobs, .. } => logprobs.clone(),
+        _ => Vec::new(),
+    });
+    let mut n_reported = 0;
+    // Tokens without text are not reported.
+    let mut places = prompt.len()..all.len();
+    for one in reported {
+        let at = places
+            .find(|at| all[*at] == one.chosen.token)
+            .expect("it was generated");
+        let row = &rows[at - 1];
+        let sum: f64 = row.iter().map(|logit| f64::from(*logit).exp()).sum();
+        for scored in [&one.chosen].into_iter().chain(&one.top) {
+            let expected = f64::from(row[scored.token as usize]) - sum.ln();
+            let difference = f64::from(scored.logprob) - expected;
+            // The cache holds rounded keys and values.
+            assert!(difference.abs() < 0.05, "{scored:?}: {expected}");
+        }
+        assert_eq!(one.top.len(), usize::from(N_TOP));
+        assert!(
+            one.top.is_sorted_by(|a, b| a.logprob >= b.logprob),
+            "{one:?}"
+        );
+        n_reported += 1;
+    }
+    assert!(n_reported > 0);
+}
+
+#[test]
 fn a_failed_step_leaves_other_conversations() {
     for name in ["qwen3-q4-g64", "mistral-window", "qwen3-5-text-q8-g64"] {
         let mut model = load(name);

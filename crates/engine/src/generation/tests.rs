@@ -1,7 +1,6 @@
 //! The generation loop with a scripted decoder.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
 
 use super::*;
 use crate::event::Section;
@@ -10,6 +9,9 @@ use crate::test_support::Recorder;
 /// Returns these results in order, and then reports a full context.
 struct ScriptedDecoder<'a> {
     next: VecDeque<NextToken>,
+    /// Scores every token, if the request asks for that.
+    n_top: Option<u8>,
+    last: u32,
     limits: &'a Cell<Vec<usize>>,
     is_dropped: &'a Cell<bool>,
 }
@@ -43,7 +45,17 @@ impl Decode for ScriptedDecoder<'_> {
         let mut limits = self.limits.take();
         limits.push(n_left);
         self.limits.set(limits);
-        Ok(self.next.pop_front().unwrap_or(NextToken::ContextFull))
+        let next = self.next.pop_front().unwrap_or(NextToken::ContextFull);
+        if let NextToken::Token(token) = next {
+            self.last = token;
+        }
+        Ok(next)
+    }
+
+    /// The logit of each token is its id, so the log probability of the last one is nearly -0.46.
+    fn take_scores(&mut self) -> Option<Scores> {
+        let logits: Vec<f32> = (0..128_u8).map(f32::from).collect();
+        Some(Scores::new(&logits, self.last, self.n_top?))
     }
 
     fn add_counts(&self, stats: &mut Stats) {
@@ -72,6 +84,10 @@ impl Detokenize for LetterDetokenizer {
             letter => vec![letter as u8].into(),
         }
     }
+
+    fn peek(&self, token: u32) -> Vec<u8> {
+        Self.push(token).into_owned()
+    }
 }
 
 struct Output {
@@ -79,6 +95,9 @@ struct Output {
     stats: Stats,
     /// Each text with its number of generated tokens.
     texts: Vec<(String, usize)>,
+    /// For each text, the tokens whose log probabilities it has.
+    scored: Vec<Vec<u32>>,
+    events: Vec<TokenEvent>,
     limits: Vec<usize>,
 }
 
@@ -86,6 +105,8 @@ fn run_job(tokens: &[NextToken], params: &GenerationParams, control: &JobControl
     let (limits, is_dropped) = (Cell::default(), Cell::default());
     let decoder = ScriptedDecoder {
         next: tokens.iter().copied().collect(),
+        n_top: params.logprobs,
+        last: 0,
         limits: &limits,
         is_dropped: &is_dropped,
     };
@@ -128,13 +149,22 @@ fn run_job(tokens: &[NextToken], params: &GenerationParams, control: &JobControl
             section: Section::Answer,
             text,
             generated_tokens,
+            ..
         } => Some((text.clone(), *generated_tokens)),
+        _ => None,
+    });
+    let scored = events.iter().filter_map(|event| match event {
+        TokenEvent::Text { logprobs, .. } => {
+            Some(logprobs.iter().map(|one| one.chosen.token).collect())
+        }
         _ => None,
     });
     Output {
         reason,
         stats,
         texts: texts.collect(),
+        scored: scored.collect(),
+        events: events.clone(),
         limits: limits.take(),
     }
 }
@@ -210,6 +240,68 @@ fn a_stop_string_ends_a_response_and_ignored_end_of_text_tokens_do_not() {
     assert_eq!(text, "ab\0");
 }
 
+fn scored(text: &str, params: GenerationParams) -> Output {
+    let params = GenerationParams {
+        logprobs: Some(2),
+        ..params
+    };
+    run_tokens(&letters(text), &params)
+}
+
+#[test]
+fn log_probabilities_come_with_the_text_of_their_tokens() {
+    let output = scored("ab", GenerationParams::default());
+    assert_eq!(output.scored, [vec![97], vec![98]]);
+    let Some(TokenEvent::Text { logprobs, .. }) = output.events.last() else {
+        panic!("{:?}", output.events);
+    };
+    let of_b = &logprobs[0];
+    assert_eq!((of_b.chosen.token, &*of_b.chosen.bytes), (98, &b"b"[..]));
+    // 127 is the most likely token, and 98 is 29 below it.
+    assert!((of_b.chosen.logprob - (-29.4587)).abs() < 1e-3, "{of_b:?}");
+    let top: Vec<u32> = of_b.top.iter().map(|one| one.token).collect();
+    assert_eq!(top, [127, 126]);
+    assert!((of_b.top[0].logprob - (-0.4587)).abs() < 1e-3, "{of_b:?}");
+    let without = run_tokens(&letters("ab"), &GenerationParams::default());
+    assert!(without.scored.iter().all(Vec::is_empty));
+}
+
+#[test]
+fn log_probabilities_wait_for_characters_and_stop_strings() {
+    let halves = [1, 2, u32::from(b'c')].map(NextToken::Token);
+    let params = GenerationParams {
+        logprobs: Some(0),
+        ..GenerationParams::default()
+    };
+    assert_eq!(run_tokens(&halves, &params).scored, [vec![1, 2], vec![99]]);
+    let stop = |text: &str| GenerationParams {
+        stop: vec!["never".to_owned(), text.to_owned()],
+        ..GenerationParams::default()
+    };
+    // `b` may begin the stop string, and is text after all.
+    let output = scored("abd", stop("bc"));
+    assert_eq!(output.scored, [vec![97], vec![98, 100]]);
+    assert_eq!(output.stats.matched_stop, None);
+    let output = scored("abcd", stop("bc"));
+    assert_eq!(output.scored, [vec![97]], "a stop string is not reported");
+    assert_eq!(output.stats.matched_stop, Some(1));
+    let output = scored("ab", stop("bc"));
+    assert_eq!(
+        output.scored,
+        [vec![97], vec![98]],
+        "held back until the end"
+    );
+}
+
+#[test]
+fn markers_and_layout_have_no_log_probabilities() {
+    let output = scored("<think>\nab</think>\n\ncd", GenerationParams::default());
+    let tokens = |text: &str| text.bytes().map(u32::from).collect::<Vec<_>>();
+    assert_eq!(output.scored.concat(), tokens("abcd"));
+    let texts: String = output.texts.into_iter().map(|(text, _)| text).collect();
+    assert_eq!(texts, "cd");
+}
+
 #[test]
 fn a_stopped_job_returns_its_reason_and_no_token() {
     let control = JobControl::new();
@@ -226,4 +318,26 @@ fn spare_memory_is_released_once_per_request() {
     let before = N_TRIMS.get();
     run_job(&letters("abc"), &GenerationParams::default(), &control);
     assert_eq!(N_TRIMS.get(), before + 1);
+}
+
+#[test]
+fn accepted_draft_tokens_count_once_they_are_returned() {
+    let mut pending = PendingTokens::default();
+    let counts = |pending: &PendingTokens| {
+        let mut stats = Stats::default();
+        pending.add_counts(&mut stats);
+        (stats.drafted_tokens, stats.accepted_tokens)
+    };
+    // Two of three draft tokens were accepted, and another token was sampled after them.
+    (1..=3).for_each(|token| pending.push(token));
+    pending.record_draft(3, 2);
+    let mut found = vec![(pending.pop(), counts(&pending))];
+    while !pending.is_empty() {
+        found.push((pending.pop(), counts(&pending)));
+    }
+    assert_eq!(
+        found,
+        [(Some(1), (3, 1)), (Some(2), (3, 2)), (Some(3), (3, 2))]
+    );
+    assert_eq!(pending.pop(), None);
 }

@@ -24,10 +24,6 @@ impl ParkedState for State {
     fn bytes(&self) -> u64 {
         self.bytes
     }
-
-    fn reusable_tokens(&self, prompt: &[u32]) -> usize {
-        common_prefix_len(&self.tokens, prompt)
-    }
 }
 
 /// Returns a state of `bytes` bytes whose conversation has the id `first`, the first of its tokens.
@@ -46,6 +42,11 @@ fn firsts(parked: &Parked<State>) -> Vec<u32> {
     parked.iter().map(|state| state.tokens[0]).collect()
 }
 
+/// Takes the state that shares the most tokens with `prompt`, if these are more than `current`.
+fn take_better(parked: &mut Parked<State>, prompt: &[u32], current: usize) -> Option<State> {
+    parked.take_better(current, |state| common_prefix_len(&state.tokens, prompt))
+}
+
 #[test]
 fn the_least_recently_used_state_is_dropped_first() {
     let mut parked = Parked::new(10);
@@ -54,7 +55,7 @@ fn the_least_recently_used_state_is_dropped_first() {
     }
     assert_eq!((firsts(&parked), parked.bytes()), (vec![1, 2, 3], 9));
     // Used again, so it is the newest one.
-    let used = parked.take_better(&[1], 0).unwrap();
+    let used = take_better(&mut parked, &[1], 0).unwrap();
     parked.park(used);
     parked.park(state(4, 5, 6));
     assert_eq!((firsts(&parked), parked.bytes()), (vec![1, 4], 9));
@@ -94,10 +95,11 @@ fn only_a_better_state_is_taken_and_of_equal_ones_the_newest() {
     parked.park(of_bytes(10));
     parked.park(of_bytes(20));
     let prompt = [1, 0, 0, 7];
-    assert_eq!(parked.take_better(&prompt, 3), None);
-    assert_eq!(parked.take_better(&prompt, 2), Some(of_bytes(20)));
-    assert_eq!(parked.take_better(&prompt, 2), Some(of_bytes(10)));
-    assert_eq!(parked.take_better(&prompt, 0), None);
+    let mut take = |current| take_better(&mut parked, &prompt, current);
+    assert_eq!(take(3), None);
+    assert_eq!(take(2), Some(of_bytes(20)));
+    assert_eq!(take(2), Some(of_bytes(10)));
+    assert_eq!(take(0), None);
 }
 
 #[test]

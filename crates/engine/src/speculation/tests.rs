@@ -52,6 +52,13 @@ fn generate(
     };
     while tokens.len() < prompt.len() + n_tokens {
         let max_tokens = (prompt.len() + n_tokens - tokens.len() - 1).min(max_draft);
+        loop {
+            let n_read = speculation.read(max_tokens);
+            if n_read == 0 {
+                break;
+            }
+            speculation.record_read(n_read, Duration::from_micros(20 * n_read as u64));
+        }
         let drafted = speculation.draft(max_tokens).to_vec();
         assert!(drafted.len() <= max_tokens);
         let before = tokens.clone();
@@ -74,6 +81,65 @@ fn generate(
     assert_eq!(speculation.lookup.tokens(), tokens);
     response.tokens = tokens.split_off(prompt.len());
     response
+}
+
+/// Proposes the likeliest token of the scripted model, or always the same.
+#[derive(Debug)]
+struct ScriptedDrafter {
+    spread: Option<f32>,
+    /// Everything that was read, drafts included.
+    cached: Vec<u32>,
+}
+
+impl ScriptedDrafter {
+    fn boxed(spread: Option<f32>) -> Box<dyn Drafter> {
+        let cached = Vec::new();
+        Box::new(Self { spread, cached })
+    }
+
+    fn n_cached(&self, tokens: &[u32]) -> usize {
+        let shared = crate::generation::common_prefix_len(&self.cached, tokens);
+        shared.min(tokens.len() - 1)
+    }
+}
+
+impl Drafter for ScriptedDrafter {
+    fn n_unread(&self, tokens: &[u32]) -> Option<usize> {
+        Some(tokens.len() - self.n_cached(tokens))
+    }
+
+    fn read(&mut self, tokens: &[u32], n: usize) -> usize {
+        let n_cached = self.n_cached(tokens);
+        assert!(n_cached + n < tokens.len(), "the last token is not read");
+        self.cached = tokens[..n_cached + n].to_vec();
+        n
+    }
+
+    fn propose(&mut self, tokens: &[u32], n: usize, draft: &mut Vec<u32>) {
+        assert!(tokens.len() - self.n_cached(tokens) <= MAX_UNREAD);
+        self.cached = tokens.to_vec();
+        for _ in 0..n {
+            let likeliest = self.spread.map_or(0, |spread| {
+                let logits = logits(&self.cached, spread);
+                let best = (0..N_TOKENS).max_by(|&a, &b| logits[a].total_cmp(&logits[b]));
+                best.expect("there are tokens") as u32
+            });
+            draft.push(likeliest);
+            self.cached.push(likeliest);
+        }
+        // The last draft token was not processed.
+        self.cached.pop();
+    }
+
+    fn release(&mut self) -> u64 {
+        let n_bytes = self.kv_cache_bytes();
+        self.cached.clear();
+        n_bytes
+    }
+
+    fn kv_cache_bytes(&self) -> u64 {
+        self.cached.len() as u64
+    }
 }
 
 fn params(temperature: f32) -> SamplingParams {
@@ -104,6 +170,44 @@ fn a_greedy_response_is_the_same_and_takes_fewer_steps() {
     assert_eq!(speculative.n_steps + speculative.n_accepted, 300);
 }
 
+#[test]
+fn a_drafter_works_without_lookups_and_never_changes_a_response() {
+    let run = |drafter: Option<Box<dyn Drafter>>| {
+        let mut speculation = Speculation::new(&[]);
+        if let Some(drafter) = drafter {
+            speculation = speculation.with_drafter(drafter, 5);
+        }
+        let responses = [[3, 4], [5, 9], [7, 1]]
+            .map(|prompt| generate(&mut speculation, &params(1.0), &prompt, 60, (20.0, 100)));
+        responses.map(|response| (response.tokens, response.n_accepted))
+    };
+    let plain = run(None);
+    let drafted = run(Some(ScriptedDrafter::boxed(Some(20.0))));
+    let useless = run(Some(ScriptedDrafter::boxed(None)));
+    let sum = |responses: &[(Vec<u32>, usize); 3]| responses.iter().map(|(_, n)| n).sum::<usize>();
+    for i in 0..3 {
+        assert_eq!(drafted[i].0, plain[i].0);
+        assert_eq!(useless[i].0, plain[i].0);
+    }
+    assert_eq!(sum(&plain), 0);
+    assert!(sum(&drafted) > 40, "{drafted:?}");
+}
+
+#[test]
+fn a_released_drafter_reads_the_text_again() {
+    let drafter = ScriptedDrafter::boxed(Some(20.0));
+    let mut speculation = Speculation::new(&[]).with_drafter(drafter, 5);
+    let prompt: Vec<u32> = (0..200).map(|i| i * i % N_TOKENS as u32).collect();
+    generate(&mut speculation, &params(1.0), &prompt, 100, (20.0, 100));
+    let n_cached = speculation.drafter().map(Drafter::kv_cache_bytes);
+    assert!(n_cached > Some(200), "{n_cached:?}");
+    assert_eq!(Some(speculation.release_drafter()), n_cached);
+    let again = generate(&mut speculation, &params(1.0), &prompt, 100, (20.0, 100));
+    assert!(again.n_accepted > 20, "{}", again.n_accepted);
+    let n_cached = speculation.drafter().map(Drafter::kv_cache_bytes);
+    assert!(n_cached > Some(200), "{n_cached:?}");
+}
+
 proptest! {
     /// A seed gives the same response with and without drafts, also with penalties.
     #[test]
@@ -114,6 +218,7 @@ proptest! {
         prompt in prop::collection::vec(0..N_TOKENS as u32, 1..100),
         spread in 0.5..20.0_f32,
         n_tokens in 1..150_usize,
+        has_drafter in any::<bool>(),
     ) {
         let params = SamplingParams {
             seed: Some(seed),
@@ -122,6 +227,9 @@ proptest! {
             ..params(temperature)
         };
         let mut speculation = Speculation::new(&STEP_WIDTHS);
+        if has_drafter {
+            speculation = speculation.with_drafter(ScriptedDrafter::boxed(Some(spread)), 5);
+        }
         let plain = generate(&mut speculation, &params, &prompt, n_tokens, (spread, 0));
         // What was learned from a response changes only the drafts of the next.
         for _ in 0..2 {
@@ -135,9 +243,14 @@ proptest! {
 /// however good or bad the drafts are.
 #[test]
 fn responses_with_drafts_follow_the_models_own_distribution() {
+    check_distribution(Speculation::new(&STEP_WIDTHS));
+    let drafter = ScriptedDrafter::boxed(Some(6.0));
+    check_distribution(Speculation::new(&[]).with_drafter(drafter, 5));
+}
+
+fn check_distribution(mut speculation: Speculation) {
     let spread = 6.0;
     let prompt = [3, 4, 5, 3, 4, 5, 3, 4, 5, 3, 4];
-    let mut speculation = Speculation::new(&STEP_WIDTHS);
     let mut n_pairs = vec![[0_u32; N_TOKENS]; N_TOKENS];
     let (mut n_drafted, mut n_accepted) = (0, 0);
     for seed in 0..40 {

@@ -105,12 +105,8 @@ impl<'a> Marker<'a> {
         source: &str,
         prompt: &ChatPrompt,
     ) -> Result<Self, EngineError> {
-        let tools: Vec<String> = prompt.tools.iter().map(ToString::to_string).collect();
-        let contents = prompt.messages.iter().map(|message| &*message.content);
-        let texts: Vec<&str> = contents
-            .chain(tools.iter().map(String::as_str))
-            .chain([source])
-            .collect();
+        let mut texts = prompt.texts();
+        texts.push(Cow::Borrowed(source));
         let is_in = |mark: char, text: &str| text.contains(mark) || text.contains(&escaped(mark));
         let mark = marks().find(|&mark| !texts.iter().any(|text| is_in(mark, text)));
         let mark = mark.ok_or_else(|| EngineError::Template {
@@ -148,7 +144,7 @@ impl<'a> Marker<'a> {
         is_unchanged.then(|| format!("{rendered}{whitespace}"))
     }
 
-    /// Marks any other text that the template did not write.
+    /// Marks any other text that the template did not write: names, ids, arguments, definitions.
     pub(super) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.tokens.mark(text, self.mark, &[])
     }

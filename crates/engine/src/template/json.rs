@@ -31,6 +31,12 @@ pub(super) fn to_value(json: &serde_json::Value, marker: Marker<'_>) -> Value {
     }
 }
 
+/// Returns the JSON text of a value, as `json.dumps(value, ensure_ascii=False)` writes it.
+pub(super) fn dumps(value: &Value) -> Result<String, Error> {
+    let no_options = std::iter::empty::<(&str, Value)>();
+    tojson(value, None, None, no_options.collect())
+}
+
 /// The `tojson` filter of `transformers`: `json.dumps`, by default with `ensure_ascii=False`.
 pub(crate) fn tojson(
     value: &Value,

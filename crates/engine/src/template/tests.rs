@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use super::*;
+use crate::chat::Role;
+
+mod tools;
 
 fn template(source: &str) -> ChatTemplate {
     ChatTemplate::new(source, [("bos_token", "<s>")], ControlTokens::default()).unwrap()

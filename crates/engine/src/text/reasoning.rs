@@ -143,6 +143,11 @@ impl ReasoningSplitter {
         }
     }
 
+    /// Returns the number of bytes that are held back.
+    pub fn n_held(&self) -> usize {
+        self.held.len()
+    }
+
     /// Returns the white space with which the answer would begin after `text`, while a marker may
     /// still follow.
     pub fn leading_whitespace(&self, text: &str) -> String {

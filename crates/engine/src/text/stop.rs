@@ -9,22 +9,44 @@
 pub struct StopFilter {
     stop: Vec<String>,
     held: String,
-    is_stopped: bool,
+    /// The stop string that ended the response, by index.
+    matched: Option<usize>,
+    /// The bytes from its start on.
+    n_cut: usize,
+}
+
+/// A stop string in a text. The order is by its end, and the longest first.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Match {
+    end: usize,
+    start: usize,
+    index: usize,
 }
 
 impl StopFilter {
     /// Creates a filter that ends at any of `stop`. Empty strings are ignored.
     pub fn new(stop: &[String]) -> Self {
         Self {
-            stop: stop.iter().filter(|s| !s.is_empty()).cloned().collect(),
+            stop: stop.to_vec(),
             held: String::new(),
-            is_stopped: false,
+            matched: None,
+            n_cut: 0,
         }
     }
 
     /// Returns true after a stop string.
     pub fn is_stopped(&self) -> bool {
-        self.is_stopped
+        self.matched.is_some()
+    }
+
+    /// Returns the index of the stop string that ended the response; the first of equal ones.
+    pub fn matched(&self) -> Option<usize> {
+        self.matched
+    }
+
+    /// Returns the number of bytes that are held back, or that the stop string cut off.
+    pub fn n_held(&self) -> usize {
+        self.n_cut + self.held.len()
     }
 
     /// Returns true if `text` alone contains a stop string.
@@ -34,13 +56,15 @@ impl StopFilter {
 
     /// Adds text, and emits text that is certainly not part of a stop string.
     pub fn push(&mut self, text: &str, emit: &mut dyn FnMut(&str)) {
-        if self.is_stopped {
+        if self.is_stopped() {
+            self.n_cut += text.len();
             return;
         }
         self.held.push_str(text);
         let certain = match self.first_match(&self.held) {
-            Some(start) => {
-                self.is_stopped = true;
+            Some(Match { start, index, .. }) => {
+                self.matched = Some(index);
+                self.n_cut = self.held.len() - start;
                 start
             }
             None => self.held.len() - self.partial_match(&self.held),
@@ -48,7 +72,7 @@ impl StopFilter {
         if certain > 0 {
             emit(&self.held[..certain]);
         }
-        if self.is_stopped {
+        if self.is_stopped() {
             self.held.clear();
         } else {
             self.held.drain(..certain);
@@ -63,16 +87,16 @@ impl StopFilter {
         }
     }
 
-    /// Returns the start of the stop string that is complete first.
-    fn first_match(&self, text: &str) -> Option<usize> {
-        self.stop
-            .iter()
-            .filter_map(|stop| {
-                text.find(stop.as_str())
-                    .map(|start| (start + stop.len(), start))
-            })
-            .min()
-            .map(|(_, start)| start)
+    /// Returns the stop string that is complete first.
+    fn first_match(&self, text: &str) -> Option<Match> {
+        let stop = self.stop.iter().enumerate();
+        let found = stop.filter(|(_, stop)| !stop.is_empty());
+        let found = found.filter_map(|(index, stop)| {
+            let start = text.find(stop.as_str())?;
+            let end = start + stop.len();
+            Some(Match { end, start, index })
+        });
+        found.min()
     }
 
     /// Returns the length in bytes of the longest end of `text` that starts a stop string.

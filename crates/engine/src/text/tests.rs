@@ -196,6 +196,28 @@ fn of_several_stop_strings_the_first_complete_one_ends_the_answer() {
 }
 
 #[test]
+fn the_stream_knows_which_stop_string_ended_the_answer() {
+    let matched = |stop: &[&str], text: &str| {
+        let stop: Vec<String> = stop.iter().map(|&s| s.to_owned()).collect();
+        let mut stream = TextStream::new(&stop, None);
+        for byte in text.bytes() {
+            stream.push(&[byte], &mut |_, _| {});
+        }
+        stream.finish(&mut |_, _| {});
+        stream.matched_stop()
+    };
+    assert_eq!(matched(&["", "x", "bc", "c"], "abcx"), Some(2));
+    assert_eq!(matched(&["b", "b"], "ab"), Some(0));
+    assert_eq!(
+        matched(&["\n\n"], " \n\n"),
+        Some(0),
+        "white space at the start"
+    );
+    assert_eq!(matched(&["x"], "<think>x</think>a"), None);
+    assert_eq!(matched(&[], "a"), None);
+}
+
+#[test]
 fn stop_strings_are_ignored_in_the_reasoning() {
     check(
         &["\n\n"],

@@ -20,6 +20,11 @@ impl Utf8Buffer {
         text
     }
 
+    /// Returns the number of bytes that are held back.
+    pub fn n_held(&self) -> usize {
+        self.partial.len()
+    }
+
     /// Ends the input: returns U+FFFD if a character is incomplete, else an empty string.
     pub fn finish(&mut self) -> &'static str {
         let is_partial = !self.partial.is_empty();

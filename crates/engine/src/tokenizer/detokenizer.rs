@@ -76,7 +76,7 @@ enum Piece {
 }
 
 /// Converts the token ids of one text to bytes, in order.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Detokenizer<'t> {
     tokenizer: &'t tokenizers::Tokenizer,
     plan: &'t DecodePlan,

@@ -2,6 +2,7 @@ use std::cell::Cell;
 use std::path::Path;
 
 use super::*;
+use crate::chat::ToolCall;
 use crate::contract::{
     Engine, GenerationParams, JobControl, Limits, MemoryUse, ModelInfo, ModelSource, TokenSink,
     Trim,
@@ -212,6 +213,48 @@ fn a_very_long_conversation_is_tokenized_only_a_few_times() {
         let n_prepared = model.n_prepared.get();
         assert!(n_prepared <= 11, "{context_length}: {n_prepared} times");
     }
+}
+
+/// A question, a call of a tool, its result and the response; `between` comes before the result.
+fn with_call(between: &[Message]) -> Vec<Message> {
+    let call = ToolCall::new("id1", "f", serde_json::json!({}));
+    let called = Message {
+        tool_calls: vec![call.clone()],
+        ..Message::assistant("")
+    };
+    let mut messages = vec![Message::user("first question, which is long"), called];
+    messages.extend_from_slice(between);
+    messages.push(Message::tool_result(&call, "result"));
+    messages.push(Message::assistant("answer"));
+    messages
+}
+
+#[test]
+fn a_tool_call_is_dropped_together_with_its_result() {
+    let drop_from = |mut messages: Vec<Message>| {
+        messages.push(Message::user("second"));
+        let chat = ChatPrompt {
+            messages,
+            ..ChatPrompt::default()
+        };
+        prepare(&*model(50), &Prompt::Chat(chat), DROP)
+    };
+    let prepared = drop_from(with_call(&[])).unwrap();
+    assert_eq!(prepared.dropped_messages, 4);
+    assert_eq!(text(&prepared), "second");
+    // A message that came while the tool ran is no end of the exchange, although the rest after it
+    // would fit.
+    let prepared = drop_from(with_call(&[Message::user("and?")])).unwrap();
+    assert_eq!(prepared.dropped_messages, 5);
+    assert_eq!(text(&prepared), "second");
+    // Some programs use the same id in every exchange.
+    let twice = [with_call(&[]), with_call(&[])].concat();
+    assert_eq!(drop_from(twice).unwrap().dropped_messages, 8);
+    let chat = ChatPrompt {
+        messages: [with_call(&[]), with_call(&[])].concat(),
+        ..ChatPrompt::default()
+    };
+    assert_eq!(drop_counts(&chat), [4]);
 }
 
 #[test]

@@ -137,7 +137,8 @@ impl FaultSchedule {
                 self.log += &format!("{route:?} {fault:?} x {n_times}; ");
                 self.hub.fail(route, fault, n_times);
             }
-            let n_polls = (attempt < n_crashes).then(|| self.rng.u32(1..120));
+            // No job ends within a few polls, so many of these crashes happen on any machine.
+            let n_polls = (attempt < n_crashes).then(|| 1 << self.rng.u32(0..7));
             self.log += &format!("run of {n_polls:?} polls; ");
             result = self.run(false, n_polls).await;
             self.log += &format!("{result:?}; ");

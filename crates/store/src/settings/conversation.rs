@@ -38,6 +38,9 @@ pub enum Overflow {
     DropOldest,
     /// The response fails, so that the user decides.
     Stop,
+    /// As [`Overflow::DropOldest`], and the model gets a summary of these exchanges, which it writes
+    /// afterwards.
+    Summarize,
 }
 
 impl ConversationSettings {
@@ -160,6 +163,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<ConversationSettings> {
         thinking: row.get(4)?,
         overflow: match optional_text(row, 5)?.as_deref() {
             Some("stop") => Overflow::Stop,
+            Some("summarize") => Overflow::Summarize,
             _ => Overflow::DropOldest,
         },
     })
@@ -169,5 +173,6 @@ fn overflow_name(overflow: Overflow) -> Option<&'static str> {
     match overflow {
         Overflow::DropOldest => None,
         Overflow::Stop => Some("stop"),
+        Overflow::Summarize => Some("summarize"),
     }
 }

@@ -89,7 +89,7 @@ const CONVERSATION: Kind = Group(&[
     ("temperature", Number(0.0, 2.0)),
     ("context_length", Integer(1, MAX_U32)),
     ("thinking", Bool),
-    ("overflow", OneOf(&["drop_oldest", "stop"])),
+    ("overflow", OneOf(&["drop_oldest", "stop", "summarize"])),
 ]);
 
 const MODEL: Kind = Group(&[

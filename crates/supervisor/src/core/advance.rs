@@ -12,6 +12,7 @@ impl Core {
         self.enforce_budget();
         self.finish_load_requests();
         self.expire_blocked_requests();
+        self.expire_requests();
         self.enforce_deadlines();
         self.cancel_unneeded_load();
         while self.serve_next() {}
@@ -53,13 +54,10 @@ impl Core {
         }
     }
 
-    /// Takes one step towards serving the first request in the queue. Returns true if there may be
+    /// Takes one step towards serving the next request in the queue. Returns true if there may be
     /// more to do.
     fn serve_next(&mut self) -> bool {
-        let Some(first) = self.queue.front() else {
-            return false;
-        };
-        if self.n_running() > 0 || self.blocked_by().is_some() {
+        if self.queue.is_empty() || self.n_running() > 0 || self.blocked_by().is_some() {
             return false;
         }
         // A load that has started is completed, even if the request that started it was canceled
@@ -67,10 +65,12 @@ impl Core {
         if let Some(index) = self.models.iter().position(Model::is_incoming) {
             return self.make_room(index);
         }
-        let spec = first.spec.clone();
+        let position = self.next_position();
+        let spec = self.queue[position].spec.clone();
         let is_ready = |model: &Model| model.is_ready() && model.serves(&spec);
         match self.models.iter().position(is_ready) {
-            Some(index) => self.generate(index),
+            Some(index) => self.generate(index, position),
+            None if self.switch_at().is_some() => return false,
             None => self.start_worker(spec),
         }
         true
@@ -78,7 +78,7 @@ impl Core {
 
     fn update_keep_awake(&mut self) {
         let works = |model: &Model| model.is_incoming() || model.job().is_some();
-        let keeps_awake = self.models.iter().any(works);
+        let keeps_awake = self.models.iter().any(works) || self.switch_at().is_some();
         if keeps_awake != self.keeps_awake {
             self.keeps_awake = keeps_awake;
             self.effects.push(Effect::KeepAwake(keeps_awake));

@@ -1,4 +1,5 @@
-//! Jobs: how generating a response starts, is stopped, and ends.
+//! Jobs: how generating a response, embedding texts or counting tokens starts, is stopped, and
+//! ends.
 //!
 //! Rule: only one job runs at a time over all models, and its model stays loaded until the job has
 //! settled. If a job does not end in time after a stop, its process is killed.
@@ -21,23 +22,37 @@ impl Core {
         running.count()
     }
 
-    /// Starts the first request in the queue on the ready model `index`.
-    pub(super) fn generate(&mut self, index: usize) {
-        let Some(pending) = self.queue.pop_front() else {
+    /// Starts the request at `position` in the queue on the ready model `index`.
+    pub(super) fn generate(&mut self, index: usize, position: usize) {
+        let Some(pending) = self.queue.remove(position) else {
             return;
         };
-        let Work::Generate(request) = pending.work else {
-            // Load requests are finished before the queue is served.
-            self.queue.push_front(pending);
-            return;
-        };
-        let request = apply_limits(self.governor.restrictions(), request);
-        let model = &mut self.models[index];
-        model.has_private_cache |= request.params.is_private;
-        model.phase = Phase::Generating(Job::new(pending.id));
         let job = JobId(pending.id.0);
-        let effect = Effect::Send(model.worker, Command::Generate { job, request });
-        self.effects.push(effect);
+        let model = &mut self.models[index];
+        let command = match pending.work {
+            Work::Generate(request) => {
+                let request = apply_limits(self.governor.restrictions(), request);
+                model.has_private_cache |= request.params.is_private;
+                Command::Generate { job, request }
+            }
+            Work::Embed(inputs) => Command::Embed { job, inputs },
+            Work::CountTokens(prompt) => Command::Count { job, prompt },
+            Work::Load => {
+                // Load requests are finished before the queue is served.
+                self.queue.insert(position, pending);
+                return;
+            }
+        };
+        let served = &mut self.served_turns[pending.class as usize];
+        *served = pending.turn.max(*served);
+        for overtaken in self.queue.range_mut(..position) {
+            overtaken.n_overtakes = overtaken.n_overtakes.saturating_add(1);
+        }
+        model.keep_alive = pending.keep_alive;
+        model.last_user = Some((pending.client.clone(), pending.class));
+        let running = Job::new(pending.id, pending.client, pending.class, self.now);
+        model.phase = Phase::Generating(running);
+        self.effects.push(Effect::Send(model.worker, command));
     }
 
     /// Stops the job of `index`, if it has one. The first reason is kept. If the memory is needed,
@@ -112,6 +127,7 @@ impl Core {
     ) {
         let model = &mut self.models[index];
         let then_unload = model.job().and_then(|job| job.then_unload);
+        let time = model.job().map(|job| self.now.saturating_sub(job.since));
         model.phase = Phase::Ready;
         model.last_used = self.now;
         if !model.is_broken {
@@ -139,6 +155,7 @@ impl Core {
             }
         };
         self.end_request(request_id, outcome);
+        self.record_job_time(time.unwrap_or_default());
         if let Some(why) = then_unload {
             self.begin_unload(index, why);
         }

@@ -21,7 +21,7 @@ impl Core {
     pub(super) fn start_worker(&mut self, spec: Arc<ModelSpec>) {
         self.workers_started += 1;
         let worker = WorkerId(self.workers_started);
-        let limits = self.limits(&spec);
+        let limits = self.limits(&spec, 0);
         self.effects.push(Effect::Start(worker));
         self.models.push(Model::new(worker, spec, limits, self.now));
         self.measure(self.models.len() - 1);
@@ -38,16 +38,20 @@ impl Core {
         self.effects.push(effect);
     }
 
-    /// Returns the limits for loading `spec`. A context length and KV cache chosen by the user are
-    /// kept; defaults are lowered under memory pressure, and only one conversation stays in memory.
-    fn limits(&self, spec: &ModelSpec) -> Limits {
+    /// Returns the limits for loading this variant of `spec`. A context length and KV cache chosen by
+    /// the user are kept; defaults are lowered under memory pressure, there is no draft model, and only
+    /// one conversation stays in memory.
+    fn limits(&self, spec: &ModelSpec, variant: usize) -> Limits {
         let default = Limits::default();
         let restrictions = self.governor.restrictions();
         let is_short = restrictions.memory > MemoryPressure::Normal;
         let affordable = restrictions.context_length.filter(|_| is_short);
         let lowered = affordable.map_or(default.context_length, |n| n.min(default.context_length));
+        let variant = spec.variants.get(variant).filter(|_| !is_short);
         Limits {
-            context_length: spec.context_length.unwrap_or(lowered),
+            context_length: spec
+                .context_length
+                .unwrap_or_else(|| lowered.max(spec.min_context_length.unwrap_or(0))),
             kv_cache: match spec.kv_cache {
                 KvCacheChoice::Automatic if is_short => KvCacheChoice::Small,
                 chosen => chosen,
@@ -56,6 +60,7 @@ impl Core {
                 true => 0,
                 false => default_parked_bytes(self.hardware.memory_bytes),
             },
+            draft: variant.and_then(|variant| spec.draft_for(variant).cloned()),
             ..default
         }
     }
@@ -68,9 +73,10 @@ impl Core {
         };
         let may_shrink = model.limits.kv_cache == KvCacheChoice::Automatic;
         let may_unpark = model.limits.parked_bytes > 0 && need.parked_bytes > 0;
-        let most_context = match model.spec.context_length {
-            None => model.limits.context_length,
-            Some(_) => 0,
+        // The context lengths that the load may be lowered to.
+        let may_lower_to = match model.spec.context_length {
+            None => model.spec.min_context_length.unwrap_or(0)..model.limits.context_length,
+            Some(_) => 0..0,
         };
         let in_use = self.committed_bytes();
         let evictable = self.evictable_bytes();
@@ -80,9 +86,20 @@ impl Core {
             ..need
         };
         let fits_without_parked = fit(&without_parked) == MemoryFit::Fits;
+        let has_draft = model.limits.draft.is_some();
         match fit(&need) {
             MemoryFit::Fits => self.unload_replaced(index) || self.load_when_memory_is_free(index),
             MemoryFit::FitsAfterEviction if self.unload_replaced(index) => true,
+            // The draft model is given up first: without it, responses are the same.
+            MemoryFit::FitsAfterEviction
+            | MemoryFit::FitsWithContext(_)
+            | MemoryFit::DoesNotFit { .. }
+                if has_draft =>
+            {
+                self.models[index].limits.draft = None;
+                self.measure(index);
+                true
+            }
             // Other conversations are given up before a loaded model and before anything else that the
             // model could do without.
             MemoryFit::FitsAfterEviction if may_unpark && fits_without_parked => {
@@ -106,7 +123,7 @@ impl Core {
                 self.measure(index);
                 true
             }
-            MemoryFit::FitsWithContext(n) if n < most_context => {
+            MemoryFit::FitsWithContext(n) if may_lower_to.contains(&n) => {
                 self.models[index].limits.context_length = n;
                 self.measure(index);
                 true
@@ -211,8 +228,8 @@ impl Core {
             model.failed_load_bytes = model.failed_load_bytes.max(failed_bytes);
             model.load_started = None;
             model.is_over_budget = false;
-            let spec = model.spec.clone();
-            self.models[index].limits = self.limits(&spec);
+            let (spec, variant) = (model.spec.clone(), model.variant);
+            self.models[index].limits = self.limits(&spec, variant);
             self.measure(index);
         } else if model.passed_over.len() > 1 {
             let name = model.spec.name.clone();

@@ -12,7 +12,7 @@ use transom_engine::{
 use transom_engine_host::wire::LoadFootprint;
 
 use super::{Timestamp, WorkerId};
-use crate::request::{ModelSpec, PassedOver, RequestId};
+use crate::request::{Class, ClientId, KeepAlive, ModelSpec, PassedOver, RequestId};
 use crate::status::UnloadReason;
 
 #[derive(Debug, Clone)]
@@ -44,6 +44,10 @@ pub(super) struct Model {
     /// The variants before this one, and why they do not run.
     pub(super) passed_over: Vec<PassedOver>,
     pub(super) last_used: Timestamp,
+    /// The client of its last request, and the class of that request; `None` before the first.
+    pub(super) last_user: Option<(ClientId, Class)>,
+    /// What its last request asked for.
+    pub(super) keep_alive: Option<KeepAlive>,
     pub(super) n_answered: u64,
     /// Its worker has completed a request, so a crash is not the first of a series.
     pub(super) has_completed_work: bool,
@@ -70,6 +74,10 @@ pub(super) enum Phase {
 #[derive(Debug, Clone)]
 pub(super) struct Job {
     pub(super) request_id: RequestId,
+    pub(super) client: ClientId,
+    pub(super) class: Class,
+    /// When it started.
+    pub(super) since: Timestamp,
     pub(super) stop: Option<Stop>,
     /// Deadline that critical memory pressure sets.
     pub(super) finish_by: Option<Timestamp>,
@@ -78,9 +86,17 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub(super) fn new(request_id: RequestId) -> Self {
+    pub(super) fn new(
+        request_id: RequestId,
+        client: ClientId,
+        class: Class,
+        since: Timestamp,
+    ) -> Self {
         Self {
             request_id,
+            client,
+            class,
+            since,
             stop: None,
             finish_by: None,
             then_unload: None,
@@ -161,6 +177,8 @@ impl Model {
             has_private_cache: false,
             passed_over: Vec::new(),
             last_used: now,
+            last_user: None,
+            keep_alive: None,
             n_answered: 0,
             has_completed_work: false,
             is_broken: false,
@@ -171,7 +189,7 @@ impl Model {
     /// it is the same model with at least the context length and exactly the kind of KV cache that
     /// `spec` chooses.
     pub(super) fn serves(&self, spec: &ModelSpec) -> bool {
-        let has_context = spec.context_length.is_none_or(|requested| {
+        let has_context = spec.required_context().is_none_or(|requested| {
             self.context_of(requested) <= self.context_of(self.limits.context_length)
         });
         let has_cache = match spec.kv_cache {

@@ -1,4 +1,5 @@
-//! The queue: pending requests, their progress events, and how they end before they start.
+//! The queue: pending requests, their progress events, and how they end before they start. Its
+//! order is that of [`super::schedule`].
 //!
 //! Rule: a request that leaves the queue without becoming a job gets its end in the same step.
 
@@ -10,7 +11,9 @@ use transom_engine::{EngineError, FinishReason, Stats};
 
 use super::{Core, Effect, Phase, Timestamp};
 use crate::governor::LimitReason;
-use crate::request::{ModelRequest, ModelSpec, RequestError, RequestId, WhenBlocked, Work};
+use crate::request::{
+    Class, ClientId, KeepAlive, ModelRequest, ModelSpec, RequestError, RequestId, WhenBlocked, Work,
+};
 use crate::response::{Outcome, ResponseEvent};
 use crate::variants;
 
@@ -20,6 +23,17 @@ pub(super) struct PendingRequest {
     pub(super) spec: Arc<ModelSpec>,
     pub(super) work: Work,
     pub(super) over_budget: bool,
+    pub(super) client: ClientId,
+    pub(super) class: Class,
+    pub(super) keep_alive: Option<KeepAlive>,
+    /// Requests of one class are served in the order of their turns; each client has one per turn.
+    pub(super) turn: u64,
+    /// When it was submitted.
+    pub(super) since: Timestamp,
+    /// When it fails if it has not started.
+    start_by: Option<Timestamp>,
+    /// Number of later requests that were served before it.
+    pub(super) n_overtakes: u8,
     /// Number of loads of its model that memory pressure ended.
     pub(super) n_shed_loads: u8,
     when_blocked: WhenBlocked,
@@ -34,16 +48,26 @@ impl Core {
             return self.end_request(id, Outcome::Failed { error });
         }
         let spec = self.shared_spec(request.model);
-        self.queue.push_back(PendingRequest {
+        let (position, turn) = self.place(&request.client, request.class);
+        let pending = PendingRequest {
             id,
             spec,
             work: request.work,
             over_budget: request.over_budget,
+            client: request.client,
+            class: request.class,
+            keep_alive: request.keep_alive,
+            turn,
+            since: self.now,
+            // A time that no clock reaches is no limit.
+            start_by: request.max_wait.and_then(|wait| self.now.checked_add(wait)),
+            n_overtakes: 0,
             n_shed_loads: 0,
             when_blocked: request.when_blocked,
             blocked_since: None,
             reported: None,
-        });
+        };
+        self.queue.insert(position, pending);
     }
 
     fn admit(&self, request: &ModelRequest) -> Result<(), RequestError> {
@@ -63,13 +87,7 @@ impl Core {
         if request.work == Work::Load && self.loaded(&request.model).is_some() {
             return Ok(());
         }
-        // One request is being served and does not wait.
-        let waiting = (self.queue.len() + self.n_running()).saturating_sub(1);
-        let is_first = self.queue.is_empty() && self.n_running() == 0;
-        if !is_first && waiting >= self.tuning.queue_limit {
-            return Err(RequestError::Busy { waiting });
-        }
-        Ok(())
+        self.check_limits(request)
     }
 
     /// Returns the stored spec that equals `spec`, so that equal specs share one allocation. If
@@ -109,6 +127,20 @@ impl Core {
         }
     }
 
+    /// Fails the requests that had to start by now.
+    pub(super) fn expire_requests(&mut self) {
+        let (now, waiting) = (self.now, self.queue.len());
+        let is_late = |pending: &PendingRequest| pending.start_by.is_some_and(|by| by <= now);
+        if self.queue.iter().any(is_late) {
+            let retry_after = self.retry_after();
+            let error = RequestError::Busy {
+                waiting,
+                retry_after,
+            };
+            self.fail_queued(is_late, &error);
+        }
+    }
+
     /// Tracks how long requests have been blocked, and fails those that were blocked too long.
     pub(super) fn expire_blocked_requests(&mut self) {
         let Some(reason) = self.blocked_by() else {
@@ -132,8 +164,11 @@ impl Core {
         self.fail_queued(|pending| pending.has_waited_enough(longest, now), &error);
     }
 
-    pub(super) fn blocked_until(&self, pending: &PendingRequest) -> Option<Timestamp> {
-        Some(pending.blocked_since? + self.tuning.max_blocked_time)
+    /// Returns when the pending request fails if it has not started.
+    pub(super) fn expires_at(&self, pending: &PendingRequest) -> Option<Timestamp> {
+        let blocked = pending.blocked_since;
+        let blocked_until = blocked.map(|since| since + self.tuning.max_blocked_time);
+        blocked_until.into_iter().chain(pending.start_by).min()
     }
 
     pub(super) fn blocked_by(&self) -> Option<LimitReason> {
@@ -150,9 +185,13 @@ impl Core {
                 index += 1;
                 continue;
             };
+            let Some(pending) = self.queue.remove(index) else {
+                return;
+            };
             let id = pending.id;
-            self.queue.remove(index);
             self.models[model].last_used = self.now;
+            self.models[model].last_user = Some((pending.client, pending.class));
+            self.models[model].keep_alive = pending.keep_alive;
             self.models[model].has_completed_work = true;
             self.crashes.clear(&self.models[model].spec);
             if let Some(info) = self.models[model].info.clone() {

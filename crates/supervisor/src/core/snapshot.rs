@@ -1,7 +1,7 @@
 //! Builds the status from the core's state.
 
 use super::{Core, Model, Phase, Timestamp};
-use crate::status::{ModelStatus, PhaseStatus, QueuedRequest, Status};
+use crate::status::{ModelStatus, PhaseStatus, RequestState, RequestStatus, Status};
 
 impl Core {
     /// Returns a snapshot at `now`. The publisher fills in revision and process id, which are 0
@@ -9,9 +9,12 @@ impl Core {
     pub fn status(&self, now: Timestamp) -> Status {
         let restrictions = self.governor.restrictions();
         let models = self.models.iter();
-        let queue = self.queue.iter().map(|pending| QueuedRequest {
+        let queue = self.queue.iter().map(|pending| RequestStatus {
             request_id: pending.id,
             model: pending.spec.name.clone(),
+            client: pending.client.clone(),
+            class: pending.class,
+            state: RequestState::Queued,
         });
         Status {
             revision: 0,
@@ -20,6 +23,7 @@ impl Core {
                 .clone()
                 .map(|model| self.describe(model, now))
                 .collect(),
+            running: self.models.iter().filter_map(describe_job).collect(),
             queue: queue.collect(),
             budget_bytes: self.budget_bytes(),
             in_use_bytes: models
@@ -54,6 +58,21 @@ impl Core {
             },
         }
     }
+}
+
+/// Returns the running request of the model. The driver fills in its progress.
+fn describe_job(model: &Model) -> Option<RequestStatus> {
+    let job = model.job()?;
+    Some(RequestStatus {
+        request_id: job.request_id,
+        model: model.spec.name.clone(),
+        client: job.client.clone(),
+        class: job.class,
+        state: match job.stop {
+            Some(_) => RequestState::Stopping,
+            None => RequestState::Prefill { done: 0, total: 0 },
+        },
+    })
 }
 
 fn describe_phase(phase: &Phase) -> PhaseStatus {

@@ -2,7 +2,10 @@
 //! long random ones.
 
 mod broken_models;
+mod clients;
+mod drafts;
 mod explore;
+mod fairness;
 mod faults;
 mod load_shedding;
 mod loads;

@@ -199,10 +199,11 @@ impl Core {
             return None;
         }
         let allowed = self.governor.restrictions().idle_unload;
-        let wait = match model.spec.role {
-            ModelRole::Chat => allowed,
+        let wait = match (model.keep_alive, model.spec.role) {
+            (Some(keep_alive), _) => self.governor.idle_unload_with(keep_alive),
+            (None, ModelRole::Chat) => allowed,
             // `keep_loaded` applies to the chat model only.
-            ModelRole::Draft | ModelRole::Embedder => {
+            (None, ModelRole::Embedder) => {
                 let wait = self.tuning.idle_unload.unwrap_or(SECONDARY_IDLE);
                 allowed.or(Some(wait))
             }

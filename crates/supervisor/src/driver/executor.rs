@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
-use transom_engine::TokenEvent;
 use transom_engine_host::wire::{Command, JobId};
 use transom_engine_host::{KillSwitch, Worker, WorkerReport, Workers};
 
@@ -72,14 +71,14 @@ impl Executor {
         self.responses.insert(writer.id(), writer);
     }
 
-    /// Sends text and progress of a job to its reader.
-    pub(super) fn forward_token_event(&mut self, worker: WorkerId, job: JobId, event: TokenEvent) {
+    /// Sends text, vectors and progress of a job to its reader.
+    pub(super) fn forward(&mut self, worker: WorkerId, job: JobId, event: ResponseEvent) {
         // Events of a job that is not the worker's own are ignored.
         let handle = self.workers.get(&worker);
         let is_own_job = handle.is_some_and(|handle| handle.job == Some(job));
         let writer = self.responses.get(&RequestId(job.0));
         if let Some(writer) = writer.filter(|_| is_own_job) {
-            writer.write(ResponseEvent::Token { event });
+            writer.write(event);
         }
     }
 
@@ -92,7 +91,7 @@ impl Executor {
         match effect {
             Effect::Start(worker) => self.start(worker),
             Effect::Send(worker, command) => {
-                if let Command::Generate { job, .. } = &command
+                if let Command::Generate { job, .. } | Command::Embed { job, .. } = &command
                     && let Some(handle) = self.workers.get_mut(&worker)
                 {
                     handle.job = Some(*job);

@@ -6,14 +6,17 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::core::Timestamp;
-use crate::status::Status;
+use crate::status::{RequestState, Status};
 
 /// Minimum time between two snapshots that differ only in progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Minimum time between two snapshots that differ only in the tokens of running responses.
+const TOKEN_INTERVAL: Duration = Duration::from_secs(1);
+
 pub(super) struct Publisher {
     sender: watch::Sender<Arc<Status>>,
-    /// The last snapshot, with countdowns replaced by points in time.
+    /// The last snapshot in the form in which snapshots are compared.
     last: Status,
     last_at: Timestamp,
     due: Option<Timestamp>,
@@ -21,7 +24,7 @@ pub(super) struct Publisher {
 
 impl Publisher {
     pub(super) fn new(first: Status) -> (Self, watch::Receiver<Arc<Status>>) {
-        let last = without_countdowns(first.clone(), Timestamp::ZERO);
+        let last = comparable(first.clone(), Timestamp::ZERO);
         let (sender, receiver) = watch::channel(Arc::new(with_revision(first, 0)));
         let publisher = Self {
             sender,
@@ -41,11 +44,17 @@ impl Publisher {
         *self.due.get_or_insert(self.last_at + PROGRESS_INTERVAL) <= now
     }
 
+    /// Returns true if the tokens of running responses must be published now.
+    pub(super) fn are_tokens_due(&self, now: Timestamp) -> bool {
+        self.last_at + TOKEN_INTERVAL <= now
+    }
+
     /// Publishes `status`, taken at `now`, if it contains a change; returns it with its revision.
     pub(super) fn publish(&mut self, status: Status, now: Timestamp) -> Arc<Status> {
         self.due = None;
-        let comparable = without_countdowns(status.clone(), now);
-        if comparable == self.last {
+        let comparable = comparable(status.clone(), now);
+        let has_new_tokens = !status.running.is_empty() && self.are_tokens_due(now);
+        if comparable == self.last && !has_new_tokens {
             return Arc::new(with_revision(status, self.revision()));
         }
         self.last = comparable;
@@ -68,10 +77,16 @@ fn with_revision(status: Status, revision: u64) -> Status {
     }
 }
 
-/// Returns `status` with points in time instead of countdowns, for comparison.
-fn without_countdowns(mut status: Status, now: Timestamp) -> Status {
+/// Returns `status` for comparison: with points in time instead of countdowns, and without the
+/// tokens of running responses.
+fn comparable(mut status: Status, now: Timestamp) -> Status {
     for model in &mut status.models {
         model.unloads_in = model.unloads_in.map(|wait| now + wait);
+    }
+    for request in &mut status.running {
+        if request.state != RequestState::Stopping {
+            request.state = RequestState::Queued;
+        }
     }
     status
 }

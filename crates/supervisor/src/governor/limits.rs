@@ -206,8 +206,7 @@ pub(super) fn restrictions(
     effective: &SystemSignals,
     other: OtherInputs,
 ) -> Restrictions {
-    let active = ALL_SIGNALS.iter().filter(|it| it.is_active(effective));
-    let active = ActiveSignals(active.collect());
+    let active = ActiveSignals::of(effective);
     let paused = other.is_paused.then_some(LimitReason::Paused);
     let stop_answers = other.stop_answers.then_some(LimitReason::Thrashing);
     let blocked_by = paused.or_else(|| active.first(|signal| signal.blocks_requests));
@@ -262,10 +261,26 @@ pub(super) fn restrictions(
     }
 }
 
+/// Returns the idle time before an unload for these `effective` signals; `None` keeps models
+/// loaded.
+pub(super) fn idle_unload(
+    size: MachineSize,
+    tuning: &Tuning,
+    effective: &SystemSignals,
+) -> Option<Duration> {
+    let idle = ActiveSignals::of(effective).idle(size, tuning);
+    idle.map(|(wait, _)| wait)
+}
+
 /// The limits of the active signals, in the order of [`ALL_SIGNALS`].
 struct ActiveSignals(Vec<&'static SignalLimits>);
 
 impl ActiveSignals {
+    fn of(effective: &SystemSignals) -> Self {
+        let active = ALL_SIGNALS.iter().filter(|it| it.is_active(effective));
+        Self(active.collect())
+    }
+
     fn first(&self, has_limit: impl Fn(&SignalLimits) -> bool) -> Option<LimitReason> {
         let signal = self.0.iter().find(|signal| has_limit(signal));
         signal.map(|signal| signal.reason)

@@ -18,10 +18,11 @@ use transom_signals::ScriptedSignals;
 use super::*;
 use crate::governor::Tuning;
 use crate::request::{ModelSelector, RequestError, Work};
-use crate::response::{Outcome, Response};
+use crate::response::{Outcome, Response, ResponseEvent};
 use crate::status::{PhaseStatus, Status};
 use crate::test_support::{
-    self, ScriptedWorkers, WorkerScript, generate_request, reason, request_for, supervisor,
+    self, ScriptedWorkers, VECTOR, WorkerScript, embed_request, generate_request, reason,
+    request_for, supervisor,
 };
 
 /// Returns a data folder that only the user can access, as [`folder::prepare`] creates it.
@@ -105,6 +106,30 @@ async fn a_second_program_uses_the_supervisor_of_the_first() {
     let mut load = client.submit(request_for("chat", Work::Load));
     let (_, outcome) = finish(&mut load).await;
     assert!(matches!(outcome, Outcome::Loaded { .. }), "{outcome:?}");
+    in_time(owner.close()).await;
+}
+
+#[tokio::test]
+async fn vectors_reach_a_second_program_with_every_bit() {
+    let data = data_folder();
+    let (owner, client) = owner_and_client(data.path(), 1).await;
+    let mut response = client.submit(embed_request("embedder", &["one", "three"]));
+    let mut n_tokens = Vec::new();
+    let outcome = loop {
+        match in_time(response.next()).await.expect("the response ends") {
+            ResponseEvent::Embedded {
+                n_tokens: n,
+                vector,
+            } => {
+                assert_eq!(vector, VECTOR);
+                n_tokens.push(n);
+            }
+            ResponseEvent::Ended { outcome } => break outcome,
+            _ => {}
+        }
+    };
+    assert_eq!(reason(&outcome), FinishReason::Stop);
+    assert_eq!(n_tokens, [3, 5]);
     in_time(owner.close()).await;
 }
 

@@ -26,6 +26,7 @@ fn text(section: Section, text: &str) -> ResponseEvent {
         section,
         text: text.to_owned(),
         generated_tokens: 0,
+        logprobs: Vec::new(),
     })
 }
 

@@ -21,6 +21,7 @@ pub async fn finish(answer: &mut Response) -> (String, Outcome) {
             } => full_text.push_str(&text),
             ResponseEvent::Ended { outcome } => return (full_text, outcome),
             ResponseEvent::Token { .. }
+            | ResponseEvent::Embedded { .. }
             | ResponseEvent::Queued { .. }
             | ResponseEvent::Loading { .. } => {}
         }

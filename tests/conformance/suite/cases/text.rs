@@ -4,7 +4,7 @@
 //! split between tokens.
 
 use serde_json::json;
-use transom_engine::{FinishReason, Section};
+use transom_engine::{FinishReason, Prompt, Section};
 
 use crate::models;
 use crate::process::{TestProcess, limits};
@@ -34,6 +34,53 @@ pub(crate) async fn characters_are_never_split(subject: &Subject) {
         let cut = cut.trim_end_matches('\u{fffd}');
         assert_eq!(cut, whole, "{text}");
     }
+    process.shut_down().await;
+}
+
+pub(crate) async fn log_probabilities_come_with_their_text(subject: &Subject) {
+    let mut process = TestProcess::tiny(subject).await;
+    let scored = |text| forced(subject, text).params(|params| params.logprobs = Some(20));
+    let response = process.generate(&scored("añbcd").stop(&["x", "cd"])).await;
+    assert_eq!(response.text(), "añb");
+    assert_eq!(response.stats().matched_stop, Some(1));
+    let chosen = response.logprobs.iter().map(|one| &one.chosen);
+    let bytes: Vec<u8> = chosen.flat_map(|chosen| chosen.bytes.clone()).collect();
+    assert_eq!(bytes, "añb".as_bytes());
+    for one in &response.logprobs {
+        assert_eq!(one.top.len(), 20);
+        assert!(one.top.is_sorted_by(|a, b| a.logprob >= b.logprob));
+        assert!(one.chosen.logprob <= one.top[0].logprob);
+        let sum: f64 = one.top.iter().map(|top| f64::from(top.logprob).exp()).sum();
+        assert!(sum <= 1.0 + 1e-6, "{sum}");
+    }
+    // Whatever is forced, the log probabilities are those of the model.
+    let mut first = Vec::new();
+    for text in ["x", "y"] {
+        let response = process.generate(&scored(text)).await;
+        assert!(
+            response.logprobs[0].chosen.logprob < -0.1,
+            "{text} was certain"
+        );
+        first.push(response.logprobs[0].top.clone());
+    }
+    for one in &first[0][..10] {
+        let other = first[1].iter().find(|other| other.token == one.token);
+        let difference = one.logprob - other.expect("it is likely in both").logprob;
+        assert!(difference.abs() < 0.05, "{one:?}");
+    }
+    process.shut_down().await;
+}
+
+pub(crate) async fn tokens_of_a_prompt_are_counted(subject: &Subject) {
+    let mut process = TestProcess::with(subject, &subject.tiny, &limits(64)).await;
+    for n_tokens in [1, 63, 64, 500] {
+        let prompt = Prompt::Tokens(vec![20; n_tokens]);
+        assert_eq!(process.count(prompt).await, n_tokens);
+    }
+    let request = TestRequest::user("hello");
+    let n_tokens = process.count(request.0.prompt.clone()).await;
+    let response = process.generate(&request).await;
+    assert_eq!(response.stats().prompt_tokens, n_tokens);
     process.shut_down().await;
 }
 

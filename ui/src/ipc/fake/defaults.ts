@@ -104,7 +104,7 @@ export function status(): StatusView {
       memory: "normal", thermal: "nominal", is_low_power: false, is_on_battery: false,
       is_thrashing: false,
     },
-    last_unload: null, n_queued: 0, is_client: false,
+    last_unload: null, n_queued: 0, background_client: null, is_client: false,
   };
 }
 

@@ -1,6 +1,6 @@
 /** Conversations of the fake app: a tree of messages with one visible path. */
 import type {
-  Conversation, ConversationId, ConversationSettings, MessageHead, MessageId, MessageView, Speaker,
+  Conversation, ConversationId, ConversationSettings, MessageHead, MessageId, MessageView, Speaker, SummaryView,
 } from "../bindings";
 import { NO_SETTINGS } from "../commands";
 
@@ -13,6 +13,8 @@ export class Tree {
   conversations = new Map<ConversationId, Conversation>();
   settings = new Map<ConversationId, ConversationSettings>();
   messages = new Map<MessageId, StoredMessage>();
+  /** By the last message that they cover. */
+  summaries = new Map<MessageId, SummaryView>();
   private leaves = new Map<ConversationId, MessageId>();
   private last = 0;
 
@@ -75,6 +77,17 @@ export class Tree {
     return heads.reverse();
   }
 
+  /** Returns the summaries on the visible path, without those that were removed. */
+  summariesOf(conversation: ConversationId): SummaryView[] {
+    const found = this.path(conversation).flatMap(({ id }) => this.summaries.get(id) ?? []);
+    return found.filter(({ text, is_writing, failure }) => text !== "" || is_writing || failure !== null);
+  }
+
+  changeSummary(last: MessageId, change: Partial<SummaryView>): void {
+    const none = { last, text: "", blocks: [], is_writing: false, failure: null };
+    this.summaries.set(last, { ...(this.summaries.get(last) ?? none), ...change });
+  }
+
   /** Removes a question and its responses with all their versions. Later messages move up. */
   removeExchange(question: MessageId): void {
     const { view, parent } = this.messages.get(question)!;
@@ -88,7 +101,10 @@ export class Tree {
       kept.parent = parent;
       this.removeStats(id);
     }
-    for (const id of gone) this.messages.delete(id);
+    for (const id of gone) {
+      this.messages.delete(id);
+      this.summaries.delete(id);
+    }
     const siblings = this.children(view.conversation, parent);
     for (const sibling of siblings) this.messages.get(sibling)!.view.siblings = siblings;
     const leaf = this.leaf(view.conversation);
@@ -98,10 +114,11 @@ export class Tree {
     else this.show(last);
   }
 
-  /** Removes the statistics of a message and of all below it, which count another text. */
+  /** Removes the statistics and summaries of a message and of all below it, which are of another text. */
   removeStats(id: MessageId): void {
     const { view } = this.messages.get(id)!;
     view.stats = null;
+    this.summaries.delete(id);
     for (const child of this.children(view.conversation, id)) this.removeStats(child);
   }
 

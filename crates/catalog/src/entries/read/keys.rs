@@ -2,7 +2,7 @@
 //!
 //! Rule: each key that is read is listed here, and the header of the built-in catalog explains it.
 
-pub(in crate::entries) const MODEL: [&str; 14] = [
+pub(in crate::entries) const MODEL: [&str; 16] = [
     "id",
     "name",
     "family",
@@ -11,6 +11,8 @@ pub(in crate::entries) const MODEL: [&str; 14] = [
     "tags",
     "source",
     "draft",
+    "query_prefix",
+    "document_prefix",
     "unverified",
     "sampling",
     "architecture",

@@ -1,7 +1,6 @@
 //! The live state alone: any pieces, any windows and any timing give one result.
 
 use proptest::prelude::*;
-use transom_engine::Section as EngineSection;
 
 use super::super::live_answer::{Cursor, LiveAnswer};
 use super::*;
@@ -18,6 +17,7 @@ fn live() -> LiveAnswer {
         ending: Ending::Writing,
         model: None,
         stats: None,
+        summary: None,
         created_at: Timestamp(1),
         siblings: Vec::new(),
     };
@@ -87,12 +87,12 @@ proptest! {
         let mut late = None;
         let mut source = String::new();
         for text in &thought {
-            live.state().push(EngineSection::Reasoning, text);
+            live.state().push(Section::Reasoning, text);
             live.publish();
         }
         for (n, (text, is_published, is_read)) in pieces.iter().enumerate() {
             source.push_str(text);
-            live.state().push(EngineSection::Answer, text);
+            live.state().push(Section::Answer, text);
             if *is_published {
                 live.publish();
             }
@@ -124,7 +124,7 @@ proptest! {
 #[test]
 fn nothing_is_rendered_without_followers() {
     let live = live();
-    live.state().push(EngineSection::Answer, "Hello\n\nthere");
+    live.state().push(Section::Answer, "Hello\n\nthere");
     live.publish();
     assert_eq!(live.state().version(), 0);
     let mut window = Window::open(&live);

@@ -404,3 +404,27 @@ async fn a_route_is_chosen_kept_with_the_response_and_used_when_it_is_written_ag
         "the history has the user's words"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_chosen_route_survives_a_response_that_failed() {
+    let setup = TestSetup::new(WorkerScript {
+        weight_bytes: 40 << 30,
+        ..WorkerScript::default()
+    });
+    let by_user = TurnOptions {
+        routing: Routing::Chosen(Route::Chat),
+        ..options()
+    };
+    let text = "translate this";
+    let started = setup.turns.ask(None, text, "Guten Tag", by_user);
+    let started = started.await.unwrap();
+    assert_eq!(finish(&setup, started.answer).await.stats, None);
+    let insisting = TurnOptions {
+        over_budget: true,
+        routing: Routing::Automatic,
+        ..options()
+    };
+    let again = setup.turns.regenerate(started.answer, insisting);
+    let page = finish(&setup, again.await.unwrap().answer).await;
+    assert_eq!(page.stats.unwrap().route, Route::Chat);
+}

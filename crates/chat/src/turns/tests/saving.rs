@@ -1,9 +1,7 @@
 //! The writer on disk: how soon it is written, and what a full disk costs.
 
-use super::*;
-use transom_engine::Section as EngineSection;
-
 use super::super::answer_writer::{AnswerWriter, SAVE_INTERVAL, SaveResult};
+use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn text_is_saved_within_a_second_without_followers() {
@@ -140,8 +138,8 @@ async fn no_write_is_due_without_text() {
     let mut writer = AnswerWriter::new(Arc::new(store.clone()), id);
     assert_eq!(writer.due(), None);
     let now = Instant::now();
-    writer.push(EngineSection::Answer, "One", now);
-    writer.push(EngineSection::Answer, " two", now + SAVE_INTERVAL / 2);
+    writer.push(Section::Answer, "One", now);
+    writer.push(Section::Answer, " two", now + SAVE_INTERVAL / 2);
     assert_eq!(
         writer.due(),
         Some(now + SAVE_INTERVAL),
@@ -172,9 +170,9 @@ async fn text_that_arrives_during_a_write_is_part_of_the_next_one() {
     let id = answer_in(&store);
     let mut writer = AnswerWriter::new(Arc::new(store.clone()), id);
     let now = Instant::now();
-    writer.push(EngineSection::Reasoning, "Hm. ", now);
+    writer.push(Section::Reasoning, "Hm. ", now);
     writer.start_write(now + SAVE_INTERVAL);
-    writer.push(EngineSection::Answer, "Yes", now + SAVE_INTERVAL);
+    writer.push(Section::Answer, "Yes", now + SAVE_INTERVAL);
     assert!(matches!(
         writer.write_finished().await,
         SaveResult::Saved { .. }

@@ -190,6 +190,6 @@ fn a_suggested_draft_model_has_one_line() {
         ..report()
     };
     let text = report.text(Layout::default());
-    let line = "  draft             Qwen3 0.6B would fit beside it: --draft qwen3-0.6b\n";
+    let line = "  draft             Qwen3 0.6B would make it faster: --draft qwen3-0.6b\n";
     assert!(text.ends_with(line), "{text}");
 }

@@ -20,6 +20,7 @@ fn counted(job: u64, section: Section, text: &str, generated_tokens: usize) -> R
         section,
         text: text.to_owned(),
         generated_tokens,
+        logprobs: Vec::new(),
     };
     event(job, text)
 }

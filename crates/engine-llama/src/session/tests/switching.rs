@@ -224,12 +224,14 @@ fn a_parked_conversation_that_cannot_be_restored_is_read_again() {
         let (response, _) = test.answer_and_check(in_conversation(1, &prompt, 0), 20);
         let (of_other, _) = test.answer_and_check(in_conversation(2, &other, 0), 20);
         let next = next_prompt(&prompt, &response, 75);
+        let prompt = in_conversation(1, &next, 0);
         let parked = &mut test.session.parked;
-        let mut damaged = parked.take_better(&next, 0).expect("it was parked");
+        let damaged = parked.take_better(0, |parked| parked.reusable_by(&prompt));
+        let mut damaged = damaged.expect("it was parked");
         // llama.cpp notices only after it has restored everything else.
         damaged.state.pop();
         parked.park(damaged);
-        let (_, n_cached) = test.answer_and_check(in_conversation(1, &next, 0), 10);
+        let (_, n_cached) = test.answer_and_check(prompt, 10);
         assert_eq!(n_cached, 0, "{}", test_model.name);
         // The other one was parked before that.
         let next = next_prompt(&other, &of_other, 76);

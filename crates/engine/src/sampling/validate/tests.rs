@@ -128,6 +128,14 @@ fn limits_of_a_generation_are_checked_too() {
         none.validate(10).unwrap_err().to_string(),
         "max-tokens is 0, but must be at least 1"
     );
+    let many = GenerationParams {
+        logprobs: Some(21),
+        ..params.clone()
+    };
+    assert_eq!(
+        many.validate(10).unwrap_err().to_string(),
+        "logprobs is 21, but must be from 0 to 20"
+    );
     let empty = GenerationParams {
         stop: vec!["a".to_owned(), String::new()],
         ..params

@@ -1,5 +1,7 @@
 //! The guarantee on adversarial machines and texts, and the speedup where one is possible.
 
+mod drafter;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -50,18 +52,9 @@ fn run(
         let n_drafted = found.map_or(0, |length| policy.n_draft(length, max_tokens));
         assert!(n_drafted <= max_tokens);
         let step = seconds(n, n_drafted);
-        let mut n_new = 0;
-        loop {
-            plain += seconds(n + n_new, 0);
-            let length = found.map(|length| length + n_new);
-            let is_correct = length.is_some() && correct(n + n_new, n_drafted > 0);
-            if let Some(length) = length {
-                policy.record_outcome(length, is_correct);
-            }
-            n_new += 1;
-            if !is_correct || n_new > n_drafted {
-                break;
-            }
+        let n_new = verify(policy, n, found, n_drafted, &mut correct);
+        for i in n..n + n_new {
+            plain += seconds(i, 0);
         }
         n += n_new;
         took += step;
@@ -102,18 +95,9 @@ fn run_pipelined(
         let after_next = max_tokens.saturating_sub(1);
         let waits =
             is_queued && found.is_some_and(|length| policy.expects_draft(length, after_next));
-        let mut n_new = 0;
-        loop {
-            plain += pipelined * seconds(n + n_new, 0) / device;
-            let length = found.map(|length| length + n_new);
-            let is_correct = length.is_some() && correct(n + n_new, n_drafted > 0);
-            if let Some(length) = length {
-                policy.record_outcome(length, is_correct);
-            }
-            n_new += 1;
-            if !is_correct || n_new > n_drafted {
-                break;
-            }
+        let n_new = verify(policy, n, found, n_drafted, &mut correct);
+        for i in n..n + n_new {
+            plain += pipelined * seconds(i, 0) / device;
         }
         if n_drafted > 0 {
             let step = prepare + seconds(n, n_drafted);
@@ -144,6 +128,28 @@ fn run_pipelined(
     (worst, took / plain)
 }
 
+/// Verifies a draft of `n_drafted` tokens from token `n` on, and returns the number of new tokens.
+fn verify(
+    policy: &mut DraftPolicy,
+    n: usize,
+    found: Option<usize>,
+    n_drafted: usize,
+    mut correct: impl FnMut(usize, bool) -> bool,
+) -> usize {
+    let mut n_new = 0;
+    loop {
+        let length = found.map(|length| length + n_new);
+        let is_correct = length.is_some() && correct(n + n_new, n_drafted > 0);
+        if let Some(length) = length {
+            policy.record_outcome(length, is_correct);
+        }
+        n_new += 1;
+        if !is_correct || n_new > n_drafted {
+            return n_new;
+        }
+    }
+}
+
 fn machine() -> impl Strategy<Value = Machine> {
     prop_oneof![
         (0.0..=1.0).prop_map(Machine::Linear),
@@ -163,6 +169,27 @@ enum Text {
     Every(usize),
     /// No matches.
     Nothing,
+}
+
+impl Text {
+    /// Returns the length of the match before token `n`: one of `lengths`.
+    fn match_length(self, n: usize, lengths: (usize, usize)) -> Option<usize> {
+        match self {
+            Self::Nothing => None,
+            _ if n.is_multiple_of(3) => Some(lengths.0),
+            _ => Some(lengths.1),
+        }
+    }
+
+    /// Returns true if token `n` is the one that followed the match. `random` is from 0 to 99.
+    fn is_correct(self, n: usize, is_drafted: bool, random: u64) -> bool {
+        match self {
+            Self::Chance(chance) => random < chance,
+            Self::Adversarial => !is_drafted,
+            Self::Every(every) => !n.is_multiple_of(every),
+            Self::Nothing => false,
+        }
+    }
 }
 
 fn text() -> impl Strategy<Value = Text> {
@@ -204,16 +231,9 @@ proptest! {
                 let drifted = 1.0 + drift * n as f64 / 1000.0;
                 plain_seconds * drifted * machine.cost(n_drafted)
             };
-            let matches = |n| match at(n) {
-                Text::Nothing => None,
-                _ if n % 3 == 0 => Some(lengths.0),
-                _ => Some(lengths.1),
-            };
-            let correct = |n: usize, is_drafted: bool| match at(n) {
-                Text::Chance(chance) => noise(seed + i + n as u64) < chance,
-                Text::Adversarial => !is_drafted,
-                Text::Every(every) => !n.is_multiple_of(every),
-                Text::Nothing => false,
+            let matches = |n| at(n).match_length(n, lengths);
+            let correct = |n, is_drafted| {
+                at(n).is_correct(n, is_drafted, noise(seed + i + n as u64))
             };
             let (worst, _) = run(&mut policy, n_tokens, seconds, matches, correct);
             prop_assert!(worst <= 1.03, "{worst} of plain on {machine:?} in {texts:?}");
@@ -239,16 +259,9 @@ proptest! {
             let seconds = |n: usize, n_drafted| {
                 0.02 * (1.0 + drift * n as f64 / 1000.0) * machine.cost(n_drafted)
             };
-            let matches = |n| match at(n) {
-                Text::Nothing => None,
-                _ if n % 3 == 0 => Some(lengths.0),
-                _ => Some(lengths.1),
-            };
-            let correct = |n: usize, is_drafted: bool| match at(n) {
-                Text::Chance(chance) => noise(seed + i + n as u64) < chance,
-                Text::Adversarial => !is_drafted,
-                Text::Every(every) => !n.is_multiple_of(every),
-                Text::Nothing => false,
+            let matches = |n| at(n).match_length(n, lengths);
+            let correct = |n, is_drafted| {
+                at(n).is_correct(n, is_drafted, noise(seed + i + n as u64))
             };
             let (worst, _) =
                 run_pipelined(&mut policy, n_tokens, preparation, seconds, matches, correct);
@@ -268,12 +281,7 @@ proptest! {
             let noise = noise(seed + (n * 16 + n_drafted) as u64) as f64;
             0.02 * machine.cost(n_drafted) * (0.95 + noise / 1000.0)
         };
-        let correct = |n: usize, is_drafted: bool| match text {
-            Text::Chance(chance) => noise(seed + 7 * n as u64) < chance,
-            Text::Adversarial => !is_drafted,
-            Text::Every(every) => !n.is_multiple_of(every),
-            Text::Nothing => false,
-        };
+        let correct = |n, is_drafted| text.is_correct(n, is_drafted, noise(seed + 7 * n as u64));
         let (worst, _) = run(&mut policy, 600, seconds, |_| Some(6), correct);
         prop_assert!(worst <= 1.04, "{worst} of plain on {machine:?} in {text:?}");
     }

@@ -24,14 +24,7 @@ fn a_crash_while_measuring_starts_a_new_worker() {
 fn a_crash_while_waiting_for_room_starts_a_new_worker() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 other
         → start w2, measure w2 other 8192, awake, 2 loading
         6s w2 measured
@@ -75,14 +68,7 @@ fn a_crash_while_loading_starts_a_new_worker_and_a_second_fails_the_request() {
 fn a_crash_while_ready_only_requires_a_reload() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s w1 died
         6s show
         → error: chat: the model's process ended: killed by signal 9 (SIGKILL), while idle; ask again to restart the model
@@ -146,14 +132,7 @@ fn two_crashes_while_generating_fail_the_queued_requests() {
 fn a_crash_after_a_response_is_not_the_first_of_two_in_a_row() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 chat
         → generate w1 2, awake
         6s request 3 chat
@@ -192,14 +171,7 @@ fn a_crash_of_a_stopping_job_ends_the_request_once() {
 fn a_crash_while_unloading_is_recorded_as_by_force() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s unload chat
         → delete states of chat, unload w1
         7s w1 died
@@ -268,14 +240,7 @@ fn a_worker_that_ends_the_request_of_another_is_killed() {
 fn an_idle_worker_that_sends_an_unexpected_event_is_killed() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s w1 freed
         → kill w1
         7s w1 died
@@ -287,14 +252,7 @@ fn an_idle_worker_that_sends_an_unexpected_event_is_killed() {
 fn an_unloading_worker_that_sends_an_unexpected_event_is_killed() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s unload chat
         → delete states of chat, unload w1
         7s w1 ended 1 well
@@ -310,14 +268,7 @@ fn an_unloading_worker_that_sends_an_unexpected_event_is_killed() {
 fn events_of_a_worker_that_is_gone_are_ignored() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s w1 died
         7s w1 freed
         7s w1 loaded

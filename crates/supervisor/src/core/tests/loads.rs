@@ -234,14 +234,7 @@ fn a_small_kv_cache_is_tried_before_the_context_is_lowered() {
 fn a_model_that_fits_after_an_eviction_keeps_its_full_kv_cache() {
     check(
         "
-        0s request 1 other
-        → start w1, measure w1 other 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 other 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used other
         6s request 2 chat
         → start w2, measure w2 chat 8192, awake, 2 loading
         6s w2 measured
@@ -275,14 +268,7 @@ fn the_next_variant_is_measured_with_the_full_kv_cache_again() {
 fn over_budget_loads_a_model_that_is_too_large() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 big insisting
         → start w2, measure w2 big 8192, awake, 2 loading
         6s w2 measured
@@ -322,14 +308,7 @@ fn one_request_with_over_budget_is_enough() {
 fn lowering_the_budget_unloads_idle_models_at_once() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
@@ -348,14 +327,7 @@ fn lowering_the_budget_unloads_idle_models_at_once() {
 fn no_model_loads_while_another_unloads() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s unload chat
         → delete states of chat, unload w1
         6s request 2 embed

@@ -53,8 +53,9 @@ pub(super) fn tuning() -> Tuning {
 /// Returns the spec of the model with this name. `deep` is `chat` with a context length chosen by
 /// the user, `two` has two variants, and `owt` is `two` with another name and its variants in
 /// reverse order. `chat/20000` is `chat` with that context length, `chat/full` and `chat/small`
-/// with that kind of KV cache, `chat/took+3` with a correction of 3 GB more than estimated, and
-/// `chat/took-1` of 1 GB less.
+/// with that kind of KV cache, `chat/20000+` needs at least that context length, `drafted` has a
+/// draft model, `chat/took+3` with a correction of 3 GB more than estimated, and `chat/took-1` of
+/// 1 GB less.
 pub(super) fn spec(name: &str) -> ModelSpec {
     let (name, settings) = name.split_once('/').unwrap_or((name, ""));
     let source = |path: &str| ModelSource { path: path.into() };
@@ -73,6 +74,7 @@ pub(super) fn spec(name: &str) -> ModelSpec {
             _ => vec![source(name)],
         },
         context_length: settings.parse().ok().or((name == "deep").then_some(50_000)),
+        min_context_length: settings.strip_suffix('+').and_then(|n| n.parse().ok()),
         kv_cache: match settings {
             "full" => KvCacheChoice::Full,
             "small" => KvCacheChoice::Small,
@@ -84,6 +86,10 @@ pub(super) fn spec(name: &str) -> ModelSpec {
                 bytes: gigabytes.parse::<i64>().expect("a number of GB") * GB as i64,
             }],
             None => Vec::new(),
+        },
+        drafts: match name {
+            "drafted" => vec![source("draft.gguf"), source("draft")],
+            _ => Vec::new(),
         },
     }
 }
@@ -142,6 +148,7 @@ impl TestModels {
                 context_length: limits.context_length,
                 vocab_size: 1,
                 has_chat_template: true,
+                draft: None,
                 recommended_sampling: SamplingParams::default(),
             }),
             memory: self.memory(worker),
@@ -169,6 +176,14 @@ pub(super) fn need_of(source: &ModelSource, limits: &Limits) -> MemoryNeed {
         Some("talker") => 4 * GB + GB / 2,
         _ => 4 * GB,
     };
+    let of_draft = match &limits.draft {
+        Some(draft) => {
+            assert_eq!(draft.path.to_str(), Some("draft"), "of another kind");
+            GB + GB / 2
+        }
+        None => 0,
+    };
+    let total = total + of_draft;
     let has_small_form = matches!(source.path.to_str(), Some("lean" | "plump.gguf"));
     let shrinks = match has_small_form && limits.kv_cache == KvCacheChoice::Small {
         true => 2,

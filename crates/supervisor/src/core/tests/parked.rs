@@ -25,14 +25,7 @@ fn other_conversations_are_given_up_before_the_kv_cache_type_and_the_context() {
 fn other_conversations_displace_no_loaded_model() {
     check(
         "
-        0s request 1 embed
-        → start w1, measure w1 embed 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 embed 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used embed
         6s request 2 talker
         → start w2, measure w2 talker 8192 parking, awake, 2 loading
         6s w2 measured
@@ -47,14 +40,7 @@ fn other_conversations_displace_no_loaded_model() {
 fn a_model_that_needs_an_eviction_anyway_keeps_other_conversations() {
     check(
         "
-        0s request 1 other
-        → start w1, measure w1 other 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 other 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used other
         6s request 2 talker
         → start w2, measure w2 talker 8192 parking, awake, 2 loading
         6s w2 measured

@@ -22,14 +22,7 @@ fn a_warning_trims_idle_models_once() {
     check(
         "
         0s tune keep yes
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
@@ -85,14 +78,7 @@ fn critical_pressure_while_measuring_ends_the_load_and_blocks_the_request() {
 fn critical_pressure_while_waiting_for_room_ends_the_load() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 other
         → start w2, measure w2 other 8192, awake, 2 loading
         6s w2 measured
@@ -137,14 +123,7 @@ fn critical_pressure_unloads_idle_models_secondary_ones_first() {
     check(
         "
         0s tune keep yes
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
@@ -248,14 +227,7 @@ fn thrashing_under_critical_pressure_stops_the_response_at_once() {
 fn critical_pressure_during_an_unload_changes_nothing() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s unload chat
         → delete states of chat, unload w1
         7s signals critical
@@ -291,14 +263,7 @@ fn pressure_that_ends_before_the_response_keeps_the_model_loaded() {
 fn flapping_signals_trim_once_per_quiet_time() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s signals warning
         → trim w1 KeepConversation
         7s signals normal
@@ -460,14 +425,7 @@ fn low_power_mode_affects_only_the_next_response() {
 fn a_blocked_request_reloads_its_model_when_pressure_ends() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s signals critical
         → unload w1
         7s w1 freed 100

@@ -54,14 +54,7 @@ fn quit_while_loading_stops_the_load() {
 fn quit_while_ready_unloads_the_model() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s quit
         → delete states of all, unload w1
         6s request 2 chat
@@ -127,14 +120,7 @@ fn quit_while_generating_kills_a_job_that_does_not_settle() {
 fn quit_while_unloading_waits_for_the_process() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s unload chat
         → delete states of chat, unload w1
         7s quit

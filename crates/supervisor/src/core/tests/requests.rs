@@ -56,6 +56,26 @@ fn one_job_runs_at_a_time_and_queued_requests_know_their_position() {
 }
 
 #[test]
+fn counting_tokens_waits_for_its_turn_like_a_response() {
+    check(
+        "
+        0s request 1 chat
+        → start w1, measure w1 chat 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 chat 8192
+        2s w1 loaded
+        → generate w1 1
+        3s request 2 chat count
+        → 2 queued at 1
+        4s w1 ended 1 well
+        → 1 ENDED Stop, count w1 2
+        4s w1 ended 2 well
+        → 2 ENDED Stop, asleep
+        ",
+    );
+}
+
+#[test]
 fn a_request_beyond_the_queue_limit_fails_as_busy() {
     check(
         "
@@ -241,14 +261,7 @@ fn a_running_response_is_stopped_once_and_ends_when_its_job_has_settled() {
 fn many_requests_for_two_models_are_served_in_order() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 other
         → start w2, measure w2 other 8192, awake, 2 loading
         6s request 3 chat
@@ -303,14 +316,7 @@ fn the_model_is_switched_after_the_running_response() {
 fn a_model_that_fits_next_to_another_does_not_evict_it() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
@@ -329,14 +335,7 @@ fn a_model_that_fits_next_to_another_does_not_evict_it() {
 fn no_second_model_is_evicted_if_one_is_enough() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured

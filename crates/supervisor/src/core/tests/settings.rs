@@ -29,14 +29,7 @@ fn a_request_without_settings_uses_the_model_as_it_is_loaded() {
 fn a_chosen_context_equal_to_the_automatic_one_does_not_reload() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 chat/8192
         → generate w1 2, awake
         ",
@@ -48,14 +41,7 @@ fn a_chosen_context_equal_to_the_automatic_one_does_not_reload() {
 fn a_larger_context_length_reloads_the_model_if_it_fits() {
     check(
         "
-        0s request 1 other
-        → start w1, measure w1 other 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 other 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used other
         6s request 2 other/9000
         → start w2, measure w2 other 9000, awake, 2 loading
         7s w2 measured
@@ -115,14 +101,7 @@ fn a_running_response_finishes_before_its_model_is_reloaded() {
 fn settings_that_do_not_fit_fail_the_request_and_the_model_stays() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 chat/50000
         → start w2, measure w2 chat 50000, awake, 2 loading
         7s w2 measured

@@ -20,7 +20,7 @@ use transom_signals::{MemoryPressure, SystemSignals};
 use super::models::{self, TestModels};
 use crate::core::{Core, Effect, Event, Timestamp, WorkerId};
 use crate::governor::Tuning;
-use crate::request::{ModelRequest, ModelSelector, RequestId, WhenBlocked, Work};
+use crate::request::{ClientId, ModelRequest, ModelSelector, RequestId, Work};
 use crate::response::ResponseEvent;
 pub(super) use actions::{
     ACTIONS, Action, FAULT_ACTIONS, PAUSE_ACTIONS, SETTING_ACTIONS, VARIANT_ACTIONS,
@@ -133,12 +133,7 @@ impl Simulation {
             true => Work::Load,
             false => Work::Generate(Box::new(generate)),
         };
-        let request = ModelRequest {
-            model: models::spec(model),
-            work,
-            over_budget: false,
-            when_blocked: WhenBlocked::Wait,
-        };
+        let request = ModelRequest::new(ClientId::app(), models::spec(model), work);
         Some(Event::Request(id, Box::new(request)))
     }
 

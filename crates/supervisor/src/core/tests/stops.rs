@@ -185,14 +185,7 @@ fn a_load_that_ignores_its_stop_is_killed() {
 fn a_model_that_does_not_make_room_in_time_is_killed_and_the_next_one_loads() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 other
         → start w2, measure w2 other 8192, awake, 2 loading
         7s w2 measured

@@ -6,14 +6,7 @@ use super::timeline::check;
 fn a_stuck_process_is_reported_and_smaller_models_still_load() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s unload chat
         → delete states of chat, unload w1
         9s wait
@@ -56,14 +49,7 @@ fn a_stuck_process_is_reported_and_smaller_models_still_load() {
 fn a_request_that_needs_the_memory_of_a_stuck_process_fails() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 other
         → start w2, measure w2 other 8192, awake, 2 loading
         6s request 3 embed

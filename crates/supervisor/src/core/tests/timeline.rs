@@ -3,7 +3,7 @@
 //! [`check`] runs the events of a script through the core, writes the script again with the actual
 //! effects, and compares both. After every event it also ticks, which must do nothing (a tick is
 //! allowed at any time), and no deadline may be in the past. A `wait` is a tick at exactly the
-//! core's next deadline.
+//! core's next deadline. The line `5s used chat` stands for the events of [`USED`].
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -22,20 +22,31 @@ use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
 use super::models::{self, TestModels};
 use crate::core::{Core, Effect, Event, Timestamp, WorkerId};
 use crate::governor::Tuning;
-use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId, WhenBlocked, Work};
+use crate::request::{
+    Class, ClientId, KeepAlive, ModelRequest, ModelSelector, RequestError, RequestId, WhenBlocked,
+    Work,
+};
 use crate::response::{Outcome, ResponseEvent};
+
+/// A model was loaded for a request that has ended, so it is idle.
+const USED: &str = "\
+0s request 1 MODEL
+→ start w1, measure w1 MODEL 8192, awake, 1 loading
+0s w1 measured
+→ load w1 MODEL 8192
+2s w1 loaded
+→ generate w1 1
+5s w1 ended 1 well
+→ 1 ENDED Stop, asleep";
 
 /// Runs the events of `script`, and compares the effects with those in the script.
 #[track_caller]
 pub(super) fn check(script: &str) {
+    let expected = expanded(script);
     let mut core = Core::new(&models::hardware(), models::tuning());
     let mut models = TestModels::default();
     let mut written = String::new();
-    for line in script
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-    {
+    for line in expected.lines() {
         if line.starts_with('→') {
             continue;
         }
@@ -84,14 +95,24 @@ pub(super) fn check(script: &str) {
             );
         }
     }
-    let expected: Vec<&str> = script.lines().map(str::trim).collect();
-    let expected = expected.join("\n");
+    let written = written.trim();
     assert!(
-        expected.trim() == written.trim(),
-        "expected:\n{}\n\nbut it was:\n{}\n",
-        expected.trim(),
-        written.trim()
+        expected == written,
+        "expected:\n{expected}\n\nbut it was:\n{written}\n"
     );
+}
+
+/// Returns the lines of a script without indentation, and with the events that `used` stands for.
+fn expanded(script: &str) -> String {
+    let lines = script
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
+    let lines = lines.map(|line| match line.strip_prefix("5s used ") {
+        Some(model) => USED.replace("MODEL", model),
+        None => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn event(text: &str, models: &TestModels) -> Event {
@@ -133,17 +154,35 @@ fn request(model: &str, rest: &[&str]) -> ModelRequest {
         },
         params,
     };
+    let work = if rest.contains(&"load") {
+        Work::Load
+    } else if rest.contains(&"count") {
+        Work::CountTokens(Box::new(request.prompt))
+    } else {
+        Work::Generate(Box::new(request))
+    };
+    let after = |prefix: &str| rest.iter().find_map(|word| word.strip_prefix(prefix));
+    let seconds = |n: &str| Duration::from_secs(n.parse().expect("seconds"));
     ModelRequest {
-        model: models::spec(model),
-        work: match rest.contains(&"load") {
-            true => Work::Load,
-            false => Work::Generate(Box::new(request)),
-        },
         over_budget: rest.contains(&"insisting"),
         when_blocked: match rest.contains(&"or-refuse") {
             true => WhenBlocked::Refuse,
             false => WhenBlocked::Wait,
         },
+        class: match rest.contains(&"background") {
+            true => Class::Background,
+            false => Class::Interactive,
+        },
+        max_wait: after("within=").map(seconds),
+        keep_alive: after("keep=").map(|time| match time {
+            "forever" => KeepAlive::Forever,
+            n => KeepAlive::Idle { time: seconds(n) },
+        }),
+        ..ModelRequest::new(
+            after("by=").map_or_else(ClientId::app, ClientId::new),
+            models::spec(model),
+            work,
+        )
     }
 }
 
@@ -155,6 +194,7 @@ fn tuned(what: &str, value: &str) -> Tuning {
         "keep" => tuning.keep_loaded = value == "yes",
         "budget" => tuning.memory_budget_bytes = Some(number() * models::GB),
         "queue" => tuning.queue_limit = number() as usize,
+        "client-queue" => tuning.client_queue_limit = number() as usize,
         "block" => tuning.max_blocked_time = Duration::from_secs(number()),
         "finish" => tuning.finish_timeout = Duration::from_secs(number()),
         _ => panic!("no such setting: {what}"),
@@ -356,6 +396,7 @@ fn text(effect: &Effect) -> String {
         Effect::Send(w, Command::Stop { job: None, reason }) => {
             format!("stop w{} load {reason:?}", w.0)
         }
+        Effect::Send(w, Command::Count { job, .. }) => format!("count w{} {}", w.0, job.0),
         Effect::Send(w, Command::Trim { trim }) => format!("trim w{} {trim:?}", w.0),
         Effect::Send(_, command) => panic!("the core sends no {command:?}"),
         Effect::Unload(w, Some(_)) => format!("unload w{} saving", w.0),
@@ -380,7 +421,11 @@ fn bounds(source: &ModelSource, limits: &Limits) -> String {
         true => " parking",
         false => "",
     };
-    format!("{}{cache}{parking}", limits.context_length)
+    let draft = match limits.draft {
+        Some(_) => " with draft",
+        None => "",
+    };
+    format!("{}{cache}{parking}{draft}", limits.context_length)
 }
 
 fn response(event: &ResponseEvent) -> String {
@@ -395,6 +440,7 @@ fn response(event: &ResponseEvent) -> String {
         ResponseEvent::Loading { progress: None } => "loading".to_owned(),
         ResponseEvent::Loading { progress: Some(at) } => format!("loading {}%", at.done_bytes),
         ResponseEvent::Token { event } => format!("{event:?}"),
+        ResponseEvent::Embedded { .. } => format!("{event:?}"),
         ResponseEvent::Ended { outcome } => match outcome {
             Outcome::Loaded { .. } => "ENDED loaded".to_owned(),
             Outcome::Finished { reason, .. } => format!("ENDED {reason:?}"),
@@ -415,7 +461,10 @@ fn error_text(error: &RequestError) -> String {
         RequestError::NoVariantRuns { variants, .. } => {
             format!("none of {} variants runs", variants.len())
         }
-        RequestError::Busy { waiting } => format!("busy, {waiting} waiting"),
+        RequestError::Busy { waiting, .. } => format!("busy, {waiting} waiting"),
+        RequestError::ClientBusy {
+            client, waiting, ..
+        } => format!("busy, {waiting} of {client} waiting"),
         RequestError::TooLarge {
             in_use_bytes,
             context_that_fits,

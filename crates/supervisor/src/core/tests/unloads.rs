@@ -6,14 +6,7 @@ use super::timeline::check;
 fn an_idle_model_is_unloaded_and_the_freed_memory_is_recorded() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         184s tick
         185s wait
         → unload w1
@@ -30,14 +23,7 @@ fn an_idle_model_is_unloaded_and_the_freed_memory_is_recorded() {
 fn a_request_at_the_moment_of_the_idle_unload_prevents_it() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         185s request 2 chat
         → generate w1 2, awake
         186s w1 ended 2 well
@@ -50,14 +36,7 @@ fn a_request_at_the_moment_of_the_idle_unload_prevents_it() {
 fn a_request_after_the_idle_unload_loads_when_the_old_process_is_gone() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         185s wait
         → unload w1
         185s request 2 chat
@@ -77,14 +56,7 @@ fn a_request_after_the_idle_unload_loads_when_the_old_process_is_gone() {
 fn an_idle_model_stays_loaded_while_its_request_is_blocked() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         170s signals hot
         171s request 2 chat
         → 2 queued at 0, blocked
@@ -99,14 +71,7 @@ fn an_idle_model_stays_loaded_while_its_request_is_blocked() {
 fn a_new_idle_time_applies_at_once() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         60s tune idle 30
         → unload w1
         ",
@@ -118,14 +83,7 @@ fn keep_loaded_applies_to_the_chat_model_only() {
     check(
         "
         0s tune keep yes
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 embed
         → start w2, measure w2 embed 8192, awake, 2 loading
         6s w2 measured
@@ -144,14 +102,7 @@ fn keep_loaded_applies_to_the_chat_model_only() {
 fn a_process_that_keeps_the_memory_of_its_model_is_killed() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s unload chat
         → delete states of chat, unload w1
         7s w1 freed 80
@@ -167,14 +118,7 @@ fn a_process_that_keeps_the_memory_of_its_model_is_killed() {
 fn memory_kept_by_libraries_does_not_kill_the_process_of_a_tiny_model() {
     check(
         "
-        0s request 1 tiny
-        → start w1, measure w1 tiny 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 tiny 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used tiny
         6s unload all
         → delete states of all, unload w1
         7s w1 freed 10
@@ -190,14 +134,7 @@ fn memory_kept_by_libraries_does_not_kill_the_process_of_a_tiny_model() {
 fn a_worker_that_does_not_drop_its_model_in_time_is_killed() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s unload chat
         → delete states of chat, unload w1
         8s tick
@@ -215,14 +152,7 @@ fn a_worker_that_does_not_drop_its_model_in_time_is_killed() {
 fn a_released_worker_that_does_not_exit_is_killed() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s unload chat
         → delete states of chat, unload w1
         7s w1 freed 100
@@ -240,14 +170,7 @@ fn a_released_worker_that_does_not_exit_is_killed() {
 fn without_footprints_an_unload_is_verified_by_the_end_of_the_process() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s unload all
         → delete states of all, unload w1
         7s w1 freed
@@ -277,14 +200,7 @@ fn an_unload_by_the_user_while_measuring_releases_the_worker() {
 fn an_unload_by_the_user_while_waiting_for_room_releases_the_worker() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s request 2 other
         → start w2, measure w2 other 8192, awake, 2 loading
         6s w2 measured
@@ -388,14 +304,7 @@ fn an_unload_of_another_model_does_not_affect_the_response() {
 fn an_unload_by_the_user_while_unloading_changes_nothing() {
     check(
         "
-        0s request 1 chat
-        → start w1, measure w1 chat 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 chat 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
+        5s used chat
         6s unload chat
         → delete states of chat, unload w1
         7s unload chat

@@ -1,11 +1,12 @@
 //! Tests of requests from the first event to the end.
 
+use transom_engine::Prompt;
 use transom_engine_host::WorkerEnd;
 
 use super::*;
-use crate::request::{ModelSelector, RequestError, Work};
-use crate::status::PhaseStatus;
-use crate::test_support::{Fault, generate_request, request_for};
+use crate::request::{ClientId, ModelSelector, RequestError, Work};
+use crate::status::{PhaseStatus, RequestState};
+use crate::test_support::{Fault, VECTOR, embed_request, generate_request, request_for};
 
 #[tokio::test(start_paused = true)]
 async fn a_request_gets_its_events_in_order() {
@@ -23,6 +24,7 @@ async fn a_request_gets_its_events_in_order() {
                 event: TokenEvent::Prefill { .. },
             } => "prefill",
             ResponseEvent::Token { .. } => "text",
+            ResponseEvent::Embedded { .. } => "embedded",
             ResponseEvent::Ended { outcome } => {
                 assert_eq!(reason(&outcome), FinishReason::Stop);
                 "ended"
@@ -49,6 +51,22 @@ async fn a_load_request_returns_the_model_info_after_the_status_is_published() {
     assert_eq!(model(&status).phase, PhaseStatus::Ready);
     assert_eq!(model(&status).load_time, Some(Duration::from_millis(400)));
     assert_eq!(status.process_id, std::process::id());
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_are_counted_without_a_response() {
+    let test = test_supervisor();
+    let prompt = Box::new(Prompt::Text("Hello".to_owned()));
+    let mut response = test
+        .handle
+        .submit(request_for("chat", Work::CountTokens(prompt)));
+    let (text, outcome) = finish(&mut response).await;
+    assert_eq!(text, "");
+    let Outcome::Finished { reason, stats } = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(reason, FinishReason::Stop);
+    assert_eq!((stats.prompt_tokens, stats.generated_tokens), (5, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,6 +102,58 @@ async fn a_cancel_handle_works_from_another_thread() {
     assert_eq!(reason(&outcome), FinishReason::Canceled);
 }
 
+/// Reads the response to an embedding request; returns the tokens of each text and the outcome.
+async fn read_vectors(response: &mut Response) -> (Vec<usize>, Outcome) {
+    let mut tokens = Vec::new();
+    while let Some(event) = response.next().await {
+        match event {
+            ResponseEvent::Embedded { n_tokens, vector } => {
+                assert_eq!(vector, VECTOR);
+                tokens.push(n_tokens);
+            }
+            ResponseEvent::Ended { outcome } => return (tokens, outcome),
+            ResponseEvent::Queued { .. } | ResponseEvent::Loading { .. } => {}
+            ResponseEvent::Token { .. } => panic!("{event:?}"),
+        }
+    }
+    panic!("the response stopped without an end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn texts_are_embedded_by_a_model_beside_the_chat_model() {
+    let test = test_supervisor();
+    let mut chat = test.handle.submit(request_for("chat", Work::Load));
+    finish(&mut chat).await;
+    let request = embed_request("embedder", &["one", "three"]);
+    let mut response = test.handle.submit(request);
+    let (tokens, outcome) = read_vectors(&mut response).await;
+    assert_eq!(tokens, [3, 5]);
+    let Outcome::Finished { reason, stats } = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!((reason, stats.prompt_tokens), (FinishReason::Stop, 8));
+    let status = test.handle.current_status().await;
+    let names: Vec<&str> = status.models.iter().map(|model| &*model.name).collect();
+    assert_eq!(names, ["chat", "embedder"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_canceled_embedding_keeps_its_first_vectors() {
+    let test = test_supervisor();
+    let texts = ["text"; 100];
+    let mut response = test.handle.submit(embed_request("embedder", &texts));
+    let cancel_handle = response.cancel_handle();
+    while let Some(event) = response.next().await {
+        if matches!(event, ResponseEvent::Embedded { .. }) {
+            cancel_handle.cancel();
+            break;
+        }
+    }
+    let (more, outcome) = read_vectors(&mut response).await;
+    assert!(more.len() < 50, "{} vectors after the cancel", more.len());
+    assert_eq!(reason(&outcome), FinishReason::Canceled);
+}
+
 /// Requests wait in one queue, and know their position.
 #[tokio::test(start_paused = true)]
 async fn two_handles_share_one_queue_and_positions_count_down() {
@@ -111,6 +181,27 @@ async fn two_handles_share_one_queue_and_positions_count_down() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_status_shows_who_asks_and_the_speed_of_the_running_response() {
+    let test = endless_supervisor();
+    let mut request = generate_request("chat");
+    request.client = ClientId::new("api:zed");
+    let mut response = test.handle.submit(request);
+    first_text(&mut response).await;
+    let has_speed = |status: &Status| {
+        matches!(
+            status.running.first().map(|request| &request.state),
+            Some(RequestState::Generating {
+                tokens_per_second: Some(_),
+                ..
+            })
+        )
+    };
+    let status = status_where(&test.handle, has_speed).await;
+    assert_eq!(status.running[0].client, ClientId::new("api:zed"));
+    assert_eq!(status.running[0].request_id, response.id());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_beyond_the_queue_limit_fails_at_once() {
     let test = endless_supervisor();
     let asked: Vec<Response> = (0..=Tuning::default().queue_limit)
@@ -122,7 +213,9 @@ async fn a_request_beyond_the_queue_limit_fails_at_once() {
         outcome,
         Outcome::Failed {
             error: RequestError::Busy {
-                waiting: Tuning::default().queue_limit
+                waiting: Tuning::default().queue_limit,
+                // 16 jobs, of which none was measured yet.
+                retry_after: Duration::from_secs(60),
             }
         }
     );

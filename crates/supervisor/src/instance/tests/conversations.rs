@@ -54,7 +54,7 @@ fn prompt_tokens() -> usize {
             transom_engine::Prompt::Text(text) => text.len(),
             other => panic!("{other:?}"),
         },
-        Work::Load => panic!("not a load request"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -3,22 +3,25 @@
 //! Rule: every kind of message is listed. The matches have no wildcard, so a new variant does not
 //! compile until it is added here.
 
+mod client_messages;
+
 use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
-    EngineError, KvCacheChoice, LoadProgress, MemoryNeed, MemoryUse, ModelInfo, SamplingParams,
-    Section, Stats, TokenEvent,
+    EngineError, LoadProgress, Logprob, MemoryNeed, MemoryUse, ModelInfo, SamplingParams, Section,
+    Stats, TokenEvent, TokenLogprobs,
 };
 use transom_engine_host::WorkerEnd;
 use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
 
-use super::protocol::{ClientMessage, Hello, PROTOCOL, ServerMessage, Welcome};
+use super::protocol::{Hello, PROTOCOL, ServerMessage, Welcome};
 use super::*;
 use crate::core::Core;
 use crate::governor::{ActiveLimit, Limit, LimitReason};
-use crate::request::{Correction, ModelRole, PassedOver, RequestId};
+use crate::request::{Class, ClientId, ModelRole, PassedOver, RequestId};
 use crate::response::ResponseEvent;
-use crate::status::{ModelStatus, QueuedRequest, UnloadReason, UnloadRecord};
+use crate::status::{ModelStatus, RequestState, RequestStatus, UnloadReason, UnloadRecord};
+use client_messages::client_messages;
 
 const ID: RequestId = RequestId(1);
 
@@ -44,54 +47,6 @@ fn hellos() -> Vec<Hello> {
     welcomes.map(hello).collect()
 }
 
-fn client_messages() -> Vec<ClientMessage> {
-    let mut generate = generate_request("chat");
-    generate.model.context_length = Some(1);
-    generate.model.kv_cache = KvCacheChoice::Small;
-    generate.model.corrections = vec![Correction {
-        path: "path".into(),
-        bytes: 1,
-    }];
-    let load = request_for("chat", Work::Load);
-    let messages = vec![
-        ClientMessage::Request {
-            id: ID,
-            request: Box::new(generate),
-        },
-        ClientMessage::Request {
-            id: ID,
-            request: Box::new(load),
-        },
-        ClientMessage::Cancel { id: ID },
-        ClientMessage::Unload {
-            number: 1,
-            which: ModelSelector::All,
-        },
-        ClientMessage::Unload {
-            number: 1,
-            which: ModelSelector::Model("chat".to_owned()),
-        },
-        ClientMessage::SetTuning {
-            tuning: Tuning::default(),
-        },
-        ClientMessage::SetPaused { is_paused: true },
-        ClientMessage::ForgetConversations,
-        ClientMessage::Unknown,
-    ];
-    for message in &messages {
-        match message {
-            ClientMessage::Request { .. }
-            | ClientMessage::Cancel { .. }
-            | ClientMessage::Unload { .. }
-            | ClientMessage::SetTuning { .. }
-            | ClientMessage::SetPaused { .. }
-            | ClientMessage::ForgetConversations
-            | ClientMessage::Unknown => {}
-        }
-    }
-    messages
-}
-
 fn info() -> ModelInfo {
     ModelInfo {
         name: "name".to_owned(),
@@ -103,6 +58,7 @@ fn info() -> ModelInfo {
         context_length: 1,
         vocab_size: 1,
         has_chat_template: true,
+        draft: Some("draft".to_owned()),
         recommended_sampling: SamplingParams::default(),
     }
 }
@@ -222,10 +178,32 @@ fn status() -> Status {
     let nothing = Core::new(&test_support::hardware(), Tuning::default());
     let mut status = nothing.status(Duration::ZERO);
     status.models = phases.into_iter().map(model).collect();
-    status.queue = vec![QueuedRequest {
+    let request = |state| RequestStatus {
         request_id: ID,
         model: "name".to_owned(),
-    }];
+        client: ClientId::app(),
+        class: Class::Interactive,
+        state,
+    };
+    let states = [
+        RequestState::Prefill { done: 1, total: 1 },
+        RequestState::Generating {
+            tokens: 1,
+            tokens_per_second: Some(1.0),
+        },
+        RequestState::Stopping,
+        RequestState::Queued,
+    ];
+    for state in &states {
+        match state {
+            RequestState::Prefill { .. }
+            | RequestState::Generating { .. }
+            | RequestState::Stopping
+            | RequestState::Queued => {}
+        }
+    }
+    status.running = states.into_iter().map(request).collect();
+    status.queue = vec![request(RequestState::Queued)];
     status.signals = SystemSignals::default();
     let reason = LimitReason::LowPower;
     let active = |limit| ActiveLimit { limit, reason };
@@ -252,7 +230,15 @@ fn outcomes() -> Vec<Outcome> {
             name: name(),
             variants: vec![passed_over()],
         },
-        RequestError::Busy { waiting: 1 },
+        RequestError::Busy {
+            waiting: 1,
+            retry_after: Duration::ZERO,
+        },
+        RequestError::ClientBusy {
+            client: ClientId::app(),
+            waiting: 1,
+            retry_after: Duration::ZERO,
+        },
         RequestError::TooLarge {
             name: name(),
             need: MemoryNeed::default(),
@@ -283,6 +269,7 @@ fn outcomes() -> Vec<Outcome> {
             RequestError::Engine { .. }
             | RequestError::NoVariantRuns { .. }
             | RequestError::Busy { .. }
+            | RequestError::ClientBusy { .. }
             | RequestError::TooLarge { .. }
             | RequestError::Blocked { .. }
             | RequestError::WorkerGone { .. }
@@ -300,10 +287,21 @@ fn outcomes() -> Vec<Outcome> {
         },
         Outcome::Finished {
             reason: FinishReason::Stop,
-            stats: Stats::default(),
+            stats: Stats {
+                matched_stop: Some(1),
+                ..Stats::default()
+            },
         },
     ];
     ended.into_iter().chain(failed).collect()
+}
+
+fn logprob() -> Logprob {
+    Logprob {
+        token: 1,
+        bytes: vec![1],
+        logprob: 1.0,
+    }
 }
 
 fn answers() -> Vec<ResponseEvent> {
@@ -318,6 +316,16 @@ fn answers() -> Vec<ResponseEvent> {
             section: Section::Answer,
             text: "text".to_owned(),
             generated_tokens: 1,
+            logprobs: Vec::new(),
+        },
+        TokenEvent::Text {
+            section: Section::Answer,
+            text: "text".to_owned(),
+            generated_tokens: 1,
+            logprobs: vec![TokenLogprobs {
+                chosen: logprob(),
+                top: vec![logprob()],
+            }],
         },
     ];
     let progress = LoadProgress {
@@ -333,6 +341,10 @@ fn answers() -> Vec<ResponseEvent> {
             progress: Some(progress),
         },
     ];
+    all.push(ResponseEvent::Embedded {
+        n_tokens: 1,
+        vector: vec![1.0],
+    });
     let held = |because| ResponseEvent::Queued {
         position: 1,
         blocked_by: Some(because),
@@ -386,4 +398,31 @@ fn messages_change_only_with_the_protocol_version() {
         "/src/instance/tests/shapes.json"
     );
     check(file.as_ref(), PROTOCOL, &shapes);
+}
+
+/// Programs of protocol 11 and 12.
+#[test]
+fn messages_without_clients_are_understood() {
+    let request = request_for("chat", Work::Load);
+    let mut older = serde_json::to_value(&request).unwrap();
+    let mut forget = |place: &str, field: &str| {
+        let fields = older.pointer_mut(place).and_then(Value::as_object_mut);
+        assert!(fields.unwrap().remove(field).is_some(), "{field}");
+    };
+    for field in ["client", "class", "max_wait_seconds", "keep_alive"] {
+        forget("", field);
+    }
+    forget("/model", "min_context_length");
+    let read: crate::request::ModelRequest = serde_json::from_value(older).unwrap();
+    assert_eq!(read, request);
+    let busy = serde_json::json!({ "refused": "busy", "waiting": 8 });
+    let retry_after = Duration::from_secs(1);
+    let expected = RequestError::Busy {
+        waiting: 8,
+        retry_after,
+    };
+    assert_eq!(
+        serde_json::from_value::<RequestError>(busy).unwrap(),
+        expected
+    );
 }
