@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use transom_chat::request::settings_in;
+use transom_chat::routing::Routing;
 use transom_chat::turns::TurnOptions;
 use transom_engine::KvCacheChoice;
 use transom_library::{
@@ -206,6 +207,10 @@ pub(crate) fn prepare_request(
         conversation,
         over_budget,
         is_private: false,
+        routing: match settings.general.routing_off {
+            true => Routing::Off,
+            false => Routing::Automatic,
+        },
     };
     Ok((options, model))
 }

@@ -12,7 +12,7 @@ macro_rules! commands {
                 finish_deletion, delete_exchange, duplicate_conversation, copy_conversation,
                 clear_history, discard_temporary, show_branch, export_conversation,
                 import_conversations;
-            turns: ask, regenerate, continue_answer, edit_message, edit_answer, summarize,
+            turns: ask, route, regenerate, continue_answer, edit_message, edit_answer, summarize,
                 set_summary, stop, follow, unfollow;
             models: models, choose_model, fit, add_model, forget_model, remove_model, load_model,
                 eject, pause;

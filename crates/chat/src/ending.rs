@@ -11,6 +11,7 @@ use transom_store::{Ending, Message};
 use transom_supervisor::RequestError;
 
 use crate::failure::{Failure, ModelProblem};
+use crate::routing::Route;
 use crate::update::{AnswerStats, EndingView};
 
 /// Returns the ending of a response that the engine finished.
@@ -159,7 +160,8 @@ fn problem(feature: &UnsupportedFeature) -> ModelProblem {
 
 /// Returns the statistics of a response. `first_text` is the time until the first text,
 /// `dropped_messages` the number of messages that were left out of the prompt, `context_length` that
-/// of [`AnswerStats`]. Returns `None` for a request that ended before it started.
+/// of [`AnswerStats`]. The caller sets the route. Returns `None` for a request that ended before it
+/// started.
 pub fn stats(
     stats: &Stats,
     first_text: Option<Duration>,
@@ -178,6 +180,7 @@ pub fn stats(
         tokens_per_second: stats.decode_tokens_per_second(),
         dropped_messages: to_u32(dropped_messages),
         context_length,
+        route: Route::default(),
         engine: Some(*stats),
     })
 }

@@ -12,6 +12,7 @@ pub mod ending;
 pub mod failure;
 pub mod markdown;
 pub mod request;
+pub mod routing;
 #[cfg(test)]
 mod tests;
 pub mod title;
@@ -21,5 +22,6 @@ mod view;
 
 pub use block::{Block, Change};
 pub use failure::{Failure, ModelProblem};
+pub use routing::{Route, Routing};
 pub use turns::{StartedTurn, TurnEvent, TurnOptions, Turns, Updates};
 pub use update::{AnswerStats, MessageView, Snapshot, SummaryView, Update};

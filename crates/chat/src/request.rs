@@ -25,6 +25,7 @@ use transom_store::{
 };
 
 use crate::ending::stats_of;
+use crate::routing::{Route, previous_route};
 
 /// Tokens reserved for a response if the user set no limit; at most a quarter of the context.
 const RESERVED_FOR_RESPONSE: usize = 1024;
@@ -135,6 +136,69 @@ pub fn request(
             ..GenerationParams::default()
         },
     }
+}
+
+/// As [`request`], with what `route` changes. A base model, which has no roles, gets the same text as
+/// without a route.
+///
+/// Instructions of a route with history are part of the message, and those of an earlier message are
+/// sent again with it, so the prompt of the next turn begins with the same tokens.
+pub fn routed_request(
+    path: &[Message],
+    settings: &ModelSettings,
+    overflow: Overflow,
+    route: Route,
+    info: &ModelInfo,
+) -> Request {
+    let question = path.iter().rposition(|message| !is_from_model(message));
+    let Some(question) = question.filter(|_| info.has_chat_template) else {
+        return request(path, settings, overflow, info);
+    };
+    let changes = route.settings();
+    let mut settings = changes.under(settings);
+    let mut request = if changes.history {
+        let path = with_instructions(path, question, route);
+        request(&path, &settings, overflow, info)
+    } else {
+        let own = settings.system_prompt.take();
+        let own = own.filter(|text| !text.trim().is_empty());
+        let parts: Vec<String> = own
+            .into_iter()
+            .chain([changes.instructions.clone()])
+            .collect();
+        settings.system_prompt = Some(parts.join("\n\n"));
+        request(&path[question..], &settings, overflow, info)
+    };
+    let n_bytes = path[question].attachment.len() + path[question].text.len();
+    if settings.max_tokens.is_none()
+        && let Truncation::DropOldest {
+            response_tokens, ..
+        } = &mut request.truncation
+        && let Some(reserved) = changes.reserved_tokens(info.context_length, n_bytes)
+    {
+        *response_tokens = reserved;
+    }
+    request
+}
+
+/// Returns `path` with the instructions of each message's route before its text. `route` is that of
+/// the message at `question`; those of earlier messages are in the statistics of their responses.
+fn with_instructions(path: &[Message], question: usize, route: Route) -> Vec<Message> {
+    let mut path = path.to_vec();
+    for at in 0..=question {
+        let route = match path.get(at + 1) {
+            _ if at == question => route,
+            Some(response) => previous_route(response),
+            None => Route::Chat,
+        };
+        let changes = route.settings();
+        let message = &mut path[at];
+        if !is_from_model(message) && changes.history && !changes.instructions.is_empty() {
+            let text = format!("{}\n\n{}", changes.instructions, message.text);
+            message.text = text.trim_end().to_owned();
+        }
+    }
+    path
 }
 
 fn is_from_model(message: &Message) -> bool {

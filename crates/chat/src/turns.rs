@@ -27,7 +27,9 @@ use transom_store::{
 };
 use transom_supervisor::{Handle, ModelSpec};
 
+use crate::ending::stats_of;
 use crate::failure::Failure;
+use crate::routing::Routing;
 use crate::title::title;
 use crate::update::MessageView;
 use answer_task::RunningAnswer;
@@ -60,6 +62,8 @@ pub struct TurnOptions {
     pub over_budget: bool,
     /// The conversation must not be written to the disk.
     pub is_private: bool,
+    /// Who decides the route of the question.
+    pub routing: Routing,
 }
 
 /// The ids of a message that was accepted and of the response that was started.
@@ -135,6 +139,7 @@ impl Turns {
                 listener,
                 active: Mutex::default(),
                 summaries: Mutex::default(),
+                chosen_routes: Mutex::default(),
                 active_changed: watch::Sender::new(()),
                 render_cache: Mutex::default(),
             }),
@@ -200,6 +205,7 @@ impl Turns {
             }
         };
         let lock = self.lock(message.conversation)?;
+        let options = self.with_route_of(&message, options);
         self.start_answer(lock, question, options).await
     }
 
@@ -301,6 +307,24 @@ impl Turns {
         }
     }
 
+    /// Keeps the route of a message that is answered again or continued. A response that failed has no
+    /// statistics, but what the user said about its question still counts.
+    fn with_route_of(&self, message: &Message, options: TurnOptions) -> TurnOptions {
+        if options.routing != Routing::Automatic {
+            return options;
+        }
+        let question = match message.role {
+            MessageRole::User => Some(message.id),
+            MessageRole::Assistant => message.parent,
+        };
+        let chosen = || self.shared.chosen_routes().get(&question?).copied();
+        let route = stats_of(message).map(|stats| stats.route).or_else(chosen);
+        TurnOptions {
+            routing: route.map_or(Routing::Automatic, Routing::Chosen),
+            ..options
+        }
+    }
+
     /// Stores a new question, sets the conversation's title, and starts the response.
     async fn add_question(
         &self,
@@ -321,6 +345,9 @@ impl Turns {
             Ok(id)
         });
         let question = added.await?;
+        if let Routing::Chosen(route) = options.routing {
+            self.shared.chosen_routes().insert(question, route);
+        }
         let started = self.start_answer(lock, question, options).await?;
         Ok(StartedTurn {
             question: Some(question),

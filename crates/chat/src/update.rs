@@ -9,6 +9,7 @@ use transom_store::{AttachedText, ConversationId, MessageId, MessageRole, Timest
 
 use crate::block::{Block, Change};
 use crate::failure::Failure;
+use crate::routing::Route;
 
 /// A message for display.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -101,6 +102,9 @@ pub struct AnswerStats {
     /// The context length that the user had chosen, or a lower one while memory or power was short;
     /// `None` if it was automatic.
     pub context_length: Option<u32>,
+    /// The route of the question.
+    #[serde(default)]
+    pub route: Route,
     /// The engine's own statistics, without time for queueing and loading, for measuring the model.
     /// Neither stored nor sent.
     #[serde(skip)]

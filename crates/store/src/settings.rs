@@ -64,6 +64,8 @@ pub struct General {
     pub appearance: Appearance,
     /// The BCP 47 tag of a language; `None` for the system's language.
     pub language: Option<String>,
+    /// Send every message as plain chat, and never choose a route such as `translate`.
+    pub routing_off: bool,
     /// Whether the welcome was shown.
     pub was_welcomed: bool,
 }

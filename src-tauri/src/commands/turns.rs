@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tauri::ipc::Channel;
 use tauri::{State, WebviewWindow};
+use transom_chat::routing::{self, Route, Routing, Signals};
 use transom_chat::turns::{StartedTurn, TurnOptions};
 use transom_chat::{Failure, Update};
 use transom_library::InstalledModel;
@@ -20,6 +21,10 @@ use crate::wire::{CommandError, CommandResult, Window};
 use crate::{models, usage_recorder};
 
 #[tauri::command]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "a page names each argument of a command"
+)]
 pub(crate) async fn ask(
     shell: State<'_, Shell>,
     conversation: Option<ConversationId>,
@@ -28,15 +33,62 @@ pub(crate) async fn ask(
     over_budget: bool,
     is_temporary: bool,
     settings: ConversationSettings,
+    route: Option<Route>,
 ) -> CommandResult<StartedTurn> {
     let is_temporary = conversation.map_or(is_temporary, ConversationId::is_temporary);
     let target = conversation.map_or(Target::New(settings), Target::Conversation);
     let ask = move |backend: Arc<Backend>, options| async move {
         let turns = backend.turns_of(is_temporary);
         let attachment = attached_text::join(&attachments);
+        let options = with_route(options, route);
         turns.ask(conversation, &text, &attachment, options).await
     };
     start(&shell, is_temporary, target, None, over_budget, ask).await
+}
+
+/// Lets the user choose the route, unless routes are switched off.
+fn with_route(options: TurnOptions, route: Option<Route>) -> TurnOptions {
+    match (options.routing, route) {
+        (Routing::Automatic, Some(route)) => TurnOptions {
+            routing: Routing::Chosen(route),
+            ..options
+        },
+        _ => options,
+    }
+}
+
+/// Returns the route that a message would get, to show it before the message is sent. The page may
+/// leave out the rest of long attachments.
+#[tauri::command]
+pub(crate) async fn route(
+    shell: State<'_, Shell>,
+    conversation: Option<ConversationId>,
+    text: String,
+    attachments: Vec<AttachedText>,
+) -> CommandResult<Route> {
+    let route = shell.blocking(move |backend| {
+        if backend.settings().general.routing_off {
+            return Ok(Route::Chat);
+        }
+        let previous = match conversation {
+            Some(id) => last_route(backend.store_of(id.is_temporary()), id)?,
+            None => Route::Chat,
+        };
+        Ok(routing::route(&Signals {
+            text: &text,
+            selection: routing::selection_kind(&attachments),
+            previous,
+        }))
+    });
+    route.await
+}
+
+/// Returns the route of the last response of a conversation.
+fn last_route(store: &Store, conversation: ConversationId) -> Result<Route, StoreError> {
+    let path = store.path(conversation)?;
+    path.last().map_or(Ok(Route::Chat), |head| {
+        Ok(routing::previous_route(&store.message(head.id)?))
+    })
 }
 
 #[tauri::command]
@@ -83,10 +135,12 @@ pub(crate) async fn edit_message(
     shell: State<'_, Shell>,
     message: MessageId,
     text: String,
+    route: Option<Route>,
 ) -> CommandResult<StartedTurn> {
     let is_temporary = message.is_temporary();
     let edit = move |backend: Arc<Backend>, options| async move {
         let turns = backend.turns_of(is_temporary);
+        let options = with_route(options, route);
         turns.edit(message, &text, options).await
     };
     let target = Target::Message(message);

@@ -98,6 +98,18 @@ describe("the chat", () => {
     await screen.findByText("Which?", { selector: ".bubble" });
   });
 
+  it("shows the route of an edited message, and Escape removes it before it cancels", async () => {
+    await openWith(["translate this: Guten Tag", "Good day."]);
+    ipc.routed = "translate";
+    await fireEvent.keyDown(field(), { key: "ArrowUp" });
+    const edit = await screen.findByLabelText("Edit your message");
+    await screen.findByText("Translate");
+    await fireEvent.keyDown(edit, { key: "Escape" });
+    expect(screen.queryByText("Translate")).toBeNull();
+    await fireEvent.keyDown(edit, { key: "Enter" });
+    await waitFor(() => expect(called("editMessage")[0]?.values.slice(1)).toEqual(["translate this: Guten Tag", "chat"]));
+  });
+
   it("regenerates and switches between the versions", async () => {
     await openWith(["What?", "That."]);
     await fireEvent.click(screen.getByLabelText("Regenerate"));

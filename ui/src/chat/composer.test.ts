@@ -54,7 +54,7 @@ async function enter(text: string) {
 
 function stats(prompt_tokens: number): AnswerStats {
   return { prompt_tokens, cached_tokens: 0, generated_tokens: 100, time_to_first_token_seconds: 1,
-    tokens_per_second: null, dropped_messages: 0, context_length: null };
+    tokens_per_second: null, dropped_messages: 0, context_length: null, route: "chat" };
 }
 
 describe("attachments", () => {

@@ -4,7 +4,7 @@ import { contextUse, estimatedTokens, historyOf, isWorthShowing, leftOut } from 
 
 const stats: AnswerStats = {
   prompt_tokens: 400, cached_tokens: 0, generated_tokens: 100, time_to_first_token_seconds: 0.4,
-  tokens_per_second: 40, dropped_messages: 0, context_length: null,
+  tokens_per_second: 40, dropped_messages: 0, context_length: null, route: "chat",
 };
 
 function message(id: number, change: Partial<MessageView> = {}): MessageView {
@@ -43,6 +43,13 @@ describe("the estimate of tokens", () => {
     const path = [message(1), message(2, { stats }), message(3, { text: "a".repeat(80) }), cut];
     expect(history(path)).toBe(500);
     expect(history(path, "", "stop")).toBe(530);
+  });
+
+  it("takes no counts of a translation, which got only its own message", () => {
+    const alone = message(4, { text: "a".repeat(40), stats: { ...stats, route: "translate" } });
+    const path = [message(1), message(2, { stats }), message(3, { text: "a".repeat(80) }), alone];
+    // 500 before it, and 20 and 10 estimated.
+    expect(history(path)).toBe(530);
   });
 
   it("counts all attachments of a message", () => {

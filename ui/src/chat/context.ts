@@ -2,11 +2,21 @@
  * How much of the context the next message needs. The last response counted everything before it;
  * later text is estimated, because only a loaded model can count its tokens.
  */
-import type { AttachedText, MessageHead, MessageId, MessageView, Overflow, SummaryView } from "../ipc";
+import type {
+  AttachedText, MessageHead, MessageId, MessageView, Overflow, Route, SummaryView,
+} from "../ipc";
 
 const CHARS_PER_TOKEN = 4;
 /** Tokens reserved for a response without a maximum length; at most a quarter of the context. */
 const RESERVED_TOKENS = 1024;
+
+/** Routes whose requests contain only their own message, so their counts say nothing of the rest. */
+const WITHOUT_HISTORY: readonly Route[] = ["rewrite", "translate"];
+
+/** Returns true if the request of a message with this route contains the messages before it. */
+export function hasHistory(route: Route): boolean {
+  return !WITHOUT_HISTORY.includes(route);
+}
 
 /** Characters of Chinese, Japanese and Korean, of which each is about one token. */
 const WIDE = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]/g;
@@ -64,7 +74,8 @@ export function historyOf(
       continue;
     }
     const { stats, reasoning, text, attachments } = message;
-    if (!stats || (overflow === "stop" && stats.dropped_messages > 0)) {
+    if (!stats || !hasHistory(stats.route) ||
+      (overflow === "stop" && stats.dropped_messages > 0)) {
       tokens += estimatedTokens(text) + attachedTokens(attachments);
       continue;
     }

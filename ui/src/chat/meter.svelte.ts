@@ -3,8 +3,11 @@ import { untrack } from "svelte";
 import { ModelFits } from "../models/fits.svelte";
 import { app } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
+import { messageRoute } from "../state/route.svelte";
 import { transcript } from "../state/transcript.svelte";
-import { attachedTokens, contextUse, type ContextUse, estimatedTokens, historyOf, isWorthShowing } from "./context";
+import {
+  attachedTokens, contextUse, type ContextUse, estimatedTokens, hasHistory, historyOf, isWorthShowing,
+} from "./context";
 
 export class Meter {
   #fits = new ModelFits();
@@ -32,8 +35,9 @@ export class Meter {
   /** Null while the limit is not known, and in an empty chat. */
   use: ContextUse | null = $derived.by(() => {
     if (this.limit === null || (this.draft === 0 && transcript.heads.length === 0)) return null;
-    const history = historyOf(transcript.heads, (id) => transcript.views.get(id),
-      this.#choices?.system_prompt ?? "", this.#overflow);
+    const history = !hasHistory(messageRoute.shown) ? 0
+      : historyOf(transcript.heads, (id) => transcript.views.get(id), this.#choices?.system_prompt ?? "",
+        this.#overflow);
     return contextUse(history, this.draft, this.limit, this.#choices?.max_tokens ?? null, this.#overflow);
   });
 

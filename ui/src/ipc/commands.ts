@@ -8,7 +8,7 @@ import { getCurrentWebviewWindow } from "@tauri-apps/api/webviewWindow";
 import type {
   AboutView, AttachedText, StartedTurn, CatalogView, ConversationId, ConversationSettings, DownloadChange,
   DownloadView, EntryView, FileFormat, FileSource, FitView, FoundConversation, HotkeyView, HubAccessView,
-  MessageId, MessageView, ModelSettings, ModelView, AppEvent, OpenedConversation, Settings, StatusView,
+  MessageId, MessageView, ModelSettings, ModelView, AppEvent, OpenedConversation, Route, Settings, StatusView,
   TextSource, CapturedText,
   TierView, Update, Window, ZoomStep,
 } from "./bindings";
@@ -100,8 +100,11 @@ export const commands = {
    */
   ask: (
     conversation: ConversationId | null, text: string, attachments: AttachedText[], overBudget: boolean,
-    isTemporary = false, settings: ConversationSettings = NO_SETTINGS,
-  ) => invoke<StartedTurn>("ask", { conversation, text, attachments, overBudget, isTemporary, settings }),
+    isTemporary = false, settings: ConversationSettings = NO_SETTINGS, route: Route | null = null,
+  ) => invoke<StartedTurn>("ask", { conversation, text, attachments, overBudget, isTemporary, settings, route }),
+  /** The route that `ask` would choose for a message; `ask` uses the one that is named. */
+  route: (conversation: ConversationId | null, text: string, attachments: AttachedText[]) =>
+    invoke<Route>("route", { conversation, text, attachments }),
   /**
    * Answers the same question again; the old response stays as a sibling. `model` is the id of a
    * model for this response only, null the one of the conversation.
@@ -112,7 +115,8 @@ export const commands = {
   continueAnswer: (answer: MessageId, overBudget: boolean) =>
     invoke<StartedTurn>("continue_answer", { answer, overBudget }),
   /** Adds a new version of a user message, and a response to it. */
-  editMessage: (message: MessageId, text: string) => invoke<StartedTurn>("edit_message", { message, text }),
+  editMessage: (message: MessageId, text: string, route: Route | null = null) =>
+    invoke<StartedTurn>("edit_message", { message, text, route }),
   /** Replaces the text of a response. */
   editAnswer: (answer: MessageId, text: string) => invoke<void>("edit_answer", { answer, text }),
   /** Writes a summary of all messages up to `message` in the background. Opening the conversation returns it. */

@@ -7,7 +7,7 @@
 import { commands, NO_SETTINGS, type Ipc } from "./commands";
 import type {
   AboutView, AttachedText, StartedTurn, Conversation, FoundConversation, MessageId, MessageView,
-  ModelView, AppEvent, CommandError, DocumentView, Settings, StatusView, SummaryView, CapturedText,
+  ModelView, AppEvent, CommandError, DocumentView, Route, Settings, StatusView, SummaryView, CapturedText,
 } from "./bindings";
 import { found, hubEntry } from "./fake/catalog";
 import * as defaults from "./fake/defaults";
@@ -27,6 +27,8 @@ export class FakeIpc implements Ipc {
   players = new Map<MessageId, Player>();
   calls: { name: string; values: unknown[] }[] = [];
   copied: string[] = [];
+  /** The route of every message. */
+  routed: Route = "chat";
   opened: string[] = [];
   captured: CapturedText = { source: "clipboard", text: "" };
   script: Script = { answer: pieces(reply), rate: 60 };
@@ -283,6 +285,7 @@ export class FakeIpc implements Ipc {
     this.tree.removeStats(answer);
     this.emit({ event: "conversations" });
   };
+  route: Ipc["route"] = async () => this.routed;
   summarize: Ipc["summarize"] = async (message) => {
     this.changeSummary(message, { is_writing: true, failure: null });
     const text = this.summary;

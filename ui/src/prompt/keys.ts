@@ -2,7 +2,7 @@
 import { isPressed } from "../state/shortcuts";
 
 export type Action =
-  | "ask" | "open_chat" | "hide" | "stop" | "selection" | "clipboard" | "remove_attachment" | "new" | "help"
+  | "ask" | "open_chat" | "hide" | "stop" | "selection" | "clipboard" | "remove_attachment" | "remove_route" | "new" | "help"
   | "copy" | "insert" | "replace" | "pin" | "model" | "older" | "newer" | "next" | "previous" | "complete" | "choose" | "close_list";
 
 /** The state that decides, apart from the key. */
@@ -12,6 +12,8 @@ export interface Context {
   text: string;
   isWriting: boolean;
   hasAttachment: boolean;
+  /** A chip shows the route of the question. */
+  hasRoute: boolean;
   /** Text is selected, in the input or in the response. */
   hasSelection: boolean;
 }
@@ -26,6 +28,7 @@ export function actionOf(event: KeyboardEvent, context: Context): Action | null 
     if (is("Escape")) return "close_list";
   }
   if (is("Mod+Enter")) return "open_chat";
+  if (is("Escape") && context.hasRoute) return "remove_route";
   if (is("Escape") || is("Mod+W")) return "hide";
   if (is("Mod+.")) return "stop";
   if (is("Mod+E")) return "selection";

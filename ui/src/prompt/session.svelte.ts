@@ -14,6 +14,7 @@ import { Answer } from "../state/answer.svelte";
 import { assistants, modelOf, withAssistant } from "../state/assistants.svelte";
 import { copyText } from "../state/clipboard.svelte";
 import { called, fill, matching, unknownCall } from "../state/prompts.svelte";
+import { MessageRoute, type RouteChoice } from "../state/route.svelte";
 import { failureOf, commandError } from "../state/command-error";
 
 /** Earlier inputs for arrow-up. Kept only in memory, so that clearing the history removes them. */
@@ -25,6 +26,8 @@ export const EXCHANGE_TIMEOUT_MS = 10 * 60_000;
 export class Session {
   text = $state("");
   captured = $state.raw<CapturedText | null>(null);
+  /** The route of the question that is being written. */
+  route = new MessageRoute();
   /** Nothing was selected or copied, or the system gave this reason. */
   nothingCaptured = $state<TextSource | null>(null);
   captureError = $state("");
@@ -55,7 +58,7 @@ export class Session {
   #askedSettings = NO_SETTINGS;
   /** The id of the model of this conversation: the chosen one, or that of its first question. */
   #ownModel = $state<string | null>(null);
-  #last: { text: string; attachment: string } | null = null;
+  #last: { text: string; attachment: string; route: RouteChoice } | null = null;
   /** The response to the last question, once it was accepted. */
   #lastAnswer: number | null = null;
   /** When the panel was hidden, or the response ended if that was later. */
@@ -131,6 +134,12 @@ export class Session {
     this.focusRequests += 1;
   }
 
+  /** Finds the route of the question that is being written. */
+  updateRoute(): void {
+    const attachments = this.captured ? [{ name: null, text: this.captured.text }] : [];
+    this.route.update(this.conversation, this.text, attachments);
+  }
+
   removeAttachment(): void {
     this.captured = null;
     this.nothingCaptured = null;
@@ -178,7 +187,7 @@ export class Session {
     }
     this.#remember(typed);
     this.question = typed || (this.captured?.text ?? "");
-    this.#last = { text, attachment };
+    this.#last = { text, attachment, route: this.route.take(typed) };
     this.#lastAnswer = null;
     this.#warnedText = null;
     this.text = "";
@@ -290,14 +299,14 @@ export class Session {
 
   /** Sends the last question. If its conversation was deleted, creates a new one. */
   async #ask(overBudget: boolean): Promise<StartedTurn> {
-    const { text, attachment } = this.#last!;
+    const { text, attachment, route } = this.#last!;
     const attachments = attachment === "" ? [] : [{ name: null, text: attachment }];
     if (this.assistant !== this.#askedWith) this.conversation = null;
     this.#askedWith = this.assistant;
     const { settings, model } = this;
     this.#askedSettings = settings;
     const ask = async () => {
-      const started = await ipc.ask(this.conversation, text, attachments, overBudget, false, settings);
+      const started = await ipc.ask(this.conversation, text, attachments, overBudget, false, settings, ...route);
       this.#ownModel ??= model?.id ?? null;
       return started;
     };

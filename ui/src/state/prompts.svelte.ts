@@ -1,16 +1,20 @@
 /** Saved prompts, which are called with `/name`; shared by the composer and the quick prompt. */
 import { t, type Key } from "../i18n";
-import type { SavedPrompt } from "../ipc";
+import type { Route, SavedPrompt } from "../ipc";
 import { app } from "./app.svelte";
 
-/** The built-in prompts; their texts are translated. */
-const builtIn = ["summarize", "fix", "translate", "explain"] as const;
+/** The built-in prompts, whose texts are translated, with their routes. Explained may be code or text. */
+const builtIn = { summarize: "summarize", fix: "rewrite", translate: "translate", explain: null } as const;
+const builtInNames = Object.keys(builtIn) as (keyof typeof builtIn)[];
+
+/** The names of all routes, which are commands. */
+const commands: readonly Route[] = ["chat", "code", "summarize", "rewrite", "translate", "question", "extract"];
 
 export function prompts(): SavedPrompt[] {
-  return app.settings?.prompts ?? builtIn.map(inLanguage);
+  return app.settings?.prompts ?? builtInNames.map(inLanguage);
 }
 
-function inLanguage(name: (typeof builtIn)[number]): SavedPrompt {
+function inLanguage(name: keyof typeof builtIn): SavedPrompt {
   const key = (part: string) => `chat.prompts.${name}_${part}` as Key;
   return { name: t(key("name")), text: t(key("text")) };
 }
@@ -55,7 +59,23 @@ export function called(
 /** The name in `/name more` that no saved prompt has; a path such as `/etc/hosts` is not a name. */
 export function unknownCall(text: string, all: SavedPrompt[] = prompts()): string | null {
   const name = /^\/([\p{L}\p{N}_-]+)(?=\s|$)/u.exec(text)?.[1];
-  return name && !called(text, all) ? name : null;
+  return name && !called(text, all) && !commandIn(text) ? name : null;
+}
+
+/** The route that a text says outright: `/translate more`, or the call of a built-in prompt. */
+export function routeOf(text: string): Route | null {
+  const prompt = called(text)?.prompt;
+  if (!prompt) return commandIn(text);
+  const name = builtInNames.find((one) => {
+    const known = inLanguage(one);
+    return known.name === prompt.name && known.text === prompt.text;
+  });
+  return name ? builtIn[name] : null;
+}
+
+function commandIn(text: string): Route | null {
+  const name = /^\/(\w+)(?=\s|$)/.exec(text)?.[1];
+  return commands.find((route) => name && spelling(route) === spelling(name)) ?? null;
 }
 
 /** `/name more` with its prompt filled in; null if it calls no prompt. */

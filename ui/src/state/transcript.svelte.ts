@@ -7,7 +7,8 @@
 import { SvelteMap } from "svelte/reactivity";
 import {
   ipc, NO_SETTINGS, type AttachedText, type StartedTurn, type Conversation, type ConversationId, type Failure,
-  type MessageHead, type MessageId, type MessageView, type OpenedConversation, type SummaryView,
+  type MessageHead, type MessageId, type MessageView, type OpenedConversation, type Route,
+  type SummaryView,
 } from "../ipc";
 import { announcer } from "./announcer.svelte";
 import { Answer } from "./answer.svelte";
@@ -16,6 +17,7 @@ import { composer, isTemporaryId } from "./composer.svelte";
 import { failureOf, commandError } from "./command-error";
 import { edits } from "./edits";
 import { keptPlace, type Place } from "./place";
+import type { RouteChoice } from "./route.svelte";
 
 /** Maximum number of loaded messages; the least recently used are removed. */
 const MAX_VIEWS = 600;
@@ -256,11 +258,13 @@ export class Transcript {
    * Sends a question in the visible conversation. Resolves to whether it was accepted. While
    * another conversation is loading, nothing is sent.
    */
-  async ask(text: string, attachments: AttachedText[] = [], overBudget = false): Promise<boolean> {
+  async ask(
+    text: string, attachments: AttachedText[] = [], overBudget = false, ...route: RouteChoice
+  ): Promise<boolean> {
     const { target } = this;
     if (this.isOpening) return false;
     return this.begin(() =>
-      ipc.ask(target, text, attachments, overBudget, this.isTemporary, this.settings.own));
+      ipc.ask(target, text, attachments, overBudget, this.isTemporary, this.settings.own, ...route));
   }
 
   /** Answers the question again, with the model of the chat or the one with the id `model`. */
@@ -275,8 +279,8 @@ export class Transcript {
     return this.begin(() => ipc.continueAnswer(answer, overBudget));
   }
 
-  edit(message: MessageId, text: string): Promise<boolean> {
-    return this.begin(() => ipc.editMessage(message, text));
+  edit(message: MessageId, text: string, route: Route): Promise<boolean> {
+    return this.begin(() => ipc.editMessage(message, text, route));
   }
 
   /** Replaces the text of a response. The editor stays open if that fails. */

@@ -167,7 +167,7 @@ describe("a conversation", () => {
     await finish();
     const question = transcript.heads[0]!.id;
     transcript.editing = question;
-    await transcript.edit(question, "Second");
+    await transcript.edit(question, "Second", "chat");
     expect(transcript.editing).toBeNull();
     expect(transcript.views.get(transcript.heads[0]!.id)?.text).toBe("Second");
   });

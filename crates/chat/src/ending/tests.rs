@@ -265,6 +265,7 @@ fn statistics_survive_the_store() {
             tokens_per_second: Some(10.0),
             dropped_messages: 3,
             context_length: Some(4096),
+            route: Route::Chat,
             engine: Some(engine),
         }
     );

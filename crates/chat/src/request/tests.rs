@@ -1,3 +1,5 @@
+mod routes;
+
 use transom_store::Ending;
 
 use super::*;

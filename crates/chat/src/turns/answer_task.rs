@@ -23,7 +23,8 @@ use super::speed::Speed;
 use super::{EventListener, TurnEvent, TurnOptions};
 use crate::ending::{self, to_u32};
 use crate::markdown::RenderInterval;
-use crate::request::{dropped_before, messages_in_turns, request, summary_of};
+use crate::request::{dropped_before, messages_in_turns, routed_request, summary_of};
+use crate::routing::{Route, route_of};
 use crate::update::{AnswerStats, EndingView, Stage};
 
 /// How long to wait for a new supervisor after the previous one quit.
@@ -48,6 +49,8 @@ pub(super) struct AnswerTask {
     schedule: PublishSchedule,
     started_at: Instant,
     time_to_first_text: Option<Duration>,
+    /// The route of the request that was sent.
+    route: Route,
     /// Turns of the prompt that the engine dropped.
     dropped_turns: usize,
     /// See [`AnswerStats::context_length`].
@@ -87,6 +90,7 @@ impl AnswerTask {
             },
             started_at: Instant::now(),
             time_to_first_text: None,
+            route: Route::Chat,
             dropped_turns: 0,
             context_length: None,
             is_stopping: false,
@@ -104,26 +108,27 @@ impl AnswerTask {
             ),
             Overflow::Stop => 0,
         };
-        if self.options.conversation.overflow == Overflow::Summarize
-            && let Some((_, summary)) = summary_of(path, n_dropped)
-        {
-            let system_prompt = &mut self.options.settings.system_prompt;
-            *system_prompt = Some(with_summary(system_prompt.as_deref(), summary));
-        }
-        let kept = &path[n_dropped..];
-        let mut outcome = self.ask(kept).await;
+        let mut outcome = self.ask(path, n_dropped).await;
         if self.should_retry(&outcome) && self.wait_for_new_handle().await {
-            outcome = self.ask(kept).await;
+            outcome = self.ask(path, n_dropped).await;
         }
+        let has_history = self.route.settings().history;
         match outcome {
             Outcome::Finished { reason, stats } => {
-                let n_dropped = n_dropped + messages_in_turns(kept, self.dropped_turns);
-                let first = self.time_to_first_text;
-                let stats = ending::stats(&stats, first, n_dropped, self.context_length);
+                // A request without history leaves out nothing that the next one has to.
+                let n_more = match has_history {
+                    true => messages_in_turns(&path[n_dropped..], self.dropped_turns),
+                    false => 0,
+                };
+                let (first, route) = (self.time_to_first_text, self.route);
+                let stats = ending::stats(&stats, first, n_dropped + n_more, self.context_length);
+                let stats = stats.map(|stats| AnswerStats { route, ..stats });
                 (ending::finished(reason), stats)
             }
             Outcome::Failed { error } => match self.options.conversation.overflow {
-                Overflow::Stop if path.len() > 2 => (ending::failed_unshortened(&error), None),
+                Overflow::Stop if path.len() > 2 && has_history => {
+                    (ending::failed_unshortened(&error), None)
+                }
                 Overflow::Stop | Overflow::DropOldest | Overflow::Summarize => {
                     (ending::failed(&error), None)
                 }
@@ -174,8 +179,9 @@ impl AnswerTask {
     }
 
     /// Loads the model, because its recommended settings are known only then, and requests the
-    /// response. The supervisor reloads a model that is unloaded in between.
-    async fn ask(&mut self, path: &[Message]) -> Outcome {
+    /// response without the first `n_dropped` messages of `path`. The supervisor reloads a model that
+    /// is unloaded in between.
+    async fn ask(&mut self, path: &[Message], n_dropped: usize) -> Outcome {
         let handle = self.handles.borrow_and_update().clone();
         self.schedule.status = handle.status();
         let load = self.supervisor_request(Work::Load);
@@ -187,8 +193,22 @@ impl AnswerTask {
             let (reason, stats) = (FinishReason::Canceled, Stats::default());
             return Outcome::Finished { reason, stats };
         }
-        let (settings, overflow) = (&self.options.settings, self.options.conversation.overflow);
-        let mut generate = Box::new(request(path, settings, overflow, &info));
+        // A base model has no roles, and gets the same text on every route.
+        self.route = match info.has_chat_template {
+            true => route_of(path, self.options.routing),
+            false => Route::Chat,
+        };
+        let overflow = self.options.conversation.overflow;
+        let mut settings = self.options.settings.clone();
+        if overflow == Overflow::Summarize
+            && self.route.settings().history
+            && let Some((_, summary)) = summary_of(path, n_dropped)
+        {
+            let system_prompt = with_summary(settings.system_prompt.as_deref(), summary);
+            settings.system_prompt = Some(system_prompt);
+        }
+        let kept = &path[n_dropped..];
+        let mut generate = Box::new(routed_request(kept, &settings, overflow, self.route, &info));
         generate.params.is_private = self.options.is_private;
         let generate = self.supervisor_request(Work::Generate(generate));
         self.process_events(handle.submit(generate)).await

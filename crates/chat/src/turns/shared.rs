@@ -16,6 +16,7 @@ use super::answer_writer::{AnswerStorage, AnswerWriter};
 use super::summary_task::{SummaryEntry, summarize_dropped};
 use super::{EventListener, TurnEvent, TurnOptions};
 use crate::failure::Failure;
+use crate::routing::Route;
 use crate::update::{EndingView, MessageView};
 use crate::view::{RenderCache, Rendered, view};
 
@@ -28,6 +29,8 @@ pub(super) struct Shared {
     pub(super) active: Mutex<ActiveTurns>,
     /// Summaries that are being written or could not be written, by their last message.
     pub(super) summaries: Mutex<BTreeMap<MessageId, SummaryEntry>>,
+    /// The routes that the user chose for questions since this program started.
+    pub(super) chosen_routes: Mutex<BTreeMap<MessageId, Route>>,
     /// Notified whenever a response starts, ends or is saved.
     pub(super) active_changed: watch::Sender<()>,
     pub(super) render_cache: Mutex<RenderCache>,
@@ -113,6 +116,11 @@ impl Shared {
     pub(super) fn summaries(&self) -> MutexGuard<'_, BTreeMap<MessageId, SummaryEntry>> {
         let summaries = self.summaries.lock();
         summaries.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn chosen_routes(&self) -> MutexGuard<'_, BTreeMap<MessageId, Route>> {
+        let chosen = self.chosen_routes.lock();
+        chosen.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a message for display. A running response comes from its live state, which is ahead

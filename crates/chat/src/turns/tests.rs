@@ -23,7 +23,8 @@ use transom_supervisor::{Supervisor, Tuning};
 
 use super::*;
 use crate::block::{Block, Change};
-use crate::update::{AnswerStats, EndingView, Snapshot, Stage, Update};
+use crate::routing::Route;
+use crate::update::{AnswerStats, EndingView, Section, Snapshot, Stage, Update};
 
 /// Scripted workers that record their requests.
 #[derive(Clone)]
@@ -187,6 +188,7 @@ fn options() -> TurnOptions {
         conversation: ConversationSettings::default(),
         over_budget: false,
         is_private: false,
+        routing: Routing::Off,
     }
 }
 

@@ -61,6 +61,7 @@ const SETTINGS: Kind = Group(&[
             ("zoom", Integer(50, 300)),
             ("appearance", OneOf(&["system", "light", "dark"])),
             ("language", Text(35)),
+            ("routing_off", Bool),
             ("was_welcomed", Bool),
         ]),
     ),

@@ -11,7 +11,7 @@ export function settings(): Settings {
     general: {
       hotkey: null, launch_at_login: false, show_in_dock: false, chat_in_window: false,
       pin_chat: false, pin_prompt: false, zoom: null, appearance: "system", language: null,
-      was_welcomed: true,
+      routing_off: false, was_welcomed: true,
     },
     behavior: { idle_unload_seconds: null, keep_loaded: false, memory_budget_bytes: null },
     model: "/models/Qwen3-4B-4bit",

@@ -370,3 +370,61 @@ async fn the_speed_is_sent_after_a_second_of_text() {
         "{speeds:?}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_route_is_chosen_kept_with_the_response_and_used_when_it_is_written_again() {
+    let setup = TestSetup::new(WorkerScript::default());
+    let routed = |routing| TurnOptions {
+        routing,
+        ..options()
+    };
+    let turns = &setup.turns;
+    let automatic = routed(Routing::Automatic);
+    let first = turns.ask(None, "translate this", "Guten Tag", automatic.clone());
+    let first = first.await.unwrap();
+    let page = finish(&setup, first.answer).await;
+    assert_eq!(page.stats.unwrap().route, Route::Translate);
+    assert!(setup.last_prompt()[0].starts_with("system: Translate"));
+
+    let plain = routed(Routing::Chosen(Route::Chat));
+    let id = Some(first.conversation);
+    let second = turns
+        .ask(id, "translate this", "Guten Tag", plain)
+        .await
+        .unwrap();
+    let page = finish(&setup, second.answer).await;
+    assert_eq!(page.stats.unwrap().route, Route::Chat);
+    assert_eq!(setup.last_prompt().len(), 3, "a chat has its history");
+    let again = turns.regenerate(second.answer, automatic).await.unwrap();
+    let page = finish(&setup, again.answer).await;
+    assert_eq!(page.stats.unwrap().route, Route::Chat);
+    let question = setup.message(second.question.unwrap());
+    assert_eq!(
+        question.text, "translate this",
+        "the history has the user's words"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chosen_route_survives_a_response_that_failed() {
+    let setup = TestSetup::new(WorkerScript {
+        weight_bytes: 40 << 30,
+        ..WorkerScript::default()
+    });
+    let by_user = TurnOptions {
+        routing: Routing::Chosen(Route::Chat),
+        ..options()
+    };
+    let text = "translate this";
+    let started = setup.turns.ask(None, text, "Guten Tag", by_user);
+    let started = started.await.unwrap();
+    assert_eq!(finish(&setup, started.answer).await.stats, None);
+    let insisting = TurnOptions {
+        over_budget: true,
+        routing: Routing::Automatic,
+        ..options()
+    };
+    let again = setup.turns.regenerate(started.answer, insisting);
+    let page = finish(&setup, again.await.unwrap().answer).await;
+    assert_eq!(page.stats.unwrap().route, Route::Chat);
+}

@@ -208,3 +208,25 @@ async fn a_summary_of_a_text_that_changes_is_not_stored() {
     pass(Duration::from_secs(10)).await;
     assert_eq!(settled(&setup, started.conversation).await, []);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_route_without_history_gets_no_summary_and_drops_no_more_messages() {
+    let setup = setup("Yes.", Duration::ZERO);
+    let (id, _) = full_conversation(&setup).await;
+    settled(&setup, id).await;
+    let n_before = n_requests(&setup);
+    let translate = TurnOptions {
+        routing: Routing::Chosen(Route::Translate),
+        ..summarizing()
+    };
+    let started = setup.turns.ask(Some(id), "Guten Tag", "", translate);
+    let page = finish(&setup, started.await.unwrap().answer).await;
+    let instructions = &Route::Translate.settings().instructions;
+    assert_eq!(
+        setup.last_prompt(),
+        [&*format!("system: {instructions}"), "user: Guten Tag"]
+    );
+    assert_eq!(page.stats.unwrap().dropped_messages, 4, "as before");
+    assert_eq!(settled(&setup, id).await.len(), 1);
+    assert_eq!(n_requests(&setup), n_before + 1);
+}

@@ -1,0 +1,315 @@
+//! Routes: what kind of help a message asks for, and what that changes in its request.
+//!
+//! [`route`] is a pure function over the text and the kind of the attachment. What the user said
+//! outright counts first: a command such as `/translate`, or a route that a window names. The words
+//! are data in `routing/cues.toml`, the changes in `routing/routes.toml`.
+//!
+//! Rule: if in doubt, the route is [`Route::Chat`], which changes nothing. A route never chooses the
+//! model, and the history holds only what the user wrote. The HTTP API does not come through here.
+
+mod classify;
+mod normal;
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+use transom_store::{AttachedText, Message, MessageRole, ModelSettings, attached_text};
+
+use crate::ending::stats_of;
+
+/// What kind of help a message asks for.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum Route {
+    /// Anything. The request is sent as the settings say.
+    #[default]
+    Chat,
+    /// Write, explain or repair a program.
+    Code,
+    /// Say briefly what a text says.
+    Summarize,
+    /// Correct a text, or change its tone or its length.
+    Rewrite,
+    /// Write a text in another language.
+    Translate,
+    /// Answer a question about attached text.
+    Question,
+    /// List what a text contains, such as names or dates.
+    Extract,
+}
+
+/// Who decides the route of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Routing {
+    /// Nobody: every message is [`Route::Chat`].
+    Off,
+    /// [`route`], from the message and the response before it.
+    #[default]
+    Automatic,
+    /// The user.
+    Chosen(Route),
+}
+
+/// The kind of the text that is attached to a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SelectionKind {
+    /// Nothing is attached.
+    #[default]
+    None,
+    /// Selected, copied or pasted text.
+    Text,
+    /// Part of a program.
+    Code,
+    /// The text of a file.
+    Document,
+}
+
+/// What decides the route of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signals<'a> {
+    /// The message as typed.
+    pub text: &'a str,
+    /// The kind of the attached text.
+    pub selection: SelectionKind,
+    /// The route of the response before it in the conversation.
+    pub previous: Route,
+}
+
+/// What a route changes in a request, as in `routes.toml`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RouteSettings {
+    /// Instructions for the model; empty for none.
+    pub instructions: String,
+    /// The temperature, if the user set none.
+    pub temperature: Option<f32>,
+    /// Whether a model that can reason does so, if the user did not say.
+    pub thinking: Option<bool>,
+    /// The request contains the earlier messages.
+    pub history: bool,
+    /// The conversation keeps this route while its messages ask for nothing else.
+    pub is_sticky: bool,
+    /// The share of the context that is kept free for the response.
+    pub reserve_context: Option<f32>,
+    /// The tokens that are kept free for the response, as a multiple of those of the message.
+    pub reserve_text: Option<f32>,
+}
+
+impl Default for RouteSettings {
+    fn default() -> Self {
+        Self {
+            instructions: String::new(),
+            temperature: None,
+            thinking: None,
+            history: true,
+            is_sticky: false,
+            reserve_context: None,
+            reserve_text: None,
+        }
+    }
+}
+
+static ROUTES: LazyLock<BTreeMap<Route, RouteSettings>> = LazyLock::new(|| {
+    toml::from_str(include_str!("routing/routes.toml")).expect("a test parses it")
+});
+
+/// Bytes of UTF-8 that one token stands for, at least: a Chinese character is 3 bytes and about one
+/// token, an English word more bytes and one token.
+const BYTES_PER_TOKEN: usize = 3;
+
+impl Route {
+    /// All routes.
+    pub const ALL: [Self; 7] = [
+        Self::Chat,
+        Self::Code,
+        Self::Summarize,
+        Self::Rewrite,
+        Self::Translate,
+        Self::Question,
+        Self::Extract,
+    ];
+
+    /// Returns the name, which is also the command: `translate` for `/translate`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Code => "code",
+            Self::Summarize => "summarize",
+            Self::Rewrite => "rewrite",
+            Self::Translate => "translate",
+            Self::Question => "question",
+            Self::Extract => "extract",
+        }
+    }
+
+    /// Returns what this route changes.
+    pub fn settings(self) -> &'static RouteSettings {
+        &ROUTES[&self]
+    }
+}
+
+impl RouteSettings {
+    /// Returns the settings of a request, where the values of the user win.
+    pub(crate) fn under(&self, user: &ModelSettings) -> ModelSettings {
+        ModelSettings {
+            temperature: user.temperature.or(self.temperature),
+            thinking: user.thinking.or(self.thinking),
+            ..user.clone()
+        }
+    }
+
+    /// Returns the tokens to keep free for a response to a message of `message_bytes`, or `None` for
+    /// as many as usual.
+    pub(crate) fn reserved_tokens(
+        &self,
+        context_length: usize,
+        message_bytes: usize,
+    ) -> Option<usize> {
+        let of_context = self.reserve_context.map(|share| (share, context_length));
+        let of_text = self
+            .reserve_text
+            .map(|factor| (factor, message_bytes / BYTES_PER_TOKEN));
+        let (factor, n_tokens) = of_context.or(of_text)?;
+        Some((f64::from(factor) * n_tokens as f64).ceil() as usize)
+    }
+}
+
+/// Returns the route that a command at the start of `text` names: `/translate into German`.
+pub fn command(text: &str) -> Option<Route> {
+    let name = text.trim_start().strip_prefix('/')?;
+    let name = name.split_whitespace().next()?.to_lowercase();
+    let name = if name == "summarise" {
+        "summarize"
+    } else {
+        &*name
+    };
+    Route::ALL.into_iter().find(|route| route.name() == name)
+}
+
+/// Returns the route of a message: that of its command, else the one that its words ask for. A
+/// message that asks for nothing else keeps a sticky route of its conversation, unless something new
+/// is attached: "and the last line?" is still about the code. A message without words asks for nothing.
+///
+/// The same signals always give the same route. Takes linear time, far below a millisecond for a
+/// typed message.
+pub fn route(signals: &Signals<'_>) -> Route {
+    if let Some(route) = command(signals.text) {
+        return route;
+    }
+    if signals.text.trim().is_empty() {
+        return Route::Chat;
+    }
+    match classify::classify(signals) {
+        Route::Chat
+            if signals.selection == SelectionKind::None
+                && signals.previous.settings().is_sticky =>
+        {
+            signals.previous
+        }
+        route => route,
+    }
+}
+
+/// Returns the kind of attached texts. Code among other texts does not count.
+pub fn selection_kind(attachments: &[AttachedText]) -> SelectionKind {
+    let mut texts = attachments.iter().filter(|one| !one.text.trim().is_empty());
+    let Some(first) = texts.clone().next() else {
+        return SelectionKind::None;
+    };
+    if texts.all(is_code) {
+        return SelectionKind::Code;
+    }
+    match first.name {
+        Some(_) => SelectionKind::Document,
+        None => SelectionKind::Text,
+    }
+}
+
+/// Returns the route of the last message of the user in `path`, which starts at the root of its
+/// conversation.
+pub fn route_of(path: &[Message], routing: Routing) -> Route {
+    match routing {
+        Routing::Off => Route::Chat,
+        Routing::Chosen(route) => route,
+        Routing::Automatic => {
+            let is_user = |message: &Message| message.role == MessageRole::User;
+            let Some(at) = path.iter().rposition(is_user) else {
+                return Route::Chat;
+            };
+            let before = at.checked_sub(1).and_then(|before| path.get(before));
+            route(&Signals {
+                text: &path[at].text,
+                selection: selection_kind(&attached_text::split(&path[at].attachment)),
+                previous: before.map_or(Route::Chat, previous_route),
+            })
+        }
+    }
+}
+
+/// Returns the route that a stored response was written with.
+pub fn previous_route(response: &Message) -> Route {
+    stats_of(response).map_or(Route::Chat, |stats| stats.route)
+}
+
+/// Extensions of files with programs.
+const CODE_EXTENSIONS: [&str; 33] = [
+    "bash", "c", "cc", "cpp", "cs", "css", "go", "h", "hpp", "html", "java", "js", "jsx", "kt",
+    "lua", "m", "php", "pl", "py", "r", "rb", "rs", "scala", "sh", "sql", "svelte", "swift", "ts",
+    "tsx", "vue", "zig", "zsh", "mm",
+];
+
+/// Starts of lines of programs. Prose that starts like this has no sign of a program.
+const CODE_STARTS: [&str; 18] = [
+    "#include",
+    "import ",
+    "from ",
+    "def ",
+    "class ",
+    "fn ",
+    "pub ",
+    "let ",
+    "const ",
+    "var ",
+    "function ",
+    "return",
+    "if (",
+    "for (",
+    "while (",
+    "public ",
+    "private ",
+    "SELECT ",
+];
+
+/// Lines of an attached text that are looked at.
+const MAX_LINES: usize = 60;
+
+/// Returns true if at least half of the lines look like those of a program.
+fn is_code(attached: &AttachedText) -> bool {
+    let extension = attached
+        .name
+        .as_deref()
+        .and_then(|name| name.rsplit_once('.'));
+    if let Some((_, extension)) = extension {
+        return CODE_EXTENSIONS.contains(&&*extension.to_lowercase());
+    }
+    let lines = attached.text.lines().map(str::trim).take(MAX_LINES);
+    let (mut n_lines, mut n_code) = (0, 0);
+    for line in lines.filter(|line| !line.is_empty()) {
+        n_lines += 1;
+        let is_code = line.ends_with(['{', '}', ';'])
+            || line.ends_with("):")
+            || line.starts_with("```")
+            || line.starts_with("//")
+            || (CODE_STARTS.iter().any(|start| line.starts_with(start))
+                && line.contains(['=', '(', '{', ';', '<', '"']));
+        n_code += usize::from(is_code);
+    }
+    n_code > 0 && 2 * n_code >= n_lines
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,27 @@
+/** The chip of the quick prompt that says what a question asks for. */
+import { fireEvent, screen, waitFor } from "@testing-library/svelte";
+import { expect, it } from "vitest";
+import { NO_SETTINGS } from "../ipc";
+import { called, input, open, press, type } from "./test-panel";
+
+it("is shown before sending, and Esc removes it before it hides the panel", async () => {
+  await open((fake) => (fake.routed = "translate"));
+  await type("in german please");
+  await screen.findByText("Translate");
+  await press("Escape");
+  await waitFor(() => expect(screen.queryByText("Translate")).toBeNull());
+  expect(called("hideWindow")).toEqual([]);
+  await press("Enter");
+  await waitFor(() => expect(called("ask")).toHaveLength(1));
+  expect(called("ask")[0]).toEqual([null, "in german please", [], false, false, NO_SETTINGS, "chat"]);
+  await press("Escape");
+  expect(called("hideWindow")).toHaveLength(1);
+});
+
+it("is removed with its button, which gives the focus back to the input", async () => {
+  await open((fake) => (fake.routed = "summarize"));
+  await type("sum this up");
+  await fireEvent.click(await screen.findByRole("button", { name: "Treat as plain chat" }));
+  await waitFor(() => expect(screen.queryByText("Summarize")).toBeNull());
+  expect(document.activeElement).toBe(input());
+});
