@@ -45,7 +45,9 @@ tokens_per_second: number | null,
 dropped_messages: number,
 /** The context length that the user had chosen, or a lower one while memory or power was short;
  * `None` if it was automatic. */
-context_length: number | null, };
+context_length: number | null,
+/** The route of the question. */
+route: Route, };
 
 /** An event that the app sends to pages. */
 export type AppEvent = { "event": "status",
@@ -539,6 +541,8 @@ zoom: number | null,
 appearance: Appearance,
 /** The BCP 47 tag of a language; `None` for the system's language. */
 language: string | null,
+/** Send every message as plain chat, and never choose a route such as `translate`. */
+routing_off: boolean,
 /** Whether the welcome was shown. */
 was_welcomed: boolean, };
 
@@ -795,6 +799,9 @@ purpose: Purpose,
 entry: string,
 /** The variant's key. */
 variant: string, };
+
+/** What kind of help a message asks for. */
+export type Route = "chat" | "code" | "summarize" | "rewrite" | "translate" | "question" | "extract";
 
 /** Sampling parameters that the authors of a model recommend. */
 export type SamplingView = {

@@ -24,7 +24,7 @@ use transom_supervisor::{Supervisor, Tuning};
 use super::*;
 use crate::block::{Block, Change};
 use crate::routing::Route;
-use crate::update::{AnswerStats, EndingView, Section, Snapshot, Stage, Update};
+use crate::update::{AnswerStats, EndingView, Snapshot, Stage, Update};
 
 /// Scripted workers that record their requests.
 #[derive(Clone)]
