@@ -260,6 +260,33 @@ impl ModelFacts {
     }
 }
 
+/// Returns llama.cpp's name of the architecture that `config.json` calls `model_type`. Other names
+/// are the same in both, and llama.cpp's own names stay as they are.
+pub(crate) fn gguf_architecture(model_type: &str) -> &str {
+    match model_type {
+        "bert" | "xlm-roberta" => "bert",
+        "cohere" => "command-r",
+        "deepseek_v2" | "deepseek_v3" => "deepseek2",
+        "gemma3_text" => "gemma3",
+        "gemma3n_text" => "gemma3n",
+        "gemma4_text" | "gemma4_unified" => "gemma4",
+        "glm4_moe" => "glm4moe",
+        "gpt_oss" => "gpt-oss",
+        "granitemoehybrid" => "granitehybrid",
+        "lfm2_moe" => "lfm2moe",
+        "ministral3" => "mistral3",
+        "mistral" | "mixtral" => "llama",
+        "nomic_bert" => "nomic-bert",
+        "olmo3" => "olmo2",
+        "qwen2_moe" => "qwen2moe",
+        "qwen3_5" | "qwen3_5_text" => "qwen35",
+        "qwen3_5_moe" | "qwen3_5_moe_text" => "qwen35moe",
+        "qwen3_moe" => "qwen3moe",
+        "qwen3_next" => "qwen3next",
+        same => same,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;

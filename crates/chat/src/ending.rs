@@ -11,7 +11,7 @@ use transom_store::{Ending, Message};
 use transom_supervisor::RequestError;
 
 use crate::failure::{Failure, ModelProblem};
-use crate::routing::Route;
+use crate::route::Route;
 use crate::update::{AnswerStats, EndingView};
 
 /// Returns the ending of a response that the engine finished.

@@ -9,7 +9,7 @@ use transom_store::{AttachedText, ConversationId, MessageId, MessageRole, Timest
 
 use crate::block::{Block, Change};
 use crate::failure::Failure;
-use crate::routing::Route;
+use crate::route::Route;
 
 /// A message for display.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

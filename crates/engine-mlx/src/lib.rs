@@ -13,7 +13,7 @@
 //! | `embedder` | embedding vectors |
 //! | `sessions`, `session`, `kv_cache`, `state` | cached conversations: all, one, per layer, in a file |
 //! | `models` | the architectures, by `model_type` |
-//! | `nn`, `ops` | the layers that architectures share, and MLX operations |
+//! | `nn`, `linear`, `ops` | the layers that architectures share, products with weights, and MLX operations |
 //! | `config`, `weights` | JSON files and tensors of a model folder |
 //! | `device`, `memory` | how this machine computes, and the memory that a model needs |
 
@@ -25,6 +25,7 @@ mod embedder;
 mod engine;
 mod error;
 mod kv_cache;
+mod linear;
 mod memory;
 mod model;
 mod models;

@@ -9,7 +9,7 @@ use transom_engine::{JobControl, Limits, ModelSource};
 
 use crate::device::dense_limit_bytes;
 use crate::draft::{self, DraftModel};
-use crate::nn::Matrix;
+use crate::linear::Matrix;
 use crate::{MlxEngine, MlxModel};
 
 /// Returns a new folder with the model `name` of the fixtures and the tokenizer that they share.

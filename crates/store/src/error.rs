@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::{ConversationId, MessageId};
-use crate::settings::SettingIssue;
+use crate::setting_issue::SettingIssue;
 
 /// Why a call to the store failed. A failed call changes nothing.
 #[derive(Debug, thiserror::Error)]

@@ -26,6 +26,7 @@ mod recovery;
 mod schema;
 mod search;
 mod search_index;
+mod setting_issue;
 mod snippet;
 mod store;
 mod summaries;
@@ -42,8 +43,9 @@ pub use conversation::{
 };
 pub use error::{StoreError, StoreErrorKind};
 pub use notice::{Notice, Opened};
+pub use setting_issue::SettingIssue;
 pub use settings::{
     Appearance, Assistant, Behavior, ConversationSettings, General, KvCache, ModelSettings,
-    Overflow, SavedPrompt, SettingIssue, Settings,
+    Overflow, SavedPrompt, Settings,
 };
 pub use store::Store;

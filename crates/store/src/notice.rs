@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backup;
 use crate::conversation::Timestamp;
-use crate::settings::SettingIssue;
+use crate::setting_issue::SettingIssue;
 use crate::store::Store;
 
 /// An opened store with its notices.

@@ -13,7 +13,6 @@ mod fields;
 mod stored;
 
 pub use conversation::{ConversationSettings, Overflow};
-pub use fields::SettingIssue;
 pub(crate) use stored::issues;
 
 /// All settings of the user.

@@ -336,6 +336,8 @@ async fn escape_returns_the_focus_next_to_a_pinned_chat() {
     run_test("escape_beside_a_pinned_chat", async |setup| {
         let chat = setup.open().await?;
         chat.click("button", "^Pin window").await?;
+        // Until the setting is stored, the chat hides when another program gets the focus.
+        chat.by("button", "^Unpin window$").await?;
         let other = other_program(setup).await?;
         let prompt = open_prompt(setup).await?;
         setup.desktop.press("Escape")?;

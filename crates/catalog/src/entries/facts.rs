@@ -6,9 +6,10 @@
 
 use super::quantization::{self, Quantization};
 use super::{Architecture, Entry, Tag, Variant};
-use crate::facts::{EmbeddingFacts, Format, LayerKind, ModelFacts, Pooling, TensorTypeStats};
+use crate::facts::{
+    EmbeddingFacts, Format, LayerKind, ModelFacts, Pooling, TensorTypeStats, gguf_architecture,
+};
 use crate::fit::llama::has_kv_cache;
-use crate::model_files::gguf_architecture;
 
 /// Weights that share a scale in MLX's quantized layers, as mlx-lm writes them.
 const GROUP_SIZE: f64 = 64.0;

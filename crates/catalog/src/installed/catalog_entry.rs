@@ -5,7 +5,7 @@
 
 use super::{InstalledModel, Origin};
 use crate::entries::{Catalog, Entry, Variant};
-use crate::facts::Format;
+use crate::facts::{Format, gguf_architecture};
 use crate::model_files;
 
 impl InstalledModel {
@@ -101,10 +101,10 @@ impl InstalledModel {
         };
         let numbers = &entry.architecture;
         let architectures = [
-            model_files::gguf_architecture(&numbers.model_type),
+            gguf_architecture(&numbers.model_type),
             entry.gguf_architecture(),
         ];
-        architectures.contains(&model_files::gguf_architecture(&facts.architecture))
+        architectures.contains(&gguf_architecture(&facts.architecture))
             && facts.n_layers == Some(numbers.layers)
             && facts.hidden_size == Some(numbers.hidden_size)
             && facts.n_heads == Some(numbers.heads)

@@ -11,9 +11,8 @@ use serde_json::Value;
 
 use super::folder_name;
 use super::json::read_json;
-use crate::facts::{EmbeddingFacts, Pooling};
+use crate::facts::{EmbeddingFacts, Pooling, gguf_architecture};
 use crate::fit::llama::has_kv_cache;
-use crate::model_files::gguf_architecture;
 
 /// Maximum size of each file; published ones have less than a kilobyte.
 const MAX_BYTES: u64 = 64 << 10;

@@ -4,9 +4,10 @@
 use mlx_rs::{Array, fast, ops};
 use transom_engine::EngineError;
 
-use super::{AttentionShape, CachedLayer, Linear, LinearGroup, Norms, QueryScale, Sdpa, Step};
+use super::{AttentionShape, CachedLayer, Norms, QueryScale, Sdpa, Step};
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::LayerCache;
+use crate::linear::{Linear, LinearGroup};
 use crate::ops::slice_axis;
 use crate::weights::Loader;
 

@@ -7,8 +7,9 @@
 use mlx_rs::{Array, ops};
 use transom_engine::EngineError;
 
-use super::{Activation, Gate, GatedMlp, Linear, LinearGroup};
+use super::{Activation, Gate, GatedMlp};
 use crate::error::{Context, MlxResult};
+use crate::linear::{Linear, LinearGroup};
 use crate::ops::slice_axis;
 use crate::weights::{ExpertPath, Loader};
 

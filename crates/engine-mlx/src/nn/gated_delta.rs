@@ -8,9 +8,10 @@ use transom_engine::EngineError;
 
 use super::conv::CausalConv;
 use super::delta_rule::{Inputs, delta_rule};
-use super::{CachedLayer, Linear, LinearGroup, RmsNorm, Step};
+use super::{CachedLayer, RmsNorm, Step};
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::{LayerCache, StateCache};
+use crate::linear::{Linear, LinearGroup};
 use crate::ops::slice_axis;
 use crate::weights::Loader;
 

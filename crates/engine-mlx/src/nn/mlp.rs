@@ -9,8 +9,8 @@ use mlx_rs::transforms::compile::compile;
 use mlx_rs::{Array, ops};
 use transom_engine::EngineError;
 
-use super::{Linear, LinearGroup};
 use crate::error::MlxResult;
+use crate::linear::{Linear, LinearGroup};
 use crate::weights::Loader;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

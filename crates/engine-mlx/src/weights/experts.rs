@@ -12,7 +12,7 @@ use transom_engine::EngineError;
 
 use super::Loader;
 use super::loader::{ElementKind, TensorSource};
-use crate::nn::Linear;
+use crate::linear::Linear;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExpertPath<'a> {

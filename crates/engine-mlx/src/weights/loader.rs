@@ -10,7 +10,7 @@ use super::files::{Tensor, WeightFiles};
 use crate::config::{Quantization, QuantizationConfig};
 use crate::device::Compute;
 use crate::error::{Context, MlxResult};
-use crate::nn::{Linear, LinearGroup, Matrix};
+use crate::linear::{Linear, LinearGroup, Matrix};
 use crate::ops::QuantizedMatrix;
 
 pub(crate) struct Loader<'a> {

@@ -4,9 +4,10 @@ use rusqlite::{Row, Transaction};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::fields::{self, SettingIssue};
+use super::fields;
 use crate::conversation::{ConversationId, Timestamp};
 use crate::error::StoreError;
+use crate::setting_issue::SettingIssue;
 use crate::store::{Flush, Store, execute, optional_text, query_one};
 
 /// Settings of one conversation. `None` means the current model and what its settings say.

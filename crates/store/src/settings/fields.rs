@@ -3,21 +3,9 @@
 //! Rule: every field of [`super::Settings`] and of [`super::ConversationSettings`] is here; a test
 //! compares them. The ranges are those in the documentation of the fields.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// An invalid value of a setting.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-#[error("the setting {field} cannot be {value}: it takes {allowed}")]
-pub struct SettingIssue {
-    /// The path of the field, such as `general.hotkey` or `models["/a.gguf"].temperature`.
-    pub field: String,
-    /// The value as JSON, shortened.
-    pub value: String,
-    /// The allowed values.
-    pub allowed: String,
-}
+use crate::setting_issue::SettingIssue;
 
 /// The allowed values of a field. `null` is always allowed and means the default.
 enum Kind {

@@ -7,9 +7,10 @@ use rusqlite::Connection;
 use serde_json::{Map, Value};
 
 use super::Settings;
-use super::fields::{self, SettingIssue};
+use super::fields;
 use crate::error::StoreError;
 use crate::schema;
+use crate::setting_issue::SettingIssue;
 use crate::store::{Flush, Store, query_one, text};
 
 impl Store {

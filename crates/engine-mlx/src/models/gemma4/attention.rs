@@ -7,7 +7,8 @@ use transom_engine::EngineError;
 
 use crate::error::MlxResult;
 use crate::kv_cache::LayerCache;
-use crate::nn::{AttentionShape, Linear, Norms, RmsNorm, Sdpa, Step};
+use crate::linear::Linear;
+use crate::nn::{AttentionShape, Norms, RmsNorm, Sdpa, Step};
 use crate::weights::Loader;
 
 /// Where a layer's keys and values come from.

@@ -5,7 +5,8 @@
 use mlx_rs::Array;
 
 use crate::error::MlxResult;
-use crate::nn::{Activation, Linear, Matrix, RmsNorm};
+use crate::linear::{Linear, Matrix};
+use crate::nn::{Activation, RmsNorm};
 use crate::ops::slice_axis;
 
 /// The embeddings of all layers side by side.

@@ -5,7 +5,8 @@ use mlx_rs::{Array, ops};
 
 use super::{Activation, ExpertShape, Experts, Routing};
 use crate::config::{Quantization, QuantizationMode};
-use crate::nn::{Gate, Linear, LinearGroup, Matrix};
+use crate::linear::{Linear, LinearGroup, Matrix};
+use crate::nn::Gate;
 use crate::ops::QuantizedMatrix;
 
 /// Pseudo-random numbers between -1 and 1, the same in every run.
