@@ -5,9 +5,10 @@
 
 use mlx_rs::{Array, ops};
 
-use super::{Linear, Matrix, RmsNorm, Rope, Step};
+use super::{RmsNorm, Rope, Step};
 use crate::error::MlxResult;
 use crate::kv_cache::LayerCache;
+use crate::linear::{Linear, Matrix};
 use crate::ops::slice_axis;
 
 /// The layers of a model, from the embeddings to the last norm.
