@@ -145,8 +145,7 @@ fn prompt(args: &AskArgs, text: String, info: &ModelInfo) -> Result<Prompt> {
     Ok(Prompt::Chat(ChatPrompt {
         messages: system.chain([Message::new(Role::User, text)]).collect(),
         enable_thinking: args.generation.enable_thinking(),
-        tools: Vec::new(),
-        continue_final_message: false,
+        ..ChatPrompt::default()
     }))
 }
 

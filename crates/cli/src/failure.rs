@@ -122,8 +122,11 @@ impl From<EngineError> for Failure {
             | EngineError::OutOfMemory { .. } => Self::Model(message),
             EngineError::EmptyPrompt
             | EngineError::PromptTooLong { .. }
+            | EngineError::InvalidConstraint { .. }
             | EngineError::InvalidParameter { .. } => Self::Usage(message),
-            EngineError::Template { .. } | EngineError::Backend { .. } => Self::Failed(message),
+            EngineError::Template { .. }
+            | EngineError::ConstraintFailed { .. }
+            | EngineError::Backend { .. } => Self::Failed(message),
             EngineError::Canceled => Self::Interrupted,
         }
     }

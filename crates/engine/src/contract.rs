@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use transom_fit::{DEFAULT_CONTEXT, KvCacheChoice, MemoryNeed};
 
 use crate::chat::ChatPrompt;
+use crate::constraint::Constraint;
 use crate::embedding::{EmbedInput, Embedding, not_an_embedding_model};
 use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};
@@ -242,6 +243,8 @@ pub struct GenerationParams {
     pub max_tokens: Option<usize>,
     /// Strings that end the response. The response does not contain them.
     pub stop: Vec<String>,
+    /// What the response must match. End-of-text tokens are allowed only where it is complete.
+    pub constraint: Option<Constraint>,
     /// Continues after end-of-text tokens, for benchmarks.
     pub ignore_end_of_text: bool,
     /// Maximum number of tokens per prefill step, if it is less than that of [`Limits`].
@@ -314,6 +317,7 @@ impl Default for GenerationParams {
             sampling: SamplingParams::default(),
             max_tokens: None,
             stop: Vec::new(),
+            constraint: None,
             ignore_end_of_text: false,
             prefill_chunk: None,
             speculate: true,

@@ -7,6 +7,7 @@
 
 pub mod attachment;
 pub mod chat;
+pub mod constraint;
 pub mod contract;
 pub mod embedding;
 pub mod error;
@@ -29,7 +30,8 @@ pub mod tokenizer_config;
 pub mod truncation;
 
 pub use attachment::{Attachment, with_attachments};
-pub use chat::{ChatPrompt, FunctionCall, Message, Role, ToolCall};
+pub use chat::{ChatPrompt, FunctionCall, Message, Role, ToolCall, ToolChoice};
+pub use constraint::{Constraint, ConstraintStart, Grammar};
 pub use contract::{
     ConversationId, Engine, GenerationParams, Limits, LoadProgress, LoadedModel, MemoryUse,
     ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
