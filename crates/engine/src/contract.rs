@@ -280,6 +280,12 @@ impl GenerationParams {
         self.speculate && self.sampling.seed.is_none() && self.logprobs.is_none()
     }
 
+    /// Returns true if a step may compute several tokens that a constraint forces. It depends only on
+    /// the constraint and on the tokens before, so a response with a seed stays reproducible.
+    pub fn may_draft_forced(&self) -> bool {
+        self.speculate && self.logprobs.is_none()
+    }
+
     /// Checks every parameter, including those of sampling.
     ///
     /// # Errors
