@@ -304,6 +304,14 @@ impl GenerationParams {
             let expected = "a text that is not empty";
             return Err(EngineError::invalid_parameter("stop", "\"\"", expected));
         }
+        if self.constraint.is_some() && self.ignore_end_of_text {
+            let expected = "left out where the response is constrained";
+            return Err(EngineError::invalid_parameter(
+                "ignore-end-of-text",
+                true,
+                expected,
+            ));
+        }
         match self.logprobs {
             Some(n) if n > MAX_TOP_LOGPROBS => Err(EngineError::invalid_parameter(
                 "logprobs",

@@ -319,3 +319,33 @@ fn a_model_over_the_budget_is_refused_unless_the_user_insists() {
         outcome.err
     );
 }
+
+#[test]
+fn a_constraint_is_sent_with_the_request_and_a_cut_response_exits_with_4() {
+    let engine = TestEngine::responding(&["yes"]);
+    let mut args = args(&["Is it?"]);
+    args.constraint.choice = vec!["yes".to_owned(), "no".to_owned()];
+    let outcome = run_on(&mut TestConsole::typing(""), &args, &engine);
+    assert_eq!((outcome.code, outcome.out.trim_end()), (0, "yes"));
+}
+
+#[test]
+fn a_schema_that_cannot_be_used_is_refused_before_a_model_is_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("schema.json");
+    for (schema, expected) in [
+        (
+            r#"{"properties": {"a": {"not": {}}}}"#,
+            "`not` at /properties/a",
+        ),
+        ("{", "not valid JSON"),
+    ] {
+        std::fs::write(&path, schema).unwrap();
+        let engine = TestEngine::responding(&["{}"]);
+        let mut args = args(&["Hi"]);
+        args.constraint.schema = Some(path.display().to_string());
+        let outcome = run_on(&mut TestConsole::typing(""), &args, &engine);
+        assert_eq!(outcome.code, 2);
+        assert!(outcome.err.contains(expected), "{}", outcome.err);
+    }
+}
