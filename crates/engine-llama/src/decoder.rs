@@ -139,6 +139,9 @@ impl<'a> Decoder<'a> {
         self.session.truncate(n_before + 1 + n_accepted);
         if !forced.is_empty() {
             // The constraint drafted these tokens, so they say nothing about other drafts.
+            if let Some(speculation) = &mut self.speculation {
+                speculation.skip_step();
+            }
             return Ok(true);
         }
         self.pending.record_draft(drafted.len(), n_accepted);

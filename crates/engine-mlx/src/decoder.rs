@@ -300,6 +300,9 @@ impl<'a> Decoder<'a> {
     fn verify_forced(&mut self, last: u32, forced: &[u32]) -> Result<(), StepError> {
         self.verify(last, forced)?;
         self.take_time();
+        if let Some(speculation) = &mut self.speculation {
+            speculation.skip_step();
+        }
         Ok(())
     }
 

@@ -66,10 +66,9 @@ impl Sampler {
         logits: &Array,
         allowed: Option<&TokenMask>,
     ) -> MlxResult<Array> {
-        let logits = match allowed {
-            Some(allowed) => &exclude_others(logits, allowed)?,
-            None => logits,
-        };
+        let masked = allowed.map(|allowed| exclude_others(logits, allowed));
+        let masked = masked.transpose()?;
+        let logits = masked.as_ref().unwrap_or(logits);
         let logits = self.penalize(logits)?;
         let token = if self.params.is_greedy() {
             argmax_axis(&logits, -1, false)?
