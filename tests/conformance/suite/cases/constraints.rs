@@ -22,6 +22,8 @@ fn schema() -> Value {
         },
         "required": ["kind", "count", "tags"],
         "additionalProperties": false,
+        // Without white space, so that no response reaches the end of the context.
+        "x-guidance": { "whitespace_flexible": false },
     })
 }
 
