@@ -142,7 +142,10 @@ fn engine_failure(error: &EngineError) -> Failure {
             reason,
         },
         EngineError::Backend { .. } => Failure::Backend { reason },
-        EngineError::EmptyPrompt | EngineError::Canceled => Failure::Other { reason },
+        EngineError::EmptyPrompt
+        | EngineError::Canceled
+        | EngineError::InvalidConstraint { .. }
+        | EngineError::ConstraintFailed { .. } => Failure::Other { reason },
     }
 }
 

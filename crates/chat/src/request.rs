@@ -108,8 +108,8 @@ pub fn request(
         Prompt::Chat(ChatPrompt {
             messages: turns,
             enable_thinking: settings.thinking,
-            tools: Vec::new(),
             continue_final_message: path.last().is_some_and(is_from_model),
+            ..ChatPrompt::default()
         })
     } else {
         // A base model continues text and has no roles.

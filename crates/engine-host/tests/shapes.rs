@@ -6,9 +6,10 @@
 use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
-    ChatPrompt, EmbedInput, EngineError, FinishReason, GenerationParams, Limits, LoadProgress,
-    Logprob, MemoryNeed, MemoryUse, Message, ModelInfo, ModelSource, Prompt, SamplingParams,
-    Section, Stats, TokenEvent, TokenLogprobs, ToolCall, Trim, Truncation, UnsupportedFeature,
+    ChatPrompt, Constraint, EmbedInput, EngineError, FinishReason, GenerationParams, Grammar,
+    Limits, LoadProgress, Logprob, MemoryNeed, MemoryUse, Message, ModelInfo, ModelSource, Prompt,
+    SamplingParams, Section, Stats, TokenEvent, TokenLogprobs, ToolCall, ToolChoice, Trim,
+    Truncation, UnsupportedFeature,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,
@@ -43,6 +44,8 @@ fn requests() -> Vec<Request> {
             ],
             enable_thinking: Some(true),
             tools: vec![Value::Null],
+            tool_choice: ToolChoice::Named(text()),
+            single_tool_call: true,
             continue_final_message: false,
         }),
         Prompt::Text(text()),
@@ -58,7 +61,10 @@ fn requests() -> Vec<Request> {
     let request = |(prompt, truncation): (&Prompt, &Truncation)| Request {
         prompt: prompt.clone(),
         truncation: *truncation,
-        params: GenerationParams::default(),
+        params: GenerationParams {
+            constraint: Some(Constraint::on_answer(Grammar::JsonSchema(Value::Null))),
+            ..GenerationParams::default()
+        },
     };
     let pairs = prompts.iter().zip(truncations.iter().cycle());
     pairs.map(request).collect()
@@ -168,6 +174,12 @@ fn errors() -> Vec<EngineError> {
     all.extend(features().into_iter().map(unsupported));
     all.extend([
         EngineError::Template { reason: text() },
+        EngineError::InvalidConstraint {
+            path: text(),
+            keyword: text(),
+            message: text(),
+        },
+        EngineError::ConstraintFailed { message: text() },
         EngineError::EmptyPrompt,
         EngineError::PromptTooLong {
             prompt_tokens: 1,

@@ -135,6 +135,21 @@ impl ToolCall {
     }
 }
 
+/// Which of the tools of a request the model may or must call.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolChoice {
+    /// The model decides.
+    #[default]
+    Auto,
+    /// None. The prompt does not name the tools.
+    None,
+    /// At least one.
+    Required,
+    /// This one.
+    Named(String),
+}
+
 /// A conversation that the model continues.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ChatPrompt {
@@ -145,6 +160,12 @@ pub struct ChatPrompt {
     /// The tools that the model may call: function declarations, as templates expect them, such as
     /// `{"type": "function", "function": {"name": …, "description": …, "parameters": …}}`.
     pub tools: Vec<serde_json::Value>,
+    /// Which of the tools the model may or must call.
+    #[serde(default)]
+    pub tool_choice: ToolChoice,
+    /// The response may call at most one tool.
+    #[serde(default)]
+    pub single_tool_call: bool,
     /// The last message is an unfinished one of the model, and the response continues its text.
     #[serde(default)]
     pub continue_final_message: bool,

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use transom_fit::{DEFAULT_CONTEXT, KvCacheChoice, MemoryNeed};
 
 use crate::chat::ChatPrompt;
+use crate::constraint::Constraint;
 use crate::embedding::{EmbedInput, Embedding, not_an_embedding_model};
 use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};
@@ -242,6 +243,8 @@ pub struct GenerationParams {
     pub max_tokens: Option<usize>,
     /// Strings that end the response. The response does not contain them.
     pub stop: Vec<String>,
+    /// What the response must match. End-of-text tokens are allowed only where it is complete.
+    pub constraint: Option<Constraint>,
     /// Continues after end-of-text tokens, for benchmarks.
     pub ignore_end_of_text: bool,
     /// Maximum number of tokens per prefill step, if it is less than that of [`Limits`].
@@ -277,6 +280,12 @@ impl GenerationParams {
         self.speculate && self.sampling.seed.is_none() && self.logprobs.is_none()
     }
 
+    /// Returns true if a step may compute several tokens that a constraint forces. It depends only on
+    /// the constraint and on the tokens before, so a response with a seed stays reproducible.
+    pub fn may_draft_forced(&self) -> bool {
+        self.speculate && self.logprobs.is_none()
+    }
+
     /// Checks every parameter, including those of sampling.
     ///
     /// # Errors
@@ -294,6 +303,14 @@ impl GenerationParams {
         if self.stop.iter().any(String::is_empty) {
             let expected = "a text that is not empty";
             return Err(EngineError::invalid_parameter("stop", "\"\"", expected));
+        }
+        if self.constraint.is_some() && self.ignore_end_of_text {
+            let expected = "left out where the response is constrained";
+            return Err(EngineError::invalid_parameter(
+                "ignore-end-of-text",
+                true,
+                expected,
+            ));
         }
         match self.logprobs {
             Some(n) if n > MAX_TOP_LOGPROBS => Err(EngineError::invalid_parameter(
@@ -314,6 +331,7 @@ impl Default for GenerationParams {
             sampling: SamplingParams::default(),
             max_tokens: None,
             stop: Vec::new(),
+            constraint: None,
             ignore_end_of_text: false,
             prefill_chunk: None,
             speculate: true,

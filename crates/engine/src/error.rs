@@ -76,6 +76,28 @@ pub enum EngineError {
         expected: Cow<'static, str>,
     },
 
+    /// No grammar can hold the constraint of the request in full.
+    #[error(
+        "the response can't be constrained{}: {message}",
+        place(.path, .keyword)
+    )]
+    InvalidConstraint {
+        /// Where in the schema or the grammar, as a JSON pointer such as `/properties/age`; empty
+        /// for all of it.
+        path: String,
+        /// The keyword that cannot be held, such as `not`; empty if it is not about one.
+        keyword: String,
+        /// The problem, and what to do.
+        message: String,
+    },
+
+    /// The constraint allows no further token in the middle of a response.
+    #[error("the response ended before it matched its constraint: {message}")]
+    ConstraintFailed {
+        /// Why.
+        message: String,
+    },
+
     /// The model does not fit into memory.
     #[error(
         "{path} needs {} of memory, but {} is available; \
@@ -183,6 +205,16 @@ impl EngineError {
             during: during.into(),
             message: message.to_string(),
         }
+    }
+}
+
+/// Returns where a constraint is wrong, for a message.
+fn place(path: &str, keyword: &str) -> String {
+    match (path, keyword) {
+        ("", "") => String::new(),
+        ("", keyword) => format!(" (`{keyword}`)"),
+        (path, "") => format!(" (at {path})"),
+        (path, keyword) => format!(" (`{keyword}` at {path})"),
     }
 }
 

@@ -67,8 +67,7 @@ pub fn prompt(earlier: Option<&str>, messages: &[Message], max_bytes: usize) -> 
     Prompt::Chat(ChatPrompt {
         messages: vec![Message::new(Role::User, text)],
         enable_thinking: Some(false),
-        tools: Vec::new(),
-        continue_final_message: false,
+        ..ChatPrompt::default()
     })
 }
 

@@ -70,7 +70,7 @@ fn check(template: &ChatTemplate, case: &Case) -> Option<String> {
         messages: case.messages.clone(),
         enable_thinking: case.enable_thinking,
         tools: case.tools.clone(),
-        continue_final_message: false,
+        ..ChatPrompt::default()
     };
     let rendered = template.render(&prompt, frozen_now());
     match (&case.outcome, rendered) {

@@ -174,8 +174,7 @@ impl<'a> Chat<'a> {
         let prompt = Prompt::Chat(ChatPrompt {
             messages: self.transcript.messages(),
             enable_thinking: generation.enable_thinking(),
-            tools: Vec::new(),
-            continue_final_message: false,
+            ..ChatPrompt::default()
         });
         let truncation = match self.args.overflow {
             Overflow::Drop | Overflow::Summarize => Truncation::DropOldest {

@@ -89,13 +89,16 @@ impl From<EngineError> for ApiError {
                 let message = message.replacen(&*name, &param, 1);
                 Self::field(param, message)
             }
+            EngineError::InvalidConstraint { .. } => Self::bad_request(message),
             EngineError::OutOfMemory { .. } => Self::overloaded(
                 "the model needs more memory than is available; close other apps, or choose a \
                  smaller model",
                 Some(RETRY_AFTER_PRESSURE),
             ),
             EngineError::Canceled => Self::overloaded("the request was canceled", Some(RETRY_SOON)),
-            EngineError::Backend { .. } => Self::internal(message),
+            EngineError::ConstraintFailed { .. } | EngineError::Backend { .. } => {
+                Self::internal(message)
+            }
         }
     }
 }

@@ -174,10 +174,11 @@ fn with_advice(error: EngineError) -> EngineError {
 }
 
 /// Returns `error` as text for the status, which everybody can read. The message of a template may
-/// quote the conversation and is left out.
+/// quote the conversation, and that of a constraint its schema; they are left out.
 fn without_prompt(error: &EngineError) -> String {
     match error {
         EngineError::Template { .. } => "the chat template refused the conversation".to_owned(),
+        EngineError::InvalidConstraint { .. } => "the response can't be constrained".to_owned(),
         EngineError::NotFound { .. }
         | EngineError::BadFile { .. }
         | EngineError::Unsupported { .. }
@@ -186,6 +187,7 @@ fn without_prompt(error: &EngineError) -> String {
         | EngineError::InvalidParameter { .. }
         | EngineError::OutOfMemory { .. }
         | EngineError::Canceled
+        | EngineError::ConstraintFailed { .. }
         | EngineError::Backend { .. } => error.to_string(),
     }
 }

@@ -59,8 +59,8 @@ impl ChatRequest {
             prompt: ChatPrompt {
                 messages,
                 enable_thinking: switch.or(effort),
-                tools: Vec::new(),
                 continue_final_message,
+                ..ChatPrompt::default()
             },
             params,
             n: usize::try_from(n).unwrap_or(1),

@@ -81,8 +81,7 @@ impl ResponsesRequest {
             prompt: ChatPrompt {
                 messages: conversation(instructions, input),
                 enable_thinking,
-                tools: Vec::new(),
-                continue_final_message: false,
+                ..ChatPrompt::default()
             },
             truncation: match drops_messages {
                 true => Truncation::DropOldest {
