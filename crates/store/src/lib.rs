@@ -43,7 +43,7 @@ pub use conversation::{
 pub use error::{StoreError, StoreErrorKind};
 pub use notice::{Notice, Opened};
 pub use settings::{
-    Appearance, Assistant, Behavior, ConversationSettings, General, KvCache, ModelSettings,
-    Overflow, SavedPrompt, SettingIssue, Settings,
+    Appearance, Assistant, Behavior, ConversationSettings, General, KvCache, LocalApi,
+    ModelSettings, Overflow, SavedPrompt, SettingIssue, Settings,
 };
 pub use store::Store;
