@@ -62,6 +62,13 @@ function unit(value: number, name: string, digits: number): string {
   return numberFormat(options).format(value);
 }
 
+/** A time of today, such as “9:41 AM”, or with its date on other days; `at` is in milliseconds since 1970. */
+export function clock(at: number): string {
+  const isToday = new Date(at).toDateString() === new Date().toDateString();
+  const format = new Intl.DateTimeFormat(language(), { timeStyle: "short", dateStyle: isToday ? undefined : "short" });
+  return format.format(at);
+}
+
 /** A date, such as “November 21, 2026”; `at` is in milliseconds since 1970. */
 export function date(at: number): string {
   return new Intl.DateTimeFormat(language(), { dateStyle: "long" }).format(at);
