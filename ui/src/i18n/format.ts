@@ -51,6 +51,12 @@ export function duration(seconds: number): string {
   return unit(hours, "hour", 0) + (rest === 0 ? "" : ` ${unit(rest, "minute", 0)}`);
 }
 
+/** `41 ms`, `2.8 s`, `3 min`: how long something took. */
+export function milliseconds(value: number): string {
+  if (value < 1000) return unit(value, "millisecond", 0);
+  return value < 90_000 ? unit(value / 1000, "second", 1) : duration(value / 1000);
+}
+
 /** `26M`, `7.6B`: parameters, as in model names of every language. */
 export function parameters(count: number): string {
   if (count < 1e9) return `${number(count / 1e6, count < 1e7 ? 1 : 0)}M`;

@@ -66,6 +66,7 @@ describe("the local API pane", () => {
     await screen.findByText("Not used yet");
     expect(screen.queryByText(newKey)).toBeNull();
     await fireEvent.click(screen.getByRole("switch"));
+    await waitFor(() => expect(calls("updateSettings")).toHaveLength(2));
     fake.calls = [];
     fake.refuse("updateSettings", { code: "other", reason: "disk full" });
     await fireEvent.click(screen.getByRole("switch"));
@@ -159,7 +160,7 @@ describe("the local API pane", () => {
 
   it("has lines for each program, for the port in use", async () => {
     await open(isOn);
-    await fireEvent.change(screen.getByLabelText("App"), { target: { value: "claude-code" } });
+    await fireEvent.change(await screen.findByLabelText("App"), { target: { value: "claude-code" } });
     await screen.findByText(/ANTHROPIC_BASE_URL=http:\/\/localhost:11535/);
     await fireEvent.click(screen.getByRole("button", { name: "Copy: Claude Code" }));
     expect(fake.copied.at(-1)).toContain("ANTHROPIC_BASE_URL");
