@@ -109,6 +109,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transom-engine-host",
             "transom-hub",
             "transom-library",
+            "transom-server",
             "transom-signals",
             "transom-store",
             "transom-supervisor",

@@ -73,7 +73,7 @@ pub(crate) fn parse_link(text: &str) -> Option<LaunchAction> {
 
 /// Returns the name if such a settings pane exists.
 fn settings_pane(name: &str) -> Option<String> {
-    let known = ["models", "model", "behavior", "general", "about"];
+    let known = ["models", "model", "behavior", "api", "general", "about"];
     known.contains(&name).then(|| name.to_owned())
 }
 

@@ -155,6 +155,11 @@ impl Backend {
         self.handles.borrow().clone()
     }
 
+    /// Returns a receiver of the handle, which changes after a reconnect.
+    pub(crate) fn handles(&self) -> watch::Receiver<Handle> {
+        self.handles.subscribe()
+    }
+
     pub(crate) fn data_folder(&self) -> &Path {
         &self.data_folder
     }

@@ -54,6 +54,8 @@ fn declarations() -> String {
     found.visit::<wire::HubAccessView>();
     found.visit::<wire::CapturedText>();
     found.visit::<wire::AboutView>();
+    found.visit::<wire::LocalApiView>();
+    found.visit::<wire::ApiSetupView>();
     found.visit::<wire::FileFormat>();
     found.visit::<wire::FileSource>();
     found.visit::<wire::Window>();

@@ -4,6 +4,7 @@
 //! Rule: a command never blocks the main thread, and its error is a [`CommandError`], also after a
 //! panic.
 
+pub(crate) mod api;
 pub(crate) mod app;
 pub(crate) mod catalog;
 pub(crate) mod conversations;

@@ -25,6 +25,7 @@ mod dropped;
 mod focus;
 mod hotkey;
 mod insertion;
+mod local_api;
 mod log;
 mod login_item;
 #[cfg(any(test, target_os = "macos"))]

@@ -72,6 +72,7 @@ async fn close(app: &AppHandle) {
         if deleted.await.is_err() {
             tracing::warn!("a conversation was not deleted in time");
         }
+        shell.local_api.end().await;
         if let Some(backend) = shell.backend_if_open() {
             backend.close().await;
         }

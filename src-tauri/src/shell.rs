@@ -16,12 +16,15 @@ use crate::backend::Backend;
 use crate::clipboard::SystemClipboard;
 use crate::focus::Focus;
 use crate::hotkey::{self, Hotkey};
+use crate::local_api::LocalApi;
 use crate::lock;
 use crate::status_view;
 use crate::visibility::KeyRepeatFilter;
 use crate::windows::frames::Frames;
 use crate::windows::pages::Pages;
-use crate::wire::{AppEvent, CommandError, CommandResult, DownloadView, StatusView, Window};
+use crate::wire::{
+    AppEvent, BackgroundView, CommandError, CommandResult, DownloadView, StatusView, Window,
+};
 
 pub(crate) struct Shell {
     app: AppHandle,
@@ -31,12 +34,15 @@ pub(crate) struct Shell {
     pub(crate) frames: Frames,
     pub(crate) focus: Focus,
     pub(crate) clipboard: SystemClipboard,
+    pub(crate) local_api: LocalApi,
     /// Pages that follow responses.
     pub(crate) followers: Followers,
     /// The system's languages, preferred first.
     pub(crate) languages: Vec<String>,
     /// The downloads that were last sent.
     pub(crate) downloads: Mutex<Vec<DownloadView>>,
+    /// The program that the icon's menu names as using a model.
+    pub(crate) user: Mutex<Option<BackgroundView>>,
     pub(crate) key_repeat: Mutex<KeyRepeatFilter>,
     /// The Dock of a Mac shows the app.
     pub(crate) is_in_dock: AtomicBool,
@@ -58,9 +64,11 @@ impl Shell {
             pages: Pages::default(),
             focus: Focus::default(),
             clipboard: SystemClipboard::default(),
+            local_api: LocalApi::default(),
             followers: Followers::default(),
             languages: sys_locale::get_locales().collect(),
             downloads: Mutex::default(),
+            user: Mutex::default(),
             key_repeat: Mutex::default(),
             is_in_dock: AtomicBool::new(false),
             backend: watch::Sender::new(None),

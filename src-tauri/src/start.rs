@@ -31,6 +31,10 @@ use crate::{commands, dropped, lock, log, quit, status_view, tray, windows};
 /// Minimum time between two status events.
 const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 
+/// How long the icon's menu names a program after its last request. Otherwise a program with many
+/// short requests would change the menu again and again, and a changed menu closes.
+const NAMED_TIME: Duration = Duration::from_secs(3);
+
 /// Lists all commands for Tauri.
 macro_rules! handlers {
     ($($file:ident: $($name:ident),+;)+) => {
@@ -165,6 +169,7 @@ async fn open_backend(app: AppHandle) {
         shell.notice(notice);
     }
     app_commands::apply(&app, None, &backend.settings());
+    app_commands::apply_local_api(&app, backend.clone());
     windows::prepare_prompt(&app, backend.hardware.memory_bytes);
     tracing::info!("the backend is open");
     publish_status(&app, &backend).await;
@@ -177,8 +182,20 @@ async fn publish_status(app: &AppHandle, backend: &Backend) {
     let shell = app.state::<Shell>();
     loop {
         let mut changes = backend.handle().status();
+        let mut named_until = None;
         loop {
             let view = status_view::from_status(&changes.borrow_and_update(), backend.is_client());
+            let now = tokio::time::Instant::now();
+            if view.background.is_some() {
+                lock(&shell.user).clone_from(&view.background);
+                named_until = Some(now + NAMED_TIME);
+            } else if named_until.is_some_and(|until| until <= now) {
+                *lock(&shell.user) = None;
+                named_until = None;
+                tray::draw(app);
+            }
+            // Without a request, the next change may be the end of that time.
+            let wakes_at = named_until.filter(|_| view.background.is_none());
             if shell.set_status(&view) {
                 shell.send(&AppEvent::Status {
                     status: Box::new(view),
@@ -186,10 +203,18 @@ async fn publish_status(app: &AppHandle, backend: &Backend) {
                 tray::draw(app);
             }
             tokio::time::sleep(STATUS_INTERVAL).await;
-            if changes.changed().await.is_err() {
+            let changed = match wakes_at {
+                Some(until) => {
+                    let changed = tokio::time::timeout_at(until, changes.changed());
+                    changed.await.unwrap_or(Ok(()))
+                }
+                None => changes.changed().await,
+            };
+            if changed.is_err() {
                 break;
             }
         }
+        *lock(&shell.user) = None;
         let was_client = backend.is_client();
         tracing::info!(was_client, "the supervisor quit");
         let Some(notices) = backend.reconnect().await else {
@@ -279,6 +304,7 @@ fn perform_menu_action(app: &AppHandle, action: Action) {
         Action::QuickPrompt => show(Window::Prompt, None),
         Action::Settings => show(Window::Settings, None),
         Action::Models => show(Window::Settings, Some("models".to_owned())),
+        Action::LocalApi => show(Window::Settings, Some("api".to_owned())),
         Action::About => show(Window::Settings, Some("about".to_owned())),
         Action::Zoom(step) => {
             app_commands::run_in_background(app, move |app| app_commands::zoom(app, step))

@@ -2,11 +2,14 @@
 //!
 //! Rule: nothing is decided here. Each field of [`StatusView`] follows from the status alone.
 
+use transom_server::key_of_client;
 use transom_signals::{MemoryPressure, ThermalState};
 use transom_supervisor::status::{ModelStatus, PhaseStatus, Status, UnloadReason};
 use transom_supervisor::{Class, ModelRole, governor};
 
-use crate::wire::{Activity, LimitReason, LimitView, LoadedView, StatusView, UnloadView};
+use crate::wire::{
+    Activity, BackgroundView, LimitReason, LimitView, LoadedView, StatusView, UnloadView,
+};
 
 /// Converts a status. `is_client` is true if the supervisor belongs to another program.
 pub(crate) fn from_status(status: &Status, is_client: bool) -> StatusView {
@@ -38,18 +41,20 @@ pub(crate) fn from_status(status: &Status, is_client: bool) -> StatusView {
             was_idle: record.why == UnloadReason::Idle,
         }),
         n_queued: status.queue.len(),
-        background_client: background_client(status),
+        background: background(status),
         is_client,
     }
 }
 
-/// Returns the name of the program whose background request runs now.
-fn background_client(status: &Status) -> Option<String> {
+/// Returns the request of another program that runs now.
+fn background(status: &Status) -> Option<BackgroundView> {
     let mut running = status.running.iter();
     let request = running.find(|request| request.class == Class::Background)?;
-    let client = request.client.to_string();
-    let name = client.strip_prefix("api:").unwrap_or(&client);
-    Some(name.to_owned())
+    let key = key_of_client(&request.client);
+    Some(BackgroundView {
+        client: key.unwrap_or_else(|| request.client.to_string()),
+        model: request.model.clone(),
+    })
 }
 
 /// A running response has priority over a limit that lets it continue.
@@ -224,10 +229,16 @@ mod tests {
             let request = json!({
                 "request_id": 1, "model": "Qwen3", "client": client, "class": class
             });
-            from_status(&status(json!({ "running": [request] })), false).background_client
+            from_status(&status(json!({ "running": [request] })), false).background
         };
-        assert_eq!(running("background", "api:Zed").as_deref(), Some("Zed"));
-        assert_eq!(running("background", "script").as_deref(), Some("script"));
+        let by = |client: &str| {
+            Some(BackgroundView {
+                client: client.to_owned(),
+                model: "Qwen3".to_owned(),
+            })
+        };
+        assert_eq!(running("background", "api:Zed"), by("Zed"));
+        assert_eq!(running("background", "script"), by("script"));
         assert_eq!(running("interactive", "cli"), None);
     }
 

@@ -95,7 +95,16 @@ fn view(shell: &Shell) -> TrayView {
     };
     let strings = Strings::new(settings.general.language.as_deref(), &shell.languages);
     let downloads = lock(&shell.downloads).clone();
-    menu::view(&shell.status(), &settings, &names, &downloads, &strings)
+    let user = lock(&shell.user).clone();
+    let user = user.as_ref();
+    menu::view(
+        &shell.status(),
+        user,
+        &settings,
+        &names,
+        &downloads,
+        &strings,
+    )
 }
 
 /// Returns the icon: a template image on a Mac, and a gray that is visible on dark and light
@@ -173,6 +182,7 @@ mod tests {
             Action::Pause(false),
             Action::Settings,
             Action::Models,
+            Action::LocalApi,
             Action::About,
             Action::Zoom(ZoomStep::Reset),
             Action::Press("Mod+F".to_owned()),

@@ -17,11 +17,13 @@ use ts_rs::TS;
 mod command_error;
 mod downloads;
 mod files;
+mod local_api;
 mod models;
 
 pub use command_error::{CommandError, CommandResult};
 pub use downloads::{DownloadChange, DownloadState, DownloadView, HubAccessView, HubErrorView};
 pub use files::{DocumentView, DropKind, DropProblem, DropView, FileSource};
+pub use local_api::{ApiClientView, ApiSetupView, ApiStateView, ApiWork, LocalApiView};
 pub use models::{
     CatalogErrorView, CatalogView, EntryView, FactsView, FitSummary, FitView, ModelErrorView,
     ModelView, OriginView, PairView, PickView, Purpose, RecommendedView, TierView, VariantView,
@@ -67,10 +69,19 @@ pub struct StatusView {
     pub last_unload: Option<UnloadView>,
     /// Queued requests.
     pub n_queued: usize,
-    /// The program whose request runs now, if it came through the HTTP API.
-    pub background_client: Option<String>,
+    /// The request of another program that runs now, if there is one.
+    pub background: Option<BackgroundView>,
     /// The supervisor belongs to another program, such as `transom chat` in a terminal.
     pub is_client: bool,
+}
+
+/// A request of another program, which came through the local API.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, TS)]
+pub struct BackgroundView {
+    /// The name of its key.
+    pub client: String,
+    /// Display name of the model.
+    pub model: String,
 }
 
 /// The state that the menu-bar icon shows.
@@ -349,8 +360,8 @@ pub enum AppEvent {
         window: Window,
         /// The conversation to open.
         conversation: Option<ConversationId>,
-        /// The settings pane: `models`, `model`, `behavior`, `general` or `about`. `model:<id>` shows the
-        /// settings of that model.
+        /// The settings pane: `models`, `model`, `behavior`, `api`, `general` or `about`. `model:<id>`
+        /// shows the settings of that model.
         pane: Option<String>,
     },
     /// The quick prompt was called from this program. Sent at each press of the shortcut.

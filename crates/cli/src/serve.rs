@@ -3,19 +3,20 @@
 //! Rule: standard output gets the address and a new key. Errors of single requests go to the clients
 //! of the server.
 
-mod config;
 mod keys;
 
 use std::sync::Arc;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use tokio::sync::watch;
 use transom_library::Library;
-use transom_server::{Access, DEFAULT_PORT, KeyError, KeyFile, Options, Server, ServerState};
+use transom_server::{
+    Access, ClientProgram, DEFAULT_PORT, KeyError, KeyFile, Options, Server, ServerState,
+};
 use transom_signals::Hardware;
 
 use crate::{Client, Console, Failure, Result, library};
-use config::ClientProgram;
 
 /// Serve models to other programs on this computer
 ///
@@ -51,11 +52,11 @@ pub(crate) struct ServeArgs {
 
     /// Let web pages of this origin use the server, such as https://chat.example.org; repeatable.
     /// Pages of this computer always may
-    #[arg(long, value_name = "ORIGIN", value_parser = origin)]
+    #[arg(long, value_name = "ORIGIN", value_parser = transom_server::origin)]
     allow_origin: Vec<String>,
 
     /// Show how to set up a program for this server, and exit
-    #[arg(long, value_name = "PROGRAM", value_enum)]
+    #[arg(long, value_name = "PROGRAM", value_parser = program())]
     show_config: Option<ClientProgram>,
 }
 
@@ -89,7 +90,7 @@ pub(crate) fn run(args: &ServeArgs, client: &Client, console: &mut Console) -> R
         let library = library::open(client, console)?;
         let first = library.installed().first();
         let model = first.map_or_else(|| "MODEL".to_owned(), |model| library.short_name(model));
-        return console.print(&config::text(program, args.port, &model));
+        return console.print(&program.setup(args.port, &model).to_string());
     }
     serve(args, client, console)
 }
@@ -173,17 +174,11 @@ fn access(args: &ServeArgs, client: &Client, console: &mut Console) -> Result<Ac
     Ok(Access::File(file))
 }
 
-/// Parses an origin. `*` would let every page use the models.
-fn origin(text: &str) -> Result<String, String> {
-    let bad = || "must be an origin without a path, such as https://chat.example.org".to_owned();
-    let (scheme, host) = text.split_once("://").ok_or_else(bad)?;
-    let is_scheme = |b: u8| b.is_ascii_alphanumeric() || b"+-.".contains(&b);
-    let is_host = |b: u8| b.is_ascii_alphanumeric() || b"-.:[]_".contains(&b);
-    let is_valid = !scheme.is_empty()
-        && scheme.bytes().all(is_scheme)
-        && !host.is_empty()
-        && host.bytes().all(is_host);
-    is_valid.then(|| text.to_ascii_lowercase()).ok_or_else(bad)
+/// Returns the parser of a program's name.
+fn program() -> impl TypedValueParser<Value = ClientProgram> {
+    let value = |program: &ClientProgram| PossibleValue::new(program.id()).help(program.title());
+    let parser = PossibleValuesParser::new(ClientProgram::ALL.iter().map(value));
+    parser.try_map(|id| ClientProgram::of_id(&id).ok_or("not a program in this list"))
 }
 
 #[cfg(test)]
@@ -214,26 +209,5 @@ mod tests {
         assert_eq!(args.ollama_port, Some(4000));
         let args = parse(&["keys", "revoke", "editor"]).unwrap();
         assert!(matches!(args.command, Some(ServeCommand::Keys(_))));
-    }
-
-    #[test]
-    fn an_origin_is_one_site() {
-        for good in [
-            "https://chat.example.org",
-            "http://[::1]:3000",
-            "vscode-webview://abc",
-        ] {
-            assert_eq!(origin(good), Ok(good.to_owned()));
-        }
-        for bad in [
-            "*",
-            "https://*",
-            "https://a/b",
-            "example.org",
-            "://a",
-            "https://",
-        ] {
-            assert!(origin(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -54,7 +54,7 @@ fn the_server_answers_with_its_key_and_ends_with_ctrl_c() {
     assert!(response.contains("Paris"), "{response}");
     let taken = run_on(data.path(), &["serve", "--port", port]);
     assert_eq!(taken.status.code(), Some(2));
-    assert!(text(&taken.stderr).contains("another program uses port"));
+    assert!(text(&taken.stderr).contains("Transom serves at"));
 
     let listed = run_on(data.path(), &["serve", "keys", "list"]);
     assert_eq!(text(&listed.stdout), "default\n");

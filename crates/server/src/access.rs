@@ -93,6 +93,29 @@ pub enum KeyError {
     NoRandomness(getrandom::Error),
 }
 
+/// A text that is no origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be an origin without a path, such as https://chat.example.org")]
+pub struct OriginError;
+
+/// Parses an origin whose pages may use the server. `*` is none: it would let every page use the
+/// models.
+///
+/// # Errors
+/// The text is no origin.
+pub fn origin(text: &str) -> Result<String, OriginError> {
+    let (scheme, host) = text.split_once("://").ok_or(OriginError)?;
+    let is_scheme = |b: u8| b.is_ascii_alphanumeric() || b"+-.".contains(&b);
+    let is_host = |b: u8| b.is_ascii_alphanumeric() || b"-.:[]_".contains(&b);
+    let is_valid = !scheme.is_empty()
+        && scheme.bytes().all(is_scheme)
+        && !host.is_empty()
+        && host.bytes().all(is_host);
+    is_valid
+        .then(|| text.to_ascii_lowercase())
+        .ok_or(OriginError)
+}
+
 impl Access {
     /// Returns access with this key only.
     pub fn key(key: &str) -> Self {
@@ -293,6 +316,27 @@ mod tests {
         std::fs::write(&file.path, "oops").unwrap();
         assert!(matches!(file.add("x"), Err(KeyError::Damaged { .. })));
         assert_eq!(Access::File(file).name_of(Some("x")), None);
+    }
+
+    #[test]
+    fn an_origin_is_one_site() {
+        for good in [
+            "https://chat.example.org",
+            "http://[::1]:3000",
+            "vscode-webview://abc",
+        ] {
+            assert_eq!(origin(good), Ok(good.to_owned()));
+        }
+        for bad in [
+            "*",
+            "https://*",
+            "https://a/b",
+            "example.org",
+            "://a",
+            "https://",
+        ] {
+            assert!(origin(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
 use transom_supervisor::ClientId;
 
+use crate::activity::OpenRequest;
 use crate::error::{ApiError, ErrorKind, Protocol};
 use crate::ids::random_id;
 use crate::json::too_large;
@@ -28,19 +29,46 @@ const PUBLIC_PATHS: [&str; 2] = ["/", "/health"];
 /// Headers that pages may read.
 const EXPOSED_HEADERS: &str = "request-id, retry-after, x-request-id, x-transom-ignored";
 
+/// Routes that programs read again and again to watch the server. Their requests have no records.
+const WATCHED_ROUTES: [&str; 4] = ["/", "/health", "/metrics", "/v1/status"];
+
+/// What the names of this server's clients begin with in the status of the supervisor.
+const CLIENT_PREFIX: &str = "api:";
+
+/// Returns the name of a key's client in the status of the supervisor.
+pub fn client_of_key(name: &str) -> ClientId {
+    ClientId::new(format!("{CLIENT_PREFIX}{name}"))
+}
+
+/// Returns the name of the key of a client in the status of the supervisor; `None` if it is another
+/// program.
+pub fn key_of_client(client: &ClientId) -> Option<String> {
+    let client = client.to_string();
+    client.strip_prefix(CLIENT_PREFIX).map(str::to_owned)
+}
+
 /// The caller of a request that was let in.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     /// The name of the key.
     pub(crate) key_name: String,
+    /// The record of the request, if it has one.
+    pub(crate) record: Option<OpenRequest>,
     /// The id of the request, which errors inside streams repeat.
     pub(crate) request_id: String,
 }
 
 impl Caller {
+    /// Notes the model of the request in its record.
+    pub(crate) fn set_model(&self, name: &str) {
+        if let Some(record) = &self.record {
+            record.set_model(name);
+        }
+    }
+
     /// Returns the client that the supervisor and the status know. Clients take turns.
     pub(crate) fn client(&self) -> ClientId {
-        ClientId::new(format!("api:{}", self.key_name))
+        client_of_key(&self.key_name)
     }
 }
 
@@ -57,7 +85,9 @@ pub(crate) async fn pass(
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map_or("other", MatchedPath::as_str).to_owned();
     let origin = request.headers().get(header::ORIGIN).cloned();
-    let mut response = match enter(&state, &mut request, &request_id) {
+    let has_record = !WATCHED_ROUTES.contains(&&*route) && method != Method::OPTIONS;
+    let record = has_record.then(|| state.activity_log().open(&route));
+    let mut response = match enter(&state, &mut request, &request_id, record.as_ref()) {
         Ok(None) => next.run(request).await,
         Ok(Some(preflight)) => preflight,
         Err(error) => error.into_response(),
@@ -73,6 +103,9 @@ pub(crate) async fn pass(
         let exposed = HeaderValue::from_static(EXPOSED_HEADERS);
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
     }
+    if let Some(record) = record {
+        record.set_status(status.as_u16());
+    }
     state.metrics().count_request(&route, status.as_u16());
     let milliseconds = began.elapsed().as_millis();
     tracing::info!(%method, route, status = status.as_u16(), milliseconds, request_id, "request");
@@ -84,6 +117,7 @@ fn enter(
     state: &ServerState,
     request: &mut Request,
     request_id: &str,
+    record: Option<&OpenRequest>,
 ) -> Result<Option<Response>, ApiError> {
     check_host(request, state)?;
     let headers = request.headers();
@@ -103,9 +137,13 @@ fn enter(
         true => String::new(),
         false => check_key(state, headers)?,
     };
+    if let Some(record) = record {
+        record.set_key(&key_name);
+    }
     check_body(request.method(), headers)?;
     request.extensions_mut().insert(Caller {
         key_name,
+        record: record.cloned(),
         request_id: request_id.to_owned(),
     });
     Ok(None)
@@ -164,8 +202,7 @@ fn is_allowed_origin(origin: &HeaderValue, state: &ServerState) -> bool {
             })
         })
     });
-    let mut allowed = state.allowed_origins().iter();
-    is_local_page || allowed.any(|allowed| allowed.eq_ignore_ascii_case(origin))
+    is_local_page || state.is_allowed_origin(origin)
 }
 
 /// Returns the name of the request's key. A missing key and a wrong one have the same error.

@@ -24,6 +24,8 @@ use transom_supervisor::{
     WhenBlocked, Work,
 };
 
+use crate::activity::OpenRequest;
+use crate::door::Caller;
 use crate::error::ApiError;
 use crate::models::{Model, loaded_info};
 use crate::state::ServerState;
@@ -111,6 +113,7 @@ pub(crate) struct Generation {
     state: Arc<ServerState>,
     job: Job,
     client: ClientId,
+    record: Option<OpenRequest>,
     info: Option<ModelInfo>,
     /// The open request: a load while [`Self::info`] is unknown, else a choice.
     response: Option<Response>,
@@ -130,8 +133,9 @@ pub(crate) struct Generation {
 
 impl Generation {
     /// Begins a job of a client. Nothing is waited for.
-    pub(crate) fn start(state: Arc<ServerState>, job: Job, client: ClientId) -> Self {
+    pub(crate) fn start(state: Arc<ServerState>, job: Job, caller: &Caller) -> Self {
         state.metrics().count_opened();
+        caller.set_model(&job.model.name);
         let status = state.supervisor().status().borrow().clone();
         // A loaded model need not be asked for; else another request could come in between.
         let info = loaded_info(&status, &job.model.spec.id).cloned();
@@ -145,7 +149,8 @@ impl Generation {
             info,
             state,
             job,
-            client,
+            client: caller.client(),
+            record: caller.record.clone(),
             response: None,
             n_started: 0,
             reasoning_tokens: 0,
@@ -225,6 +230,9 @@ impl Generation {
                 Err(error) => {
                     self.is_over = true;
                     self.response = None;
+                    if let Some(record) = &self.record {
+                        record.set_status(error.status.as_u16());
+                    }
                     return Err(error);
                 }
             }
@@ -365,6 +373,9 @@ impl Generation {
     fn record(&self, stats: &Stats) {
         let metrics = self.state.metrics();
         metrics.count_response(stats, self.reasoning_tokens, self.wait, self.first_text);
+        if let Some(record) = &self.record {
+            record.add_tokens(stats.prompt_tokens, stats.generated_tokens);
+        }
         let status = self.state.supervisor().status().borrow().clone();
         let Model {
             library,
@@ -389,6 +400,9 @@ impl Drop for Generation {
     fn drop(&mut self) {
         if !self.is_over && self.response.is_some() {
             self.state.metrics().count_canceled();
+            if let Some(record) = &self.record {
+                record.set_canceled();
+            }
         }
         self.state.metrics().count_closed();
     }

@@ -9,6 +9,7 @@
 //! are unknown here are named in the response. Nothing of a prompt or a key reaches logs or metrics.
 
 mod access;
+mod activity;
 mod door;
 mod error;
 mod generation;
@@ -19,10 +20,14 @@ mod metrics;
 mod models;
 mod routes;
 mod serve;
+mod setup;
 mod state;
 mod stream;
 
-pub use access::{Access, KeyDigest, KeyError, KeyFile, NamedKey};
+pub use access::{Access, KeyDigest, KeyError, KeyFile, NamedKey, OriginError, origin};
+pub use activity::{Activity, KeyUse, MAX_RECORDS, RequestRecord};
+pub use door::{client_of_key, key_of_client};
 pub use models::LibrarySource;
 pub use serve::{BindError, DEFAULT_PORT, Server};
+pub use setup::{ClientProgram, KEY_VARIABLE, Setup};
 pub use state::{Options, ServerState};

@@ -15,6 +15,8 @@ pub(crate) mod openai;
 mod responses;
 mod status;
 
+pub(crate) use health::GREETING;
+
 use std::sync::Arc;
 
 use axum::Router;

@@ -12,6 +12,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -29,12 +30,27 @@ pub const DEFAULT_PORT: u16 = 11535;
 /// How long the server waits after a connection could not be accepted, such as without descriptors.
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
 
+/// Time for the program at a port to say what it is.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Most bytes that are read of what it says.
+const MAX_PROBE_BYTES: u64 = 4096;
+
 /// Why the server can't listen.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Another program listens at the port.
     #[error("another program uses port {port}; choose another one with --port")]
     PortTaken {
+        /// The port.
+        port: u16,
+    },
+    /// Another server of Transom listens at the port: that of the app, or of another terminal.
+    #[error(
+        "Transom serves at http://localhost:{port} already: in the app (Settings, Local API) or in \
+         another terminal; use that, turn it off, or choose another port with --port"
+    )]
+    AlreadyServed {
         /// The port.
         port: u16,
     },
@@ -70,13 +86,16 @@ impl Server {
     /// one. Must be called within a Tokio runtime.
     ///
     /// # Errors
-    /// [`BindError`].
+    /// [`BindError`], which says whether the other program at the port is Transom.
     pub async fn bind(port: u16) -> Result<Self, BindError> {
-        let listened = listen(port).await;
-        let (listeners, port) = listened.map_err(|source| match source.kind() {
-            io::ErrorKind::AddrInUse => BindError::PortTaken { port },
-            _ => BindError::Io { port, source },
-        })?;
+        let (listeners, port) = match listen(port).await {
+            Ok(listened) => listened,
+            Err(source) if source.kind() != io::ErrorKind::AddrInUse => {
+                return Err(BindError::Io { port, source });
+            }
+            Err(_) if is_transom(port).await => return Err(BindError::AlreadyServed { port }),
+            Err(_) => return Err(BindError::PortTaken { port }),
+        };
         Ok(Self {
             listeners,
             port,
@@ -148,6 +167,26 @@ async fn listen(port: u16) -> io::Result<(Vec<TcpListener>, u16)> {
         Err(error) => tracing::debug!(%error, "not listening at ::1"),
     }
     Ok((listeners, chosen))
+}
+
+/// Returns true if a server of Transom answers at this port.
+async fn is_transom(port: u16) -> bool {
+    let asked = async {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+        let request =
+            format!("GET / HTTP/1.1\r\nhost: localhost:{port}\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut response = Vec::new();
+        stream
+            .take(MAX_PROBE_BYTES)
+            .read_to_end(&mut response)
+            .await?;
+        Ok::<_, io::Error>(response)
+    };
+    let response = timeout(PROBE_TIMEOUT, asked).await;
+    response.is_ok_and(|response| {
+        response.is_ok_and(|response| response.ends_with(routes::GREETING.as_bytes()))
+    })
 }
 
 /// Accepts connections until the server stops, then waits for them.

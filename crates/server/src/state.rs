@@ -2,9 +2,11 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use tokio::sync::watch;
 use transom_supervisor::Handle;
 
 use crate::access::Access;
+use crate::activity::{Activity, ActivityLog};
 use crate::metrics::Metrics;
 use crate::models::{LibrarySource, Models};
 
@@ -29,10 +31,11 @@ pub struct ServerState {
     port: u16,
     ollama_port: Option<u16>,
     access: Access,
-    allowed_origins: Vec<String>,
+    allowed_origins: RwLock<Vec<String>>,
     supervisor: RwLock<Handle>,
     models: Models,
     metrics: Metrics,
+    activity: Arc<ActivityLog>,
 }
 
 impl ServerState {
@@ -42,10 +45,11 @@ impl ServerState {
             port: options.port,
             ollama_port: options.ollama_port,
             access: options.access,
-            allowed_origins: options.allowed_origins,
+            allowed_origins: RwLock::new(options.allowed_origins),
             supervisor: RwLock::new(options.supervisor),
             models: Models::new(options.library),
             metrics: Metrics::default(),
+            activity: Arc::default(),
         })
     }
 
@@ -55,6 +59,28 @@ impl ServerState {
             .supervisor
             .write()
             .unwrap_or_else(PoisonError::into_inner) = supervisor;
+    }
+
+    /// Lets pages of these origins use the server, and of no others but those of this computer.
+    pub fn set_allowed_origins(&self, origins: Vec<String>) {
+        *self
+            .allowed_origins
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = origins;
+    }
+
+    /// Returns the last requests, and what each key has used.
+    pub fn activity(&self) -> Activity {
+        self.activity.snapshot()
+    }
+
+    /// Returns a receiver that is notified when [`Self::activity`] changes.
+    pub fn activity_changes(&self) -> watch::Receiver<u64> {
+        self.activity.changes()
+    }
+
+    pub(crate) fn activity_log(&self) -> &Arc<ActivityLog> {
+        &self.activity
     }
 
     pub(crate) fn supervisor(&self) -> Handle {
@@ -74,8 +100,11 @@ impl ServerState {
         &self.access
     }
 
-    pub(crate) fn allowed_origins(&self) -> &[String] {
-        &self.allowed_origins
+    pub(crate) fn is_allowed_origin(&self, origin: &str) -> bool {
+        let allowed = self.allowed_origins.read();
+        let allowed = allowed.unwrap_or_else(PoisonError::into_inner);
+        let mut allowed = allowed.iter();
+        allowed.any(|allowed| allowed.eq_ignore_ascii_case(origin))
     }
 
     pub(crate) fn models(&self) -> &Models {

@@ -45,7 +45,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use notice::{Notice, Opened};
 pub use setting_issue::SettingIssue;
 pub use settings::{
-    Appearance, Assistant, Behavior, ConversationSettings, General, KvCache, ModelSettings,
-    Overflow, SavedPrompt, Settings,
+    Appearance, Assistant, Behavior, ConversationSettings, General, KvCache, LocalApi,
+    ModelSettings, Overflow, SavedPrompt, Settings,
 };
 pub use store::Store;

@@ -24,6 +24,8 @@ pub struct Settings {
     pub general: General,
     /// What the app may use of the computer.
     pub behavior: Behavior,
+    /// The local API for other programs.
+    pub local_api: LocalApi,
     /// The id of the current model; `None` for the starter, until the user chooses another one.
     pub model: Option<String>,
     /// Settings of single models, by id.
@@ -96,6 +98,22 @@ pub struct Behavior {
     /// The memory budget of all models, in bytes; `None` depends on the computer.
     #[cfg_attr(feature = "bindings", ts(type = "number | null"))]
     pub memory_budget_bytes: Option<u64>,
+}
+
+/// The local API for other programs, served by the app.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
+#[serde(default)]
+pub struct LocalApi {
+    /// The app serves it.
+    pub is_on: bool,
+    /// The port; `None` for the default one.
+    pub port: Option<u16>,
+    /// A second port, for programs that expect Ollama there; `None` for none.
+    pub ollama_port: Option<u16>,
+    /// Origins whose web pages may use it, such as `https://chat.example.org`. Pages of this computer
+    /// always may.
+    pub allowed_origins: Vec<String>,
 }
 
 /// Settings of one model. `None` means what the model's authors recommend, or what fits.

@@ -92,7 +92,7 @@ fn null_resets_a_field_to_its_default() {
     assert_eq!(settings.models["/m.gguf"].top_k, None);
     assert_eq!(settings.models["/m.gguf"].seed, Some(u32::MAX));
     let all = json!({"general": null, "behavior": null, "model": null, "models": null,
-        "added_models": null, "recent_models": null, "prompts": null, "assistants": null});
+        "added_models": null, "recent_models": null, "local_api": null, "prompts": null, "assistants": null});
     assert_eq!(store.patch_settings(&all).unwrap(), Settings::default());
 }
 

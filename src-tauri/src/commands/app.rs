@@ -2,7 +2,7 @@
 //!
 //! Rule: all changes of settings take effect in [`apply`], whichever way they were made.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tauri::{AppHandle, Manager, State, WebviewWindow};
@@ -10,14 +10,16 @@ use tauri_plugin_opener::OpenerExt;
 use transom_store::{Appearance, ConversationId, Settings};
 
 use super::{choose_files, save};
-use crate::backend::shared_settings;
+use crate::backend::{Backend, shared_settings};
 use crate::hotkey::{self, SystemShortcuts};
 use crate::shell::{Shell, blocking};
 use crate::wire::{
     AboutView, AppEvent, CapturedText, CommandError, CommandResult, FileSource, HotkeyView,
     StatusView, TextSource, Window, ZoomStep,
 };
-use crate::{about, attachments, diagnostics, insertion, lock, login_item, tray, windows, zoom};
+use crate::{
+    about, attachments, diagnostics, insertion, local_api, lock, login_item, tray, windows, zoom,
+};
 
 #[tauri::command]
 pub(crate) async fn status(shell: State<'_, Shell>) -> CommandResult<StatusView> {
@@ -32,9 +34,12 @@ pub(crate) async fn settings(shell: State<'_, Shell>) -> CommandResult<Settings>
 /// Changes settings and applies the change.
 #[tauri::command]
 pub(crate) async fn update_settings(app: AppHandle, patch: Value) -> CommandResult<Settings> {
+    local_api::check(&patch)?;
     let shell = app.state::<Shell>();
     let backend = shell.backend().await?;
     let before = backend.settings();
+    // Also without a change: the port may be free now.
+    let has_local_api = patch.get("local_api").is_some();
     let old_behavior = before.behavior.clone();
     let patched = shell.blocking(move |backend| {
         let settings = backend.store.patch_settings(&patch)?;
@@ -51,6 +56,9 @@ pub(crate) async fn update_settings(app: AppHandle, patch: Value) -> CommandResu
     }
     backend.settings_changed(settings.clone());
     apply(&app, Some(&before), &settings);
+    if has_local_api {
+        apply_local_api(&app, backend);
+    }
     shell.send(&AppEvent::Settings {
         settings: Box::new(settings.clone()),
     });
@@ -99,6 +107,14 @@ pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) 
         }
     }
     tray::draw(app);
+}
+
+/// Starts, changes or ends the local API, as the settings say.
+pub(crate) fn apply_local_api(app: &AppHandle, backend: Arc<Backend>) {
+    let app = app.clone();
+    tauri::async_runtime::spawn(async move {
+        app.state::<Shell>().local_api.apply(&backend).await;
+    });
 }
 
 fn launch_at_login(app: &AppHandle, is_enabled: bool) {

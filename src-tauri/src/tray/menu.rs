@@ -9,17 +9,18 @@ use transom_store::Settings;
 
 use crate::models::Names;
 use crate::strings::Strings;
-use crate::wire::{Activity, DownloadState, DownloadView, StatusView, ZoomStep};
+use crate::wire::{Activity, BackgroundView, DownloadState, DownloadView, StatusView, ZoomStep};
 
 /// The keys of `tray.json` that are used here.
 #[cfg(test)]
-pub(crate) const KEYS: [&str; 22] = [
+pub(crate) const KEYS: [&str; 23] = [
     "open_chat",
     "open_in_window",
     "open_as_popover",
     "quick_prompt",
     "eject",
     "no_model",
+    "used_by",
     "downloading",
     "downloading_many",
     "download_paused",
@@ -84,6 +85,8 @@ pub(crate) enum Action {
     Settings,
     /// Show the models and their downloads.
     Models,
+    /// Show who uses the local API.
+    LocalApi,
     About,
     Zoom(ZoomStep),
     /// Do what these keys do on the page with the focus.
@@ -102,10 +105,11 @@ pub(crate) fn other_form(is_chat_in_window: bool) -> (&'static str, Action) {
     (key, Action::ChatInWindow(!is_chat_in_window))
 }
 
-/// Returns the content of the tray. `names` are the display names of models; the menu reads no
-/// files.
+/// Returns the content of the tray. `user` is the program that uses a model. `names` are the display
+/// names of models; the menu reads no files.
 pub(crate) fn view(
     status: &StatusView,
+    user: Option<&BackgroundView>,
     settings: &Settings,
     names: &Names,
     downloads: &[DownloadView],
@@ -123,6 +127,13 @@ pub(crate) fn view(
         Row::Separator,
         model(status, strings),
     ];
+    rows.extend(user.map(|user| Row::Item {
+        text: strings.text(
+            "used_by",
+            &[("client", &user.client), ("model", &user.model)],
+        ),
+        action: Some(Action::LocalApi),
+    }));
     rows.extend(download_row(downloads, strings));
     rows.extend(recent(settings, names, strings));
     rows.push(match status.is_paused {
@@ -231,7 +242,7 @@ fn file_name(id: &str) -> String {
 fn tooltip(status: &StatusView, strings: &Strings) -> String {
     let model = status.model.as_ref();
     let name = model.map(|model| &*model.name).unwrap_or_default();
-    let client = status.background_client.as_deref();
+    let client = status.background.as_ref().map(|user| &*user.client);
     let key = match status.activity {
         _ if status.is_paused => "tooltip_paused",
         Activity::Held => "tooltip_held",
@@ -258,7 +269,7 @@ mod tests {
     fn tray_view(status: &StatusView, settings: &Settings, downloads: &[DownloadView]) -> TrayView {
         let qwen = ("/models/Qwen3-4B".to_owned(), "Qwen3 4B · 4-bit".to_owned());
         let names = Names::from([qwen]);
-        view(status, settings, &names, downloads, &strings())
+        view(status, None, settings, &names, downloads, &strings())
     }
 
     fn download(state: DownloadState, done_bytes: u64) -> DownloadView {
@@ -379,8 +390,27 @@ mod tests {
         };
         let tooltip = |status: &StatusView| tray_view(status, &Settings::default(), &[]).tooltip;
         assert_eq!(tooltip(&status), "Transom: generating");
-        status.background_client = Some("Zed".to_owned());
+        status.background = Some(user("Zed"));
         assert_eq!(tooltip(&status), "Transom: generating for Zed");
+    }
+
+    #[test]
+    fn the_menu_names_the_program_that_uses_a_model_and_opens_its_pane() {
+        let (settings, user) = (Settings::default(), user("zed"));
+        let (status, names) = (loaded(true), Names::new());
+        let view = view(&status, Some(&user), &settings, &names, &[], &strings());
+        let expected = Row::Item {
+            text: "zed is using Qwen3 4B · 4-bit".to_owned(),
+            action: Some(Action::LocalApi),
+        };
+        assert_eq!(view.rows[5], expected);
+    }
+
+    fn user(client: &str) -> BackgroundView {
+        BackgroundView {
+            client: client.to_owned(),
+            model: "Qwen3 4B · 4-bit".to_owned(),
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod faults;
 mod forms;
 mod history;
 mod insertion;
+mod local_api;
 mod models;
 mod prompt;
 mod settings;

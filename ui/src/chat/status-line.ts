@@ -32,8 +32,8 @@ export function statusLine(status: StatusView, stage: Stage | null, chosen: stri
   if (stage?.stage === "writing" && stage.tokens_per_second) {
     figures.unshift(t("chat.status.speed", { speed: fixed(stage.tokens_per_second, 0) }));
   }
-  if (status.background_client && (!stage || stage.stage === "waiting")) {
-    return line(t("chat.status.used_by", { client: status.background_client }), "busy");
+  if (status.background && (!stage || stage.stage === "waiting")) {
+    return line(t("chat.status.used_by", { client: status.background.client }), "busy");
   }
   if (stage || status.activity === "answering") return line(t("chat.status.answering"), "busy");
   const first = status.limits[0];

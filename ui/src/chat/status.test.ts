@@ -16,6 +16,7 @@ const line = (
 
 describe("the status line", () => {
   it("shows the most important state", () => {
+    const background = { client: "Zed", model: QWEN };
     const isLoading = { ...loaded(), is_ready: false, memory_bytes: null };
     expect(line({})).toBe("Qwen3 4B · 4-bit is ready | 2.8 GB");
     expect(line({ model: { ...isLoading, load_fraction: 0.4 } })).toBe("Loading Qwen3 4B · 4-bit, 40%");
@@ -23,8 +24,8 @@ describe("the status line", () => {
     expect(line({}, { stage: "prefill", done: 512, total: 2048 })).toBe("Processing prompt, 25% | 2.8 GB");
     expect(line({}, { stage: "writing", tokens_per_second: 41.6 })).toBe("Generating | 42 tokens/s | 2.8 GB");
     expect(line({ n_queued: 2 }, { stage: "writing", tokens_per_second: null })).toBe("Generating | 2 queued | 2.8 GB");
-    expect(line({ activity: "answering", background_client: "Zed" })).toBe("Generating for Zed | 2.8 GB");
-    expect(line({ background_client: "Zed", n_queued: 1 }, { stage: "waiting", position: 1 }))
+    expect(line({ activity: "answering", background })).toBe("Generating for Zed | 2.8 GB");
+    expect(line({ background, n_queued: 1 }, { stage: "waiting", position: 1 }))
       .toBe("Generating for Zed | 1 queued | 2.8 GB");
     expect(line({ held: "heat_serious" })).toBe("Paused: high temperature | 2.8 GB");
     expect(line({ held: "paused", is_paused: true })).toBe("Paused | 2.8 GB");

@@ -6,7 +6,8 @@ import { mount, type Component } from "svelte";
 import type { FakeIpc } from "../ipc/fake";
 import { onDisk } from "../ipc/fake/catalog";
 import { firstModels, GB, sampleAssistants } from "../ipc/fake/defaults";
-import type { FitView, ModelSettings, StatusView } from "../ipc";
+import { apiClient, busyClients, someRequests } from "../ipc/fake/local-api";
+import type { ApiClientView, FitView, ModelSettings, StatusView } from "../ipc";
 import { startApp } from "../state/app.svelte";
 import { modelSource } from "../state/model-source.svelte";
 import ShortcutsSheet from "../help/ShortcutsSheet.svelte";
@@ -47,6 +48,19 @@ const hot: Partial<StatusView> = {
 };
 const isHot: SetUp = (fake) => fake.setStatus(hot);
 const isTaken = onLinux({ hotkey: { hotkey: "taken", shortcut: "Ctrl+Space" } });
+
+const isServed = (clients: ApiClientView[]): SetUp => (fake) => {
+  void fake.updateSettings({ local_api: { is_on: true } });
+  fake.setLocalApi({ clients });
+};
+
+/** Programs use the local API, and a limit is in force. */
+const isBusy: SetUp = (fake) => {
+  isServed(busyClients())(fake);
+  fake.setLocalApi({ requests: someRequests() });
+  fake.setStatus({ ...hot, background: { client: "zed", model: "Qwen3 4B · 4-bit" } });
+};
+const second = scrolled("section:nth-of-type(2)");
 const third = scrolled("section:nth-of-type(3)");
 
 async function explained(target: HTMLElement): Promise<void> {
@@ -103,6 +117,34 @@ export const settingsStates: GalleryStates = {
   "settings-behavior": { shows: "Automatic limits", show: pane("behavior") },
   "settings-behavior-lit": { shows: "Speculative decoding is off", show: pane("behavior", isHot, explained) },
   "settings-behavior-german": { shows: "Strom", show: pane("behavior", speaking("de", isHot), explained) },
+  "settings-api-off": { shows: "Serve models to other apps", show: pane("api") },
+  "settings-api": { shows: "Not used yet", show: pane("api", isServed([apiClient("default")])) },
+  "settings-api-busy": { shows: "Generating with", show: pane("api", isBusy, second) },
+  "settings-api-requests": { shows: "/v1/messages/count_tokens", show: pane("api", isBusy, scrolled("section:nth-of-type(4)")) },
+  "settings-api-setup": {
+    shows: "openai_compatible",
+    show: pane("api", isBusy, async (target) => {
+      await picked("zed")(target);
+      await scrolled("section:nth-of-type(5)")(target);
+    }),
+  },
+  "settings-api-taken": {
+    shows: "Another app uses port 11535",
+    show: pane("api", (fake) => {
+      isServed([apiClient("default")])(fake);
+      fake.setLocalApi({ state: { state: "port_taken", port: 11_535, is_ollama: false } });
+    }),
+  },
+  "settings-api-terminal": {
+    shows: "already serves your models",
+    show: pane("api", (fake) => {
+      isServed([apiClient("default")])(fake);
+      fake.setLocalApi({ state: { state: "already_served", port: 11_535 } });
+    }),
+  },
+  "settings-api-key": { shows: "it’s shown only once", show: pane("api", undefined, (target) => click(target, "[role=switch]")) },
+  "settings-api-german": { shows: "Wartet auf", show: pane("api", speaking("de", isBusy), second) },
+  "settings-api-japanese": { shows: "待機中", show: pane("api", speaking("ja", isBusy), second) },
   "settings-general": { shows: "Show in the Dock", show: pane("general") },
   "settings-general-recording": {
     shows: "Type a shortcut",

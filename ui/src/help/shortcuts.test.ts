@@ -50,6 +50,6 @@ describe("the sheet of shortcuts", () => {
 
   it("lists as many panes as there are", () => {
     const settings = shortcutGroups("").find((group) => group.title === "settings.title")!;
-    expect(settings.shortcuts[0]!.keys).toEqual(["Mod+1", "Mod+5"]);
+    expect(settings.shortcuts[0]!.keys).toEqual(["Mod+1", "Mod+6"]);
   });
 });

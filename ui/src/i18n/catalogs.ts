@@ -6,6 +6,7 @@
  * A catalog is flat: key to text, or to one text per plural category. The keys are typed by the
  * English catalog; `catalogs.test.ts` compares the others with it.
  */
+import enApi from "./en/api.json";
 import enChat from "./en/chat.json";
 import enHelp from "./en/help.json";
 import enModels from "./en/models.json";
@@ -20,6 +21,7 @@ export type Entry = string | { [category: string]: string };
 export type Catalog = Record<string, Entry>;
 
 const english = {
+  api: enApi,
   chat: enChat,
   help: enHelp,
   models: enModels,

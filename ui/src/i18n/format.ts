@@ -51,6 +51,12 @@ export function duration(seconds: number): string {
   return unit(hours, "hour", 0) + (rest === 0 ? "" : ` ${unit(rest, "minute", 0)}`);
 }
 
+/** `41 ms`, `2.8 s`, `3 min`: how long something took. */
+export function milliseconds(value: number): string {
+  if (value < 1000) return unit(value, "millisecond", 0);
+  return value < 90_000 ? unit(value / 1000, "second", 1) : duration(value / 1000);
+}
+
 /** `26M`, `7.6B`: parameters, as in model names of every language. */
 export function parameters(count: number): string {
   if (count < 1e9) return `${number(count / 1e6, count < 1e7 ? 1 : 0)}M`;
@@ -60,6 +66,13 @@ export function parameters(count: number): string {
 function unit(value: number, name: string, digits: number): string {
   const options = { style: "unit", unit: name, unitDisplay: "short", maximumFractionDigits: digits } as const;
   return numberFormat(options).format(value);
+}
+
+/** A time of today, such as “9:41 AM”, or with its date on other days; `at` is in milliseconds since 1970. */
+export function clock(at: number): string {
+  const isToday = new Date(at).toDateString() === new Date().toDateString();
+  const format = new Intl.DateTimeFormat(language(), { timeStyle: "short", dateStyle: isToday ? undefined : "short" });
+  return format.format(at);
 }
 
 /** A date, such as “November 21, 2026”; `at` is in milliseconds since 1970. */

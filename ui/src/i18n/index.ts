@@ -12,7 +12,7 @@ import { language } from "./language.svelte";
 
 export { LANGUAGES, type Key, type Language } from "./catalogs";
 export { modelDescription, type Description } from "./descriptions.svelte";
-export { bytes, duration, fixed, number, parameters, percent } from "./format";
+export { bytes, clock, duration, fixed, milliseconds, number, parameters, percent } from "./format";
 export { bestLanguage, chooseLanguage, language } from "./language.svelte";
 
 /** Formats the value for `{name}`: text unchanged, numbers for the language. */

@@ -49,6 +49,56 @@ context_length: number | null,
 /** The route of the question. */
 route: Route, };
 
+/** A program that may use the local API. */
+export type ApiClientView = {
+/** The name of its key. */
+name: string,
+/** When the key was created, in milliseconds since 1970; `None` if it is not a stored key. */
+created_at: number | null,
+/** What it does now. */
+work: ApiWork | null,
+/** Requests since the app serves. */
+requests: number,
+/** Tokens of prompts and responses since the app serves. */
+tokens: number,
+/** When its last request came, in milliseconds since 1970. */
+last_used_at: number | null, };
+
+/** The lines that set up a program for the local API. */
+export type ApiSetupView = {
+/** `curl`, `openai`, `zed`, …. */
+program: string,
+/** The lines. */
+lines: string, };
+
+/** Whether the local API listens. */
+export type ApiStateView = { "state": "off" } | { "state": "listening",
+/** The port. */
+port: number,
+/** The port for programs that expect Ollama. */
+ollama_port: number | null, } | { "state": "port_taken",
+/** The port. */
+port: number,
+/** It is the port for programs that expect Ollama. */
+is_ollama: boolean, } | { "state": "already_served",
+/** The port. */
+port: number, } | { "state": "failed",
+/** The port. */
+port: number,
+/** The reason in English. */
+reason: string, };
+
+/** What is done for a program. */
+export type ApiWork = { "work": "queued",
+/** Display name of the model. */
+model: string, } | { "work": "prefill",
+/** Display name of the model. */
+model: string, } | { "work": "generating",
+/** Display name of the model. */
+model: string,
+/** Tokens so far. */
+tokens: number, };
+
 /** An event that the app sends to pages. */
 export type AppEvent = { "event": "status",
 /** The whole status. */
@@ -71,8 +121,8 @@ document: DocumentView, } | { "event": "shown",
 window: Window,
 /** The conversation to open. */
 conversation: ConversationId | null,
-/** The settings pane: `models`, `model`, `behavior`, `general` or `about`. `model:<id>` shows the
- * settings of that model. */
+/** The settings pane: `models`, `model`, `behavior`, `api`, `general` or `about`. `model:<id>`
+ * shows the settings of that model. */
 pane: string | null, } | { "event": "target",
 /** The program. */
 target: TargetView, } | { "event": "shortcut",
@@ -104,6 +154,13 @@ export type AttachedText = {
 name: string | null,
 /** The text. */
 text: string, };
+
+/** A request of another program, which came through the local API. */
+export type BackgroundView = {
+/** The name of its key. */
+client: string,
+/** Display name of the model. */
+model: string, };
 
 /** What the app may use of the computer. */
 export type Behavior = {
@@ -628,6 +685,33 @@ context_length: number | null,
 /** Seconds until the idle unload. */
 unloads_in_seconds: number | null, };
 
+/** The local API for other programs, served by the app. */
+export type LocalApi = {
+/** The app serves it. */
+is_on: boolean,
+/** The port; `None` for the default one. */
+port: number | null,
+/** A second port, for programs that expect Ollama there; `None` for none. */
+ollama_port: number | null,
+/** Origins whose web pages may use it, such as `https://chat.example.org`. Pages of this computer
+ * always may. */
+allowed_origins: Array<string>, };
+
+/** The local API. */
+export type LocalApiView = {
+/** Whether it listens, and where. */
+state: ApiStateView,
+/** The programs that have a key or use the API now: keys oldest first, then others. */
+clients: Array<ApiClientView>,
+/** Why the keys can't be read, in English. */
+keys_problem: string | null,
+/** The last requests, newest first. */
+requests: Array<RequestRecord>,
+/** Requests of all programs that may wait. */
+max_queued: number,
+/** Requests of one key that may wait. */
+max_queued_per_key: number, };
+
 /** Memory pressure, in the levels of Apple's `DISPATCH_SOURCE_TYPE_MEMORYPRESSURE`. */
 export type MemoryPressure = "normal" | "warning" | "critical";
 
@@ -800,6 +884,29 @@ entry: string,
 /** The variant's key. */
 variant: string, };
 
+/** A request of a client. */
+export type RequestRecord = {
+/** Its number since the start of the server. */
+id: number,
+/** The name of its key; `None` if it had none that is valid. */
+key: string | null,
+/** The route, such as `/v1/chat/completions`; `other` for an unknown path. */
+route: string,
+/** The name of the model, once it is found. */
+model: string | null,
+/** Tokens of the prompts of all its responses. */
+prompt_tokens: number,
+/** Generated tokens of all its responses. */
+generated_tokens: number,
+/** When it came, in milliseconds since 1970. */
+began_at: number,
+/** How long it took, in milliseconds; `None` while it is open. */
+took_ms: number | null,
+/** The HTTP status, or the one of an error within a stream; `None` before the response begins. */
+status: number | null,
+/** The client closed the connection before the end. */
+is_canceled: boolean, };
+
 /** What kind of help a message asks for. */
 export type Route = "chat" | "code" | "summarize" | "rewrite" | "translate" | "question" | "extract";
 
@@ -832,6 +939,8 @@ export type Settings = {
 general: General,
 /** What the app may use of the computer. */
 behavior: Behavior,
+/** The local API for other programs. */
+local_api: LocalApi,
 /** The id of the current model; `None` for the starter, until the user chooses another one. */
 model: string | null,
 /** Settings of single models, by id. */
@@ -920,8 +1029,8 @@ machine: SystemSignals,
 last_unload: UnloadView | null,
 /** Queued requests. */
 n_queued: number,
-/** The program whose request runs now, if it came through the HTTP API. */
-background_client: string | null,
+/** The request of another program that runs now, if there is one. */
+background: BackgroundView | null,
 /** The supervisor belongs to another program, such as `transom chat` in a terminal. */
 is_client: boolean, };
 

@@ -8,6 +8,7 @@ import { getCurrentWebviewWindow } from "@tauri-apps/api/webviewWindow";
 import type {
   AboutView, AttachedText, StartedTurn, CatalogView, ConversationId, ConversationSettings, DownloadChange,
   DownloadView, EntryView, FileFormat, FileSource, FitView, FoundConversation, HotkeyView, HubAccessView,
+  ApiSetupView, LocalApiView,
   MessageId, MessageView, ModelSettings, ModelView, AppEvent, OpenedConversation, Route, Settings, StatusView,
   TextSource, CapturedText,
   TierView, Update, Window, ZoomStep,
@@ -49,6 +50,18 @@ async function follow(answer: MessageId, onUpdate: (update: Update) => void): Pr
   const follower = await invoke<number>("follow", { answer, updates });
   return () => {
     if (isStopped) return;
+    isStopped = true;
+    void invoke("unfollow", { follower });
+  };
+}
+
+async function followLocalApi(onUpdate: (view: LocalApiView) => void): Promise<Unsubscribe> {
+  let isStopped = false;
+  const updates = new Channel<LocalApiView>((view) => {
+    if (!isStopped) onUpdate(view);
+  });
+  const follower = await invoke<number>("follow_local_api", { updates });
+  return () => {
     isStopped = true;
     void invoke("unfollow", { follower });
   };
@@ -160,6 +173,15 @@ export const commands = {
   setHubToken: (token: string | null) => invoke<HubAccessView>("set_hub_token", { token }),
   /** Null: the default hub. */
   setHubEndpoint: (endpoint: string | null) => invoke<HubAccessView>("set_hub_endpoint", { endpoint }),
+
+  // The local API
+  /** Sends what it does now, and each change. */
+  followLocalApi,
+  /** Creates a key with this name, or without one the first key. Null: there is a key already. */
+  addApiKey: (name: string | null) => invoke<string | null>("add_api_key", { name }),
+  revokeApiKey: (name: string) => invoke<void>("revoke_api_key", { name }),
+  /** The lines that set up other programs. */
+  apiSetups: () => invoke<ApiSetupView[]>("api_setups"),
 
   // The app
   status: () => invoke<StatusView>("status"),

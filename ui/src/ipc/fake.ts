@@ -7,8 +7,9 @@
 import { commands, NO_SETTINGS, type Ipc } from "./commands";
 import type {
   AboutView, AttachedText, StartedTurn, Conversation, FoundConversation, MessageId, MessageView,
-  ModelView, AppEvent, CommandError, DocumentView, Route, Settings, StatusView, SummaryView, CapturedText,
+  ModelView, AppEvent, CommandError, DocumentView, LocalApiView, Route, Settings, StatusView, SummaryView, CapturedText,
 } from "./bindings";
+import { apiClient, localApi, newKey, setups, stateFor } from "./fake/local-api";
 import { found, hubEntry } from "./fake/catalog";
 import * as defaults from "./fake/defaults";
 import { Player, type Script } from "./fake/player";
@@ -40,6 +41,10 @@ export class FakeIpc implements Ipc {
   files: { name: string; read?: DocumentView }[] = [];
   downloadQueue = new DownloadQueue((event) => this.emit(event));
 
+  /** What the local API does. Without a fixed `state`, the one that the settings ask for. */
+  localApi: Omit<LocalApiView, "state"> & { state?: LocalApiView["state"] } = { ...localApi(), state: undefined };
+
+  apiFollowers = new Set<(view: LocalApiView) => void>();
   private lastFile = 0;
   private listeners = new Set<(event: AppEvent) => void>();
   private errors = new Map<string, CommandError>();
@@ -87,6 +92,13 @@ export class FakeIpc implements Ipc {
   setSettings(change: Partial<Settings>): void {
     this.chosen = { ...this.chosen, ...change };
     this.emit({ event: "settings", settings: this.chosen });
+    this.setLocalApi({});
+  }
+
+  setLocalApi(change: Partial<LocalApiView>): void {
+    this.localApi = { ...this.localApi, ...change };
+    const view = { ...this.localApi, state: this.localApi.state ?? stateFor(this.chosen) };
+    for (const follower of this.apiFollowers) follower(view);
   }
 
   get shown(): ModelView[] {
@@ -348,6 +360,22 @@ export class FakeIpc implements Ipc {
   setHubEndpoint: Ipc["setHubEndpoint"] = async (endpoint) =>
     this.downloadQueue.access = { ...this.downloadQueue.access,
       endpoint: endpoint ?? "https://huggingface.co", is_default_endpoint: endpoint === null };
+
+  // The local API
+
+  followLocalApi: Ipc["followLocalApi"] = async (onUpdate) => {
+    this.apiFollowers.add(onUpdate);
+    this.setLocalApi({});
+    return () => this.apiFollowers.delete(onUpdate);
+  };
+  addApiKey: Ipc["addApiKey"] = async (name) => {
+    if (name === null && this.localApi.clients.length > 0) return null;
+    this.setLocalApi({ clients: [...this.localApi.clients, apiClient(name ?? "default")] });
+    return newKey;
+  };
+  revokeApiKey: Ipc["revokeApiKey"] = async (name) =>
+    this.setLocalApi({ clients: this.localApi.clients.filter((one) => one.name !== name) });
+  apiSetups: Ipc["apiSetups"] = async () => setups(this.chosen.local_api.port ?? 11_535);
 
   // The app
 

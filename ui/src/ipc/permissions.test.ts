@@ -31,6 +31,7 @@ const commands = readFileSync(join(source, "ipc/commands.ts"), "utf8");
 function commandsOf(method: string): string[] {
   if (method === "onEvent") return [];
   if (method === "follow") return ["follow", "unfollow"];
+  if (method === "followLocalApi") return ["follow_local_api", "unfollow"];
   const line = new RegExp(`^  ${method}:[^"]*?invoke(?:<[^"]*?>)?\\(\\s*"(\\w+)"`, "ms").exec(commands);
   if (line) return [line[1]!];
   return method === "pageReady" ? ["page_ready"] : [];

@@ -267,8 +267,8 @@ describe("the settings window", () => {
     currentPane.open("behavior");
     const tab = await screen.findByRole("tab", { name: "Performance", selected: true });
     await fireEvent.keyDown(tab, { key: "ArrowDown" });
-    expect(document.activeElement?.textContent).toContain("General");
-    await fireEvent.keyDown(window, { key: "5", metaKey: true });
+    expect(document.activeElement?.textContent).toContain("Local API");
+    await fireEvent.keyDown(window, { key: "6", metaKey: true });
     await screen.findByRole("tab", { name: "About", selected: true });
   });
 

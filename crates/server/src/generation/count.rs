@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use transom_engine::{FinishReason, Prompt};
-use transom_supervisor::{ClientId, KeepAlive, Outcome, ResponseEvent, Work};
+use transom_supervisor::{KeepAlive, Outcome, ResponseEvent, Work};
 
 use super::background_request;
+use crate::door::Caller;
 use crate::error::ApiError;
 use crate::models::Model;
 use crate::state::ServerState;
@@ -19,11 +20,12 @@ pub(crate) async fn count_tokens(
     state: &ServerState,
     model: &Model,
     prompt: Prompt,
-    client: ClientId,
+    caller: &Caller,
     keep_alive: Option<KeepAlive>,
 ) -> Result<usize, ApiError> {
     let work = Work::CountTokens(Box::new(prompt));
-    let request = background_request(client, model.spec.clone(), work, keep_alive);
+    caller.set_model(&model.name);
+    let request = background_request(caller.client(), model.spec.clone(), work, keep_alive);
     let mut response = state.supervisor().submit(request);
     while let Some(event) = response.next().await {
         let ResponseEvent::Ended { outcome } = event else {

@@ -59,7 +59,7 @@ async fn messages(
         params: request.params,
         truncation: Truncation::Disabled,
     };
-    let mut generation = Generation::start(state, job, caller.client());
+    let mut generation = Generation::start(state, job, &caller);
     let response = if request.is_streamed {
         respond(generation, MessageStream::new(form, caller.request_id)).await?
     } else {
@@ -83,7 +83,7 @@ async fn count(
     body.finish(&mut conversation.ignored);
     let model = find(&state, &mut conversation).await?;
     let prompt = Prompt::Chat(conversation.chat);
-    let input_tokens = count_tokens(&state, &model, prompt, caller.client(), None).await?;
+    let input_tokens = count_tokens(&state, &model, prompt, &caller, None).await?;
     let response = json_response(&json!({ "input_tokens": input_tokens }));
     Ok(name_ignored(response, &conversation.ignored))
 }

@@ -42,7 +42,7 @@ pub(super) async fn complete(
         params: request.params,
         truncation: Truncation::Disabled,
     };
-    let mut generation = Generation::start(state, job, caller.client());
+    let mut generation = Generation::start(state, job, &caller);
     let response = if request.streaming.is_on {
         let stream = ChatStream::new(generation.model_name(), request.streaming.include_usage);
         crate::stream::respond(generation, stream).await?
@@ -64,7 +64,7 @@ pub(super) async fn count(
     let request = ChatRequest::read(fields, &mut ignored)?;
     let model = find(&state, &request, &mut ignored).await?;
     let (prompt, keep_alive) = (Prompt::Chat(request.prompt), request.params.keep_alive);
-    let count = count_tokens(&state, &model, prompt, caller.client(), keep_alive).await?;
+    let count = count_tokens(&state, &model, prompt, &caller, keep_alive).await?;
     let body = json!({ "object": "response.input_tokens", "input_tokens": count });
     Ok(name_ignored(json_response(&body), &ignored))
 }

@@ -49,7 +49,7 @@ pub(super) async fn complete(
         params: request.params,
         truncation: Truncation::Disabled,
     };
-    let mut generation = Generation::start(state, job, caller.client());
+    let mut generation = Generation::start(state, job, &caller);
     let response = if request.streaming.is_on {
         let include_usage = request.streaming.include_usage;
         let stream = CompletionStream::new(generation.model_name(), include_usage, echoes);

@@ -13,6 +13,9 @@ use super::json_response;
 use crate::door::is_local;
 use crate::state::ServerState;
 
+/// What `GET /` returns, by which another program of Transom knows this server.
+pub(crate) const GREETING: &str = "Transom is running";
+
 /// `GET /`: at Ollama's port the words by which its clients know that it runs.
 pub(super) async fn root(
     State(state): State<Arc<ServerState>>,
@@ -24,7 +27,7 @@ pub(super) async fn root(
     let is_at = |port: u16| host.is_some_and(|host| is_local(host, port));
     match state.ollama_port().is_some_and(is_at) {
         true => "Ollama is running",
-        false => "Transom is running",
+        false => GREETING,
     }
 }
 

@@ -111,7 +111,7 @@ async fn answer(
         params: request.params,
         truncation: request.truncation,
     };
-    let mut generation = Generation::start(state, job, caller.client());
+    let mut generation = Generation::start(state, job, caller);
     let response = if request.is_streamed {
         respond(generation, ReplyStream::new(reply)).await?
     } else {
@@ -163,7 +163,7 @@ async fn load(
         params,
         truncation: Truncation::Disabled,
     };
-    let mut generation = Generation::start(state, job, caller.client());
+    let mut generation = Generation::start(state, job, caller);
     generation.collect().await.map(drop)
 }
 

@@ -49,7 +49,7 @@ pub(super) async fn respond(
         params: request.params,
         truncation: request.truncation,
     };
-    let mut generation = Generation::start(state, job, caller.client());
+    let mut generation = Generation::start(state, job, &caller);
     let mut object = ResponseObject::new(generation.model_name(), request.repeated);
     let response = if request.is_streamed {
         let response = crate::stream::respond(generation, ResponsesStream::new(object)).await;
@@ -76,7 +76,7 @@ pub(super) async fn count(
     let request = ResponsesRequest::read(fields, &mut ignored)?;
     let model = find(&state, &request, &mut ignored).await?;
     let (prompt, keep_alive) = (Prompt::Chat(request.prompt), request.params.keep_alive);
-    let count = count_tokens(&state, &model, prompt, caller.client(), keep_alive).await;
+    let count = count_tokens(&state, &model, prompt, &caller, keep_alive).await;
     let count = count.map_err(|error| blame(error, INPUT))?;
     let response = json!({ "object": "response.input_tokens", "input_tokens": count });
     Ok(name_ignored(json_response(&response), &ignored))

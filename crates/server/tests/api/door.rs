@@ -1,6 +1,7 @@
 //! What is let in, what is refused, and the routes that tell about the server.
 
 use serde_json::json;
+use transom_server::{BindError, Server};
 use transom_signals::{SignalSource, SystemSignals, ThermalState};
 
 use crate::server::{KEY, MODEL, TestServer, fast};
@@ -249,4 +250,70 @@ async fn health_status_and_metrics_tell_the_state_without_texts() {
         json!({ "status": "hot" })
     );
     server.end().await;
+}
+
+#[tokio::test]
+async fn the_last_requests_and_the_tokens_of_a_key_are_recorded() {
+    let server = TestServer::start(fast()).await;
+    let whole = server.chat(json!({})).await;
+    assert_eq!(whole.status, 200, "{}", whole.body);
+    let wrong = server.chat(json!({ "temperature": 9 })).await;
+    assert_eq!(wrong.status, 400);
+    let refused = server
+        .send("GET", "/v1/models", &[("authorization", "")], "")
+        .await;
+    assert_eq!(refused.status, 401);
+    // Programs read it all the time.
+    server.get("/v1/status").await;
+    let activity = server.state.activity();
+    let routes: Vec<_> = activity
+        .requests
+        .iter()
+        .map(|request| (&*request.route, request.key.as_deref(), request.status))
+        .collect();
+    let chat = "/v1/chat/completions";
+    assert_eq!(
+        routes,
+        [
+            ("/v1/models", None, Some(401)),
+            (chat, Some("local"), Some(400)),
+            (chat, Some("local"), Some(200)),
+        ]
+    );
+    let answered = &activity.requests[2];
+    assert_eq!(answered.model.as_deref(), whole.json()["model"].as_str());
+    let usage = &whole.json()["usage"];
+    assert_eq!(
+        Some(answered.prompt_tokens),
+        usage["prompt_tokens"].as_u64()
+    );
+    assert!(answered.took_ms.is_some() && !answered.is_canceled);
+    let [key] = &*activity.keys else {
+        panic!("one key: {:?}", activity.keys);
+    };
+    assert_eq!((&*key.name, key.requests), ("local", 2));
+    assert_eq!(Some(key.tokens), usage["total_tokens"].as_u64());
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_second_server_says_that_transom_has_the_port() {
+    let server = TestServer::start(fast()).await;
+    let port = server.port;
+    let second = Server::bind(port).await;
+    assert!(matches!(second, Err(BindError::AlreadyServed { port: taken }) if taken == port));
+    server.end().await;
+    let other = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .unwrap();
+    let port = other.local_addr().unwrap().port();
+    let answering = tokio::spawn(async move {
+        // Another program closes the connection, or says something else.
+        while let Ok((stream, _)) = other.accept().await {
+            drop(stream);
+        }
+    });
+    let second = Server::bind(port).await;
+    assert!(matches!(second, Err(BindError::PortTaken { port: taken }) if taken == port));
+    answering.abort();
 }

@@ -29,6 +29,7 @@ pub(crate) struct TestServer {
     pub(crate) port: u16,
     pub(crate) ollama_port: u16,
     pub(crate) handle: Handle,
+    pub(crate) state: Arc<ServerState>,
     pub(crate) workers: ScriptedWorkers,
     pub(crate) signals: ScriptedSignals,
     stop: watch::Sender<bool>,
@@ -86,13 +87,14 @@ impl TestServer {
             library: Arc::new(move || library(&folder, computer())),
         });
         let (stop, mut stopped) = watch::channel(false);
-        let running = tokio::spawn(server.run(state, async move {
+        let running = tokio::spawn(server.run(state.clone(), async move {
             let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
         }));
         Self {
             port,
             ollama_port: ollama_port.unwrap(),
             handle: supervisor.handle(),
+            state,
             workers,
             signals,
             stop,

@@ -31,6 +31,8 @@ use Kind::{Bool, Group, Integer, List, MapOf, Name, Number, NumberAbove, OneOf, 
 /// The largest integer that JavaScript represents exactly.
 const MAX_EXACT: u64 = (1 << 53) - 1;
 const MAX_U32: u64 = u32::MAX as u64;
+/// A port that needs no administrator.
+const PORT: Kind = Integer(1024, 65_535);
 /// A path or a name.
 const LINE: Kind = Text(4096);
 /// A long text, such as instructions.
@@ -59,6 +61,15 @@ const SETTINGS: Kind = Group(&[
             ("idle_unload_seconds", Integer(0, MAX_U32)),
             ("keep_loaded", Bool),
             ("memory_budget_bytes", Integer(0, MAX_EXACT)),
+        ]),
+    ),
+    (
+        "local_api",
+        Group(&[
+            ("is_on", Bool),
+            ("port", PORT),
+            ("ollama_port", PORT),
+            ("allowed_origins", List(&Text(300))),
         ]),
     ),
     ("model", LINE),

@@ -13,6 +13,7 @@ export function settings(): Settings {
       pin_chat: false, pin_prompt: false, zoom: null, appearance: "system", language: null,
       routing_off: false, was_welcomed: true,
     },
+    local_api: { is_on: false, port: null, ollama_port: null, allowed_origins: [] },
     behavior: { idle_unload_seconds: null, keep_loaded: false, memory_budget_bytes: null },
     model: "/models/Qwen3-4B-4bit",
     models: {}, added_models: [], recent_models: [], prompts: null, assistants: [],
@@ -104,7 +105,7 @@ export function status(): StatusView {
       memory: "normal", thermal: "nominal", is_low_power: false, is_on_battery: false,
       is_thrashing: false,
     },
-    last_unload: null, n_queued: 0, background_client: null, is_client: false,
+    last_unload: null, n_queued: 0, background: null, is_client: false,
   };
 }
 
