@@ -11,7 +11,7 @@ use std::time::Instant;
 use transom_catalog::fit::llama::MAX_DRAFT;
 use transom_engine::generation::{Decode, NextToken, PendingTokens};
 use transom_engine::speculation::{Speculation, verify};
-use transom_engine::{EngineError, JobControl, Sampler, Scores, Stats};
+use transom_engine::{EngineError, JobControl, Sampler, Scorer, Scores, Stats};
 
 use crate::session::{Session, SessionPrompt};
 
@@ -24,8 +24,7 @@ pub(crate) struct Decoder<'a> {
     /// Tokens that stay when a full context is shifted: those of the system prompt. `None` ends the
     /// response instead.
     n_kept: Option<usize>,
-    /// How many alternatives to report with each token's log probability; `None` reports none.
-    n_top: Option<u8>,
+    scorer: Scorer,
     /// The scores of the last sampled token.
     scores: Option<Scores>,
     n_cached: usize,
@@ -43,7 +42,7 @@ impl<'a> Decoder<'a> {
         sampler: Sampler,
         prompt: SessionPrompt<'_>,
         n_kept: Option<usize>,
-        n_top: Option<u8>,
+        scorer: Scorer,
     ) -> Result<Self, EngineError> {
         let n_cached = session.reuse(prompt)?;
         // Wrong draft tokens must be removed from the cache.
@@ -57,7 +56,7 @@ impl<'a> Decoder<'a> {
             sampler,
             speculation,
             n_kept,
-            n_top,
+            scorer,
             scores: None,
             pending: PendingTokens::default(),
             last: None,
@@ -128,11 +127,12 @@ impl<'a> Decoder<'a> {
     /// Samples the token that follows the `index`-th token of the last step.
     fn draw(&mut self, index: usize) -> Result<u32, EngineError> {
         let logits = self.session.logits(index)?;
-        let drawn = self.sampler.draw(logits);
+        let known = self.scorer.known();
+        let drawn = known.or_else(|| self.sampler.draw(logits));
         let token = drawn.ok_or_else(|| {
             EngineError::backend("choosing a token", "the model has an empty vocabulary")
         })?;
-        self.scores = self.n_top.map(|n| Scores::new(logits, token, n));
+        self.scores = self.scorer.score(logits, token);
         self.sampler.accept(token);
         if let Some(speculation) = &mut self.speculation {
             speculation.accept(token);

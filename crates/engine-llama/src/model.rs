@@ -9,7 +9,7 @@ use transom_engine::speculation::Speculation;
 use transom_engine::{
     ChatPrompt, ChatTemplate, EngineError, FinishReason, GenerationParams, JobControl, LoadedModel,
     MemoryUse, Message, ModelInfo, OnDrop, OpenReasoning, PreparedPrompt, Prompt, RenderedPrompt,
-    Role, Sampler, Stats, TokenEvent, TokenSink, Trim,
+    Role, Sampler, Scorer, Stats, TokenEvent, TokenSink, Trim,
 };
 
 use crate::decoder::Decoder;
@@ -133,8 +133,10 @@ impl LoadedModel for LlamaModel {
     ) -> Result<(FinishReason, Stats), EngineError> {
         params.validate(self.info.vocab_size)?;
         let start = Instant::now();
+        let (prompt, scorer) = Scorer::new(prompt, params);
+        let prompt = &*prompt;
         let n_prompt = prompt.tokens.len();
-        let max_tokens = max_tokens(&self.info, n_prompt, params);
+        let max_tokens = scorer.max_tokens(max_tokens(&self.info, n_prompt, params));
         let n_kept = params.shift_context.then_some(prompt.system_tokens);
         let sampler = Sampler::new(params.sampling.clone(), &prompt.tokens)?;
         let speculation = params.may_speculate().then_some(&mut self.speculation);
@@ -148,8 +150,14 @@ impl LoadedModel for LlamaModel {
             may_shift: params.shift_context,
             is_private: params.is_private,
         };
-        let n_top = params.logprobs;
-        let decoder = Decoder::new(session, speculation, sampler, session_prompt, n_kept, n_top)?;
+        let decoder = Decoder::new(
+            session,
+            speculation,
+            sampler,
+            session_prompt,
+            n_kept,
+            scorer,
+        )?;
         let detokenizer = Detokenizer::new(self.model.vocab());
         let job = generation::Job {
             prompt,

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use transom_catalog::KvType;
 use transom_catalog::test_support::{Quantization, TinyModel};
 use transom_engine::generation::{Decode, NextToken};
-use transom_engine::{ConversationId, JobControl, ModelInfo, Sampler, SamplingParams};
+use transom_engine::{ConversationId, JobControl, ModelInfo, Sampler, SamplingParams, Scorer};
 
 use crate::decoder::Decoder;
 use crate::native::{self, Model, ThreadPool};
@@ -225,7 +225,8 @@ pub(crate) fn decoder<'a>(session: &'a mut Session, prompt: SessionPrompt<'_>) -
     };
     let sampler = Sampler::new(params, prompt.tokens).expect("the parameters are valid");
     let n_kept = prompt.may_shift.then_some(20);
-    Decoder::new(session, None, sampler, prompt, n_kept, None).expect("there is memory")
+    Decoder::new(session, None, sampler, prompt, n_kept, Scorer::default())
+        .expect("there is memory")
 }
 
 /// Returns the logits after `tokens`, computed from the start.

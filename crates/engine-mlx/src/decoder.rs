@@ -19,7 +19,7 @@ use mlx_rs::transforms::{async_eval, eval};
 use mlx_rs::{Array, Dtype};
 use transom_engine::generation::{Decode, NextToken, PendingTokens};
 use transom_engine::speculation::{Speculation, verify};
-use transom_engine::{ConversationId, EngineError, JobControl, ParkedState, Scores, Stats};
+use transom_engine::{ConversationId, EngineError, JobControl, ParkedState, Scorer, Scores, Stats};
 
 use crate::error::{Context, MlxResult};
 use crate::memory::release_unused_memory;
@@ -37,8 +37,7 @@ pub(crate) struct Decoder<'a> {
     /// `None` if speculative decoding is not allowed, or the model cannot remove wrong draft
     /// tokens.
     speculation: Option<&'a mut Speculation>,
-    /// How many alternatives to report with each token's log probability; `None` reports none.
-    n_top: Option<u8>,
+    scorer: Scorer,
     /// The logits of the newest token, if its log probability is reported.
     logits: Option<Array>,
     /// The scores of the newest known token.
@@ -71,7 +70,7 @@ impl<'a> Decoder<'a> {
         sampler: Sampler,
         prompt: &[u32],
         conversation: Option<ConversationId>,
-        n_top: Option<u8>,
+        scorer: Scorer,
     ) -> Self {
         let n_cached = sessions.reuse(prompt, conversation, transformer);
         // Wrong draft tokens must be removed from the caches.
@@ -84,7 +83,7 @@ impl<'a> Decoder<'a> {
             sessions,
             sampler,
             speculation,
-            n_top,
+            scorer,
             logits: None,
             scores: None,
             n_cached,
@@ -174,7 +173,7 @@ impl<'a> Decoder<'a> {
 
     /// Returns true if the next step may be queued before the token of this one is known.
     fn queues_next(&self, n_left: usize) -> bool {
-        n_left > 1 && self.n_top.is_none()
+        n_left > 1 && !self.scorer.needs_logits()
     }
 
     /// Waits for `token`, which the device computes, and first queues the step after it if
@@ -270,17 +269,20 @@ impl<'a> Decoder<'a> {
 
     /// Samples the newest token from logits `[1, vocab_size]`.
     fn sample(&mut self, logits: &Array) -> MlxResult<Array> {
-        self.logits = self.n_top.map(|_| logits.clone());
-        self.sampler.sample(logits)
+        self.logits = self.scorer.needs_logits().then(|| logits.clone());
+        match self.scorer.known() {
+            Some(token) => Ok(Array::from_slice(&[token], &[1])),
+            None => self.sampler.sample(logits),
+        }
     }
 
     /// Scores the newest token, which is now known, if its log probability is reported.
     fn score(&mut self, token: u32) -> MlxResult<()> {
-        if let (Some(n_top), Some(logits)) = (self.n_top, self.logits.take()) {
+        if let Some(logits) = self.logits.take() {
             let logits = logits.as_dtype(Dtype::Float32)?.contiguous()?;
             let values = logits.try_as_slice::<f32>();
             let values = values.map_err(|error| Exception::custom(error.to_string()))?;
-            self.scores = Some(Scores::new(values, token, n_top));
+            self.scores = self.scorer.score(values, token);
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ fn generate(
         sampler,
         &prompt,
         None,
-        None,
+        Scorer::default(),
     );
     let control = JobControl::new();
     let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| {});
@@ -120,7 +120,7 @@ fn a_failed_step_with_a_draft_leaves_an_empty_session() {
             Sampler::new(&greedy, &prompt, model.info.vocab_size),
             &prompt,
             None,
-            None,
+            Scorer::default(),
         );
         let control = JobControl::new();
         let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| {});
@@ -176,7 +176,7 @@ fn a_draft_model_changes_no_token() {
                 sampler,
                 &prompt,
                 None,
-                None,
+                Scorer::default(),
             );
             let control = JobControl::new();
             let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| {});
