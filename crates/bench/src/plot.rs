@@ -18,9 +18,9 @@ pub struct Series {
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 360.0;
 const LEFT: f64 = 64.0;
-const RIGHT: f64 = 20.0;
-const TOP: f64 = 56.0;
-const BOTTOM: f64 = 48.0;
+const RIGHT: f64 = 32.0;
+const TOP: f64 = 66.0;
+const BOTTOM: f64 = 56.0;
 
 /// Height of a line of the legend.
 const LEGEND: f64 = 20.0;
