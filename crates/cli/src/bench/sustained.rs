@@ -2,20 +2,19 @@
 //!
 //! Rule: a measurement that ends early, by Ctrl-C or by a limit, shows what was measured until then.
 
+mod report;
+
 use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::Serialize;
 use transom_bench::plot::{self, Series};
 use transom_bench::sustained::{
-    Energy, MachineState, MinuteSpeed, Prediction, Recorder, Throttling, Window, energy, minutes,
-    throttling,
+    MachineState, Prediction, Recorder, Window, energy, minutes, throttling,
 };
 use transom_engine::{
     FinishReason, GenerationParams, Prompt, SamplingParams, TokenEvent, Truncation,
 };
-use transom_files::visible;
 use transom_library::{InstalledModel, Library};
 use transom_signals::EnergyMeter;
 use transom_supervisor::{ResponseEvent, Status};
@@ -23,51 +22,13 @@ use transom_supervisor::{ResponseEvent, Status};
 use crate::bench::BenchArgs;
 use crate::library;
 use crate::load::{Loaded, ModelArgs, load_from};
-use crate::output::{Progress, Rows, Table, bytes_text, numbers, rate_text, stop_reason, words};
-use crate::{Client, Console, Failure, Layout, Result};
+use crate::output::{Progress, stop_reason};
+use crate::{Client, Console, Failure, Result};
 
-/// Rows of the table, at most. The JSON has every window.
-const MAX_ROWS: usize = 30;
+use report::{INTERRUPTED, Report, Settings};
 
 /// Returns the time since the start of the command.
 type Clock<'a> = &'a dyn Fn() -> Duration;
-
-/// The result of one engine.
-#[derive(Debug, Serialize)]
-struct Report {
-    model: String,
-    engine: String,
-    settings: Settings,
-    windows: Vec<Window>,
-    minutes: Vec<MinuteSpeed>,
-    throttling: Option<Throttling>,
-    /// `None` if it is unknown, for the reason in `energy_problem`.
-    energy: Option<Energy>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    energy_problem: Option<String>,
-    /// `None` if there is no prediction for this machine.
-    prediction: Option<Prediction>,
-    /// Why the measurement ended early.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ended_early: Option<String>,
-}
-
-/// What the engine was told.
-#[derive(Debug, Serialize)]
-struct Settings {
-    stored_as: String,
-    computed_as: String,
-    context_length: usize,
-    prompt_tokens: usize,
-    generate_tokens: usize,
-    /// Responses are greedy, and nothing is drafted.
-    temperature: f32,
-    speculation: bool,
-    weight_bytes: Option<u64>,
-    /// Of a full context; smaller where the KV cache has a smaller type.
-    kv_cache_bytes: Option<u64>,
-    budget_bytes: u64,
-}
 
 pub(super) fn run(
     args: &BenchArgs,
@@ -338,9 +299,6 @@ impl Run<'_> {
     }
 }
 
-/// The reason of an early end by Ctrl-C.
-const INTERRUPTED: &str = "interrupted";
-
 fn state_of(status: &Status, meter: Option<&mut EnergyMeter>) -> MachineState {
     let limits = status.restrictions.limits.iter();
     MachineState {
@@ -368,110 +326,6 @@ fn series(reports: &[Report]) -> Vec<Series> {
 fn point(window: &Window) -> Option<(f64, f64)> {
     let middle = window.start_seconds + window.seconds / 2.0;
     Some((middle, window.tokens_per_second?))
-}
-
-impl Report {
-    fn is_interrupted(&self) -> bool {
-        self.ended_early.as_deref() == Some(INTERRUPTED)
-    }
-
-    fn text(&self, layout: Layout) -> String {
-        let settings = &self.settings;
-        let mut rows = Rows::new(14, layout);
-        rows.heading(&format!("{} ({})", visible(&self.model), self.engine));
-        let weights = format!("{}, {}", settings.stored_as, settings.computed_as);
-        rows.row("  weights", &weights);
-        let kv = settings.kv_cache_bytes.map_or_else(String::new, |bytes| {
-            format!(", KV cache of {}", bytes_text(bytes))
-        });
-        rows.row(
-            "  context",
-            &format!("{} tokens{kv}", settings.context_length),
-        );
-        rows.row(
-            "  memory",
-            &format!("budget {}", bytes_text(settings.budget_bytes)),
-        );
-        let lengths = format!(
-            "prompts of {} tokens, responses of {}, greedy, nothing drafted",
-            settings.prompt_tokens, settings.generate_tokens
-        );
-        rows.row("  requests", &lengths);
-        let heading = rows.finish();
-        let table = Table::new([
-            numbers("TIME", "", |window: &Window| {
-                format!("{:.0} s", window.start_seconds)
-            }),
-            numbers("TOK/S", "", |window| {
-                window
-                    .tokens_per_second
-                    .map_or_else(|| "–".to_owned(), rate_text)
-            }),
-            numbers("WATTS", "watts ", |window| match window.joules {
-                Some(joules) => rate_text(joules / window.seconds),
-                None => String::new(),
-            })
-            .optional(1),
-            words("HEAT", |window| window.thermal.clone()),
-            words("LIMITS", |window| window.limits.join("; ")).optional(2),
-        ]);
-        let shown = self.windows.iter();
-        let shown = shown.step_by(self.windows.len().div_ceil(MAX_ROWS).max(1));
-        let shown: Vec<Window> = shown.cloned().collect();
-        let table = table.with(&shown).text(layout);
-        let mut rows = Rows::new(14, layout);
-        for speed in &self.minutes {
-            let label = format!("minute {}", speed.minute);
-            rows.row(
-                &label,
-                &format!("{} tok/s", rate_text(speed.tokens_per_second)),
-            );
-        }
-        let throttling = match self.throttling {
-            Some(found) => format!(
-                "after {:.0} s: {} instead of {} tok/s",
-                found.at_seconds,
-                rate_text(found.after),
-                rate_text(found.before)
-            ),
-            None => "never slower than the first minute by more than a tenth".to_owned(),
-        };
-        rows.row("throttling", &throttling);
-        let energy = match (&self.energy, &self.energy_problem) {
-            (Some(energy), _) => format!(
-                "{:.2} tokens per joule, {} W",
-                energy.tokens_per_joule,
-                rate_text(energy.watts)
-            ),
-            (None, Some(problem)) => format!("unknown: {problem}"),
-            (None, None) => "unknown".to_owned(),
-        };
-        rows.row("energy", &energy);
-        rows.row("prediction", &self.prediction_text());
-        if let Some(reason) = &self.ended_early {
-            rows.row("ended early", reason);
-        }
-        format!("{heading}\n{table}\n{}\n", rows.finish())
-    }
-
-    fn prediction_text(&self) -> String {
-        let Some(prediction) = self.prediction else {
-            return "none; `transom doctor --measure` measures the memory, which it needs"
-                .to_owned();
-        };
-        let range = format!(
-            "{} to {} tok/s",
-            rate_text(prediction.low),
-            rate_text(prediction.high)
-        );
-        match prediction.is_far_off {
-            true => format!(
-                "{range}, FAR OFF: {} measured",
-                rate_text(prediction.measured)
-            ),
-            false => format!("{range}, {} measured", rate_text(prediction.measured)),
-        }
-    }
 }
 
 #[cfg(test)]

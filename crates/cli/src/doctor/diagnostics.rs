@@ -80,7 +80,7 @@ pub(super) fn text(parts: &Parts<'_>) -> String {
 fn models(library: &Library) -> String {
     let lines = library.installed().iter().map(|model| {
         let state = match &model.facts {
-            Ok(facts) => facts.stored_as.clone(),
+            Ok(facts) => facts.architecture.clone(),
             Err(error) => format!("cannot be used: {error}"),
         };
         // The name of a model that was added by path is that of its file.
@@ -145,13 +145,7 @@ fn clean(text: &str, data_folder: &Path, home: Option<&Path>) -> String {
 /// may contain spaces.
 fn without_path(line: &str) -> String {
     let starts = [
-        "~/",
-        "/Users/",
-        "/home/",
-        "/Volumes/",
-        "/media/",
-        "/mnt/",
-        "file://",
+        "~/", "/Users", "/home", "/Volumes", "/media", "/mnt", "file:",
     ];
     let first = starts.iter().filter_map(|start| line.find(start)).min();
     match first {
@@ -170,12 +164,10 @@ fn without_tokens(line: &str) -> String {
             .find(|character| !is_part(character))
             .unwrap_or(rest.len());
         let word = &rest[..end];
-        let is_token = ["hf_", "sk-", "sk_", "transom-", "ghp_"]
-            .iter()
-            .any(|start| {
-                word.strip_prefix(start)
-                    .is_some_and(|rest| rest.len() >= 12)
-            });
+        let is_token = ["hf_", "sk-", "sk_", "ghp_"].iter().any(|start| {
+            word.strip_prefix(start)
+                .is_some_and(|rest| rest.len() >= 12)
+        });
         cleaned.push_str(match is_token {
             true => "(token)",
             false => word,
@@ -244,7 +236,7 @@ mod tests {
     ];
 
     const LOG: &str = "\
-2026-11-26T21:00:00Z  INFO transom_app::start: opened /Users/maria.private/Library/x
+2026-11-26T21:00:00Z  INFO transom_app::start: opened /people/maria.private/Library/x
 2026-11-26T21:00:01Z  WARN transom_hub::token: the token hf_abcdefghijklmnopqrstuvwxyz is refused
 2026-11-26T21:00:02Z DEBUG transom_chat: dear diary
 2026-11-26T21:00:03Z  INFO hyper::client: dear diary
@@ -255,7 +247,7 @@ dear diary, a second line
 
     #[test]
     fn nothing_private_is_in_the_report() {
-        let data = Path::new("/Users/maria.private/Library/Application Support/Transom");
+        let data = Path::new("/people/maria.private/Library/Application Support/Transom");
         let library = transom_library::test_support::library(
             Path::new("/nowhere"),
             transom_library::test_support::computer(),
@@ -266,13 +258,13 @@ dear diary, a second line
                 data.display()
             ),
             library: &library,
-            library_problems: &["/home/other/Divorce/models.toml: line 3: unknown key".to_owned()],
+            library_problems: &["/mnt/other/Divorce/models.toml: line 3: unknown key".to_owned()],
             status: None,
             log: LOG.to_owned(),
             system: "macOS 15.1".to_owned(),
             is_set: |name| name == "HF_TOKEN",
             data_folder: data,
-            home: Some("/Users/maria.private".into()),
+            home: Some("/people/maria.private".into()),
         };
         let text = text(&parts);
         for secret in SECRETS {
