@@ -80,7 +80,7 @@ pub(super) fn text(parts: &Parts<'_>) -> String {
 fn models(library: &Library) -> String {
     let lines = library.installed().iter().map(|model| {
         let state = match &model.facts {
-            Ok(facts) => facts.architecture.clone(),
+            Ok(facts) => format!("{}, {}", facts.architecture, facts.quantization()),
             Err(error) => format!("cannot be used: {error}"),
         };
         // The name of a model that was added by path is that of its file.
