@@ -52,19 +52,19 @@ pub fn svg(title: &str, series: &[Series]) -> String {
         let value = index as f64 * y_step;
         let (at, label) = (y(value), number(value));
         let (left, right, text) = (LEFT, WIDTH - RIGHT, LEFT - 8.0);
-        let _ = write!(
+        let _ = writeln!(
             body,
             "<line class=\"grid\" x1=\"{left}\" y1=\"{at:.1}\" x2=\"{right}\" y2=\"{at:.1}\"/>\
-             <text x=\"{text}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>\n",
+             <text x=\"{text}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
             at + 4.0
         );
     }
     for index in 0..=(x_end / x_step).round() as usize {
         let value = index as f64 * x_step;
         let label = clock(value);
-        let _ = write!(
+        let _ = writeln!(
             body,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>\n",
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
             x(value),
             height - bottom + 20.0
         );
@@ -75,22 +75,22 @@ pub fn svg(title: &str, series: &[Series]) -> String {
         let points = one.points.iter();
         let points = points.map(|(time, speed)| format!("{:.1},{:.1}", x(*time), y(*speed)));
         let points = points.collect::<Vec<String>>().join(" ");
-        let _ = write!(
+        let _ = writeln!(
             body,
-            "<polyline class=\"speed\" {style} points=\"{points}\"/>\n"
+            "<polyline class=\"speed\" {style} points=\"{points}\"/>"
         );
         if let Some(at) = one.throttled_at {
             let (at, top, low) = (x(at), TOP, height - bottom);
-            let _ = write!(
+            let _ = writeln!(
                 body,
-                "<line stroke=\"{color}\" x1=\"{at:.1}\" y1=\"{top}\" x2=\"{at:.1}\" y2=\"{low:.1}\"/>\n"
+                "<line stroke=\"{color}\" x1=\"{at:.1}\" y1=\"{top}\" x2=\"{at:.1}\" y2=\"{low:.1}\"/>"
             );
         }
         let line = height - LEGEND * (series.len() - index) as f64;
-        let _ = write!(
+        let _ = writeln!(
             body,
             "<line class=\"speed\" {style} x1=\"{LEFT}\" y1=\"{line:.1}\" x2=\"{:.1}\" y2=\"{line:.1}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
+             <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
             LEFT + 32.0,
             LEFT + 40.0,
             line + 4.0,
@@ -154,11 +154,8 @@ fn step(most: f64) -> f64 {
     let least = most / MAX_TICKS;
     let power = 10_f64.powf(least.log10().floor());
     let factors = [1.0, 2.0, 5.0, 10.0].into_iter();
-    let steps = factors.map(|factor| factor * power);
-    steps
-        .into_iter()
-        .find(|step| *step >= least)
-        .unwrap_or(most)
+    let mut steps = factors.map(|factor| factor * power);
+    steps.find(|step| *step >= least).unwrap_or(most)
 }
 
 /// Returns a number of seconds that people divide time by.

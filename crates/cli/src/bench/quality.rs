@@ -98,7 +98,7 @@ fn score(
     client: &Client,
     console: &mut Console,
 ) -> Result<Vec<ScoredToken>> {
-    let ids = |token: &ScoredToken| token.top.iter().map(|(id, _)| *id).collect();
+    let ids = |token: &ScoredToken| -> Vec<u32> { token.top.iter().map(|(id, _)| *id).collect() };
     let (n_top, tokens) = match reference {
         Some(reference) => (1, reference.iter().map(ids).collect()),
         None => (COMPARED_TOKENS, Vec::new()),

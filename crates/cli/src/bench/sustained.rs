@@ -47,11 +47,16 @@ pub(super) fn run(
     let mut first_failure = None;
     for path in &paths {
         let lengths = (n_prompt, args.generate_tokens, length);
-        match measure_form(
+        let measured = measure_form(
             &library, &model, path, args, lengths, clock, client, console,
-        ) {
-            Ok(report) => reports.push(report),
+        );
+        match measured {
+            Ok(report) => {
+                console.print_result(args.json, &report, Report::text)?;
+                reports.push(report);
+            }
             Err(Failure::Interrupted) => return Err(Failure::Interrupted),
+            // The other form may run here.
             Err(failure) => {
                 if paths.len() > 1 {
                     console.note(&format!("{}: {failure}", path.display()));
@@ -59,11 +64,8 @@ pub(super) fn run(
                 first_failure.get_or_insert(failure);
             }
         }
-        if let Some(report) = reports.last() {
-            console.print_result(args.json, report, Report::text)?;
-            if report.is_interrupted() {
-                break;
-            }
+        if reports.last().is_some_and(Report::is_interrupted) {
+            break;
         }
     }
     if let Some(failure) = first_failure.filter(|_| reports.is_empty()) {
@@ -237,12 +239,10 @@ impl Run<'_> {
                         ..
                     },
             } = event
+                && let Some((from, n_before)) = last.replace(Some((time, n)))
+                && is_recorded
             {
-                if let Some((from, n_before)) = last.replace(Some((time, n)))
-                    && is_recorded
-                {
-                    recorder.add_tokens(from, time, n.saturating_sub(n_before));
-                }
+                recorder.add_tokens(from, time, n.saturating_sub(n_before));
             }
             if is_recorded && recorder.needs_state(time) {
                 let state = state_of(&status.borrow(), meter.as_mut());

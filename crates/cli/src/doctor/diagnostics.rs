@@ -86,10 +86,7 @@ fn models(library: &Library) -> String {
         // The name of a model that was added by path is that of its file.
         let name = model.title(library.catalog());
         let (size, n_forms) = (disk_text(model.size_bytes), model.files.paths.len());
-        format!(
-            "{name}: {:?}, {size}, {n_forms} forms, {state}\n",
-            model.origin
-        )
+        format!("{name}: {size}, {n_forms} forms, {state}\n")
     });
     lines.collect()
 }
