@@ -191,7 +191,7 @@ fn text(reports: &[Report], layout: Layout) -> String {
         .collect();
     let table = Table::new([
         words("FORM", |cells: &[String; 6]| cells[0].clone()),
-        words("WEIGHTS", |cells| cells[1].clone()).optional(1),
+        words("WEIGHTS", |cells: &[String; 6]| cells[1].clone()).optional(1),
         numbers("PERPLEXITY", "perplexity ", |cells| cells[2].clone()),
         numbers("BITS/BYTE", "bits per byte ", |cells| cells[3].clone()),
         numbers("KL (NATS)", "KL divergence ", |cells| cells[4].clone()),

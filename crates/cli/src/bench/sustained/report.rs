@@ -89,13 +89,13 @@ impl Report {
                     .tokens_per_second
                     .map_or_else(|| "–".to_owned(), rate_text)
             }),
-            numbers("WATTS", "watts ", |window| match window.joules {
+            numbers("WATTS", "watts ", |window: &Window| match window.joules {
                 Some(joules) => rate_text(joules / window.seconds),
                 None => String::new(),
             })
             .optional(1),
             words("HEAT", |window| window.thermal.clone()),
-            words("LIMITS", |window| window.limits.join("; ")).optional(2),
+            words("LIMITS", |window: &Window| window.limits.join("; ")).optional(2),
         ]);
         let shown = self.windows.iter();
         let shown = shown.step_by(self.windows.len().div_ceil(MAX_ROWS).max(1));
