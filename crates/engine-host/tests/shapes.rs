@@ -8,7 +8,8 @@ use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
     ChatPrompt, EmbedInput, EngineError, FinishReason, GenerationParams, Limits, LoadProgress,
     Logprob, MemoryNeed, MemoryUse, Message, ModelInfo, ModelSource, Prompt, SamplingParams,
-    Section, Stats, TokenEvent, TokenLogprobs, ToolCall, Trim, Truncation, UnsupportedFeature,
+    ScorePrompt, Section, Stats, TokenEvent, TokenLogprobs, ToolCall, Trim, Truncation,
+    UnsupportedFeature,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,
@@ -58,7 +59,12 @@ fn requests() -> Vec<Request> {
     let request = |(prompt, truncation): (&Prompt, &Truncation)| Request {
         prompt: prompt.clone(),
         truncation: *truncation,
-        params: GenerationParams::default(),
+        params: GenerationParams {
+            score: Some(ScorePrompt {
+                tokens: vec![vec![1]],
+            }),
+            ..GenerationParams::default()
+        },
     };
     let pairs = prompts.iter().zip(truncations.iter().cycle());
     pairs.map(request).collect()
