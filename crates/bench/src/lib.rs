@@ -5,13 +5,19 @@
 //! messages are fixed texts, so the token counts depend on the tokenizer, the chat template and the
 //! caches, and not on what the model generates.
 //!
+//! [`sustained`], [`quality`] and [`plot`] compute the results of `transom bench --sustained` and
+//! `--quality` from what the command measured.
+//!
 //! Rule: the user's running Transom is not used. All files are in a temporary folder.
 
 mod error;
+pub mod plot;
+pub mod quality;
 mod report;
 mod saved_files;
 mod scenario;
 mod supervised;
+pub mod sustained;
 mod text;
 
 pub use error::BenchError;

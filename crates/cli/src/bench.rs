@@ -5,9 +5,15 @@
 //! speculative decoding is off unless it is to be measured, and no run uses the prefix cache of another.
 
 mod conversations;
+mod quality;
 mod report;
+mod sustained;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use clap::Args;
+use clap::builder::ArgPredicate;
 use transom_engine::{
     FinishReason, GenerationParams, Limits, Prompt, SamplingParams, Stats, Truncation,
 };
@@ -31,11 +37,13 @@ pub(crate) struct BenchArgs {
     /// Length of the prompt; repeat it or give a list for several. With --conversations it is one length,
     /// 4096 unless you give another, or as much as the context holds
     #[arg(short, long, value_name = "TOKENS", value_delimiter = ',', default_value = "512",
-          default_value_if("conversations", "true", "4096"), value_parser = at_least_one)]
+          default_value_ifs([("conversations", ArgPredicate::Equals("true".into()), "4096"),
+                             ("sustained", ArgPredicate::IsPresent, "64")]), value_parser = at_least_one)]
     pub(crate) prompt_tokens: Vec<usize>,
 
-    /// Length of the response
-    #[arg(short, long, value_name = "TOKENS", default_value = "128", value_parser = at_least_one)]
+    /// Length of the response [default: 128; with --sustained 256]
+    #[arg(short, long, value_name = "TOKENS", default_value = "128", hide_default_value = true,
+          default_value_if("sustained", ArgPredicate::IsPresent, "256"), value_parser = at_least_one)]
     pub(crate) generate_tokens: usize,
 
     /// Runs to measure for each prompt length
@@ -60,6 +68,26 @@ pub(crate) struct BenchArgs {
     #[arg(long, conflicts_with_all = ["generate_tokens", "runs", "warmup", "turn2", "speculation"])]
     pub(crate) conversations: bool,
 
+    /// Generate responses for so many minutes, and show the speed every ten seconds with the heat, the
+    /// limits and the energy; in each engine that has files of the model
+    #[arg(long, value_name = "MINUTES", value_parser = minutes,
+          conflicts_with_all = ["runs", "warmup", "turn2", "speculation", "conversations"])]
+    pub(crate) sustained: Option<Duration>,
+
+    /// Write the speeds of --sustained to this file, as an SVG image
+    #[arg(long, value_name = "FILE.svg", requires = "sustained")]
+    pub(crate) plot: Option<PathBuf>,
+
+    /// Measure how well each form of the model predicts a fixed text, and how far its predictions are
+    /// from those of a reference: --reference, else the first form
+    #[arg(long, conflicts_with_all = ["generate_tokens", "prompt_tokens", "runs", "warmup", "turn2",
+          "speculation", "conversations", "sustained"])]
+    pub(crate) quality: bool,
+
+    /// The reference of --quality: another form of the same model, such as its F16 file
+    #[arg(long, value_name = "MODEL", requires = "quality")]
+    pub(crate) reference: Option<PathBuf>,
+
     /// Write the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -69,12 +97,29 @@ pub(crate) struct BenchArgs {
     pub(crate) model: ModelArgs,
 }
 
+/// Parses a number of minutes, of at most a day.
+fn minutes(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(minutes) if (0.1..=1440.0).contains(&minutes) => {
+            Ok(Duration::from_secs_f64(minutes * 60.0))
+        }
+        _ => Err("must be a number of minutes from 0.1 to 1440".into()),
+    }
+}
+
 /// New tokens of the second turn.
 const NEW_TOKENS: usize = 20;
 
 pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> Result {
     if args.conversations {
         return conversations::run(args, client, client::start, console);
+    }
+    if args.quality {
+        return quality::run(args, client, console);
+    }
+    if let Some(length) = args.sustained {
+        let start = Instant::now();
+        return sustained::run(args, length, &|| start.elapsed(), client, console);
     }
     let mut model_args = args.model.clone();
     let needed = tokens_needed(args);

@@ -2,16 +2,20 @@
 //!
 //! Rule: it shows the figures and reasons that the supervisor itself uses, and starts nothing.
 
+mod diagnostics;
 mod report;
+
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use transom_engine::ModelSource;
-use transom_library::ThisMachine;
+use transom_files::visible;
+use transom_library::{Library, ThisMachine};
 use transom_signals::{Hardware, SignalSource, SystemSignals, parse_simulation};
 use transom_supervisor::settings::{self, Settings};
 use transom_supervisor::{Governor, budget, variants};
 
-use crate::{Client, Console, Result};
+use crate::{Client, Console, Failure, Layout, Result};
 
 use report::{Instance, Report, SettingsReport};
 
@@ -31,6 +35,11 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     pub(crate) measure: bool,
 
+    /// Write a report about a problem to this file, else to standard output: versions, this computer,
+    /// the installed models and the end of the log; no text of chats, no tokens, no paths
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["json", "simulate"])]
+    pub(crate) report: Option<Option<PathBuf>>,
+
     /// Write everything as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -38,7 +47,52 @@ pub(crate) struct DoctorArgs {
 
 pub(crate) fn run(args: &DoctorArgs, client: &Client, console: &mut Console) -> Result {
     let report = gather(args, &*transom_signals::system_signals(), client, console)?;
-    console.print_result(args.json, &report, Report::text)
+    match &args.report {
+        Some(file) => write_report(&report, file.as_deref(), client, console),
+        None => console.print_result(args.json, &report, Report::text),
+    }
+}
+
+/// Writes the report about a problem to `file`, else to standard output.
+fn write_report(
+    report: &Report,
+    file: Option<&Path>,
+    client: &Client,
+    console: &mut Console,
+) -> Result {
+    let data_folder = client.data_folder()?;
+    let (library, problems) = Library::open(data_folder, &report.hardware);
+    let status = match report.instance.process_id {
+        Some(_) => Some(client.status()?),
+        None => None,
+    };
+    let text = diagnostics::text(&diagnostics::Parts {
+        doctor: report.text(Layout::default()),
+        library: &library,
+        library_problems: &problems,
+        status: status.as_deref(),
+        log: diagnostics::log_tail(data_folder),
+        system: diagnostics::system(),
+        is_set: |name| std::env::var_os(name).is_some(),
+        data_folder,
+        home: std::env::home_dir(),
+    });
+    let Some(file) = file else {
+        return console.print(&visible_lines(&text));
+    };
+    let written = std::fs::write(file, text);
+    written.map_err(|error| Failure::Failed(format!("{}: {error}", file.display())))?;
+    console.note(&format!(
+        "The report is in {}. Read it before you send it.",
+        file.display()
+    ));
+    Ok(())
+}
+
+/// Returns `text` with the control characters in its lines replaced.
+fn visible_lines(text: &str) -> String {
+    let lines = text.lines().map(|line| format!("{}\n", visible(line)));
+    lines.collect()
 }
 
 fn gather(

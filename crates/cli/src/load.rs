@@ -1,12 +1,12 @@
 //! Finds a model and loads it, with progress and Ctrl-C, for every command.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use transom_engine::{FinishReason, GenerationParams, ModelInfo, Prompt, Stats, Truncation};
 use transom_engine_host::wire::Request;
-use transom_library::{InstalledModel, LoadSettings, UsageRecorder};
+use transom_library::{InstalledModel, Library, LoadSettings, UsageRecorder};
 use transom_supervisor::status::ModelStatus;
 use transom_supervisor::{ClientId, ModelRequest, ModelSpec, Outcome, PassedOver, Status, Work};
 
@@ -102,6 +102,19 @@ pub(crate) fn load(
     console: &mut Console,
 ) -> Result<Loaded> {
     let (library, model) = library::open_for(args.model.as_deref(), client, console)?;
+    load_from(&library, model, None, args, json, client, console)
+}
+
+/// Loads a model of the library: only its files at `path`, or whichever of its variants runs here.
+pub(crate) fn load_from(
+    library: &Library,
+    model: InstalledModel,
+    path: Option<&Path>,
+    args: &ModelArgs,
+    json: bool,
+    client: &Client,
+    console: &mut Console,
+) -> Result<Loaded> {
     if library.is_embedder(&model) {
         return Err(Failure::Model(format!(
             "{} makes embedding vectors and does not generate text; `transom embed` uses it",
@@ -112,7 +125,10 @@ pub(crate) fn load(
         context_length: args.context_length,
         ..LoadSettings::default()
     };
-    let spec = library.spec(&model, &settings);
+    let mut spec = library.spec(&model, &settings);
+    if let Some(path) = path {
+        spec.variants.retain(|variant| variant.path == path);
+    }
     let request = ModelRequest {
         over_budget: args.over_budget,
         ..ModelRequest::new(ClientId::cli(), spec, Work::Load)

@@ -94,6 +94,7 @@ impl GenerationArgs {
             prefill_chunk: None,
             speculate: !self.no_speculation,
             logprobs: None,
+            score: None,
             shift_context: false,
             conversation: None,
             is_private: false,

@@ -6,6 +6,8 @@
 //! Rule: it keeps the engine contract (order of events, ranges, cancellation), so that a command that
 //! works here works with a real engine. A token is a word.
 
+pub(crate) mod scoring;
+
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -240,6 +242,14 @@ impl LoadedModel for TestModel {
         self.cached.clone_from(&prompt.tokens);
         let reply = self.replies.lock().unwrap().pop_front();
         match reply {
+            _ if params.score.is_some() => {
+                let prompt = self.requests.prompts.lock().unwrap().last().cloned();
+                let events = prompt.map(|prompt| scoring::events(&prompt, params));
+                for event in events.unwrap_or_default() {
+                    generated_tokens += 1;
+                    sink.on_event(event);
+                }
+            }
             Some(Reply::Says(pieces)) => {
                 generated_tokens = pieces.len();
                 for (section, text) in pieces {

@@ -8,8 +8,8 @@ use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
     ChatPrompt, Constraint, EmbedInput, EngineError, FinishReason, GenerationParams, Grammar,
     Limits, LoadProgress, Logprob, MemoryNeed, MemoryUse, Message, ModelInfo, ModelSource, Prompt,
-    SamplingParams, Section, Stats, TokenEvent, TokenLogprobs, ToolCall, ToolChoice, Trim,
-    Truncation, UnsupportedFeature,
+    SamplingParams, ScorePrompt, Section, Stats, TokenEvent, TokenLogprobs, ToolCall, ToolChoice,
+    Trim, Truncation, UnsupportedFeature,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,
@@ -63,6 +63,9 @@ fn requests() -> Vec<Request> {
         truncation: *truncation,
         params: GenerationParams {
             constraint: Some(Constraint::on_answer(Grammar::JsonSchema(Value::Null))),
+            score: Some(ScorePrompt {
+                tokens: vec![vec![1]],
+            }),
             ..GenerationParams::default()
         },
     };

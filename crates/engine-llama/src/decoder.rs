@@ -11,7 +11,7 @@ use std::time::Instant;
 use transom_catalog::fit::llama::MAX_DRAFT;
 use transom_engine::generation::{Decode, NextToken, PendingTokens};
 use transom_engine::speculation::{Speculation, verify};
-use transom_engine::{EngineError, JobControl, ResponseConstraint, Sampler, Scores, Stats};
+use transom_engine::{EngineError, JobControl, ResponseConstraint, Sampler, Scorer, Scores, Stats};
 
 use crate::session::{Session, SessionPrompt};
 
@@ -33,13 +33,12 @@ pub(crate) struct Decoder<'a> {
 }
 
 /// Parameters of a response.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct DecodeOptions {
     /// Tokens that stay when a full context is shifted: those of the system prompt. `None` ends the
     /// response instead.
     pub(crate) n_kept: Option<usize>,
-    /// How many alternatives to report with each token's log probability; `None` reports none.
-    pub(crate) n_top: Option<u8>,
+    pub(crate) scorer: Scorer,
     /// Computes the tokens that the constraint forces in one step.
     pub(crate) may_draft: bool,
 }
@@ -160,11 +159,14 @@ impl<'a> Decoder<'a> {
         // A GPU may still compute the logits meanwhile.
         let allowed = self.constraint.mask()?;
         let logits = self.session.logits(index)?;
-        let drawn = self.sampler.draw_from(logits, allowed);
+        let drawn = match self.options.scorer.known() {
+            Some(token) => Some(token),
+            None => self.sampler.draw_from(logits, allowed),
+        };
         let token = drawn.ok_or_else(|| {
             EngineError::backend("choosing a token", "the model has an empty vocabulary")
         })?;
-        self.scores = self.options.n_top.map(|n| Scores::new(logits, token, n));
+        self.scores = self.options.scorer.score(logits, token);
         self.sampler.accept(token);
         self.constraint.accept(token)?;
         if let Some(speculation) = &mut self.speculation {

@@ -9,7 +9,7 @@ use transom_engine::speculation::Speculation;
 use transom_engine::{
     ChatPrompt, ChatTemplate, Constraints, EngineError, FinishReason, GenerationParams, JobControl,
     LoadedModel, MemoryUse, Message, ModelInfo, OnDrop, OpenReasoning, PreparedPrompt, Prompt,
-    RenderedPrompt, Role, Sampler, Stats, TokenEvent, TokenSink, Trim,
+    RenderedPrompt, Role, Sampler, Scorer, Stats, TokenEvent, TokenSink, Trim,
 };
 
 use crate::decoder::{DecodeOptions, Decoder};
@@ -134,8 +134,10 @@ impl LoadedModel for LlamaModel {
     ) -> Result<(FinishReason, Stats), EngineError> {
         params.validate(self.info.vocab_size)?;
         let start = Instant::now();
+        let (prompt, scorer) = Scorer::new(prompt, params);
+        let prompt = &*prompt;
         let n_prompt = prompt.tokens.len();
-        let max_tokens = max_tokens(&self.info, n_prompt, params);
+        let max_tokens = scorer.max_tokens(max_tokens(&self.info, n_prompt, params));
         let n_kept = params.shift_context.then_some(prompt.system_tokens);
         let sampler = Sampler::new(params.sampling.clone(), &prompt.tokens)?;
         let speculation = params.may_speculate().then_some(&mut self.speculation);
@@ -155,7 +157,7 @@ impl LoadedModel for LlamaModel {
         let check = constraint.check();
         let options = DecodeOptions {
             n_kept,
-            n_top: params.logprobs,
+            scorer,
             may_draft: params.may_draft_forced(),
         };
         let decoder = Decoder::new(

@@ -12,7 +12,11 @@ use std::fs;
 
 use serde::Deserialize;
 use support::{Model, fixtures, greedy, load, model_path, speculative};
-use transom_engine::{ChatPrompt, EngineError, Limits, Message, Prompt, Trim};
+use transom_engine::test_support::Recorder;
+use transom_engine::{
+    ChatPrompt, EngineError, GenerationParams, JobControl, Limits, Message, Prompt, ScorePrompt,
+    TokenEvent, Trim,
+};
 use transom_engine_llama::LlamaEngine;
 
 /// llama.cpp's results for a model; `make_goldens.py` describes them.
@@ -101,6 +105,41 @@ fn greedy_tokens_equal_those_of_llama_cpp_on_two_threads() {
         let (tokens, _) = greedy(&mut model, &golden.prompt, 8);
         assert_eq!(tokens, golden.tokens[..8], "{name}");
     }
+}
+
+/// llama.cpp's greedy tokens are the most likely ones where a text is scored that contains them, and
+/// every token of the text is processed as it is.
+#[test]
+fn a_scored_text_finds_the_tokens_of_llama_cpp_most_likely() {
+    for_every_model(&Limits::default(), |model, golden, case| {
+        let text = [&golden.prompt[..], &golden.tokens].concat();
+        let params = GenerationParams {
+            ignore_end_of_text: true,
+            logprobs: Some(1),
+            score: Some(ScorePrompt::default()),
+            ..GenerationParams::default()
+        };
+        let prepared = model.prepare(&Prompt::Tokens(text.clone())).unwrap();
+        let mut recorder = Recorder::default();
+        let result = model.generate(&prepared, &params, &JobControl::new(), &mut recorder);
+        result.unwrap_or_else(|error| panic!("{case}: {error}"));
+        assert_eq!(recorder.tokens, text[1..], "{case}");
+        let scored = recorder.events.iter().flat_map(|event| match event {
+            TokenEvent::Text { logprobs, .. } => logprobs.clone(),
+            _ => Vec::new(),
+        });
+        // Tokens without text are not reported.
+        let mut places = 1..text.len();
+        let mut n_checked = 0;
+        for one in scored {
+            let place = places.find(|at| text[*at] == one.chosen.token);
+            if place.is_some_and(|at| at >= golden.prompt.len()) {
+                assert_eq!(one.top[0], one.chosen, "{case}");
+                n_checked += 1;
+            }
+        }
+        assert!(n_checked > 0, "{case}");
+    });
 }
 
 #[test]

@@ -24,7 +24,7 @@ use mlx_rs::{Array, Dtype};
 use transom_engine::generation::{Decode, NextToken, PendingTokens};
 use transom_engine::speculation::{Speculation, verify};
 use transom_engine::{
-    ConversationId, EngineError, JobControl, ParkedState, ResponseConstraint, Scores, Stats,
+    ConversationId, EngineError, JobControl, ParkedState, ResponseConstraint, Scorer, Scores, Stats,
 };
 
 use crate::error::{MlxResult, StepError};
@@ -43,8 +43,7 @@ pub(crate) struct Decoder<'a> {
     /// `None` if speculative decoding is not allowed, or the model cannot remove wrong draft
     /// tokens.
     speculation: Option<&'a mut Speculation>,
-    /// How many alternatives to report with each token's log probability; `None` reports none.
-    n_top: Option<u8>,
+    scorer: Scorer,
     constraint: ResponseConstraint,
     /// How many tokens that the constraint forces a step may verify; 0 if steps over several tokens
     /// don't pay on this device.
@@ -82,8 +81,7 @@ pub(crate) struct ResponseOptions {
     /// How many tokens that the constraint forces a step may verify.
     pub(crate) max_forced: usize,
     pub(crate) conversation: Option<ConversationId>,
-    /// How many alternatives to report with each token's log probability; `None` reports none.
-    pub(crate) n_top: Option<u8>,
+    pub(crate) scorer: Scorer,
 }
 
 impl<'a> Decoder<'a> {
@@ -100,7 +98,7 @@ impl<'a> Decoder<'a> {
             constraint,
             max_forced,
             conversation,
-            n_top,
+            scorer,
         } = options;
         let n_cached = sessions.reuse(prompt, conversation, transformer);
         // Wrong draft tokens must be removed from the caches.
@@ -114,7 +112,7 @@ impl<'a> Decoder<'a> {
             sessions,
             sampler,
             speculation,
-            n_top,
+            scorer,
             constraint,
             max_forced: if can_remove { max_forced } else { 0 },
             logits: None,
@@ -242,7 +240,7 @@ impl<'a> Decoder<'a> {
 
     /// Returns true if the next step may be queued before the token of this one is known.
     fn queues_next(&self, n_left: usize) -> bool {
-        n_left > 1 && self.n_top.is_none()
+        n_left > 1 && !self.scorer.needs_logits()
     }
 
     /// Waits for `token`, which the device computes, and first queues the step after it if
@@ -400,18 +398,21 @@ impl<'a> Decoder<'a> {
 
     /// Samples the newest token from logits `[1, vocab_size]`.
     fn sample(&mut self, logits: &Array) -> Result<Array, StepError> {
-        self.logits = self.n_top.map(|_| logits.clone());
+        self.logits = self.scorer.needs_logits().then(|| logits.clone());
+        if let Some(token) = self.scorer.known() {
+            return Ok(Array::from_slice(&[token], &[1]));
+        }
         let allowed = self.constraint.mask()?;
         Ok(self.sampler.sample_from(logits, allowed)?)
     }
 
     /// Scores the newest token, which is now known, if its log probability is reported.
     fn score(&mut self, token: u32) -> MlxResult<()> {
-        if let (Some(n_top), Some(logits)) = (self.n_top, self.logits.take()) {
+        if let Some(logits) = self.logits.take() {
             let logits = logits.as_dtype(Dtype::Float32)?.contiguous()?;
             let values = logits.try_as_slice::<f32>();
             let values = values.map_err(|error| Exception::custom(error.to_string()))?;
-            self.scores = Some(Scores::new(values, token, n_top));
+            self.scores = self.scorer.score(values, token);
         }
         Ok(())
     }

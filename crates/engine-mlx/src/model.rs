@@ -9,7 +9,8 @@ use transom_engine::speculation::Speculation;
 use transom_engine::{
     ChatTemplate, Constraints, Detokenizer, EmbedInput, Embedding, EngineError, FinishReason,
     GenerationParams, JobControl, LoadedModel, MemoryUse, ModelInfo, OnDrop, OpenReasoning,
-    ParkedState, PreparedPrompt, Prompt, Stats, TokenEvent, TokenSink, Tokenizer, Trim, embedding,
+    ParkedState, PreparedPrompt, Prompt, Scorer, Stats, TokenEvent, TokenSink, Tokenizer, Trim,
+    embedding,
 };
 
 use crate::decoder::{Decoder, ResponseOptions};
@@ -128,11 +129,15 @@ impl LoadedModel for MlxModel {
         let info = &self.info;
         params.validate(info.vocab_size)?;
         let start = Instant::now();
+        let (prompt, scorer) = Scorer::new(prompt, params);
+        let prompt = &*prompt;
         let n_free = info.context_length.saturating_sub(prompt.tokens.len());
         let chunk = self.prefill_chunk;
         let sampler = Sampler::new(&params.sampling, &prompt.tokens, info.vocab_size);
         let speculation = self.speculation.as_mut();
         let speculation = speculation.filter(|_| params.may_speculate());
+        let max_tokens = params.max_tokens.unwrap_or(n_free).min(n_free);
+        let max_tokens = scorer.max_tokens(max_tokens);
         // Dropped after the decoder, when the device is idle.
         let _wired = WiredMemory::new(self.wired_limit);
         let table = || {
@@ -150,7 +155,7 @@ impl LoadedModel for MlxModel {
                 false => 0,
             },
             conversation: params.conversation,
-            n_top: params.logprobs,
+            scorer,
         };
         let tokens = &prompt.tokens;
         let sessions = &mut self.sessions;
@@ -162,7 +167,7 @@ impl LoadedModel for MlxModel {
         let job = generation::Job {
             prompt,
             params,
-            max_tokens: params.max_tokens.unwrap_or(n_free).min(n_free),
+            max_tokens,
             prefill_chunk: params.prefill_chunk.map_or(chunk, |n| n.min(chunk)),
             start,
             constraint: check.as_ref(),

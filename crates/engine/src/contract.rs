@@ -18,6 +18,7 @@ use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};
 use crate::logprobs::MAX_TOP_LOGPROBS;
 use crate::sampling::SamplingParams;
+use crate::scoring::{MAX_SCORED_TOKENS, ScorePrompt};
 use crate::template::{ChatTemplate, RenderedPrompt};
 use crate::text::OpenReasoning;
 
@@ -257,6 +258,10 @@ pub struct GenerationParams {
     /// its place, from 0 to [`MAX_TOP_LOGPROBS`]; see [`crate::logprobs`]. Such a response is
     /// generated one token after another.
     pub logprobs: Option<u8>,
+    /// Scores the prompt instead of generating a response. Needs [`Self::logprobs`], which may then be
+    /// up to [`MAX_SCORED_TOKENS`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<ScorePrompt>,
     /// If the context is full before the response is complete: drops the older half of the tokens
     /// after the system prompt and continues, instead of ending with [`FinishReason::Length`].
     /// Engines and models that cannot shift their cache end anyway. Also allows the engine to move
@@ -304,16 +309,25 @@ impl GenerationParams {
             let expected = "a text that is not empty";
             return Err(EngineError::invalid_parameter("stop", "\"\"", expected));
         }
-        if self.constraint.is_some() && self.ignore_end_of_text {
+        if self.constraint.is_some() && (self.ignore_end_of_text || self.score.is_some()) {
+            let name = match self.score {
+                Some(_) => "score",
+                None => "ignore-end-of-text",
+            };
             let expected = "left out where the response is constrained";
-            return Err(EngineError::invalid_parameter(
-                "ignore-end-of-text",
-                true,
-                expected,
-            ));
+            return Err(EngineError::invalid_parameter(name, true, expected));
         }
+        let most = match self.score {
+            Some(_) => MAX_SCORED_TOKENS,
+            None => MAX_TOP_LOGPROBS,
+        };
         match self.logprobs {
-            Some(n) if n > MAX_TOP_LOGPROBS => Err(EngineError::invalid_parameter(
+            None if self.score.is_some() => Err(EngineError::invalid_parameter(
+                "logprobs",
+                "not given",
+                "a number, because the prompt is to be scored",
+            )),
+            Some(n) if n > most => Err(EngineError::invalid_parameter(
                 "logprobs",
                 n,
                 "from 0 to 20",
@@ -336,6 +350,7 @@ impl Default for GenerationParams {
             prefill_chunk: None,
             speculate: true,
             logprobs: None,
+            score: None,
             shift_context: false,
             conversation: None,
             is_private: false,

@@ -50,6 +50,12 @@ impl Scores {
     /// Computes the log probabilities of `token` and of the `n_top` most likely tokens. `logits` has
     /// one entry per token of the vocabulary; NaN counts as minus infinity.
     pub fn new(logits: &[f32], token: u32, n_top: u8) -> Self {
+        Self::with(logits, token, n_top, &[])
+    }
+
+    /// Like [`Scores::new`], with the log probabilities of `also` after those of the most likely
+    /// tokens.
+    pub fn with(logits: &[f32], token: u32, n_top: u8, also: &[u32]) -> Self {
         let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let relative = |logit: f32| match logit == highest {
             // The difference of two infinite logits would be NaN.
@@ -62,12 +68,18 @@ impl Scores {
             true => ((relative(logit) - sum.ln()) as f32).max(LOWEST_LOGPROB),
             false => LOWEST_LOGPROB,
         };
-        let of_token = logits.get(token as usize).copied();
-        let top = most_likely(logits, n_top.into());
+        let of = |token: u32| {
+            let logit = logits.get(token as usize).copied();
+            logprob(logit.unwrap_or(f32::NEG_INFINITY))
+        };
         Self {
             token,
-            logprob: logprob(of_token.unwrap_or(f32::NEG_INFINITY)),
-            top: top.map(|(id, logit)| (id, logprob(logit))).collect(),
+            logprob: of(token),
+            top: most_likely(logits, n_top.into())
+                .map(|(id, _)| id)
+                .chain(also.iter().copied())
+                .map(|id| (id, of(id)))
+                .collect(),
         }
     }
 

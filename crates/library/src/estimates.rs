@@ -2,9 +2,11 @@
 //!
 //! The catalog computes and decides; this module chooses the facts, variants and measurements.
 
+use std::path::Path;
+
 use transom_catalog::choice::{self, RepositoryFiles};
 use transom_catalog::estimate::{
-    DEFAULT_CONTEXT, Estimate, EstimateRequest, EstimatedFit, estimate,
+    DEFAULT_CONTEXT, Estimate, EstimateRequest, EstimatedFit, Speed, estimate,
 };
 use transom_catalog::measured::Record;
 use transom_catalog::model_files::format_of;
@@ -51,6 +53,23 @@ impl Library {
             }
         }
         Ok(self.estimate_of(&request))
+    }
+
+    /// Predicts how fast the files at `path`, a variant of `model`, decode with a context of
+    /// `context_length` tokens, half of it full. Uses no measurements of earlier uses, so that it can be
+    /// compared with one. `None` if the memory bandwidth of this machine is not known.
+    pub fn predicted_speed(
+        &self,
+        model: &InstalledModel,
+        path: &Path,
+        context_length: usize,
+    ) -> Option<Speed> {
+        let facts = model.facts_of(path).ok()?;
+        let request = EstimateRequest {
+            context_length: context_length as u64,
+            ..EstimateRequest::new(&facts)
+        };
+        self.estimate_of(&request).speed
     }
 
     /// Estimates a variant of the catalog with default settings, corrected by measurements of an

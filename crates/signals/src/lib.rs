@@ -15,6 +15,7 @@ mod apple;
 mod available;
 mod bandwidth;
 mod disk;
+mod energy;
 mod footprint;
 mod hardware;
 #[cfg(target_os = "linux")]
@@ -36,6 +37,7 @@ mod thread_qos;
 pub use available::available_bytes;
 pub use bandwidth::measure_bandwidth;
 pub use disk::free_disk_bytes;
+pub use energy::EnergyMeter;
 pub use footprint::{footprint_bytes, own_footprint_bytes};
 pub use hardware::Hardware;
 #[cfg(target_os = "linux")]

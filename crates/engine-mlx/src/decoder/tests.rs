@@ -17,7 +17,7 @@ fn unconstrained(sampler: Sampler) -> ResponseOptions {
         constraint: ResponseConstraint::default(),
         max_forced: 0,
         conversation: None,
-        n_top: None,
+        scorer: Scorer::default(),
     }
 }
 

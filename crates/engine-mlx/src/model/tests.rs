@@ -1,7 +1,7 @@
 //! Tests that a model works after a step failed on the device.
 
-use transom_engine::SamplingParams;
 use transom_engine::test_support::Recorder;
+use transom_engine::{SamplingParams, ScorePrompt};
 
 use super::*;
 use crate::test_support::{failing_embedding, load};
@@ -104,6 +104,53 @@ fn log_probabilities_are_the_softmax_of_the_logits() {
         n_reported += 1;
     }
     assert!(n_reported > 0);
+}
+
+/// A scored text has the log probabilities of the logits after each of its tokens, at the tokens that
+/// were asked for.
+#[test]
+fn a_scored_text_has_the_log_probabilities_of_its_own_tokens() {
+    for name in ["qwen3-q4-g64", "mistral-window", "qwen3-5-text-q8-g64"] {
+        let mut model = load(name);
+        let text: Vec<u32> = (10..50).collect();
+        let rows = model.logits(&text).unwrap();
+        let prepared = model.prepare(&Prompt::Tokens(text.clone())).unwrap();
+        let params = GenerationParams {
+            ignore_end_of_text: true,
+            logprobs: Some(1),
+            score: Some(ScorePrompt {
+                tokens: vec![vec![3, 4]; text.len()],
+            }),
+            ..GenerationParams::default()
+        };
+        let mut recorder = Recorder::default();
+        let generated = model.generate(&prepared, &params, &JobControl::new(), &mut recorder);
+        let (_, stats) = generated.unwrap();
+        assert_eq!(stats.generated_tokens, text.len() - 1, "{name}");
+        assert_eq!(recorder.tokens, text[1..], "{name}");
+        let reported = recorder.events.iter().flat_map(|event| match event {
+            TokenEvent::Text { logprobs, .. } => logprobs.clone(),
+            _ => Vec::new(),
+        });
+        let mut places = 1..text.len();
+        let mut n_reported = 0;
+        for one in reported {
+            let at = places.find(|at| text[*at] == one.chosen.token).unwrap();
+            let row = &rows[at - 1];
+            let sum: f64 = row.iter().map(|logit| f64::from(*logit).exp()).sum();
+            let ids: Vec<u32> = one.top.iter().map(|other| other.token).collect();
+            assert_eq!(ids[1..], [3, 4], "{name}");
+            let highest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            assert!((row[ids[0] as usize] - highest).abs() < 0.05, "{name}");
+            for scored in [&one.chosen].into_iter().chain(&one.top) {
+                let expected = f64::from(row[scored.token as usize]) - sum.ln();
+                let difference = f64::from(scored.logprob) - expected;
+                assert!(difference.abs() < 0.05, "{name}: {scored:?}: {expected}");
+            }
+            n_reported += 1;
+        }
+        assert!(n_reported > 20, "{name}: {n_reported}");
+    }
 }
 
 #[test]

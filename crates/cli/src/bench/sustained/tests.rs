@@ -1,0 +1,136 @@
+use serde_json::Value;
+
+use super::*;
+use crate::failure;
+use crate::test_console::TestConsole;
+use crate::test_engine::{Reply, TestEngine};
+use transom_terminal::Interrupt;
+
+fn args(model: &str) -> BenchArgs {
+    BenchArgs {
+        prompt_tokens: vec![20],
+        generate_tokens: 101,
+        json: true,
+        model: ModelArgs {
+            model: Some(model.into()),
+            ..ModelArgs::default()
+        },
+        ..BenchArgs::default()
+    }
+}
+
+/// Runs the command with a clock that advances by a second whenever it is read.
+fn bench(args: &BenchArgs, length: u64, client: &Client) -> (u8, String, String) {
+    let time = Cell::new(Duration::ZERO);
+    let clock = || {
+        time.set(time.get() + Duration::from_secs(1));
+        time.get()
+    };
+    let mut streams = TestConsole::default();
+    let mut console = streams.console();
+    let result = run(
+        args,
+        Duration::from_secs(length),
+        &clock,
+        client,
+        &mut console,
+    );
+    let code = failure::report(result, console.err);
+    (code, streams.out_text(), streams.err_text())
+}
+
+/// The scripted model writes 500 tokens a second.
+#[test]
+fn speeds_are_reported_for_every_ten_seconds() {
+    let engine = TestEngine::answering(&[]);
+    let (code, out, err) = bench(&args("./scripted"), 60, &engine.client());
+    assert_eq!(code, 0, "{err}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    let windows = report["windows"].as_array().unwrap();
+    assert!((6..=7).contains(&windows.len()), "{out}");
+    assert_eq!(windows[1]["start_seconds"], 10.0);
+    assert_eq!(windows[1]["thermal"], "nominal");
+    let speed = report["minutes"][0]["tokens_per_second"].as_f64().unwrap();
+    assert!((speed - 500.0).abs() < 1e-6, "{out}");
+    assert!(report["throttling"].is_null() && report["ended_early"].is_null());
+    assert_eq!(report["settings"]["generate_tokens"], 101);
+    assert_eq!(report["settings"]["weight_bytes"], 15_000_000);
+    for params in engine.requests.params.lock().unwrap().iter() {
+        assert!(params.ignore_end_of_text && !params.speculate);
+        assert_eq!(params.max_tokens, Some(101));
+    }
+}
+
+#[test]
+fn each_form_has_its_own_report_and_line_in_the_plot() {
+    let root = tempfile::tempdir().unwrap();
+    for file in ["config.json", "model.gguf"] {
+        std::fs::write(root.path().join(file), "{}").unwrap();
+    }
+    let engine = TestEngine::answering(&[]);
+    let plot = root.path().join("plot.svg");
+    let args = BenchArgs {
+        json: false,
+        plot: Some(plot.clone()),
+        ..args(root.path().to_str().unwrap())
+    };
+    let (code, out, err) = bench(&args, 30, &engine.client());
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(out.matches("scripted (test)").count(), 2, "{out}");
+    assert!(
+        out.contains("throttling") && out.contains("energy"),
+        "{out}"
+    );
+    assert_eq!(engine.n_loads(), 2);
+    let image = std::fs::read_to_string(plot).unwrap();
+    assert_eq!(image.matches("<polyline").count(), 2);
+    assert!(err.contains("plot.svg"), "{err}");
+}
+
+#[test]
+fn ctrl_c_shows_what_was_measured() {
+    let interrupt = Interrupt::default();
+    let pressed = interrupt.clone();
+    let press = std::sync::Arc::new(move || _ = pressed.press());
+    let warm_up = || Reply::Says(vec![(transom_engine::Section::Answer, "a")]);
+    let engine = TestEngine::replying([
+        warm_up(),
+        warm_up(),
+        warm_up(),
+        Reply::Hooked(vec!["a", "b"], 1, press),
+    ]);
+    let (code, out, _) = bench(&args("./scripted"), 3600, &engine.client_with(&interrupt));
+    assert_eq!(code, 130);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["ended_early"], "interrupted");
+    assert!(!report["windows"].as_array().unwrap().is_empty(), "{out}");
+}
+
+#[test]
+fn lengths_are_checked_before_anything_runs() {
+    let engine = TestEngine::answering(&[]);
+    let several = BenchArgs {
+        prompt_tokens: vec![20, 30],
+        ..args("./scripted")
+    };
+    let (code, _, err) = bench(&several, 60, &engine.client());
+    assert_eq!(code, 2, "{err}");
+    assert_eq!(engine.n_loads(), 0);
+    let too_long = BenchArgs {
+        prompt_tokens: vec![990],
+        ..args("./scripted")
+    };
+    let (code, _, err) = bench(&too_long, 60, &engine.client());
+    assert_eq!(code, 2);
+    assert!(err.contains("need a context of 1091 tokens"), "{err}");
+}
+
+#[test]
+fn minutes_are_a_positive_number() {
+    let minutes = super::super::minutes;
+    assert_eq!(minutes("2"), Ok(Duration::from_secs(120)));
+    assert_eq!(minutes("0.5"), Ok(Duration::from_secs(30)));
+    for bad in ["0", "-1", "many", "", "inf", "NaN", "1441"] {
+        assert!(minutes(bad).is_err(), "{bad}");
+    }
+}
