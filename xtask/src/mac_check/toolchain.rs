@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::cache::{self as cache_folder, Cache};
+use crate::cache::{self, Cache};
 use crate::mac_check::TARGET;
 use crate::problem::Problem;
 use crate::process;
@@ -40,12 +40,12 @@ impl Toolchain {
         if !is_built() {
             progress::step("Building the standard library for macOS", || {
                 // The wrappers contain the path, so the folder cannot be renamed when it is complete.
-                cache_folder::make_empty_folder(&folder)?;
+                cache::make_empty_folder(&folder)?;
                 let mut script = Command::new("bash");
                 script.args(["-c", SCRIPT, "mac_rust.sh"]).arg(&folder);
                 let log = cache.log("mac-rust");
                 process::run_logged(&mut script, "build the standard library for macOS", &log)?;
-                cache_folder::write_atomically(&folder.join("done"), b"")
+                cache::write_atomically(&folder.join("done"), b"")
             })?;
         }
         let program = |name: &str| folder.join("bin").join(name);
