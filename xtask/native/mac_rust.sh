@@ -4,9 +4,10 @@
 # apt checks by their signatures and checksums.
 set -euo pipefail
 root=$(realpath -m "$1")
+debian=$root/debian
 suite=trixie
 target=aarch64-apple-darwin
-mkdir -p "$root"/apt/{lists,cache/archives}/partial "$root"/{root,bin,std/src}
+mkdir -p "$root"/apt/{lists,cache/archives}/partial "$root"/{debian,bin,std/src}
 touch "$root/apt/status"
 
 # A package index of its own, on the mirror that this machine uses.
@@ -40,19 +41,19 @@ apt-get -qy -t "$suite-backports" install --download-only libstd-rust-dev rust-s
 (cd "$root/apt/cache/archives" && apt-get -q -t "$suite-backports" download rustc)
 for package in "$root"/apt/cache/archives/*.deb; do
   dpkg-deb --fsys-tarfile "$package" |
-    tar -x -C "$root/root" --keep-directory-symlink --no-wildcards-match-slash \
+    tar -x -C "$debian" --keep-directory-symlink --no-wildcards-match-slash \
       --exclude=./usr/share --exclude='./usr/src/rustc-*/compiler' --exclude='./usr/src/rustc-*/src'
 done
 unset APT_CONFIG
 rm -rf "$root/apt"
 
 # The programs need the libraries of their own release of Debian.
-libraries="$root/root/usr/lib/x86_64-linux-gnu"
+libraries="$debian/usr/lib/x86_64-linux-gnu"
 for program in rustc rustdoc clippy-driver; do
-  sysroot="--sysroot \"$root/root/usr\""
+  sysroot="--sysroot \"$debian/usr\""
   if [ $program = clippy-driver ]; then sysroot=; fi
   printf '#!/bin/sh\nSYSROOT="%s" exec "%s/ld-linux-x86-64.so.2" --argv0 %s --library-path "%s" "%s" %s "$@"\n' \
-    "$root/root/usr" "$libraries" $program "$libraries" "$root/root/usr/bin/$program" "$sysroot" \
+    "$debian/usr" "$libraries" $program "$libraries" "$debian/usr/bin/$program" "$sysroot" \
     >"$root/bin/$program"
   chmod +x "$root/bin/$program"
 done
@@ -66,7 +67,7 @@ printf '[package]\nname = "mkstd"\nversion = "0.1.0"\nedition = "2021"\n[workspa
   export RUSTC="$root/bin/rustc" RUSTC_BOOTSTRAP=1 CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0
   "${CARGO:-cargo}" build -q -Zbuild-std=std,panic_abort,test --target $target --target-dir built
 )
-library="$root/root/usr/lib/rustlib/$target/lib"
+library="$debian/usr/lib/rustlib/$target/lib"
 mkdir -p "$library"
 cp "$root"/std/built/$target/debug/deps/*.rlib "$library/"
 rm -rf "$library"/libmkstd* "$root/std"
