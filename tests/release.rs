@@ -17,27 +17,27 @@ fn run(script: &str, arguments: &[&str], folder: &Path) -> Output {
         .current_dir(folder)
         .env_remove("CERTIFICATE")
         .output()
-        .unwrap()
+        .expect("bash runs")
 }
 
 fn succeeds(script: &str, arguments: &[&str], folder: &Path) -> String {
     let output = run(script, arguments, folder);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{script}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
+    String::from_utf8(output.stdout).expect("the output is UTF-8")
 }
 
 fn fails(script: &str, arguments: &[&str], folder: &Path) -> String {
     let output = run(script, arguments, folder);
     assert!(!output.status.success(), "{script} succeeds");
-    String::from_utf8(output.stderr).unwrap()
+    String::from_utf8(output.stderr).expect("the errors are UTF-8")
 }
 
 /// A folder with these files.
 fn folder(files: &[(&str, &str)]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder can be made");
     for (name, contents) in files {
-        fs::write(folder.path().join(name), contents).unwrap();
+        fs::write(folder.path().join(name), contents).expect("a file can be written");
     }
     folder
 }
