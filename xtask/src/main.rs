@@ -7,6 +7,7 @@
 mod bundle;
 mod cache;
 mod fuzz;
+mod mac_check;
 mod problem;
 mod process;
 mod progress;
@@ -30,6 +31,7 @@ Usage: cargo xtask <command>
   test              set up and run every check: format, clippy, the pages, all tests
   bundle            build what people install: an app and a DMG, or a .deb and an AppImage
   fuzz [MINUTES]    property tests with random seeds, and the fuzz targets [default: 10]
+  mac-check         check the macOS code on Linux: types, lints, names of Objective-C, MLX
   setup             only set up what run and test need, in one cache folder
   screenshots       set up, build, and write screenshots of every state to docs/screenshots
   measure           set up, build, and measure the app: start, memory, CPU time per token
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         ("test", []) => test::test(),
         ("bundle", []) => bundle::bundle(),
         ("fuzz", args) => fuzz::fuzz(args),
+        ("mac-check", []) => mac_check::mac_check(),
         ("setup", []) => setup::set_up(Purpose::Tests).map(|_| ExitCode::SUCCESS),
         ("screenshots", args) => run::run_windows("screenshots", Profile::Dev, &[], args),
         ("measure", args) => run::run_windows("measure", Profile::Release, &run::MEASURE, args),

@@ -28,8 +28,10 @@ use crate::progress;
 use config::Native;
 pub(crate) use host::Host;
 pub(crate) use instructions::for_bundle as instructions_for_bundle;
+pub(crate) use mlxc::compile_flags as mlxc_flags;
 pub(crate) use node::Node;
 use wheel::Wheel;
+pub(crate) use wheel::{ZIG, unpack_program};
 
 /// The purpose of a setup. Each one includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -27,7 +27,7 @@ use crate::ui::{Pages, Ui};
 
 /// Features with test doubles that crates provide for the tests of other crates, and with the
 /// checks of generated files.
-const TEST_SUPPORT: &str = "transom-catalog/test-support,transom-engine/test-support,\
+pub(crate) const TEST_SUPPORT: &str = "transom-catalog/test-support,transom-engine/test-support,\
                             transom-engine-host/test-support,transom-hub/test-support,\
                             transom-library/test-support,transom-signals/test-support,\
                             transom-supervisor/test-support";
@@ -65,6 +65,7 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
     let ui = Ui::new(&workspace)?;
     ui.install()?;
     Check::new("npm run check".to_owned(), ui.script("check")?).run("ui check")?;
+    Check::new("npm run workflows".to_owned(), ui.script("workflows")?).run("workflows")?;
     for pages in [Pages::App, Pages::Gallery] {
         ui.build(pages)?;
     }

@@ -122,6 +122,10 @@ pub(super) fn sets_text(field: &Field, text: &str, replaces: bool) -> bool {
 
 /// Waits until the number of characters shows that the program has a text. Returns false if it does
 /// not in time.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the other program reports no change without an observer and a run loop of its own"
+)]
 fn takes(element: &AXUIElement, has_taken: impl Fn(Option<i64>) -> bool) -> bool {
     let end = Instant::now() + TAKE_TIMEOUT;
     loop {

@@ -25,6 +25,7 @@ pub(crate) struct Wheel {
     pub(crate) version: &'static str,
     /// The Python tag of the file name.
     python: &'static str,
+    /// The platform tags, separated by dots as in the file name.
     platform: &'static str,
     pub(crate) sha256: &'static str,
     /// A file that the wheel must contain.
@@ -52,6 +53,17 @@ const MACOS_26: Wheel = mlx(
     "macosx_26_0_arm64",
     "e6abeac9ac5265830c9c1541b6f96e9be37a85c2446763a46ad466c63a3837ab",
 );
+
+/// A C compiler for macOS that runs on Linux.
+pub(crate) const ZIG: Wheel = Wheel {
+    name: "zig",
+    package: "ziglang",
+    version: "0.17.1",
+    python: "py3",
+    platform: "manylinux_2_12_x86_64.manylinux2010_x86_64.musllinux_1_1_x86_64",
+    sha256: "ea6cc5d87b033cf0aedfbc8f9549a908cae6c50ac31f1698188fa48a74524b54",
+    required_file: "ziglang/zig",
+};
 
 /// cmake for Macs; llama.cpp needs 3.14 or newer.
 const CMAKE: Wheel = Wheel {
@@ -187,7 +199,13 @@ fn download(wheel: &Wheel, cache: &Cache) -> Result<PathBuf, Problem> {
         let mut pip = pip()?;
         pip.args(["download", "--no-deps", "--only-binary=:all:"])
             .args(["--disable-pip-version-check", "--retries", "2"])
-            .args(["--platform", wheel.platform, "--dest"])
+            .args(
+                wheel
+                    .platform
+                    .split('.')
+                    .flat_map(|tag| ["--platform", tag]),
+            )
+            .arg("--dest")
             .arg(&part)
             .arg(format!("{package}=={version}"))
             .env("PIP_REQUIRE_VIRTUALENV", "false");
