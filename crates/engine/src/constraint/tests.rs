@@ -79,7 +79,7 @@ fn a_schema_allows_its_instances_and_nothing_else() {
     }));
     for text in [
         r#"{"name":"Ann","age":3}"#,
-        "{\n  \"name\": \"A\\u00e4\",\n  \"age\": 0\n}",
+        "{\n  \"name\": \"Aä\\n\",\n  \"age\": 0\n}",
     ] {
         assert!(matches(&schema, text), "{text}");
     }
