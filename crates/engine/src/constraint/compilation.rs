@@ -140,11 +140,12 @@ impl Constraints {
         let (grammar, target) = (grammar.clone(), compilation.clone());
         let run = move || {
             let compile = AssertUnwindSafe(|| {
-                grammar::check(&grammar)?;
+                // First, because later compilations have no table, whatever becomes of this one.
                 let vocabulary = vocabulary.get_or_init(|| {
                     let table = tokens.unwrap_or_default();
                     Vocabulary::new(table, grammar::limits()).map(Arc::new)
                 });
+                grammar::check(&grammar)?;
                 Fresh::compile(&grammar, vocabulary.clone()?)
             });
             // Unwind safe: nothing of the unfinished grammar is used.
