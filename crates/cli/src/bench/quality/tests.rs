@@ -7,15 +7,6 @@ use crate::test_console::TestConsole;
 use crate::test_engine::TestEngine;
 use crate::test_engine::scoring::LOGPROB;
 
-/// A folder with the same model in both formats.
-fn model_in_two_forms() -> tempfile::TempDir {
-    let root = tempfile::tempdir().unwrap();
-    for file in ["config.json", "model.gguf"] {
-        std::fs::write(root.path().join(file), "{}").unwrap();
-    }
-    root
-}
-
 fn bench(args: &BenchArgs, engine: &TestEngine) -> (u8, String, String) {
     let mut streams = TestConsole::default();
     let mut console = streams.console();
@@ -24,12 +15,13 @@ fn bench(args: &BenchArgs, engine: &TestEngine) -> (u8, String, String) {
     (code, streams.out_text(), streams.err_text())
 }
 
-fn args(model: &std::path::Path, json: bool) -> BenchArgs {
+fn args(json: bool) -> BenchArgs {
     BenchArgs {
         json,
         quality: true,
+        reference: Some("./reference.gguf".into()),
         model: ModelArgs {
-            model: Some(model.to_owned()),
+            model: Some("./scripted".into()),
             ..ModelArgs::default()
         },
         ..BenchArgs::default()
@@ -38,10 +30,9 @@ fn args(model: &std::path::Path, json: bool) -> BenchArgs {
 
 /// Every word has the same probability, so the results are known.
 #[test]
-fn the_whole_text_is_scored_in_each_form_and_compared_with_the_first() {
-    let root = model_in_two_forms();
+fn the_whole_text_is_scored_in_each_form_and_compared_with_the_reference() {
     let engine = TestEngine::answering(&[]);
-    let (code, out, err) = bench(&args(root.path(), true), &engine);
+    let (code, out, err) = bench(&args(true), &engine);
     assert_eq!(code, 0, "{err}");
     let reports: Value = serde_json::from_str(&out).unwrap();
     let reports = reports.as_array().unwrap();
@@ -69,9 +60,8 @@ fn the_whole_text_is_scored_in_each_form_and_compared_with_the_first() {
 
 #[test]
 fn the_table_names_the_reference() {
-    let root = model_in_two_forms();
     let engine = TestEngine::answering(&[]);
-    let (_, out, _) = bench(&args(root.path(), false), &engine);
+    let (_, out, _) = bench(&args(false), &engine);
     assert!(
         out.contains("reference") && out.contains("100.0 %"),
         "{out}"
@@ -80,14 +70,13 @@ fn the_table_names_the_reference() {
 
 #[test]
 fn a_form_that_fails_is_noted_and_does_not_stop_the_others() {
-    let root = model_in_two_forms();
     let mut engine = TestEngine::answering(&[]);
     engine.load_error = Some(transom_engine::EngineError::Backend {
         during: "load".into(),
         message: "no".into(),
     });
-    let (code, out, err) = bench(&args(root.path(), false), &engine);
+    let (code, out, err) = bench(&args(false), &engine);
     assert_ne!(code, 0);
     assert_eq!(out, "");
-    assert_eq!(err.matches("model.gguf").count(), 1, "{err}");
+    assert_eq!(err.matches("reference.gguf").count(), 1, "{err}");
 }
