@@ -10,6 +10,7 @@
 
 mod access;
 mod door;
+mod embedding;
 mod error;
 mod generation;
 mod ids;
