@@ -239,12 +239,15 @@ fn prefix(table: &Table<'_>, key: &str, tags: &[Tag]) -> String {
 
 /// Returns to how few numbers the vectors of an embedding model may be cut; 0 if they may not.
 fn min_dimensions(table: &Table<'_>, tags: &[Tag]) -> u64 {
-    let reason = "`min_dimensions` is for models with the tag `embedding`";
-    let found = table.number("min_dimensions", 1..=1_000_000);
-    let found = table.check("min_dimensions", found, reason, |_| {
-        tags.contains(&Tag::Embedding)
-    });
-    found.map_or(0, |found| found.value)
+    let key = "min_dimensions";
+    let Some(found) = table.number(key, 1..=1_000_000) else {
+        return 0;
+    };
+    if !tags.contains(&Tag::Embedding) {
+        let reason = format!("`{key}` is for models with the tag `embedding`");
+        table.wrong(found.at, key, reason);
+    }
+    found.value
 }
 
 /// Returns the keys of `known` that are listed as unverified.
