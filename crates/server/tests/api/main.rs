@@ -12,6 +12,7 @@ mod door;
 mod embeddings;
 mod load;
 mod ollama;
+mod openapi;
 mod responses;
 mod security;
 mod server;
