@@ -166,9 +166,9 @@ async fn a_name_is_never_a_path_and_a_number_never_too_large() {
         .await;
     assert_eq!(answer.status, 400);
     let long = "x".repeat(70_000);
-    let header = [("x-long", &*long)];
-    let answer = server.send("GET", "/v1/models", &header, "").await;
-    assert_eq!(answer.status, 431);
+    // The server may close the connection before the client has read its response.
+    let found = statuses(&server, &post(&server, &format!("X-Long: {long}\r\n"), "")).await;
+    assert!(found.iter().all(|status| *status == 431), "{found:?}");
     assert_eq!(server.workers.n_started(), 0);
     server.end().await;
 }
