@@ -1,3 +1,5 @@
+use serde_json::{Value, json};
+
 use super::*;
 
 fn read(body: Value) -> Result<(CompletionRequest, Option<String>), ApiError> {
