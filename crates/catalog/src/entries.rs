@@ -72,6 +72,8 @@ pub struct Entry {
     pub query_prefix: String,
     /// What an embedding model reads before the text of a document; empty if nothing.
     pub document_prefix: String,
+    /// To how few numbers the vectors of an embedding model may be cut; 0 if they may not.
+    pub min_dimensions: u64,
     /// Id of a smaller entry with the same tokenizer that can be the draft model.
     pub draft: Option<String>,
     /// Variants in the order of the file; empty for the model that comes with the program.

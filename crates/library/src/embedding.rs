@@ -1,5 +1,7 @@
 //! Which models make embedding vectors, and what they read before a text.
 
+use std::ops::RangeInclusive;
+
 use transom_catalog::InstalledModel;
 use transom_catalog::entries::Tag;
 
@@ -45,6 +47,19 @@ impl Library {
             TextSide::Document => &entry.document_prefix,
         })
     }
+
+    /// Returns how many numbers a vector of the model may have: all of them, and fewer if its authors
+    /// trained it for that. `None` if the size of the vectors is not known.
+    pub fn embedding_dimensions(&self, model: &InstalledModel) -> Option<RangeInclusive<usize>> {
+        let entry = model.entry(&self.catalog).map(|(entry, _)| entry);
+        let facts = model.facts.as_ref().ok();
+        let of_entry = entry.map(|entry| entry.architecture.hidden_size);
+        let all = of_entry.or_else(|| facts.and_then(|facts| facts.hidden_size))?;
+        let least = entry.map_or(0, |entry| entry.min_dimensions);
+        let least = if least == 0 { all } else { least.min(all) };
+        let count = |n: u64| usize::try_from(n).ok();
+        Some(count(least)?..=count(all)?)
+    }
 }
 
 #[cfg(test)]
@@ -66,6 +81,7 @@ id = "vectors"
 name = "Vectors"
 tags = ["embedding"]
 query_prefix = "query: "
+min_dimensions = 64
 variant = [{ format = "gguf", quantization = "F16", repository = "owner/vectors-GGUF", files = [{ name = "vectors-F16.gguf" }] }]
 architecture = { model_type = "llama", parameters = 10_000_000, layers = 2, heads = 4, kv_heads = 2, hidden_size = 256, head_dim = 64, intermediate_size = 512, vocabulary = 16_384, context_length = 2048 }
 
@@ -102,5 +118,7 @@ architecture = { model_type = "llama", parameters = 10_000_000, layers = 2, head
         assert_eq!(prefix(TextSide::Query), Some("query: "));
         assert_eq!(prefix(TextSide::Document), Some(""));
         assert_eq!(library.embedding_prefix(chat, TextSide::Query), None);
+        assert_eq!(library.embedding_dimensions(vectors), Some(64..=256));
+        assert_eq!(library.embedding_dimensions(chat), Some(256..=256));
     }
 }

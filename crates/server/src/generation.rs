@@ -8,6 +8,7 @@
 
 mod collect;
 mod count;
+mod embed;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +16,8 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 use transom_engine::{
-    FinishReason, GenerationParams, ModelInfo, Prompt, SamplingParams, Section, Stats, TokenEvent,
-    TokenLogprobs, Truncation,
+    Constraint, FinishReason, GenerationParams, ModelInfo, Prompt, SamplingParams, Section, Stats,
+    TokenEvent, TokenLogprobs, Truncation,
 };
 use transom_engine_host::wire::Request;
 use transom_supervisor::{
@@ -28,10 +29,12 @@ use crate::activity::OpenRequest;
 use crate::door::Caller;
 use crate::error::ApiError;
 use crate::models::{Model, loaded_info};
+use crate::routes::constraints::Constrained;
 use crate::state::ServerState;
 
 pub(crate) use collect::{Choice, Collected};
 pub(crate) use count::count_tokens;
+pub(crate) use embed::{Embedded, blame_input, embed};
 
 /// A request for responses, in no protocol's words.
 #[derive(Debug, Clone)]
@@ -61,6 +64,8 @@ pub(crate) struct Params {
     pub(crate) stop: Vec<String>,
     /// Reports the log probability of each token, with this number of most likely ones.
     pub(crate) logprobs: Option<u8>,
+    /// What the text must match.
+    pub(crate) constraint: Option<Constrained>,
     /// How long the model stays loaded after the last choice.
     pub(crate) keep_alive: Option<KeepAlive>,
 }
@@ -230,6 +235,11 @@ impl Generation {
                 Err(error) => {
                     self.is_over = true;
                     self.response = None;
+                    let constraint = self.job.params.constraint.as_ref();
+                    let error = match constraint {
+                        Some(constraint) => constraint.blame(error),
+                        None => error,
+                    };
                     if let Some(record) = &self.record {
                         record.set_status(error.status.as_u16());
                     }
@@ -429,14 +439,22 @@ impl Job {
         let sampling = self
             .params
             .sampling(&info.recommended_sampling, (choice % self.n) as u64);
+        let prompt = self.prompts[choice / self.n].clone();
+        let grammar = self.params.constraint.as_ref();
+        let grammar = grammar.map(|constraint| constraint.grammar.clone());
+        let constraint = grammar.map(|grammar| match &prompt {
+            Prompt::Chat(_) => Constraint::on_answer(grammar),
+            Prompt::Text(_) | Prompt::Tokens(_) => Constraint::on_response(grammar),
+        });
         Request {
-            prompt: self.prompts[choice / self.n].clone(),
+            prompt,
             truncation: self.truncation,
             params: GenerationParams {
                 sampling,
                 max_tokens: self.params.max_tokens,
                 stop: self.params.stop.clone(),
                 logprobs: self.params.logprobs,
+                constraint,
                 ..GenerationParams::default()
             },
         }

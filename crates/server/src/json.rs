@@ -189,6 +189,11 @@ impl Fields {
         }
     }
 
+    /// Returns the path of this object; empty for the body itself.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Returns the path of a field of this object.
     pub(crate) fn path_of(&self, name: &str) -> String {
         match &*self.path {

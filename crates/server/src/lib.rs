@@ -11,6 +11,7 @@
 mod access;
 mod activity;
 mod door;
+mod embedding;
 mod error;
 mod generation;
 mod ids;

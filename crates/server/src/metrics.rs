@@ -81,6 +81,11 @@ impl Metrics {
         }
     }
 
+    /// Counts the tokens of embedded texts.
+    pub(crate) fn count_embedded(&self, n_tokens: usize) {
+        self.counts().prompt_tokens += n_tokens as u64;
+    }
+
     /// Counts a request for responses until [`Metrics::count_closed`].
     pub(crate) fn count_opened(&self) {
         self.counts().open += 1;

@@ -62,6 +62,10 @@ pub(crate) struct ListedModel {
     pub(crate) chat_template: Option<String>,
     /// Its chat template can switch reasoning on and off.
     pub(crate) can_reason: bool,
+    /// It makes vectors and generates no text.
+    pub(crate) is_embedder: bool,
+    /// Numbers of its vectors, or of a token's state.
+    pub(crate) hidden_size: Option<u64>,
 }
 
 impl ListedModel {
@@ -82,11 +86,47 @@ impl Models {
         }
     }
 
-    /// Returns the model with this name, to be loaded with these settings.
+    /// Returns the model with this name that generates text, to be loaded with these settings.
     ///
     /// # Errors
-    /// No installed model has this name.
+    /// No installed model has this name, or it makes embedding vectors.
     pub(crate) async fn find(&self, name: &str, settings: LoadSettings) -> Result<Model, ApiError> {
+        let model = self.find_any(name, settings).await?;
+        match model.library.is_embedder(&model.installed) {
+            false => Ok(model),
+            true => Err(wrong_kind(format!(
+                "{:?} makes embedding vectors and generates no text; use it with /v1/embeddings",
+                model.name
+            ))),
+        }
+    }
+
+    /// Returns the embedding model with this name, to be loaded with these settings.
+    ///
+    /// # Errors
+    /// No installed model has this name, or it generates text.
+    pub(crate) async fn find_embedder(
+        &self,
+        name: &str,
+        settings: LoadSettings,
+    ) -> Result<Model, ApiError> {
+        let model = self.find_any(name, settings).await?;
+        let library = &model.library;
+        if library.is_embedder(&model.installed) {
+            return Ok(model);
+        }
+        let other = library.first_embedder();
+        let advice = match other.and_then(|other| public_name(library, other)) {
+            Some(other) => format!("use {other:?}"),
+            None => "`transom models install qwen3-embedding-0.6b` downloads one".to_owned(),
+        };
+        Err(wrong_kind(format!(
+            "{:?} generates text and makes no embedding vectors; {advice}",
+            model.name
+        )))
+    }
+
+    async fn find_any(&self, name: &str, settings: LoadSettings) -> Result<Model, ApiError> {
         let wanted = name.to_owned();
         self.search(name, move |library| {
             let installed = named(library, &wanted)?.clone();
@@ -227,7 +267,13 @@ fn listed(library: &Library, model: &InstalledModel) -> Option<ListedModel> {
         trained_context: facts.context_length,
         chat_template: facts.chat_template.clone(),
         can_reason: default_thinking(facts).is_some(),
+        is_embedder: library.is_embedder(model),
+        hidden_size: facts.hidden_size,
     })
+}
+
+fn wrong_kind(message: String) -> ApiError {
+    ApiError::field("model", message)
 }
 
 fn broken() -> ApiError {

@@ -6,7 +6,10 @@
 mod anthropic;
 mod chat;
 mod completions;
+pub(crate) mod constraints;
+mod embeddings;
 mod health;
+pub(crate) mod inputs;
 pub(crate) mod keep_alive;
 pub(crate) mod logprobs;
 mod models;
@@ -39,6 +42,7 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         .route("/v1/chat/completions", post(chat::complete))
         .route("/v1/chat/completions/input_tokens", post(chat::count))
         .route("/v1/completions", post(completions::complete))
+        .route("/v1/embeddings", post(embeddings::embeddings))
         .route("/v1/responses", post(responses::respond))
         .route("/v1/responses/input_tokens", post(responses::count))
         .route(

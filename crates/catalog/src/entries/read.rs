@@ -143,6 +143,7 @@ fn entry(
     let draft = table.text("draft");
     let prefix = |key| prefix(table, key, &tags);
     let (query_prefix, document_prefix) = (prefix("query_prefix"), prefix("document_prefix"));
+    let min_dimensions = min_dimensions(table, &tags);
     let unverified = unverified(table, &keys::of_model());
     let sampling = sampling(table);
     let architecture = match table.table("architecture", "[model.architecture]") {
@@ -176,6 +177,7 @@ fn entry(
         sampling,
         query_prefix,
         document_prefix,
+        min_dimensions,
         draft: draft.as_ref().map(|draft| draft.value.clone()),
         variants,
         unverified,
@@ -233,6 +235,19 @@ fn prefix(table: &Table<'_>, key: &str, tags: &[Tag]) -> String {
         tags.contains(&Tag::Embedding)
     });
     found.map(|found| found.value).unwrap_or_default()
+}
+
+/// Returns to how few numbers the vectors of an embedding model may be cut; 0 if they may not.
+fn min_dimensions(table: &Table<'_>, tags: &[Tag]) -> u64 {
+    let key = "min_dimensions";
+    let Some(found) = table.number(key, 1..=1_000_000) else {
+        return 0;
+    };
+    if !tags.contains(&Tag::Embedding) {
+        let reason = format!("`{key}` is for models with the tag `embedding`");
+        table.wrong(found.at, key, reason);
+    }
+    found.value
 }
 
 /// Returns the keys of `known` that are listed as unverified.

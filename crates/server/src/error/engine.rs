@@ -9,6 +9,7 @@ use transom_engine::EngineError;
 use transom_supervisor::RequestError;
 
 use super::{ApiError, ContextNumbers};
+use crate::routes::constraints::INVALID_CONSTRAINT;
 
 /// When a retry may succeed after a failure that has no time of its own.
 const RETRY_SOON: Duration = Duration::from_secs(5);
@@ -89,7 +90,10 @@ impl From<EngineError> for ApiError {
                 let message = message.replacen(&*name, &param, 1);
                 Self::field(param, message)
             }
-            EngineError::InvalidConstraint { .. } => Self::bad_request(message),
+            // The route adds the name of the field.
+            EngineError::InvalidConstraint { path, .. } => {
+                Self::field(path, message).with_code(INVALID_CONSTRAINT)
+            }
             EngineError::OutOfMemory { .. } => Self::overloaded(
                 "the model needs more memory than is available; close other apps, or choose a \
                  smaller model",

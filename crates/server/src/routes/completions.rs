@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use transom_engine::Truncation;
 use transom_library::LoadSettings;
 
+use super::logprobs::TextLogprobs;
 use super::openai::{FINGERPRINT, blame, finish_reason, timings, usage_of_prompts};
 use super::{json_response, name_ignored};
 use crate::door::Caller;
@@ -80,23 +81,42 @@ impl Echoes {
     }
 }
 
+/// A complete choice.
+struct CompleteText {
+    text: String,
+    logprobs: TextLogprobs,
+    end: End,
+}
+
 /// Waits for the texts of all choices.
 async fn collect(
     generation: &mut Generation,
     echoes: &Echoes,
-) -> Result<Vec<(String, End)>, ApiError> {
+) -> Result<Vec<CompleteText>, ApiError> {
     let mut choices = Vec::new();
     let mut text = String::new();
+    let mut logprobs = TextLogprobs::default();
     while let Some(event) = generation.next().await? {
         match event {
             Event::Queued { .. }
             | Event::Loading
             | Event::Started { .. }
             | Event::Prefill { .. } => {}
-            Event::Text { text: next, .. } => text.push_str(&next),
+            Event::Text {
+                text: next,
+                logprobs: tokens,
+                ..
+            } => {
+                text.push_str(&next);
+                logprobs.add(&tokens);
+            }
             Event::Finished { choice, end } => {
                 let prompt = echoes.of(choice).unwrap_or_default();
-                choices.push((format!("{prompt}{text}"), end));
+                choices.push(CompleteText {
+                    text: format!("{prompt}{text}"),
+                    logprobs: std::mem::take(&mut logprobs),
+                    end,
+                });
                 text.clear();
             }
         }
@@ -105,12 +125,17 @@ async fn collect(
 }
 
 /// Returns the whole response.
-fn whole(generation: &Generation, choices: &[(String, End)], n: usize) -> Value {
-    let ends: Vec<End> = choices.iter().map(|(_, end)| *end).collect();
+fn whole(generation: &Generation, choices: &[CompleteText], n: usize) -> Value {
+    let ends: Vec<End> = choices.iter().map(|choice| choice.end).collect();
+    let has_logprobs = generation.has_logprobs();
     let sampling = generation.sampling();
     let timings = ends.last().map(|end| timings(end, sampling.as_ref()));
     let choices = choices.iter().enumerate();
-    let choices = choices.map(|(index, (text, end))| choice(index, text, Some(finish_reason(end))));
+    let choices = choices.map(|(index, complete)| {
+        let logprobs = has_logprobs.then(|| complete.logprobs.view());
+        let reason = finish_reason(&complete.end);
+        choice(index, &complete.text, &logprobs.into(), Some(reason))
+    });
     json!({
         "id": random_id("cmpl-"),
         "object": "text_completion",
@@ -124,11 +149,11 @@ fn whole(generation: &Generation, choices: &[(String, End)], n: usize) -> Value 
 }
 
 /// Returns a choice, or a part of it.
-fn choice(index: usize, text: &str, finish_reason: Option<&str>) -> Value {
+fn choice(index: usize, text: &str, logprobs: &Value, finish_reason: Option<&str>) -> Value {
     json!({
         "index": index,
         "text": text,
-        "logprobs": null,
+        "logprobs": logprobs,
         "finish_reason": finish_reason,
     })
 }

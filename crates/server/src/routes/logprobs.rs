@@ -1,6 +1,6 @@
 //! Log probabilities in OpenAI's form: the field that asks for them, and their place in a choice.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use transom_engine::logprobs::MAX_TOP_LOGPROBS;
 use transom_engine::{Logprob, TokenLogprobs};
 
@@ -33,6 +33,58 @@ pub(crate) fn of_chat(tokens: &[TokenLogprobs]) -> Value {
         view
     });
     json!({ "content": content.collect::<Vec<_>>(), "refusal": null })
+}
+
+/// The log probabilities of the text of a choice, in the form of OpenAI's older API: lists of equal
+/// length, and where each token begins in the text, in characters.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct TextLogprobs {
+    tokens: Vec<String>,
+    token_logprobs: Vec<f32>,
+    top_logprobs: Vec<Map<String, Value>>,
+    text_offset: Vec<usize>,
+    n_characters: usize,
+}
+
+impl TextLogprobs {
+    /// Adds the next tokens.
+    pub(crate) fn add(&mut self, tokens: &[TokenLogprobs]) {
+        for TokenLogprobs { chosen, top } in tokens {
+            // The chosen token is there even if others are more likely.
+            let mut all = Map::new();
+            for token in top.iter().chain([chosen]) {
+                let entry = all.entry(text(token));
+                entry.or_insert_with(|| json!(token.logprob));
+            }
+            let text = text(chosen);
+            self.text_offset.push(self.n_characters);
+            self.n_characters += text.chars().count();
+            self.tokens.push(text);
+            self.token_logprobs.push(chosen.logprob);
+            self.top_logprobs.push(all);
+        }
+    }
+
+    /// Returns the lists.
+    pub(crate) fn view(&self) -> Value {
+        json!({
+            "tokens": self.tokens,
+            "token_logprobs": self.token_logprobs,
+            "top_logprobs": self.top_logprobs,
+            "text_offset": self.text_offset,
+        })
+    }
+
+    /// Returns the lists of the tokens since the last call.
+    pub(crate) fn take(&mut self) -> Value {
+        let view = self.view();
+        let n_characters = self.n_characters;
+        *self = Self {
+            n_characters,
+            ..Self::default()
+        };
+        view
+    }
 }
 
 /// Returns the text of a token. A token that ends inside a character has a replacement character
@@ -78,6 +130,35 @@ mod tests {
         ] {
             assert_eq!(read(body).unwrap_err().param.as_deref(), Some(param));
         }
+    }
+
+    #[test]
+    fn tokens_of_a_text_have_their_places_and_the_chosen_one_is_listed() {
+        let token = |text: &str, logprob| Logprob {
+            token: 7,
+            bytes: text.as_bytes().to_vec(),
+            logprob,
+        };
+        let mut logprobs = TextLogprobs::default();
+        let first = TokenLogprobs {
+            chosen: token("hé", -2.0),
+            top: vec![token("a", -0.25)],
+        };
+        let second = TokenLogprobs {
+            chosen: token("llo", -0.5),
+            top: vec![token("llo", -0.5)],
+        };
+        logprobs.add(&[first, second.clone()]);
+        let expected = json!({
+            "tokens": ["hé", "llo"],
+            "token_logprobs": [-2.0, -0.5],
+            "top_logprobs": [{ "a": -0.25, "hé": -2.0 }, { "llo": -0.5 }],
+            "text_offset": [0, 2],
+        });
+        assert_eq!(logprobs.view(), expected);
+        assert_eq!(logprobs.take(), expected);
+        logprobs.add(&[second]);
+        assert_eq!(logprobs.view()["text_offset"], json!([5]));
     }
 
     #[test]

@@ -80,11 +80,13 @@ fn openai_view(model: &ListedModel, loaded: Option<&ModelInfo>) -> Value {
         "quantization": model.quantization,
         "architecture": model.architecture,
         "capabilities": {
-            "chat": !template.is_empty(),
+            "chat": !template.is_empty() && !model.is_embedder,
+            "completion": !model.is_embedder,
+            "structured_output": !model.is_embedder,
             "tools": false,
             "vision": false,
             "reasoning": model.may_reason(),
-            "embeddings": false,
+            "embeddings": model.is_embedder,
         },
         "meta": {
             "n_ctx_train": model.trained_context,

@@ -2,6 +2,7 @@
 //!
 //! Rule: models are managed in the app and with `transom models`, never over this protocol.
 
+mod embed;
 mod models;
 mod reply;
 mod request;
@@ -43,11 +44,10 @@ pub(super) fn routes() -> Router<Arc<ServerState>> {
         .route("/api/tags", get(models::tags))
         .route("/api/ps", get(models::running))
         .route("/api/show", post(models::show))
+        .route("/api/embed", post(embed::embed_texts))
+        .route("/api/embeddings", post(embed::embed_prompt))
         .route("/api/chat", post(chat))
         .route("/api/generate", post(generate));
-    for path in ["/api/embed", "/api/embeddings"] {
-        routes = routes.route(path, any(no_embeddings));
-    }
     for path in [
         "/api/pull",
         "/api/push",
@@ -130,14 +130,7 @@ async fn find(state: &ServerState, request: &GenerateRequest) -> Result<Model, A
         ..LoadSettings::default()
     };
     let model = state.models().find(&request.model, settings).await?;
-    let facts = model.installed.facts.as_ref().ok();
-    let longest = facts.and_then(|facts| facts.context_length);
-    if let (Some(wanted), Some(longest)) = (request.context_length, longest)
-        && wanted as u64 > longest
-    {
-        let message = format!("`options.num_ctx` is {wanted}, but the model's limit is {longest}");
-        return Err(ApiError::field("options.num_ctx", message));
-    }
+    check_context(&model, request.context_length)?;
     // Clients know these words.
     if request.think == Some(true) && !state.models().listed(&request.model).await?.may_reason() {
         let message = format!(
@@ -147,6 +140,20 @@ async fn find(state: &ServerState, request: &GenerateRequest) -> Result<Model, A
         return Err(ApiError::field("think", message));
     }
     Ok(model)
+}
+
+/// Checks that the model has the context that a request wants.
+fn check_context(model: &Model, wanted: Option<usize>) -> Result<(), ApiError> {
+    let facts = model.installed.facts.as_ref().ok();
+    let longest = facts.and_then(|facts| facts.context_length);
+    match (wanted, longest) {
+        (Some(wanted), Some(longest)) if wanted as u64 > longest => {
+            let message =
+                format!("`options.num_ctx` is {wanted}, but the model's limit is {longest}");
+            Err(ApiError::field("options.num_ctx", message))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Loads the model.
@@ -185,18 +192,9 @@ async fn unload(state: &ServerState, id: &str) -> Result<(), ApiError> {
     unloaded.await.map(drop).map_err(ApiError::from)
 }
 
-async fn no_embeddings() -> ApiError {
-    not_implemented("embeddings are not supported here")
-}
-
 async fn managed_elsewhere() -> ApiError {
-    not_implemented(
-        "models are downloaded and removed in Transom's settings and with `transom models`, not \
-         over this protocol",
-    )
-}
-
-fn not_implemented(message: &str) -> ApiError {
+    let message = "models are downloaded and removed in Transom's settings and with `transom \
+                   models`, not over this protocol";
     let (status, kind) = (StatusCode::NOT_IMPLEMENTED, ErrorKind::InvalidRequest);
     ApiError::new(status, kind, message)
 }

@@ -6,7 +6,7 @@ use transom_engine::{FinishReason, SamplingParams};
 use crate::error::ApiError;
 use crate::generation::{End, Params};
 use crate::json::{Fields, Located};
-use crate::routes::keep_alive;
+use crate::routes::{constraints, keep_alive};
 
 /// The version of this server, as responses name it.
 pub(crate) const FINGERPRINT: &str = concat!("transom-", env!("CARGO_PKG_VERSION"));
@@ -48,6 +48,7 @@ const EFFORTS: [(&str, bool); 7] = [
 pub(crate) fn params(fields: &mut Fields) -> Result<Params, ApiError> {
     fields.tolerate(&TOLERATED);
     refuse_others(fields)?;
+    let constraint = constraints::take(fields)?;
     let repetition_penalty = fields.number("repetition_penalty", 0.01..=1e6)?;
     let repeat_penalty = fields.number("repeat_penalty", 0.01..=1e6)?;
     Ok(Params {
@@ -71,6 +72,7 @@ pub(crate) fn params(fields: &mut Fields) -> Result<Params, ApiError> {
         max_tokens: None,
         stop: stops(fields, "stop")?,
         logprobs: None,
+        constraint,
         keep_alive: keep_alive::take(fields)?,
     })
 }
@@ -102,26 +104,6 @@ fn refuse_others(fields: &mut Fields) -> Result<(), ApiError> {
         // A number may be written with a point.
         let neutral = [neutral.as_f64().map_or(Value::Null, Value::from), neutral];
         fields.refuse(name, &neutral)?;
-    }
-    Ok(())
-}
-
-/// Refuses the fields that constrain the text of a response, in the words of several servers.
-///
-/// # Errors
-/// The request has such a field.
-pub(crate) fn refuse_constraints(fields: &mut Fields) -> Result<(), ApiError> {
-    fields.refuse("response_format", &[json!({ "type": "text" })])?;
-    for name in [
-        "structured_outputs",
-        "guided_json",
-        "guided_regex",
-        "guided_choice",
-        "guided_grammar",
-        "grammar",
-        "json_schema",
-    ] {
-        fields.refuse(name, &[])?;
     }
     Ok(())
 }

@@ -74,6 +74,28 @@ async fn a_stream_has_the_same_texts_as_a_whole_response() {
 }
 
 #[tokio::test]
+async fn log_probabilities_have_the_older_form() {
+    let server = TestServer::start(fast()).await;
+    let fields = json!({ "logprobs": 1, "max_tokens": 2 });
+    let whole = complete(&server, fields.clone()).await.json();
+    let expected = json!({
+        "tokens": ["Paris", " is"],
+        "token_logprobs": [-0.5, -0.5],
+        "top_logprobs": [{ "Paris": -0.5 }, { " is": -0.5 }],
+        "text_offset": [0, 5],
+    });
+    assert_eq!(whole["choices"][0]["logprobs"], expected);
+    let mut fields = fields;
+    fields["stream"] = true.into();
+    let chunks = complete(&server, fields).await.chunks();
+    let logprobs = chunks.iter().map(|chunk| &chunk["choices"][0]["logprobs"]);
+    let offsets = logprobs.filter(|logprobs| logprobs.is_object());
+    let offsets: Vec<&Value> = offsets.map(|logprobs| &logprobs["text_offset"]).collect();
+    assert_eq!(offsets, [&json!([0]), &json!([5])]);
+    server.end().await;
+}
+
+#[tokio::test]
 async fn a_prompt_of_token_ids_has_16_tokens_by_default() {
     let server = TestServer::start(WorkerScript {
         tokens: vec![" word".to_owned(); 100],
@@ -99,7 +121,7 @@ async fn a_wrong_request_is_refused_by_name_before_a_model_is_loaded() {
         (json!({ "prompt": [] }), 400, "prompt"),
         (json!({ "suffix": "end" }), 400, "suffix"),
         (json!({ "best_of": 2 }), 400, "best_of"),
-        (json!({ "logprobs": 0 }), 400, "logprobs"),
+        (json!({ "logprobs": 21 }), 400, "logprobs"),
         (json!({ "prompt": [1], "echo": true }), 400, "echo"),
         (json!({ "stream": true, "n": 0 }), 400, "n"),
         (json!({ "model": "none" }), 404, "model"),

@@ -189,8 +189,8 @@ async fn what_needs_a_store_is_refused() {
         ),
         (json!({ "background": true, "stream": true }), "background"),
         (
-            json!({ "text": { "format": { "type": "json_object" } } }),
-            "text.format",
+            json!({ "text": { "format": { "type": "json_schema" } } }),
+            "text.format.schema",
         ),
         (
             json!({ "tools": [{ "type": "function", "name": "now" }] }),

@@ -1,6 +1,7 @@
 //! A server with scripted workers and a made-up library, and a client that speaks plain HTTP.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
-use transom_library::test_support::{computer, install, library};
+use transom_library::test_support::{CATALOG, computer, install};
+use transom_library::{Catalog, Library, Places, ThisMachine};
 use transom_server::{Access, Options, Server, ServerState};
 use transom_signals::ScriptedSignals;
 use transom_supervisor::test_support::{ScriptedWorkers, WorkerScript, supervisor};
@@ -20,6 +22,22 @@ pub(crate) const KEY: &str = "secret";
 
 /// The model that is installed.
 pub(crate) const MODEL: &str = "tiny";
+
+/// The embedding model, if it is installed.
+pub(crate) const VECTORS: &str = "vectors";
+
+/// Its entry in the catalog. Scripted workers make vectors of two numbers.
+const VECTORS_ENTRY: &str = r#"
+[[model]]
+id = "vectors"
+name = "Vectors"
+tags = ["embedding"]
+query_prefix = "find: "
+document_prefix = "text: "
+min_dimensions = 1
+variant = [{ format = "gguf", quantization = "F16", repository = "owner/vectors-GGUF", files = [{ name = "vectors-F16.gguf" }] }]
+architecture = { model_type = "llama", parameters = 10_000_000, layers = 2, heads = 4, kv_heads = 2, hidden_size = 256, head_dim = 64, intermediate_size = 512, vocabulary = 16_384, context_length = 2048 }
+"#;
 
 /// Longest time for anything in these tests.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -69,10 +87,19 @@ pub(crate) fn chat(fields: Value) -> Value {
 }
 
 impl TestServer {
+    /// Starts a server with a chat model.
     pub(crate) async fn start(script: WorkerScript) -> Self {
+        Self::start_with(ScriptedWorkers::all(script), false).await
+    }
+
+    /// Starts a server with a chat model, and with an embedding model if `has_embedder`.
+    pub(crate) async fn start_with(workers: ScriptedWorkers, has_embedder: bool) -> Self {
         let data = tempfile::tempdir().unwrap();
         install(data.path(), "owner/tiny-GGUF", "tiny-Q4_K_M.gguf");
-        let (workers, signals) = (ScriptedWorkers::all(script), ScriptedSignals::default());
+        if has_embedder {
+            install(data.path(), "owner/vectors-GGUF", "vectors-F16.gguf");
+        }
+        let signals = ScriptedSignals::default();
         let supervisor = supervisor(workers.clone(), signals.clone(), Tuning::default());
         let server = Server::bind(0).await.unwrap();
         let server = server.with_ollama_port(0).await.unwrap();
@@ -84,7 +111,7 @@ impl TestServer {
             access: Access::key(KEY),
             allowed_origins: vec!["https://chat.example.org".to_owned()],
             supervisor: supervisor.handle(),
-            library: Arc::new(move || library(&folder, computer())),
+            library: Arc::new(move || library(&folder)),
         });
         let (stop, mut stopped) = watch::channel(false);
         let running = tokio::spawn(server.run(state.clone(), async move {
@@ -171,6 +198,17 @@ impl TestServer {
     }
 }
 
+fn library(data_folder: &Path) -> Library {
+    let entries = format!("{CATALOG}{VECTORS_ENTRY}");
+    let catalog = Catalog::default().merged_with(&entries, Path::new("models.toml"));
+    let places = Places {
+        data_folder: Some(data_folder.to_owned()),
+        ..Places::default()
+    };
+    let machine = ThisMachine::simulated(computer());
+    Library::new(Arc::new(catalog.unwrap()), places, machine)
+}
+
 /// Waits, but not forever.
 pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
     timeout(LIMIT, work).await.expect("it ends in time")
@@ -189,7 +227,7 @@ pub(crate) async fn read_until(stream: &mut TcpStream, expected: &str) -> String
 }
 
 impl Answer {
-    fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let (head, rest) = text.split_once("\r\n\r\n").expect("an HTTP response");
         let mut lines = head.split("\r\n");
         let status = lines.next().unwrap().split(' ').nth(1).unwrap();

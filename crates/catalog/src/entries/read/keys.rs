@@ -2,7 +2,7 @@
 //!
 //! Rule: each key that is read is listed here, and the header of the built-in catalog explains it.
 
-pub(in crate::entries) const MODEL: [&str; 16] = [
+pub(in crate::entries) const MODEL: [&str; 17] = [
     "id",
     "name",
     "family",
@@ -13,6 +13,7 @@ pub(in crate::entries) const MODEL: [&str; 16] = [
     "draft",
     "query_prefix",
     "document_prefix",
+    "min_dimensions",
     "unverified",
     "sampling",
     "architecture",

@@ -9,6 +9,7 @@ use transom_engine::{ChatPrompt, Message, Role};
 use crate::error::ApiError;
 use crate::generation::Params;
 use crate::json::{Fields, Ignored, Located};
+use crate::routes::constraints::{self, Constrained};
 use crate::routes::openai::stops;
 
 /// Claude Code begins its instructions with a line that differs in every request. It says nothing to
@@ -32,6 +33,7 @@ pub(super) struct Conversation {
     pub(super) chat: ChatPrompt,
     pub(super) ignored: Ignored,
     shows_thinking: bool,
+    constraint: Option<Constrained>,
 }
 
 impl MessageRequest {
@@ -52,6 +54,7 @@ impl MessageRequest {
             // The context ends every response that is longer.
             max_tokens: Some(usize::try_from(max_tokens).unwrap_or(usize::MAX)),
             stop: stops(&mut body, "stop_sequences")?,
+            constraint: conversation.constraint.take(),
             ..Params::default()
         };
         let is_streamed = body.flag("stream")?.unwrap_or(false);
@@ -75,13 +78,10 @@ impl Conversation {
         let mut ignored = Ignored::default();
         let model = body.required("model")?.text()?;
         refuse_tools(body)?;
-        for name in ["mcp_servers", "container", "output_format"] {
+        for name in ["mcp_servers", "container"] {
             body.refuse(name, &[])?;
         }
-        if let Some(mut config) = body.object("output_config")? {
-            config.refuse("format", &[])?;
-            config.finish(&mut ignored);
-        }
+        let constraint = constraint(body, &mut ignored)?;
         let (enable_thinking, shows_thinking) = thinking(body, &mut ignored)?;
         let system = body.take("system");
         let system = system.map(|system| text_of(system, Role::System, &mut ignored));
@@ -101,8 +101,19 @@ impl Conversation {
             },
             ignored,
             shows_thinking,
+            constraint,
         })
     }
+}
+
+/// Takes `output_config` and its older name.
+fn constraint(body: &mut Fields, ignored: &mut Ignored) -> Result<Option<Constrained>, ApiError> {
+    let mut format = body.object("output_format")?;
+    if let Some(mut config) = body.object("output_config")? {
+        format = config.object("format")?.or(format);
+        config.finish(ignored);
+    }
+    Ok(format.map(constraints::format).transpose()?.flatten())
 }
 
 /// Refuses tools, which responses can't call.

@@ -78,7 +78,6 @@ fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     fields.refuse("tool_choice", &choices)?;
     fields.refuse("functions", &[])?;
     fields.refuse("function_call", &choices)?;
-    openai::refuse_constraints(fields)?;
     fields.refuse("modalities", &[json!(["text"])])?;
     fields.refuse("verbosity", &[json!("medium")])?;
     for name in [

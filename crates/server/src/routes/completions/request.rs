@@ -1,11 +1,12 @@
 //! The body of a completion request.
 
-use serde_json::{Value, json};
-use transom_engine::Prompt;
+use transom_engine::logprobs::MAX_TOP_LOGPROBS;
+use transom_engine::{EmbedInput, Prompt};
 
 use crate::error::ApiError;
 use crate::generation::Params;
-use crate::json::{Fields, Ignored, Located};
+use crate::json::{Fields, Ignored};
+use crate::routes::inputs;
 use crate::routes::openai::{self, Streaming};
 
 /// Most choices of a prompt.
@@ -43,13 +44,20 @@ impl CompletionRequest {
             true => openai::max_tokens(&mut fields, &["max_tokens"])?,
             false => Some(DEFAULT_MAX_TOKENS),
         };
+        params.logprobs = logprobs(&mut fields)?;
         let n = fields.integer("n", 1..=MAX_CHOICES)?.unwrap_or(1);
         let streaming = Streaming::take(&mut fields)?;
-        let prompts = prompts(fields.required("prompt")?)?;
+        let prompts = inputs::take(fields.required("prompt")?, MAX_PROMPTS)?;
+        let prompts: Vec<Prompt> = prompts.into_iter().map(prompt).collect();
         let echoes = match fields.flag("echo")? {
             Some(true) => texts(&prompts)?,
             Some(false) | None => Vec::new(),
         };
+        if !echoes.is_empty() && params.logprobs.is_some() {
+            let message =
+                "`logprobs` can't be combined with `echo`: tokens of a prompt have none here";
+            return Err(ApiError::field("logprobs", message));
+        }
         fields.finish(ignored);
         Ok(Self {
             model,
@@ -62,9 +70,14 @@ impl CompletionRequest {
     }
 }
 
+/// Takes `logprobs`: the number of most likely tokens that each token comes with.
+fn logprobs(fields: &mut Fields) -> Result<Option<u8>, ApiError> {
+    let n_top = fields.integer("logprobs", 0..=i64::from(MAX_TOP_LOGPROBS))?;
+    Ok(n_top.and_then(|n_top| u8::try_from(n_top).ok()))
+}
+
 /// Refuses what no engine here can do, unless the value asks for nothing.
 fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
-    openai::refuse_constraints(fields)?;
     if fields
         .text("suffix")?
         .is_some_and(|suffix| !suffix.is_empty())
@@ -73,53 +86,17 @@ fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
                        support; leave it out";
         return Err(ApiError::field("suffix", message).with_code("unsupported_parameter"));
     }
-    // 0 asks for the log probabilities of the chosen tokens.
-    fields.refuse("logprobs", &[json!(false)])?;
     for name in ["top_logprobs", "prompt_logprobs", "truncate_prompt_tokens"] {
         fields.refuse(name, &[])?;
     }
     Ok(())
 }
 
-/// Returns the prompts of a request: one or several, each as a text or as token ids.
-fn prompts(located: Located) -> Result<Vec<Prompt>, ApiError> {
-    let is_one = match &located.value {
-        Value::String(_) => true,
-        Value::Array(values) => values.first().is_some_and(Value::is_number),
-        _ => false,
-    };
-    if is_one {
-        return Ok(vec![prompt(located)?]);
+fn prompt(input: EmbedInput) -> Prompt {
+    match input {
+        EmbedInput::Text(text) => Prompt::Text(text),
+        EmbedInput::Tokens(ids) => Prompt::Tokens(ids),
     }
-    let wrong = located.must_be(&format!(
-        "a text, an array of token ids, or an array of 1 to {MAX_PROMPTS} of them"
-    ));
-    match &located.value {
-        Value::Array(values) if (1..=MAX_PROMPTS).contains(&values.len()) => {}
-        _ => return Err(wrong),
-    }
-    located.list()?.into_iter().map(prompt).collect()
-}
-
-fn prompt(located: Located) -> Result<Prompt, ApiError> {
-    let wrong = located.must_be("a text or an array of at least one token id");
-    match located.value {
-        Value::String(text) => Ok(Prompt::Text(text)),
-        Value::Array(_) => {
-            let ids = located.list()?.into_iter().map(token_id);
-            let ids: Vec<u32> = ids.collect::<Result<_, _>>()?;
-            match ids.is_empty() {
-                true => Err(wrong),
-                false => Ok(Prompt::Tokens(ids)),
-            }
-        }
-        _ => Err(wrong),
-    }
-}
-
-fn token_id(located: Located) -> Result<u32, ApiError> {
-    let id = located.integer(0..=i64::from(u32::MAX))?;
-    Ok(u32::try_from(id).unwrap_or(u32::MAX))
 }
 
 /// Returns the texts of prompts.

@@ -6,6 +6,7 @@ use super::{Echoes, PROMPT, choice};
 use crate::error::ApiError;
 use crate::generation::{End, Event, Generation};
 use crate::ids::{random_id, unix_seconds};
+use crate::routes::logprobs::TextLogprobs;
 use crate::routes::openai::{FINGERPRINT, blame, finish_reason, timings, usage_of_prompts};
 use crate::stream::{Encoder, Frames, Progress, SSE};
 
@@ -21,6 +22,8 @@ pub(super) struct CompletionStream {
     echoes: Echoes,
     /// Number of choices whose prompt was written.
     n_opened: usize,
+    /// Of the present choice.
+    logprobs: TextLogprobs,
     ends: Vec<End>,
 }
 
@@ -33,6 +36,7 @@ impl CompletionStream {
             include_usage,
             echoes,
             n_opened: 0,
+            logprobs: TextLogprobs::default(),
             ends: Vec::new(),
         }
     }
@@ -53,7 +57,18 @@ impl CompletionStream {
     }
 
     fn part(&self, index: usize, text: &str, finish_reason: Option<&str>) -> Value {
-        self.chunk(&[choice(index, text, finish_reason)], Value::Null)
+        self.part_with(index, text, &Value::Null, finish_reason)
+    }
+
+    fn part_with(
+        &self,
+        index: usize,
+        text: &str,
+        logprobs: &Value,
+        finish_reason: Option<&str>,
+    ) -> Value {
+        let choice = choice(index, text, logprobs, finish_reason);
+        self.chunk(&[choice], Value::Null)
     }
 
     /// Writes the prompt of a choice before anything else of it.
@@ -62,6 +77,7 @@ impl CompletionStream {
             return;
         }
         self.n_opened = choice + 1;
+        self.logprobs = TextLogprobs::default();
         if let Some(prompt) = self.echoes.of(choice) {
             out.data(&self.part(choice, prompt, None));
         }
@@ -81,9 +97,19 @@ impl Encoder for CompletionStream {
             | Event::Loading
             | Event::Started { .. }
             | Event::Prefill { .. } => {}
-            Event::Text { choice, text, .. } => {
+            Event::Text {
+                choice,
+                text,
+                logprobs,
+                ..
+            } => {
                 self.open_choice(choice, out);
-                out.data(&self.part(choice, &text, None));
+                self.logprobs.add(&logprobs);
+                let logprobs = match logprobs.is_empty() {
+                    true => Value::Null,
+                    false => self.logprobs.take(),
+                };
+                out.data(&self.part_with(choice, &text, &logprobs, None));
             }
             Event::Finished { choice, end } => {
                 self.open_choice(choice, out);

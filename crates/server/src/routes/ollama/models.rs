@@ -69,7 +69,11 @@ pub(super) async fn show(
     let status = state.supervisor().status().borrow().clone();
     let context_length = context_length(&model, loaded_info(&status, &model.id));
     let architecture = &model.architecture;
-    let mut capabilities = vec!["completion"];
+    let mut capabilities = vec![if model.is_embedder {
+        "embedding"
+    } else {
+        "completion"
+    }];
     if model.may_reason() {
         capabilities.push("thinking");
     }
@@ -83,6 +87,7 @@ pub(super) async fn show(
             "general.basename": model.title,
             "general.parameter_count": model.n_parameters,
             (format!("{architecture}.context_length")): model.trained_context,
+            (format!("{architecture}.embedding_length")): model.hidden_size,
         },
         "capabilities": capabilities,
         "modified_at": rfc3339(model.created),

@@ -5,10 +5,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use transom_engine::FinishReason;
+use transom_engine::{FinishReason, TokenLogprobs};
 
 use super::request::Route;
 use crate::generation::{Choice, End};
+use crate::routes::logprobs;
 
 /// Writes the objects of one reply.
 pub(super) struct Reply {
@@ -72,7 +73,10 @@ impl Reply {
 
     /// Returns the whole reply.
     pub(super) fn whole(&self, choice: &Choice, n_dropped: usize) -> Value {
-        self.last(&choice.reasoning, &choice.text, &choice.end, n_dropped)
+        let (reasoning, text) = (&choice.reasoning, &choice.text);
+        let mut whole = self.last(reasoning, text, &choice.end, n_dropped);
+        add_logprobs(&mut whole, &choice.logprobs);
+        whole
     }
 
     /// Returns the reply to a request without a prompt.
@@ -81,6 +85,13 @@ impl Reply {
         reply["done"] = true.into();
         reply["done_reason"] = reason.into();
         reply
+    }
+}
+
+/// Adds the log probabilities of tokens, if there are any.
+pub(super) fn add_logprobs(reply: &mut Value, tokens: &[TokenLogprobs]) {
+    if !tokens.is_empty() {
+        reply["logprobs"] = logprobs::of_chat(tokens)["content"].take();
     }
 }
 

@@ -11,11 +11,11 @@ use transom_supervisor::KeepAlive;
 use crate::error::ApiError;
 use crate::generation::Params;
 use crate::json::{Fields, Ignored, Located};
-use crate::routes::{keep_alive, openai};
+use crate::routes::{constraints, keep_alive, logprobs, openai};
 
 /// Options of Ollama's runner, which say how it computes and not what, and options that have an
 /// effect only beside one that is refused.
-const TOLERATED_OPTIONS: [&str; 14] = [
+pub(super) const TOLERATED_OPTIONS: [&str; 14] = [
     "f16_kv",
     "low_vram",
     "main_gpu",
@@ -72,17 +72,7 @@ impl GenerateRequest {
     pub(super) fn read(route: Route, mut body: Fields) -> Result<Self, ApiError> {
         let mut ignored = Ignored::default();
         let model = body.required("model")?.text()?;
-        for name in [
-            "tools",
-            "format",
-            "template",
-            "suffix",
-            "images",
-            "context",
-            "shift",
-            "logprobs",
-            "top_logprobs",
-        ] {
+        for name in ["tools", "template", "suffix", "images", "context", "shift"] {
             body.refuse(name, &[])?;
         }
         let think = body.flag("think")?;
@@ -91,6 +81,9 @@ impl GenerateRequest {
         let may_drop_messages = body.flag("truncate")?.unwrap_or(false);
         let (mut params, context_length) = options(&mut body, &mut ignored)?;
         params.keep_alive = keep_alive;
+        params.logprobs = logprobs::take(&mut body)?;
+        let format = body.take("format").map(constraints::ollama).transpose()?;
+        params.constraint = format.flatten();
         let prompt = match route {
             Route::Chat => conversation(&mut body, think, &mut ignored)?,
             Route::Generate => prompt(&mut body, think)?,

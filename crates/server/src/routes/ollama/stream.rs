@@ -2,7 +2,7 @@
 
 use transom_engine::Section;
 
-use super::reply::Reply;
+use super::reply::{self, Reply};
 use crate::error::{ApiError, Protocol};
 use crate::generation::{Event, Generation};
 use crate::stream::{Encoder, Frames, NDJSON, Progress};
@@ -37,9 +37,18 @@ impl Encoder for ReplyStream {
             Event::Started {
                 dropped_messages, ..
             } => self.n_dropped = dropped_messages,
-            Event::Text { section, text, .. } => match section {
+            Event::Text {
+                section,
+                text,
+                logprobs,
+                ..
+            } => match section {
                 Section::Reasoning => out.line(&self.reply.piece(&text, "")),
-                Section::Answer => out.line(&self.reply.piece("", &text)),
+                Section::Answer => {
+                    let mut piece = self.reply.piece("", &text);
+                    reply::add_logprobs(&mut piece, &logprobs);
+                    out.line(&piece);
+                }
             },
             Event::Finished { end, .. } => {
                 out.line(&self.reply.last("", "", &end, self.n_dropped));

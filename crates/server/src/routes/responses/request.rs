@@ -7,6 +7,7 @@ use super::input;
 use crate::error::ApiError;
 use crate::generation::Params;
 use crate::json::{Fields, Ignored};
+use crate::routes::constraints::{self, Constrained};
 use crate::routes::openai::{self, Streaming};
 
 /// Tokens to keep free for a response without a limit when old messages are dropped.
@@ -38,13 +39,20 @@ impl ResponsesRequest {
         let model = fields.required("model")?.text()?;
         let mut repeated = Map::new();
         refuse_stored(&mut fields, ignored)?;
-        refuse_formats(&mut fields)?;
+        let format = text_format(&mut fields)?;
         refuse_others(&mut fields, ignored)?;
         tools(&mut fields, &mut repeated)?;
         let enable_thinking = reasoning(&mut fields, &mut repeated, ignored)?;
         labels(&mut fields, &mut repeated)?;
         let mut params = openai::params(&mut fields)?;
         params.max_tokens = openai::max_tokens(&mut fields, &["max_output_tokens"])?;
+        if let Some(constrained) = format.constraint {
+            if params.constraint.is_some() {
+                let message = "`text.format` can't be combined with other constraints";
+                return Err(ApiError::field("text.format", message));
+            }
+            params.constraint = Some(constrained);
+        }
         let drops_messages = fields
             .take("truncation")
             .map(|truncation| truncation.choice(&[("auto", true), ("disabled", false)]));
@@ -62,7 +70,7 @@ impl ResponsesRequest {
             ("frequency_penalty", json!(params.frequency_penalty)),
             (
                 "text",
-                json!({ "format": { "type": "text" }, "verbosity": "medium" }),
+                json!({ "format": format.repeated, "verbosity": "medium" }),
             ),
             ("top_logprobs", json!(0)),
             (
@@ -135,22 +143,29 @@ fn refuse_stored(fields: &mut Fields, ignored: &mut Ignored) -> Result<(), ApiEr
     Ok(())
 }
 
-/// Refuses every format but plain text.
-fn refuse_formats(fields: &mut Fields) -> Result<(), ApiError> {
-    openai::refuse_constraints(fields)?;
-    let Some(mut text) = fields.object("text")? else {
-        return Ok(());
+/// The format of the text of a response.
+struct TextFormat {
+    constraint: Option<Constrained>,
+    /// What the response repeats.
+    repeated: Value,
+}
+
+/// Takes `text`.
+fn text_format(fields: &mut Fields) -> Result<TextFormat, ApiError> {
+    let mut format = TextFormat {
+        constraint: None,
+        repeated: json!({ "type": "text" }),
     };
-    if let Some(mut format) = text.object("format")? {
-        if format.required("type")?.text()? != "text" {
-            let message = "`text.format` must be of the type `text`, because other formats are not \
-                           supported here";
-            return Err(ApiError::field("text.format", message).with_code(UNSUPPORTED));
-        }
-        format.finish_known()?;
+    let Some(mut text) = fields.object("text")? else {
+        return Ok(format);
+    };
+    if let Some(given) = text.take("format") {
+        format.repeated = given.value.clone();
+        format.constraint = constraints::format(given.object()?)?;
     }
     text.refuse("verbosity", &[json!("medium")])?;
-    text.finish_known()
+    text.finish_known()?;
+    Ok(format)
 }
 
 /// Refuses what no engine here can do, unless the value asks for nothing.

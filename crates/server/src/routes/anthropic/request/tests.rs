@@ -51,7 +51,7 @@ fn every_field_is_done_or_refused_by_name() {
         (json!({ "thinking": { "type": "deep" } }), "thinking.type"),
         (
             json!({ "output_config": { "format": { "type": "x" } } }),
-            "output_config.format",
+            "output_config.format.type",
         ),
     ] {
         let error = read(&fields).expect_err(path);

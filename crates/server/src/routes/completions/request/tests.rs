@@ -1,3 +1,5 @@
+use serde_json::{Value, json};
+
 use super::*;
 
 fn read(body: Value) -> Result<(CompletionRequest, Option<String>), ApiError> {
@@ -30,14 +32,14 @@ fn every_field_is_done_or_refused_by_name() {
         ("echo", json!("yes")),
         ("suffix", json!("end")),
         ("suffix", json!(1)),
-        ("logprobs", json!(0)),
-        ("logprobs", json!(5)),
+        ("logprobs", json!(-1)),
+        ("logprobs", json!(21)),
         ("logprobs", json!(true)),
         ("prompt_logprobs", json!(1)),
         ("stop", json!("")),
         ("stream_options", json!({ "include_usage": true })),
-        ("response_format", json!({ "type": "json_object" })),
-        ("guided_json", json!({ "type": "object" })),
+        ("response_format", json!("json_object")),
+        ("guided_json", json!([])),
         ("grammar", json!("root ::= \"a\"")),
     ] {
         let error = read(json!({ name: value })).unwrap_err();
@@ -57,6 +59,8 @@ fn every_field_is_done_or_refused_by_name() {
     }
     let error = read(json!({ "prompt": [1, 2], "echo": true })).unwrap_err();
     assert_eq!(error.param.as_deref(), Some("echo"));
+    let error = read(json!({ "logprobs": 1, "echo": true })).unwrap_err();
+    assert_eq!(error.param.as_deref(), Some("logprobs"));
 }
 
 #[test]

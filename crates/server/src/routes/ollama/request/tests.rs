@@ -32,14 +32,15 @@ fn every_field_is_done_or_refused_by_name() {
         ("shift", json!(true)),
         ("keep_alive", json!("soon")),
         ("keep_alive", json!(true)),
-        ("format", json!("json")),
-        ("format", json!({ "type": "object" })),
+        ("format", json!("xml")),
+        ("format", json!([])),
         ("tools", json!([{}])),
         ("template", json!("{{ .Prompt }}")),
         ("images", json!(["aGk="])),
         ("suffix", json!("end")),
         ("context", json!([1, 2])),
-        ("logprobs", json!(true)),
+        ("logprobs", json!(7)),
+        ("top_logprobs", json!(1)),
         ("options", json!([])),
     ] {
         for route in [Route::Chat, Route::Generate] {

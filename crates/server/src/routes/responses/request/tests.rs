@@ -15,7 +15,7 @@ fn read(body: Value) -> Result<(ResponsesRequest, Option<String>), ApiError> {
 
 #[test]
 fn every_field_is_done_or_refused_by_name() {
-    let schema = json!({ "type": "json_schema", "name": "a", "schema": { "type": "object" } });
+    let schema = json!({ "type": "json_schema", "name": "a" });
     for (body, param) in [
         (json!({ "model": 7 }), "model"),
         (json!({ "input": null }), "input"),
@@ -42,17 +42,17 @@ fn every_field_is_done_or_refused_by_name() {
             "reasoning.summary",
         ),
         (json!({ "reasoning": "high" }), "reasoning"),
-        (json!({ "text": { "format": schema } }), "text.format"),
         (
-            json!({ "text": { "format": { "type": "json_object" } } }),
-            "text.format",
+            json!({ "text": { "format": schema } }),
+            "text.format.schema",
         ),
         (json!({ "text": { "format": {} } }), "text.format.type"),
         (json!({ "text": { "verbosity": "low" } }), "text.verbosity"),
         (json!({ "text": { "mood": "low" } }), "text.mood"),
         (
-            json!({ "response_format": { "type": "json_object" } }),
-            "response_format",
+            json!({ "response_format": { "type": "json_object" },
+                    "text": { "format": { "type": "json_object" } } }),
+            "text.format",
         ),
         (
             json!({ "tools": [{ "type": "function", "name": "now" }] }),

@@ -1,0 +1,52 @@
+//! One text or several, each as text or as token ids: the prompts of completions, and the inputs of
+//! embeddings.
+
+use serde_json::Value;
+use transom_engine::EmbedInput;
+
+use crate::error::ApiError;
+use crate::json::Located;
+
+/// Returns the inputs of a field: one, or an array of 1 to `most`.
+///
+/// # Errors
+/// The value, or one of its elements, is neither a text nor an array of token ids.
+pub(crate) fn take(located: Located, most: usize) -> Result<Vec<EmbedInput>, ApiError> {
+    let is_one = match &located.value {
+        Value::String(_) => true,
+        Value::Array(values) => values.first().is_some_and(Value::is_number),
+        _ => false,
+    };
+    if is_one {
+        return Ok(vec![input(located)?]);
+    }
+    let wrong = located.must_be(&format!(
+        "a text, an array of token ids, or an array of 1 to {most} of them"
+    ));
+    match &located.value {
+        Value::Array(values) if (1..=most).contains(&values.len()) => {}
+        _ => return Err(wrong),
+    }
+    located.list()?.into_iter().map(input).collect()
+}
+
+fn input(located: Located) -> Result<EmbedInput, ApiError> {
+    let wrong = located.must_be("a text or an array of at least one token id");
+    match located.value {
+        Value::String(text) => Ok(EmbedInput::Text(text)),
+        Value::Array(_) => {
+            let ids = located.list()?.into_iter().map(token_id);
+            let ids: Vec<u32> = ids.collect::<Result<_, _>>()?;
+            match ids.is_empty() {
+                true => Err(wrong),
+                false => Ok(EmbedInput::Tokens(ids)),
+            }
+        }
+        _ => Err(wrong),
+    }
+}
+
+fn token_id(located: Located) -> Result<u32, ApiError> {
+    let id = located.integer(0..=i64::from(u32::MAX))?;
+    Ok(u32::try_from(id).unwrap_or(u32::MAX))
+}
