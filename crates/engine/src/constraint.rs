@@ -8,7 +8,19 @@
 //! allows no token in the middle of a response, the response ends with
 //! [`EngineError::ConstraintFailed`](crate::EngineError::ConstraintFailed).
 
+mod compilation;
+mod grammar;
+mod guide;
+mod mask;
+mod vocabulary;
+
 use serde::{Deserialize, Serialize};
+
+pub use compilation::{ConstraintCheck, Constraints, ResponseConstraint};
+pub use mask::TokenMask;
+pub use vocabulary::{TokenTable, TokenText};
+
+use crate::error::EngineError;
 
 /// What a response must match, and from where on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,5 +79,14 @@ impl Constraint {
             grammar,
             start: ConstraintStart::Response,
         }
+    }
+
+    /// Checks whether the constraint can be held, as far as that does not depend on a model. Takes
+    /// milliseconds; programs call it before they queue a request.
+    ///
+    /// # Errors
+    /// [`EngineError::InvalidConstraint`], which names the path and the keyword.
+    pub fn check(&self) -> Result<(), EngineError> {
+        grammar::check(&self.grammar)
     }
 }

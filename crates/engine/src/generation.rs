@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use crate::constraint::ConstraintCheck;
 use crate::contract::{GenerationParams, JobControl, PreparedPrompt, TokenSink};
 use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};
@@ -54,7 +55,7 @@ pub trait Decode {
         prompt: &[u32],
         prefill_chunk: usize,
         control: &JobControl,
-        mut on_progress: impl FnMut(&mut Self, usize),
+        mut on_progress: impl FnMut(&mut Self, usize) -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
         let mut done = self.n_cached();
         // If the user edits the new message, the next prompt rewinds to here. Another response to
@@ -84,7 +85,7 @@ pub trait Decode {
                 self.add_checkpoint();
             }
             done = end;
-            on_progress(self, done);
+            on_progress(self, done)?;
         }
         Ok(())
     }
@@ -122,6 +123,8 @@ pub trait Detokenize {
 pub enum NextToken {
     /// A token.
     Token(u32),
+    /// The response matches its constraint, and nothing may follow.
+    Complete,
     /// The context is full.
     ContextFull,
     /// The job was stopped.
@@ -183,6 +186,8 @@ pub struct Job<'a> {
     pub prefill_chunk: usize,
     /// When the engine was called.
     pub start: Instant,
+    /// The constraint that the decoder applies, while it is compiled.
+    pub constraint: Option<&'a ConstraintCheck>,
 }
 
 /// Generates a response. Sends its tokens and all events but the last to `sink`. Returns the finish
@@ -201,17 +206,33 @@ pub fn run<D: Decode>(
         cached_tokens: decoder.n_cached(),
         ..Stats::default()
     };
-    sink.on_event(TokenEvent::Started {
+    let started = TokenEvent::Started {
         prompt_tokens: stats.prompt_tokens,
         cached_tokens: stats.cached_tokens,
         dropped_messages: prompt.dropped_messages,
-    });
+    };
+    // An invalid constraint is an error before the first event.
+    let is_valid = || job.constraint.map_or(Ok(true), ConstraintCheck::poll);
+    let mut started = Some(started);
+    let mut start = |sink: &mut dyn TokenSink| {
+        if let Some(event) = started.take() {
+            sink.on_event(event);
+        }
+    };
+    if is_valid()? {
+        start(sink);
+    }
     let total = stats.prompt_tokens;
     let prefill_chunk = job.prefill_chunk;
     decoder.prefill(&prompt.tokens, prefill_chunk, control, |decoder, done| {
         trim_if_requested(decoder, control);
-        sink.on_event(TokenEvent::Prefill { done, total });
+        if is_valid()? {
+            start(sink);
+            sink.on_event(TokenEvent::Prefill { done, total });
+        }
+        Ok(())
     })?;
+    start(sink);
     stats.prefill_time = job.start.elapsed();
     if prompt.continues_message
         && let Some(token) = prompt.tokens.last()
@@ -232,6 +253,7 @@ pub fn run<D: Decode>(
         let n_left = job.max_tokens - stats.generated_tokens;
         let token = match decoder.next(n_left, control)? {
             NextToken::Token(token) => token,
+            NextToken::Complete => break FinishReason::Stop,
             NextToken::ContextFull => break FinishReason::Length,
             NextToken::Stopped => break control.stop_reason().unwrap_or(FinishReason::Length),
         };

@@ -3,7 +3,7 @@
 //! [`Engine`] and [`LoadedModel`] define an engine, [`TokenEvent`] what it reports. Chat templates,
 //! tokenizers, incremental detokenization, stop strings and the meaning of every sampling parameter
 //! are here, so they are the same in all engines. This crate uses only `files` and `fit` of the
-//! workspace, starts no thread and contains no async code.
+//! workspace and contains no async code. It starts a thread only to compile a constraint.
 
 pub mod attachment;
 pub mod chat;
@@ -31,7 +31,10 @@ pub mod truncation;
 
 pub use attachment::{Attachment, with_attachments};
 pub use chat::{ChatPrompt, FunctionCall, Message, Role, ToolCall, ToolChoice};
-pub use constraint::{Constraint, ConstraintStart, Grammar};
+pub use constraint::{
+    Constraint, ConstraintStart, Constraints, Grammar, ResponseConstraint, TokenMask, TokenTable,
+    TokenText,
+};
 pub use contract::{
     ConversationId, Engine, GenerationParams, Limits, LoadProgress, LoadedModel, MemoryUse,
     ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
+use crate::constraint::TokenMask;
 use crate::error::EngineError;
 use crate::sampling::SamplingParams;
 
@@ -112,16 +113,24 @@ impl Sampler {
     /// higher than that, draws the lowest id. Returns the same token until one is accepted. `None`
     /// for empty `logits`.
     pub fn draw(&mut self, logits: &[f32]) -> Option<u32> {
+        self.draw_from(logits, None)
+    }
+
+    /// Like [`Sampler::draw`], but only tokens in `allowed` exist, if it is not `None`: bias,
+    /// penalties and filters apply to the others. If none of them is possible, draws the lowest id of
+    /// `allowed`.
+    pub fn draw_from(&mut self, logits: &[f32], allowed: Option<&TokenMask>) -> Option<u32> {
         let Buffers {
             logits: buffer,
             kept,
             sums,
         } = &mut self.buffers;
         let params = &self.params;
-        let logits = adjusted(params, &self.adjustments, logits, buffer);
+        let logits = adjusted(params, &self.adjustments, logits, allowed, buffer);
         let top = simd::highest(logits);
         if top == f32::NEG_INFINITY {
-            return (!logits.is_empty()).then_some(0);
+            let lowest = allowed.map_or(Some(0), TokenMask::first);
+            return lowest.filter(|token| (*token as usize) < logits.len());
         }
         if params.is_greedy() {
             simd::gather(logits, top, kept);
@@ -159,18 +168,23 @@ fn uniform(rng: &mut ChaCha8Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Returns `logits` with bias and penalties. They are copied to `buffer` if anything changes.
+/// Returns `logits` of allowed tokens with bias and penalties. They are copied to `buffer` if anything
+/// changes.
 fn adjusted<'a>(
     params: &SamplingParams,
     adjustments: &BTreeMap<u32, Adjustment>,
     logits: &'a [f32],
+    allowed: Option<&TokenMask>,
     buffer: &'a mut Vec<f32>,
 ) -> &'a [f32] {
-    if adjustments.is_empty() {
+    if adjustments.is_empty() && allowed.is_none() {
         return logits;
     }
     buffer.clear();
     buffer.extend_from_slice(logits);
+    if let Some(allowed) = allowed {
+        exclude_others(buffer, allowed);
+    }
     for (&id, adjustment) in adjustments {
         let Some(slot) = buffer.get_mut(id as usize) else {
             break;
@@ -180,6 +194,25 @@ fn adjusted<'a>(
         *slot = adjustment.count.map_or(logit, penalized) as f32;
     }
     buffer
+}
+
+/// Makes all tokens but those in `allowed` impossible.
+fn exclude_others(logits: &mut [f32], allowed: &TokenMask) {
+    let words = allowed.words().iter().copied();
+    let words = words.chain(std::iter::repeat(0));
+    for (chunk, word) in logits.chunks_mut(32).zip(words) {
+        match word {
+            u32::MAX => {}
+            0 => chunk.fill(f32::NEG_INFINITY),
+            word => {
+                for (bit, logit) in chunk.iter_mut().enumerate() {
+                    if word >> bit & 1 == 0 {
+                        *logit = f32::NEG_INFINITY;
+                    }
+                }
+            }
+        }
+    }
 }
 
 impl SamplingParams {

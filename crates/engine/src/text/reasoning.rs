@@ -29,6 +29,12 @@ const END: &str = "<|end|>";
 const ANALYSIS: &str = "analysis";
 const RECIPIENT: &str = "to=";
 
+/// Markers that open a reasoning section or a message's header, as single tokens of vocabularies.
+pub(crate) const OPENING_MARKERS: [&str; 4] = ["<think>", "[THINK]", "<|channel>", CHANNEL];
+
+/// Markers that begin the header of the next message of gpt-oss.
+pub(crate) const MESSAGE_STARTS: [&str; 2] = [START, CHANNEL];
+
 /// Tokens whose text is emitted even if the vocabulary calls them special.
 pub const REASONING_MARKERS: [&str; 10] = [
     "<think>",
@@ -87,6 +93,19 @@ enum State {
     Header,
 }
 
+/// Where in a response its text so far ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Before the answer: in the reasoning, in a header, or in white space that may precede them.
+    BeforeAnswer,
+    /// Between two messages of gpt-oss.
+    BetweenMessages,
+    /// In a message that calls a tool.
+    ToolCall,
+    /// After the marker that the answer follows, or in the answer.
+    Answer,
+}
+
 /// Splits text into sections; see the rule above.
 #[derive(Debug)]
 pub struct ReasoningSplitter {
@@ -100,6 +119,8 @@ pub struct ReasoningSplitter {
     /// name.
     prefix: String,
     has_answered: bool,
+    /// The newest marker was a header.
+    is_after_header: bool,
 }
 
 impl ReasoningSplitter {
@@ -118,6 +139,7 @@ impl ReasoningSplitter {
             has_headers: close == END,
             prefix: String::new(),
             has_answered: false,
+            is_after_header: false,
         }
     }
 
@@ -141,6 +163,25 @@ impl ReasoningSplitter {
             emit(section, &self.held);
             self.held.clear();
         }
+    }
+
+    /// Returns where the text so far ends.
+    pub(crate) fn place(&self) -> Place {
+        match self.state {
+            State::Opening | State::ReasoningStart | State::Reasoning | State::Header => {
+                Place::BeforeAnswer
+            }
+            _ if self.prefix.contains(RECIPIENT) => Place::ToolCall,
+            State::AnswerStart if self.has_headers && !self.is_after_header => {
+                Place::BetweenMessages
+            }
+            State::AnswerStart | State::Answer => Place::Answer,
+        }
+    }
+
+    /// Returns the text that is held back.
+    pub(crate) fn held(&self) -> &str {
+        &self.held
     }
 
     /// Returns the number of bytes that are held back.
@@ -204,6 +245,7 @@ impl ReasoningSplitter {
             if let Some(rest) = text.strip_prefix(self.close) {
                 self.held = rest.to_owned();
                 self.state = State::AnswerStart;
+                self.is_after_header = false;
                 return true;
             }
             if self.close.starts_with(text) {
@@ -240,6 +282,7 @@ impl ReasoningSplitter {
             State::AnswerStart
         };
         self.close = END;
+        self.is_after_header = true;
         self.held.drain(..end + MESSAGE.len());
         true
     }
@@ -278,6 +321,7 @@ impl ReasoningSplitter {
         self.held.drain(..certain + marker);
         if end.is_some() {
             self.state = State::AnswerStart;
+            self.is_after_header = false;
         }
         end.is_some()
     }

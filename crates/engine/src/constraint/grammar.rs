@@ -1,0 +1,266 @@
+//! Turns a [`Grammar`] into the form that llguidance compiles, within limits.
+//!
+//! Rule: what cannot be held in full is refused, with its place. Nothing is left out of a schema.
+
+use std::time::{Duration, Instant};
+
+use llguidance::api::{GrammarInit, ParserLimits, TopLevelGrammar};
+use serde_json::{Map, Value, json};
+
+use super::Grammar;
+use crate::error::EngineError;
+
+/// The largest schema, grammar or list, in bytes.
+pub(super) const MAX_BYTES: usize = 1 << 20;
+
+/// How deep a schema may be nested.
+const MAX_DEPTH: usize = 100;
+
+/// White space between the parts of a JSON text. A model that is not sure what to write may write
+/// white space without end, and without any it writes worse JSON.
+const WHITESPACE: &str = r"[\x20\x0A\x0D\x09]{1,32}";
+
+/// How long the search for the keyword that cannot be held may take.
+const MAX_SEARCH_TIME: Duration = Duration::from_secs(1);
+
+/// Keywords whose values are schemas: one, a list, or by name. Definitions come last, because one
+/// that nothing refers to is no problem.
+const SUBSCHEMAS: [&str; 11] = [
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "prefixItems",
+    "items",
+    "additionalItems",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "$defs",
+    "definitions",
+];
+
+/// Limits on compiling and on every token. A state of a lexer takes 1 to 2 KB.
+pub(super) fn limits() -> ParserLimits {
+    ParserLimits {
+        max_lexer_states: 30_000,
+        // Errors are for people, and must not contain the response.
+        verbose_errors: false,
+        ..ParserLimits::default()
+    }
+}
+
+/// Returns the grammar in llguidance's form.
+///
+/// # Errors
+/// [`EngineError::InvalidConstraint`] if it is too large or empty.
+pub(super) fn top_level(grammar: &Grammar) -> Result<TopLevelGrammar, EngineError> {
+    let size = match grammar {
+        Grammar::JsonSchema(schema) => {
+            check_depth(schema)?;
+            schema.to_string().len()
+        }
+        Grammar::Json | Grammar::JsonObject => 0,
+        Grammar::Regex(text) | Grammar::Lark(text) => text.len(),
+        Grammar::Choice(texts) => texts.iter().map(String::len).sum(),
+    };
+    if size > MAX_BYTES {
+        let message = format!("it has {size} bytes, but at most {MAX_BYTES} are allowed");
+        return Err(invalid("", "", message));
+    }
+    Ok(match grammar {
+        Grammar::JsonSchema(schema) => TopLevelGrammar::from_json_schema(with_whitespace(schema)?),
+        Grammar::Json => TopLevelGrammar::from_json_schema(with_whitespace(&json!({}))?),
+        Grammar::JsonObject => {
+            let schema = json!({ "type": "object" });
+            TopLevelGrammar::from_json_schema(with_whitespace(&schema)?)
+        }
+        Grammar::Regex(pattern) => TopLevelGrammar::from_regex(without_anchors(pattern)),
+        Grammar::Lark(grammar) => TopLevelGrammar::from_lark(grammar.clone()),
+        Grammar::Choice(texts) if texts.is_empty() => {
+            return Err(invalid("", "", "the list of choices is empty"));
+        }
+        Grammar::Choice(texts) => {
+            let texts: Vec<String> = texts.iter().map(|text| json!(text).to_string()).collect();
+            TopLevelGrammar::from_lark(format!("start: {}", texts.join(" | ")))
+        }
+    })
+}
+
+/// Checks whether the grammar can be held, as far as that does not depend on a model.
+///
+/// # Errors
+/// [`EngineError::InvalidConstraint`].
+pub(super) fn check(grammar: &Grammar) -> Result<(), EngineError> {
+    let top_level = top_level(grammar)?;
+    match (grammar, translate(top_level)) {
+        // Names of special tokens are known only with a vocabulary.
+        (Grammar::Lark(_), _) | (_, Ok(())) => Ok(()),
+        (_, Err(message)) => Err(refusal(grammar, message)),
+    }
+}
+
+/// Returns the error for a grammar that llguidance refused with `message`.
+pub(super) fn refusal(grammar: &Grammar, message: String) -> EngineError {
+    let (path, keyword) = match grammar {
+        Grammar::JsonSchema(schema) => {
+            let mut search = Search {
+                root: schema,
+                until: Instant::now() + MAX_SEARCH_TIME,
+            };
+            search.find(schema).unwrap_or_default()
+        }
+        Grammar::Json | Grammar::JsonObject => Default::default(),
+        Grammar::Regex(_) => (String::new(), "regex".to_owned()),
+        Grammar::Lark(_) => (String::new(), "grammar".to_owned()),
+        Grammar::Choice(_) => (String::new(), "choice".to_owned()),
+    };
+    invalid(path, keyword, first_line(&message))
+}
+
+fn translate(grammar: TopLevelGrammar) -> Result<(), String> {
+    let grammar = GrammarInit::Serialized(grammar);
+    let translated = grammar.to_internal(None, limits());
+    translated.map(drop).map_err(|error| error.to_string())
+}
+
+/// Returns the error for a constraint that cannot be held.
+pub(super) fn invalid(
+    path: impl Into<String>,
+    keyword: impl Into<String>,
+    message: impl Into<String>,
+) -> EngineError {
+    EngineError::InvalidConstraint {
+        path: path.into(),
+        keyword: keyword.into(),
+        message: message.into(),
+    }
+}
+
+fn first_line(message: &str) -> String {
+    let line = message.lines().find(|line| !line.trim().is_empty());
+    line.unwrap_or("no reason was given").trim().to_owned()
+}
+
+/// Anchors mean nothing where the whole text must match.
+fn without_anchors(pattern: &str) -> &str {
+    let pattern = pattern.strip_prefix('^').unwrap_or(pattern);
+    match pattern.strip_suffix('$') {
+        Some(rest) if rest.len() - rest.trim_end_matches('\\').len() == 0 => rest,
+        _ => pattern,
+    }
+}
+
+fn check_depth(schema: &Value) -> Result<(), EngineError> {
+    let mut left = vec![(schema, 1)];
+    while let Some((value, depth)) = left.pop() {
+        if depth > MAX_DEPTH {
+            let message = format!("it is nested deeper than {MAX_DEPTH} levels");
+            return Err(invalid("", "", message));
+        }
+        match value {
+            Value::Array(items) => left.extend(items.iter().map(|item| (item, depth + 1))),
+            Value::Object(map) => left.extend(map.values().map(|item| (item, depth + 1))),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Adds llguidance's options. Those of the caller stay, except where they would allow endless white
+/// space or leave out what cannot be held.
+fn with_whitespace(schema: &Value) -> Result<Value, EngineError> {
+    let mut map = match schema {
+        Value::Object(map) => map.clone(),
+        Value::Bool(true) => Map::new(),
+        Value::Bool(false) => return Err(invalid("", "", "no JSON is valid under `false`")),
+        _ => return Err(invalid("", "", "a schema is a JSON object")),
+    };
+    let mut options = match map.remove("x-guidance") {
+        None => Map::new(),
+        Some(Value::Object(options)) => options,
+        Some(_) => return Err(invalid("/x-guidance", "x-guidance", "it is not an object")),
+    };
+    options.insert("whitespace_pattern".to_owned(), json!(WHITESPACE));
+    options.insert("lenient".to_owned(), json!(false));
+    options.insert("coerce_one_of".to_owned(), json!(false));
+    if options.get("whitespace_flexible") == Some(&json!(false)) {
+        options.remove("whitespace_pattern");
+    }
+    map.insert("x-guidance".to_owned(), Value::Object(options));
+    Ok(Value::Object(map))
+}
+
+/// Finds the innermost part of a schema that cannot be held.
+struct Search<'a> {
+    root: &'a Value,
+    until: Instant,
+}
+
+impl Search<'_> {
+    /// Returns the JSON pointer to the innermost refused schema within `schema`, and its keyword.
+    /// `None` if `schema` is not refused on its own.
+    fn find(&mut self, schema: &Value) -> Option<(String, String)> {
+        if !self.is_refused(schema) {
+            return None;
+        }
+        for (pointer, child) in children(schema) {
+            if let Some((path, keyword)) = self.find(child) {
+                return Some((pointer + &path, keyword));
+            }
+        }
+        let map = schema.as_object()?;
+        let only = |key: &String| json!({ key: map[key] });
+        let without = |key: &String| {
+            let mut rest = map.clone();
+            rest.remove(key);
+            Value::Object(rest)
+        };
+        // A keyword that is refused alone, or without which the rest is not.
+        let alone = map.keys().find(|key| self.is_refused(&only(key)));
+        let needed = || map.keys().find(|key| !self.is_refused(&without(key)));
+        let keyword = alone.or_else(needed).cloned().unwrap_or_default();
+        Some((String::new(), keyword))
+    }
+
+    fn is_refused(&self, schema: &Value) -> bool {
+        if Instant::now() > self.until {
+            return false;
+        }
+        let mut schema = schema.clone();
+        if let (Some(map), Some(root)) = (schema.as_object_mut(), self.root.as_object()) {
+            for key in ["$schema", "$defs", "definitions"] {
+                if let (false, Some(value)) = (map.contains_key(key), root.get(key)) {
+                    map.insert(key.to_owned(), value.clone());
+                }
+            }
+        }
+        let schema = with_whitespace(&schema);
+        schema.is_ok_and(|schema| translate(TopLevelGrammar::from_json_schema(schema)).is_err())
+    }
+}
+
+/// Returns the schemas that are parts of `schema`, with JSON pointers to them.
+fn children(schema: &Value) -> Vec<(String, &Value)> {
+    let mut found = Vec::new();
+    for keyword in SUBSCHEMAS {
+        match (keyword, schema.get(keyword)) {
+            (_, Some(Value::Array(items))) => {
+                let items = items.iter().enumerate();
+                found.extend(items.map(|(index, item)| (format!("/{keyword}/{index}"), item)));
+            }
+            (
+                "properties" | "patternProperties" | "$defs" | "definitions",
+                Some(Value::Object(map)),
+            ) => {
+                let pointer = |name: &str| name.replace('~', "~0").replace('/', "~1");
+                let named = map.iter();
+                found.extend(
+                    named.map(|(name, item)| (format!("/{keyword}/{}", pointer(name)), item)),
+                );
+            }
+            (_, Some(item @ Value::Object(_))) => found.push((format!("/{keyword}"), item)),
+            _ => {}
+        }
+    }
+    found
+}
