@@ -17,7 +17,7 @@ use transom_engine::{
 };
 
 /// Version of the messages in this file. Every change to them raises it.
-pub const PROTOCOL: u32 = 11;
+pub const PROTOCOL: u32 = 12;
 
 /// Longest frame that is accepted, in bytes: more than a prompt of any real context length.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;

@@ -8,8 +8,8 @@ use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
     ChatPrompt, EmbedInput, EngineError, FinishReason, GenerationParams, Limits, LoadProgress,
     Logprob, MemoryNeed, MemoryUse, Message, ModelInfo, ModelSource, Prompt, SamplingParams,
-    Section, Stats, TokenEvent, TokenLogprobs, ToolCall, ToolChoice, Trim, Truncation,
-    UnsupportedFeature,
+    Section, Stats, TokenEvent, TokenLogprobs, ToolCall, ToolCallDelta, ToolChoice, Trim,
+    Truncation, UnsupportedFeature,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,
@@ -225,6 +225,7 @@ fn reports() -> Vec<Report> {
             prompt_tokens: 1,
             cached_tokens: 1,
             dropped_messages: 1,
+            unconstrained_tools: vec![text()],
         },
         TokenEvent::Prefill { done: 1, total: 1 },
         TokenEvent::Text {
@@ -241,6 +242,24 @@ fn reports() -> Vec<Report> {
                 chosen: logprob(),
                 top: vec![logprob()],
             }],
+        },
+        TokenEvent::ToolCall {
+            index: 1,
+            delta: ToolCallDelta::Begin {
+                id: text(),
+                name: text(),
+            },
+            generated_tokens: 1,
+        },
+        TokenEvent::ToolCall {
+            index: 1,
+            delta: ToolCallDelta::Arguments(text()),
+            generated_tokens: 1,
+        },
+        TokenEvent::ToolCall {
+            index: 1,
+            delta: ToolCallDelta::End,
+            generated_tokens: 1,
         },
     ];
     let summary = JobSummary {

@@ -209,6 +209,7 @@ impl LoadedModel for ScriptedModel {
             continues_message: false,
             dropped_messages: 0,
             system_tokens: 0,
+            tools: None,
         })
     }
 
@@ -234,6 +235,7 @@ impl LoadedModel for ScriptedModel {
             prompt_tokens: stats.prompt_tokens,
             cached_tokens: 0,
             dropped_messages: prompt.dropped_messages,
+            unconstrained_tools: Vec::new(),
         });
         let chunk = params
             .prefill_chunk

@@ -113,7 +113,11 @@ impl PreparedTools {
             && !declared.contains(name)
         {
             let expected = "the name of one of the tools";
-            return Err(EngineError::invalid_parameter("tool_choice", name, expected));
+            return Err(EngineError::invalid_parameter(
+                "tool_choice",
+                name,
+                expected,
+            ));
         }
         let family = match template.knows_tools() {
             true => Family::of_template(template.source()).unwrap_or(&FALLBACK),

@@ -87,6 +87,7 @@ impl Response {
                 assert!(done <= total && total == started.prompt_tokens, "{log}");
                 self.prefill.push(done);
             }
+            TokenEvent::ToolCall { .. } => panic!("a call without tools: {log}"),
             TokenEvent::Text {
                 section,
                 text,

@@ -52,7 +52,10 @@ pub(super) fn without_system(chat: &ChatPrompt) -> ChatPrompt {
     let mut chat = chat.clone();
     let is_system = |message: &&Message| message.role == Role::System;
     let n_system = chat.messages.iter().take_while(is_system).count();
-    let system = chat.messages.drain(..n_system).map(|message| message.content);
+    let system = chat
+        .messages
+        .drain(..n_system)
+        .map(|message| message.content);
     let system: Vec<String> = system.collect();
     match chat.messages.first_mut() {
         Some(first) if first.role == Role::User => {

@@ -47,14 +47,19 @@ impl Rules<'_> {
         rules.push(format!("call: {}", calls.join(" | ")));
         self.add_shared(&mut rules);
         if has_headers {
-            return Some(Constraint::on_response(Grammar::Lark(self.with_headers(rules))));
+            return Some(Constraint::on_response(Grammar::Lark(
+                self.with_headers(rules),
+            )));
         }
         let (first, body) = self.calls();
         match is_free {
             false => rules.push(format!("start: SPACE? {} {body}", self.text(&first))),
             true if first == "{" => {
                 // Any text but one that begins like a call.
-                rules.push("OTHER: /[^{](.|\\n)*/ | /\\{\\s*[^\"\\s](.|\\n)*/ | /\\{\\s*\"[^n](.|\\n)*/".to_owned());
+                rules.push(
+                    "OTHER: /[^{](.|\\n)*/ | /\\{\\s*[^\"\\s](.|\\n)*/ | /\\{\\s*\"[^n](.|\\n)*/"
+                        .to_owned(),
+                );
                 rules.push(format!("start: OTHER? | {} {body}", self.text(&first)));
             }
             true if self.special.contains_key(first.as_str()) => {
@@ -101,12 +106,19 @@ impl Rules<'_> {
         }
         if is_list {
             body += " \"]\"";
-            body += if self.family.name == "phi-4-mini" { " END?" } else { "" };
+            body += if self.family.name == "phi-4-mini" {
+                " END?"
+            } else {
+                ""
+            };
         }
         if let Some(wrapper) = self.family.wrappers.get(1) {
             body += &format!(" {}", self.text(wrapper));
         }
-        (first.to_owned(), body.replace(" END?", &format!(" {}", self.text("<|/tool_call|>"))))
+        (
+            first.to_owned(),
+            body.replace(" END?", &format!(" {}", self.text("<|/tool_call|>"))),
+        )
     }
 
     /// Returns the grammar of a call after its opening text.
