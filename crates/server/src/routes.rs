@@ -14,6 +14,7 @@ mod ollama;
 pub(crate) mod openai;
 mod responses;
 mod status;
+mod tools;
 
 use std::sync::Arc;
 

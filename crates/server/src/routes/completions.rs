@@ -92,7 +92,8 @@ async fn collect(
             Event::Queued { .. }
             | Event::Loading
             | Event::Started { .. }
-            | Event::Prefill { .. } => {}
+            | Event::Prefill { .. }
+            | Event::ToolCall { .. } => {}
             Event::Text { text: next, .. } => text.push_str(&next),
             Event::Finished { choice, end } => {
                 let prompt = echoes.of(choice).unwrap_or_default();

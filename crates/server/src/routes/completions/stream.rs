@@ -80,7 +80,8 @@ impl Encoder for CompletionStream {
             Event::Queued { .. }
             | Event::Loading
             | Event::Started { .. }
-            | Event::Prefill { .. } => {}
+            | Event::Prefill { .. }
+            | Event::ToolCall { .. } => {}
             Event::Text { choice, text, .. } => {
                 self.open_choice(choice, out);
                 out.data(&self.part(choice, &text, None));

@@ -41,6 +41,8 @@ impl Encoder for ReplyStream {
                 Section::Reasoning => out.line(&self.reply.piece(&text, "")),
                 Section::Answer => out.line(&self.reply.piece("", &text)),
             },
+            // Its requests declare no tools.
+            Event::ToolCall { .. } => {}
             Event::Finished { end, .. } => {
                 out.line(&self.reply.last("", "", &end, self.n_dropped));
             }

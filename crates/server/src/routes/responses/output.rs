@@ -58,6 +58,8 @@ impl ResponseObject {
                 Some(item) if item.section == *section => item.text.push_str(text),
                 _ => self.items.push(Item::new(*section, text)),
             },
+            // Its requests declare no tools.
+            Event::ToolCall { .. } => {}
             Event::Finished { end, .. } => {
                 self.end = Some(*end);
                 // Every complete response has a message, even an empty one.

@@ -68,7 +68,8 @@ impl ResponsesStream {
             Event::Queued { .. }
             | Event::Loading
             | Event::Started { .. }
-            | Event::Prefill { .. } => {}
+            | Event::Prefill { .. }
+            | Event::ToolCall { .. } => {}
         }
     }
 
