@@ -189,7 +189,7 @@ impl Answer {
 
 /// Returns a receiver of output that passes texts on. Without tools there is nothing else.
 fn only_text(emit: &mut dyn FnMut(Section, &str)) -> impl FnMut(Output<'_>) {
-    |output| {
+    move |output: Output<'_>| {
         if let Output::Text(section, text) = output {
             emit(section, text);
         }

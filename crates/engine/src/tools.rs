@@ -233,7 +233,11 @@ fn read_tool(tool: &Value) -> Result<(Tool, bool), EngineError> {
     let name = function.get("name").and_then(Value::as_str);
     let Some(name) = name.filter(|name| !name.is_empty()) else {
         let expected = "functions with a name";
-        return Err(EngineError::invalid_parameter("tools", tool, expected));
+        return Err(EngineError::invalid_parameter(
+            "tools",
+            "one without a name",
+            expected,
+        ));
     };
     let is_strict = function.get("strict") == Some(&Value::Bool(true));
     let any = json!({ "type": "object" });
@@ -241,7 +245,7 @@ fn read_tool(tool: &Value) -> Result<(Tool, bool), EngineError> {
         Some(schema @ Value::Object(_)) => schema.clone(),
         _ => any.clone(),
     };
-    let checked = Grammar::JsonSchema(schema.clone()).check();
+    let checked = Constraint::on_answer(Grammar::JsonSchema(schema.clone())).check();
     let (schema, is_constrained) = match checked {
         Ok(()) => (schema, true),
         Err(error) if is_strict => return Err(error),

@@ -72,7 +72,7 @@ fn call(call: &ToolCall) -> String {
 }
 
 fn instructions(chat: &ChatPrompt) -> String {
-    let tools = chat.tools.iter().map(|tool| tool.to_string());
+    let tools = chat.tools.iter().map(ToString::to_string);
     let tools: Vec<String> = tools.collect();
     format!(
         "You can call functions to help with the user's request. These are the functions, one per \

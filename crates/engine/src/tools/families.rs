@@ -135,7 +135,7 @@ pub(crate) const HERMES: Family = Family {
 };
 
 /// In the order in which they are tried: special ones first.
-pub(crate) const FAMILIES: [Family; 11] = [
+pub(crate) static FAMILIES: [Family; 11] = [
     Family {
         name: "gpt-oss",
         recognized_by: &[&["<|channel|>", "to=functions."]],

@@ -36,7 +36,7 @@ impl Rules<'_> {
             return None;
         }
         let mut rules = Vec::new();
-        let calls: Vec<String> = (0..).zip(self.tools()).map(|(index, tool)| {
+        let calls = (0..).zip(self.tools()).map(|(index, tool)| {
             rules.push(format!("call_{index}: {}", self.call(tool)));
             format!("call_{index}")
         });
@@ -218,13 +218,12 @@ impl Rules<'_> {
             }
             CallGrammar::Gemma => {
                 let quote = self.text("<|\"|>");
-                rules.push(match self.special.contains_key("<|\"|>") {
-                    true => format!("gemma_string: {quote} TEXT? {quote}"),
-                    false => {
-                        rules.push(format!("gemma_text[lazy]: /(.|\\n)*/ {quote}"));
-                        format!("gemma_string: {quote} gemma_text")
-                    }
-                });
+                if self.special.contains_key("<|\"|>") {
+                    rules.push(format!("gemma_string: {quote} TEXT? {quote}"));
+                } else {
+                    rules.push(format!("gemma_text[lazy]: /(.|\\n)*/ {quote}"));
+                    rules.push(format!("gemma_string: {quote} gemma_text"));
+                }
                 for rule in [
                     "GEMMA_NUMBER: /-?(0|[1-9][0-9]{0,15})(\\.[0-9]{1,15})?/",
                     "GEMMA_KEY: /[A-Za-z_][A-Za-z0-9_\\-]{0,63}/",

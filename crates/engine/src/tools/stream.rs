@@ -139,11 +139,6 @@ impl ToolStream {
         }
     }
 
-    /// Returns true if text is read, not a call.
-    pub(crate) fn is_in_text(&self) -> bool {
-        matches!(self.state, State::Text)
-    }
-
     /// Returns the number of bytes that are held back as possible text.
     pub(crate) fn n_held(&self) -> usize {
         self.held.len()
@@ -214,7 +209,8 @@ impl ToolStream {
             let text = self.held[..before].trim_end();
             self.is_first &= text.is_empty();
             parts.text(text);
-            self.held.drain(..text.len());
+            let n_text = text.len();
+            self.held.drain(..n_text);
             if open.marker == "{" {
                 // The marker is the first character of the call.
                 self.held.pop();
@@ -251,7 +247,7 @@ impl ToolStream {
             self.is_first = false;
         }
         let is_too_long = !has_begun && step == Step::More && {
-            matches!(call, Call::Header(_)) && self.held.len() > MAX_HEADER_BYTES
+            !matches!(call, Call::Json(_)) && self.held.len() > MAX_HEADER_BYTES
         };
         match step {
             Step::Done => self.state = State::After(open),
@@ -273,7 +269,11 @@ impl ToolStream {
     /// Makes the start of what is held text, and reads the rest again.
     fn reject(&mut self, open: Open, parts: &mut Parts) {
         let held = std::mem::take(&mut self.held);
-        let start = held.find(open.marker).unwrap_or(0) + open.marker.len();
+        let start = match held.find(open.marker) {
+            Some(at) => at + open.marker.len(),
+            // Another object of a list: its first character.
+            None => held.chars().next().map_or(0, char::len_utf8),
+        };
         let (text, rest) = held.split_at(start);
         parts.text(text);
         self.is_first = false;

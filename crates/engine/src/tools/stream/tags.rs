@@ -69,7 +69,7 @@ impl TaggedCall {
                     self.state = State::Name;
                     return self.read_name(declared, parts);
                 }
-                self.expect(&[(tags.before_name, || State::Name)])
+                self.expect(tags.before_name, State::Name)
             }
             State::Name => self.read_name(declared, parts),
             State::Body => {
@@ -79,7 +79,7 @@ impl TaggedCall {
                     return Step::Done;
                 }
                 let end = tags.end.starts_with(self.held.trim_start());
-                match self.expect(&[(tags.before_key, || State::Key)]) {
+                match self.expect(tags.before_key, State::Key) {
                     Step::Malformed if end => Step::More,
                     step => step,
                 }
@@ -114,15 +114,15 @@ impl TaggedCall {
         }
     }
 
-    /// Waits for one of these texts after white space.
-    fn expect(&mut self, texts: &[(&str, fn() -> State)]) -> Step {
+    /// Waits for this text after white space.
+    fn expect(&mut self, expected: &str, next: State) -> Step {
         let text = self.held.trim_start();
-        if let Some((_, state)) = texts.iter().find(|(expected, _)| text == *expected) {
-            self.state = state();
+        if text == expected {
+            self.state = next;
             self.held.clear();
             return Step::More;
         }
-        match texts.iter().any(|(expected, _)| expected.starts_with(text)) {
+        match expected.starts_with(text) {
             true => Step::More,
             false => Step::Malformed,
         }

@@ -36,7 +36,10 @@ fn every_field_is_done_or_refused_by_name() {
         ("stop_sequences", json!([1])),
         ("stream", json!("yes")),
         ("tools", json!([{ "name": "now", "input_schema": 1 }])),
-        ("tools", json!([{ "type": "web_search_20250305", "name": "web_search" }])),
+        (
+            "tools",
+            json!([{ "type": "web_search_20250305", "name": "web_search" }]),
+        ),
         ("tool_choice", json!({ "type": "any" })),
         ("mcp_servers", json!([{}])),
         ("container", json!("c")),
@@ -251,13 +254,22 @@ fn tools_calls_and_results_are_read() {
     });
     let chat = read(&body).expect("it is valid").0.conversation.chat;
     assert_eq!(chat.tools[0]["function"]["name"], "now");
-    assert_eq!(chat.tools[0]["function"]["parameters"], json!({ "type": "object" }));
-    assert_eq!(chat.tool_choice, transom_engine::ToolChoice::Named("now".to_owned()));
+    assert_eq!(
+        chat.tools[0]["function"]["parameters"],
+        json!({ "type": "object" })
+    );
+    assert_eq!(
+        chat.tool_choice,
+        transom_engine::ToolChoice::Named("now".to_owned())
+    );
     assert!(chat.single_tool_call);
     let call = transom_engine::ToolCall::new("a", "now", json!({ "zone": "UTC" }));
     let expected = [
         Message::user("Time?"),
-        Message { tool_calls: vec![call.clone()], ..Message::assistant("I look.") },
+        Message {
+            tool_calls: vec![call.clone()],
+            ..Message::assistant("I look.")
+        },
         Message::tool_result(&call, "12\n00"),
         Message::user("Well?"),
     ];

@@ -107,11 +107,17 @@ fn tools_and_the_choice_of_one_are_read() {
     .unwrap();
     let prompt = request.prompt;
     assert_eq!(prompt.tools[0]["function"]["name"], "now");
-    assert_eq!(prompt.tool_choice, transom_engine::ToolChoice::Named("now".to_owned()));
+    assert_eq!(
+        prompt.tool_choice,
+        transom_engine::ToolChoice::Named("now".to_owned())
+    );
     assert!(prompt.single_tool_call);
     for (body, path) in [
         (json!({ "tools": [{ "type": "custom" }] }), "tools[0].type"),
-        (json!({ "tools": [{ "type": "function" }] }), "tools[0].function"),
+        (
+            json!({ "tools": [{ "type": "function" }] }),
+            "tools[0].function",
+        ),
         (
             json!({ "tools": [{ "type": "function", "function": { "name": "" } }] }),
             "tools[0].function.name",
@@ -120,7 +126,10 @@ fn tools_and_the_choice_of_one_are_read() {
             json!({ "tools": [now], "tool_choice": { "type": "function", "function": { "name": "x" } } }),
             "tool_choice",
         ),
-        (json!({ "tools": [now], "tool_choice": "any" }), "tool_choice"),
+        (
+            json!({ "tools": [now], "tool_choice": "any" }),
+            "tool_choice",
+        ),
     ] {
         let error = read(body).unwrap_err();
         assert_eq!(error.param.as_deref(), Some(path));
