@@ -63,6 +63,38 @@ pub(crate) fn of_chat(fields: &mut Fields, ignored: &mut Ignored) -> Result<Tool
     })
 }
 
+/// Takes the tools of a request in the form of OpenAI's responses. Tools that are no functions, such as
+/// `web_search`, are left out and noted: some clients send them to every server.
+///
+/// # Errors
+/// A function is wrong, or the choice needs a tool that is not there.
+pub(crate) fn of_responses(fields: &mut Fields, ignored: &mut Ignored) -> Result<Tools, ApiError> {
+    let mut tools = Vec::new();
+    for tool in fields.list("tools")?.unwrap_or_default() {
+        match tool.value.get("type").and_then(Value::as_str) {
+            Some("function") => tools.push(function_of(tool, "parameters", ignored)?),
+            Some(_) => ignored.add(&tool.path),
+            None => return Err(tool.must_be("a tool with a `type`")),
+        }
+    }
+    let choice = fields.take("tool_choice");
+    let path = choice.as_ref().map(|choice| choice.path.clone());
+    let choice = choice.map(|choice| match choice.value {
+        Value::String(_) => choice.choice_of_word(),
+        _ => {
+            let mut choice = choice.object()?;
+            choice.required("type")?.choice(&[("function", ())])?;
+            Ok(ToolChoice::Named(choice.required("name")?.text()?))
+        }
+    });
+    let choice = checked(choice.transpose()?.unwrap_or_default(), path, &tools)?;
+    Ok(Tools {
+        tools,
+        choice,
+        is_single: fields.flag("parallel_tool_calls")? == Some(false),
+    })
+}
+
 /// Takes the tools of a request in Anthropic's form.
 ///
 /// # Errors
