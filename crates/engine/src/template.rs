@@ -239,9 +239,9 @@ impl ChatTemplate {
     }
 
     /// Returns the text of the template.
-    pub(crate) fn source(&self) -> &str {
+    pub(crate) fn source(&self) -> String {
         let template = self.environment.get_template(NAME);
-        template.map_or("", |template| template.source())
+        template.map_or_else(|_| String::new(), |template| template.source().to_owned())
     }
 
     /// Returns the control tokens that only the template may write.

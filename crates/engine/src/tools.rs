@@ -120,7 +120,7 @@ impl PreparedTools {
             ));
         }
         let family = match template.knows_tools() {
-            true => Family::of_template(template.source()).unwrap_or(&FALLBACK),
+            true => Family::of_template(&template.source()).unwrap_or(&FALLBACK),
             false => &FALLBACK,
         };
         let control = template.control_tokens();
