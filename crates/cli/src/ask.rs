@@ -3,16 +3,19 @@
 //! Rule: if the response ends early, the text written so far stays and ends with a newline.
 
 mod attachments;
+mod constraint_args;
 
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
 use transom_engine::{
-    ChatPrompt, EngineError, FinishReason, Message, ModelInfo, Prompt, Role, TokenEvent, Truncation,
+    ChatPrompt, EngineError, FinishReason, GenerationParams, Message, ModelInfo, Prompt, Role,
+    TokenEvent, Truncation,
 };
 use transom_supervisor::{ModelRequest, Outcome};
 
+use crate::ask::constraint_args::ConstraintArgs;
 use crate::client::Completion;
 use crate::load::{ModelArgs, load};
 use crate::output::{EarlyEnd, JsonLines, ResponseLimits, stats_line, write_response};
@@ -51,6 +54,10 @@ pub(crate) struct AskArgs {
     #[arg(long)]
     pub(crate) show_reasoning: bool,
 
+    /// What the response must match.
+    #[command(flatten)]
+    pub(crate) constraint: ConstraintArgs,
+
     /// The model.
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -76,13 +83,18 @@ pub(crate) fn run(args: &AskArgs, client: &Client, console: &mut Console) -> Res
 
 fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     args.generation.check()?;
+    let constraint = args.constraint.read()?;
     let text = prompt_text(&args.prompt.join(" "), console)?;
     let documents = attachments::read_all(&args.attach)?;
     let text = attachments::before(&documents, &text);
     let prompt_bytes = text.len();
     let loaded = load(&args.model, args.json, client, console)?;
     let prompt = prompt(args, text, &loaded.info)?;
-    let params = args.generation.params(&loaded.info.recommended_sampling);
+    let is_constrained = constraint.is_some();
+    let params = GenerationParams {
+        constraint,
+        ..args.generation.params(&loaded.info.recommended_sampling)
+    };
     let request = loaded.request(prompt, Truncation::Disabled, params);
     let (completion, limits) = match args.json {
         true => {
@@ -111,6 +123,11 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     let cause = limits.early_end(reason, &stats, has_max_tokens, client);
     if let Some(cause) = cause.filter(|cause| !args.json && *cause != EarlyEnd::MaxTokens) {
         console.note(&format!("The response ended early: {cause}."));
+    }
+    if is_constrained && reason != FinishReason::Stop {
+        let message = "the response ended before it was complete, so it is not valid; allow more \
+                       with --max-tokens";
+        return Err(Failure::NoValidResponse(message.to_owned()));
     }
     Ok(())
 }

@@ -30,6 +30,9 @@ pub(crate) enum Failure {
     /// Anything else failed: the hub, the network, the disk, the running instance, the response.
     #[error("{0}")]
     Failed(String),
+    /// The response does not match what the user asked for.
+    #[error("{0}")]
+    NoValidResponse(String),
     /// Standard output could not be written. A reader that went away is not an error.
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
@@ -67,6 +70,7 @@ impl Failure {
             Self::Failed(_) | Self::Output(_) => 1,
             Self::Usage(_) | Self::HelpNeeded(_) => 2,
             Self::Model(_) => 3,
+            Self::NoValidResponse(_) => 4,
             Self::Interrupted => 130,
         }
     }
@@ -124,9 +128,8 @@ impl From<EngineError> for Failure {
             | EngineError::PromptTooLong { .. }
             | EngineError::InvalidConstraint { .. }
             | EngineError::InvalidParameter { .. } => Self::Usage(message),
-            EngineError::Template { .. }
-            | EngineError::ConstraintFailed { .. }
-            | EngineError::Backend { .. } => Self::Failed(message),
+            EngineError::ConstraintFailed { .. } => Self::NoValidResponse(message),
+            EngineError::Template { .. } | EngineError::Backend { .. } => Self::Failed(message),
             EngineError::Canceled => Self::Interrupted,
         }
     }

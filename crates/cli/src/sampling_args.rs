@@ -89,6 +89,7 @@ impl GenerationArgs {
             sampling: self.sampling.over(recommended),
             max_tokens: self.max_tokens,
             stop: self.stop.clone(),
+            constraint: None,
             ignore_end_of_text: false,
             prefill_chunk: None,
             speculate: !self.no_speculation,

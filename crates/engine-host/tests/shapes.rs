@@ -6,10 +6,10 @@
 use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
-    ChatPrompt, EmbedInput, EngineError, FinishReason, GenerationParams, Limits, LoadProgress,
-    Logprob, MemoryNeed, MemoryUse, Message, ModelInfo, ModelSource, Prompt, SamplingParams,
-    Section, Stats, TokenEvent, TokenLogprobs, ToolCall, ToolCallDelta, ToolChoice, Trim,
-    Truncation, UnsupportedFeature,
+    ChatPrompt, Constraint, EmbedInput, EngineError, FinishReason, GenerationParams, Grammar,
+    Limits, LoadProgress, Logprob, MemoryNeed, MemoryUse, Message, ModelInfo, ModelSource, Prompt,
+    SamplingParams, Section, Stats, TokenEvent, TokenLogprobs, ToolCall, ToolCallDelta, ToolChoice,
+    Trim, Truncation, UnsupportedFeature,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,
@@ -61,7 +61,10 @@ fn requests() -> Vec<Request> {
     let request = |(prompt, truncation): (&Prompt, &Truncation)| Request {
         prompt: prompt.clone(),
         truncation: *truncation,
-        params: GenerationParams::default(),
+        params: GenerationParams {
+            constraint: Some(Constraint::on_answer(Grammar::JsonSchema(Value::Null))),
+            ..GenerationParams::default()
+        },
     };
     let pairs = prompts.iter().zip(truncations.iter().cycle());
     pairs.map(request).collect()

@@ -11,21 +11,18 @@ use std::time::Instant;
 use transom_catalog::fit::llama::MAX_DRAFT;
 use transom_engine::generation::{Decode, NextToken, PendingTokens};
 use transom_engine::speculation::{Speculation, verify};
-use transom_engine::{EngineError, JobControl, Sampler, Scores, Stats};
+use transom_engine::{EngineError, JobControl, ResponseConstraint, Sampler, Scores, Stats};
 
 use crate::session::{Session, SessionPrompt};
 
 pub(crate) struct Decoder<'a> {
     session: &'a mut Session,
     sampler: Sampler,
+    constraint: ResponseConstraint,
     /// `None` if speculative decoding is not allowed, or the model cannot remove wrong draft
     /// tokens.
     speculation: Option<&'a mut Speculation>,
-    /// Tokens that stay when a full context is shifted: those of the system prompt. `None` ends the
-    /// response instead.
-    n_kept: Option<usize>,
-    /// How many alternatives to report with each token's log probability; `None` reports none.
-    n_top: Option<u8>,
+    options: DecodeOptions,
     /// The scores of the last sampled token.
     scores: Option<Scores>,
     n_cached: usize,
@@ -35,19 +32,33 @@ pub(crate) struct Decoder<'a> {
     n_shifted: usize,
 }
 
+/// Parameters of a response.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct DecodeOptions {
+    /// Tokens that stay when a full context is shifted: those of the system prompt. `None` ends the
+    /// response instead.
+    pub(crate) n_kept: Option<usize>,
+    /// How many alternatives to report with each token's log probability; `None` reports none.
+    pub(crate) n_top: Option<u8>,
+    /// Computes the tokens that the constraint forces in one step.
+    pub(crate) may_draft: bool,
+}
+
 impl<'a> Decoder<'a> {
     /// Prepares a response, reusing the cached prefix of the prompt.
     pub(crate) fn new(
         session: &'a mut Session,
         speculation: Option<&'a mut Speculation>,
         sampler: Sampler,
+        constraint: ResponseConstraint,
         prompt: SessionPrompt<'_>,
-        n_kept: Option<usize>,
-        n_top: Option<u8>,
+        mut options: DecodeOptions,
     ) -> Result<Self, EngineError> {
         let n_cached = session.reuse(prompt)?;
         // Wrong draft tokens must be removed from the cache.
-        let mut speculation = speculation.filter(|_| !session.has_recurrent_state());
+        let can_remove = !session.has_recurrent_state();
+        let mut speculation = speculation.filter(|_| can_remove);
+        options.may_draft &= can_remove;
         if let Some(speculation) = &mut speculation {
             speculation.start(prompt.tokens);
         }
@@ -55,9 +66,9 @@ impl<'a> Decoder<'a> {
             n_cached,
             session,
             sampler,
+            constraint,
             speculation,
-            n_kept,
-            n_top,
+            options,
             scores: None,
             pending: PendingTokens::default(),
             last: None,
@@ -70,7 +81,7 @@ impl<'a> Decoder<'a> {
         if self.session.tokens().len() < self.session.config().context_length {
             return true;
         }
-        let Some(removed) = self.n_kept.and_then(|n| self.session.shift(n)) else {
+        let Some(removed) = self.options.n_kept.and_then(|n| self.session.shift(n)) else {
             return false;
         };
         self.n_shifted += removed.len();
@@ -106,18 +117,33 @@ impl<'a> Decoder<'a> {
         let n_before = self.session.tokens().len();
         let free = self.session.config().context_length - n_before - 1;
         let max_draft = free.min(n_left.saturating_sub(1)).min(MAX_DRAFT);
-        self.read_with_drafter(max_draft, control);
+        let forced = match self.options.may_draft {
+            true => self.constraint.forced(max_draft),
+            false => Vec::new(),
+        };
+        if forced.is_empty() {
+            self.read_with_drafter(max_draft, control);
+        }
         let began = Instant::now();
         let mut tokens = vec![last];
-        if let Some(speculation) = &mut self.speculation {
-            tokens.extend_from_slice(speculation.draft(max_draft));
+        match &mut self.speculation {
+            _ if !forced.is_empty() => tokens.extend_from_slice(&forced),
+            Some(speculation) => tokens.extend_from_slice(speculation.draft(max_draft)),
+            None => {}
         }
         if !self.session.append(&tokens, tokens.len(), control)? {
             return Ok(false);
         }
         let drafted = &tokens[1..];
-        let n_accepted = verify(drafted, |index| self.draw(index).map(Some))?;
+        let n_accepted = verify(drafted, |index| self.draw(index))?;
         self.session.truncate(n_before + 1 + n_accepted);
+        if !forced.is_empty() {
+            // The constraint drafted these tokens, so they say nothing about other drafts.
+            if let Some(speculation) = &mut self.speculation {
+                speculation.skip_step();
+            }
+            return Ok(true);
+        }
         self.pending.record_draft(drafted.len(), n_accepted);
         if let Some(speculation) = &mut self.speculation {
             speculation.record_step(began.elapsed());
@@ -125,21 +151,28 @@ impl<'a> Decoder<'a> {
         Ok(true)
     }
 
-    /// Samples the token that follows the `index`-th token of the last step.
-    fn draw(&mut self, index: usize) -> Result<u32, EngineError> {
+    /// Samples the token that follows the `index`-th token of the last step; `None` if nothing may
+    /// follow.
+    fn draw(&mut self, index: usize) -> Result<Option<u32>, EngineError> {
+        if self.constraint.is_complete() {
+            return Ok(None);
+        }
+        // A GPU may still compute the logits meanwhile.
+        let allowed = self.constraint.mask()?;
         let logits = self.session.logits(index)?;
-        let drawn = self.sampler.draw(logits);
+        let drawn = self.sampler.draw_from(logits, allowed);
         let token = drawn.ok_or_else(|| {
             EngineError::backend("choosing a token", "the model has an empty vocabulary")
         })?;
-        self.scores = self.n_top.map(|n| Scores::new(logits, token, n));
+        self.scores = self.options.n_top.map(|n| Scores::new(logits, token, n));
         self.sampler.accept(token);
+        self.constraint.accept(token)?;
         if let Some(speculation) = &mut self.speculation {
             speculation.accept(token);
         }
         self.pending.push(token);
         self.last = Some(token);
-        Ok(token)
+        Ok(Some(token))
     }
 }
 
@@ -171,6 +204,9 @@ impl Decode for Decoder<'_> {
         let began = Instant::now();
         let is_processed = self.session.append(tokens, n_logits, control)?;
         if is_processed && is_last {
+            if !self.constraint.resolve(control)? {
+                return Ok(false);
+            }
             self.draw(tokens.len() - 1)?;
         }
         if let Some(speculation) = &mut self.speculation {
@@ -182,6 +218,9 @@ impl Decode for Decoder<'_> {
     fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError> {
         if let Some(token) = self.pending.pop() {
             return Ok(NextToken::Token(token));
+        }
+        if self.constraint.is_complete() {
+            return Ok(NextToken::Complete);
         }
         let Some(last) = self.last else {
             return Ok(NextToken::Stopped);

@@ -6,8 +6,8 @@ use transom_catalog::Pooling;
 use transom_catalog::fit::llama;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
-    Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed, ModelInfo,
-    ModelSource, OnDrop, SamplingParams, UnsupportedFeature, trim_heap,
+    Constraints, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed,
+    ModelInfo, ModelSource, OnDrop, SamplingParams, UnsupportedFeature, trim_heap,
 };
 
 use crate::device;
@@ -133,6 +133,7 @@ impl Engine for LlamaEngine {
             template,
             session,
             speculation: speculation(draft),
+            constraints: Constraints::default(),
             _trim_heap: OnDrop(trim_heap),
         }))
     }

@@ -7,17 +7,17 @@ use std::time::{Instant, SystemTime};
 use transom_engine::generation::{self, common_prefix_len};
 use transom_engine::speculation::Speculation;
 use transom_engine::{
-    ChatPrompt, ChatTemplate, EngineError, FinishReason, GenerationParams, JobControl, LoadedModel,
-    MemoryUse, Message, ModelInfo, OnDrop, OpenReasoning, PreparedPrompt, PreparedTools, Prompt,
-    RenderedPrompt, Role, Sampler, Stats, TokenEvent, TokenSink, Trim,
+    ChatPrompt, ChatTemplate, Constraints, EngineError, FinishReason, GenerationParams, JobControl,
+    LoadedModel, MemoryUse, Message, ModelInfo, OnDrop, OpenReasoning, PreparedPrompt,
+    PreparedTools, Prompt, RenderedPrompt, Role, Sampler, Stats, TokenEvent, TokenSink, Trim,
 };
 
-use crate::decoder::Decoder;
+use crate::decoder::{DecodeOptions, Decoder};
 use crate::memory;
 use crate::native::Model;
 use crate::session::{Session, SessionPrompt};
 use crate::state;
-use crate::text::Detokenizer;
+use crate::text::{self, Detokenizer};
 
 /// Tokens at the start that a context shift always keeps. Models put unneeded attention on the
 /// first tokens, and degrade without them (Xiao et al. 2023, Efficient Streaming Language Models
@@ -33,6 +33,7 @@ pub(crate) struct LlamaModel {
     pub(crate) template: Option<ChatTemplate>,
     pub(crate) session: Session,
     pub(crate) speculation: Speculation,
+    pub(crate) constraints: Constraints,
     /// The last field, so that it is dropped after everything else is freed.
     pub(crate) _trim_heap: OnDrop,
 }
@@ -159,8 +160,23 @@ impl LoadedModel for LlamaModel {
             may_shift: params.shift_context,
             is_private: params.is_private,
         };
-        let n_top = params.logprobs;
-        let decoder = Decoder::new(session, speculation, sampler, session_prompt, n_kept, n_top)?;
+        let table = || Ok(text::token_table(self.model.vocab()));
+        let constraint = prompt.constraint(params);
+        let constraint = self.constraints.compile(constraint, prompt, table)?;
+        let check = constraint.check();
+        let options = DecodeOptions {
+            n_kept,
+            n_top: params.logprobs,
+            may_draft: params.may_draft_forced(),
+        };
+        let decoder = Decoder::new(
+            session,
+            speculation,
+            sampler,
+            constraint,
+            session_prompt,
+            options,
+        )?;
         let detokenizer = Detokenizer::new(self.model.vocab());
         let job = generation::Job {
             prompt,
@@ -168,6 +184,7 @@ impl LoadedModel for LlamaModel {
             max_tokens,
             prefill_chunk,
             start,
+            constraint: check.as_ref(),
         };
         let (reason, stats) = generation::run(job, decoder, detokenizer, control, sink)?;
         let stats = Stats {
@@ -184,6 +201,7 @@ impl LoadedModel for LlamaModel {
             + match trim {
                 Trim::KeepConversation => self.session.release_parked(),
                 Trim::Everything => {
+                    self.constraints.clear();
                     let n_bytes = self.session.cache_bytes() + self.session.parked_bytes();
                     self.session.release();
                     n_bytes

@@ -7,9 +7,11 @@ use tempfile::TempDir;
 use transom_catalog::KvType;
 use transom_catalog::test_support::{Quantization, TinyModel};
 use transom_engine::generation::{Decode, NextToken};
-use transom_engine::{ConversationId, JobControl, ModelInfo, Sampler, SamplingParams};
+use transom_engine::{
+    ConversationId, JobControl, ModelInfo, ResponseConstraint, Sampler, SamplingParams,
+};
 
-use crate::decoder::Decoder;
+use crate::decoder::{DecodeOptions, Decoder};
 use crate::native::{self, Model, ThreadPool};
 use crate::session::{CacheConfig, Session, SessionPrompt};
 use crate::state;
@@ -208,7 +210,7 @@ pub(crate) fn answer(
     let mut decoder = decoder(session, prompt);
     let control = JobControl::new();
     let n_cached = decoder.n_cached();
-    let read = decoder.prefill(prompt.tokens, 100, &control, |_, _| {});
+    let read = decoder.prefill(prompt.tokens, 100, &control, |_, _| Ok(()));
     read.expect("the prompt is read");
     let tokens = (0..n_tokens).map(|at| match decoder.next(n_tokens - at, &control) {
         Ok(NextToken::Token(token)) => token,
@@ -224,8 +226,13 @@ pub(crate) fn decoder<'a>(session: &'a mut Session, prompt: SessionPrompt<'_>) -
         ..SamplingParams::default()
     };
     let sampler = Sampler::new(params, prompt.tokens).expect("the parameters are valid");
-    let n_kept = prompt.may_shift.then_some(20);
-    Decoder::new(session, None, sampler, prompt, n_kept, None).expect("there is memory")
+    let options = DecodeOptions {
+        n_kept: prompt.may_shift.then_some(20),
+        ..DecodeOptions::default()
+    };
+    let constraint = ResponseConstraint::default();
+    let decoder = Decoder::new(session, None, sampler, constraint, prompt, options);
+    decoder.expect("there is memory")
 }
 
 /// Returns the logits after `tokens`, computed from the start.

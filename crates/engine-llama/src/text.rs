@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use transom_engine::generation::Detokenize;
 use transom_engine::text::REASONING_MARKERS;
-use transom_engine::{ChatTemplate, EngineError};
+use transom_engine::{ChatTemplate, EngineError, TokenTable, TokenText};
 
 use crate::files::ModelFiles;
 use crate::native::Vocab;
@@ -23,6 +23,33 @@ pub(crate) fn chat_template(
     source
         .map(|source| ChatTemplate::new(source, tokens, vocab.control_tokens()))
         .transpose()
+}
+
+/// Returns the bytes of all tokens, as [`Detokenizer`] writes them within a text.
+pub(crate) fn token_table(vocab: Vocab<'_>) -> TokenTable {
+    let detokenizer = Detokenizer {
+        vocab,
+        is_at_start: false,
+        bytes: Vec::new(),
+    };
+    let text = |token| {
+        let mut bytes = Vec::new();
+        if !vocab.is_control(token) {
+            detokenizer.write(token, &mut bytes);
+        }
+        match bytes.is_empty() {
+            true => TokenText::Special(vocab.spelling(token).unwrap_or_default()),
+            false => TokenText::Text(bytes),
+        }
+    };
+    TokenTable {
+        tokens: vocab.tokens().map(text).collect(),
+        end_tokens: vocab
+            .tokens()
+            .filter(|&token| vocab.is_end(token))
+            .collect(),
+        strips_first_space: vocab.is_sentencepiece(),
+    }
 }
 
 #[derive(Debug)]

@@ -7,6 +7,10 @@
 //! then verifies the token and its draft. A response with log probabilities uses neither, because
 //! the logits of each token must be read.
 //!
+//! A token of a constrained response is sampled from what may follow the token before it, which the
+//! CPU must know. So there the decoder queues the step after a token as soon as it is known, without
+//! its sampling, and computes the mask while the device works.
+//!
 //! Rule: each token is sampled once, in order, from the logits at its position. Draft tokens only
 //! decide how many positions a step computes.
 //!
@@ -19,9 +23,11 @@ use mlx_rs::transforms::{async_eval, eval};
 use mlx_rs::{Array, Dtype};
 use transom_engine::generation::{Decode, NextToken, PendingTokens};
 use transom_engine::speculation::{Speculation, verify};
-use transom_engine::{ConversationId, EngineError, JobControl, ParkedState, Scores, Stats};
+use transom_engine::{
+    ConversationId, EngineError, JobControl, ParkedState, ResponseConstraint, Scores, Stats,
+};
 
-use crate::error::{Context, MlxResult};
+use crate::error::{MlxResult, StepError};
 use crate::memory::release_unused_memory;
 use crate::nn::{Positions, Transformer};
 use crate::ops::{slice_axis, synchronize};
@@ -39,6 +45,10 @@ pub(crate) struct Decoder<'a> {
     speculation: Option<&'a mut Speculation>,
     /// How many alternatives to report with each token's log probability; `None` reports none.
     n_top: Option<u8>,
+    constraint: ResponseConstraint,
+    /// How many tokens that the constraint forces a step may verify; 0 if steps over several tokens
+    /// don't pay on this device.
+    max_forced: usize,
     /// The logits of the newest token, if its log probability is reported.
     logits: Option<Array>,
     /// The scores of the newest known token.
@@ -60,6 +70,20 @@ enum Newest {
     Known(u32),
     /// A token that the device computes.
     Queued(Array),
+    /// The logits that the device computes for the next token of a constrained response. It is
+    /// sampled when the constraint is known.
+    Logits(Array),
+}
+
+/// What a response needs besides its prompt.
+pub(crate) struct ResponseOptions {
+    pub(crate) sampler: Sampler,
+    pub(crate) constraint: ResponseConstraint,
+    /// How many tokens that the constraint forces a step may verify.
+    pub(crate) max_forced: usize,
+    pub(crate) conversation: Option<ConversationId>,
+    /// How many alternatives to report with each token's log probability; `None` reports none.
+    pub(crate) n_top: Option<u8>,
 }
 
 impl<'a> Decoder<'a> {
@@ -68,14 +92,20 @@ impl<'a> Decoder<'a> {
         transformer: &'a Transformer,
         sessions: &'a mut Sessions,
         speculation: Option<&'a mut Speculation>,
-        sampler: Sampler,
         prompt: &[u32],
-        conversation: Option<ConversationId>,
-        n_top: Option<u8>,
+        options: ResponseOptions,
     ) -> Self {
+        let ResponseOptions {
+            sampler,
+            constraint,
+            max_forced,
+            conversation,
+            n_top,
+        } = options;
         let n_cached = sessions.reuse(prompt, conversation, transformer);
         // Wrong draft tokens must be removed from the caches.
-        let mut speculation = speculation.filter(|_| !sessions.current.has_states());
+        let can_remove = !sessions.current.has_states();
+        let mut speculation = speculation.filter(|_| can_remove);
         if let Some(speculation) = &mut speculation {
             speculation.start(prompt);
         }
@@ -85,6 +115,8 @@ impl<'a> Decoder<'a> {
             sampler,
             speculation,
             n_top,
+            constraint,
+            max_forced: if can_remove { max_forced } else { 0 },
             logits: None,
             scores: None,
             n_cached,
@@ -94,24 +126,38 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn prefill_chunk(&mut self, tokens: &[u32], is_last: bool) -> MlxResult<()> {
-        let tokens = Array::from_slice(tokens, &[tokens.len() as i32]);
+    /// Returns false if the job was stopped before the next token was sampled.
+    fn prefill_chunk(
+        &mut self,
+        tokens: &[u32],
+        is_last: bool,
+        control: &JobControl,
+    ) -> Result<bool, StepError> {
+        let ids = Array::from_slice(tokens, &[tokens.len() as i32]);
         let caches = self.sessions.current.caches_mut();
-        let logits = self.transformer.logits(&tokens, caches, Positions::Last)?;
-        if is_last {
-            let token = token_id(&self.sample(&logits)?)?;
-            self.score(token)?;
-            self.newest = Newest::First(token);
-            self.accept(token);
-            let took = self.take_time();
-            if let Some(speculation) = &mut self.speculation {
-                speculation.record_prefill(took);
-            }
-        } else {
+        let logits = self.transformer.logits(&ids, caches, Positions::Last)?;
+        self.sessions.current.processed(tokens);
+        if !is_last {
             // Only the caches are evaluated, so the logits of this chunk are never computed.
             eval(self.sessions.current.arrays())?;
+            return Ok(true);
         }
-        Ok(())
+        if self.constraint.is_some() {
+            // The device computes while the constraint is compiled.
+            async_eval([&logits])?;
+            if !self.constraint.resolve(control)? {
+                return Ok(false);
+            }
+        }
+        let token = token_id(&self.sample(&logits)?)?;
+        self.score(token)?;
+        self.newest = Newest::First(token);
+        self.accept(token)?;
+        let took = self.take_time();
+        if let Some(speculation) = &mut self.speculation {
+            speculation.record_prefill(took);
+        }
+        Ok(true)
     }
 
     /// Lets the draft model read what it has to read before a draft of at most `max_tokens` tokens.
@@ -130,9 +176,22 @@ impl<'a> Decoder<'a> {
     }
 
     /// Computes at least one token. The caller needs at most `n_left` more, at least one.
-    fn step(&mut self, n_left: usize, control: &JobControl) -> MlxResult<()> {
+    fn step(&mut self, n_left: usize, control: &JobControl) -> Result<(), StepError> {
+        let is_constrained = self.constraint.is_some();
         match std::mem::replace(&mut self.newest, Newest::Nothing) {
-            Newest::Nothing => Err(Exception::custom("nothing was prefilled")),
+            Newest::Nothing => Err(Exception::custom("nothing was prefilled").into()),
+            Newest::Logits(logits) => {
+                let took = self.sample_queued(&logits, n_left)?;
+                if let Some(speculation) = &mut self.speculation {
+                    speculation.record_step(took);
+                }
+                Ok(())
+            }
+            Newest::First(last) if is_constrained => {
+                let logits = self.queue_logits(last)?;
+                self.sample_queued(&logits, n_left)?;
+                Ok(())
+            }
             Newest::First(last) => {
                 let token = self.queue_known(last)?;
                 self.read(&token, self.queues_next(n_left))?;
@@ -140,6 +199,10 @@ impl<'a> Decoder<'a> {
             }
             Newest::Known(last) => {
                 let max_tokens = n_left.saturating_sub(1);
+                let forced = self.constraint.forced(max_tokens.min(self.max_forced));
+                if !forced.is_empty() {
+                    return self.verify_forced(last, &forced);
+                }
                 self.read_with_drafter(max_tokens, control);
                 let drafted = match &mut self.speculation {
                     Some(speculation) => speculation.draft(max_tokens).to_vec(),
@@ -148,8 +211,13 @@ impl<'a> Decoder<'a> {
                 if !drafted.is_empty() {
                     return self.verify_draft(last, &drafted);
                 }
-                let token = self.queue_known(last)?;
-                let took = self.read(&token, self.queues_next(n_left))?;
+                let took = if is_constrained {
+                    let logits = self.queue_logits(last)?;
+                    self.sample_queued(&logits, n_left)?
+                } else {
+                    let token = self.queue_known(last)?;
+                    self.read(&token, self.queues_next(n_left))?
+                };
                 if let Some(speculation) = &mut self.speculation {
                     speculation.record_unqueued_step(took);
                 }
@@ -179,7 +247,7 @@ impl<'a> Decoder<'a> {
 
     /// Waits for `token`, which the device computes, and first queues the step after it if
     /// `queues_next`. Returns the time since the token before it was known.
-    fn read(&mut self, token: &Array, queues_next: bool) -> MlxResult<Duration> {
+    fn read(&mut self, token: &Array, queues_next: bool) -> Result<Duration, StepError> {
         if queues_next {
             self.newest = Newest::Queued(self.queue_after(token)?);
         }
@@ -190,13 +258,56 @@ impl<'a> Decoder<'a> {
         } else {
             self.newest = Newest::Known(value);
         }
-        self.accept(value);
+        self.accept(value)?;
         Ok(self.take_time())
+    }
+
+    /// Samples the next token of a constrained response from `logits`, which the device computes
+    /// meanwhile, waits for it, and queues the step after it. Returns the time since the token before
+    /// it was known.
+    fn sample_queued(&mut self, logits: &Array, n_left: usize) -> Result<Duration, StepError> {
+        let token = token_id(&self.sample(logits)?)?;
+        self.score(token)?;
+        self.newest = Newest::Known(token);
+        self.accept(token)?;
+        let took = self.take_time();
+        // The draft would follow this token, and another token follows the draft.
+        let max_tokens = n_left.saturating_sub(2);
+        let speculation = self.speculation.as_ref();
+        let waits = speculation.is_some_and(|s| s.expects_draft(max_tokens));
+        let is_last = n_left <= 1 || self.constraint.is_complete();
+        let max_forced = max_tokens.min(self.max_forced);
+        if !is_last && !waits && self.constraint.forced(max_forced).is_empty() {
+            self.newest = Newest::Logits(self.queue_logits(token)?);
+        }
+        Ok(took)
     }
 
     /// Computes a step for `last` and its draft, and samples from it up to the first token that
     /// differs from the draft.
-    fn verify_draft(&mut self, last: u32, drafted: &[u32]) -> MlxResult<()> {
+    fn verify_draft(&mut self, last: u32, drafted: &[u32]) -> Result<(), StepError> {
+        let n_accepted = self.verify(last, drafted)?;
+        self.pending.record_draft(drafted.len(), n_accepted);
+        let took = self.take_time();
+        if let Some(speculation) = &mut self.speculation {
+            speculation.record_step(took);
+        }
+        Ok(())
+    }
+
+    /// Like [`Self::verify_draft`], for tokens that the constraint drafted. They say nothing about
+    /// other drafts.
+    fn verify_forced(&mut self, last: u32, forced: &[u32]) -> Result<(), StepError> {
+        self.verify(last, forced)?;
+        self.take_time();
+        if let Some(speculation) = &mut self.speculation {
+            speculation.skip_step();
+        }
+        Ok(())
+    }
+
+    /// Returns how many tokens of the draft were accepted.
+    fn verify(&mut self, last: u32, drafted: &[u32]) -> Result<usize, StepError> {
         let n_before = self.sessions.current.tokens().len();
         let tokens = [&[last][..], drafted].concat();
         let ids = Array::from_slice(&tokens, &[tokens.len() as i32]);
@@ -206,13 +317,14 @@ impl<'a> Decoder<'a> {
         // Sampled one by one, because penalties depend on the tokens before.
         let mut newest = last;
         let n_accepted = verify(drafted, |index| {
+            if self.constraint.is_complete() {
+                return Ok(None);
+            }
             let row = index as i32;
-            let token = self
-                .sampler
-                .sample(&slice_axis(&logits, 0, row, row + 1)?)?;
-            newest = token_id(&token)?;
-            self.accept(newest);
-            Ok::<_, Exception>(Some(newest))
+            let logits = slice_axis(&logits, 0, row, row + 1)?;
+            newest = token_id(&self.sample(&logits)?)?;
+            self.accept(newest)?;
+            Ok::<_, StepError>(Some(newest))
         })?;
         let n_kept = n_before + 1 + n_accepted;
         self.sessions.current.rewind(n_kept);
@@ -222,19 +334,27 @@ impl<'a> Decoder<'a> {
             "every layer rewinds"
         );
         self.newest = Newest::Known(newest);
-        self.pending.record_draft(drafted.len(), n_accepted);
-        let took = self.take_time();
+        Ok(n_accepted)
+    }
+
+    /// Adds a known token to the response.
+    fn accept(&mut self, token: u32) -> Result<(), EngineError> {
+        self.constraint.accept(token)?;
+        self.pending.push(token);
         if let Some(speculation) = &mut self.speculation {
-            speculation.record_step(took);
+            speculation.accept(token);
         }
         Ok(())
     }
 
-    /// Adds a known token to the response.
-    fn accept(&mut self, token: u32) {
-        self.pending.push(token);
-        if let Some(speculation) = &mut self.speculation {
-            speculation.accept(token);
+    /// Returns the error of a failed step. After one of the device, the session starts empty.
+    fn failure(&mut self, error: StepError, during: &str) -> EngineError {
+        match error {
+            StepError::Device(exception) => {
+                self.reset_session();
+                EngineError::backend(during, exception.what())
+            }
+            StepError::Constraint(error) => error,
         }
     }
 
@@ -253,14 +373,24 @@ impl<'a> Decoder<'a> {
     }
 
     /// Queues the step that processes the known token `last`, and returns the token that it samples.
-    fn queue_known(&mut self, last: u32) -> MlxResult<Array> {
+    fn queue_known(&mut self, last: u32) -> Result<Array, StepError> {
         let token = self.queue_after(&Array::from_slice(&[last], &[1]))?;
         self.sessions.current.processed(&[last]);
         Ok(token)
     }
 
+    /// Queues the step that processes the known token `last`, and returns its logits.
+    fn queue_logits(&mut self, last: u32) -> MlxResult<Array> {
+        let token = Array::from_slice(&[last], &[1]);
+        let caches = self.sessions.current.caches_mut();
+        let logits = self.transformer.logits(&token, caches, Positions::Last)?;
+        async_eval([&logits])?;
+        self.sessions.current.processed(&[last]);
+        Ok(logits)
+    }
+
     /// Queues the step that processes `token`, and returns the token that it samples.
-    fn queue_after(&mut self, token: &Array) -> MlxResult<Array> {
+    fn queue_after(&mut self, token: &Array) -> Result<Array, StepError> {
         let caches = self.sessions.current.caches_mut();
         let logits = self.transformer.logits(token, caches, Positions::Last)?;
         let next = self.sample(&logits)?;
@@ -269,9 +399,10 @@ impl<'a> Decoder<'a> {
     }
 
     /// Samples the newest token from logits `[1, vocab_size]`.
-    fn sample(&mut self, logits: &Array) -> MlxResult<Array> {
+    fn sample(&mut self, logits: &Array) -> Result<Array, StepError> {
         self.logits = self.n_top.map(|_| logits.clone());
-        self.sampler.sample(logits)
+        let allowed = self.constraint.mask()?;
+        Ok(self.sampler.sample_from(logits, allowed)?)
     }
 
     /// Scores the newest token, which is now known, if its log probability is reported.
@@ -307,21 +438,20 @@ impl Decode for Decoder<'_> {
         &mut self,
         tokens: &[u32],
         is_last: bool,
-        _: &JobControl,
+        control: &JobControl,
     ) -> Result<bool, EngineError> {
-        self.prefill_chunk(tokens, is_last)
-            .inspect_err(|_| self.reset_session())
-            .during("prefill")?;
-        self.sessions.current.processed(tokens);
-        Ok(true)
+        let prefilled = self.prefill_chunk(tokens, is_last, control);
+        prefilled.map_err(|error| self.failure(error, "prefill"))
     }
 
     fn next(&mut self, n_left: usize, control: &JobControl) -> Result<NextToken, EngineError> {
         // The first token is returned before the next step is queued.
         if self.pending.is_empty() {
-            self.step(n_left, control)
-                .inspect_err(|_| self.reset_session())
-                .during("decode")?;
+            if self.constraint.is_complete() {
+                return Ok(NextToken::Complete);
+            }
+            let computed = self.step(n_left, control);
+            computed.map_err(|error| self.failure(error, "decode"))?;
         }
         let token = self.pending.pop();
         Ok(token.map_or(NextToken::Stopped, NextToken::Token))

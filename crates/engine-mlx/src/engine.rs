@@ -5,8 +5,8 @@ use std::path::Path;
 use transom_catalog::fit::mlx;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
-    ChatTemplate, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed,
-    ModelInfo, ModelSource, OnDrop, Tokenizer, UnsupportedFeature,
+    ChatTemplate, Constraints, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel,
+    MemoryNeed, ModelInfo, ModelSource, OnDrop, Tokenizer, UnsupportedFeature,
 };
 
 use crate::config::ModelConfig;
@@ -102,6 +102,8 @@ impl MlxEngine {
         Ok(MlxModel {
             sessions,
             speculation: speculation(&step_widths, draft),
+            max_step_width: step_widths.last().copied().unwrap_or(0),
+            constraints: Constraints::default(),
             end_tokens: end_tokens(&config, &tokenizer),
             tokenizer,
             template,

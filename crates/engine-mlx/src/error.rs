@@ -15,3 +15,24 @@ impl<T> Context<T> for MlxResult<T> {
         self.map_err(|exception| EngineError::backend(operation, exception.what()))
     }
 }
+
+/// A failed step of a response.
+#[derive(Debug)]
+pub(crate) enum StepError {
+    /// The device failed, and arrays of the step may never be computed.
+    Device(Exception),
+    /// The constraint of the response failed; the caches are intact.
+    Constraint(EngineError),
+}
+
+impl From<Exception> for StepError {
+    fn from(exception: Exception) -> Self {
+        Self::Device(exception)
+    }
+}
+
+impl From<EngineError> for StepError {
+    fn from(error: EngineError) -> Self {
+        Self::Constraint(error)
+    }
+}

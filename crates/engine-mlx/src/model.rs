@@ -7,13 +7,13 @@ use std::time::{Instant, SystemTime};
 use transom_engine::generation::{self, Detokenize};
 use transom_engine::speculation::Speculation;
 use transom_engine::{
-    ChatTemplate, Detokenizer, EmbedInput, Embedding, EngineError, FinishReason, GenerationParams,
-    JobControl, LoadedModel, MemoryUse, ModelInfo, OnDrop, OpenReasoning, ParkedState,
-    PreparedPrompt, PreparedTools, Prompt, Stats, TokenEvent, TokenSink, Tokenizer, Trim,
-    embedding,
+    ChatTemplate, Constraints, Detokenizer, EmbedInput, Embedding, EngineError, FinishReason,
+    GenerationParams, JobControl, LoadedModel, MemoryUse, ModelInfo, OnDrop, OpenReasoning,
+    ParkedState, PreparedPrompt, PreparedTools, Prompt, Stats, TokenEvent, TokenSink, Tokenizer,
+    Trim, embedding,
 };
 
-use crate::decoder::Decoder;
+use crate::decoder::{Decoder, ResponseOptions};
 use crate::embedder::Embedder;
 use crate::error::Context;
 use crate::memory::{WiredMemory, release_unused_memory};
@@ -38,6 +38,9 @@ pub struct MlxModel {
     pub(crate) sessions: Sessions,
     /// `None` if no step width pays on this device.
     pub(crate) speculation: Option<Speculation>,
+    /// The most tokens that a step may verify; 0 if it does not pay.
+    pub(crate) max_step_width: usize,
+    pub(crate) constraints: Constraints,
     /// The last field, so that it is dropped after the arrays.
     pub(crate) _release: OnDrop,
 }
@@ -140,15 +143,26 @@ impl LoadedModel for MlxModel {
         let speculation = speculation.filter(|_| params.may_speculate());
         // Dropped after the decoder, when the device is idle.
         let _wired = WiredMemory::new(self.wired_limit);
-        let decoder = Decoder::new(
-            &self.transformer,
-            &mut self.sessions,
-            speculation,
+        let table = || {
+            let end_tokens = self.end_tokens.clone();
+            self.tokenizer.token_table(info.vocab_size, end_tokens)
+        };
+        let constraint = prompt.constraint(params);
+        let constraint = self.constraints.compile(constraint, prompt, table)?;
+        let check = constraint.check();
+        let options = ResponseOptions {
             sampler,
-            &prompt.tokens,
-            params.conversation,
-            params.logprobs,
-        );
+            constraint,
+            max_forced: match params.may_draft_forced() {
+                true => self.max_step_width.saturating_sub(1),
+                false => 0,
+            },
+            conversation: params.conversation,
+            n_top: params.logprobs,
+        };
+        let tokens = &prompt.tokens;
+        let sessions = &mut self.sessions;
+        let decoder = Decoder::new(&self.transformer, sessions, speculation, tokens, options);
         let text = ResponseText {
             detokenizer: self.tokenizer.detokenizer(),
             end_tokens: &self.end_tokens,
@@ -159,6 +173,7 @@ impl LoadedModel for MlxModel {
             max_tokens: params.max_tokens.unwrap_or(n_free).min(n_free),
             prefill_chunk: params.prefill_chunk.map_or(chunk, |n| n.min(chunk)),
             start,
+            constraint: check.as_ref(),
         };
         let (reason, stats) = generation::run(job, decoder, text, control, sink)?;
         let stats = Stats {
@@ -202,6 +217,7 @@ impl LoadedModel for MlxModel {
         }
         if trim == Trim::Everything {
             self.sessions.current.clear();
+            self.constraints.clear();
         }
         release_unused_memory();
         let after = self.memory();

@@ -6,7 +6,7 @@
 
 use mlx_rs::ops::indexing::{argmax_axis, scatter_add_single, take_along_axis};
 use mlx_rs::{Array, Dtype, ops, random};
-use transom_engine::SamplingParams;
+use transom_engine::{SamplingParams, TokenMask};
 
 use crate::error::MlxResult;
 use crate::ops::slice_axis;
@@ -54,7 +54,21 @@ impl Sampler {
     }
 
     /// Samples a token from logits `[1, vocab_size]`; returns a lazy `[1]` of `u32`.
+    #[cfg(test)]
     pub(crate) fn sample(&mut self, logits: &Array) -> MlxResult<Array> {
+        self.sample_from(logits, None)
+    }
+
+    /// Samples a token in `allowed`, or any token if it is `None`, from logits `[1, vocab_size]`;
+    /// returns a lazy `[1]` of `u32`.
+    pub(crate) fn sample_from(
+        &mut self,
+        logits: &Array,
+        allowed: Option<&TokenMask>,
+    ) -> MlxResult<Array> {
+        let masked = allowed.map(|allowed| exclude_others(logits, allowed));
+        let masked = masked.transpose()?;
+        let logits = masked.as_ref().unwrap_or(logits);
         let logits = self.penalize(logits)?;
         let token = if self.params.is_greedy() {
             argmax_axis(&logits, -1, false)?
@@ -157,6 +171,25 @@ impl Sampler {
         }
         Ok(())
     }
+}
+
+/// Makes all tokens but those in `allowed` impossible. The bits travel to the device as words and
+/// become one value per token there.
+fn exclude_others(logits: &Array, allowed: &TokenMask) -> MlxResult<Array> {
+    let vocab_size = logits.dim(-1);
+    let mut words = allowed.words().to_vec();
+    words.resize((vocab_size as usize).div_ceil(32), 0);
+    let powers: Vec<u32> = (0..32).map(|bit| 1 << bit).collect();
+    let n_words = words.len() as i32;
+    let words = Array::from_slice(&words, &[n_words, 1]);
+    let powers = Array::from_slice(&powers, &[1, 32]);
+    let two = Array::from_slice(&[2_u32], &[1, 1]);
+    let bits = ops::remainder(ops::floor_divide(&words, &powers)?, &two)?;
+    let is_allowed = bits.gt(Array::from_slice(&[0_u32], &[1, 1]))?;
+    let is_allowed = is_allowed.reshape(&[1, n_words * 32])?;
+    let is_allowed = slice_axis(&is_allowed, 1, 0, vocab_size)?;
+    let impossible = Array::from_f32(f32::NEG_INFINITY).as_dtype(logits.dtype())?;
+    ops::select(is_allowed, logits, impossible)
 }
 
 fn row(values: &[f32]) -> Array {

@@ -90,3 +90,6 @@ impl Constraint {
         grammar::check(&self.grammar)
     }
 }
+
+#[cfg(test)]
+mod tests;

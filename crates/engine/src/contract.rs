@@ -291,6 +291,12 @@ impl GenerationParams {
         self.speculate && self.sampling.seed.is_none() && self.logprobs.is_none()
     }
 
+    /// Returns true if a step may compute several tokens that a constraint forces. It depends only on
+    /// the constraint and on the tokens before, so a response with a seed stays reproducible.
+    pub fn may_draft_forced(&self) -> bool {
+        self.speculate && self.logprobs.is_none()
+    }
+
     /// Checks every parameter, including those of sampling.
     ///
     /// # Errors
@@ -308,6 +314,14 @@ impl GenerationParams {
         if self.stop.iter().any(String::is_empty) {
             let expected = "a text that is not empty";
             return Err(EngineError::invalid_parameter("stop", "\"\"", expected));
+        }
+        if self.constraint.is_some() && self.ignore_end_of_text {
+            let expected = "left out where the response is constrained";
+            return Err(EngineError::invalid_parameter(
+                "ignore-end-of-text",
+                true,
+                expected,
+            ));
         }
         match self.logprobs {
             Some(n) if n > MAX_TOP_LOGPROBS => Err(EngineError::invalid_parameter(

@@ -1,7 +1,7 @@
 //! Log probabilities of generated tokens, for programs that ask for them.
 //!
-//! Rule: they are the model's own: the log-softmax of its logits, before bias, penalties, filters
-//! and temperature. So they show what the model expected, whatever the sampler made of it, and a
+//! Rule: they are the model's own: the log-softmax of its logits, before constraint, bias, penalties,
+//! filters and temperature. So they show what the model expected, whatever the sampler made of it, and a
 //! token that a filter excludes is still among the alternatives.
 
 use serde::{Deserialize, Serialize};

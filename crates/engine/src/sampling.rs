@@ -11,9 +11,9 @@ pub use sampler::Sampler;
 
 /// How the next token is chosen.
 ///
-/// The order is fixed and the same in every engine: logit bias, penalties, then the filters top-k,
-/// top-p and min-p on the model's own probabilities, then temperature, then the draw. (llama.cpp's
-/// default order; mlx-lm likewise applies temperature last.)
+/// The order is fixed and the same in every engine: the tokens that a constraint allows, logit bias,
+/// penalties, then the filters top-k, top-p and min-p on the model's own probabilities, then
+/// temperature, then the draw. (llama.cpp's default order; mlx-lm likewise applies temperature last.)
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SamplingParams {

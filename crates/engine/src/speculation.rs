@@ -260,6 +260,11 @@ impl Speculation {
         self.n_accepted = 0;
     }
 
+    /// Ends a step whose draft came from elsewhere, such as a constraint. Nothing is learned from it.
+    pub fn skip_step(&mut self) {
+        self.clear_draft();
+    }
+
     /// Removes tokens by their positions in prompt and response, after a context shift.
     pub fn remove(&mut self, range: Range<usize>) {
         self.lookup.remove(range);

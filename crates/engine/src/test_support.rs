@@ -336,7 +336,11 @@ impl ScriptedModel {
     ) -> Result<FinishReason, EngineError> {
         let free = self.limits.context_length - prompt.tokens.len();
         let max_tokens = params.max_tokens.unwrap_or(free).min(free);
-        let mut text = ResponseText::new(&params.stop, prompt.starts_in_reasoning);
+        let mut text = ResponseText::new(
+            &params.stop,
+            prompt.starts_in_reasoning,
+            prompt.tools.clone(),
+        );
         let mut reason = FinishReason::Stop;
         for step in steps {
             if let Some(stopped) = control.stop_reason() {

@@ -17,6 +17,7 @@ use serde::de::IgnoredAny;
 
 use tokenizers::{Model, OffsetType, PreTokenizer};
 
+use crate::constraint::{TokenTable, TokenText};
 use crate::error::{EngineError, UnsupportedFeature};
 use crate::template::{ControlTokens, Piece, RenderedPrompt};
 use crate::tokenizer_config::TokenizerConfig;
@@ -175,6 +176,47 @@ impl Tokenizer {
     /// Returns a detokenizer at the start of a text.
     pub fn detokenizer(&self) -> Detokenizer<'_> {
         Detokenizer::new(&self.inner, &self.decode_plan)
+    }
+
+    /// Returns the bytes of the first `n_tokens` ids, as the detokenizer writes them within a text.
+    ///
+    /// # Errors
+    /// [`EngineError::Unsupported`] if they depend on the token before.
+    pub fn token_table(
+        &self,
+        n_tokens: usize,
+        end_tokens: Vec<u32>,
+    ) -> Result<TokenTable, EngineError> {
+        if self.decode_plan.depends_on_last_token() {
+            let reason = "the text of its tokens depends on the token before, so responses can't be \
+                          constrained";
+            let feature = UnsupportedFeature::Tokenizer;
+            return Err(EngineError::unsupported(&self.path, feature, reason));
+        }
+        let within = self.detokenizer().within_text();
+        let text = |id| {
+            let name = || self.inner.id_to_token(id).unwrap_or_default();
+            let bytes = match self.is_special(id) {
+                true => Vec::new(),
+                false => within.clone().push(id),
+            };
+            match bytes.is_empty() {
+                true => TokenText::Special(name()),
+                false => TokenText::Text(bytes),
+            }
+        };
+        let ids = (0..n_tokens).filter_map(|id| u32::try_from(id).ok());
+        Ok(TokenTable {
+            tokens: ids.map(text).collect(),
+            end_tokens,
+            strips_first_space: self.decode_plan.strips_first_space(),
+        })
+    }
+
+    fn is_special(&self, id: u32) -> bool {
+        let token = self.inner.id_to_token(id);
+        let added = self.inner.get_added_vocabulary();
+        token.is_some_and(|token| added.is_special_token(&token))
     }
 
     /// Returns the id of exactly this token, including special and added tokens.

@@ -1,5 +1,6 @@
 //! The test cases by topic.
 
+pub(crate) mod constraints;
 pub(crate) mod endings;
 pub(crate) mod lifecycle;
 pub(crate) mod loading;

@@ -76,6 +76,11 @@ conformance! {
         a_model_without_a_template_continues_text_and_refuses_chats
         extreme_limits_are_respected
         a_stopped_load_fails_or_completes;
+    constraints:
+        every_constrained_response_is_valid
+        forced_and_drafted_tokens_change_no_constrained_response
+        the_constraint_begins_after_the_reasoning
+        a_constraint_that_cannot_be_held_is_refused_before_any_work;
     responses:
         a_response_streams_in_order_with_consistent_statistics
         greedy_text_is_the_same_in_every_process

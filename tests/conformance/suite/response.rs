@@ -51,6 +51,7 @@ impl Response {
                 EngineError::InvalidParameter { .. }
                 | EngineError::EmptyPrompt
                 | EngineError::PromptTooLong { .. }
+                | EngineError::InvalidConstraint { .. }
                 | EngineError::Template { .. },
             ) => assert!(
                 response.started.is_none(),

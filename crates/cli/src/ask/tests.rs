@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use transom_engine::{EngineError, Section};
+use transom_engine::{Constraint, EngineError, Grammar, Section};
 use transom_signals::SystemSignals;
 
 use super::*;
@@ -318,4 +318,37 @@ fn a_model_over_the_budget_is_refused_unless_the_user_insists() {
         "{}",
         outcome.err
     );
+}
+
+#[test]
+fn a_constraint_is_sent_with_the_request() {
+    let engine = TestEngine::answering(&["yes"]);
+    let mut args = args(&["Is it?"]);
+    args.constraint.choice = vec!["yes".to_owned(), "no".to_owned()];
+    let outcome = run_on(&mut TestConsole::typing(""), &args, &engine);
+    assert_eq!((outcome.code, outcome.out.trim_end()), (0, "yes"));
+    let params = engine.requests.params.lock().unwrap();
+    let choice = Grammar::Choice(args.constraint.choice.clone());
+    assert_eq!(params[0].constraint, Some(Constraint::on_answer(choice)));
+}
+
+#[test]
+fn a_schema_that_cannot_be_used_is_refused_before_a_model_is_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("schema.json");
+    for (schema, expected) in [
+        (
+            r#"{"properties": {"a": {"not": {}}}}"#,
+            "`not` at /properties/a",
+        ),
+        ("{", "not valid JSON"),
+    ] {
+        std::fs::write(&path, schema).unwrap();
+        let engine = TestEngine::answering(&["{}"]);
+        let mut args = args(&["Hi"]);
+        args.constraint.schema = Some(path.display().to_string());
+        let outcome = run_on(&mut TestConsole::typing(""), &args, &engine);
+        assert_eq!(outcome.code, 2);
+        assert!(outcome.err.contains(expected), "{}", outcome.err);
+    }
 }

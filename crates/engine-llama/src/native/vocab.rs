@@ -76,7 +76,7 @@ impl Vocab<'_> {
         unsafe { sys::llama_vocab_is_control(self.vocab, signed(token)) }
     }
 
-    fn tokens(self) -> impl Iterator<Item = u32> {
+    pub(crate) fn tokens(self) -> impl Iterator<Item = u32> {
         (0..self.len()).filter_map(|token| u32::try_from(token).ok())
     }
 

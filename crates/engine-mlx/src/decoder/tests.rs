@@ -10,6 +10,17 @@ const STEP_WIDTHS: [usize; 4] = [2, 4, 8, 16];
 
 const N_TOKENS: usize = 300;
 
+/// A response without a constraint, a conversation and log probabilities.
+fn unconstrained(sampler: Sampler) -> ResponseOptions {
+    ResponseOptions {
+        sampler,
+        constraint: ResponseConstraint::default(),
+        max_forced: 0,
+        conversation: None,
+        n_top: None,
+    }
+}
+
 /// Generates a response in an empty session.
 fn generate(
     model: &mut MlxModel,
@@ -23,13 +34,11 @@ fn generate(
         &model.transformer,
         &mut model.sessions,
         speculation,
-        sampler,
         &prompt,
-        None,
-        None,
+        unconstrained(sampler),
     );
     let control = JobControl::new();
-    let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| {});
+    let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| Ok(()));
     prefilled.expect("the prompt is processed");
     let mut tokens = Vec::new();
     for n_left in (1..=N_TOKENS).rev() {
@@ -117,13 +126,11 @@ fn a_failed_step_with_a_draft_leaves_an_empty_session() {
             &model.transformer,
             &mut model.sessions,
             Some(&mut speculation),
-            Sampler::new(&greedy, &prompt, model.info.vocab_size),
             &prompt,
-            None,
-            None,
+            unconstrained(Sampler::new(&greedy, &prompt, model.info.vocab_size)),
         );
         let control = JobControl::new();
-        let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| {});
+        let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| Ok(()));
         prefilled.expect("the prompt is processed");
         // The response repeats a letter, so soon a draft is expected.
         let is_expected = (0..100).any(|_| {
@@ -173,13 +180,11 @@ fn a_draft_model_changes_no_token() {
                 &model.transformer,
                 &mut model.sessions,
                 speculation.as_mut(),
-                sampler,
                 &prompt,
-                None,
-                None,
+                unconstrained(sampler),
             );
             let control = JobControl::new();
-            let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| {});
+            let prefilled = decoder.prefill(&prompt, 64, &control, |_, _| Ok(()));
             prefilled.expect("the prompt is processed");
             let tokens = (1..=100).rev().map(|n_left| decoder.next(n_left, &control));
             let tokens: Vec<_> = tokens.collect();

@@ -178,3 +178,26 @@ fn half_precision_logits_are_sampled_in_full_precision() {
     let token = sampler.sample(&half).expect("MLX samples");
     assert!(token.item_exact::<u32>() < LOGITS.len() as u32);
 }
+
+#[test]
+fn a_token_that_is_not_allowed_is_never_sampled() {
+    let allowed = TokenMask::of(&[1, 6, 9], LOGITS.len());
+    let bias = vec![(3, 100.0)];
+    for (temperature, top_p) in [(0.0, 1.0), (1.5, 1.0), (1.0, 0.9)] {
+        let params = SamplingParams {
+            temperature,
+            top_p,
+            logit_bias: bias.clone(),
+            ..plain()
+        };
+        let mut sampler = Sampler::new(&params, &PROMPT, LOGITS.len());
+        for _ in 0..50 {
+            let token = sampler.sample_from(&logits(), Some(&allowed));
+            let token = token.expect("MLX samples").item_exact::<u32>();
+            assert!(allowed.allows(token), "{token}");
+            if temperature == 0.0 {
+                assert_eq!(token, 9);
+            }
+        }
+    }
+}

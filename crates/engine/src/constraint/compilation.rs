@@ -39,7 +39,7 @@ const STACK_BYTES: usize = 32 << 20;
 /// Compiles the constraints of the responses of one loaded model.
 #[derive(Debug, Default)]
 pub struct Constraints {
-    vocabulary: Option<Arc<OnceLock<Result<Arc<Vocabulary>, EngineError>>>>,
+    vocabulary: Option<Arc<OnceLock<PreparedVocabulary>>>,
     /// The newest grammars, newest last.
     compiled: VecDeque<(Grammar, Arc<Compilation>)>,
 }
@@ -51,6 +51,8 @@ struct Compilation {
     result: Mutex<Option<Compiled>>,
     changed: Condvar,
 }
+
+type PreparedVocabulary = Result<Arc<Vocabulary>, EngineError>;
 
 /// A matcher before its first token.
 #[derive(Clone)]

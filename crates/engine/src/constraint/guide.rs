@@ -11,6 +11,7 @@ use llguidance::toktrie::SimpleVob;
 use super::vocabulary::Vocabulary;
 use super::{ConstraintStart, TokenMask};
 use crate::error::EngineError;
+use crate::event::Section;
 use crate::text::OpenReasoning;
 use crate::text::reasoning::{Place, ReasoningSplitter};
 use crate::text::utf8::Utf8Buffer;
@@ -208,14 +209,20 @@ impl Guide {
             return Ok(());
         };
         let text = utf8.push(bytes);
-        splitter.push(&text, &mut |_, _| {});
+        let mut answer = String::new();
+        splitter.push(&text, &mut |section, text| {
+            if section == Section::Answer {
+                answer.push_str(text);
+            }
+        });
         match splitter.place() {
             Place::BeforeAnswer | Place::BetweenMessages => return Ok(()),
             Place::ToolCall => return Err(failed("the model called a tool instead of answering")),
             Place::Answer => {}
         }
         // The token with the end of the marker may also have the start of the answer.
-        let rest = splitter.held().trim_start_matches(['\n', '\r']);
+        answer.push_str(splitter.held());
+        let rest = answer.trim_start_matches(['\n', '\r']);
         let tokens = self.vocabulary.trie().greedy_tokenize(rest.as_bytes());
         self.stage = Stage::AnswerStart {
             may_open: false,

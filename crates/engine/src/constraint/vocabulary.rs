@@ -138,11 +138,6 @@ impl Vocabulary {
         self.env.tok_trie()
     }
 
-    /// Returns true if `token` ends a text.
-    pub(super) fn is_end(&self, token: u32) -> bool {
-        self.end_tokens.binary_search(&token).is_ok()
-    }
-
     pub(super) fn end_tokens(&self) -> &[u32] {
         &self.end_tokens
     }

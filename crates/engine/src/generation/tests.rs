@@ -124,6 +124,7 @@ fn run_job(tokens: &[NextToken], params: &GenerationParams, control: &JobControl
         max_tokens: params.max_tokens.unwrap_or(100),
         prefill_chunk: 2,
         start: Instant::now(),
+        constraint: None,
     };
     let mut recorder = Recorder::default();
     let output = run(job, decoder, LetterDetokenizer, control, &mut recorder);
@@ -135,7 +136,7 @@ fn run_job(tokens: &[NextToken], params: &GenerationParams, control: &JobControl
     assert!(is_dropped.get(), "the decoder was dropped");
     let drawn = tokens.iter().filter_map(|next| match next {
         NextToken::Token(token) => Some(*token),
-        NextToken::ContextFull | NextToken::Stopped => None,
+        NextToken::Complete | NextToken::ContextFull | NextToken::Stopped => None,
     });
     let drawn: Vec<u32> = drawn.take(returned.len()).collect();
     assert_eq!(returned, drawn);

@@ -38,6 +38,20 @@ impl DecodePlan {
         Ok(plan)
     }
 
+    /// Returns true if the bytes of a token depend on the token before it.
+    pub(super) fn depends_on_last_token(&self) -> bool {
+        let mut steps = self.steps.iter();
+        steps.any(|step| matches!(step, DecoderWrapper::BPE(_)))
+    }
+
+    /// Returns true if a space at the start of a text is removed.
+    pub(super) fn strips_first_space(&self) -> bool {
+        let metaspace = |step: &DecoderWrapper| matches!(step, DecoderWrapper::Metaspace(_));
+        self.text_start
+            .is_some_and(|(content, n)| content == ' ' && n > 0)
+            || self.steps.iter().any(metaspace)
+    }
+
     /// Adds a step. After the tokens are joined, only one at the start of the text can run token by
     /// token.
     fn add(&mut self, decoder: &DecoderWrapper, is_joined: &mut bool) -> Result<(), &'static str> {
@@ -93,6 +107,15 @@ impl<'t> Detokenizer<'t> {
             is_first: true,
             word_ended: false,
             text_start: plan.text_start,
+        }
+    }
+
+    /// Returns a detokenizer after some text that ends within a word.
+    pub(super) fn within_text(self) -> Self {
+        Self {
+            is_first: false,
+            text_start: None,
+            ..self
         }
     }
 

@@ -22,8 +22,8 @@ use crate::status::{Status, UnloadRecord};
 pub(super) const PROTOCOL: u32 = 14;
 
 /// The oldest version whose messages still have the same meaning. An older program has other names
-/// for messages and fields.
-pub(super) const OLDEST_PROTOCOL: u32 = 11;
+/// for messages and fields, or would ignore the constraint of a request.
+pub(super) const OLDEST_PROTOCOL: u32 = 14;
 
 /// Maximum length of a client's [`Hello`] in bytes.
 pub(super) const MAX_HELLO_BYTES: usize = 4 << 10;

@@ -333,3 +333,40 @@ fn buffers_are_reused() {
     }
     assert_eq!(pointers(&sampler.buffers), before);
 }
+
+/// Bias, penalties and filters see only allowed tokens.
+#[test]
+fn a_token_that_is_not_allowed_does_not_exist() {
+    let logits: Vec<f32> = (0..100_u32).map(|id| (id * 37 % 83) as f32 / 9.0).collect();
+    let allowed: Vec<u32> = (0..100).filter(|id| id % 7 == 3 || *id > 96).collect();
+    let mask = TokenMask::of(&allowed, logits.len());
+    let masked = |(id, logit): (u32, &f32)| match allowed.contains(&id) {
+        true => *logit,
+        false => f32::NEG_INFINITY,
+    };
+    let masked: Vec<f32> = (0..).zip(&logits).map(masked).collect();
+    for (temperature, top_k, top_p) in [(0.0, 0, 1.0), (1.0, 0, 1.0), (0.8, 5, 1.0), (1.2, 0, 0.6)]
+    {
+        let params = SamplingParams {
+            temperature,
+            top_k,
+            top_p,
+            repetition_penalty: 1.3,
+            logit_bias: vec![(0, 100.0), (10, 3.0)],
+            seed: Some(9),
+            ..SamplingParams::default()
+        };
+        let mut sampler = Sampler::new(params.clone(), &[3]).unwrap();
+        let mut reference = Sampler::new(params, &[3]).unwrap();
+        for _ in 0..200 {
+            let token = sampler.draw_from(&logits, Some(&mask)).unwrap();
+            assert_eq!(Some(token), reference.draw(&masked));
+            assert!(mask.allows(token));
+            sampler.accept(token);
+            reference.accept(token);
+        }
+    }
+    let impossible = [f32::NAN; 100];
+    let mut sampler = Sampler::new(plain(), &[]).unwrap();
+    assert_eq!(sampler.draw_from(&impossible, Some(&mask)), Some(3));
+}

@@ -1,0 +1,347 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::contract::PreparedPrompt;
+use crate::job_control::JobControl;
+use crate::text::OpenReasoning;
+
+/// One token per byte, then these special tokens. The last one ends the text.
+fn byte_table(special: &[&str]) -> TokenTable {
+    let bytes = (0..=255).map(|byte| TokenText::Text(vec![byte]));
+    let special = special.iter().chain(&["<end>"]);
+    let special = special.map(|name| TokenText::Special((*name).to_owned()));
+    let tokens: Vec<TokenText> = bytes.chain(special).collect();
+    TokenTable {
+        end_tokens: vec![tokens.len() as u32 - 1],
+        tokens,
+        strips_first_space: false,
+    }
+}
+
+fn prompt(open: Option<OpenReasoning>) -> PreparedPrompt {
+    PreparedPrompt {
+        tokens: vec![0],
+        starts_in_reasoning: open,
+        continues_message: false,
+        dropped_messages: 0,
+        system_tokens: 0,
+    }
+}
+
+fn start_with(
+    constraint: &Constraint,
+    open: Option<OpenReasoning>,
+    table: TokenTable,
+) -> Result<ResponseConstraint, EngineError> {
+    let mut constraints = Constraints::default();
+    let mut started = constraints.compile(Some(constraint), &prompt(open), || Ok(table))?;
+    assert!(started.resolve(&JobControl::new())?);
+    Ok(started)
+}
+
+fn start(grammar: Grammar) -> ResponseConstraint {
+    start_with(&Constraint::on_answer(grammar), None, byte_table(&[])).expect("it can be held")
+}
+
+fn allows(response: &mut ResponseConstraint, token: u32) -> bool {
+    let mask = response.mask().expect("there is a next token");
+    mask.expect("it is constrained").allows(token)
+}
+
+/// Adds the bytes of `text` as far as they are allowed. Returns how many were.
+fn write(response: &mut ResponseConstraint, text: &str) -> usize {
+    let mut n_written = 0;
+    for byte in text.bytes() {
+        if response.is_complete() || !allows(response, byte.into()) {
+            break;
+        }
+        response.accept(byte.into()).expect("the mask allows it");
+        n_written += 1;
+    }
+    n_written
+}
+
+/// Returns true if the whole text may be written and may then end.
+fn matches(grammar: &Grammar, text: &str) -> bool {
+    let mut response = start(grammar.clone());
+    let is_written = write(&mut response, text) == text.len();
+    is_written && (response.is_complete() || allows(&mut response, 256))
+}
+
+#[test]
+fn a_schema_allows_its_instances_and_nothing_else() {
+    let schema = Grammar::JsonSchema(json!({
+        "type": "object",
+        "properties": { "name": { "type": "string" }, "age": { "type": "integer", "minimum": 0 } },
+        "required": ["name", "age"],
+        "additionalProperties": false,
+    }));
+    for text in [
+        r#"{"name":"Ann","age":3}"#,
+        "{\n  \"name\": \"A\\u00e4\",\n  \"age\": 0\n}",
+    ] {
+        assert!(matches(&schema, text), "{text}");
+    }
+    for text in [
+        "",
+        " {",
+        r#"{"name":"Ann"}"#,
+        r#"{"age":3,"name":"Ann"}"#,
+        r#"{"name":"Ann","age":-3}"#,
+        r#"{"name":"Ann","age":3} "#,
+    ] {
+        assert!(!matches(&schema, text), "{text}");
+    }
+}
+
+#[test]
+fn white_space_is_bounded() {
+    let text = |n| format!("{{{}\"a\": 1}}", " ".repeat(n));
+    assert!(matches(&Grammar::JsonObject, &text(32)));
+    assert!(!matches(&Grammar::JsonObject, &text(33)));
+    let own = json!({ "type": "object", "x-guidance": { "whitespace_pattern": " *" } });
+    assert!(!matches(&Grammar::JsonSchema(own), &text(33)));
+}
+
+#[test]
+fn any_json_an_expression_and_choices() {
+    assert!(matches(&Grammar::Json, "[1, null]"));
+    assert!(!matches(&Grammar::JsonObject, "[1, null]"));
+    let expression = Grammar::Regex(r"^[0-9]{3}/x$".to_owned());
+    assert!(matches(&expression, "123/x"));
+    assert!(!matches(&expression, "12/x"));
+    let choice = Grammar::Choice(vec!["yes".to_owned(), "ye\"s\n".to_owned()]);
+    assert!(matches(&choice, "yes") && matches(&choice, "ye\"s\n"));
+    assert!(!matches(&choice, "ye"));
+}
+
+#[test]
+fn a_response_is_complete_where_nothing_may_follow() {
+    let mut response = start(Grammar::Choice(vec!["yes".to_owned()]));
+    assert_eq!(write(&mut response, "yes"), 3);
+    assert!(response.is_complete());
+}
+
+#[test]
+fn a_schema_that_cannot_be_held_is_refused_with_path_and_keyword() {
+    let schema = json!({
+        "type": "object",
+        "properties": { "a": { "type": "string" }, "b": { "items": { "not": { "type": "null" } } } },
+    });
+    let constraint = Constraint::on_answer(Grammar::JsonSchema(schema));
+    let started = start_with(&constraint, None, byte_table(&[]));
+    for error in [constraint.check().unwrap_err(), started.unwrap_err()] {
+        let EngineError::InvalidConstraint { path, keyword, .. } = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!((&*path, &*keyword), ("/properties/b/items", "not"));
+    }
+}
+
+#[test]
+fn schemas_that_are_too_large_are_refused_and_large_ones_are_held() {
+    let check = |schema| Constraint::on_answer(Grammar::JsonSchema(schema)).check();
+    let mut deep = json!({ "type": "null" });
+    for _ in 0..120 {
+        deep = json!({ "items": deep });
+    }
+    assert!(check(deep).is_err());
+    assert!(check(json!({ "description": "x".repeat(2 << 20) })).is_err());
+    let bomb = Constraint::on_answer(Grammar::Regex(
+        "((((a{1,99}){1,99}){1,99}){1,99}b)+".to_owned(),
+    ));
+    let started = start_with(&bomb, None, byte_table(&[]));
+    assert!(matches!(
+        started,
+        Err(EngineError::InvalidConstraint { .. })
+    ));
+    assert_eq!(
+        check(json!({ "type": "string", "maxLength": 200_000 })),
+        Ok(())
+    );
+    let many: Vec<String> = (0..10_000).map(|n| format!("value {n}")).collect();
+    assert!(matches(
+        &Grammar::JsonSchema(json!({ "enum": many })),
+        "\"value 9999\""
+    ));
+    assert!(
+        Constraint::on_answer(Grammar::Choice(Vec::new()))
+            .check()
+            .is_err()
+    );
+    assert!(check(json!(false)).is_err());
+}
+
+#[test]
+fn the_constraint_begins_after_the_reasoning_that_the_prompt_opened() {
+    let constraint = Constraint::on_answer(Grammar::Choice(vec!["yes".to_owned()]));
+    let open = Some(OpenReasoning::THINK);
+    let mut response = start_with(&constraint, open, byte_table(&[])).unwrap();
+    // Anything but the end.
+    assert!(!allows(&mut response, 256));
+    let thought = "no {1 </think>";
+    assert_eq!(write(&mut response, thought), thought.len());
+    assert!(!allows(&mut response, 256) && !allows(&mut response, b'n'.into()));
+    assert_eq!(write(&mut response, "\nyes"), 4);
+    assert!(response.is_complete());
+    // With the first token.
+    let constraint = Constraint::on_response(Grammar::Choice(vec!["yes".to_owned()]));
+    let mut response = start_with(&constraint, open, byte_table(&[])).unwrap();
+    assert_eq!(write(&mut response, "hm"), 0);
+}
+
+#[test]
+fn the_model_may_open_its_reasoning_as_its_first_token_only() {
+    let table = || byte_table(&["<think>", "</think>"]);
+    let (think, close, end) = (256, 257, 258);
+    let grammar = || Grammar::Choice(vec!["yes".to_owned()]);
+    let mut response = start_with(&Constraint::on_answer(grammar()), None, table()).unwrap();
+    assert!(allows(&mut response, think) && allows(&mut response, b'y'.into()));
+    response.accept(think).unwrap();
+    assert_eq!(write(&mut response, "hm"), 2);
+    assert!(!allows(&mut response, end));
+    response.accept(close).unwrap();
+    assert!(!allows(&mut response, think));
+    assert_eq!(write(&mut response, "yes"), 3);
+    assert!(response.is_complete());
+    let mut response = start_with(&Constraint::on_response(grammar()), None, table()).unwrap();
+    assert!(!allows(&mut response, think));
+}
+
+#[test]
+fn the_channels_of_gpt_oss_lead_to_the_answer() {
+    let names = ["<|channel|>", "<|message|>", "<|end|>", "<|start|>"];
+    let [channel, message, end_of_message, start_of_message] = [256, 257, 258, 259];
+    let constraint = Constraint::on_answer(Grammar::Choice(vec!["yes".to_owned()]));
+    let mut response = start_with(&constraint, None, byte_table(&names)).unwrap();
+    response.accept(channel).unwrap();
+    write(&mut response, "analysis");
+    response.accept(message).unwrap();
+    write(&mut response, "hm");
+    response.accept(end_of_message).unwrap();
+    assert!(!allows(&mut response, b'y'.into()));
+    assert!(allows(&mut response, start_of_message));
+    response.accept(start_of_message).unwrap();
+    write(&mut response, "assistant");
+    response.accept(channel).unwrap();
+    write(&mut response, "final");
+    response.accept(message).unwrap();
+    assert!(!allows(&mut response, b'n'.into()));
+    assert_eq!(write(&mut response, "yes"), 3);
+    assert!(response.is_complete());
+}
+
+#[test]
+fn a_space_that_the_detokenizer_removes_is_not_part_of_the_text() {
+    let mut table = byte_table(&[]);
+    table.tokens.push(TokenText::Text(b" yes".to_vec()));
+    table.tokens.push(TokenText::Text(b" no".to_vec()));
+    table.strips_first_space = true;
+    let constraint = Constraint::on_answer(Grammar::Choice(vec!["yes".to_owned()]));
+    let mut response = start_with(&constraint, None, table).unwrap();
+    assert!(allows(&mut response, 257) && !allows(&mut response, 258));
+    response.accept(257).unwrap();
+    assert!(response.is_complete());
+}
+
+#[test]
+fn a_grammar_may_begin_at_a_marker_within_free_text() {
+    let lark = r#"
+start: TEXT | TEXT <call> call
+TEXT: /[^<]*/
+call: "f(" /[0-9]+/ ")"
+"#;
+    let constraint = Constraint::on_answer(Grammar::Lark(lark.to_owned()));
+    let mut response = start_with(&constraint, None, byte_table(&["<call>"])).unwrap();
+    assert_eq!(write(&mut response, "I call"), 6);
+    assert!(allows(&mut response, 257));
+    response.accept(256).unwrap();
+    assert_eq!(write(&mut response, "g"), 0);
+    assert_eq!(write(&mut response, "f(12)"), 5);
+    assert!(response.is_complete());
+}
+
+#[test]
+fn forced_text_is_spelled_and_an_excluded_token_ends_the_response_with_an_error() {
+    let schema = json!({
+        "type": "object", "properties": { "temperature": { "type": "null" } },
+        "required": ["temperature"], "additionalProperties": false,
+    });
+    let mut response = start(Grammar::JsonSchema(schema));
+    write(&mut response, "{\"");
+    let forced: Vec<u32> = b"temperature".iter().map(|byte| (*byte).into()).collect();
+    assert_eq!(response.forced(100), forced);
+    assert_eq!(response.forced(3), forced[..3]);
+    assert_eq!(write(&mut response, "temperature\""), 12);
+    let failed = response.accept(b'x'.into());
+    assert!(matches!(failed, Err(EngineError::ConstraintFailed { .. })));
+    assert!(response.mask().is_err());
+}
+
+#[test]
+fn an_equal_grammar_is_compiled_once_and_each_response_starts_anew() {
+    let mut constraints = Constraints::default();
+    let constraint = Constraint::on_answer(Grammar::Choice(vec!["yes".to_owned()]));
+    for round in 0..3 {
+        let table = || match round {
+            0 => Ok(byte_table(&[])),
+            _ => panic!("the vocabulary is known"),
+        };
+        let prompt = prompt(None);
+        let mut response = constraints
+            .compile(Some(&constraint), &prompt, table)
+            .unwrap();
+        assert!(response.resolve(&JobControl::new()).unwrap());
+        assert_eq!(write(&mut response, "yes"), 3);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The definition: a token may come next if a choice continues the text with it.
+    #[test]
+    fn masks_agree_with_the_definition(
+        choices in prop::collection::vec("[ab\"\\\\]{1,6}", 1..6),
+        words in prop::collection::btree_set("[ab\"\\\\]{2,3}", 0..12),
+        picks in prop::collection::vec(any::<prop::sample::Index>(), 8),
+    ) {
+        let mut table = byte_table(&[]);
+        let end = table.end_tokens[0];
+        table.tokens.extend(words.iter().map(|word| TokenText::Text(word.clone().into_bytes())));
+        let tokens = table.tokens.clone();
+        let constraint = Constraint::on_answer(Grammar::Choice(choices.clone()));
+        let mut response = start_with(&constraint, None, table).unwrap();
+        let mut text = Vec::new();
+        for pick in picks {
+            let mut allowed = Vec::new();
+            for (token, word) in (0..).zip(&tokens) {
+                let expected = match word {
+                    TokenText::Text(word) => {
+                        let next = [&text[..], word].concat();
+                        choices.iter().any(|choice| choice.as_bytes().starts_with(&next))
+                    }
+                    TokenText::Special(_) => {
+                        token == end && choices.iter().any(|choice| choice.as_bytes() == text)
+                    }
+                };
+                prop_assert_eq!(allows(&mut response, token), expected, "{} after {:?}", token, &text);
+                if let (true, TokenText::Text(word)) = (expected, word) {
+                    allowed.push((token, word));
+                }
+            }
+            if allowed.is_empty() {
+                break;
+            }
+            let (token, word) = allowed[pick.index(allowed.len())];
+            response.accept(token).unwrap();
+            text.extend_from_slice(word);
+            if response.is_complete() {
+                let longer = |choice: &&String| choice.as_bytes().starts_with(&text);
+                prop_assert!(choices.iter().filter(longer).all(|c| c.as_bytes() == text));
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Constrained responses match, whatever the weights of the model.
+
+use serde_json::{Value, json};
+use transom_engine::{Constraint, EngineError, FinishReason, Grammar, Section};
+
+use crate::process::TestProcess;
+use crate::request::{TestRequest, tiny_tokens};
+use crate::subject::Subject;
+
+fn constrained(request: TestRequest, grammar: Grammar) -> TestRequest {
+    request.params(|params| params.constraint = Some(Constraint::on_answer(grammar)))
+}
+
+/// A schema whose instances have a bounded length.
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "kind": { "enum": ["first", "second"] },
+            "count": { "type": "integer", "minimum": 0, "maximum": 999 },
+            "tags": { "type": "array", "items": { "type": "string", "maxLength": 4 }, "maxItems": 2 },
+        },
+        "required": ["kind", "count", "tags"],
+        "additionalProperties": false,
+    })
+}
+
+fn assert_valid(text: &str) {
+    let value: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    assert!(
+        value["kind"] == "first" || value["kind"] == "second",
+        "{text}"
+    );
+    assert!(value["count"].as_u64().is_some_and(|n| n < 1000), "{text}");
+    let tags = value["tags"].as_array().expect("a list");
+    let is_short = |tag: &Value| tag.as_str().is_some_and(|tag| tag.chars().count() <= 4);
+    assert!(tags.len() <= 2 && tags.iter().all(is_short), "{text}");
+}
+
+pub(crate) async fn every_constrained_response_is_valid(subject: &Subject) {
+    let mut process = TestProcess::tiny(subject).await;
+    for seed in 0..6 {
+        let request = TestRequest::user("hello")
+            .seeded(1.5, seed)
+            .max_tokens(2000);
+        let request = constrained(request, Grammar::JsonSchema(schema()));
+        let response = process.generate(&request).await;
+        assert_eq!(response.reason(), FinishReason::Stop);
+        assert_valid(&response.text());
+        // A request without a constraint after it is as free as before.
+        let free = process
+            .text(&TestRequest::text("hello").seeded(1.5, seed))
+            .await;
+        assert!(serde_json::from_str::<Value>(&free).is_err());
+    }
+    process.shut_down().await;
+}
+
+pub(crate) async fn forced_and_drafted_tokens_change_no_constrained_response(subject: &Subject) {
+    let mut process = TestProcess::tiny(subject).await;
+    let prompt = r#"{"kind":"first","count":1,"tags":[]}"#.repeat(3);
+    let request = TestRequest::text(&prompt).max_tokens(2000);
+    let greedy = constrained(request.clone(), Grammar::JsonSchema(schema()));
+    let seeded = greedy.clone().seeded(1.0, 3);
+    for request in [greedy, seeded] {
+        let with = process.text(&request).await;
+        let without = request.params(|params| params.speculate = false);
+        assert_eq!(with, process.text(&without).await);
+        assert_valid(&with);
+    }
+    process.shut_down().await;
+}
+
+/// Reasoning is free, and the constraint begins after it.
+pub(crate) async fn the_constraint_begins_after_the_reasoning(subject: &Subject) {
+    let mut process = TestProcess::tiny(subject).await;
+    let choice = || Grammar::Choice(vec!["yes".to_owned(), "no".to_owned()]);
+    let forced = tiny_tokens(subject, "<think>hm</think>");
+    let request = TestRequest::user("0").forcing(&forced).max_tokens(50);
+    let response = process.generate(&constrained(request, choice())).await;
+    assert_eq!(response.section(Section::Reasoning), "hm");
+    assert!(["yes", "no"].contains(&&*response.section(Section::Answer)));
+    process.shut_down().await;
+}
+
+pub(crate) async fn a_constraint_that_cannot_be_held_is_refused_before_any_work(subject: &Subject) {
+    let mut process = TestProcess::tiny(subject).await;
+    let schema = json!({ "properties": { "a": { "not": { "type": "null" } } } });
+    let request = constrained(TestRequest::user("0"), Grammar::JsonSchema(schema));
+    let response = process.generate(&request).await;
+    let EngineError::InvalidConstraint { path, keyword, .. } = response.error() else {
+        panic!("{:?}", response.error());
+    };
+    assert_eq!((&**path, &**keyword), ("/properties/a", "not"));
+    assert!(response.started.is_none());
+    let choice = Grammar::Choice(vec!["yes".to_owned()]);
+    assert_eq!(
+        process
+            .text(&constrained(TestRequest::user("0"), choice))
+            .await,
+        "yes"
+    );
+    process.shut_down().await;
+}
