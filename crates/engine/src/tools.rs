@@ -256,4 +256,6 @@ fn read_tool(tool: &Value) -> Result<(Tool, bool), EngineError> {
 }
 
 #[cfg(test)]
+mod grammar_tests;
+#[cfg(test)]
 mod tests;
