@@ -266,7 +266,7 @@ impl Family {
         let contains = |texts: &&[&str]| texts.iter().all(|text| source.contains(text));
         FAMILIES
             .iter()
-            .find(|family| family.recognized_by.iter().any(|texts| contains(texts)))
+            .find(|family| family.recognized_by.iter().any(contains))
     }
 
     /// Returns every text of this family that may be a special token.
