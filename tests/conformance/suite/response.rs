@@ -68,6 +68,7 @@ impl Response {
                 prompt_tokens,
                 cached_tokens,
                 dropped_messages,
+                ..
             } => {
                 assert!(self.started.is_none(), "it started twice: {log}");
                 assert!(cached_tokens < prompt_tokens, "nothing to prefill: {log}");

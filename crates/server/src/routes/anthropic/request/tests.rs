@@ -1,4 +1,5 @@
 use super::*;
+use serde_json::json;
 
 /// Reads a body that has these fields besides the required ones.
 fn read(fields: &Value) -> Result<(MessageRequest, Option<String>), ApiError> {
