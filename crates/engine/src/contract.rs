@@ -236,14 +236,6 @@ pub struct PreparedPrompt {
     pub tools: Option<PreparedTools>,
 }
 
-impl PreparedPrompt {
-    /// Returns the constraint of a response: that of its tools, else that of the request.
-    pub fn constraint<'a>(&'a self, params: &'a GenerationParams) -> Option<&'a Constraint> {
-        let of_tools = self.tools.as_ref().and_then(PreparedTools::constraint);
-        of_tools.or(params.constraint.as_ref())
-    }
-}
-
 /// Parameters of a generation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

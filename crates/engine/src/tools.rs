@@ -119,6 +119,12 @@ impl PreparedTools {
                 expected,
             ));
         }
+        if let ToolChoice::Required | ToolChoice::Named(_) = chat.tool_choice {
+            // Decoding does not apply the grammar of calls yet, and a choice is held or refused.
+            let expected = "`auto` or `none`: calls can't be forced yet";
+            let value = "a required call";
+            return Err(EngineError::invalid_parameter("tool_choice", value, expected));
+        }
         let family = match template.knows_tools() {
             true => Family::of_template(&template.source()).unwrap_or(&FALLBACK),
             false => &FALLBACK,
