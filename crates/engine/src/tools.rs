@@ -123,7 +123,11 @@ impl PreparedTools {
             // Decoding does not apply the grammar of calls yet, and a choice is held or refused.
             let expected = "`auto` or `none`: calls can't be forced yet";
             let value = "a required call";
-            return Err(EngineError::invalid_parameter("tool_choice", value, expected));
+            return Err(EngineError::invalid_parameter(
+                "tool_choice",
+                value,
+                expected,
+            ));
         }
         let family = match template.knows_tools() {
             true => Family::of_template(&template.source()).unwrap_or(&FALLBACK),
