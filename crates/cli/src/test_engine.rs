@@ -212,6 +212,7 @@ impl LoadedModel for TestModel {
             continues_message: false,
             dropped_messages: 0,
             system_tokens: 0,
+            tools: None,
         })
     }
 
@@ -230,6 +231,7 @@ impl LoadedModel for TestModel {
             prompt_tokens: n_prompt,
             cached_tokens,
             dropped_messages: prompt.dropped_messages,
+            unconstrained_tools: Vec::new(),
         });
         sink.on_event(TokenEvent::Prefill {
             done: n_prompt,

@@ -8,8 +8,8 @@ use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
     ChatPrompt, Constraint, EmbedInput, EngineError, FinishReason, GenerationParams, Grammar,
     Limits, LoadProgress, Logprob, MemoryNeed, MemoryUse, Message, ModelInfo, ModelSource, Prompt,
-    SamplingParams, ScorePrompt, Section, Stats, TokenEvent, TokenLogprobs, ToolCall, ToolChoice,
-    Trim, Truncation, UnsupportedFeature,
+    SamplingParams, ScorePrompt, Section, Stats, TokenEvent, TokenLogprobs, ToolCall,
+    ToolCallDelta, ToolChoice, Trim, Truncation, UnsupportedFeature,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,
@@ -231,6 +231,7 @@ fn reports() -> Vec<Report> {
             prompt_tokens: 1,
             cached_tokens: 1,
             dropped_messages: 1,
+            unconstrained_tools: vec![text()],
         },
         TokenEvent::Prefill { done: 1, total: 1 },
         TokenEvent::Text {
@@ -247,6 +248,24 @@ fn reports() -> Vec<Report> {
                 chosen: logprob(),
                 top: vec![logprob()],
             }],
+        },
+        TokenEvent::ToolCall {
+            index: 1,
+            delta: ToolCallDelta::Begin {
+                id: text(),
+                name: text(),
+            },
+            generated_tokens: 1,
+        },
+        TokenEvent::ToolCall {
+            index: 1,
+            delta: ToolCallDelta::Arguments(text()),
+            generated_tokens: 1,
+        },
+        TokenEvent::ToolCall {
+            index: 1,
+            delta: ToolCallDelta::End,
+            generated_tokens: 1,
         },
     ];
     let summary = JobSummary {

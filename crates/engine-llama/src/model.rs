@@ -8,8 +8,9 @@ use transom_engine::generation::{self, common_prefix_len};
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     ChatPrompt, ChatTemplate, Constraints, EngineError, FinishReason, GenerationParams, JobControl,
-    LoadedModel, MemoryUse, Message, ModelInfo, OnDrop, OpenReasoning, PreparedPrompt, Prompt,
-    RenderedPrompt, Role, Sampler, Scorer, Stats, TokenEvent, TokenSink, Trim,
+    LoadedModel, MemoryUse, Message, ModelInfo, OnDrop, OpenReasoning, PreparedPrompt,
+    PreparedTools, Prompt, RenderedPrompt, Role, Sampler, Scorer, Stats, TokenEvent, TokenSink,
+    Trim,
 };
 
 use crate::decoder::{DecodeOptions, Decoder};
@@ -99,6 +100,16 @@ impl LoadedModel for LlamaModel {
 
     fn prepare(&self, prompt: &Prompt) -> Result<PreparedPrompt, EngineError> {
         let continues_message = matches!(prompt, Prompt::Chat(chat) if chat.continue_final_message);
+        let tools = match (prompt, &self.template) {
+            (Prompt::Chat(chat), Some(template)) => {
+                let vocab = self.model.vocab();
+                PreparedTools::new(template, chat, |token| {
+                    let tokens = vocab.tokenize(token, false)?;
+                    tokens.first().copied().filter(|_| tokens.len() == 1)
+                })?
+            }
+            _ => None,
+        };
         let (tokens, starts_in_reasoning) = match prompt {
             Prompt::Chat(chat) => {
                 let (tokens, rendered) = self.tokenize_chat(chat)?;
@@ -122,6 +133,7 @@ impl LoadedModel for LlamaModel {
             continues_message,
             dropped_messages: 0,
             system_tokens,
+            tools,
         })
     }
 

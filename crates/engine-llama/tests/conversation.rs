@@ -50,6 +50,7 @@ fn prepared(tokens: Vec<u32>, system_tokens: usize) -> PreparedPrompt {
         continues_message: false,
         dropped_messages: 0,
         system_tokens,
+        tools: None,
     }
 }
 

@@ -9,8 +9,8 @@ use transom_engine::speculation::Speculation;
 use transom_engine::{
     ChatTemplate, Constraints, Detokenizer, EmbedInput, Embedding, EngineError, FinishReason,
     GenerationParams, JobControl, LoadedModel, MemoryUse, ModelInfo, OnDrop, OpenReasoning,
-    ParkedState, PreparedPrompt, Prompt, Scorer, Stats, TokenEvent, TokenSink, Tokenizer, Trim,
-    embedding,
+    ParkedState, PreparedPrompt, PreparedTools, Prompt, Scorer, Stats, TokenEvent, TokenSink,
+    Tokenizer, Trim, embedding,
 };
 
 use crate::decoder::{Decoder, ResponseOptions};
@@ -98,6 +98,12 @@ impl LoadedModel for MlxModel {
             return Err(embedder.no_text());
         }
         let continues_message = matches!(prompt, Prompt::Chat(chat) if chat.continue_final_message);
+        let tools = match (prompt, &self.template) {
+            (Prompt::Chat(chat), Some(template)) => {
+                PreparedTools::new(template, chat, |token| self.tokenizer.token_to_id(token))?
+            }
+            _ => None,
+        };
         let (tokens, starts_in_reasoning) = match prompt {
             Prompt::Chat(chat) => {
                 let template = self.template.as_ref();
@@ -116,6 +122,7 @@ impl LoadedModel for MlxModel {
             continues_message,
             dropped_messages: 0,
             system_tokens: 0,
+            tools,
         })
     }
 

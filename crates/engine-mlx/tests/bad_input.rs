@@ -370,6 +370,7 @@ fn invalid_parameters_are_refused_before_any_event() {
         continues_message: false,
         dropped_messages: 0,
         system_tokens: 0,
+        tools: None,
     };
     let sampling = |change: fn(&mut SamplingParams)| {
         let mut sampling = SamplingParams::default();

@@ -34,6 +34,7 @@ fn check(engine: &MlxEngine, folder: &Path, limits: &Limits) {
         continues_message: false,
         dropped_messages: 0,
         system_tokens: 0,
+        tools: None,
     };
     let params = GenerationParams {
         ignore_end_of_text: true,

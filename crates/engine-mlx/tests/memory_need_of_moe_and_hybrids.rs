@@ -181,6 +181,7 @@ fn check(folder: &Path, context_length: usize, prefill_chunk: usize) {
         continues_message: false,
         dropped_messages: 0,
         system_tokens: 0,
+        tools: None,
     };
     let params = GenerationParams {
         ignore_end_of_text: true,

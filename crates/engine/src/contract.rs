@@ -21,6 +21,7 @@ use crate::sampling::SamplingParams;
 use crate::scoring::{MAX_SCORED_TOKENS, ScorePrompt};
 use crate::template::{ChatTemplate, RenderedPrompt};
 use crate::text::OpenReasoning;
+use crate::tools::{self, PreparedTools};
 
 pub use crate::job_control::JobControl;
 
@@ -127,7 +128,7 @@ pub trait LoadedModel {
 
     /// Generates a response, and reports to `sink` on the calling thread.
     ///
-    /// The order of events is `Started`, `Prefill`*, `Text`*, `Finished`. `Finished` comes once, as
+    /// The order of events is `Started`, `Prefill`*, `Text`* and `ToolCall`*, `Finished`. `Finished` comes once, as
     /// the last event, and only if the result is `Ok`. A job that was stopped returns `Ok` with
     /// [`JobControl::stop_reason`]; none of its work is running then.
     ///
@@ -232,6 +233,8 @@ pub struct PreparedPrompt {
     pub dropped_messages: usize,
     /// Number of tokens at the start that hold the system prompt. A context shift keeps them.
     pub system_tokens: usize,
+    /// The tools that the response may call, if any.
+    pub tools: Option<PreparedTools>,
 }
 
 /// Parameters of a generation.
@@ -448,11 +451,12 @@ impl ModelInfo {
         );
     }
 
-    /// Renders a conversation with `template`, the model's chat template, if it has one.
+    /// Renders a conversation with `template`, the model's chat template, if it has one. Tools that
+    /// the template does not know are declared by a standard prompt.
     ///
     /// # Errors
-    /// [`EngineError::EmptyPrompt`]; [`EngineError::Template`] if the model has no template, or
-    /// the template ignores the tools of the conversation; the errors of [`ChatTemplate::render`].
+    /// [`EngineError::EmptyPrompt`]; [`EngineError::Template`] if the model has no template; the
+    /// errors of [`ChatTemplate::render`].
     pub fn render(
         &self,
         template: Option<&ChatTemplate>,
@@ -468,17 +472,7 @@ impl ModelInfo {
                 self.name
             ),
         })?;
-        let ignores_tools = !chat.tools.is_empty() && !template.knows_tools()
-            || chat.has_tool_calls() && !template.knows_tool_calls();
-        if ignores_tools {
-            return Err(EngineError::Template {
-                reason: format!(
-                    "that of {} ignores tools; leave them out, or choose a model that calls tools",
-                    self.name
-                ),
-            });
-        }
-        template.render(chat, now)
+        tools::render(template, chat, now)
     }
 }
 

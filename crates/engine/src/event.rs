@@ -19,6 +19,9 @@ pub enum TokenEvent {
         /// Number of messages that were dropped because they do not fit the context.
         #[serde(default)]
         dropped_messages: usize,
+        /// Tools whose schemas cannot be held while decoding. Their arguments are any JSON object.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unconstrained_tools: Vec<String>,
     },
     /// Prefill progressed.
     Prefill {
@@ -42,6 +45,17 @@ pub enum TokenEvent {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         logprobs: Vec<TokenLogprobs>,
     },
+    /// A tool call of the response begins, continues or is complete. A call without
+    /// [`ToolCallDelta::End`] was cut off, or is broken.
+    ToolCall {
+        /// The number of the call in this response, from 0. Calls come one after another.
+        index: usize,
+        /// What is new.
+        delta: ToolCallDelta,
+        /// As in [`TokenEvent::Text`].
+        #[serde(default)]
+        generated_tokens: usize,
+    },
     /// The response is complete. Always the last event.
     Finished {
         /// Why it ended.
@@ -52,8 +66,8 @@ pub enum TokenEvent {
 }
 
 impl TokenEvent {
-    /// Joins `next` to this event, for a slow reader: texts of a section, if they have at most
-    /// `max_text_bytes` together and no log probabilities, and prefill progress, of which the latest
+    /// Joins `next` to this event, for a slow reader: texts of a section without log probabilities, or
+    /// arguments of a call, if they have at most `max_text_bytes` together, and prefill progress, of which the latest
     /// counts. Returns `next` if that would lose anything.
     pub fn join(&mut self, next: Self, max_text_bytes: usize) -> Option<Self> {
         match (self, next) {
@@ -78,11 +92,43 @@ impl TokenEvent {
                 text.push_str(&next_text);
                 *generated_tokens = latest;
             }
+            (
+                Self::ToolCall {
+                    index,
+                    delta: ToolCallDelta::Arguments(json),
+                    generated_tokens,
+                },
+                Self::ToolCall {
+                    index: next_index,
+                    delta: ToolCallDelta::Arguments(next_json),
+                    generated_tokens: latest,
+                },
+            ) if *index == next_index && json.len() + next_json.len() <= max_text_bytes => {
+                json.push_str(&next_json);
+                *generated_tokens = latest;
+            }
             (last @ Self::Prefill { .. }, next @ Self::Prefill { .. }) => *last = next,
             (_, next) => return Some(next),
         }
         None
     }
+}
+
+/// What is new in a tool call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolCallDelta {
+    /// The call begins.
+    Begin {
+        /// Its id, which no other call has.
+        id: String,
+        /// The name of the tool, one of those of the request.
+        name: String,
+    },
+    /// More of the arguments; never empty. All of them together are the text of a JSON object.
+    Arguments(String),
+    /// The call is complete.
+    End,
 }
 
 /// A section of a response.

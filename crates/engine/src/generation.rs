@@ -210,6 +210,10 @@ pub fn run<D: Decode>(
         prompt_tokens: stats.prompt_tokens,
         cached_tokens: stats.cached_tokens,
         dropped_messages: prompt.dropped_messages,
+        unconstrained_tools: prompt
+            .tools
+            .as_ref()
+            .map_or_else(Vec::new, |tools| tools.unconstrained().to_vec()),
     };
     // An invalid constraint is an error before the first event.
     let is_valid = || job.constraint.map_or(Ok(true), ConstraintCheck::poll);
@@ -241,7 +245,8 @@ pub fn run<D: Decode>(
         detokenizer.push(*token);
     }
     let mut last_token = Duration::ZERO;
-    let mut text = ResponseText::new(&params.stop, prompt.starts_in_reasoning);
+    let tools = prompt.tools.clone();
+    let mut text = ResponseText::new(&params.stop, prompt.starts_in_reasoning, tools);
     let reason = loop {
         if let Some(reason) = control.stop_reason() {
             break reason;
@@ -268,7 +273,12 @@ pub fn run<D: Decode>(
         stats.generated_tokens += 1;
         let scores = decoder.take_scores();
         let logprobs = scores.map(|scores| scores.with_bytes(|token| detokenizer.peek(token)));
-        let bytes = detokenizer.push(token);
+        let marker = prompt.tools.as_ref().and_then(|tools| tools.marker(token));
+        let bytes = match marker {
+            // Other special tokens are no text.
+            Some(marker) => Cow::Borrowed(marker.as_bytes()),
+            None => detokenizer.push(token),
+        };
         if text.push(&bytes, logprobs, stats.generated_tokens, sink) {
             break FinishReason::Stop;
         }

@@ -28,6 +28,7 @@ pub mod test_support;
 pub mod text;
 pub mod tokenizer;
 pub mod tokenizer_config;
+pub mod tools;
 pub mod truncation;
 
 pub use attachment::{Attachment, with_attachments};
@@ -42,7 +43,7 @@ pub use contract::{
 };
 pub use embedding::{EmbedInput, Embedding};
 pub use error::{EngineError, UnsupportedFeature};
-pub use event::{FinishReason, Section, Stats, TokenEvent};
+pub use event::{FinishReason, Section, Stats, TokenEvent, ToolCallDelta};
 pub use heap::{OnDrop, trim_heap};
 pub use job_control::JobControl;
 pub use logprobs::{Logprob, Scores, TokenLogprobs};
@@ -54,5 +55,6 @@ pub use template::{ChatTemplate, ControlTokens, RenderedPrompt};
 pub use text::{OpenReasoning, TextStream};
 pub use tokenizer::{Detokenizer, Tokenizer};
 pub use tokenizer_config::TokenizerConfig;
+pub use tools::PreparedTools;
 pub use transom_fit::{KvCacheChoice, MemoryNeed};
 pub use truncation::Truncation;

@@ -238,6 +238,12 @@ impl ChatTemplate {
         rendered.is_ok_and(|rendered| rendered.text().contains(PROBE))
     }
 
+    /// Returns the text of the template.
+    pub(crate) fn source(&self) -> String {
+        let template = self.environment.get_template(NAME);
+        template.map_or_else(|_| String::new(), |template| template.source().to_owned())
+    }
+
     /// Returns the control tokens that only the template may write.
     pub fn control_tokens(&self) -> &ControlTokens {
         &self.control_tokens

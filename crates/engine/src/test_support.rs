@@ -209,6 +209,7 @@ impl LoadedModel for ScriptedModel {
             continues_message: false,
             dropped_messages: 0,
             system_tokens: 0,
+            tools: None,
         })
     }
 
@@ -234,6 +235,7 @@ impl LoadedModel for ScriptedModel {
             prompt_tokens: stats.prompt_tokens,
             cached_tokens: 0,
             dropped_messages: prompt.dropped_messages,
+            unconstrained_tools: Vec::new(),
         });
         let chunk = params
             .prefill_chunk
@@ -334,7 +336,11 @@ impl ScriptedModel {
     ) -> Result<FinishReason, EngineError> {
         let free = self.limits.context_length - prompt.tokens.len();
         let max_tokens = params.max_tokens.unwrap_or(free).min(free);
-        let mut text = ResponseText::new(&params.stop, prompt.starts_in_reasoning);
+        let mut text = ResponseText::new(
+            &params.stop,
+            prompt.starts_in_reasoning,
+            prompt.tools.clone(),
+        );
         let mut reason = FinishReason::Stop;
         for step in steps {
             if let Some(stopped) = control.stop_reason() {

@@ -61,6 +61,7 @@ fn events_have_the_documented_order() {
                 prompt_tokens: 6,
                 cached_tokens: 0,
                 dropped_messages: 0,
+                unconstrained_tools: Vec::new(),
             },
             TokenEvent::Prefill { done: 4, total: 6 },
             TokenEvent::Prefill { done: 6, total: 6 },

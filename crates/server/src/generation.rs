@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 use transom_engine::{
     Constraint, FinishReason, GenerationParams, ModelInfo, Prompt, SamplingParams, Section, Stats,
-    TokenEvent, TokenLogprobs, Truncation,
+    TokenEvent, TokenLogprobs, ToolCallDelta, Truncation,
 };
 use transom_engine_host::wire::Request;
 use transom_supervisor::{
@@ -32,7 +32,7 @@ use crate::models::{Model, loaded_info};
 use crate::routes::constraints::Constrained;
 use crate::state::ServerState;
 
-pub(crate) use collect::{Choice, Collected};
+pub(crate) use collect::{Called, Choice, Collected};
 pub(crate) use count::count_tokens;
 pub(crate) use embed::{Embedded, blame_input, embed};
 
@@ -95,6 +95,13 @@ pub(crate) enum Event {
         /// Of the tokens whose text begins here, if [`Params::logprobs`] asks for them.
         logprobs: Vec<TokenLogprobs>,
     },
+    /// A tool call of a choice begins, continues or is complete.
+    ToolCall {
+        choice: usize,
+        /// The number of the call in the choice, from 0.
+        index: usize,
+        delta: ToolCallDelta,
+    },
     /// A choice is complete.
     Finished { choice: usize, end: End },
 }
@@ -107,6 +114,8 @@ pub(crate) struct End {
     pub(crate) stats: Stats,
     /// How many of the generated tokens are reasoning.
     pub(crate) reasoning_tokens: usize,
+    /// It called a tool, and was not cut off.
+    pub(crate) has_called: bool,
     /// Time before the engine started, with the load.
     pub(crate) wait: Duration,
     /// Time of the load.
@@ -125,6 +134,10 @@ pub(crate) struct Generation {
     /// Number of choices that were started.
     n_started: usize,
     reasoning_tokens: usize,
+    /// The present choice has a complete tool call.
+    has_called: bool,
+    /// Tools whose arguments are not held by their schemas.
+    unconstrained_tools: Vec<String>,
     /// When the request began, or its present choice if that is not the first one.
     began: Instant,
     wait: Duration,
@@ -159,6 +172,8 @@ impl Generation {
             response: None,
             n_started: 0,
             reasoning_tokens: 0,
+            has_called: false,
+            unconstrained_tools: Vec::new(),
             began: Instant::now(),
             wait: Duration::ZERO,
             load_began: None,
@@ -202,6 +217,12 @@ impl Generation {
     /// Returns the name of the model for responses.
     pub(crate) fn model_name(&self) -> &str {
         &self.job.model.name
+    }
+
+    /// Returns the tools whose arguments are any JSON object, because their schemas cannot be held.
+    /// Known once the engine accepted the prompt.
+    pub(crate) fn unconstrained_tools(&self) -> &[String] {
+        &self.unconstrained_tools
     }
 
     /// Returns true if the request asks for log probabilities.
@@ -259,6 +280,7 @@ impl Generation {
                 let choice = self.n_started;
                 self.n_started += 1;
                 self.reasoning_tokens = 0;
+                self.has_called = false;
                 self.first_text = None;
                 if choice > 0 {
                     self.began = Instant::now();
@@ -304,7 +326,9 @@ impl Generation {
                 prompt_tokens,
                 cached_tokens,
                 dropped_messages,
+                unconstrained_tools,
             } => {
+                self.unconstrained_tools = unconstrained_tools;
                 // A model that was unloaded meanwhile is loaded for its first choice.
                 self.end_load();
                 if choice == 0 {
@@ -334,6 +358,15 @@ impl Generation {
                     logprobs,
                 })
             }
+            TokenEvent::ToolCall { index, delta, .. } => {
+                self.has_called |= delta == ToolCallDelta::End;
+                self.first_text.get_or_insert_with(|| self.began.elapsed());
+                Some(Event::ToolCall {
+                    choice,
+                    index,
+                    delta,
+                })
+            }
             // The supervisor reports the end as an outcome.
             TokenEvent::Finished { .. } => None,
         }
@@ -360,6 +393,7 @@ impl Generation {
                             reason,
                             stats,
                             reasoning_tokens: self.reasoning_tokens,
+                            has_called: self.has_called && reason == FinishReason::Stop,
                             wait: self.wait,
                             load: self.load,
                         };

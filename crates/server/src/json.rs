@@ -212,6 +212,11 @@ impl Fields {
         self.map.get(name).is_some_and(|value| !value.is_null())
     }
 
+    /// Returns a field and does not take it. `null` and a missing field are `None`.
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+        self.map.get(name).filter(|value| !value.is_null())
+    }
+
     /// Takes a field. `null` and a missing field are `None`.
     pub(crate) fn take(&mut self, name: &str) -> Option<Located> {
         let value = self

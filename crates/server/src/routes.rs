@@ -17,6 +17,7 @@ mod ollama;
 pub(crate) mod openai;
 mod responses;
 mod status;
+mod tools;
 
 pub(crate) use health::GREETING;
 

@@ -124,7 +124,9 @@ impl Progress {
             Event::Loading => Self::Loading,
             Event::Started { .. } => Self::Prefill(0, 0),
             Event::Prefill { done, total } => Self::Prefill(*done, *total),
-            Event::Text { .. } | Event::Finished { .. } => Self::Generating,
+            Event::Text { .. } | Event::ToolCall { .. } | Event::Finished { .. } => {
+                Self::Generating
+            }
         }
     }
 }

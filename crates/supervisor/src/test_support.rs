@@ -310,6 +310,7 @@ impl WorkerTask {
                 prompt_tokens,
                 cached_tokens: 0,
                 dropped_messages,
+                unconstrained_tools: Vec::new(),
             },
         )
         .await;

@@ -68,6 +68,7 @@ impl Response {
                 prompt_tokens,
                 cached_tokens,
                 dropped_messages,
+                ..
             } => {
                 assert!(self.started.is_none(), "it started twice: {log}");
                 assert!(cached_tokens < prompt_tokens, "nothing to prefill: {log}");
@@ -88,6 +89,7 @@ impl Response {
                 assert!(done <= total && total == started.prompt_tokens, "{log}");
                 self.prefill.push(done);
             }
+            TokenEvent::ToolCall { .. } => panic!("a call without tools: {log}"),
             TokenEvent::Text {
                 section,
                 text,

@@ -308,8 +308,8 @@ impl AnswerTask {
                 generated_tokens,
                 ..
             } => self.on_text(section, &text, generated_tokens),
-            // The outcome contains it.
-            TokenEvent::Finished { .. } => {}
+            // The app declares no tools, and the outcome contains the end.
+            TokenEvent::ToolCall { .. } | TokenEvent::Finished { .. } => {}
         }
     }
 

@@ -113,6 +113,8 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
                     self.progress.show(&text);
                 }
                 TokenEvent::Text { section, text, .. } => return self.on_text(section, &text),
+                // The command line declares no tools.
+                TokenEvent::ToolCall { .. } => {}
             },
             waiting => show_wait(&self.progress, self.model, &waiting),
         }

@@ -26,6 +26,7 @@ fn prompt(open: Option<OpenReasoning>) -> PreparedPrompt {
         continues_message: false,
         dropped_messages: 0,
         system_tokens: 0,
+        tools: None,
     }
 }
 

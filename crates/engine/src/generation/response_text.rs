@@ -10,16 +10,36 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::contract::TokenSink;
-use crate::event::{Section, TokenEvent};
+use crate::event::{Section, TokenEvent, ToolCallDelta};
 use crate::logprobs::TokenLogprobs;
-use crate::text::{OpenReasoning, TextStream};
+use crate::text::{OpenReasoning, Output, TextStream};
+use crate::tools::{Part, PreparedTools};
+
+/// A text, or a part of a tool call.
+#[derive(Debug)]
+enum Sent {
+    Text(Section, String),
+    Call(Part),
+}
+
+impl From<Output<'_>> for Sent {
+    fn from(output: Output<'_>) -> Self {
+        match output {
+            Output::Text(section, text) => Self::Text(section, text.to_owned()),
+            Output::Call(part) => Self::Call(part.clone()),
+        }
+    }
+}
 
 /// Converts the bytes of one response to events.
 #[derive(Debug)]
 pub(crate) struct ResponseText {
     stream: TextStream,
-    /// Texts that are not sent yet; empty between calls.
-    texts: Vec<(Section, String)>,
+    /// Output that is not sent yet; empty between calls.
+    outputs: Vec<Sent>,
+    tools: Option<PreparedTools>,
+    /// Number of tool calls that began.
+    n_calls: usize,
     /// The bytes of the response so far.
     n_bytes: usize,
     /// Tokens whose text is held back, each with the position of its bytes.
@@ -28,10 +48,16 @@ pub(crate) struct ResponseText {
 
 impl ResponseText {
     /// Creates the text of a response; see [`TextStream::new`].
-    pub(crate) fn new(stop: &[String], open: Option<OpenReasoning>) -> Self {
+    pub(crate) fn new(
+        stop: &[String],
+        open: Option<OpenReasoning>,
+        tools: Option<PreparedTools>,
+    ) -> Self {
         Self {
-            stream: TextStream::new(stop, open),
-            texts: Vec::new(),
+            stream: TextStream::new(stop, open).with_tools(tools.clone()),
+            outputs: Vec::new(),
+            tools,
+            n_calls: 0,
             n_bytes: 0,
             held: VecDeque::new(),
         }
@@ -51,18 +77,18 @@ impl ResponseText {
         let position = begin..self.n_bytes;
         self.held
             .extend(logprobs.map(|logprobs| (position, logprobs)));
-        let texts = &mut self.texts;
-        let mut emit = |section, text: &str| texts.push((section, text.to_owned()));
-        let is_stopped = self.stream.push(bytes, &mut emit);
+        let outputs = &mut self.outputs;
+        let mut emit = |output: Output<'_>| outputs.push(output.into());
+        let is_stopped = self.stream.push_output(bytes, &mut emit);
         self.send(generated_tokens, sink);
         is_stopped
     }
 
     /// Sends the text that was held back, at the end of the response.
     pub(crate) fn finish(&mut self, generated_tokens: usize, sink: &mut dyn TokenSink) {
-        let texts = &mut self.texts;
-        let mut emit = |section, text: &str| texts.push((section, text.to_owned()));
-        self.stream.finish(&mut emit);
+        let outputs = &mut self.outputs;
+        let mut emit = |output: Output<'_>| outputs.push(output.into());
+        self.stream.finish_output(&mut emit);
         self.send(generated_tokens, sink);
     }
 
@@ -73,14 +99,20 @@ impl ResponseText {
 
     fn send(&mut self, generated_tokens: usize, sink: &mut dyn TokenSink) {
         let mut logprobs = self.take_logprobs();
-        let n_texts = self.texts.len();
-        for (index, (section, text)) in self.texts.drain(..).enumerate() {
+        let is_text = |output: &Sent| matches!(output, Sent::Text(..));
+        let last_text = self.outputs.iter().rposition(is_text);
+        for (index, output) in std::mem::take(&mut self.outputs).into_iter().enumerate() {
+            let (section, text) = match output {
+                Sent::Text(section, text) => (section, text),
+                Sent::Call(part) => {
+                    self.send_call(part, generated_tokens, sink);
+                    continue;
+                }
+            };
             // One token rarely completes several texts. Then the last one has its probability.
-            let is_last = index + 1 == n_texts;
-            let logprobs = if is_last {
-                std::mem::take(&mut logprobs)
-            } else {
-                Vec::new()
+            let logprobs = match Some(index) == last_text {
+                true => std::mem::take(&mut logprobs),
+                false => Vec::new(),
             };
             sink.on_event(TokenEvent::Text {
                 section,
@@ -91,13 +123,36 @@ impl ResponseText {
         }
     }
 
+    fn send_call(&mut self, part: Part, generated_tokens: usize, sink: &mut dyn TokenSink) {
+        let delta = match part {
+            Part::Begin(name) => {
+                self.n_calls += 1;
+                let id = self.tools.as_ref().map(PreparedTools::new_id);
+                let id = id.unwrap_or_default();
+                ToolCallDelta::Begin { id, name }
+            }
+            Part::Arguments(json) => ToolCallDelta::Arguments(json),
+            Part::End => ToolCallDelta::End,
+            Part::Text(_) => return,
+        };
+        sink.on_event(TokenEvent::ToolCall {
+            index: self.n_calls.saturating_sub(1),
+            delta,
+            generated_tokens,
+        });
+    }
+
     /// Returns the log probabilities that belong to the texts, and drops those of tokens that are
     /// not visible.
     fn take_logprobs(&mut self) -> Vec<TokenLogprobs> {
         // All stages hold back the end of their input, so together they hold the end of the bytes.
         // A broken character counts as its replacement, which only delays a token.
         let end = self.n_bytes.saturating_sub(self.stream.n_held_bytes());
-        let n_sent: usize = self.texts.iter().map(|(_, text)| text.len()).sum();
+        let text_len = |output: &Sent| match output {
+            Sent::Text(_, text) => text.len(),
+            Sent::Call(_) => 0,
+        };
+        let n_sent: usize = self.outputs.iter().map(text_len).sum();
         let sent = end.saturating_sub(n_sent)..end;
         let mut logprobs = Vec::new();
         while let Some((position, of_token)) = self.held.pop_front() {

@@ -116,6 +116,7 @@ fn run_job(tokens: &[NextToken], params: &GenerationParams, control: &JobControl
         continues_message: false,
         dropped_messages: 2,
         system_tokens: 0,
+        tools: None,
     };
     let job = Job {
         prompt: &prompt,
@@ -143,6 +144,7 @@ fn run_job(tokens: &[NextToken], params: &GenerationParams, control: &JobControl
         prompt_tokens: 6,
         cached_tokens: 1,
         dropped_messages: 2,
+        unconstrained_tools: Vec::new(),
     };
     assert_eq!(events.first(), Some(&started));
     let texts = events.iter().filter_map(|event| match event {

@@ -57,6 +57,11 @@ fn opening(spelling: &str) -> String {
 }
 
 impl ControlTokens {
+    /// Returns true if `text` is a control token.
+    pub(crate) fn contains(&self, text: &str) -> bool {
+        self.spellings.contains(text)
+    }
+
     /// Returns the longest control token that `text` starts with.
     pub fn at_start_of<'t>(&self, text: &'t str) -> Option<&'t str> {
         let mut candidates = self.lengths.iter().filter_map(|&len| text.get(..len));

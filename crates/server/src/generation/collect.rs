@@ -1,9 +1,18 @@
 //! All choices of a generation at once, for responses that are not streamed.
 
-use transom_engine::{Section, TokenLogprobs};
+use transom_engine::{Section, TokenLogprobs, ToolCallDelta};
 
 use super::{End, Event, Generation};
 use crate::error::ApiError;
+
+/// A complete tool call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Called {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// The text of a JSON object.
+    pub(crate) arguments: String,
+}
 
 /// A complete choice.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,6 +21,8 @@ pub(crate) struct Choice {
     pub(crate) reasoning: String,
     /// Of the tokens of the text, not of the reasoning, if the request asks for them.
     pub(crate) logprobs: Vec<TokenLogprobs>,
+    /// Complete calls. One that was cut off is left out.
+    pub(crate) calls: Vec<Called>,
     pub(crate) end: End,
 }
 
@@ -36,6 +47,7 @@ impl Generation {
         };
         let (mut answer, mut reasoning) = (String::new(), String::new());
         let mut answer_logprobs = Vec::new();
+        let (mut calls, mut open) = (Vec::new(), None);
         while let Some(event) = self.next().await? {
             match event {
                 Event::Queued { .. } | Event::Loading | Event::Prefill { .. } => {}
@@ -54,10 +66,29 @@ impl Generation {
                     }
                     Section::Reasoning => reasoning.push_str(&text),
                 },
+                Event::ToolCall { delta, .. } => match delta {
+                    ToolCallDelta::Begin { id, name } => {
+                        open = Some(Called {
+                            id,
+                            name,
+                            arguments: String::new(),
+                        });
+                    }
+                    ToolCallDelta::Arguments(json) => {
+                        if let Some(call) = &mut open {
+                            call.arguments.push_str(&json);
+                        }
+                    }
+                    ToolCallDelta::End => calls.extend(open.take()),
+                },
                 Event::Finished { end, .. } => collected.choices.push(Choice {
                     text: std::mem::take(&mut answer),
                     reasoning: std::mem::take(&mut reasoning),
                     logprobs: std::mem::take(&mut answer_logprobs),
+                    calls: {
+                        open = None;
+                        std::mem::take(&mut calls)
+                    },
                     end,
                 }),
             }

@@ -15,7 +15,7 @@ use transom_library::{LoadSettings, default_thinking, knows_names};
 
 use super::logprobs;
 use super::openai::{FINGERPRINT, finish_reason, timings, usage};
-use super::{json_response, name_ignored};
+use super::{json_response, name_ignored, tools};
 use crate::door::Caller;
 use crate::error::ApiError;
 use crate::generation::{Choice, Collected, End, Generation, Job, count_tokens};
@@ -48,6 +48,9 @@ pub(super) async fn complete(
         crate::stream::respond(generation, stream).await?
     } else {
         let collected = generation.collect().await?;
+        for name in generation.unconstrained_tools() {
+            ignored.add(&format!("tools.{name}.parameters"));
+        }
         json_response(&whole(&generation, &collected))
     };
     Ok(name_ignored(response, &ignored))
@@ -125,6 +128,12 @@ fn message(choice: &Choice) -> Value {
         "content": choice.text,
         "refusal": null,
     });
+    if !choice.calls.is_empty() {
+        message["tool_calls"] = tools::chat_calls(&choice.calls);
+        if choice.text.is_empty() {
+            message["content"] = Value::Null;
+        }
+    }
     if !choice.reasoning.is_empty() {
         message["reasoning"] = choice.reasoning.as_str().into();
         message["reasoning_content"] = choice.reasoning.as_str().into();

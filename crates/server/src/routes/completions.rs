@@ -101,7 +101,8 @@ async fn collect(
             Event::Queued { .. }
             | Event::Loading
             | Event::Started { .. }
-            | Event::Prefill { .. } => {}
+            | Event::Prefill { .. }
+            | Event::ToolCall { .. } => {}
             Event::Text {
                 text: next,
                 logprobs: tokens,

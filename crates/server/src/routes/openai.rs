@@ -218,6 +218,7 @@ impl Streaming {
 pub(crate) fn finish_reason(end: &End) -> &'static str {
     match end.reason {
         FinishReason::Length => "length",
+        FinishReason::Stop if end.has_called => "tool_calls",
         FinishReason::Stop | FinishReason::Canceled | FinishReason::Shed => "stop",
     }
 }

@@ -193,8 +193,8 @@ async fn what_needs_a_store_is_refused() {
             "text.format.schema",
         ),
         (
-            json!({ "tools": [{ "type": "function", "name": "now" }] }),
-            "tools",
+            json!({ "tools": [{ "type": "function" }] }),
+            "tools[0].name",
         ),
         (json!({ "tool_choice": "required" }), "tool_choice"),
     ] {

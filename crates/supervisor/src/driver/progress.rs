@@ -47,6 +47,9 @@ impl ProgressTracker {
             TokenEvent::Prefill { done, total } => Progress::Prefill { done, total },
             TokenEvent::Text {
                 generated_tokens, ..
+            }
+            | TokenEvent::ToolCall {
+                generated_tokens, ..
             } => {
                 let last = (now, generated_tokens);
                 let first = match self.jobs.get(&id) {
@@ -142,6 +145,7 @@ mod tests {
             prompt_tokens: 100,
             cached_tokens: 40,
             dropped_messages: 0,
+            unconstrained_tools: Vec::new(),
         };
         let prefill = RequestState::Prefill {
             done: 40,

@@ -6,6 +6,7 @@ use transom_engine::{FinishReason, Section};
 use super::request::MessageRequest;
 use crate::generation::{Choice, End};
 use crate::ids::random_id;
+use crate::routes::tools;
 
 /// Writes one message.
 pub(super) struct MessageForm {
@@ -38,9 +39,17 @@ impl MessageForm {
             }));
         }
         // Clients read the first block, so a message without any text has an empty one.
-        if !choice.text.is_empty() || content.is_empty() {
+        if !choice.text.is_empty() || content.is_empty() && choice.calls.is_empty() {
             content.push(json!({ "type": "text", "text": choice.text }));
         }
+        content.extend(choice.calls.iter().map(|call| {
+            json!({
+                "type": "tool_use",
+                "id": call.id,
+                "name": call.name,
+                "input": tools::arguments(call),
+            })
+        }));
         let end = &choice.end;
         let mut message = self.envelope(content, &usage_of(end));
         let (reason, sequence) = self.stop_reason(end);
@@ -87,6 +96,7 @@ impl MessageForm {
         let sequence = index.and_then(|index| self.stop.get(index));
         match (end.reason, sequence.map(String::as_str)) {
             (FinishReason::Length, _) => ("max_tokens", None),
+            (FinishReason::Stop, _) if end.has_called => ("tool_use", None),
             (_, Some(sequence)) => ("stop_sequence", Some(sequence)),
             (FinishReason::Stop | FinishReason::Canceled | FinishReason::Shed, None) => {
                 ("end_turn", None)

@@ -1,9 +1,9 @@
 //! Reads the body of a request for a message.
 //!
-//! Rule: every block is text, or refused by name. Only reasoning of earlier responses is left out,
-//! as the protocol says.
+//! Rule: every block is text, a tool call or a result, or refused by name. Only reasoning of earlier
+//! responses is left out, as the protocol says.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use transom_engine::{ChatPrompt, Message, Role};
 
 use crate::error::ApiError;
@@ -11,6 +11,9 @@ use crate::generation::Params;
 use crate::json::{Fields, Ignored, Located};
 use crate::routes::constraints::{self, Constrained};
 use crate::routes::openai::stops;
+use crate::routes::tools;
+
+use super::tool_blocks::ToolBlocks;
 
 /// Claude Code begins its instructions with a line that differs in every request. It says nothing to
 /// the model, and no later request would find its prompt in the KV cache.
@@ -77,11 +80,11 @@ impl Conversation {
     pub(super) fn read(body: &mut Fields) -> Result<Self, ApiError> {
         let mut ignored = Ignored::default();
         let model = body.required("model")?.text()?;
-        refuse_tools(body)?;
         for name in ["mcp_servers", "container"] {
             body.refuse(name, &[])?;
         }
         let constraint = constraint(body, &mut ignored)?;
+        let tools = tools::of_messages(body, &mut ignored)?;
         let (enable_thinking, shows_thinking) = thinking(body, &mut ignored)?;
         let system = body.take("system");
         let system = system.map(|system| text_of(system, Role::System, &mut ignored));
@@ -89,16 +92,18 @@ impl Conversation {
         let turns = turns(body.required("messages")?, &mut ignored)?;
         let continue_final_message = turns
             .last()
-            .is_some_and(|last| last.role == Role::Assistant);
+            .is_some_and(|last| last.role == Role::Assistant && last.tool_calls.is_empty());
         let messages = system.map(Message::system).into_iter().chain(turns);
+        let mut chat = ChatPrompt {
+            messages: messages.collect(),
+            enable_thinking: Some(enable_thinking),
+            continue_final_message,
+            ..ChatPrompt::default()
+        };
+        tools.add_to(&mut chat);
         Ok(Self {
             model,
-            chat: ChatPrompt {
-                messages: messages.collect(),
-                enable_thinking: Some(enable_thinking),
-                continue_final_message,
-                ..ChatPrompt::default()
-            },
+            chat,
             ignored,
             shows_thinking,
             constraint,
@@ -114,13 +119,6 @@ fn constraint(body: &mut Fields, ignored: &mut Ignored) -> Result<Option<Constra
         config.finish(ignored);
     }
     Ok(format.map(constraints::format).transpose()?.flatten())
-}
-
-/// Refuses tools, which responses can't call.
-fn refuse_tools(body: &mut Fields) -> Result<(), ApiError> {
-    body.refuse("tools", &[])?;
-    let no_tools = [json!({ "type": "auto" }), json!({ "type": "none" })];
-    body.refuse("tool_choice", &no_tools)
 }
 
 /// Returns whether the response may reason, and whether the reasoning is shown. Without the field it
@@ -151,11 +149,25 @@ fn turns(messages: Located, ignored: &mut Ignored) -> Result<Vec<Message>, ApiEr
         let mut message = message.object()?;
         let roles = [("user", Role::User), ("assistant", Role::Assistant)];
         let role = message.required("role")?.choice(&roles)?;
-        let content = message.required("content")?;
+        let mut content = message.required("content")?;
+        let is_response = role == Role::Assistant;
+        let ToolBlocks { calls, results } =
+            ToolBlocks::take(&mut content, &turns, is_response, ignored)?;
         let must_have_text = content.must_be("text that is not empty");
         let text = text_of(content, role, ignored)?;
         message.finish(ignored);
+        let has_results = !results.is_empty();
+        turns.extend(results);
         match turns.last_mut() {
+            Some(last) if last.role == role && !calls.is_empty() => {
+                last.content.push_str(&text);
+                last.tool_calls.extend(calls);
+            }
+            _ if !calls.is_empty() => turns.push(Message {
+                tool_calls: calls,
+                ..Message::new(role, text)
+            }),
+            _ if has_results && text.is_empty() => {}
             // A response that only reasoned, or has not begun.
             _ if text.is_empty() && role == Role::Assistant => {}
             _ if text.is_empty() => return Err(must_have_text),
@@ -173,11 +185,17 @@ fn turns(messages: Located, ignored: &mut Ignored) -> Result<Vec<Message>, ApiEr
 }
 
 /// Returns the text of a string, or of blocks.
-fn text_of(content: Located, role: Role, ignored: &mut Ignored) -> Result<String, ApiError> {
+pub(super) fn text_of(
+    content: Located,
+    role: Role,
+    ignored: &mut Ignored,
+) -> Result<String, ApiError> {
     let texts = match &content.value {
         Value::String(_) => vec![content.text()?],
         Value::Array(_) => {
+            // Blocks of tools were taken out.
             let blocks = content.list()?.into_iter();
+            let blocks = blocks.filter(|block| !block.value.is_null());
             let texts = blocks.map(|block| text_of_block(block, role, ignored));
             let texts = texts.collect::<Result<Vec<_>, _>>()?;
             texts.into_iter().flatten().collect()

@@ -4,7 +4,7 @@
 //! `content_block_delta`… and `content_block_stop`, then `message_delta` and `message_stop`.
 
 use serde_json::{Value, json};
-use transom_engine::Section;
+use transom_engine::{Section, ToolCallDelta};
 
 use super::message::{MessageForm, signature, usage};
 use crate::error::{ApiError, Protocol};
@@ -22,6 +22,8 @@ pub(super) struct MessageStream {
     has_started: bool,
     /// The section of the open block.
     open_section: Option<Section>,
+    /// The open block is a tool call.
+    in_call: bool,
     /// Number of blocks that were opened.
     n_blocks: usize,
 }
@@ -34,6 +36,7 @@ impl MessageStream {
             request_id,
             has_started: false,
             open_section: None,
+            in_call: false,
             n_blocks: 0,
         }
     }
@@ -48,6 +51,7 @@ impl MessageStream {
                 ..
             } => self.start(&usage(prompt_tokens, cached_tokens, 0), out),
             Event::Text { section, text, .. } => self.text(section, &text, out),
+            Event::ToolCall { delta, .. } => self.call(delta, out),
             Event::Finished { end, .. } => {
                 if self.n_blocks == 0 {
                     // The whole message has an empty text too.
@@ -86,26 +90,48 @@ impl MessageStream {
         }
     }
 
+    fn call(&mut self, delta: ToolCallDelta, out: &mut Frames) {
+        match delta {
+            ToolCallDelta::Begin { id, name } => {
+                self.close_block(out);
+                let block = json!({ "type": "tool_use", "id": id, "name": name, "input": {} });
+                self.begin_block(&block, out);
+                self.in_call = true;
+            }
+            ToolCallDelta::Arguments(json) => {
+                let delta = json!({ "type": "input_json_delta", "partial_json": json });
+                self.delta(&delta, out);
+            }
+            ToolCallDelta::End => self.close_block(out),
+        }
+    }
+
     fn open_block(&mut self, section: Section, out: &mut Frames) {
         let block = match section {
             Section::Reasoning => json!({ "type": "thinking", "thinking": "", "signature": "" }),
             Section::Answer => json!({ "type": "text", "text": "" }),
         };
+        self.begin_block(&block, out);
+        self.open_section = Some(section);
+    }
+
+    fn begin_block(&mut self, block: &Value, out: &mut Frames) {
         let data = json!({
             "type": "content_block_start",
             "index": self.n_blocks,
             "content_block": block,
         });
         out.event("content_block_start", &data);
-        self.open_section = Some(section);
         self.n_blocks += 1;
     }
 
     fn close_block(&mut self, out: &mut Frames) {
-        let Some(section) = self.open_section.take() else {
+        let section = self.open_section.take();
+        let was_in_call = std::mem::take(&mut self.in_call);
+        if section.is_none() && !was_in_call {
             return;
-        };
-        if section == Section::Reasoning {
+        }
+        if section == Some(Section::Reasoning) {
             let signature = signature();
             let delta = json!({ "type": "signature_delta", "signature": signature });
             self.delta(&delta, out);

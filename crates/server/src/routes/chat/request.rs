@@ -6,8 +6,8 @@ use transom_engine::{ChatPrompt, Message, Role};
 use crate::error::ApiError;
 use crate::generation::Params;
 use crate::json::{Fields, Ignored};
-use crate::routes::logprobs;
 use crate::routes::openai::{self, Streaming};
+use crate::routes::{logprobs, tools};
 
 use super::messages::Conversation;
 
@@ -45,6 +45,7 @@ impl ChatRequest {
         let effort = fields.take("reasoning_effort");
         let effort = effort.map(openai::effort).transpose()?;
         let switch = enable_thinking(&mut fields)?;
+        let tools = tools::of_chat(&mut fields, ignored)?;
         let located = fields.required("messages")?;
         let Conversation {
             messages, names, ..
@@ -54,14 +55,16 @@ impl ChatRequest {
             ignored.add("store");
         }
         fields.finish(ignored);
+        let mut prompt = ChatPrompt {
+            messages,
+            enable_thinking: switch.or(effort),
+            continue_final_message,
+            ..ChatPrompt::default()
+        };
+        tools.add_to(&mut prompt);
         Ok(Self {
             model,
-            prompt: ChatPrompt {
-                messages,
-                enable_thinking: switch.or(effort),
-                continue_final_message,
-                ..ChatPrompt::default()
-            },
+            prompt,
             params,
             n: usize::try_from(n).unwrap_or(1),
             streaming,
@@ -74,8 +77,6 @@ impl ChatRequest {
 /// Refuses what no engine here can do, unless the value asks for nothing.
 fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     let choices = [json!("none"), json!("auto")];
-    refuse_tools(fields)?;
-    fields.refuse("tool_choice", &choices)?;
     fields.refuse("functions", &[])?;
     fields.refuse("function_call", &choices)?;
     fields.refuse("modalities", &[json!(["text"])])?;
@@ -91,19 +92,7 @@ fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     ] {
         fields.refuse(name, &[])?;
     }
-    // Without tools both values ask for the same.
-    fields.flag("parallel_tool_calls").map(drop)
-}
-
-/// Takes `tools`. The prompt leaves them out if the model may not call one, as the text of its calls
-/// is not recognized in a response.
-fn refuse_tools(fields: &mut Fields) -> Result<(), ApiError> {
-    let tools = fields.list("tools")?.unwrap_or_default();
-    if tools.is_empty() || fields.is("tool_choice", "none") {
-        return Ok(());
-    }
-    let message = "`tools` is supported only with `tool_choice: \"none\"`; leave it out";
-    Err(ApiError::field("tools", message).with_code("unsupported_parameter"))
+    Ok(())
 }
 
 /// Takes `chat_template_kwargs`, of which templates have one switch here.

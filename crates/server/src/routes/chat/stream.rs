@@ -6,8 +6,8 @@ use transom_engine::Section;
 use crate::error::ApiError;
 use crate::generation::{End, Event, Generation};
 use crate::ids::{random_id, unix_seconds};
-use crate::routes::logprobs;
 use crate::routes::openai::{FINGERPRINT, finish_reason, timings, usage};
+use crate::routes::{logprobs, tools};
 use crate::stream::{Encoder, Frames, Progress, SSE};
 
 /// Every third heartbeat is a chunk, because some clients do not count comments.
@@ -112,6 +112,16 @@ impl Encoder for ChatStream {
                     }
                 };
                 out.data(&self.delta_with(choice, &delta, &logprobs, None));
+            }
+            Event::ToolCall {
+                choice,
+                index,
+                delta,
+            } => {
+                self.open_choice(choice, out);
+                if let Some(delta) = tools::chat_delta(index, &delta) {
+                    out.data(&self.delta(choice, &delta, None));
+                }
             }
             Event::Finished { choice, end } => {
                 self.open_choice(choice, out);

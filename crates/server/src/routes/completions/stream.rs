@@ -96,7 +96,8 @@ impl Encoder for CompletionStream {
             Event::Queued { .. }
             | Event::Loading
             | Event::Started { .. }
-            | Event::Prefill { .. } => {}
+            | Event::Prefill { .. }
+            | Event::ToolCall { .. } => {}
             Event::Text {
                 choice,
                 text,

@@ -50,6 +50,8 @@ impl Encoder for ReplyStream {
                     out.line(&piece);
                 }
             },
+            // Its requests declare no tools.
+            Event::ToolCall { .. } => {}
             Event::Finished { end, .. } => {
                 out.line(&self.reply.last("", "", &end, self.n_dropped));
             }

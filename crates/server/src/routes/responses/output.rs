@@ -1,7 +1,7 @@
 //! A response in the making: its items of output, and the whole of it as clients read it.
 
 use serde_json::{Map, Value, json};
-use transom_engine::{FinishReason, SamplingParams, Section};
+use transom_engine::{FinishReason, SamplingParams, Section, ToolCallDelta};
 
 use crate::error::{ApiError, ErrorKind};
 use crate::generation::{End, Event};
@@ -23,12 +23,22 @@ pub(super) struct ResponseObject {
     sampling: Option<SamplingParams>,
 }
 
-/// An item of the output: a message, or reasoning.
+/// An item of the output: a message, reasoning, or a tool call.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) id: String,
     pub(super) section: Section,
+    /// The text, or the arguments of a call.
     pub(super) text: String,
+    pub(super) call: Option<Call>,
+}
+
+/// What a tool call has besides its arguments.
+#[derive(Debug)]
+pub(super) struct Call {
+    id: String,
+    name: String,
+    pub(super) is_complete: bool,
 }
 
 impl ResponseObject {
@@ -55,9 +65,12 @@ impl ResponseObject {
                 dropped_messages, ..
             } => self.dropped_messages = *dropped_messages,
             Event::Text { section, text, .. } => match self.items.last_mut() {
-                Some(item) if item.section == *section => item.text.push_str(text),
+                Some(item) if item.section == *section && item.call.is_none() => {
+                    item.text.push_str(text);
+                }
                 _ => self.items.push(Item::new(*section, text)),
             },
+            Event::ToolCall { delta, .. } => self.add_call(delta),
             Event::Finished { end, .. } => {
                 self.end = Some(*end);
                 // Every complete response has a message, even an empty one.
@@ -67,6 +80,31 @@ impl ResponseObject {
                     self.items.push(Item::new(Section::Answer, ""));
                 }
             }
+        }
+    }
+
+    fn add_call(&mut self, delta: &ToolCallDelta) {
+        if let ToolCallDelta::Begin { id, name } = delta {
+            let call = Call {
+                id: id.clone(),
+                name: name.clone(),
+                is_complete: false,
+            };
+            self.items.push(Item {
+                id: random_id("fc_"),
+                section: Section::Answer,
+                text: String::new(),
+                call: Some(call),
+            });
+            return;
+        }
+        let Some(item) = self.items.last_mut() else {
+            return;
+        };
+        match (delta, &mut item.call) {
+            (ToolCallDelta::Arguments(json), Some(_)) => item.text.push_str(json),
+            (ToolCallDelta::End, Some(call)) => call.is_complete = true,
+            _ => {}
         }
     }
 
@@ -103,10 +141,16 @@ impl ResponseObject {
         let is_last = index + 1 == self.items.len();
         let status = match self.status() {
             "failed" if is_last => "incomplete",
+            // It was cut off, or is broken.
+            "completed" | "incomplete" if item.is_open_call() => "incomplete",
+            "incomplete" if item.call.is_some() => "completed",
             status if is_last => status,
             _ => "completed",
         };
-        Some(item.view(status, &[item.part()]))
+        Some(match item.call {
+            Some(_) => item.view(status, &[]),
+            None => item.view(status, &[item.part()]),
+        })
     }
 
     /// Returns the whole response as it is now.
@@ -162,7 +206,13 @@ impl Item {
             id: random_id(prefix),
             section,
             text: text.to_owned(),
+            call: None,
         }
+    }
+
+    /// Returns true for a tool call that is not complete.
+    pub(super) fn is_open_call(&self) -> bool {
+        self.call.as_ref().is_some_and(|call| !call.is_complete)
     }
 
     /// Returns the item when it begins.
@@ -189,6 +239,16 @@ impl Item {
     }
 
     fn view(&self, status: &str, content: &[Value]) -> Value {
+        if let Some(call) = &self.call {
+            return json!({
+                "id": self.id,
+                "type": "function_call",
+                "status": status,
+                "call_id": call.id,
+                "name": call.name,
+                "arguments": self.text,
+            });
+        }
         match self.section {
             Section::Answer => json!({
                 "id": self.id,

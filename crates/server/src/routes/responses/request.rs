@@ -9,6 +9,7 @@ use crate::generation::Params;
 use crate::json::{Fields, Ignored};
 use crate::routes::constraints::{self, Constrained};
 use crate::routes::openai::{self, Streaming};
+use crate::routes::tools::{self, Tools};
 
 /// Tokens to keep free for a response without a limit when old messages are dropped.
 const RESERVED_FOR_RESPONSE: usize = 1024;
@@ -41,7 +42,7 @@ impl ResponsesRequest {
         refuse_stored(&mut fields, ignored)?;
         let format = text_format(&mut fields)?;
         refuse_others(&mut fields, ignored)?;
-        tools(&mut fields, &mut repeated)?;
+        let tools = take_tools(&mut fields, &mut repeated, ignored)?;
         let enable_thinking = reasoning(&mut fields, &mut repeated, ignored)?;
         labels(&mut fields, &mut repeated)?;
         let mut params = openai::params(&mut fields)?;
@@ -84,13 +85,15 @@ impl ResponsesRequest {
         ] {
             repeated.insert(name.to_owned(), value);
         }
+        let mut prompt = ChatPrompt {
+            messages: conversation(instructions, input),
+            enable_thinking,
+            ..ChatPrompt::default()
+        };
+        tools.add_to(&mut prompt);
         Ok(Self {
             model,
-            prompt: ChatPrompt {
-                messages: conversation(instructions, input),
-                enable_thinking,
-                ..ChatPrompt::default()
-            },
+            prompt,
             truncation: match drops_messages {
                 true => Truncation::DropOldest {
                     response_tokens: params.max_tokens.unwrap_or(RESERVED_FOR_RESPONSE),
@@ -192,32 +195,23 @@ fn refuse_others(fields: &mut Fields, ignored: &mut Ignored) -> Result<(), ApiEr
     Ok(())
 }
 
-/// Refuses tools, unless the model may call none of them: then the prompt leaves them out.
-fn tools(fields: &mut Fields, repeated: &mut Map<String, Value>) -> Result<(), ApiError> {
-    let choice = fields.take("tool_choice");
-    let is_none = choice.as_ref().is_some_and(|choice| choice.value == "none");
-    if let Some(choice) = choice
-        && !is_none
-        && choice.value != "auto"
-    {
-        return Err(ApiError::unsupported(choice.path));
-    }
-    let tools = fields.list("tools")?.unwrap_or_default();
-    if !tools.is_empty() && !is_none {
-        return Err(ApiError::unsupported("tools"));
-    }
-    let tools = tools.into_iter().map(|tool| tool.value).collect();
-    let max_tool_calls = fields.count("max_tool_calls", 1)?;
-    let are_parallel = fields.flag("parallel_tool_calls")?.unwrap_or(true);
-    for (name, value) in [
-        ("tools", Value::Array(tools)),
-        ("tool_choice", json!(if is_none { "none" } else { "auto" })),
-        ("parallel_tool_calls", json!(are_parallel)),
-        ("max_tool_calls", json!(max_tool_calls)),
+/// Takes the tools. The response repeats their fields as they were sent.
+fn take_tools(
+    fields: &mut Fields,
+    repeated: &mut Map<String, Value>,
+    ignored: &mut Ignored,
+) -> Result<Tools, ApiError> {
+    for (name, default) in [
+        ("tools", json!([])),
+        ("tool_choice", json!("auto")),
+        ("parallel_tool_calls", json!(true)),
     ] {
-        repeated.insert(name.to_owned(), value);
+        let sent = fields.get(name).cloned().unwrap_or(default);
+        repeated.insert(name.to_owned(), sent);
     }
-    Ok(())
+    let max_tool_calls = fields.count("max_tool_calls", 1)?;
+    repeated.insert("max_tool_calls".to_owned(), json!(max_tool_calls));
+    tools::of_responses(fields, ignored)
 }
 
 /// Takes the effort of reasoning: returns whether the model reasons, if the request says so.

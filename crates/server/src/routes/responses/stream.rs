@@ -4,7 +4,7 @@
 //! the order of OpenAI's API.
 
 use serde_json::{Value, json};
-use transom_engine::Section;
+use transom_engine::{Section, ToolCallDelta};
 
 use super::INPUT;
 use super::output::{Item, ResponseObject};
@@ -69,6 +69,11 @@ impl ResponsesStream {
             | Event::Loading
             | Event::Started { .. }
             | Event::Prefill { .. } => {}
+            Event::ToolCall { delta, .. } => {
+                if let ToolCallDelta::Arguments(json) = delta {
+                    self.send_arguments(json, out);
+                }
+            }
         }
     }
 
@@ -77,9 +82,22 @@ impl ResponsesStream {
             return;
         };
         let added = json!({ "output_index": index, "item": item.opened() });
+        if item.call.is_some() {
+            return self.send("response.output_item.added", added, out);
+        }
         let part = content(item, index, "part", item.part_with(""));
         self.send("response.output_item.added", added, out);
         self.send("response.content_part.added", part, out);
+    }
+
+    fn send_arguments(&mut self, json: &str, out: &mut Frames) {
+        let items = self.object.items();
+        let Some(item) = items.last() else {
+            return;
+        };
+        let index = items.len() - 1;
+        let delta = json!({ "item_id": item.id, "output_index": index, "delta": json });
+        self.send("response.function_call_arguments.delta", delta, out);
     }
 
     /// Writes the next text of the last item.
@@ -104,6 +122,19 @@ impl ResponsesStream {
         let Some(item) = items.get(index) else {
             return;
         };
+        if item.call.is_some() {
+            let is_open = item.is_open_call();
+            let arguments = json!({
+                "item_id": item.id,
+                "output_index": index,
+                "arguments": item.text,
+            });
+            let done = json!({ "output_index": index, "item": done });
+            if !is_open {
+                self.send("response.function_call_arguments.done", arguments, out);
+            }
+            return self.send("response.output_item.done", done, out);
+        }
         let mut text = content(item, index, "text", item.text.as_str().into());
         let part = content(item, index, "part", item.part());
         let name = match item.section {

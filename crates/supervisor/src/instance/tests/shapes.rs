@@ -9,7 +9,7 @@ use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
     EngineError, LoadProgress, Logprob, MemoryNeed, MemoryUse, ModelInfo, SamplingParams, Section,
-    Stats, TokenEvent, TokenLogprobs,
+    Stats, TokenEvent, TokenLogprobs, ToolCallDelta,
 };
 use transom_engine_host::WorkerEnd;
 use transom_signals::{MemoryPressure, SystemSignals, ThermalState};
@@ -310,6 +310,7 @@ fn answers() -> Vec<ResponseEvent> {
             prompt_tokens: 1,
             cached_tokens: 1,
             dropped_messages: 1,
+            unconstrained_tools: vec!["text".to_owned()],
         },
         TokenEvent::Prefill { done: 1, total: 1 },
         TokenEvent::Text {
@@ -326,6 +327,24 @@ fn answers() -> Vec<ResponseEvent> {
                 chosen: logprob(),
                 top: vec![logprob()],
             }],
+        },
+        TokenEvent::ToolCall {
+            index: 1,
+            delta: ToolCallDelta::Begin {
+                id: "text".to_owned(),
+                name: "text".to_owned(),
+            },
+            generated_tokens: 1,
+        },
+        TokenEvent::ToolCall {
+            index: 1,
+            delta: ToolCallDelta::Arguments("text".to_owned()),
+            generated_tokens: 1,
+        },
+        TokenEvent::ToolCall {
+            index: 1,
+            delta: ToolCallDelta::End,
+            generated_tokens: 1,
         },
     ];
     let progress = LoadProgress {

@@ -1,4 +1,5 @@
 use super::*;
+use serde_json::json;
 
 /// Reads a body that has these fields besides the required ones.
 fn read(fields: &Value) -> Result<(MessageRequest, Option<String>), ApiError> {
@@ -35,7 +36,11 @@ fn every_field_is_done_or_refused_by_name() {
         ("stop_sequences", json!([""])),
         ("stop_sequences", json!([1])),
         ("stream", json!("yes")),
-        ("tools", json!([{ "name": "now", "input_schema": {} }])),
+        ("tools", json!([{ "name": "now", "input_schema": 1 }])),
+        (
+            "tools",
+            json!([{ "type": "web_search_20250305", "name": "web_search" }]),
+        ),
         ("tool_choice", json!({ "type": "any" })),
         ("mcp_servers", json!([{}])),
         ("container", json!("c")),
@@ -74,7 +79,14 @@ fn blocks_that_are_no_text_are_refused_with_their_path() {
             json!({ "type": "tool_use", "id": "1" }),
             "messages[0].content[0]",
         ),
-        (json!({ "type": "tool_result" }), "messages[0].content[0]"),
+        (
+            json!({ "type": "tool_result" }),
+            "messages[0].content[0].tool_use_id",
+        ),
+        (
+            json!({ "type": "tool_result", "tool_use_id": "1" }),
+            "messages[0].content[0].tool_use_id",
+        ),
         (json!({ "type": "thinking" }), "messages[0].content[0].type"),
         (json!({ "type": "text" }), "messages[0].content[0].text"),
         (json!({ "text": "Hi" }), "messages[0].content[0].type"),
@@ -220,4 +232,47 @@ fn parameters_arrive_and_fields_without_effect_are_named() {
     assert_eq!(request.params, expected);
     assert!(request.is_streamed);
     assert_eq!(ignored.as_deref(), Some("mood, context_management"));
+}
+
+#[test]
+fn tools_calls_and_results_are_read() {
+    let body = json!({
+        "tools": [{ "name": "now", "description": "The time.", "input_schema": { "type": "object" } }],
+        "tool_choice": { "type": "tool", "name": "now", "disable_parallel_tool_use": true },
+        "messages": [
+            { "role": "user", "content": "Time?" },
+            { "role": "assistant", "content": [
+                { "type": "text", "text": "I look." },
+                { "type": "tool_use", "id": "a", "name": "now", "input": { "zone": "UTC" } },
+            ] },
+            { "role": "user", "content": [
+                { "type": "tool_result", "tool_use_id": "a", "content": [
+                    { "type": "text", "text": "12" }, { "type": "text", "text": "00" },
+                ] },
+                { "type": "text", "text": "Well?" },
+            ] },
+        ],
+    });
+    let chat = read(&body).expect("it is valid").0.conversation.chat;
+    assert_eq!(chat.tools[0]["function"]["name"], "now");
+    assert_eq!(
+        chat.tools[0]["function"]["parameters"],
+        json!({ "type": "object" })
+    );
+    assert_eq!(
+        chat.tool_choice,
+        transom_engine::ToolChoice::Named("now".to_owned())
+    );
+    assert!(chat.single_tool_call);
+    let call = transom_engine::ToolCall::new("a", "now", json!({ "zone": "UTC" }));
+    let expected = [
+        Message::user("Time?"),
+        Message {
+            tool_calls: vec![call.clone()],
+            ..Message::assistant("I look.")
+        },
+        Message::tool_result(&call, "12\n00"),
+        Message::user("Well?"),
+    ];
+    assert_eq!(chat.messages, expected);
 }

@@ -28,6 +28,7 @@ fn end(reason: FinishReason, matched_stop: Option<usize>) -> End {
             ..Stats::default()
         },
         reasoning_tokens: 0,
+        has_called: false,
         wait: Duration::ZERO,
         load: Duration::ZERO,
     }
@@ -104,6 +105,7 @@ fn the_blocks_of_a_stream_are_those_of_the_whole_message() {
                 texts.map(|(_, text)| *text).collect::<String>()
             };
             let whole = form(display).whole(&Choice {
+                calls: Vec::new(),
                 text: of(Answer),
                 reasoning: of(Reasoning),
                 logprobs: Vec::new(),

@@ -49,7 +49,7 @@ fn every_field_is_done_or_refused_by_name() {
         ("top_logprobs", json!(21)),
         ("ttl", json!(-1)),
         ("keep_alive", json!("soon")),
-        ("tools", json!([{ "type": "function" }])),
+        ("tools", json!({})),
         ("tool_choice", json!("required")),
         ("response_format", json!("json_object")),
         ("reasoning_effort", json!("huge")),
@@ -95,14 +95,45 @@ fn tools_are_left_out_if_the_model_may_call_none() {
     let (request, ignored) = read(json!({ "tools": tools, "tool_choice": "none" })).unwrap();
     assert!(request.prompt.tools.is_empty());
     assert_eq!(ignored, None);
-    for body in [
-        json!({ "tools": tools }),
-        json!({ "tools": tools, "tool_choice": "auto" }),
-        json!({ "tools": tools, "tool_choice": "required" }),
-        json!({ "tools": {}, "tool_choice": "none" }),
+}
+
+#[test]
+fn tools_and_the_choice_of_one_are_read() {
+    let now = json!({ "type": "function", "function": { "name": "now" } });
+    let (request, _) = read(json!({
+        "tools": [now],
+        "tool_choice": { "type": "function", "function": { "name": "now" } },
+        "parallel_tool_calls": false,
+    }))
+    .unwrap();
+    let prompt = request.prompt;
+    assert_eq!(prompt.tools[0]["function"]["name"], "now");
+    assert_eq!(
+        prompt.tool_choice,
+        transom_engine::ToolChoice::Named("now".to_owned())
+    );
+    assert!(prompt.single_tool_call);
+    for (body, path) in [
+        (json!({ "tools": [{ "type": "custom" }] }), "tools[0].type"),
+        (
+            json!({ "tools": [{ "type": "function" }] }),
+            "tools[0].function",
+        ),
+        (
+            json!({ "tools": [{ "type": "function", "function": { "name": "" } }] }),
+            "tools[0].function.name",
+        ),
+        (
+            json!({ "tools": [now], "tool_choice": { "type": "function", "function": { "name": "x" } } }),
+            "tool_choice",
+        ),
+        (
+            json!({ "tools": [now], "tool_choice": "any" }),
+            "tool_choice",
+        ),
     ] {
         let error = read(body).unwrap_err();
-        assert_eq!(error.param.as_deref(), Some("tools"));
+        assert_eq!(error.param.as_deref(), Some(path));
     }
 }
 

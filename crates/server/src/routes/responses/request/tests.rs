@@ -55,8 +55,8 @@ fn every_field_is_done_or_refused_by_name() {
             "text.format",
         ),
         (
-            json!({ "tools": [{ "type": "function", "name": "now" }] }),
-            "tools",
+            json!({ "tools": [{ "type": "function" }] }),
+            "tools[0].name",
         ),
         (json!({ "tools": "all" }), "tools"),
         (json!({ "tool_choice": "required" }), "tool_choice"),
@@ -153,4 +153,28 @@ fn parameters_arrive() {
     assert_eq!(repeated["truncation"], "auto");
     assert_eq!(repeated["reasoning"]["effort"], "none");
     assert_eq!(repeated["tool_choice"], "none");
+}
+
+#[test]
+fn functions_are_read_and_other_tools_are_left_out() {
+    let (request, ignored) = read(json!({
+        "tools": [
+            { "type": "web_search" },
+            { "type": "function", "name": "now", "parameters": { "type": "object" }, "strict": true },
+            { "type": "custom", "name": "apply_patch" },
+        ],
+        "tool_choice": { "type": "function", "name": "now" },
+        "parallel_tool_calls": false,
+    }))
+    .unwrap();
+    let prompt = request.prompt;
+    assert_eq!(prompt.tools.len(), 1);
+    assert_eq!(prompt.tools[0]["function"]["name"], "now");
+    assert_eq!(prompt.tools[0]["function"]["strict"], true);
+    assert_eq!(
+        prompt.tool_choice,
+        transom_engine::ToolChoice::Named("now".to_owned())
+    );
+    assert!(prompt.single_tool_call);
+    assert_eq!(ignored.as_deref(), Some("tools[0], tools[2]"));
 }

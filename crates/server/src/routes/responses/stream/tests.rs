@@ -27,6 +27,7 @@ fn finished(reason: FinishReason) -> Event {
         reason,
         stats,
         reasoning_tokens: 1,
+        has_called: false,
         wait: Duration::ZERO,
         load: Duration::ZERO,
     };

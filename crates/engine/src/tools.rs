@@ -1,0 +1,271 @@
+//! Tool calls: how a conversation with tools is rendered, how a response may be constrained, and how its
+//! calls are recognized.
+//!
+//! [`families`] has one row per family of models. Templates that know no tools get a standard prompt.
+//!
+//! Rule: a call names a declared tool. What is not a complete call of one is text, or a call without an
+//! end; nothing panics.
+
+mod fallback;
+mod families;
+mod grammar;
+mod schema;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+
+use self::families::{Family, HERMES};
+use self::grammar::Rules;
+use self::schema::ValueTypes;
+use crate::chat::{ChatPrompt, ToolChoice};
+use crate::constraint::{Constraint, Grammar};
+use crate::error::EngineError;
+use crate::template::{ChatTemplate, RenderedPrompt};
+
+pub(crate) use self::stream::{Part, Parts, ToolStream};
+
+static FALLBACK: Family = HERMES;
+
+/// A tool that the model may call.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Tool {
+    pub(crate) name: String,
+    /// The JSON Schema of its arguments.
+    pub(crate) schema: Value,
+}
+
+/// The tools of a request.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Declared {
+    pub(crate) tools: Vec<Tool>,
+}
+
+impl Declared {
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| tool.name == name)
+    }
+
+    fn value_types(&self, name: &str, key: &str) -> ValueTypes {
+        let tool = self.tools.iter().find(|tool| tool.name == name);
+        tool.map_or_else(ValueTypes::default, |tool| {
+            ValueTypes::of_property(&tool.schema, key)
+        })
+    }
+}
+
+/// What a response needs to know about the tools of its prompt.
+#[derive(Debug, Clone)]
+pub struct PreparedTools(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    family: &'static Family,
+    declared: Declared,
+    constraint: Option<Constraint>,
+    /// Special tokens whose text belongs to calls.
+    markers: BTreeMap<u32, &'static str>,
+    unconstrained: Vec<String>,
+}
+
+impl PartialEq for PreparedTools {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for PreparedTools {}
+
+impl PreparedTools {
+    /// Returns what a response to `chat` needs; `None` if it may call no tool. `token_id` returns the
+    /// id of a special token.
+    ///
+    /// # Errors
+    /// [`EngineError::InvalidParameter`] for a tool without a name, two with one name, or a choice that
+    /// is no tool; [`EngineError::InvalidConstraint`] for a tool with `strict` whose schema cannot be
+    /// held.
+    pub fn new(
+        template: &ChatTemplate,
+        chat: &ChatPrompt,
+        token_id: impl Fn(&str) -> Option<u32>,
+    ) -> Result<Option<Self>, EngineError> {
+        if chat.tools.is_empty() || chat.tool_choice == ToolChoice::None {
+            return Ok(None);
+        }
+        let mut declared = Declared::default();
+        let mut unconstrained = Vec::new();
+        for tool in &chat.tools {
+            let (tool, is_constrained) = read_tool(tool)?;
+            if declared.contains(&tool.name) {
+                let expected = "a name that no other tool has";
+                return Err(EngineError::invalid_parameter("tools", tool.name, expected));
+            }
+            if !is_constrained {
+                unconstrained.push(tool.name.clone());
+            }
+            declared.tools.push(tool);
+        }
+        if let ToolChoice::Named(name) = &chat.tool_choice
+            && !declared.contains(name)
+        {
+            let expected = "the name of one of the tools";
+            return Err(EngineError::invalid_parameter(
+                "tool_choice",
+                name,
+                expected,
+            ));
+        }
+        if let ToolChoice::Required | ToolChoice::Named(_) = chat.tool_choice {
+            // Decoding does not apply the grammar of calls yet, and a choice is held or refused.
+            let expected = "`auto` or `none`: calls can't be forced yet";
+            let value = "a required call";
+            return Err(EngineError::invalid_parameter(
+                "tool_choice",
+                value,
+                expected,
+            ));
+        }
+        let family = match template.knows_tools() {
+            true => Family::of_template(&template.source()).unwrap_or(&FALLBACK),
+            false => &FALLBACK,
+        };
+        let control = template.control_tokens();
+        let special = family.markers().chain(HEADER_TOKENS);
+        let special = special.filter(|marker| control.contains(marker));
+        let special: BTreeMap<&'static str, u32> = special
+            .filter_map(|marker| Some((marker, token_id(marker)?)))
+            .collect();
+        let rules = Rules {
+            family,
+            declared: &declared,
+            choice: &chat.tool_choice,
+            is_single: chat.single_tool_call,
+            special: &special,
+        };
+        let constraint = rules.constraint();
+        let markers = special.iter().map(|(marker, id)| (*id, *marker)).collect();
+        Ok(Some(Self(Arc::new(Inner {
+            family,
+            declared,
+            constraint,
+            markers,
+            unconstrained,
+        }))))
+    }
+
+    /// Returns what the tools require of the response, if anything.
+    pub fn constraint(&self) -> Option<&Constraint> {
+        self.0.constraint.as_ref()
+    }
+
+    /// Returns the names of the tools whose schemas cannot be held: their arguments are any JSON object.
+    pub fn unconstrained(&self) -> &[String] {
+        &self.0.unconstrained
+    }
+
+    /// Returns the text of a special token that belongs to calls.
+    pub(crate) fn marker(&self, token: u32) -> Option<&'static str> {
+        self.0.markers.get(&token).copied()
+    }
+
+    pub(crate) fn stream(&self) -> ToolStream {
+        ToolStream::new(self.0.family)
+    }
+
+    pub(crate) fn declared(&self) -> &Declared {
+        &self.0.declared
+    }
+
+    /// Returns the id of a new call.
+    pub(crate) fn new_id(&self) -> String {
+        const DIGITS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        // Every hasher of the standard library starts with random keys.
+        let mut number = RandomState::new().build_hasher().finish();
+        let digits = (0..9).map(|_| {
+            let digit = DIGITS[(number % 62) as usize];
+            number /= 62;
+            char::from(digit)
+        });
+        let digits: String = digits.collect();
+        match self.0.family.has_short_ids {
+            true => digits,
+            false => format!("call_{digits}"),
+        }
+    }
+}
+
+/// Special tokens of messages with headers, which a grammar names.
+const HEADER_TOKENS: [&str; 4] = ["<|channel|>", "<|message|>", "<|start|>", "<|end|>"];
+
+/// Renders a conversation, with the standard prompt if the template knows no tools.
+///
+/// # Errors
+/// Those of [`ChatTemplate::render`].
+pub(crate) fn render(
+    template: &ChatTemplate,
+    chat: &ChatPrompt,
+    now: SystemTime,
+) -> Result<RenderedPrompt, EngineError> {
+    let without_tools;
+    let chat = match chat.tool_choice {
+        // The prompt does not name the tools.
+        ToolChoice::None if !chat.tools.is_empty() => {
+            without_tools = ChatPrompt {
+                tools: Vec::new(),
+                ..chat.clone()
+            };
+            &without_tools
+        }
+        _ => chat,
+    };
+    let ignores_tools = !chat.tools.is_empty() && !template.knows_tools();
+    let ignores_calls = chat.has_tool_calls() && !template.knows_tool_calls();
+    if !ignores_tools && !ignores_calls {
+        return template.render(chat, now);
+    }
+    let chat = fallback::rewrite(chat);
+    match template.render(&chat, now) {
+        Err(error) => {
+            let moved = fallback::without_system(&chat);
+            template.render(&moved, now).map_err(|_| error)
+        }
+        rendered => rendered,
+    }
+}
+
+/// Returns a declared tool, and whether its arguments are held by its own schema.
+fn read_tool(tool: &Value) -> Result<(Tool, bool), EngineError> {
+    let function = tool.get("function").unwrap_or(tool);
+    let name = function.get("name").and_then(Value::as_str);
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
+        let expected = "functions with a name";
+        return Err(EngineError::invalid_parameter(
+            "tools",
+            "one without a name",
+            expected,
+        ));
+    };
+    let is_strict = function.get("strict") == Some(&Value::Bool(true));
+    let any = json!({ "type": "object" });
+    let schema = match function.get("parameters") {
+        Some(schema @ Value::Object(_)) => schema.clone(),
+        _ => any.clone(),
+    };
+    let checked = Constraint::on_answer(Grammar::JsonSchema(schema.clone())).check();
+    let (schema, is_constrained) = match checked {
+        Ok(()) => (schema, true),
+        Err(error) if is_strict => return Err(error),
+        Err(_) => (any, false),
+    };
+    let name = name.to_owned();
+    Ok((Tool { name, schema }, is_constrained))
+}
+
+#[cfg(test)]
+mod grammar_tests;
+#[cfg(test)]
+mod tests;

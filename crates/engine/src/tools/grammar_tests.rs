@@ -1,0 +1,192 @@
+//! The grammars of all families, with one token per byte and the family's markers as special tokens.
+
+use serde_json::json;
+
+use super::*;
+use crate::constraint::{Constraints, ResponseConstraint, TokenTable, TokenText};
+use crate::contract::PreparedPrompt;
+use crate::job_control::JobControl;
+
+/// Texts of calls as the grammar of the family writes them.
+const RESPONSES: [(&str, &str); 9] = [
+    (
+        "hermes",
+        "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Z\"}}\n</tool_call>",
+    ),
+    (
+        "qwen3-coder",
+        "<tool_call>\n<function=weather>\n<parameter=city>\nZ\n</parameter>\n<parameter=days>\n2\n\
+         </parameter>\n</function>\n</tool_call>",
+    ),
+    (
+        "glm",
+        "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Z</arg_value>\n</tool_call>",
+    ),
+    (
+        "llama 3",
+        "{\"name\": \"weather\", \"parameters\": {\"city\": \"Z\"}}",
+    ),
+    (
+        "mistral, list",
+        "[TOOL_CALLS][{\"name\": \"weather\", \"arguments\": {\"city\": \"Z\"}}]",
+    ),
+    (
+        "mistral, name and arguments",
+        "[TOOL_CALLS]weather[ARGS]{\"city\": \"Z\"}",
+    ),
+    (
+        "gemma 4",
+        "<|tool_call>call:weather{city:<|\"|>Z<|\"|>}<tool_call|>",
+    ),
+    (
+        "phi-4-mini",
+        "<|tool_call|>[{\"name\": \"weather\", \"arguments\": {\"city\": \"Z\"}}]<|/tool_call|>",
+    ),
+    (
+        "deepseek v3.1",
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather<｜tool▁sep｜>{\"city\": \"Z\"}\
+         <｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    ),
+];
+
+/// The special tokens of a family: those of its markers that models have as special tokens.
+fn special(family: &Family, is_special: bool) -> BTreeMap<&'static str, u32> {
+    let markers: std::collections::BTreeSet<&str> = family.markers().collect();
+    let is_marker = |marker: &&str| is_special && marker.len() > 3;
+    (256..)
+        .zip(markers.into_iter().filter(is_marker))
+        .map(|(id, marker)| (marker, id))
+        .collect()
+}
+
+fn start(
+    family: &'static Family,
+    choice: &ToolChoice,
+    special: &BTreeMap<&'static str, u32>,
+) -> ResponseConstraint {
+    let city = json!({"type": "string"});
+    let properties = json!({"city": city, "days": {"type": "integer"}});
+    let schema = json!({"type": "object", "properties": properties, "required": ["city"]});
+    let tool = |name: &str, schema| Tool {
+        name: name.to_owned(),
+        schema,
+    };
+    let declared = Declared {
+        tools: vec![
+            tool("weather", schema),
+            tool("now", json!({"type": "object"})),
+        ],
+    };
+    let rules = Rules {
+        family,
+        declared: &declared,
+        choice,
+        is_single: false,
+        special,
+    };
+    let constraint = rules.constraint().expect("the response is constrained");
+    let mut tokens: Vec<TokenText> = (0..=255).map(|byte| TokenText::Text(vec![byte])).collect();
+    let mut names: Vec<_> = special.iter().collect();
+    names.sort_by_key(|(_, id)| **id);
+    let names = names
+        .into_iter()
+        .map(|(name, _)| TokenText::Special((*name).to_owned()));
+    tokens.extend(names.chain([TokenText::Special("<end>".to_owned())]));
+    let table = TokenTable {
+        end_tokens: vec![tokens.len() as u32 - 1],
+        tokens,
+        strips_first_space: false,
+    };
+    let prompt = PreparedPrompt {
+        tokens: vec![0],
+        starts_in_reasoning: None,
+        continues_message: false,
+        dropped_messages: 0,
+        system_tokens: 0,
+        tools: None,
+    };
+    let mut constraints = Constraints::default();
+    let started = constraints.compile(Some(&constraint), &prompt, || Ok(table));
+    let mut started =
+        started.unwrap_or_else(|error| panic!("{}: {error}\n{constraint:?}", family.name));
+    assert!(started.resolve(&JobControl::new()).expect("it compiles"));
+    started
+}
+
+fn tokens_of(text: &str, special: &BTreeMap<&'static str, u32>) -> Vec<u32> {
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let found = special
+            .iter()
+            .filter(|(marker, _)| rest.starts_with(**marker));
+        match found.max_by_key(|(marker, _)| marker.len()) {
+            Some((marker, id)) => {
+                tokens.push(*id);
+                rest = &rest[marker.len()..];
+            }
+            None => {
+                let length = rest.chars().next().map_or(1, char::len_utf8);
+                tokens.extend(rest[..length].bytes().map(u32::from));
+                rest = &rest[length..];
+            }
+        }
+    }
+    tokens
+}
+
+/// Returns true if the grammar allows the whole text, and then its end.
+fn allows(response: &mut ResponseConstraint, tokens: &[u32], end: u32) -> bool {
+    for token in tokens {
+        if response.is_complete() {
+            return false;
+        }
+        let mask = response.mask().expect("there is a next token");
+        if !mask.is_none_or(|mask| mask.allows(*token)) {
+            return false;
+        }
+        response.accept(*token).expect("the mask allows it");
+    }
+    response.is_complete()
+        || response
+            .mask()
+            .expect("it may end")
+            .is_none_or(|mask| mask.allows(end))
+}
+
+#[test]
+fn every_family_may_call_and_answer_and_must_call_where_that_is_required() {
+    for (name, text) in RESPONSES {
+        let family = families::FAMILIES
+            .iter()
+            .find(|family| family.name == name)
+            .unwrap();
+        for is_special in [true, false] {
+            let special = special(family, is_special);
+            let end = 256 + special.len() as u32;
+            let named = ToolChoice::Named("weather".to_owned());
+            let answer = tokens_of("It rains.", &special);
+            for choice in [ToolChoice::Auto, ToolChoice::Required, named] {
+                let call = tokens_of(text, &special);
+                let mut response = start(family, &choice, &special);
+                assert!(
+                    allows(&mut response, &call, end),
+                    "{name} {choice:?} {is_special}"
+                );
+                let wrong = tokens_of(&text.replace("weather", "whether"), &special);
+                let mut response = start(family, &choice, &special);
+                assert!(
+                    !allows(&mut response, &wrong, end),
+                    "{name} {choice:?} {is_special}"
+                );
+                let mut response = start(family, &choice, &special);
+                let may_answer = allows(&mut response, &answer, end);
+                assert_eq!(
+                    may_answer,
+                    choice == ToolChoice::Auto,
+                    "{name} {is_special}"
+                );
+            }
+        }
+    }
+}
