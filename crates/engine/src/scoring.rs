@@ -94,6 +94,7 @@ mod tests {
             starts_in_reasoning: None,
             continues_message: false,
             dropped_messages: 0,
+            tools: None,
             system_tokens: 0,
         }
     }

@@ -202,11 +202,6 @@ impl Fields {
         }
     }
 
-    /// Returns true if a field is this text, and does not take it.
-    pub(crate) fn is(&self, name: &str, text: &str) -> bool {
-        self.map.get(name).is_some_and(|value| value == text)
-    }
-
     /// Returns true if a field is given and not `null`.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.map.get(name).is_some_and(|value| !value.is_null())

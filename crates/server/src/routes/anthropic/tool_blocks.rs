@@ -34,16 +34,14 @@ impl ToolBlocks {
         } else {
             "tool_result"
         };
-        let mut index = 0;
         let mut taken = Vec::new();
         // The others keep their places, so that errors name them.
-        for block in blocks.iter_mut() {
+        for (index, block) in blocks.iter_mut().enumerate() {
             if block.get("type").is_some_and(|it| it == kind) {
                 let path = format!("{}[{index}]", content.path);
                 let value = std::mem::take(block);
                 taken.push(Located { path, value });
             }
-            index += 1;
         }
         for block in taken {
             match is_response {
