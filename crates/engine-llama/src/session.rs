@@ -4,9 +4,9 @@
 //! Rule: `tokens` are exactly the tokens in the cache, at positions from 0. Every method keeps it
 //! so, also when it fails.
 
-use std::io;
+use std::borrow::Cow;
 use std::ops::Range;
-use std::path::Path;
+use std::ptr;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -68,10 +68,6 @@ impl Session {
 
     pub(crate) fn tokens(&self) -> &[u32] {
         &self.conversation.tokens
-    }
-
-    pub(crate) fn conversation(&self) -> &CachedConversation {
-        &self.conversation
     }
 
     /// Returns the bytes of the allocated cache, used or not, and of the checkpoints.
@@ -439,28 +435,57 @@ impl Session {
         transom_engine::trim_heap();
     }
 
-    /// Writes `words` and the cache to a file.
-    pub(crate) fn save_file(&self, path: &Path, words: &[u32]) -> io::Result<()> {
-        let context = self.context.as_ref();
-        context.map_or(Ok(()), |context| context.save_file(path, words))
+    /// Returns the conversations with tokens: the current one, and the others from the most recently
+    /// used one on.
+    pub(crate) fn conversations(&self) -> Vec<&CachedConversation> {
+        let parked: Vec<&ParkedConversation> = self.parked.iter().collect();
+        let parked = parked.into_iter().rev().map(|parked| &parked.conversation);
+        let all = std::iter::once(&self.conversation).chain(parked);
+        all.filter(|conversation| !conversation.tokens.is_empty())
+            .collect()
     }
 
-    /// Restores `conversation`, whose cache is in a file that [`Session::save_file`] wrote with
-    /// `n_words` words. Returns false if that failed; then the session is empty.
-    pub(crate) fn load_file(
+    /// Returns the `index`-th of [`Session::conversations`] and the contents of its cache; `None` if
+    /// they cannot be copied.
+    pub(crate) fn copy(&self, index: usize) -> Option<(&CachedConversation, Cow<'_, [u8]>)> {
+        let conversation = *self.conversations().get(index)?;
+        let mut parked = self.parked.iter();
+        let state = match parked.find(|parked| ptr::eq(&parked.conversation, conversation)) {
+            Some(parked) => Cow::Borrowed(&*parked.state),
+            None => Cow::Owned(self.context.as_ref()?.state()?),
+        };
+        Some((conversation, state))
+    }
+
+    /// Makes a saved conversation the current one; `state` are the contents of its cache. Parks the
+    /// former one. The saved state counts in the limit of the parked conversations; if it is larger,
+    /// none is kept.
+    ///
+    /// # Errors
+    /// [`EngineError::Backend`] if there is not enough memory, or if llama.cpp does not take the
+    /// state; the session has no current conversation then.
+    pub(crate) fn restore_saved(
         &mut self,
         conversation: CachedConversation,
-        path: &Path,
-        n_words: usize,
-    ) -> Result<bool, EngineError> {
-        self.release();
-        self.make_context(conversation.tokens.len())?;
-        let load = |context: &mut Context| context.load_file(path, n_words);
-        let is_whole = self.context.as_mut().is_some_and(load);
-        if is_whole {
-            self.conversation = conversation;
+        state: &[u8],
+    ) -> Result<(), EngineError> {
+        let capacity = self.config.capacity(conversation.tokens.len());
+        let capacity = capacity.max(self.capacity());
+        let spare_bytes = self.config.unallocated_bytes(capacity);
+        let more_bytes = (state.len() as u64).saturating_sub(spare_bytes);
+        if !self.parked.make_room(more_bytes) {
+            self.parked.clear();
         }
-        Ok(is_whole)
+        self.park(self.tokens().len(), more_bytes);
+        // An empty cache grows without a copy.
+        self.truncate(0);
+        self.reserve(conversation.tokens.len())?;
+        let restore = |context: &mut Context| context.set_state(state);
+        if !self.context.as_mut().is_some_and(restore) {
+            return Err(failed("restoring a conversation", "llama.cpp refuses it"));
+        }
+        self.conversation = conversation;
+        Ok(())
     }
 }
 
