@@ -8,8 +8,8 @@ mod support;
 mod turns;
 
 use support::{load, lock_mlx};
-use transom_engine::Limits;
 use transom_engine::test_support::SavedCopy;
+use transom_engine::{Limits, LoadedModel};
 use transom_engine_mlx::MlxEngine;
 use turns::{model, text, turn};
 

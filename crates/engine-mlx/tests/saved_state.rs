@@ -241,7 +241,7 @@ fn a_damaged_header_is_refused_or_means_the_same() {
         .run(&(0..8 + header_bytes, any::<u8>()), |(offset, byte)| {
             let mut damaged = copy.clone();
             damaged.head[offset] = byte;
-            match damaged.restore(*cell.borrow_mut()) {
+            match damaged.restore(&mut **cell.borrow_mut()) {
                 Ok(n) => prop_assert_eq!(n, copy.tokens.len()),
                 Err(EngineError::Backend { .. }) => {}
                 Err(other) => prop_assert!(false, "{other:?}"),
