@@ -166,7 +166,6 @@ pub(crate) async fn an_empty_kv_cache_is_not_saved(subject: &Subject) {
 pub(crate) async fn the_kv_cache_of_a_stopped_response_is_saved(subject: &Subject) {
     let folder = tempfile::tempdir().unwrap();
     let file = state_file(folder.path());
-    let state = &file.path;
     let tokens = |n_tokens| (0..n_tokens).map(|n: u32| (n * 7 + n / 11) % 200);
     let next = TestRequest::tokens(tokens(3000)).max_tokens(8);
     let mut fresh = TestProcess::tiny(subject).await;
