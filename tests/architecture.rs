@@ -148,6 +148,8 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("hyper*", &["transom-server", "transom-window-tests"]),
     ("keyring*", &["transom-hub"]),
     ("rustls*", &["transom-hub"]),
+    // The encryption of saved KV caches.
+    ("ring", &["transom-engine-host"]),
     ("zeroize", &["transom-hub"]),
     ("notify*", &["transom-catalog"]),
     // Readers of untrusted documents run only in the program of that crate.

@@ -9,7 +9,7 @@ mod embedding;
 mod reading;
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -23,7 +23,9 @@ use transom_engine::{
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint,
 };
-use transom_engine_host::{KillSwitch, Timeouts, Worker, WorkerEnd, WorkerReport, Workers};
+use transom_engine_host::{
+    KillSwitch, StateFile, Timeouts, Worker, WorkerEnd, WorkerReport, Workers,
+};
 use transom_signals::{Hardware, SignalSource};
 
 use crate::driver::Supervisor;
@@ -254,7 +256,7 @@ impl WorkerTask {
         &mut self,
         source: &ModelSource,
         limits: &Limits,
-        state: Option<PathBuf>,
+        state: Option<StateFile>,
     ) -> Result<(), End> {
         for step in 0..=LOAD_STEPS {
             if step == LOAD_STEPS / 2 && self.script.fault == Fault::DiesInLoad {
@@ -276,7 +278,7 @@ impl WorkerTask {
             self.report(Report::LoadFailed { error }).await;
             return Ok(());
         }
-        self.n_tokens = state.map_or(0, |path| restore(&path));
+        self.n_tokens = state.map_or(0, |file| restore(&file.path));
         self.report(Report::Loaded {
             info: Box::new(info(source, limits)),
             memory: self.memory(),
@@ -357,7 +359,7 @@ impl WorkerTask {
         Ok(())
     }
 
-    async fn unload(&mut self, state: Option<PathBuf>) -> Result<(), End> {
+    async fn unload(&mut self, state: Option<StateFile>) -> Result<(), End> {
         self.wait(self.script.unload_time, None).await?;
         let loaded_bytes = EMPTY_BYTES + self.script.weight_bytes;
         let after_bytes = match self.script.fault {
@@ -366,9 +368,9 @@ impl WorkerTask {
             Fault::Leaks => loaded_bytes,
             Fault::None | Fault::DiesInLoad | Fault::DiesAfter(_) => EMPTY_BYTES,
         };
-        if let Some(path) = state.filter(|_| self.n_tokens > 0) {
+        if let Some(file) = state.filter(|_| self.n_tokens > 0) {
             // If the write fails, the file is missing later, which tests notice.
-            let _ = std::fs::write(path, self.n_tokens.to_string());
+            let _ = std::fs::write(file.path, self.n_tokens.to_string());
         }
         let footprint = Some(UnloadFootprint {
             loaded_bytes,

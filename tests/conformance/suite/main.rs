@@ -141,7 +141,7 @@ conformance! {
         an_edited_message_rewinds_its_own_conversation
         other_conversations_stay_within_their_limit
         a_trim_drops_other_conversations
-        the_conversation_that_was_used_last_is_saved;
+        every_conversation_is_saved;
     saved_state:
         a_saved_kv_cache_is_restored_in_a_new_process
         an_invalid_saved_kv_cache_is_ignored_and_removed
