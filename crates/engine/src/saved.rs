@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn blocks_cover_all_tokens_once() {
         assert!(new_blocks(0..0).is_empty());
-        assert_eq!(new_blocks(7..8), [7..8]);
+        assert_eq!(new_blocks(0..256).len(), 1);
         assert_eq!(new_blocks(10..600), [10..266, 266..522, 522..600]);
     }
 }
