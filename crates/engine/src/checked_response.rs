@@ -5,7 +5,7 @@
 //! starts over while that says so. The HTTP API does not use this: it refuses a schema that cannot be
 //! held, because its callers decide for themselves what to do then.
 //!
-//! Rule: notes for people name the place and the keyword, and contain nothing of the answer.
+//! Rule: notes for people name the place and what is wrong there, and contain no value of the answer.
 
 use jsonschema::Validator;
 use serde_json::Value;
