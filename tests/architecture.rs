@@ -136,6 +136,9 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("mlx-*", &["transom-engine-mlx"]),
     ("llama-cpp-*", &["transom-engine-llama"]),
     ("clap", &["transom-cli"]),
+    // Both have one view of what a schema means.
+    ("llguidance", &["transom-engine"]),
+    ("jsonschema", &["transom-engine"]),
     ("comfy-table", &["transom-terminal"]),
     ("indicatif", &["transom-cli", "transom-terminal"]),
     ("bindgen", &["xtask"]),

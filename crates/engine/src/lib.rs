@@ -7,6 +7,7 @@
 
 pub mod attachment;
 pub mod chat;
+pub mod checked_response;
 pub mod constraint;
 pub mod contract;
 pub mod embedding;
@@ -34,6 +35,7 @@ pub mod truncation;
 
 pub use attachment::{Attachment, with_attachments};
 pub use chat::{ChatPrompt, FunctionCall, Message, Role, ToolCall, ToolChoice};
+pub use checked_response::{CheckedResponse, Verdict};
 pub use constraint::{
     Constraint, ConstraintStart, Constraints, Grammar, ResponseConstraint, TokenMask, TokenTable,
     TokenText,

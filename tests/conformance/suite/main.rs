@@ -78,6 +78,8 @@ conformance! {
         a_stopped_load_fails_or_completes;
     constraints:
         every_constrained_response_is_valid
+        every_finished_answer_of_the_starter_is_valid
+        a_constraint_survives_reasoning_drafts_cached_text_and_a_stop
         forced_and_drafted_tokens_change_no_constrained_response
         the_constraint_begins_after_the_reasoning
         a_constraint_that_cannot_be_held_is_refused_before_any_work;
