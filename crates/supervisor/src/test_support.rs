@@ -7,6 +7,7 @@
 mod context;
 mod embedding;
 mod reading;
+mod script;
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -34,6 +35,7 @@ use crate::request::{ClientId, ModelRequest, ModelRole, ModelSpec, Work};
 
 pub use embedding::{VECTOR, embed_request};
 pub use reading::{finish, first_text, reason, status_where};
+pub use script::{Fault, WorkerScript};
 
 /// Footprint of a worker without a model, in bytes.
 const EMPTY_BYTES: u64 = 10_000_000;
@@ -43,68 +45,6 @@ pub const STUCK_PROCESS: u32 = 4711;
 
 /// Number of steps in which a load reports its progress.
 const LOAD_STEPS: u64 = 4;
-
-/// The behavior of one worker.
-#[derive(Debug, Clone)]
-pub struct WorkerScript {
-    /// Size of the model's weights in bytes.
-    pub weight_bytes: u64,
-    /// Duration of the load.
-    pub load_time: Duration,
-    /// Error of the load, if it fails.
-    pub load_error: Option<EngineError>,
-    /// Tokens of every response.
-    pub tokens: Vec<String>,
-    /// Time before each token.
-    pub token_interval: Duration,
-    /// Number of messages that the context holds.
-    pub context_messages: usize,
-    /// Time to drop the model.
-    pub unload_time: Duration,
-    /// The worker gets a memory pressure notice when it starts a response.
-    pub has_memory_notice: bool,
-    /// What fails.
-    pub fault: Fault,
-}
-
-/// A failure of a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// Nothing fails.
-    None,
-    /// The worker crashes halfway through the load.
-    DiesInLoad,
-    /// The worker crashes in each response, after this number of tokens.
-    DiesAfter(usize),
-    /// The worker crashes when it should drop its model.
-    DiesInUnload,
-    /// The worker drops its model but never reports it.
-    HangsInUnload,
-    /// Like [`Fault::HangsInUnload`], and a kill does not end the process.
-    CannotBeKilled,
-    /// The worker drops its model, but the memory is not freed.
-    Leaks,
-}
-
-impl Default for WorkerScript {
-    /// Loads 2 GB in 400 ms, responds `Paris is the capital.` at 20 ms per token, and unloads in 50
-    /// ms.
-    fn default() -> Self {
-        Self {
-            weight_bytes: 2_000_000_000,
-            load_time: Duration::from_millis(400),
-            load_error: None,
-            tokens: ["Paris", " is", " the", " capital", "."]
-                .map(str::to_owned)
-                .to_vec(),
-            token_interval: Duration::from_millis(20),
-            context_messages: usize::MAX,
-            unload_time: Duration::from_millis(50),
-            has_memory_notice: false,
-            fault: Fault::None,
-        }
-    }
-}
 
 /// Starts scripted workers. Clones share their counters.
 #[derive(Clone)]
@@ -296,7 +236,11 @@ impl WorkerTask {
         if self.script.has_memory_notice {
             self.report(Report::MemoryNotice).await;
         }
-        let dropped = context::dropped_messages(request, self.script.context_messages);
+        let response_error = self.script.response_error.clone();
+        let dropped = match &response_error {
+            Some((0, error)) => Err(error.clone()),
+            _ => context::dropped_messages(request, self.script.context_messages),
+        };
         let dropped_messages = match dropped {
             Ok(dropped_messages) => dropped_messages,
             Err(error) => {
@@ -324,6 +268,13 @@ impl WorkerTask {
         for token in self.script.tokens.clone() {
             if self.script.fault == Fault::DiesAfter(generated_tokens) {
                 return Err(End(died("killed by signal 6 (SIGABRT)")));
+            }
+            if let Some((after, error)) = &response_error
+                && *after == generated_tokens
+            {
+                let result = Err(error.clone());
+                self.report(Report::JobEnded { job, result }).await;
+                return Ok(());
             }
             if request.params.max_tokens == Some(generated_tokens) {
                 reason = FinishReason::Length;
