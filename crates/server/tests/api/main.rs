@@ -16,3 +16,4 @@ mod openapi;
 mod responses;
 mod security;
 mod server;
+mod tools;
