@@ -164,7 +164,7 @@ impl LoadedModel for LlamaModel {
             is_private: params.is_private,
         };
         let table = || Ok(text::token_table(self.model.vocab()));
-        let constraint = params.constraint.as_ref();
+        let constraint = prompt.constraint(params)?;
         let constraint = self.constraints.compile(constraint, prompt, table)?;
         let check = constraint.check();
         let options = DecodeOptions {

@@ -151,7 +151,7 @@ impl LoadedModel for MlxModel {
             let end_tokens = self.end_tokens.clone();
             self.tokenizer.token_table(info.vocab_size, end_tokens)
         };
-        let constraint = params.constraint.as_ref();
+        let constraint = prompt.constraint(params)?;
         let constraint = self.constraints.compile(constraint, prompt, table)?;
         let check = constraint.check();
         let options = ResponseOptions {

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 use transom_engine::{
     EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
-    ModelInfo, ModelSource, Prompt, SamplingParams, Section, Stats, TokenEvent, Trim, Truncation,
+    ModelSource, Prompt, SamplingParams, Section, Stats, TokenEvent, Trim, Truncation,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint,
@@ -220,7 +220,7 @@ impl WorkerTask {
         }
         self.n_tokens = state.map_or(0, |file| restore(&file.path));
         self.report(Report::Loaded {
-            info: Box::new(info(source, limits)),
+            info: Box::new(context::info(source, limits)),
             memory: self.memory(),
             footprint: Some(LoadFootprint {
                 before_bytes: EMPTY_BYTES,
@@ -256,7 +256,7 @@ impl WorkerTask {
                 prompt_tokens,
                 cached_tokens: 0,
                 dropped_messages,
-                unconstrained_tools: Vec::new(),
+                unconstrained_tools: context::unconstrained_tools(request),
             },
         )
         .await;
@@ -294,6 +294,11 @@ impl WorkerTask {
                 logprobs,
             };
             self.report_event(job, text).await;
+        }
+        if reason == FinishReason::Stop {
+            for event in context::tool_calls(request, &self.script.tool_calls) {
+                self.report_event(job, event).await;
+            }
         }
         self.n_tokens += prompt_tokens + generated_tokens;
         let stats = Stats {
@@ -382,22 +387,6 @@ fn restore(path: &Path) -> usize {
     // The file may not exist.
     let _ = std::fs::remove_file(path);
     text.parse().unwrap_or(0)
-}
-
-fn info(source: &ModelSource, limits: &Limits) -> ModelInfo {
-    ModelInfo {
-        name: source.path.display().to_string(),
-        architecture: "scripted".to_owned(),
-        engine: "scripted".to_owned(),
-        n_parameters: 1,
-        stored_as: "a script".to_owned(),
-        computed_as: "not at all".to_owned(),
-        context_length: limits.context_length,
-        vocab_size: 1,
-        has_chat_template: true,
-        draft: None,
-        recommended_sampling: SamplingParams::default(),
-    }
 }
 
 /// Starts a supervisor on [`hardware`] that does not keep the machine awake.

@@ -83,6 +83,9 @@ conformance! {
         forced_and_drafted_tokens_change_no_constrained_response
         the_constraint_begins_after_the_reasoning
         a_constraint_that_cannot_be_held_is_refused_before_any_work;
+    tools:
+        required_and_named_calls_are_always_valid
+        a_response_that_may_call_may_also_answer;
     responses:
         a_response_streams_in_order_with_consistent_statistics
         greedy_text_is_the_same_in_every_process
