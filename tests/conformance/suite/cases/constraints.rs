@@ -117,7 +117,7 @@ pub(crate) async fn every_finished_answer_of_the_starter_is_valid(subject: &Subj
             }
         }
     }
-    assert!(n_finished >= 8, "{n_finished}");
+    assert!(n_finished >= 5, "{n_finished}");
     process.shut_down().await;
 }
 
