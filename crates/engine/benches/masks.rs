@@ -40,7 +40,7 @@ fn main() {
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let tokenizer = Tokenizer::from_folder(&root.join("assets/starter")).unwrap();
-    let small = tokenizer.token_table(8192, vec![2]).unwrap();
+    let small = tokenizer.token_table(16384, vec![2]).unwrap();
     println!("{} schemas", cases.len());
     println!(
         "{:>10} {:>8} {:>8} {:>9} {:>10} {:>10} {:>10} {:>10} {:>10}",

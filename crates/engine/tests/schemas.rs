@@ -31,13 +31,15 @@ struct Writer {
     table: TokenTable,
 }
 
+/// As in the starter's `config.json`.
+const N_TOKENS: usize = 16384;
 const END: u32 = 2;
 
 impl Writer {
     fn new() -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter");
         let tokenizer = Tokenizer::from_folder(&folder).expect("the starter is in the repository");
-        let table = tokenizer.token_table(8192, vec![END]);
+        let table = tokenizer.token_table(N_TOKENS, vec![END]);
         Self {
             tokenizer,
             constraints: Constraints::default(),
@@ -116,5 +118,5 @@ fn valid_instances_can_be_written_and_others_cannot() {
     let known: BTreeSet<String> = known.lines().map(str::to_owned).collect();
     let changed: Vec<&String> = exceptions.symmetric_difference(&known).collect();
     assert!(changed.is_empty(), "{changed:#?}");
-    assert!(n_written > 500, "{n_written}");
+    assert!(n_written > 400, "{n_written}");
 }
