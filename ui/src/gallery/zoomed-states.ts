@@ -12,8 +12,6 @@ export const zoomedStates: Record<string, {
   "prompt-assistant-zoomed": { of: "prompt-assistant" },
   "prompt-replace-zoomed": { of: "prompt-replace" },
   "settings-model-zoomed": { of: "settings-model" },
-  "settings-api-zoomed": { of: "settings-api" },
-  "settings-api-key-zoomed": { of: "settings-api-key" },
   "settings-general-assistants-zoomed": { of: "settings-general-assistants" },
   "welcome-zoomed": { of: "welcome" },
 };
