@@ -44,6 +44,23 @@ it("requests missing height, and releases extra height", () => {
   expect(asked()).toEqual([361, 150]);
 });
 
+it("repeats its request when the window got the height of an earlier one", () => {
+  const scroller = part(0, 78);
+  end = fitWindow(scroller);
+  document.dispatchEvent(new Event("visibilitychange"));
+  scroller.firstElementChild!.getBoundingClientRect = () => new DOMRect(0, 0, 600, 0);
+  document.dispatchEvent(new Event("visibilitychange"));
+  expect(asked()).toEqual([378, 300]);
+  scroller.getBoundingClientRect = () => new DOMRect(0, 0, 600, 78);
+  window.innerHeight = 378;
+  document.dispatchEvent(new Event("visibilitychange"));
+  expect(asked()).toEqual([378, 300, 300]);
+  scroller.getBoundingClientRect = () => new DOMRect(0, 0, 600, 0);
+  window.innerHeight = 300;
+  document.dispatchEvent(new Event("visibilitychange"));
+  expect(asked()).toEqual([378, 300, 300]);
+});
+
 it("requests height for a line that grew or appeared", () => {
   end = fitWindow(part(0, 0, 34));
   document.dispatchEvent(new Event("visibilitychange"));

@@ -21,6 +21,7 @@ export function fitWindow(scroller: HTMLElement): () => void {
   const panel = scroller.parentElement;
   if (!content || !panel) return () => {};
   let asked = 0;
+  let seen = 0;
   const own = () => {
     // A hidden page may have no width yet, so all of it would be one tall column.
     if (document.visibilityState === "hidden") return;
@@ -28,7 +29,10 @@ export function fitWindow(scroller: HTMLElement): () => void {
     const missing = content.getBoundingClientRect().height - scroller.getBoundingClientRect().height +
       panel.scrollHeight - panel.clientHeight;
     const height = hasSheet ? MOST : Math.min(MOST, Math.ceil(window.innerHeight + missing));
-    if (height === asked) return;
+    const isUnchanged = window.innerHeight === seen || window.innerHeight === height;
+    seen = window.innerHeight;
+    // An earlier request may have been carried out after the last one, so that is repeated.
+    if (height === asked && isUnchanged) return;
     asked = height;
     void ipc.fitPrompt(height);
   };
