@@ -10,6 +10,7 @@
 mod apt;
 mod bindings;
 mod blas;
+mod clients;
 mod config;
 mod host;
 mod instructions;
@@ -94,6 +95,7 @@ fn set_up_with(
     let mlx = wheel::unpack(wheel, "wheel", &cache)?;
     if purpose == Purpose::Tests {
         wheel::unpack(&wheel::MACOS_14, BUNDLE_WHEEL, &cache)?;
+        clients::unpack(&cache)?;
     }
     if host.is_linux() {
         blas::replace_reference_blas(&mlx)?;

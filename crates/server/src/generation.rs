@@ -422,6 +422,9 @@ impl Generation {
     fn record(&self, stats: &Stats) {
         let metrics = self.state.metrics();
         metrics.count_response(stats, self.reasoning_tokens, self.wait, self.first_text);
+        if self.job.params.constraint.is_some() {
+            metrics.count_constrained(stats.generated_tokens.saturating_sub(self.reasoning_tokens));
+        }
         if let Some(record) = &self.record {
             record.add_tokens(stats.prompt_tokens, stats.generated_tokens);
         }

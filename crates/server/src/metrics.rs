@@ -31,6 +31,7 @@ struct Counts {
     cached_tokens: u64,
     generated_tokens: u64,
     reasoning_tokens: u64,
+    constrained_tokens: u64,
     canceled: u64,
     open: u64,
     queue: Histogram,
@@ -79,6 +80,11 @@ impl Metrics {
         {
             counts.token.add(1.0 / speed, &TOKEN_BUCKETS);
         }
+    }
+
+    /// Counts the tokens of a response that a constraint chose from.
+    pub(crate) fn count_constrained(&self, n_tokens: usize) {
+        self.counts().constrained_tokens += n_tokens as u64;
     }
 
     /// Counts the tokens of embedded texts.
@@ -135,6 +141,10 @@ impl Metrics {
                 n as f64,
             );
         }
+        let help = "Generated tokens that had to match a constraint.";
+        head(&mut text, "constrained_tokens_total", "counter", help);
+        let n_constrained = counts.constrained_tokens as f64;
+        line(&mut text, "constrained_tokens_total", "", n_constrained);
         let help = "Requests whose client went away.";
         head(&mut text, "cancelled_total", "counter", help);
         line(&mut text, "cancelled_total", "", counts.canceled as f64);
@@ -209,6 +219,7 @@ mod tests {
         metrics.count_request("/v1/models", 200);
         metrics.count_request("/v1/models", 200);
         metrics.count_canceled();
+        metrics.count_constrained(5);
         let stats = Stats {
             prompt_tokens: 7,
             generated_tokens: 3,
@@ -225,6 +236,7 @@ mod tests {
             "transom_requests_total{route=\"/v1/models\",status=\"200\"} 2\n",
             "transom_tokens_total{kind=\"prompt\"} 7\n",
             "transom_tokens_total{kind=\"reasoning\"} 1\n",
+            "transom_constrained_tokens_total 5\n",
             "transom_cancelled_total 1\n",
             "transom_queue_seconds_bucket{le=\"0.1\"} 0\n",
             "transom_queue_seconds_bucket{le=\"0.25\"} 1\n",

@@ -7,9 +7,10 @@
 mod context;
 mod embedding;
 mod reading;
+mod script;
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -23,7 +24,9 @@ use transom_engine::{
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint,
 };
-use transom_engine_host::{KillSwitch, Timeouts, Worker, WorkerEnd, WorkerReport, Workers};
+use transom_engine_host::{
+    KillSwitch, StateFile, Timeouts, Worker, WorkerEnd, WorkerReport, Workers,
+};
 use transom_signals::{Hardware, SignalSource};
 
 use crate::driver::Supervisor;
@@ -32,6 +35,7 @@ use crate::request::{ClientId, ModelRequest, ModelRole, ModelSpec, Work};
 
 pub use embedding::{VECTOR, embed_request};
 pub use reading::{finish, first_text, reason, status_where};
+pub use script::{Fault, WorkerScript};
 
 /// Footprint of a worker without a model, in bytes.
 const EMPTY_BYTES: u64 = 10_000_000;
@@ -41,71 +45,6 @@ pub const STUCK_PROCESS: u32 = 4711;
 
 /// Number of steps in which a load reports its progress.
 const LOAD_STEPS: u64 = 4;
-
-/// The behavior of one worker.
-#[derive(Debug, Clone)]
-pub struct WorkerScript {
-    /// Size of the model's weights in bytes.
-    pub weight_bytes: u64,
-    /// Duration of the load.
-    pub load_time: Duration,
-    /// Error of the load, if it fails.
-    pub load_error: Option<EngineError>,
-    /// Tokens of every response.
-    pub tokens: Vec<String>,
-    /// Time before each token.
-    pub token_interval: Duration,
-    /// Number of messages that the context holds.
-    pub context_messages: usize,
-    /// The tool calls of each response whose prompt has tools, after its tokens: names and arguments.
-    pub tool_calls: Vec<(String, String)>,
-    /// Time to drop the model.
-    pub unload_time: Duration,
-    /// The worker gets a memory pressure notice when it starts a response.
-    pub has_memory_notice: bool,
-    /// What fails.
-    pub fault: Fault,
-}
-
-/// A failure of a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// Nothing fails.
-    None,
-    /// The worker crashes halfway through the load.
-    DiesInLoad,
-    /// The worker crashes in each response, after this number of tokens.
-    DiesAfter(usize),
-    /// The worker crashes when it should drop its model.
-    DiesInUnload,
-    /// The worker drops its model but never reports it.
-    HangsInUnload,
-    /// Like [`Fault::HangsInUnload`], and a kill does not end the process.
-    CannotBeKilled,
-    /// The worker drops its model, but the memory is not freed.
-    Leaks,
-}
-
-impl Default for WorkerScript {
-    /// Loads 2 GB in 400 ms, responds `Paris is the capital.` at 20 ms per token, and unloads in 50
-    /// ms.
-    fn default() -> Self {
-        Self {
-            weight_bytes: 2_000_000_000,
-            load_time: Duration::from_millis(400),
-            load_error: None,
-            tokens: ["Paris", " is", " the", " capital", "."]
-                .map(str::to_owned)
-                .to_vec(),
-            token_interval: Duration::from_millis(20),
-            context_messages: usize::MAX,
-            tool_calls: Vec::new(),
-            unload_time: Duration::from_millis(50),
-            has_memory_notice: false,
-            fault: Fault::None,
-        }
-    }
-}
 
 /// Starts scripted workers. Clones share their counters.
 #[derive(Clone)]
@@ -257,7 +196,7 @@ impl WorkerTask {
         &mut self,
         source: &ModelSource,
         limits: &Limits,
-        state: Option<PathBuf>,
+        state: Option<StateFile>,
     ) -> Result<(), End> {
         for step in 0..=LOAD_STEPS {
             if step == LOAD_STEPS / 2 && self.script.fault == Fault::DiesInLoad {
@@ -279,7 +218,7 @@ impl WorkerTask {
             self.report(Report::LoadFailed { error }).await;
             return Ok(());
         }
-        self.n_tokens = state.map_or(0, |path| restore(&path));
+        self.n_tokens = state.map_or(0, |file| restore(&file.path));
         self.report(Report::Loaded {
             info: Box::new(context::info(source, limits)),
             memory: self.memory(),
@@ -297,7 +236,11 @@ impl WorkerTask {
         if self.script.has_memory_notice {
             self.report(Report::MemoryNotice).await;
         }
-        let dropped = context::dropped_messages(request, self.script.context_messages);
+        let response_error = self.script.response_error.clone();
+        let dropped = match &response_error {
+            Some((0, error)) => Err(error.clone()),
+            _ => context::dropped_messages(request, self.script.context_messages),
+        };
         let dropped_messages = match dropped {
             Ok(dropped_messages) => dropped_messages,
             Err(error) => {
@@ -325,6 +268,13 @@ impl WorkerTask {
         for token in self.script.tokens.clone() {
             if self.script.fault == Fault::DiesAfter(generated_tokens) {
                 return Err(End(died("killed by signal 6 (SIGABRT)")));
+            }
+            if let Some((after, error)) = &response_error
+                && *after == generated_tokens
+            {
+                let result = Err(error.clone());
+                self.report(Report::JobEnded { job, result }).await;
+                return Ok(());
             }
             if request.params.max_tokens == Some(generated_tokens) {
                 reason = FinishReason::Length;
@@ -365,7 +315,7 @@ impl WorkerTask {
         Ok(())
     }
 
-    async fn unload(&mut self, state: Option<PathBuf>) -> Result<(), End> {
+    async fn unload(&mut self, state: Option<StateFile>) -> Result<(), End> {
         self.wait(self.script.unload_time, None).await?;
         let loaded_bytes = EMPTY_BYTES + self.script.weight_bytes;
         let after_bytes = match self.script.fault {
@@ -374,9 +324,9 @@ impl WorkerTask {
             Fault::Leaks => loaded_bytes,
             Fault::None | Fault::DiesInLoad | Fault::DiesAfter(_) => EMPTY_BYTES,
         };
-        if let Some(path) = state.filter(|_| self.n_tokens > 0) {
+        if let Some(file) = state.filter(|_| self.n_tokens > 0) {
             // If the write fails, the file is missing later, which tests notice.
-            let _ = std::fs::write(path, self.n_tokens.to_string());
+            let _ = std::fs::write(file.path, self.n_tokens.to_string());
         }
         let footprint = Some(UnloadFootprint {
             loaded_bytes,

@@ -5,11 +5,12 @@
 
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use transom_engine::EngineError;
 use transom_supervisor::RequestError;
 
-use super::{ApiError, ContextNumbers};
-use crate::routes::constraints::INVALID_CONSTRAINT;
+use super::{ApiError, ContextNumbers, ErrorKind};
+use crate::routes::constraints::{CONSTRAINT_FAILED, INVALID_CONSTRAINT};
 
 /// When a retry may succeed after a failure that has no time of its own.
 const RETRY_SOON: Duration = Duration::from_secs(5);
@@ -100,9 +101,12 @@ impl From<EngineError> for ApiError {
                 Some(RETRY_AFTER_PRESSURE),
             ),
             EngineError::Canceled => Self::overloaded("the request was canceled", Some(RETRY_SOON)),
-            EngineError::ConstraintFailed { .. } | EngineError::Backend { .. } => {
-                Self::internal(message)
+            // No error of the server, which clients would repeat with the same result.
+            EngineError::ConstraintFailed { .. } => {
+                let (status, kind) = (StatusCode::UNPROCESSABLE_ENTITY, ErrorKind::InvalidRequest);
+                Self::new(status, kind, message).with_code(CONSTRAINT_FAILED)
             }
+            EngineError::Backend { .. } => Self::internal(message),
         }
     }
 }

@@ -23,7 +23,7 @@ use super::{json_response, name_ignored};
 use crate::door::Caller;
 use crate::error::ApiError;
 use crate::generation::{Generation, Job, count_tokens};
-use crate::json::Fields;
+use crate::json::{Fields, Ignored};
 use crate::models::Model;
 use crate::state::ServerState;
 use crate::stream::respond;
@@ -32,8 +32,11 @@ use message::MessageForm;
 use request::{Conversation, MessageRequest};
 use stream::MessageStream;
 
-/// The one version of the protocol that there is, besides the first, which had other streams.
-const VERSION: &str = "2023-06-01";
+/// The versions of the protocol that responses have the form of. An older one had other streams.
+const VERSIONS: [&str; 2] = ["2023-06-01", "2026-10-21"];
+
+/// The header with the version that a client asks for.
+const VERSION_HEADER: &str = "anthropic-version";
 
 /// Returns the routes of Anthropic's protocol.
 pub(super) fn routes() -> Router<Arc<ServerState>> {
@@ -49,8 +52,8 @@ async fn messages(
     headers: HeaderMap,
     body: Fields,
 ) -> Result<Response, ApiError> {
-    check_version(&headers)?;
     let mut request = MessageRequest::read(body)?;
+    check_version(&headers, &mut request.conversation.ignored)?;
     let model = find(&state, &mut request.conversation).await?;
     let form = MessageForm::new(&model.name, &request);
     let job = Job {
@@ -80,8 +83,8 @@ async fn count(
     headers: HeaderMap,
     mut body: Fields,
 ) -> Result<Response, ApiError> {
-    check_version(&headers)?;
     let mut conversation = Conversation::read(&mut body)?;
+    check_version(&headers, &mut conversation.ignored)?;
     body.finish(&mut conversation.ignored);
     let model = find(&state, &mut conversation).await?;
     let prompt = Prompt::Chat(conversation.chat);
@@ -102,13 +105,32 @@ async fn find(state: &ServerState, conversation: &mut Conversation) -> Result<Mo
     Ok(model)
 }
 
-/// Checks the version that a client asks for. Clients of other servers send none.
-fn check_version(headers: &HeaderMap) -> Result<(), ApiError> {
-    match headers.get("anthropic-version") {
-        Some(version) if version != VERSION => Err(ApiError::field(
-            "anthropic-version",
-            format!("the header `anthropic-version` must be `{VERSION}`"),
-        )),
-        _ => Ok(()),
+/// Checks the version that a client asks for. Clients of other servers send none. A newer one than
+/// this server knows is noted as ignored, because new clients would else stop working.
+fn check_version(headers: &HeaderMap, ignored: &mut Ignored) -> Result<(), ApiError> {
+    let Some(version) = headers.get(VERSION_HEADER) else {
+        return Ok(());
+    };
+    let [oldest, newest] = VERSIONS;
+    let version = version.to_str().unwrap_or_default();
+    if VERSIONS.contains(&version) {
+        return Ok(());
     }
+    if is_date(version) && version > newest {
+        ignored.add(VERSION_HEADER);
+        return Ok(());
+    }
+    Err(ApiError::field(
+        VERSION_HEADER,
+        format!("the header `{VERSION_HEADER}` must be `{oldest}` or `{newest}`"),
+    ))
+}
+
+/// Returns true for digits in the form of `2023-06-01`.
+fn is_date(text: &str) -> bool {
+    let is_right = |(index, byte): (usize, u8)| match index {
+        4 | 7 => byte == b'-',
+        _ => byte.is_ascii_digit(),
+    };
+    text.len() == 10 && text.bytes().enumerate().all(is_right)
 }

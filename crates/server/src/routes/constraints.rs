@@ -12,6 +12,9 @@ use crate::json::{Fields, Located};
 /// The code of errors about a constraint that can't be held.
 pub(crate) const INVALID_CONSTRAINT: &str = "invalid_constraint";
 
+/// The code of errors about a response that ended before it matched its constraint.
+pub(crate) const CONSTRAINT_FAILED: &str = "constraint_failed";
+
 /// Most choices.
 const MAX_CHOICES: usize = 10_000;
 
@@ -26,7 +29,7 @@ pub(crate) struct Constrained {
 impl Constrained {
     /// Names the field and the place within it in an error of the engine about this constraint.
     pub(crate) fn blame(&self, mut error: ApiError) -> ApiError {
-        if error.code == Some(INVALID_CONSTRAINT) {
+        if matches!(error.code, Some(INVALID_CONSTRAINT | CONSTRAINT_FAILED)) {
             // The place is a JSON pointer.
             let place = error.param.unwrap_or_default().replace('/', ".");
             let field = format!("{}{place}", self.field);

@@ -14,25 +14,39 @@ use crate::json::Fields;
 /// A value is outside its range, or there are alternatives of tokens without log probabilities.
 pub(crate) fn take(fields: &mut Fields) -> Result<Option<u8>, ApiError> {
     let is_on = fields.flag("logprobs")?.unwrap_or(false);
-    let most = i64::from(MAX_TOP_LOGPROBS);
-    let n_top = fields.integer("top_logprobs", 0..=most)?.unwrap_or(0);
+    let n_top = take_n_top(fields)?;
     if !is_on && n_top > 0 {
         let message = "`top_logprobs` needs `logprobs: true`";
         return Err(ApiError::field("top_logprobs", message));
     }
+    Ok(is_on.then_some(n_top))
+}
+
+/// Takes `top_logprobs`, 0 if it is left out.
+///
+/// # Errors
+/// The number is outside its range.
+pub(crate) fn take_n_top(fields: &mut Fields) -> Result<u8, ApiError> {
+    let most = i64::from(MAX_TOP_LOGPROBS);
+    let n_top = fields.integer("top_logprobs", 0..=most)?.unwrap_or(0);
     // The range was checked.
-    Ok(is_on.then(|| u8::try_from(n_top).unwrap_or(MAX_TOP_LOGPROBS)))
+    Ok(u8::try_from(n_top).unwrap_or(MAX_TOP_LOGPROBS))
 }
 
 /// Returns `logprobs` of a choice of a chat.
 pub(crate) fn of_chat(tokens: &[TokenLogprobs]) -> Value {
-    let content = tokens.iter().map(|token| {
+    json!({ "content": of_tokens(tokens), "refusal": null })
+}
+
+/// Returns an array of tokens with their log probabilities and their alternatives.
+pub(crate) fn of_tokens(tokens: &[TokenLogprobs]) -> Value {
+    let tokens = tokens.iter().map(|token| {
         let top = token.top.iter().map(with_bytes);
         let mut view = with_bytes(&token.chosen);
         view["top_logprobs"] = top.collect();
         view
     });
-    json!({ "content": content.collect::<Vec<_>>(), "refusal": null })
+    tokens.collect()
 }
 
 /// The log probabilities of the text of a choice, in the form of OpenAI's older API: lists of equal

@@ -145,16 +145,27 @@ async fn wrong_requests_have_errors_in_the_form_of_the_protocol() {
 }
 
 #[tokio::test]
-async fn the_version_may_be_missing_but_not_wrong() {
+async fn the_version_may_be_missing_or_newer_but_not_wrong() {
     let server = TestServer::start(fast()).await;
     let body = message(json!({ "max_tokens": 1 })).to_string();
-    for (version, status) in [("", 200), ("2023-06-01", 200), ("1999-01-01", 400)] {
+    for (version, status, ignored) in [
+        ("", 200, None),
+        ("2023-06-01", 200, None),
+        ("2026-10-21", 200, None),
+        ("2999-12-31", 200, Some("anthropic-version")),
+        ("1999-01-01", 400, None),
+        ("2025-01-01", 400, None),
+        ("2999-12-3x", 400, None),
+        ("latest", 400, None),
+    ] {
         let headers = [
             ("anthropic-version", version),
             ("anthropic-beta", "any-2026-01-01"),
         ];
         let answer = server.send("POST", PATH, &headers, &body).await;
         assert_eq!(answer.status, status, "{version}: {}", answer.body);
+        let found = answer.headers.get("x-transom-ignored");
+        assert_eq!(found.map(String::as_str), ignored, "{version}");
     }
     server.end().await;
 }

@@ -8,6 +8,7 @@
 mod anthropic;
 mod chat;
 mod completions;
+mod constraints;
 mod door;
 mod embeddings;
 mod load;

@@ -100,6 +100,35 @@ async fn a_stream_ends_with_the_same_response_as_a_whole_one() {
 }
 
 #[tokio::test]
+async fn log_probabilities_come_with_the_text_if_they_are_included() {
+    let server = TestServer::start(fast()).await;
+    let included = json!(["message.output_text.logprobs"]);
+    let fields = json!({ "include": included, "top_logprobs": 1, "max_output_tokens": 2 });
+    let expected = ["Paris", " is"].map(|text| {
+        let token = json!({ "token": text, "logprob": -0.5, "bytes": text.as_bytes() });
+        let mut expected = token.clone();
+        expected["top_logprobs"] = json!([token]);
+        expected
+    });
+    let whole = respond(&server, fields.clone()).await.json();
+    let logprobs = &whole["output"][0]["content"][0]["logprobs"];
+    assert_eq!(*logprobs, json!(expected));
+    assert_eq!(whole["top_logprobs"], 1);
+
+    let mut fields = fields;
+    fields["stream"] = true.into();
+    let events = events(&respond(&server, fields).await);
+    let of = |kind: &str| -> Vec<&Value> {
+        let events = events.iter().filter(|event| event["type"] == kind);
+        events.map(|event| &event["logprobs"]).collect()
+    };
+    let deltas = expected.each_ref().map(|token| json!([token]));
+    assert_eq!(of("response.output_text.delta"), deltas.each_ref());
+    assert_eq!(of("response.output_text.done"), [&json!(expected)]);
+    server.end().await;
+}
+
+#[tokio::test]
 async fn a_response_without_room_is_incomplete() {
     let server = TestServer::start(fast()).await;
     let fields = json!({ "max_output_tokens": 2 });

@@ -179,6 +179,9 @@ fn without_prompt(error: &EngineError) -> String {
     match error {
         EngineError::Template { .. } => "the chat template refused the conversation".to_owned(),
         EngineError::InvalidConstraint { .. } => "the response can't be constrained".to_owned(),
+        EngineError::ConstraintFailed { .. } => {
+            "a response ended before it matched its constraint".to_owned()
+        }
         EngineError::NotFound { .. }
         | EngineError::BadFile { .. }
         | EngineError::Unsupported { .. }
@@ -187,7 +190,6 @@ fn without_prompt(error: &EngineError) -> String {
         | EngineError::InvalidParameter { .. }
         | EngineError::OutOfMemory { .. }
         | EngineError::Canceled
-        | EngineError::ConstraintFailed { .. }
         | EngineError::Backend { .. } => error.to_string(),
     }
 }

@@ -1,11 +1,12 @@
 //! A response in the making: its items of output, and the whole of it as clients read it.
 
 use serde_json::{Map, Value, json};
-use transom_engine::{FinishReason, SamplingParams, Section, ToolCallDelta};
+use transom_engine::{FinishReason, SamplingParams, Section, TokenLogprobs, ToolCallDelta};
 
 use crate::error::{ApiError, ErrorKind};
 use crate::generation::{End, Event};
 use crate::ids::{random_id, unix_seconds};
+use crate::routes::logprobs;
 use crate::routes::openai::timings;
 
 /// A response, which grows with the events of its generation.
@@ -30,6 +31,8 @@ pub(super) struct Item {
     pub(super) section: Section,
     /// The text, or the arguments of a call.
     pub(super) text: String,
+    /// Of the tokens of the text, if the request asks for them.
+    logprobs: Vec<TokenLogprobs>,
     pub(super) call: Option<Call>,
 }
 
@@ -64,11 +67,17 @@ impl ResponseObject {
             Event::Started {
                 dropped_messages, ..
             } => self.dropped_messages = *dropped_messages,
-            Event::Text { section, text, .. } => match self.items.last_mut() {
+            Event::Text {
+                section,
+                text,
+                logprobs,
+                ..
+            } => match self.items.last_mut() {
                 Some(item) if item.section == *section && item.call.is_none() => {
                     item.text.push_str(text);
+                    item.logprobs.extend_from_slice(logprobs);
                 }
-                _ => self.items.push(Item::new(*section, text)),
+                _ => self.items.push(Item::new(*section, text, logprobs)),
             },
             Event::ToolCall { delta, .. } => self.add_call(delta),
             Event::Finished { end, .. } => {
@@ -77,7 +86,7 @@ impl ResponseObject {
                 let last = self.items.last().map(|item| item.section);
                 let is_cut = last.is_some() && end.reason == FinishReason::Length;
                 if last != Some(Section::Answer) && !is_cut {
-                    self.items.push(Item::new(Section::Answer, ""));
+                    self.items.push(Item::new(Section::Answer, "", &[]));
                 }
             }
         }
@@ -94,6 +103,7 @@ impl ResponseObject {
                 id: random_id("fc_"),
                 section: Section::Answer,
                 text: String::new(),
+                logprobs: Vec::new(),
                 call: Some(call),
             });
             return;
@@ -197,7 +207,7 @@ impl ResponseObject {
 }
 
 impl Item {
-    fn new(section: Section, text: &str) -> Self {
+    fn new(section: Section, text: &str, logprobs: &[TokenLogprobs]) -> Self {
         let prefix = match section {
             Section::Answer => "msg_",
             Section::Reasoning => "rs_",
@@ -206,6 +216,7 @@ impl Item {
             id: random_id(prefix),
             section,
             text: text.to_owned(),
+            logprobs: logprobs.to_vec(),
             call: None,
         }
     }
@@ -222,17 +233,26 @@ impl Item {
 
     /// Returns the only part of its content.
     pub(super) fn part(&self) -> Value {
-        self.part_with(&self.text)
+        self.part_with(&self.text, self.logprobs())
     }
 
-    /// Returns the part of its content with another text.
-    pub(super) fn part_with(&self, text: &str) -> Value {
+    /// Returns the part of its content when it begins.
+    pub(super) fn empty_part(&self) -> Value {
+        self.part_with("", json!([]))
+    }
+
+    /// Returns the log probabilities of the text, an array.
+    pub(super) fn logprobs(&self) -> Value {
+        logprobs::of_tokens(&self.logprobs)
+    }
+
+    fn part_with(&self, text: &str, logprobs: Value) -> Value {
         match self.section {
             Section::Answer => json!({
                 "type": "output_text",
                 "text": text,
                 "annotations": [],
-                "logprobs": [],
+                "logprobs": logprobs,
             }),
             Section::Reasoning => json!({ "type": "reasoning_text", "text": text }),
         }

@@ -8,11 +8,15 @@ use crate::error::ApiError;
 use crate::generation::Params;
 use crate::json::{Fields, Ignored};
 use crate::routes::constraints::{self, Constrained};
+use crate::routes::logprobs;
 use crate::routes::openai::{self, Streaming};
 use crate::routes::tools::{self, Tools};
 
 /// Tokens to keep free for a response without a limit when old messages are dropped.
 const RESERVED_FOR_RESPONSE: usize = 1024;
+
+/// The element of `include` that asks for log probabilities.
+const LOGPROBS: &str = "message.output_text.logprobs";
 
 /// The code of fields that this server does not support.
 const UNSUPPORTED: &str = "unsupported_parameter";
@@ -41,12 +45,14 @@ impl ResponsesRequest {
         let mut repeated = Map::new();
         refuse_stored(&mut fields, ignored)?;
         let format = text_format(&mut fields)?;
-        refuse_others(&mut fields, ignored)?;
+        refuse_others(&mut fields)?;
+        let logprobs = take_logprobs(&mut fields, ignored)?;
         let tools = take_tools(&mut fields, &mut repeated, ignored)?;
         let enable_thinking = reasoning(&mut fields, &mut repeated, ignored)?;
         labels(&mut fields, &mut repeated)?;
         let mut params = openai::params(&mut fields)?;
         params.max_tokens = openai::max_tokens(&mut fields, &["max_output_tokens"])?;
+        params.logprobs = logprobs;
         if let Some(constrained) = format.constraint {
             if params.constraint.is_some() {
                 let message = "`text.format` can't be combined with other constraints";
@@ -73,7 +79,7 @@ impl ResponsesRequest {
                 "text",
                 json!({ "format": format.repeated, "verbosity": "medium" }),
             ),
-            ("top_logprobs", json!(0)),
+            ("top_logprobs", json!(logprobs.unwrap_or(0))),
             (
                 "truncation",
                 json!(if drops_messages { "auto" } else { "disabled" }),
@@ -172,27 +178,33 @@ fn text_format(fields: &mut Fields) -> Result<TextFormat, ApiError> {
 }
 
 /// Refuses what no engine here can do, unless the value asks for nothing.
-fn refuse_others(fields: &mut Fields, ignored: &mut Ignored) -> Result<(), ApiError> {
-    for name in [
-        "prompt",
-        "context_management",
-        "moderation",
-        "logprobs",
-        "top_logprobs",
-    ] {
+fn refuse_others(fields: &mut Fields) -> Result<(), ApiError> {
+    for name in ["prompt", "context_management", "moderation", "logprobs"] {
         fields.refuse(name, &[])?;
     }
     fields.refuse("n", &[json!(1)])?;
     fields.refuse("modalities", &[json!(["text"])])?;
+    fields.tolerate(&["client_metadata"]);
+    Ok(())
+}
+
+/// Takes `include` and `top_logprobs`. Returns the number of most likely tokens that each token comes
+/// with; `None` without log probabilities.
+fn take_logprobs(fields: &mut Fields, ignored: &mut Ignored) -> Result<Option<u8>, ApiError> {
+    let mut is_on = false;
     for wanted in fields.list("include")?.unwrap_or_default() {
         match wanted.value.as_str() {
-            Some("message.output_text.logprobs") => return Err(ApiError::unsupported(wanted.path)),
+            Some(LOGPROBS) => is_on = true,
             Some(_) => ignored.add(&wanted.path),
             None => return Err(wanted.must_be("a string")),
         }
     }
-    fields.tolerate(&["client_metadata"]);
-    Ok(())
+    let n_top = logprobs::take_n_top(fields)?;
+    if !is_on && n_top > 0 {
+        let message = format!("`top_logprobs` needs `include: [\"{LOGPROBS}\"]`");
+        return Err(ApiError::field("top_logprobs", message));
+    }
+    Ok(is_on.then_some(n_top))
 }
 
 /// Takes the tools. The response repeats their fields as they were sent.

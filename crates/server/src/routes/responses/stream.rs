@@ -4,12 +4,13 @@
 //! the order of OpenAI's API.
 
 use serde_json::{Value, json};
-use transom_engine::{Section, ToolCallDelta};
+use transom_engine::{Section, TokenLogprobs, ToolCallDelta};
 
 use super::INPUT;
 use super::output::{Item, ResponseObject};
 use crate::error::ApiError;
 use crate::generation::{Event, Generation};
+use crate::routes::logprobs;
 use crate::routes::openai::blame;
 use crate::stream::{Encoder, Frames, Progress, SSE};
 
@@ -59,7 +60,7 @@ impl ResponsesStream {
             self.open_item(n_items, out);
         }
         match event {
-            Event::Text { text, .. } => self.send_text(text, out),
+            Event::Text { text, logprobs, .. } => self.send_text(text, logprobs, out),
             Event::Finished { .. } => {
                 if let Some(last) = self.object.items().len().checked_sub(1) {
                     self.close_item(last, out);
@@ -85,7 +86,7 @@ impl ResponsesStream {
         if item.call.is_some() {
             return self.send("response.output_item.added", added, out);
         }
-        let part = content(item, index, "part", item.part_with(""));
+        let part = content(item, index, "part", item.empty_part());
         self.send("response.output_item.added", added, out);
         self.send("response.content_part.added", part, out);
     }
@@ -101,7 +102,7 @@ impl ResponsesStream {
     }
 
     /// Writes the next text of the last item.
-    fn send_text(&mut self, text: &str, out: &mut Frames) {
+    fn send_text(&mut self, text: &str, logprobs: &[TokenLogprobs], out: &mut Frames) {
         let items = self.object.items();
         let Some(item) = items.last() else {
             return;
@@ -112,7 +113,7 @@ impl ResponsesStream {
             Section::Reasoning => "response.reasoning_text.delta",
         };
         if item.section == Section::Answer {
-            delta["logprobs"] = json!([]);
+            delta["logprobs"] = logprobs::of_tokens(logprobs);
         }
         self.send(name, delta, out);
     }
@@ -142,7 +143,7 @@ impl ResponsesStream {
             Section::Reasoning => "response.reasoning_text.done",
         };
         if item.section == Section::Answer {
-            text["logprobs"] = json!([]);
+            text["logprobs"] = item.logprobs();
         }
         let done = json!({ "output_index": index, "item": done });
         self.send(name, text, out);

@@ -66,12 +66,13 @@ fn every_field_is_done_or_refused_by_name() {
         ),
         (json!({ "max_tool_calls": 0 }), "max_tool_calls"),
         (json!({ "parallel_tool_calls": 1 }), "parallel_tool_calls"),
-        (
-            json!({ "include": ["message.output_text.logprobs"] }),
-            "include[0]",
-        ),
         (json!({ "include": [7] }), "include[0]"),
         (json!({ "top_logprobs": 2 }), "top_logprobs"),
+        (
+            json!({ "include": ["message.output_text.logprobs"], "top_logprobs": 21 }),
+            "top_logprobs",
+        ),
+        (json!({ "logprobs": true }), "logprobs"),
         (json!({ "prompt": { "id": "pmpt_1" } }), "prompt"),
         (json!({ "metadata": 7 }), "metadata"),
         (json!({ "user": 7 }), "user"),
