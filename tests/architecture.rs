@@ -136,6 +136,9 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("mlx-*", &["transom-engine-mlx"]),
     ("llama-cpp-*", &["transom-engine-llama"]),
     ("clap", &["transom-cli"]),
+    // Both have one view of what a schema means.
+    ("llguidance", &["transom-engine"]),
+    ("jsonschema", &["transom-engine"]),
     ("comfy-table", &["transom-terminal"]),
     ("indicatif", &["transom-cli", "transom-terminal"]),
     ("bindgen", &["xtask"]),
@@ -148,6 +151,8 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("hyper*", &["transom-server", "transom-window-tests"]),
     ("keyring*", &["transom-hub"]),
     ("rustls*", &["transom-hub"]),
+    // The encryption of saved KV caches.
+    ("ring", &["transom-engine-host"]),
     ("zeroize", &["transom-hub"]),
     ("notify*", &["transom-catalog"]),
     // Readers of untrusted documents run only in the program of that crate.

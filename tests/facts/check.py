@@ -16,7 +16,7 @@ OTHER_CONFIGS = ROOT / "tests/facts/configs"
 
 MODEL_KEYS = {
     "id", "name", "family", "description", "license", "tags", "source", "draft", "unverified",
-    "sampling", "architecture", "variant", "path", "gguf", "query_prefix", "document_prefix",
+    "sampling", "architecture", "variant", "path", "gguf", "query_prefix", "document_prefix", "min_dimensions",
 }
 SAMPLING_RANGES = {
     "temperature": (0, 5), "top_p": (0.01, 1), "top_k": (0, 1000), "min_p": (0, 1),

@@ -56,6 +56,9 @@ pub enum CaseKind {
     EditEarlierQuestion,
     /// The first turn, and the supervisor has unloaded the idle model.
     IdleUnload,
+    /// The first turn, another conversation of the same length, and the supervisor has unloaded the
+    /// idle model.
+    SwitchAndUnload,
     /// The first turn, and the user has paused and resumed, which starts a new model process.
     PauseAndResume,
     /// The first turn, and the supervisor has quit and another one has started.
@@ -67,13 +70,14 @@ pub enum CaseKind {
 
 impl CaseKind {
     /// All cases, in the order in which they are measured.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::SecondTurn,
         Self::Switch,
         Self::SharedSystemPrompt,
         Self::EditLastQuestion,
         Self::EditEarlierQuestion,
         Self::IdleUnload,
+        Self::SwitchAndUnload,
         Self::PauseAndResume,
         Self::Restart,
         Self::Overflow,

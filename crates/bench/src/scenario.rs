@@ -121,6 +121,7 @@ impl<'a> ConversationBench<'a> {
             CaseKind::SecondTurn
             | CaseKind::Switch
             | CaseKind::IdleUnload
+            | CaseKind::SwitchAndUnload
             | CaseKind::PauseAndResume
             | CaseKind::Restart => self.continued(kind).await,
             CaseKind::SharedSystemPrompt => self.shared_system_prompt(kind).await,
@@ -135,17 +136,19 @@ impl<'a> ConversationBench<'a> {
         let mut chat = self.new_chat();
         self.ask(&mut chat, self.prompt_tokens);
         let first = self.supervised.read(&chat).await?;
-        let mut is_reloaded = true;
-        match kind {
-            CaseKind::IdleUnload => self.supervised.unload_idle().await?,
-            CaseKind::PauseAndResume => self.supervised.pause_and_resume().await?,
-            CaseKind::Restart => self.supervised.restart().await?,
-            _ => is_reloaded = false,
-        }
-        if kind == CaseKind::Switch {
+        if matches!(kind, CaseKind::Switch | CaseKind::SwitchAndUnload) {
             let mut other = self.new_chat();
             self.ask(&mut other, self.prompt_tokens);
             self.supervised.read(&other).await?;
+        }
+        let mut is_reloaded = true;
+        match kind {
+            CaseKind::IdleUnload | CaseKind::SwitchAndUnload => {
+                self.supervised.unload_idle().await?
+            }
+            CaseKind::PauseAndResume => self.supervised.pause_and_resume().await?,
+            CaseKind::Restart => self.supervised.restart().await?,
+            _ => is_reloaded = false,
         }
         self.respond(&mut chat);
         self.ask(&mut chat, QUESTION_TOKENS);

@@ -10,15 +10,16 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 use transom_engine::{
-    ChatPrompt, EngineError, FinishReason, GenerationParams, Message, ModelInfo, Prompt, Role,
-    TokenEvent, Truncation,
+    ChatPrompt, EngineError, FinishReason, Message, ModelInfo, Prompt, Role, Section, TokenEvent,
+    Truncation, Verdict,
 };
-use transom_supervisor::{ModelRequest, Outcome};
+use transom_supervisor::{ModelRequest, Outcome, ResponseEvent};
 
-use crate::ask::constraint_args::ConstraintArgs;
-use crate::client::Completion;
+use crate::ask::constraint_args::{ConstraintArgs, Expected};
 use crate::load::{ModelArgs, load};
-use crate::output::{EarlyEnd, JsonLines, ResponseLimits, stats_line, write_response};
+use crate::output::{
+    AnswerForm, EarlyEnd, JsonLines, ResponseLimits, Written, stats_line, write_response,
+};
 use crate::sampling_args::GenerationArgs;
 use crate::{Client, Console, Failure, Result};
 
@@ -83,66 +84,152 @@ pub(crate) fn run(args: &AskArgs, client: &Client, console: &mut Console) -> Res
 
 fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
     args.generation.check()?;
-    let constraint = args.constraint.read()?;
+    let mut expected = args.constraint.read()?;
     let text = prompt_text(&args.prompt.join(" "), console)?;
     let documents = attachments::read_all(&args.attach)?;
     let text = attachments::before(&documents, &text);
     let prompt_bytes = text.len();
     let loaded = load(&args.model, args.json, client, console)?;
     let prompt = prompt(args, text, &loaded.info)?;
-    let is_constrained = constraint.is_some();
-    let params = GenerationParams {
-        constraint,
-        ..args.generation.params(&loaded.info.recommended_sampling)
-    };
-    let request = loaded.request(prompt, Truncation::Disabled, params);
-    let (completion, limits) = match args.json {
-        true => {
-            let completion = stream_json(&request, client, console)?;
-            (completion, ResponseLimits::default())
+    let params = args.generation.params(&loaded.info.recommended_sampling);
+    if expected.is_free() {
+        tell_that_it_is_free(args, console);
+    }
+    loop {
+        let (prompt, params) = expected.request(&prompt, &params);
+        let request = loaded.request(prompt, Truncation::Disabled, params);
+        let written = send(
+            args,
+            &request,
+            &loaded.info.name,
+            &expected,
+            client,
+            console,
+        )?;
+        let outcome = &written.completion.outcome;
+        if let Some(failure) = attachments::too_long(outcome, &documents, prompt_bytes) {
+            return Err(failure);
         }
-        false => {
-            let (name, show) = (&loaded.info.name, args.show_reasoning);
-            let written = write_response(&request, name, show, client, console, &mut |_, _| None)?;
-            (written.completion, written.limits)
+        if expected.falls_back(outcome) {
+            tell_that_it_is_free(args, console);
+            continue;
         }
+        let was_interrupted = written.completion.was_interrupted;
+        let finished = written.completion.finished();
+        if finished.is_err() {
+            print_held_back(args, &expected, &written.text, console)?;
+        }
+        let (reason, stats) = finished?;
+        loaded.record(&stats);
+        if args.stats {
+            console.note(&stats_line(&stats));
+        }
+        let verdict = expected.check(&written.text, reason);
+        if let Verdict::Retry(problem) = &verdict {
+            tell_retry(args, problem, console)?;
+            continue;
+        }
+        print_held_back(args, &expected, &written.text, console)?;
+        if reason == FinishReason::Canceled && was_interrupted {
+            return Err(Failure::Interrupted);
+        }
+        let has_max_tokens = args.generation.max_tokens.is_some();
+        let cause = written
+            .limits
+            .early_end(reason, &stats, has_max_tokens, client);
+        if let Some(cause) = cause.filter(|cause| !args.json && *cause != EarlyEnd::MaxTokens) {
+            console.note(&format!("The response ended early: {cause}."));
+        }
+        let Verdict::Invalid(problem) = verdict else {
+            return Ok(());
+        };
+        let advice = match reason {
+            FinishReason::Length => "; allow more with --max-tokens",
+            _ => "",
+        };
+        let message = format!("the response is not valid: {problem}{advice}");
+        return Err(Failure::NoValidResponse(message));
+    }
+}
+
+/// Sends one request and writes its response while it arrives. An answer that may be followed by a
+/// better one is held back where a program reads it.
+fn send(
+    args: &AskArgs,
+    request: &ModelRequest,
+    model: &str,
+    expected: &Expected,
+    client: &Client,
+    console: &mut Console,
+) -> Result<Written> {
+    if args.json {
+        return stream_json(request, client, console);
+    }
+    let form = AnswerForm {
+        shows_reasoning: args.show_reasoning,
+        is_held_back: is_held_back(expected, console),
     };
-    if let Some(failure) = attachments::too_long(&completion.outcome, &documents, prompt_bytes) {
-        return Err(failure);
+    write_response(request, model, form, client, console, &mut |_, _| None)
+}
+
+fn is_held_back(expected: &Expected, console: &Console) -> bool {
+    expected.is_checked() && !console.terminals.stdout
+}
+
+fn print_held_back(
+    args: &AskArgs,
+    expected: &Expected,
+    answer: &str,
+    console: &mut Console,
+) -> Result {
+    if args.json || answer.is_empty() || !is_held_back(expected, console) {
+        return Ok(());
     }
-    let was_interrupted = completion.was_interrupted;
-    let (reason, stats) = completion.finished()?;
-    loaded.record(&stats);
-    if args.stats {
-        console.note(&stats_line(&stats));
+    let end = if answer.ends_with('\n') { "" } else { "\n" };
+    console.print(&format!("{answer}{end}"))
+}
+
+fn tell_that_it_is_free(args: &AskArgs, console: &mut Console) {
+    if !args.json {
+        console.note("The model can't be held to this schema; its response is checked instead.");
     }
-    if reason == FinishReason::Canceled && was_interrupted {
-        return Err(Failure::Interrupted);
+}
+
+fn tell_retry(args: &AskArgs, problem: &str, console: &mut Console) -> Result {
+    if args.json {
+        return console.print_json(&json!({ "event": "retry", "problem": problem }));
     }
-    let has_max_tokens = args.generation.max_tokens.is_some();
-    let cause = limits.early_end(reason, &stats, has_max_tokens, client);
-    if let Some(cause) = cause.filter(|cause| !args.json && *cause != EarlyEnd::MaxTokens) {
-        console.note(&format!("The response ended early: {cause}."));
-    }
-    if is_constrained && reason != FinishReason::Stop {
-        let message = "the response ended before it was complete, so it is not valid; allow more \
-                       with --max-tokens";
-        return Err(Failure::NoValidResponse(message.to_owned()));
-    }
+    console.note(&format!(
+        "The response is not valid: {problem}. Asking again."
+    ));
     Ok(())
 }
 
-fn stream_json(
-    request: &ModelRequest,
-    client: &Client,
-    console: &mut Console,
-) -> Result<Completion> {
+fn stream_json(request: &ModelRequest, client: &Client, console: &mut Console) -> Result<Written> {
     let mut lines = JsonLines::new(console);
-    let completion = client.send(request, &mut |event| lines.on_event(&event))?;
+    let mut answer = String::new();
+    let completion = client.send(request, &mut |event| {
+        if let ResponseEvent::Token {
+            event:
+                TokenEvent::Text {
+                    section: Section::Answer,
+                    text,
+                    ..
+                },
+        } = &event
+        {
+            answer.push_str(text);
+        }
+        lines.on_event(&event)
+    })?;
     if let Outcome::Finished { reason, stats } = completion.outcome {
         console.print_json(&TokenEvent::Finished { reason, stats })?;
     }
-    Ok(completion)
+    Ok(Written {
+        completion,
+        text: answer,
+        limits: ResponseLimits::default(),
+    })
 }
 
 /// Returns the prompt for this model: a conversation, or plain text if the model has no chat template.

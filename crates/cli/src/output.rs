@@ -2,7 +2,8 @@
 //! and sizes are those of `transom-terminal`.
 //!
 //! Rule: standard output gets every piece of text at once and nothing but results; a reader that goes
-//! away cancels the request.
+//! away cancels the request. Only an answer that a program reads, and that a better one may replace, is
+//! held back.
 
 mod answer;
 mod json;

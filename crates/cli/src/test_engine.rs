@@ -9,7 +9,6 @@
 pub(crate) mod scoring;
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -345,17 +344,6 @@ impl LoadedModel for TestModel {
             peak_bytes: 42_000_000,
             ..MemoryUse::default()
         }
-    }
-
-    fn save_state(&self, _: &Path) -> Result<usize, EngineError> {
-        Ok(0)
-    }
-
-    fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
-        Err(EngineError::BadFile {
-            path: path.to_owned(),
-            reason: "this engine saves no KV cache".to_owned(),
-        })
     }
 }
 

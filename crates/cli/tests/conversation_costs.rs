@@ -36,7 +36,7 @@ use Limit::{Prompt, Tokens, Turns};
 
 /// The limits of each case: for models whose layers all attend to all tokens, with sliding windows, and
 /// with recurrent states.
-const LIMITS: [(CaseKind, [Limit; 3]); 9] = [
+const LIMITS: [(CaseKind, [Limit; 3]); 10] = [
     // A template may change some tokens that opened the response.
     (CaseKind::SecondTurn, [Tokens(16), Tokens(16), Tokens(16)]),
     (CaseKind::Switch, [Tokens(16), Tokens(16), Tokens(16)]),
@@ -51,6 +51,11 @@ const LIMITS: [(CaseKind, [Limit; 3]); 9] = [
     // Windows and states keep the checkpoints of the last turns only.
     (CaseKind::EditEarlierQuestion, [Tokens(256), Prompt, Prompt]),
     (CaseKind::IdleUnload, [Tokens(16), Tokens(16), Tokens(16)]),
+    // All conversations are saved, not only the last one.
+    (
+        CaseKind::SwitchAndUnload,
+        [Tokens(16), Tokens(16), Tokens(16)],
+    ),
     (
         CaseKind::PauseAndResume,
         [Tokens(16), Tokens(16), Tokens(16)],
@@ -102,7 +107,11 @@ async fn check(model: &Path, engine: &str, layers: Layers) {
         let written = case_of(&report, kind).written_bytes;
         assert_eq!(written, 0, "{kind:?} writes to the disk");
     }
-    for kind in [CaseKind::IdleUnload, CaseKind::PauseAndResume] {
+    for kind in [
+        CaseKind::IdleUnload,
+        CaseKind::SwitchAndUnload,
+        CaseKind::PauseAndResume,
+    ] {
         let case = case_of(&report, kind);
         assert!(case.written_bytes > 0, "{kind:?} saves nothing");
         assert!(case.load_time.is_some(), "{kind:?} does not load again");

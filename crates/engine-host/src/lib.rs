@@ -13,11 +13,13 @@ pub mod child;
 pub mod error;
 pub mod frame;
 mod saved_state;
+mod sealed_file;
 pub mod wire;
 mod worker;
 
 pub use error::WorkerEnd;
-pub use saved_state::remove_leftovers;
+pub use saved_state::{StateFile, remove_leftovers};
+pub use sealed_file::StateKey;
 #[cfg(feature = "test-support")]
 pub use worker::ThreadWorkers;
 pub use worker::{KillSwitch, ProcessWorkers, Timeouts, Worker, WorkerReport, Workers};

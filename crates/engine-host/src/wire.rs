@@ -8,13 +8,13 @@
 //! Rule: commands take effect in order, except [`Command::Stop`], [`Command::Trim`] and
 //! [`Command::Ping`], which take effect at once, even while a job runs.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 use transom_engine::{
     EmbedInput, EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed,
     MemoryUse, ModelInfo, ModelSource, Prompt, Stats, TokenEvent, Trim, Truncation,
 };
+
+use crate::saved_state::StateFile;
 
 /// Version of the messages in this file. Every change to them raises it.
 pub const PROTOCOL: u32 = 12;
@@ -49,9 +49,9 @@ pub enum Command {
         source: ModelSource,
         /// Limits of the model, such as its context length.
         limits: Limits,
-        /// Path of the saved KV cache. If the file exists, the child restores it after the load.
-        /// The file is removed whether that succeeds or not.
-        state: Option<PathBuf>,
+        /// The file with saved KV caches. If it exists, the child restores them after the load. The
+        /// file is removed whether that succeeds or not.
+        state: Option<StateFile>,
     },
     /// Generates a response. The child reports any number of [`Report::Event`] and then
     /// [`Report::JobEnded`].
@@ -94,9 +94,9 @@ pub enum Command {
     /// Unloads the model, after stopping a running load or job. The response is
     /// [`Report::Unloaded`].
     Unload {
-        /// Path to which the KV cache is saved; `None` discards it. The file is complete or does
-        /// not exist, and an error while writing it does not stop the unload.
-        state: Option<PathBuf>,
+        /// The file to which the KV caches are saved; `None` discards them. The file is complete or
+        /// does not exist, and an error while writing it does not stop the unload.
+        state: Option<StateFile>,
     },
     /// Gets [`Report::Pong`] at once, from another thread than the engine thread.
     Ping {
@@ -144,7 +144,7 @@ pub enum Report {
         /// The footprint of the process just before the load and now; `None` if the system does not
         /// report it.
         footprint: Option<LoadFootprint>,
-        /// Tokens of the restored KV cache; 0 if there was none.
+        /// Tokens of the restored KV cache of the current conversation; 0 if there was none.
         restored_tokens: usize,
     },
     /// The load failed or was stopped, so there is no model.

@@ -15,6 +15,8 @@ use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,
 };
 
+use transom_engine_host::{StateFile, StateKey};
+
 const JOB: JobId = JobId(1);
 
 fn text() -> String {
@@ -81,6 +83,11 @@ fn commands() -> Vec<Command> {
         draft: Some(source.clone()),
         ..Limits::default()
     };
+    let state = StateFile {
+        path: "path".into(),
+        key: StateKey::random().expect("random numbers"),
+        max_bytes: 0,
+    };
     let mut all = vec![
         Command::Hello { protocol: PROTOCOL },
         Command::Measure {
@@ -90,7 +97,7 @@ fn commands() -> Vec<Command> {
         Command::Load {
             source,
             limits,
-            state: Some("path".into()),
+            state: Some(state.clone()),
         },
         Command::Stop {
             job: Some(JOB),
@@ -102,9 +109,7 @@ fn commands() -> Vec<Command> {
         Command::Trim {
             trim: Trim::Everything,
         },
-        Command::Unload {
-            state: Some("path".into()),
-        },
+        Command::Unload { state: Some(state) },
         Command::Ping { nonce: 1 },
         Command::Embed {
             job: JOB,

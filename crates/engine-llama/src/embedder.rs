@@ -3,7 +3,7 @@
 //! A model with causal attention that pools the last token reads a long text in steps, like a prompt,
 //! and only its last token has an output. Any other model reads a text in one step.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use transom_catalog::fit::llama;
@@ -280,15 +280,5 @@ impl LoadedModel for LlamaEmbedder {
             peak_bytes: memory::peak_process_bytes().max(in_use.total_bytes()),
             ..in_use
         }
-    }
-
-    /// Writes nothing, because no text depends on an earlier one.
-    fn save_state(&self, _: &Path) -> Result<usize, EngineError> {
-        Ok(0)
-    }
-
-    fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
-        let reason = "the state of a conversation, which an embedding model does not have";
-        Err(EngineError::bad_file(path, reason))
     }
 }

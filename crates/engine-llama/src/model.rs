@@ -1,16 +1,16 @@
 //! A loaded model: tokenizes prompts and runs the generation loop of the `engine` crate.
 
-use std::path::Path;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
 use transom_engine::generation::{self, common_prefix_len};
 use transom_engine::speculation::Speculation;
 use transom_engine::{
-    ChatPrompt, ChatTemplate, Constraints, EngineError, FinishReason, GenerationParams, JobControl,
-    LoadedModel, MemoryUse, Message, ModelInfo, OnDrop, OpenReasoning, PreparedPrompt,
-    PreparedTools, Prompt, RenderedPrompt, Role, Sampler, Scorer, Stats, TokenEvent, TokenSink,
-    Trim,
+    CachedConversation, ChatPrompt, ChatTemplate, Constraints, EngineError, FinishReason,
+    GenerationParams, JobControl, LoadedModel, MemoryUse, Message, ModelInfo, OnDrop,
+    OpenReasoning, PreparedPrompt, PreparedTools, Prompt, RenderedPrompt, Role, Sampler,
+    SavableCache, SavedConversation, Scorer, Stats, TokenEvent, TokenSink, Trim,
 };
 
 use crate::decoder::{DecodeOptions, Decoder};
@@ -164,7 +164,7 @@ impl LoadedModel for LlamaModel {
             is_private: params.is_private,
         };
         let table = || Ok(text::token_table(self.model.vocab()));
-        let constraint = params.constraint.as_ref();
+        let constraint = prompt.constraint(params)?;
         let constraint = self.constraints.compile(constraint, prompt, table)?;
         let check = constraint.check();
         let options = DecodeOptions {
@@ -228,11 +228,34 @@ impl LoadedModel for LlamaModel {
         }
     }
 
-    fn save_state(&self, path: &Path) -> Result<usize, EngineError> {
-        state::save(&self.session, &self.info, path)
+    fn savable_cache(&mut self) -> Option<&mut dyn SavableCache> {
+        Some(self)
+    }
+}
+
+impl SavableCache for LlamaModel {
+    fn conversations(&self) -> Vec<CachedConversation<'_>> {
+        let conversations = self.session.conversations().into_iter();
+        let described = conversations.map(|conversation| CachedConversation {
+            id: conversation.id,
+            tokens: &conversation.tokens,
+        });
+        described.collect()
     }
 
-    fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
-        state::restore(&mut self.session, &self.info, path)
+    fn has_blocks(&self) -> bool {
+        false
+    }
+
+    fn save_block(&self, _: usize, _: Range<usize>) -> Result<Vec<u8>, EngineError> {
+        Ok(Vec::new())
+    }
+
+    fn save_head(&self, index: usize) -> Result<Vec<u8>, EngineError> {
+        state::save_head(&self.session, &self.info, index)
+    }
+
+    fn restore(&mut self, saved: SavedConversation<'_>) -> Result<(), EngineError> {
+        state::restore(&mut self.session, &self.info, &saved)
     }
 }

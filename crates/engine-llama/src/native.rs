@@ -14,7 +14,7 @@ mod thread_pool;
 mod vocab;
 
 pub(crate) use batch::Batch;
-pub(crate) use context::{Context, ContextParams, StepError, WORDS_OFFSET};
+pub(crate) use context::{Context, ContextParams, StepError};
 pub(crate) use log::{init, take_first_error};
 pub(crate) use model::{Model, supports_gpu};
 pub(crate) use thread_pool::ThreadPool;

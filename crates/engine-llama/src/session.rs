@@ -4,9 +4,7 @@
 //! Rule: `tokens` are exactly the tokens in the cache, at positions from 0. Every method keeps it
 //! so, also when it fails.
 
-use std::io;
 use std::ops::Range;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -68,10 +66,6 @@ impl Session {
 
     pub(crate) fn tokens(&self) -> &[u32] {
         &self.conversation.tokens
-    }
-
-    pub(crate) fn conversation(&self) -> &CachedConversation {
-        &self.conversation
     }
 
     /// Returns the bytes of the allocated cache, used or not, and of the checkpoints.
@@ -438,30 +432,6 @@ impl Session {
         self.context = None;
         transom_engine::trim_heap();
     }
-
-    /// Writes `words` and the cache to a file.
-    pub(crate) fn save_file(&self, path: &Path, words: &[u32]) -> io::Result<()> {
-        let context = self.context.as_ref();
-        context.map_or(Ok(()), |context| context.save_file(path, words))
-    }
-
-    /// Restores `conversation`, whose cache is in a file that [`Session::save_file`] wrote with
-    /// `n_words` words. Returns false if that failed; then the session is empty.
-    pub(crate) fn load_file(
-        &mut self,
-        conversation: CachedConversation,
-        path: &Path,
-        n_words: usize,
-    ) -> Result<bool, EngineError> {
-        self.release();
-        self.make_context(conversation.tokens.len())?;
-        let load = |context: &mut Context| context.load_file(path, n_words);
-        let is_whole = self.context.as_mut().is_some_and(load);
-        if is_whole {
-            self.conversation = conversation;
-        }
-        Ok(is_whole)
-    }
 }
 
 /// Returns an error with llama.cpp's own reason, if it logged one.
@@ -480,6 +450,7 @@ mod cache_contents;
 mod config;
 mod conversation;
 mod parked;
+mod saved;
 mod search;
 
 #[cfg(test)]

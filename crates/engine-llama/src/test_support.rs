@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use tempfile::TempDir;
 use transom_catalog::KvType;
 use transom_catalog::test_support::{Quantization, TinyModel};
 use transom_engine::generation::{Decode, NextToken};
 use transom_engine::{
     ConversationId, JobControl, ModelInfo, ResponseConstraint, Sampler, SamplingParams,
+    SavedConversation,
 };
 
 use crate::decoder::{DecodeOptions, Decoder};
@@ -127,7 +127,6 @@ pub(crate) struct TestSession {
     pub(crate) session: Session,
     fresh: Session,
     test_model: TestModel,
-    folder: TempDir,
 }
 
 impl TestSession {
@@ -148,7 +147,6 @@ impl TestSession {
             session: session_of(model.clone(), context_length, parked_bytes),
             fresh: session_of(model, context_length, 0),
             test_model,
-            folder: tempfile::tempdir().expect("a folder"),
         }
     }
 
@@ -190,14 +188,19 @@ impl TestSession {
 
     /// Saves the session, and restores it after releasing its cache.
     pub(crate) fn save_and_restore(&mut self) {
-        let path = self.folder.path().join("conversation");
         let info = info(self.session.config().context_length);
-        let n_tokens = self.session.tokens().len();
-        assert_eq!(state::save(&self.session, &info, &path), Ok(n_tokens));
+        let head = state::save_head(&self.session, &info, 0).expect("there is memory");
+        let conversation = self.session.conversations()[0];
+        let (id, tokens) = (conversation.id, conversation.tokens.clone());
         self.session.release();
-        let restored = state::restore(&mut self.session, &info, &path);
-        assert_eq!(restored, Ok(n_tokens));
-        std::fs::remove_file(&path).expect("it is there");
+        let saved = SavedConversation {
+            id,
+            tokens: &tokens,
+            head: &head,
+            blocks: &[],
+            read_block: &mut |_| Ok(Vec::new()),
+        };
+        assert_eq!(state::restore(&mut self.session, &info, &saved), Ok(()));
     }
 }
 

@@ -4,11 +4,9 @@
 #[path = "fixtures/support.rs"]
 mod support;
 
-use std::fs;
-use std::path::Path;
-
 use support::{Model, greedy, load, model_path};
 use transom_catalog::test_support::TinyModel;
+use transom_engine::test_support::SavedCopy;
 use transom_engine::{
     ChatPrompt, ConversationId, EngineError, FinishReason, GenerationParams, JobControl, Limits,
     Message, PreparedPrompt, Prompt, Role, SamplingParams, Stats, TokenEvent, Trim,
@@ -204,9 +202,9 @@ fn a_model_with_a_window_in_every_layer_ends_the_response_at_a_full_context() {
         (n_generated, 0)
     );
 
-    let saved = file.folder.path().join("conversation");
-    let n_saved = model.save_state(&saved).expect("it is saved");
-    assert_eq!(model.restore_state(&saved), Ok(n_saved));
+    let copy = SavedCopy::of(&mut *model, 0).expect("saved");
+    let n_saved = copy.tokens.len();
+    assert_eq!(copy.restore(&mut *model), Ok(n_saved));
 
     // Tokens after messages that were left out are not moved either.
     let shortened = PreparedPrompt {
@@ -293,18 +291,17 @@ fn the_system_prompt_is_found_in_a_rendered_conversation() {
 // A saved KV cache outlives the process.
 #[test]
 fn a_restored_conversation_continues_as_an_uninterrupted_one() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("conversation");
     let prompt = words(200, 10);
     let turn2 = |answer: &[u32]| [&*prompt, answer, &*words(15, 11)].concat();
 
     let mut uninterrupted = model(2048);
     let (answer, _) = greedy(&mut uninterrupted, &prompt, 30);
-    let n_saved = uninterrupted.save_state(&path).expect("it is saved");
+    let copy = SavedCopy::of(&mut *uninterrupted, 0).expect("saved");
+    let n_saved = copy.tokens.len();
     let (expected, whole) = greedy(&mut uninterrupted, &turn2(&answer), 30);
 
     let mut restored_model = model(2048);
-    assert_eq!(restored_model.restore_state(&path), Ok(n_saved));
+    assert_eq!(copy.restore(&mut *restored_model), Ok(n_saved));
     let (tokens, stats) = greedy(&mut restored_model, &turn2(&answer), 30);
     assert_eq!(stats.cached_tokens, whole.cached_tokens);
     assert_eq!(tokens, expected);
@@ -312,108 +309,61 @@ fn a_restored_conversation_continues_as_an_uninterrupted_one() {
 
 #[test]
 fn a_conversation_is_restored_with_another_number_of_threads() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("conversation");
     let with_threads = |n| {
         let engine = LlamaEngine::new().with_threads(n);
         load(&engine, &model_path(MODEL), &Limits::default()).expect("the model loads")
     };
     let mut one = with_threads(1);
     greedy(&mut one, &words(60, 15), 5);
-    let n_saved = one.save_state(&path).expect("it is saved");
-    assert_eq!(with_threads(2).restore_state(&path), Ok(n_saved));
+    let copy = SavedCopy::of(&mut *one, 0).expect("saved");
+    let n_saved = copy.tokens.len();
+    assert_eq!(copy.restore(&mut *with_threads(2)), Ok(n_saved));
 }
 
 #[test]
-fn an_empty_conversation_leaves_no_file() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("conversation");
-    assert_eq!(model(512).save_state(&path), Ok(0));
-    assert!(!path.exists());
-}
-
-#[cfg(unix)]
-#[test]
-fn a_saved_conversation_is_private_and_replaces_nothing() {
-    use std::os::unix::fs::PermissionsExt;
-
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("conversation");
+fn an_empty_conversation_is_not_saved() {
     let mut model = model(512);
-    greedy(&mut model, &words(20, 12), 2);
-    model.save_state(&path).expect("it is saved");
-    let mode = fs::metadata(&path)
-        .expect("it is there")
-        .permissions()
-        .mode();
-    assert_eq!(mode & 0o777, 0o600);
-    let before = fs::read(&path).expect("it can be read");
-    assert!(model.save_state(&path).is_err(), "the file exists");
-    assert_eq!(fs::read(&path).expect("it is still there"), before);
-}
-
-/// Restores `bytes`, and then generates with the model.
-fn restored(bytes: &[u8], model: &mut Model) -> Result<usize, EngineError> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("conversation");
-    fs::write(&path, bytes).expect("it can be written");
-    let result = model.restore_state(&path);
-    greedy(model, &words(20, 13), 2);
-    result
-}
-
-fn saved(model: &mut Model, path: &Path) -> Vec<u8> {
-    greedy(model, &words(50, 14), 2);
-    model.save_state(path).expect("it is saved");
-    fs::read(path).expect("it can be read")
+    let cache = model.savable_cache().expect("it has a KV cache");
+    assert_eq!(cache.conversations(), []);
 }
 
 #[test]
-fn a_damaged_or_foreign_state_is_refused_and_the_model_still_works() {
-    let folder = tempfile::tempdir().expect("a folder");
+fn a_foreign_state_or_header_is_refused_and_the_model_still_works() {
     let mut model = model(512);
-    let bytes = saved(&mut model, &folder.path().join("sound"));
-    let is_refused = |result| matches!(result, Err(EngineError::BadFile { .. }));
+    greedy(&mut model, &words(50, 14), 2);
+    let copy = SavedCopy::of(&mut *model, 0).expect("saved");
+    let n_tokens = copy.tokens.len();
+    let is_refused = |result| matches!(result, Err(EngineError::Backend { .. }));
 
-    for n in [0, 1, 20, bytes.len() / 2, bytes.len() - 1] {
-        assert!(
-            is_refused(restored(&bytes[..n], &mut model)),
-            "{n} bytes of it"
-        );
+    let with_head = |head: &[u8]| SavedCopy {
+        head: head.to_vec(),
+        ..copy.clone()
+    };
+    // The header is at the end.
+    let n_bytes = copy.head.len();
+    for n in [0, 1, 20, n_bytes / 2, n_bytes - 1] {
+        let result = with_head(&copy.head[..n]).restore(&mut *model);
+        assert!(is_refused(result), "{n} bytes of it");
+        greedy(&mut model, &words(20, 13), 2);
     }
-    for at in (0..bytes.len()).step_by(bytes.len() / 40) {
-        let mut damaged = bytes.clone();
-        damaged[at] ^= 0x15;
-        assert!(
-            is_refused(restored(&damaged, &mut model)),
-            "damaged at {at}"
-        );
-    }
-    let longer = [&*bytes, &[0]].concat();
-    assert!(is_refused(restored(&longer, &mut model)));
+    let longer = [&*copy.head, &[0]].concat();
+    assert!(is_refused(with_head(&longer).restore(&mut *model)));
+    let mut fewer = copy.clone();
+    fewer.tokens.pop();
+    assert!(is_refused(fewer.restore(&mut *model)), "other tokens");
     let mut small = model_with(Limits {
         context_length: 512,
         kv_cache: transom_engine::KvCacheChoice::Small,
         ..Limits::default()
     });
-    assert!(is_refused(restored(&bytes, &mut small)), "other KV type");
+    assert!(is_refused(copy.restore(&mut *small)), "other KV type");
     let other = load(
         &LlamaEngine::new(),
         &model_path("qwen2-q8_0"),
         &Limits::default(),
     );
     let mut other = other.expect("the model loads");
-    assert!(is_refused(restored(&bytes, &mut other)), "other model");
-    let mut short = model_with(Limits {
-        context_length: 40,
-        ..Limits::default()
-    });
-    assert!(
-        is_refused(restored(&bytes, &mut short)),
-        "a shorter context"
-    );
-    assert!(
-        restored(&bytes, &mut model).is_ok(),
-        "the sound one is taken"
-    );
+    assert!(is_refused(copy.restore(&mut *other)), "other model");
+    assert_eq!(copy.restore(&mut *model), Ok(n_tokens));
+    greedy(&mut model, &words(20, 13), 2);
 }

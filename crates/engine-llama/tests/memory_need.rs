@@ -33,7 +33,7 @@ fn resident_bytes(line: &str) -> u64 {
 enum Fill {
     /// With one prompt.
     AtOnce,
-    /// With several turns, in each of which the cache grows; then it is saved and restored.
+    /// With several turns, in each of which the cache grows.
     ByTurns,
     /// After another conversation, which is parked.
     AfterAnother,
@@ -72,12 +72,6 @@ fn measure(file: &TemporaryModel, limits: &Limits, fill: Fill) -> (u64, u64) {
         let control = JobControl::new();
         let result = model.generate(&prompt.expect("it fits"), &params, &control, &mut |_| {});
         result.expect("the answer succeeds");
-    }
-    if let Fill::ByTurns = fill {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("conversation");
-        let n_tokens = model.save_state(&path).expect("it is saved");
-        assert_eq!(model.restore_state(&path), Ok(n_tokens));
     }
     let used = resident_bytes("VmHWM:") - before;
     (need.total_bytes(), used)

@@ -12,7 +12,7 @@ use std::fs;
 
 use serde::Deserialize;
 use support::{Model, fixtures, greedy, load, model_path, speculative};
-use transom_engine::test_support::Recorder;
+use transom_engine::test_support::{Recorder, SavedCopy};
 use transom_engine::{
     ChatPrompt, EngineError, GenerationParams, JobControl, Limits, Message, Prompt, ScorePrompt,
     TokenEvent, Trim,
@@ -195,15 +195,12 @@ fn a_trimmed_model_starts_without_a_cache_and_gives_the_same_response() {
 
 #[test]
 fn a_restored_conversation_continues_the_same_without_prefill() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
     for_every_model(&Limits::default(), |model, golden, case| {
         greedy(model, &golden.prompt, golden.tokens.len());
-        let path = folder.path().join(case);
-        let saved = model.save_state(&path).expect("the state is written");
+        let copy = SavedCopy::of(&mut **model, 0).expect("the state is copied");
         let mut again = load(&engine(), &model_path(case), &Limits::default())
             .unwrap_or_else(|error| panic!("{case}: {error}"));
-        let restored = again.restore_state(&path).expect("the state is read");
-        assert_eq!(restored, saved, "{case}");
+        let saved = copy.restore(&mut *again).expect("the state is restored");
         let n_tokens = golden.turn2_tokens.len();
         let (tokens, stats) = greedy(&mut again, &golden.turn2_prompt, n_tokens);
         assert_eq!(tokens, golden.turn2_tokens, "{case}");

@@ -164,6 +164,28 @@ impl LayerCache {
         }
     }
 
+    /// Returns keys and values of the tokens `start..end`, of a cache of all tokens.
+    pub(crate) fn block(&self, start: i32, end: i32) -> MlxResult<Vec<Array>> {
+        match self {
+            Self::Attention(cache) if end <= cache.n_tokens => {
+                let arrays = cache.arrays();
+                arrays
+                    .map(|array| slice_axis(array, 2, start, end))
+                    .collect()
+            }
+            _ => Err(Exception::custom("this layer does not have all tokens")),
+        }
+    }
+
+    /// Returns an empty cache of all tokens with space for `n_tokens`, whose arrays have the other
+    /// sizes and the types of this one.
+    pub(crate) fn reserved(&self, n_tokens: i32) -> MlxResult<Self> {
+        match self {
+            Self::Attention(cache) => Ok(Self::Attention(cache.reserved(n_tokens)?)),
+            _ => Err(Exception::custom("this layer does not have all tokens")),
+        }
+    }
+
     /// Returns the names and shapes of the arrays that a file has for `n_tokens` tokens. The cache
     /// must contain at least one token, whose arrays need not be evaluated.
     pub(crate) fn saved_shapes(&self, n_tokens: i32) -> Vec<(String, Vec<i32>)> {

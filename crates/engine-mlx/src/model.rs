@@ -1,16 +1,16 @@
 //! A loaded model: generates responses with the engine crate's generation loop around the decoder.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::ops::Range;
 use std::time::{Instant, SystemTime};
 
 use transom_engine::generation::{self, Detokenize};
 use transom_engine::speculation::Speculation;
 use transom_engine::{
-    ChatTemplate, Constraints, Detokenizer, EmbedInput, Embedding, EngineError, FinishReason,
-    GenerationParams, JobControl, LoadedModel, MemoryUse, ModelInfo, OnDrop, OpenReasoning,
-    ParkedState, PreparedPrompt, PreparedTools, Prompt, Scorer, Stats, TokenEvent, TokenSink,
-    Tokenizer, Trim, embedding,
+    CachedConversation, ChatTemplate, Constraints, Detokenizer, EmbedInput, Embedding, EngineError,
+    FinishReason, GenerationParams, JobControl, LoadedModel, MemoryUse, ModelInfo, OnDrop,
+    OpenReasoning, ParkedState, PreparedPrompt, PreparedTools, Prompt, SavableCache,
+    SavedConversation, Scorer, Stats, TokenEvent, TokenSink, Tokenizer, Trim, embedding,
 };
 
 use crate::decoder::{Decoder, ResponseOptions};
@@ -151,7 +151,7 @@ impl LoadedModel for MlxModel {
             let end_tokens = self.end_tokens.clone();
             self.tokenizer.token_table(info.vocab_size, end_tokens)
         };
-        let constraint = params.constraint.as_ref();
+        let constraint = prompt.constraint(params)?;
         let constraint = self.constraints.compile(constraint, prompt, table)?;
         let check = constraint.check();
         let options = ResponseOptions {
@@ -240,15 +240,39 @@ impl LoadedModel for MlxModel {
         }
     }
 
-    fn save_state(&self, path: &Path) -> Result<usize, EngineError> {
-        state::save(&self.sessions.current, &self.transformer, &self.info, path)
+    fn savable_cache(&mut self) -> Option<&mut dyn SavableCache> {
+        Some(self)
+    }
+}
+
+impl SavableCache for MlxModel {
+    fn conversations(&self) -> Vec<CachedConversation<'_>> {
+        let sessions = self.sessions.by_last_use().into_iter();
+        let described = sessions.map(|session| CachedConversation {
+            id: session.conversation(),
+            tokens: session.tokens(),
+        });
+        described.collect()
     }
 
-    fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
-        let restored = state::restore(&self.transformer, &self.info, path)?;
-        let n_tokens = restored.tokens().len();
-        self.sessions.current = restored;
-        Ok(n_tokens)
+    fn has_blocks(&self) -> bool {
+        self.sessions.current.has_growing_caches()
+    }
+
+    fn save_block(&self, index: usize, tokens: Range<usize>) -> Result<Vec<u8>, EngineError> {
+        state::save_block(self.sessions.by_last_use()[index], tokens)
+    }
+
+    fn save_head(&self, index: usize) -> Result<Vec<u8>, EngineError> {
+        let session = self.sessions.by_last_use()[index];
+        state::save_head(session, &self.transformer, &self.info)
+    }
+
+    fn restore(&mut self, saved: SavedConversation<'_>) -> Result<(), EngineError> {
+        // First, so that the memory never exceeds that of a full context and the parked ones.
+        self.sessions.park_current(&self.transformer);
+        self.sessions.current = state::restore(&self.transformer, &self.info, saved)?;
+        Ok(())
     }
 }
 

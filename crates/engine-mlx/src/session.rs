@@ -26,14 +26,18 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(transformer: &Transformer) -> Self {
-        Self::from_saved(Vec::new(), transformer.new_caches())
+        Self::from_saved(Vec::new(), transformer.new_caches(), None)
     }
 
-    pub(crate) fn from_saved(tokens: Vec<u32>, caches: Vec<LayerCache>) -> Self {
+    pub(crate) fn from_saved(
+        tokens: Vec<u32>,
+        caches: Vec<LayerCache>,
+        conversation: Option<ConversationId>,
+    ) -> Self {
         Self {
             tokens,
             caches,
-            conversation: None,
+            conversation,
         }
     }
 
@@ -75,7 +79,7 @@ impl Session {
         let caches = self.caches.iter();
         let caches = caches.map(|cache| cache.fork(n_tokens as i32));
         let tokens = self.tokens[..n_tokens].to_vec();
-        let mut fork = Self::from_saved(tokens, caches.collect::<MlxResult<_>>()?);
+        let mut fork = Self::from_saved(tokens, caches.collect::<MlxResult<_>>()?, None);
         fork.evaluate()?;
         fork.add_checkpoint();
         Ok(fork)
@@ -130,6 +134,11 @@ impl Session {
     pub(crate) fn has_states(&self) -> bool {
         let is_state = |cache: &LayerCache| matches!(cache, LayerCache::State(_));
         self.caches.iter().any(is_state)
+    }
+
+    /// Returns true if a layer has the keys of all tokens.
+    pub(crate) fn has_growing_caches(&self) -> bool {
+        self.caches.iter().any(|cache| !cache.has_checkpoints())
     }
 
     /// Rewinds the caches to the recorded tokens, if a failed or canceled step appended more.

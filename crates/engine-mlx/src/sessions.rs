@@ -64,6 +64,20 @@ impl Sessions {
         self.parked.park(session)
     }
 
+    /// Returns all sessions with tokens: the current one, and the others from the most recently used
+    /// one on.
+    pub(crate) fn by_last_use(&self) -> Vec<&Session> {
+        let parked: Vec<&Session> = self.parked.iter().collect();
+        let all = std::iter::once(&self.current).chain(parked.into_iter().rev());
+        all.filter(|session| !session.tokens().is_empty()).collect()
+    }
+
+    /// Parks the current session, and has an empty one.
+    pub(crate) fn park_current(&mut self, transformer: &Transformer) {
+        let former = std::mem::replace(&mut self.current, Session::new(transformer));
+        self.park(former);
+    }
+
     /// Drops all sessions but the current one.
     pub(crate) fn clear_parked(&mut self) {
         self.parked.clear();

@@ -1,84 +1,85 @@
-//! Saves a session of a model to a file and restores it: the tokens and the caches of all layers.
+//! Saves a session of a model as bytes and restores it: the caches of all layers.
 //!
-//! The content of the file follows from the model and from two numbers, that of all tokens and that
-//! of the tokens up to the last checkpoint. So its header is compared with the expected one and not
-//! interpreted.
+//! Attention layers without a window are in blocks of consecutive tokens, because their keys and
+//! values never change. The head is a safetensors file with all other layers, after the last token
+//! and at the last checkpoint. Its content follows from the model and from these two positions, so
+//! its header is compared with the expected one and not interpreted.
 //!
-//! Rule: no data of a file reaches a session before the whole file was found valid.
-
-mod file;
+//! Rule: no data reaches a session before all of it was found valid.
 
 use std::collections::HashMap;
-use std::fs;
-use std::path::Path;
+use std::ops::Range;
 
 use crc32fast::Hasher;
+use mlx_rs::transforms::eval;
 use mlx_rs::{Array, Dtype};
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::json;
-use transom_engine::{EngineError, ModelInfo, ParkedState};
+use transom_engine::saved::bad_saved_data;
+use transom_engine::{EngineError, ModelInfo, ParkedState, SavedConversation};
 
-use self::file::ChecksummedFile;
 use crate::error::{Context, MlxResult};
 use crate::kv_cache::LayerCache;
 use crate::nn::{Positions, Rope, Transformer};
 use crate::ops::copied_array;
 use crate::session::Session;
 
-/// Names of tensors in the file. They are part of its format, so they stay.
-const TOKENS: &str = "tokens";
-const CHECKPOINT_TOKENS: &str = "pinned_tokens";
-const CHECKSUM: &str = "checksum";
+/// Names in the metadata of the head. They are part of its format, so they stay.
+const END: &str = "end";
+const CHECKPOINT: &str = "checkpoint";
+
+/// Longest header in bytes; that of a thousand layers is shorter.
+const MAX_HEADER: usize = 1 << 20;
 
 const SAVING: &str = "saving the session";
 const RESTORING: &str = "restoring the session";
 
-/// Writes `session`, of the model that `info` describes, to a new file. Returns the number of its
-/// tokens; see [`transom_engine::LoadedModel::save_state`].
-pub(crate) fn save(
+/// Returns keys and values of `tokens` in the layers without a window; see
+/// [`transom_engine::SavableCache::save_block`].
+pub(crate) fn save_block(session: &Session, tokens: Range<usize>) -> Result<Vec<u8>, EngineError> {
+    let mut block = Vec::new();
+    for cache in session
+        .caches()
+        .iter()
+        .filter(|cache| !cache.has_checkpoints())
+    {
+        let arrays = cache.block(tokens.start as i32, tokens.end as i32);
+        push_bytes(&mut block, arrays.during(SAVING)?)?;
+    }
+    Ok(block)
+}
+
+/// See [`transom_engine::SavableCache::save_head`].
+pub(crate) fn save_head(
     session: &Session,
     transformer: &Transformer,
     info: &ModelInfo,
-    path: &Path,
-) -> Result<usize, EngineError> {
-    let n_tokens = session.tokens().len();
-    if n_tokens == 0 {
-        return Ok(0);
-    }
-    let file = ChecksummedFile::create(path)?;
-    write(file, session, identity(transformer, info)).inspect_err(|_| {
-        // An incomplete file that cannot be removed is refused when it is restored.
-        let _ = fs::remove_file(path);
-    })?;
-    Ok(n_tokens)
-}
-
-fn write(
-    mut file: ChecksummedFile<'_>,
-    session: &Session,
-    identity: HashMap<String, String>,
-) -> Result<(), EngineError> {
+) -> Result<Vec<u8>, EngineError> {
     let saved = SavedPositions {
         end: session.tokens().len() as i32,
         checkpoint: last_checkpoint(session.caches()),
     };
-    let header = header(saved, session.caches(), identity, &file)?;
-    file.write_header(&header)?;
-    for n_tokens in [saved.end, saved.checkpoint] {
-        let tokens = session.tokens()[..n_tokens as usize].iter();
-        let tokens: Vec<u8> = tokens.flat_map(|token| token.to_le_bytes()).collect();
-        file.write(&tokens)?;
-    }
+    let header = header(saved, session.caches(), identity(transformer, info))?;
+    let failed = |error| EngineError::backend(SAVING, error);
+    let mut json = serde_json::to_vec(&header).map_err(failed)?;
+    // Aligns the data.
+    json.resize(json.len().next_multiple_of(8), b' ');
+    let mut head = (json.len() as u64).to_le_bytes().to_vec();
+    head.extend(json);
     for (cache, position) in saved.of_caches(session.caches()) {
-        for array in cache.saved(position).during(SAVING)? {
-            let bytes = array.contiguous().and_then(|array| array.view::<u8>());
-            let bytes = bytes.during(SAVING)?;
-            let bytes = bytes.try_as_slice::<u8>();
-            let bytes = bytes.map_err(|error| file.bad(error))?;
-            file.write(bytes)?;
-        }
+        push_bytes(&mut head, cache.saved(position).during(SAVING)?)?;
     }
-    file.write_checksum()
+    Ok(head)
+}
+
+fn push_bytes(bytes: &mut Vec<u8>, arrays: Vec<Array>) -> Result<(), EngineError> {
+    for array in arrays {
+        let array = array.contiguous().and_then(|array| array.view::<u8>());
+        let array = array.during(SAVING)?;
+        let slice = array.try_as_slice::<u8>();
+        bytes.extend(slice.map_err(|error| EngineError::backend(SAVING, error))?);
+    }
+    Ok(())
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -89,12 +90,15 @@ struct SavedPositions {
 }
 
 impl SavedPositions {
-    /// Returns all caches at the end, then those that have checkpoints at the last checkpoint.
+    /// Returns the caches that have checkpoints, at the end and then at the last checkpoint.
     fn of_caches(self, caches: &[LayerCache]) -> impl Iterator<Item = (&LayerCache, i32)> {
-        let at_end = caches.iter().map(move |cache| (cache, self.end));
-        let caches = caches.iter().filter(move |_| self.checkpoint > 0);
-        let at_checkpoint = caches.filter(|cache| cache.has_checkpoints());
-        at_end.chain(at_checkpoint.map(move |cache| (cache, self.checkpoint)))
+        let positions = [self.end, self.checkpoint].into_iter();
+        positions
+            .filter(|position| *position > 0)
+            .flat_map(|position| {
+                let caches = caches.iter().filter(|cache| cache.has_checkpoints());
+                caches.map(move |cache| (cache, position))
+            })
     }
 }
 
@@ -105,80 +109,135 @@ fn last_checkpoint(caches: &[LayerCache]) -> i32 {
     last.min().unwrap_or(0)
 }
 
-/// Reads the session that [`save`] wrote; see [`transom_engine::LoadedModel::restore_state`].
+/// Returns the session that [`save_head`] and [`save_block`] saved.
 pub(crate) fn restore(
     transformer: &Transformer,
     info: &ModelInfo,
-    path: &Path,
+    saved: SavedConversation<'_>,
 ) -> Result<Session, EngineError> {
-    let mut file = ChecksummedFile::open(path)?;
-    let metadata = file.read_header()?;
+    let mut reader = Reader(saved.head);
+    let metadata = reader.header()?;
     let identity = identity(transformer, info);
-    if metadata.metadata().as_ref() != Some(&identity) {
-        return Err(file.bad("it was saved by another model"));
-    }
-    let n_tokens = length(&metadata, TOKENS);
-    let context_length = info.context_length;
-    if n_tokens == 0 || n_tokens > context_length {
-        let reason = format!("it has {n_tokens} tokens, but the context holds {context_length}");
-        return Err(file.bad(reason));
-    }
-    let checkpoint = length(&metadata, CHECKPOINT_TOKENS);
-    if checkpoint > n_tokens {
-        let reason = format!("it has a checkpoint at token {checkpoint} of {n_tokens}");
-        return Err(file.bad(reason));
-    }
-    let saved = SavedPositions {
+    let n_tokens = saved.tokens.len();
+    let checkpoint = checkpoint(&metadata).filter(|checkpoint| *checkpoint <= n_tokens);
+    let checkpoint = checkpoint.ok_or_else(|| bad_saved_data("it has a bad checkpoint"))?;
+    let positions = SavedPositions {
         end: n_tokens as i32,
         checkpoint: checkpoint as i32,
     };
     let templates = lazy_caches(transformer).during(RESTORING)?;
-    let expected = header(saved, &templates, identity, &file)?;
+    let expected = header(positions, &templates, identity)?;
     if json!(metadata) != json!(expected) {
-        return Err(file.bad("its tensors are not those of this model"));
+        return Err(bad_saved_data("it was saved by another model"));
     }
-    let tokens = read_tokens(&mut file, n_tokens, info)?;
-    if read_tokens(&mut file, checkpoint, info)? != tokens[..checkpoint] {
-        return Err(file.bad("its checkpoint has other tokens"));
+    let mut others = Vec::new();
+    for (template, position) in positions.of_caches(&templates) {
+        let arrays = reader.arrays(saved_arrays(template, position))?;
+        others.push(template.restore(position, arrays).during(RESTORING)?);
     }
+    reader.end()?;
+    let n_others = templates
+        .iter()
+        .filter(|cache| cache.has_checkpoints())
+        .count();
+    let mut checkpoints = others.split_off(n_others).into_iter();
+    let mut others = others.into_iter();
     let mut caches = Vec::with_capacity(templates.len());
-    for (template, position) in saved.of_caches(&templates) {
-        let arrays = saved_arrays(template, position)
-            .iter()
-            .map(|array| {
-                let bytes = file.read(array.n_bytes())?;
-                copied_array(&bytes, &array.shape, array.dtype).during(RESTORING)
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        caches.push(template.restore(position, arrays).during(RESTORING)?);
+    for template in &templates {
+        // Their numbers are equal, because both lists come from the templates.
+        let cache = match template.has_checkpoints() {
+            true => others.next(),
+            false => Some(template.reserved(n_tokens as i32).during(RESTORING)?),
+        };
+        caches.extend(cache);
     }
-    file.check_checksum()?;
-    let checkpoints = caches.split_off(templates.len());
-    let with_checkpoints = caches.iter_mut().filter(|cache| cache.has_checkpoints());
-    for (cache, checkpoint) in with_checkpoints.zip(checkpoints) {
-        cache.add_restored_checkpoint(checkpoint);
+    for cache in caches.iter_mut().filter(|cache| cache.has_checkpoints()) {
+        if let Some(checkpoint) = checkpoints.next() {
+            cache.add_restored_checkpoint(checkpoint);
+        }
     }
-    Ok(Session::from_saved(tokens, caches))
+    let growing = templates.iter().any(|cache| !cache.has_checkpoints());
+    let mut end = 0;
+    for (index, tokens) in saved.blocks.iter().enumerate() {
+        if !growing || tokens.start != end || tokens.end > n_tokens {
+            return Err(bad_saved_data("it has a bad block"));
+        }
+        end = tokens.end;
+        append_block(
+            &mut caches,
+            &templates,
+            tokens.len(),
+            &(saved.read_block)(index)?,
+        )?;
+    }
+    if growing && end != n_tokens {
+        return Err(bad_saved_data("it has too few blocks"));
+    }
+    let session = Session::from_saved(saved.tokens.to_vec(), caches, saved.id);
+    session.evaluate().during(RESTORING)?;
+    Ok(session)
 }
 
-/// Returns the length of a vector in the file; 0 if the file does not have it.
-fn length(metadata: &Metadata, name: &str) -> usize {
-    let length = metadata.info(name).and_then(|info| info.shape.first());
-    length.copied().unwrap_or(0)
-}
-
-fn read_tokens(
-    file: &mut ChecksummedFile<'_>,
+fn append_block(
+    caches: &mut [LayerCache],
+    templates: &[LayerCache],
     n_tokens: usize,
-    info: &ModelInfo,
-) -> Result<Vec<u32>, EngineError> {
-    let bytes = file.read(n_tokens * 4)?;
-    let tokens = bytes.as_chunks().0.iter();
-    let tokens: Vec<u32> = tokens.map(|bytes| u32::from_le_bytes(*bytes)).collect();
-    let is_unknown = |token: &&u32| **token as usize >= info.vocab_size;
-    match tokens.iter().find(is_unknown) {
-        Some(token) => Err(file.bad(format!("token {token} is not in the vocabulary"))),
-        None => Ok(tokens),
+    block: &[u8],
+) -> Result<(), EngineError> {
+    let mut reader = Reader(block);
+    let layers = caches.iter_mut().zip(templates);
+    for (cache, template) in layers.filter(|(cache, _)| !cache.has_checkpoints()) {
+        let arrays = reader.arrays(saved_arrays(template, n_tokens as i32))?;
+        let [keys, values] = &*arrays else {
+            return Err(bad_saved_data("a layer has other arrays"));
+        };
+        cache.append(keys, values).during(RESTORING)?;
+        // So that no more than this layer is in memory twice.
+        eval(cache.arrays()).during(RESTORING)?;
+    }
+    reader.end()
+}
+
+/// Returns the position of the checkpoint; `None` if the head has none.
+fn checkpoint(metadata: &Metadata) -> Option<usize> {
+    metadata.metadata().as_ref()?.get(CHECKPOINT)?.parse().ok()
+}
+
+/// The rest of saved bytes.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, n_bytes: usize) -> Result<&'a [u8], EngineError> {
+        let parts = self.0.split_at_checked(n_bytes);
+        let (taken, rest) = parts.ok_or_else(|| bad_saved_data("it is too short"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn header(&mut self) -> Result<Metadata, EngineError> {
+        let length = self.take(8)?.try_into().map(u64::from_le_bytes);
+        let length = length.ok().and_then(|length| usize::try_from(length).ok());
+        let length = length.filter(|length| *length <= MAX_HEADER);
+        let length = length.ok_or_else(|| bad_saved_data("its header is too long"))?;
+        serde_json::from_slice(self.take(length)?).map_err(bad_saved_data)
+    }
+
+    fn arrays(&mut self, arrays: Vec<SavedArray>) -> Result<Vec<Array>, EngineError> {
+        let read = |array: SavedArray| {
+            let bytes = self.take(array.n_bytes())?;
+            copied_array(bytes, &array.shape, array.dtype).during(RESTORING)
+        };
+        arrays.into_iter().map(read).collect()
+    }
+
+    fn end(self) -> Result<(), EngineError> {
+        match self.0 {
+            [] => Ok(()),
+            rest => Err(bad_saved_data(format!(
+                "it has {} bytes too many",
+                rest.len()
+            ))),
+        }
     }
 }
 
@@ -197,7 +256,7 @@ impl SavedArray {
     }
 }
 
-/// Returns the arrays that the file has of a cache at a position.
+/// Returns the arrays that are saved of a cache at a position.
 fn saved_arrays(cache: &LayerCache, position: i32) -> Vec<SavedArray> {
     let shapes = cache.saved_shapes(position).into_iter();
     shapes
@@ -219,12 +278,11 @@ fn lazy_caches(transformer: &Transformer) -> MlxResult<Vec<LayerCache>> {
     Ok(caches)
 }
 
-/// Returns the header of the file: the model, and the tensors in order.
+/// Returns the header of the head: the model, and the tensors in order.
 fn header(
     saved: SavedPositions,
     caches: &[LayerCache],
-    identity: HashMap<String, String>,
-    file: &ChecksummedFile<'_>,
+    mut identity: HashMap<String, String>,
 ) -> Result<Metadata, EngineError> {
     let mut tensors = Vec::new();
     let mut end = 0;
@@ -238,16 +296,15 @@ fn header(
         };
         tensors.push((name, info));
     };
-    for (name, n_tokens) in [(TOKENS, saved.end), (CHECKPOINT_TOKENS, saved.checkpoint)] {
-        let n_tokens = n_tokens as usize;
-        let dtype = safetensors::Dtype::U32;
-        push(name.to_owned(), dtype, vec![n_tokens], n_tokens * 4);
+    for (name, position) in [(END, saved.end), (CHECKPOINT, saved.checkpoint)] {
+        identity.insert(name.to_owned(), position.to_string());
     }
     for (index, (cache, position)) in saved.of_caches(caches).enumerate() {
         for array in saved_arrays(cache, position) {
             let SavedArray { name, dtype, shape } = &array;
-            let dtype = file_dtype(*dtype)
-                .ok_or_else(|| file.bad(format!("{name} of type {dtype:?} cannot be saved")))?;
+            let dtype = file_dtype(*dtype).ok_or_else(|| {
+                bad_saved_data(format!("{name} of type {dtype:?} cannot be saved"))
+            })?;
             let shape = shape.iter().map(|&size| size as usize).collect();
             push(
                 format!("layers.{index}.{name}"),
@@ -257,8 +314,7 @@ fn header(
             );
         }
     }
-    push(CHECKSUM.to_owned(), safetensors::Dtype::U32, vec![1], 4);
-    Metadata::new(Some(identity), tensors).map_err(|error| file.bad(error))
+    Metadata::new(Some(identity), tensors).map_err(bad_saved_data)
 }
 
 fn file_dtype(dtype: Dtype) -> Option<safetensors::Dtype> {
@@ -277,7 +333,7 @@ fn identity(transformer: &Transformer, info: &ModelInfo) -> HashMap<String, Stri
     let numbers = transformer.ropes.iter().flat_map(Rope::numbers);
     numbers.for_each(|number| rope.update(&number.to_le_bytes()));
     let of_model = [
-        ("transom_conversation", "2"),
+        ("transom_conversation", "3"),
         ("engine", &info.engine),
         ("name", &info.name),
         ("architecture", &info.architecture),

@@ -12,6 +12,7 @@ use std::path::Path;
 use broken_models::{assert_refused, with_config};
 use serde_json::json;
 use support::{assemble, load, lock_mlx};
+use transom_engine::test_support::SavedCopy;
 use transom_engine::{
     ChatPrompt, Limits, LoadedModel, Message, Prompt, Role, SamplingParams, Tokenizer,
 };
@@ -48,7 +49,6 @@ fn the_context_length_selects_short_or_long_rope_factors() {
 fn state_saved_with_other_rope_factors_is_refused() {
     let _mlx = lock_mlx();
     let folder = assemble("phi3-q4-g64-longrope");
-    let saved = folder.path().join("saved");
     let model = |context_length| {
         let limits = Limits {
             context_length,
@@ -67,9 +67,9 @@ fn state_saved_with_other_rope_factors_is_refused() {
     };
     let response = short.generate(&prompt, &params, &control, &mut |_| {});
     response.expect("the response succeeds");
-    short.save_state(&saved).expect("saved");
-    assert!(model(64).restore_state(&saved).is_ok());
-    assert!(model(512).restore_state(&saved).is_err());
+    let copy = SavedCopy::of(&mut short, 0).expect("saved");
+    assert!(copy.restore(&mut model(64)).is_ok());
+    assert!(copy.restore(&mut model(512)).is_err());
 }
 
 #[test]

@@ -8,7 +8,8 @@ mod turns;
 
 use support::{load, lock_mlx};
 use tempfile::TempDir;
-use transom_engine::{Limits, LoadedModel, Trim};
+use transom_engine::test_support::SavedCopy;
+use transom_engine::{Limits, LoadedModel, SavableCache, Trim};
 use transom_engine_mlx::{MlxEngine, MlxModel};
 use turns::{model_within, text, turn};
 
@@ -131,7 +132,7 @@ fn another_response_to_a_message_parks_the_first_one() {
 }
 
 #[test]
-fn the_conversation_that_was_used_last_is_saved() {
+fn every_conversation_can_be_saved() {
     let _mlx = lock_mlx();
     for name in [DENSE[0], WINDOWS[0], STATES[0]] {
         let (folder, mut original) = model(name);
@@ -139,16 +140,21 @@ fn the_conversation_that_was_used_last_is_saved() {
         say(&mut original, &mut first, &text(1, 90), name);
         say(&mut original, &mut second, &text(2, 70), name);
         say(&mut original, &mut first, &text(3, 15), name);
-        let path = folder.path().join("state");
-        let n_tokens = original.save_state(&path).expect("saved");
+        assert_eq!(original.conversations().len(), 2, "{name}");
+        let parked = SavedCopy::of(&mut original, 1).expect("saved");
+        let copy = SavedCopy::of(&mut original, 0).expect("saved");
+        let n_tokens = copy.tokens.len();
         assert!(
             (first.len() - 1..=first.len()).contains(&n_tokens),
             "{name}"
         );
         let restored = load(&MlxEngine::new(), folder.path(), &limits());
         let mut restored = restored.expect("it loads again");
-        assert_eq!(restored.restore_state(&path), Ok(n_tokens), "{name}");
+        parked.restore(&mut restored).expect("restored");
+        assert_eq!(copy.restore(&mut restored), Ok(n_tokens), "{name}");
         let n_processed = say(&mut restored, &mut first, &text(4, 15), name);
+        assert!(n_processed <= 16, "{name}: {n_processed}");
+        let n_processed = say(&mut restored, &mut second, &text(5, 15), name);
         assert!(n_processed <= 16, "{name}: {n_processed}");
     }
 }

@@ -1,22 +1,22 @@
-//! Saved and restored sessions: a restored session equals the saved one bit for bit, and a file of
-//! another model or a damaged file changes nothing.
+//! Saved and restored sessions: a restored session equals the saved one bit for bit, and data of
+//! another model or of another form is refused.
 
 #[path = "fixtures/support.rs"]
 mod support;
 
 use std::cell::RefCell;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::Path;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use support::{assemble, fixtures, load, lock_mlx};
 use tempfile::TempDir;
-use transom_engine::test_support::Recorder;
+use transom_engine::test_support::{Recorder, SavedCopy};
 use transom_engine::{
     ChatPrompt, EngineError, GenerationParams, JobControl, Limits, LoadedModel, Message, Prompt,
-    SamplingParams, Section, Stats, Trim,
+    SamplingParams, SavableCache, Section, Stats, Trim,
 };
 use transom_engine_mlx::{MlxEngine, MlxModel};
 
@@ -64,26 +64,19 @@ fn with_response(name: &str) -> (TempDir, MlxModel) {
     (folder, model)
 }
 
-/// Saves the session of [`with_response`] to a file.
-fn with_saved_state(name: &str) -> (TempDir, MlxModel, PathBuf) {
-    let (folder, model) = with_response(name);
-    let path = folder.path().join("state");
-    let n_tokens = model.save_state(&path).expect("saved");
-    assert!(n_tokens >= 27, "{n_tokens} tokens were saved");
-    (folder, model, path)
+/// Copies the session of [`with_response`].
+fn with_copy(name: &str) -> (TempDir, MlxModel, SavedCopy) {
+    let (folder, mut model) = with_response(name);
+    let copy = SavedCopy::of(&mut model, 0).expect("saved");
+    assert!(copy.tokens.len() >= 27, "{} tokens", copy.tokens.len());
+    (folder, model, copy)
 }
 
 /// Returns the reason for which restoring fails.
 #[track_caller]
-fn restore_error(model: &mut MlxModel, path: &Path) -> String {
-    match model.restore_state(path) {
-        Err(EngineError::BadFile {
-            path: named,
-            reason,
-        }) => {
-            assert_eq!(named, path);
-            reason
-        }
+fn restore_error(model: &mut MlxModel, copy: &SavedCopy) -> String {
+    match copy.restore(model) {
+        Err(EngineError::Backend { message, .. }) => message,
         other => panic!("{other:?}"),
     }
 }
@@ -98,17 +91,17 @@ fn every_model_continues_restored_state_with_the_same_tokens() {
         for dense_limit_bytes in [0, u64::MAX] {
             let engine = MlxEngine::new().with_dense_limit_bytes(dense_limit_bytes);
             let folder = assemble(name);
-            let path = folder.path().join("state");
             let mut original = load(&engine, folder.path(), &small()).expect("it loads");
             let (response, ..) = greedy(&mut original, &tokens(10), 8);
             let next: Vec<u32> = (10..30).chain(response).chain(40..50).collect();
 
-            let n_tokens = original.save_state(&path).expect("saved");
+            let copy = SavedCopy::of(&mut original, 0).expect("saved");
+            let n_tokens = copy.tokens.len();
             let (expected, expected_stats, _) = greedy(&mut original, &as_prompt(&next), 12);
             drop(original);
             let mut model = load(&engine, folder.path(), &small()).expect("it loads");
             assert_eq!(model.memory().kv_cache_bytes, 0);
-            assert_eq!(model.restore_state(&path), Ok(n_tokens), "{name}");
+            assert_eq!(copy.restore(&mut model), Ok(n_tokens), "{name}");
             assert!(model.memory().kv_cache_bytes > 0);
             let (found, stats, _) = greedy(&mut model, &as_prompt(&next), 12);
             assert_eq!(found, expected, "{name}");
@@ -123,8 +116,6 @@ fn every_model_continues_restored_state_with_the_same_tokens() {
 fn the_starter_model_continues_a_restored_conversation() {
     let _mlx = lock_mlx();
     let starter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter");
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("state");
     let engine = MlxEngine::new();
     let mut original = load(&engine, &starter, &Limits::default()).expect("it loads");
     let question = format!("{} What is light?", "Tell me of the sun. ".repeat(60));
@@ -139,12 +130,13 @@ fn the_starter_model_continues_a_restored_conversation() {
         .push(Message::new(transom_engine::Role::User, "And why?"));
     let second = Prompt::Chat(chat);
 
-    let n_tokens = original.save_state(&path).expect("saved");
+    let copy = SavedCopy::of(&mut original, 0).expect("saved");
+    let n_tokens = copy.tokens.len();
     assert!(n_tokens > 256, "{n_tokens} tokens were saved");
     let (expected, expected_stats, _) = greedy(&mut original, &second, 24);
     drop(original);
     let mut model = load(&engine, &starter, &Limits::default()).expect("it loads");
-    assert_eq!(model.restore_state(&path), Ok(n_tokens));
+    assert_eq!(copy.restore(&mut model), Ok(n_tokens));
     let (found, stats, _) = greedy(&mut model, &second, 24);
     assert_eq!(found, expected);
     assert_eq!(stats.cached_tokens, expected_stats.cached_tokens);
@@ -152,134 +144,109 @@ fn the_starter_model_continues_a_restored_conversation() {
 }
 
 #[test]
-fn only_the_user_can_read_saved_state() {
-    let _mlx = lock_mlx();
-    let (_folder, _, path) = with_saved_state("qwen3-q4-g64");
-    let mode = fs::metadata(&path)
-        .expect("the file exists")
-        .permissions()
-        .mode();
-    assert_eq!(mode & 0o777, 0o600);
-}
-
-#[test]
 fn a_trimmed_session_is_not_saved() {
     let _mlx = lock_mlx();
-    let (folder, mut model) = with_response("qwen3-q4-g64");
-    let path = folder.path().join("state");
+    let (_folder, mut model) = with_response("qwen3-q4-g64");
     model.trim(Trim::KeepConversation);
-    assert!(model.save_state(&path).expect("saved") > 0);
-    fs::remove_file(&path).expect("the file exists");
+    assert_eq!(model.conversations().len(), 1);
     model.trim(Trim::Everything);
-    assert_eq!(model.save_state(&path), Ok(0));
-    assert!(!path.exists());
+    assert_eq!(model.conversations(), []);
 }
 
+/// Blocks that were saved at different times, one token after another, restore the same session.
 #[test]
-fn saving_does_not_overwrite_a_file() {
+fn blocks_of_any_length_restore_the_same_session() {
     let _mlx = lock_mlx();
-    let (_folder, model, path) = with_saved_state("qwen3-q4-g64");
-    let before = fs::read(&path).expect("the file exists");
-    assert!(matches!(
-        model.save_state(&path),
-        Err(EngineError::BadFile { .. })
-    ));
-    assert_eq!(fs::read(&path).expect("the file exists"), before);
+    let (folder, mut model, copy) = with_copy("qwen3-q4-g64");
+    let n_tokens = copy.tokens.len();
+    let block = |range: Range<usize>| (range.clone(), model.save_block(0, range).expect("saved"));
+    let blocks = [0..1, 1..2, 2..20, 20..n_tokens].map(block).to_vec();
+    let in_parts = SavedCopy { blocks, ..copy };
+    let next: Vec<u32> = in_parts.tokens.iter().copied().chain(40..50).collect();
+    let (expected, ..) = greedy(&mut model, &as_prompt(&next), 12);
+    let mut model = load(&MlxEngine::new(), folder.path(), &small()).expect("it loads");
+    assert_eq!(in_parts.restore(&mut model), Ok(n_tokens));
+    let (found, stats, _) = greedy(&mut model, &as_prompt(&next), 12);
+    assert_eq!((found, stats.cached_tokens), (expected, n_tokens));
 }
 
 #[test]
 fn state_of_another_model_is_refused() {
     let _mlx = lock_mlx();
-    let (_folder, _, path) = with_saved_state("llama-f16-linear");
+    let (_folder, _, copy) = with_copy("llama-f16-linear");
     let (_other_folder, mut other) = with_response("qwen3-q4-g64");
-    let reason = restore_error(&mut other, &path);
+    let reason = restore_error(&mut other, &copy);
     assert_eq!(reason, "it was saved by another model");
 }
 
+/// Whatever is wrong with the data, the model can be used.
 #[test]
-fn state_longer_than_the_context_is_refused() {
+fn data_with_another_form_is_refused() {
     let _mlx = lock_mlx();
-    let (folder, _, path) = with_saved_state("qwen3-q4-g64");
-    let limits = Limits {
-        context_length: 20,
-        ..Limits::default()
-    };
-    let mut short = load(&MlxEngine::new(), folder.path(), &limits).expect("it loads");
-    let reason = restore_error(&mut short, &path);
-    assert!(reason.contains("but the context holds 20"), "{reason}");
-}
-
-/// A refused file does not change the session.
-#[test]
-fn damaged_data_is_refused_and_the_session_stays() {
-    let _mlx = lock_mlx();
-    let (_folder, mut model, path) = with_saved_state("qwen3-q4-g64");
-    let valid = fs::read(&path).expect("the file exists");
-    let header_bytes = u64::from_le_bytes(valid[..8].try_into().expect("8 bytes")) as usize;
-    let n_data = valid.len() - 8 - header_bytes;
-    for n_bytes in [0, 7, 8, 9, 8 + header_bytes, valid.len() - 1] {
-        fs::write(&path, &valid[..n_bytes]).expect("written");
-        restore_error(&mut model, &path);
+    for name in ["qwen3-q4-g64", "gpt-oss-mxfp4"] {
+        let (_folder, mut model, copy) = with_copy(name);
+        let heads = [0, 7, 8, 9, copy.head.len() - 1].map(|n| copy.head[..n].to_vec());
+        let longer = [&copy.head[..], b"x"].concat();
+        for head in heads.into_iter().chain([longer]) {
+            restore_error(
+                &mut model,
+                &SavedCopy {
+                    head,
+                    ..copy.clone()
+                },
+            );
+        }
+        for length in [u64::MAX, u64::MAX - 8, 1 << 40, copy.head.len() as u64] {
+            let head = [&length.to_le_bytes()[..], &copy.head[8..]].concat();
+            restore_error(
+                &mut model,
+                &SavedCopy {
+                    head,
+                    ..copy.clone()
+                },
+            );
+        }
+        let mut short = copy.clone();
+        short.blocks[0].1.pop();
+        restore_error(&mut model, &short);
+        let mut gap = copy.clone();
+        gap.blocks[0].0.start = 1;
+        restore_error(&mut model, &gap);
+        let blocks = Vec::new();
+        restore_error(
+            &mut model,
+            &SavedCopy {
+                blocks,
+                ..copy.clone()
+            },
+        );
+        let mut fewer = copy.clone();
+        fewer.tokens.pop();
+        restore_error(&mut model, &fewer);
+        let n_tokens = copy.tokens.len();
+        assert_eq!(copy.restore(&mut model), Ok(n_tokens), "{name}");
+        greedy(&mut model, &tokens(10), 8);
     }
-    fs::write(&path, [&valid[..], b"x"].concat()).expect("written");
-    restore_error(&mut model, &path);
-    for length in [u64::MAX, u64::MAX - 8, 1 << 40, valid.len() as u64] {
-        let damaged = [&length.to_le_bytes()[..], &valid[8..]].concat();
-        fs::write(&path, damaged).expect("written");
-        restore_error(&mut model, &path);
-    }
-    let cell = RefCell::new(&mut model);
-    TestRunner::new(Config::with_cases(200))
-        .run(&(0..n_data, 1..=u8::MAX), |(offset, change)| {
-            let mut damaged = valid.clone();
-            damaged[8 + header_bytes + offset] ^= change;
-            fs::write(&path, damaged).expect("written");
-            restore_error(&mut cell.borrow_mut(), &path);
-            Ok(())
-        })
-        .expect("every change of the data is noticed");
-    let (_, stats, _) = greedy(&mut model, &tokens(10), 8);
-    assert_eq!(stats.cached_tokens, 19, "the session has not changed");
 }
 
 /// Restoring a damaged header fails or gives the same session.
 #[test]
 fn a_damaged_header_is_refused_or_means_the_same() {
     let _mlx = lock_mlx();
-    let (_folder, mut model, path) = with_saved_state("qwen3-q4-g64");
-    let valid = fs::read(&path).expect("the file exists");
-    let n_tokens = model.restore_state(&path).expect("it is valid");
-    let header_bytes = u64::from_le_bytes(valid[..8].try_into().expect("8 bytes")) as usize;
+    let (_folder, mut model, copy) = with_copy("qwen3-q4-g64");
+    let length = copy.head[..8].try_into().expect("8 bytes");
+    let header_bytes = u64::from_le_bytes(length) as usize;
     let cell = RefCell::new(&mut model);
-    TestRunner::new(Config::with_cases(300))
+    TestRunner::new(Config::with_cases(100))
         .run(&(0..8 + header_bytes, any::<u8>()), |(offset, byte)| {
-            let mut damaged = valid.clone();
-            damaged[offset] = byte;
-            fs::write(&path, damaged).expect("written");
-            match cell.borrow_mut().restore_state(&path) {
-                Ok(n) => prop_assert_eq!(n, n_tokens),
-                Err(EngineError::BadFile { .. }) => {}
+            let mut damaged = copy.clone();
+            damaged.head[offset] = byte;
+            match damaged.restore(&mut **cell.borrow_mut()) {
+                Ok(n) => prop_assert_eq!(n, copy.tokens.len()),
+                Err(EngineError::Backend { .. }) => {}
                 Err(other) => prop_assert!(false, "{other:?}"),
             }
             Ok(())
         })
         .expect("every header is refused or valid");
-}
-
-/// The file has the right checksum and an unknown token.
-#[test]
-fn a_token_outside_the_vocabulary_is_refused() {
-    let _mlx = lock_mlx();
-    let (_folder, mut model, path) = with_saved_state("qwen3-q4-g64");
-    let mut damaged = fs::read(&path).expect("the file exists");
-    let header_bytes = u64::from_le_bytes(damaged[..8].try_into().expect("8 bytes")) as usize;
-    let data = 8 + header_bytes;
-    let vocab_size = model.info().vocab_size as u32;
-    damaged[data..data + 4].copy_from_slice(&vocab_size.to_le_bytes());
-    let end = damaged.len() - 4;
-    let sum = crc32fast::hash(&damaged[data..end]);
-    damaged[end..].copy_from_slice(&sum.to_le_bytes());
-    fs::write(&path, damaged).expect("written");
-    let reason = restore_error(&mut model, &path);
-    assert!(reason.contains("is not in the vocabulary"), "{reason}");
 }

@@ -5,7 +5,7 @@
 //! ([`LoadedModel`] is deliberately not `Send`).
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,7 @@ use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};
 use crate::logprobs::MAX_TOP_LOGPROBS;
 use crate::sampling::SamplingParams;
+use crate::saved::SavableCache;
 use crate::scoring::{MAX_SCORED_TOKENS, ScorePrompt};
 use crate::template::{ChatTemplate, RenderedPrompt};
 use crate::text::OpenReasoning;
@@ -163,21 +164,10 @@ pub trait LoadedModel {
     /// Returns the memory in use, by part.
     fn memory(&self) -> MemoryUse;
 
-    /// Writes the tokens in the KV cache and their keys and values to a new file at `path` that
-    /// only this user can read. Returns the number of tokens. If the cache is empty, returns 0 and
-    /// creates no file.
-    ///
-    /// # Errors
-    /// [`EngineError::BadFile`] if the file cannot be written; no file is left then.
-    fn save_state(&self, path: &Path) -> Result<usize, EngineError>;
-
-    /// Loads a KV cache that [`LoadedModel::save_state`] wrote, so that the next request of that
-    /// conversation needs prefill only for new tokens. Returns the number of tokens.
-    ///
-    /// # Errors
-    /// [`EngineError::BadFile`] if the file is damaged, belongs to another model, engine or KV
-    /// type, or has more tokens than the context. The model can still be used then, without that KV cache.
-    fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError>;
+    /// Returns the KV caches, to be saved or restored; `None` for a model that keeps none.
+    fn savable_cache(&mut self) -> Option<&mut dyn SavableCache> {
+        None
+    }
 }
 
 /// What a loaded model releases.
@@ -235,6 +225,29 @@ pub struct PreparedPrompt {
     pub system_tokens: usize,
     /// The tools that the response may call, if any.
     pub tools: Option<PreparedTools>,
+}
+
+impl PreparedPrompt {
+    /// Returns what a response to this prompt must match: what the request asks for, or what its tools
+    /// require.
+    ///
+    /// # Errors
+    /// [`EngineError::InvalidParameter`] if the request has both a constraint and tools: a call would
+    /// not match the constraint.
+    pub fn constraint<'a>(
+        &'a self,
+        params: &'a GenerationParams,
+    ) -> Result<Option<&'a Constraint>, EngineError> {
+        match (&self.tools, &params.constraint) {
+            (None, constraint) => Ok(constraint.as_ref()),
+            (Some(tools), None) => Ok(tools.constraint()),
+            (Some(_), Some(_)) => {
+                let expected = "none: the tools may be called; forbid calls or leave one out";
+                let error = EngineError::invalid_parameter("constraint", "one", expected);
+                Err(error)
+            }
+        }
+    }
 }
 
 /// Parameters of a generation.

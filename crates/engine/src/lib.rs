@@ -7,6 +7,7 @@
 
 pub mod attachment;
 pub mod chat;
+pub mod checked_response;
 pub mod constraint;
 pub mod contract;
 pub mod embedding;
@@ -18,6 +19,7 @@ pub mod job_control;
 pub mod logprobs;
 pub mod parked;
 pub mod sampling;
+pub mod saved;
 pub mod scoring;
 pub mod serde_seconds;
 pub mod speculation;
@@ -33,6 +35,7 @@ pub mod truncation;
 
 pub use attachment::{Attachment, with_attachments};
 pub use chat::{ChatPrompt, FunctionCall, Message, Role, ToolCall, ToolChoice};
+pub use checked_response::{CheckedResponse, Verdict};
 pub use constraint::{
     Constraint, ConstraintStart, Constraints, Grammar, ResponseConstraint, TokenMask, TokenTable,
     TokenText,
@@ -49,6 +52,7 @@ pub use job_control::JobControl;
 pub use logprobs::{Logprob, Scores, TokenLogprobs};
 pub use parked::{Parked, ParkedState};
 pub use sampling::{Sampler, SamplingParams};
+pub use saved::{CachedConversation, SavableCache, SavedConversation};
 pub use scoring::{ScorePrompt, Scorer};
 pub use speculation::Speculation;
 pub use template::{ChatTemplate, ControlTokens, RenderedPrompt};

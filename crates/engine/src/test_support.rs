@@ -8,16 +8,15 @@
 mod distribution;
 pub mod shapes;
 
-use std::fs;
-use std::path::Path;
+use std::ops::Range;
 use std::sync::Arc;
 
 use transom_files::file_name;
 use transom_fit::MemoryNeed;
 
 use crate::contract::{
-    Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel, MemoryUse, ModelInfo,
-    ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
+    ConversationId, Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel,
+    MemoryUse, ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
 };
 use crate::embedding::{self, EmbedInput, Embedding, not_an_embedding_model};
 use crate::error::EngineError;
@@ -25,6 +24,7 @@ use crate::event::{FinishReason, Section, Stats, TokenEvent};
 use crate::generation::ResponseText;
 use crate::logprobs::{Logprob, TokenLogprobs};
 use crate::sampling::SamplingParams;
+use crate::saved::{self, CachedConversation, SavableCache, SavedConversation, bad_saved_data};
 use crate::text::OpenReasoning;
 
 /// Size of every scripted model's weights.
@@ -146,7 +146,8 @@ impl Engine for ScriptedEngine {
             script: self.script.clone(),
             limits: limits.clone(),
             n_responses: 0,
-            kv_cache_bytes: 0,
+            tokens: Vec::new(),
+            conversation: None,
         }))
     }
 }
@@ -172,7 +173,9 @@ struct ScriptedModel {
     script: Script,
     limits: Limits,
     n_responses: usize,
-    kv_cache_bytes: u64,
+    /// Those in the KV cache.
+    tokens: Vec<u32>,
+    conversation: Option<ConversationId>,
 }
 
 impl LoadedModel for ScriptedModel {
@@ -246,7 +249,10 @@ impl LoadedModel for ScriptedModel {
             Some(reason) => reason,
             None => self.decode(&steps, prompt, params, control, sink, &mut stats)?,
         };
-        self.kv_cache_bytes = (stats.prompt_tokens + stats.generated_tokens) as u64;
+        self.tokens.clone_from(&prompt.tokens);
+        self.tokens
+            .resize(stats.prompt_tokens + stats.generated_tokens, 0);
+        self.conversation = params.conversation;
         sink.on_event(TokenEvent::Finished { reason, stats });
         Ok((reason, stats))
     }
@@ -274,35 +280,125 @@ impl LoadedModel for ScriptedModel {
     fn trim(&mut self, trim: Trim) -> u64 {
         match trim {
             Trim::KeepConversation => 0,
-            Trim::Everything => std::mem::take(&mut self.kv_cache_bytes),
+            Trim::Everything => std::mem::take(&mut self.tokens).len() as u64,
         }
     }
 
     fn memory(&self) -> MemoryUse {
         MemoryUse {
             weight_bytes: WEIGHT_BYTES,
-            kv_cache_bytes: self.kv_cache_bytes,
+            kv_cache_bytes: self.tokens.len() as u64,
             parked_bytes: 0,
             allocator_cache_bytes: 0,
-            peak_bytes: WEIGHT_BYTES + self.kv_cache_bytes,
+            peak_bytes: WEIGHT_BYTES + self.tokens.len() as u64,
         }
     }
 
-    /// Writes the number of tokens.
-    fn save_state(&self, path: &Path) -> Result<usize, EngineError> {
-        if self.kv_cache_bytes > 0 {
-            fs::write(path, self.kv_cache_bytes.to_string())
-                .map_err(|e| EngineError::bad_file(path, e))?;
-        }
-        Ok(self.kv_cache_bytes as usize)
+    fn savable_cache(&mut self) -> Option<&mut dyn SavableCache> {
+        Some(self)
+    }
+}
+
+/// A token takes a byte of a block.
+impl SavableCache for ScriptedModel {
+    fn conversations(&self) -> Vec<CachedConversation<'_>> {
+        let current = CachedConversation {
+            id: self.conversation,
+            tokens: &self.tokens,
+        };
+        vec![current]
     }
 
-    fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
-        let text = fs::read_to_string(path).map_err(|error| EngineError::bad_file(path, error))?;
-        self.kv_cache_bytes = text
-            .parse()
-            .map_err(|error| EngineError::bad_file(path, error))?;
-        Ok(self.kv_cache_bytes as usize)
+    fn has_blocks(&self) -> bool {
+        true
+    }
+
+    fn save_block(&self, _: usize, tokens: Range<usize>) -> Result<Vec<u8>, EngineError> {
+        Ok(self.tokens[tokens].iter().map(|id| *id as u8).collect())
+    }
+
+    fn save_head(&self, _: usize) -> Result<Vec<u8>, EngineError> {
+        Ok(self.tokens.len().to_string().into_bytes())
+    }
+
+    fn restore(&mut self, saved: SavedConversation<'_>) -> Result<(), EngineError> {
+        if saved.head != saved.tokens.len().to_string().into_bytes() {
+            return Err(bad_saved_data("another head"));
+        }
+        for (index, tokens) in saved.blocks.iter().enumerate() {
+            let block = (saved.read_block)(index)?;
+            if !block
+                .iter()
+                .map(|id| u32::from(*id))
+                .eq(saved.tokens[tokens.clone()].iter().copied())
+            {
+                return Err(bad_saved_data("another block"));
+            }
+        }
+        self.tokens = saved.tokens.to_vec();
+        self.conversation = saved.id;
+        Ok(())
+    }
+}
+
+/// A conversation that was copied out of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedCopy {
+    /// The conversation, if its requests had an id.
+    pub id: Option<ConversationId>,
+    /// All tokens.
+    pub tokens: Vec<u32>,
+    /// See [`SavableCache::save_head`].
+    pub head: Vec<u8>,
+    /// The tokens of each block, and the block.
+    pub blocks: Vec<(Range<usize>, Vec<u8>)>,
+}
+
+impl SavedCopy {
+    /// Copies the `index`-th conversation of `model`.
+    ///
+    /// # Errors
+    /// Those of the engine, and for a model without KV caches.
+    pub fn of(model: &mut dyn LoadedModel, index: usize) -> Result<Self, EngineError> {
+        let Some(cache) = model.savable_cache() else {
+            return Err(bad_saved_data("the model keeps no KV cache"));
+        };
+        let CachedConversation { id, tokens } = cache.conversations()[index];
+        let tokens = tokens.to_vec();
+        let ranges = match cache.has_blocks() {
+            true => saved::new_blocks(0..tokens.len()),
+            false => Vec::new(),
+        };
+        let block = |range: Range<usize>| Ok((range.clone(), cache.save_block(index, range)?));
+        Ok(Self {
+            id,
+            head: cache.save_head(index)?,
+            blocks: ranges
+                .into_iter()
+                .map(block)
+                .collect::<Result<_, EngineError>>()?,
+            tokens,
+        })
+    }
+
+    /// Restores the conversation in `model`. Returns the number of its tokens.
+    ///
+    /// # Errors
+    /// Those of the engine, and for a model without KV caches.
+    pub fn restore(&self, model: &mut dyn LoadedModel) -> Result<usize, EngineError> {
+        let Some(cache) = model.savable_cache() else {
+            return Err(bad_saved_data("the model keeps no KV cache"));
+        };
+        let blocks: Vec<Range<usize>> =
+            self.blocks.iter().map(|(range, _)| range.clone()).collect();
+        cache.restore(SavedConversation {
+            id: self.id,
+            tokens: &self.tokens,
+            head: &self.head,
+            blocks: &blocks,
+            read_block: &mut |index| Ok(self.blocks[index].1.clone()),
+        })?;
+        Ok(self.tokens.len())
     }
 }
 

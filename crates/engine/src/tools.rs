@@ -37,6 +37,8 @@ pub(crate) struct Tool {
     pub(crate) name: String,
     /// The JSON Schema of its arguments.
     pub(crate) schema: Value,
+    /// The schema can be held while decoding. Else the arguments are any object.
+    pub(crate) is_held: bool,
 }
 
 /// The tools of a request.
@@ -96,16 +98,16 @@ impl PreparedTools {
         if chat.tools.is_empty() || chat.tool_choice == ToolChoice::None {
             return Ok(None);
         }
+        let family = match template.knows_tools() {
+            true => Family::of_template(&template.source()).unwrap_or(&FALLBACK),
+            false => &FALLBACK,
+        };
         let mut declared = Declared::default();
-        let mut unconstrained = Vec::new();
         for tool in &chat.tools {
-            let (tool, is_constrained) = read_tool(tool)?;
+            let tool = read_tool(tool, family)?;
             if declared.contains(&tool.name) {
                 let expected = "a name that no other tool has";
                 return Err(EngineError::invalid_parameter("tools", tool.name, expected));
-            }
-            if !is_constrained {
-                unconstrained.push(tool.name.clone());
             }
             declared.tools.push(tool);
         }
@@ -119,20 +121,6 @@ impl PreparedTools {
                 expected,
             ));
         }
-        if let ToolChoice::Required | ToolChoice::Named(_) = chat.tool_choice {
-            // Decoding does not apply the grammar of calls yet, and a choice is held or refused.
-            let expected = "`auto` or `none`: calls can't be forced yet";
-            let value = "a required call";
-            return Err(EngineError::invalid_parameter(
-                "tool_choice",
-                value,
-                expected,
-            ));
-        }
-        let family = match template.knows_tools() {
-            true => Family::of_template(&template.source()).unwrap_or(&FALLBACK),
-            false => &FALLBACK,
-        };
         let control = template.control_tokens();
         let special = family.markers().chain(HEADER_TOKENS);
         let special = special.filter(|marker| control.contains(marker));
@@ -147,6 +135,8 @@ impl PreparedTools {
             special: &special,
         };
         let constraint = rules.constraint();
+        let loose = declared.tools.iter().filter(|tool| !tool.is_held);
+        let unconstrained = loose.map(|tool| tool.name.clone()).collect();
         let markers = special.iter().map(|(marker, id)| (*id, *marker)).collect();
         Ok(Some(Self(Arc::new(Inner {
             family,
@@ -237,32 +227,60 @@ pub(crate) fn render(
     }
 }
 
-/// Returns a declared tool, and whether its arguments are held by its own schema.
-fn read_tool(tool: &Value) -> Result<(Tool, bool), EngineError> {
+/// Reads a declared tool, and decides whether its schema can be held.
+fn read_tool(tool: &Value, family: &Family) -> Result<Tool, EngineError> {
     let function = tool.get("function").unwrap_or(tool);
     let name = function.get("name").and_then(Value::as_str);
-    let Some(name) = name.filter(|name| !name.is_empty()) else {
-        let expected = "functions with a name";
-        return Err(EngineError::invalid_parameter(
-            "tools",
-            "one without a name",
-            expected,
-        ));
-    };
+    let name = name.unwrap_or_default().to_owned();
+    // Other characters would end the name early in the form of some model.
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./:".contains(c);
+    if name.is_empty() || !name.chars().all(is_plain) {
+        let expected = "functions with a name of letters, digits and `_-./:`";
+        return Err(EngineError::invalid_parameter("tools", name, expected));
+    }
     let is_strict = function.get("strict") == Some(&Value::Bool(true));
-    let any = json!({ "type": "object" });
     let schema = match function.get("parameters") {
         Some(schema @ Value::Object(_)) => schema.clone(),
-        _ => any.clone(),
+        _ => json!({ "type": "object", "properties": {} }),
     };
-    let checked = Constraint::on_answer(Grammar::JsonSchema(schema.clone())).check();
-    let (schema, is_constrained) = match checked {
-        Ok(()) => (schema, true),
-        Err(error) if is_strict => return Err(error),
-        Err(_) => (any, false),
+    let held = check_schema(&schema, family);
+    match held {
+        Err(EngineError::InvalidConstraint {
+            path,
+            keyword,
+            message,
+        }) if is_strict => Err(EngineError::InvalidConstraint {
+            path,
+            keyword,
+            message: format!("the arguments of {name:?}: {message}"),
+        }),
+        Err(error) if is_strict => Err(error),
+        held => Ok(Tool {
+            name,
+            schema,
+            is_held: held.is_ok(),
+        }),
+    }
+}
+
+/// Checks whether arguments can be held to a schema.
+fn check_schema(schema: &Value, family: &Family) -> Result<(), EngineError> {
+    let invalid = |keyword: &str, message: &str| EngineError::InvalidConstraint {
+        path: String::new(),
+        keyword: keyword.to_owned(),
+        message: message.to_owned(),
     };
-    let name = name.to_owned();
-    Ok((Tool { name, schema }, is_constrained))
+    if schema.get("type").is_some_and(|kind| kind != "object") {
+        return Err(invalid("type", "arguments are an object"));
+    }
+    Constraint::on_answer(Grammar::JsonSchema(schema.clone())).check()?;
+    match grammar::holds(family, schema) {
+        true => Ok(()),
+        false => Err(invalid(
+            "",
+            "the model does not write arguments as JSON, and the form that it uses can't be held to this schema",
+        )),
+    }
 }
 
 #[cfg(test)]

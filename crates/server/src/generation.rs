@@ -28,6 +28,7 @@ use transom_supervisor::{
 use crate::activity::OpenRequest;
 use crate::door::Caller;
 use crate::error::ApiError;
+use crate::json::Ignored;
 use crate::models::{Model, loaded_info};
 use crate::routes::constraints::Constrained;
 use crate::state::ServerState;
@@ -219,10 +220,14 @@ impl Generation {
         &self.job.model.name
     }
 
-    /// Returns the tools whose arguments are any JSON object, because their schemas cannot be held.
-    /// Known once the engine accepted the prompt.
-    pub(crate) fn unconstrained_tools(&self) -> &[String] {
-        &self.unconstrained_tools
+    /// Returns the paths of tools whose schemas cannot be held, so that their arguments are any JSON
+    /// object. Known once the engine accepted the prompt.
+    pub(crate) fn ignored_schemas(&self) -> Ignored {
+        let mut ignored = Ignored::default();
+        for name in &self.unconstrained_tools {
+            ignored.add(&format!("tools.{name}"));
+        }
+        ignored
     }
 
     /// Returns true if the request asks for log probabilities.

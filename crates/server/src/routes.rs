@@ -94,7 +94,7 @@ pub(crate) fn json_response(value: &Value) -> Response {
 pub(crate) fn name_ignored(mut response: Response, ignored: &Ignored) -> Response {
     let names = ignored.header();
     if let Some(names) = names.and_then(|names| HeaderValue::try_from(names).ok()) {
-        response.headers_mut().insert("x-transom-ignored", names);
+        response.headers_mut().append("x-transom-ignored", names);
     }
     response
 }

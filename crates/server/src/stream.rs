@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::error::ApiError;
 use crate::generation::{Event, Generation};
 use crate::limits::{HEARTBEAT, MAX_UNREAD_FRAMES, OPENING_TIMEOUT, READER_TIMEOUT};
+use crate::routes::name_ignored;
 
 /// Content type of server-sent events.
 pub(crate) const SSE: &str = "text/event-stream; charset=utf-8";
@@ -141,12 +142,13 @@ pub(crate) async fn respond<E: Encoder>(
     encoder: E,
 ) -> Result<Response, ApiError> {
     generation.open(OPENING_TIMEOUT).await?;
+    let ignored = generation.ignored_schemas();
     let (frames, receiver) = mpsc::channel(MAX_UNREAD_FRAMES);
     tokio::spawn(async move {
         // An error means that the reader left, so nobody needs to know.
         let _ = write(generation, encoder, &frames).await;
     });
-    Ok(response(E::CONTENT_TYPE, receiver))
+    Ok(name_ignored(response(E::CONTENT_TYPE, receiver), &ignored))
 }
 
 /// Returns a response whose body is the frames of a channel.

@@ -10,7 +10,7 @@ mod reading;
 mod script;
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -19,12 +19,14 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 use transom_engine::{
     EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
-    ModelInfo, ModelSource, Prompt, SamplingParams, Section, Stats, TokenEvent, Trim, Truncation,
+    ModelSource, Prompt, SamplingParams, Section, Stats, TokenEvent, Trim, Truncation,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint,
 };
-use transom_engine_host::{KillSwitch, Timeouts, Worker, WorkerEnd, WorkerReport, Workers};
+use transom_engine_host::{
+    KillSwitch, StateFile, Timeouts, Worker, WorkerEnd, WorkerReport, Workers,
+};
 use transom_signals::{Hardware, SignalSource};
 
 use crate::driver::Supervisor;
@@ -194,7 +196,7 @@ impl WorkerTask {
         &mut self,
         source: &ModelSource,
         limits: &Limits,
-        state: Option<PathBuf>,
+        state: Option<StateFile>,
     ) -> Result<(), End> {
         for step in 0..=LOAD_STEPS {
             if step == LOAD_STEPS / 2 && self.script.fault == Fault::DiesInLoad {
@@ -216,9 +218,9 @@ impl WorkerTask {
             self.report(Report::LoadFailed { error }).await;
             return Ok(());
         }
-        self.n_tokens = state.map_or(0, |path| restore(&path));
+        self.n_tokens = state.map_or(0, |file| restore(&file.path));
         self.report(Report::Loaded {
-            info: Box::new(info(source, limits)),
+            info: Box::new(context::info(source, limits)),
             memory: self.memory(),
             footprint: Some(LoadFootprint {
                 before_bytes: EMPTY_BYTES,
@@ -254,7 +256,7 @@ impl WorkerTask {
                 prompt_tokens,
                 cached_tokens: 0,
                 dropped_messages,
-                unconstrained_tools: Vec::new(),
+                unconstrained_tools: context::unconstrained_tools(request),
             },
         )
         .await;
@@ -293,6 +295,11 @@ impl WorkerTask {
             };
             self.report_event(job, text).await;
         }
+        if reason == FinishReason::Stop {
+            for event in context::tool_calls(request, &self.script.tool_calls) {
+                self.report_event(job, event).await;
+            }
+        }
         self.n_tokens += prompt_tokens + generated_tokens;
         let stats = Stats {
             prompt_tokens,
@@ -308,7 +315,7 @@ impl WorkerTask {
         Ok(())
     }
 
-    async fn unload(&mut self, state: Option<PathBuf>) -> Result<(), End> {
+    async fn unload(&mut self, state: Option<StateFile>) -> Result<(), End> {
         self.wait(self.script.unload_time, None).await?;
         let loaded_bytes = EMPTY_BYTES + self.script.weight_bytes;
         let after_bytes = match self.script.fault {
@@ -317,9 +324,9 @@ impl WorkerTask {
             Fault::Leaks => loaded_bytes,
             Fault::None | Fault::DiesInLoad | Fault::DiesAfter(_) => EMPTY_BYTES,
         };
-        if let Some(path) = state.filter(|_| self.n_tokens > 0) {
+        if let Some(file) = state.filter(|_| self.n_tokens > 0) {
             // If the write fails, the file is missing later, which tests notice.
-            let _ = std::fs::write(path, self.n_tokens.to_string());
+            let _ = std::fs::write(file.path, self.n_tokens.to_string());
         }
         let footprint = Some(UnloadFootprint {
             loaded_bytes,
@@ -380,22 +387,6 @@ fn restore(path: &Path) -> usize {
     // The file may not exist.
     let _ = std::fs::remove_file(path);
     text.parse().unwrap_or(0)
-}
-
-fn info(source: &ModelSource, limits: &Limits) -> ModelInfo {
-    ModelInfo {
-        name: source.path.display().to_string(),
-        architecture: "scripted".to_owned(),
-        engine: "scripted".to_owned(),
-        n_parameters: 1,
-        stored_as: "a script".to_owned(),
-        computed_as: "not at all".to_owned(),
-        context_length: limits.context_length,
-        vocab_size: 1,
-        has_chat_template: true,
-        draft: None,
-        recommended_sampling: SamplingParams::default(),
-    }
 }
 
 /// Starts a supervisor on [`hardware`] that does not keep the machine awake.

@@ -12,3 +12,4 @@ pub(crate) mod sampling;
 pub(crate) mod saved_state;
 pub(crate) mod stopping;
 pub(crate) mod text;
+pub(crate) mod tools;

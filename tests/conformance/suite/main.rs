@@ -78,9 +78,14 @@ conformance! {
         a_stopped_load_fails_or_completes;
     constraints:
         every_constrained_response_is_valid
+        every_finished_answer_of_the_starter_is_valid
+        a_constraint_survives_reasoning_drafts_cached_text_and_a_stop
         forced_and_drafted_tokens_change_no_constrained_response
         the_constraint_begins_after_the_reasoning
         a_constraint_that_cannot_be_held_is_refused_before_any_work;
+    tools:
+        required_and_named_calls_are_always_valid
+        a_response_that_may_call_may_also_answer;
     responses:
         a_response_streams_in_order_with_consistent_statistics
         greedy_text_is_the_same_in_every_process
@@ -141,7 +146,7 @@ conformance! {
         an_edited_message_rewinds_its_own_conversation
         other_conversations_stay_within_their_limit
         a_trim_drops_other_conversations
-        the_conversation_that_was_used_last_is_saved;
+        every_conversation_is_saved;
     saved_state:
         a_saved_kv_cache_is_restored_in_a_new_process
         an_invalid_saved_kv_cache_is_ignored_and_removed

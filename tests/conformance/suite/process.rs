@@ -14,7 +14,7 @@ use transom_engine::{
     Prompt, TokenEvent, Trim,
 };
 use transom_engine_host::wire::{Command, JobId, LoadFootprint, Report, Request, UnloadFootprint};
-use transom_engine_host::{ProcessWorkers, Worker, WorkerEnd, WorkerReport, Workers};
+use transom_engine_host::{ProcessWorkers, StateFile, Worker, WorkerEnd, WorkerReport, Workers};
 
 use crate::request::TestRequest;
 use crate::response::Response;
@@ -169,13 +169,13 @@ impl TestProcess {
         &mut self,
         path: &Path,
         limits: &Limits,
-        state: &Path,
+        state: &StateFile,
     ) -> Result<Loaded, EngineError> {
-        self.start_load_with(path, limits, Some(state.to_owned()));
+        self.start_load_with(path, limits, Some(state.clone()));
         self.load_result(Vec::new()).await
     }
 
-    fn start_load_with(&mut self, path: &Path, limits: &Limits, state: Option<PathBuf>) {
+    fn start_load_with(&mut self, path: &Path, limits: &Limits, state: Option<StateFile>) {
         self.send(Command::Load {
             source: source(path),
             limits: limits.clone(),
@@ -341,9 +341,9 @@ impl TestProcess {
     }
 
     /// Unloads and saves the KV cache to the file `state`.
-    pub(crate) async fn unload_to(&mut self, state: Option<&Path>) -> Option<UnloadFootprint> {
+    pub(crate) async fn unload_to(&mut self, state: Option<&StateFile>) -> Option<UnloadFootprint> {
         self.send(Command::Unload {
-            state: state.map(Path::to_owned),
+            state: state.cloned(),
         });
         match self.report().await {
             Report::Unloaded { footprint, .. } => footprint,

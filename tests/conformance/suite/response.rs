@@ -1,6 +1,8 @@
 //! A response, which is checked against the contract of events and statistics.
 
-use transom_engine::{EngineError, FinishReason, Section, Stats, TokenEvent, TokenLogprobs};
+use transom_engine::{
+    EngineError, FinishReason, Section, Stats, TokenEvent, TokenLogprobs, ToolCallDelta,
+};
 use transom_engine_host::wire::{JobSummary, Request};
 
 /// The events and the result of a request.
@@ -11,11 +13,22 @@ pub(crate) struct Response {
     pub(crate) prefill: Vec<usize>,
     /// The texts in order.
     pub(crate) pieces: Vec<(Section, String)>,
+    /// The tool calls in order.
+    pub(crate) calls: Vec<Call>,
     /// The log probabilities of its tokens.
     pub(crate) logprobs: Vec<TokenLogprobs>,
     /// The token count of the last text.
     generated_tokens: usize,
     pub(crate) result: Result<JobSummary, EngineError>,
+}
+
+/// A tool call.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) name: String,
+    /// The JSON of its arguments.
+    pub(crate) arguments: String,
+    pub(crate) is_complete: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +50,7 @@ impl Response {
             started: None,
             prefill: Vec::new(),
             pieces: Vec::new(),
+            calls: Vec::new(),
             logprobs: Vec::new(),
             generated_tokens: 0,
             result,
@@ -89,7 +103,16 @@ impl Response {
                 assert!(done <= total && total == started.prompt_tokens, "{log}");
                 self.prefill.push(done);
             }
-            TokenEvent::ToolCall { .. } => panic!("a call without tools: {log}"),
+            TokenEvent::ToolCall {
+                index,
+                delta,
+                generated_tokens,
+            } => {
+                assert!(self.started.is_some(), "a call before the start: {log}");
+                assert!(generated_tokens >= self.generated_tokens, "{log}");
+                self.generated_tokens = generated_tokens;
+                self.add_call(index, delta, log);
+            }
             TokenEvent::Text {
                 section,
                 text,
@@ -111,6 +134,29 @@ impl Response {
                 self.logprobs.extend(logprobs);
             }
             TokenEvent::Finished { .. } => panic!("only the summary may report the end: {log}"),
+        }
+    }
+
+    fn add_call(&mut self, index: usize, delta: ToolCallDelta, log: &str) {
+        if let ToolCallDelta::Begin { id, name } = delta {
+            assert!(!id.is_empty(), "a call without an id: {log}");
+            assert_eq!(index, self.calls.len(), "calls are numbered: {log}");
+            assert!(
+                self.calls.last().is_none_or(|call| call.is_complete),
+                "{log}"
+            );
+            self.calls.push(Call {
+                name,
+                arguments: String::new(),
+                is_complete: false,
+            });
+            return;
+        }
+        let call = self.calls.get_mut(index).expect("it began");
+        assert!(!call.is_complete, "a call goes on after its end: {log}");
+        match delta {
+            ToolCallDelta::Arguments(json) => call.arguments.push_str(&json),
+            _ => call.is_complete = true,
         }
     }
 

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use transom_window_tests::{Failure, Outcome, check, run_test, until};
+use transom_window_tests::{Failure, Outcome, Page, check, run_test, until};
 
 /// Longest time for a response of the starter, with its load.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -12,14 +12,13 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 #[tokio::test]
 async fn the_app_serves_a_program_with_the_key_that_it_shows() {
     run_test("the_local_api", async |setup| {
-        setup.open().await?;
+        let chat = setup.open().await?;
         let port = free_port().map_err(Failure::doing("find a free port"))?;
+        // Another server may use the default port of this computer.
+        set_port(&chat, port).await?;
         setup.desktop.follow("transom://settings/api").await?;
         let settings = setup.window("settings").await?;
         settings.click("switch", "^Serve models").await?;
-        // The usual port may be in use on this computer; the key is the same.
-        settings.by("textbox", "^Port").await?;
-        settings.run(SET_PORT, vec![port.into()]).await?;
         let address = format!("http://localhost:{port}/v1");
         settings.until_says(&address).await?;
         let key = settings.text_of(".created code").await?;
@@ -45,13 +44,16 @@ async fn the_app_serves_a_program_with_the_key_that_it_shows() {
     .await;
 }
 
-/// Types a port into its field.
-const SET_PORT: &str = "
-    const field = [...document.querySelectorAll('input')].find((one) => one.placeholder === '11535');
-    field.value = String(arguments[0]);
-    field.dispatchEvent(new Event('change', { bubbles: true }));
-    return true;
-";
+/// Stores the port before the API is on.
+async fn set_port(chat: &Page, port: u16) -> Outcome {
+    let body = format!(
+        "window.__TAURI_INTERNALS__
+            .invoke('update_settings', {{ patch: {{ local_api: {{ port: {port} }} }} }})
+            .then(() => done(null), (error) => done(JSON.stringify(error)));"
+    );
+    let error = chat.run_until_done(&body).await?;
+    check(error.is_null(), || format!("the port is refused: {error}"))
+}
 
 fn free_port() -> std::io::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;

@@ -1,9 +1,12 @@
-//! The options that say what a response must match.
+//! The options that say what a response must match, and the requests for it.
 
 use std::path::Path;
 
 use clap::Args;
-use transom_engine::{Constraint, Grammar};
+use transom_engine::{
+    CheckedResponse, Constraint, FinishReason, GenerationParams, Grammar, Prompt, Verdict,
+};
+use transom_supervisor::{Outcome, RequestError};
 
 use crate::{Failure, Result};
 
@@ -31,19 +34,87 @@ pub(crate) struct ConstraintArgs {
     pub(crate) choice: Vec<String>,
 }
 
+/// What a response must match.
+#[derive(Debug)]
+pub(crate) enum Expected {
+    /// Nothing.
+    Anything,
+    /// A grammar, which holds the response.
+    Matching(Constraint),
+    /// A schema. The response is checked.
+    Valid(Box<CheckedResponse>),
+}
+
 impl ConstraintArgs {
-    /// Returns the constraint, which is checked before a model is loaded; `None` without an option.
-    pub(crate) fn read(&self) -> Result<Option<Constraint>> {
+    /// Returns what the response must match, which is checked before a model is loaded.
+    pub(crate) fn read(&self) -> Result<Expected> {
         let grammar = match (&self.schema, &self.regex, self.choice.as_slice()) {
             (Some(any), ..) if any == ANY => Grammar::Json,
-            (Some(path), ..) => Grammar::JsonSchema(read_schema(Path::new(path))?),
+            (Some(path), ..) => {
+                let schema = read_schema(Path::new(path))?;
+                return Ok(Expected::Valid(Box::new(CheckedResponse::new(schema)?)));
+            }
             (_, Some(pattern), _) => Grammar::Regex(pattern.clone()),
-            (.., []) => return Ok(None),
+            (.., []) => return Ok(Expected::Anything),
             (.., choices) => Grammar::Choice(choices.to_vec()),
         };
         let constraint = Constraint::on_answer(grammar);
         constraint.check()?;
-        Ok(Some(constraint))
+        Ok(Expected::Matching(constraint))
+    }
+}
+
+impl Expected {
+    /// Returns the next request for the response.
+    pub(crate) fn request(
+        &self,
+        prompt: &Prompt,
+        params: &GenerationParams,
+    ) -> (Prompt, GenerationParams) {
+        let constraint = match self {
+            Self::Anything => None,
+            Self::Matching(constraint) => Some(constraint.clone()),
+            Self::Valid(response) => return response.request(prompt, params),
+        };
+        let params = GenerationParams {
+            constraint,
+            ..params.clone()
+        };
+        (prompt.clone(), params)
+    }
+
+    /// Returns true if the answer may be followed by a better one.
+    pub(crate) fn is_checked(&self) -> bool {
+        matches!(self, Self::Valid(_))
+    }
+
+    /// Returns true if the model must be told the schema, because nothing else holds it.
+    pub(crate) fn is_free(&self) -> bool {
+        matches!(self, Self::Valid(response) if !response.is_held())
+    }
+
+    /// Returns true if the request failed because its schema cannot be held, but the next one is
+    /// checked instead.
+    pub(crate) fn falls_back(&mut self, outcome: &Outcome) -> bool {
+        match (self, outcome) {
+            (
+                Self::Valid(response),
+                Outcome::Failed {
+                    error: RequestError::Engine { source },
+                },
+            ) => response.falls_back(source),
+            _ => false,
+        }
+    }
+
+    /// Checks the answer of a response that ended for `reason`.
+    pub(crate) fn check(&mut self, answer: &str, reason: FinishReason) -> Verdict {
+        match self {
+            Self::Anything => Verdict::Valid,
+            Self::Matching(_) if reason == FinishReason::Stop => Verdict::Valid,
+            Self::Matching(_) => Verdict::Invalid("it ended before it was complete".to_owned()),
+            Self::Valid(response) => response.check(answer, reason),
+        }
     }
 }
 

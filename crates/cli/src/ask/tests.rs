@@ -338,8 +338,8 @@ fn a_schema_that_cannot_be_used_is_refused_before_a_model_is_loaded() {
     let path = folder.path().join("schema.json");
     for (schema, expected) in [
         (
-            r#"{"properties": {"a": {"not": {}}}}"#,
-            "`not` at /properties/a",
+            r#"{"properties": {"a": {"$ref": "https://a.example/b"}}}"#,
+            "`$ref` at /properties/a",
         ),
         ("{", "not valid JSON"),
     ] {
@@ -351,4 +351,131 @@ fn a_schema_that_cannot_be_used_is_refused_before_a_model_is_loaded() {
         assert_eq!(outcome.code, 2);
         assert!(outcome.err.contains(expected), "{}", outcome.err);
     }
+}
+
+/// `not` is a keyword that no grammar holds.
+const FREE: &str =
+    r#"{"type": "object", "properties": {"age": {"type": "integer", "not": {"const": 3}}}}"#;
+const HELD: &str = r#"{"type": "object", "properties": {"age": {"type": "integer"}}}"#;
+
+fn reply_that_is_cut(text: &'static str) -> Reply {
+    Reply::Shifts(text, 1)
+}
+
+fn ask_for(schema: &str, streams: &mut TestConsole, engine: &TestEngine) -> Outcome {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("schema.json");
+    std::fs::write(&path, schema).unwrap();
+    let mut args = args(&["How old?"]);
+    args.constraint.schema = Some(path.display().to_string());
+    run_on(streams, &args, engine)
+}
+
+#[test]
+fn a_response_that_is_not_valid_is_asked_for_again_and_only_the_valid_one_is_written() {
+    let engine = TestEngine::answering(&[r#"{"age":3}"#, r#"{"age":"x"}"#, r#"{"age":4}"#]);
+    let outcome = ask_for(FREE, &mut TestConsole::typing(""), &engine);
+    assert_eq!((outcome.code, &*outcome.out), (0, "{\"age\":4}\n"));
+    let notes: Vec<&str> = outcome.err.lines().collect();
+    assert_eq!(notes.len(), 3, "{}", outcome.err);
+    assert!(notes[0].contains("can't be held"), "{}", notes[0]);
+    assert!(notes[1].contains("at /age"), "{}", notes[1]);
+    let messages = last_messages(&engine);
+    assert_eq!(messages[1], (Role::Assistant, r#"{"age":"x"}"#.into()));
+    assert!(messages[2].1.contains("at /age"), "{}", messages[2].1);
+    let params = engine.requests.params.lock().unwrap();
+    let constraint = Some(Constraint::on_answer(Grammar::JsonObject));
+    assert!(params.iter().all(|params| params.constraint == constraint));
+    assert!(params[1].sampling.temperature <= 0.3);
+}
+
+#[test]
+fn without_a_valid_response_the_last_one_is_written_and_the_exit_code_is_4() {
+    let engine = TestEngine::answering(&[r#"{"age":3}"#; 4]);
+    let outcome = ask_for(FREE, &mut TestConsole::typing(""), &engine);
+    assert_eq!((outcome.code, &*outcome.out), (4, "{\"age\":3}\n"));
+    let last = outcome.err.lines().last().unwrap();
+    assert!(
+        last.starts_with("transom: the response is not valid: at /age"),
+        "{last}"
+    );
+    assert_eq!(engine.requests.params.lock().unwrap().len(), 3);
+}
+
+#[test]
+fn a_cut_response_is_asked_for_again() {
+    let replies = || {
+        let valid = Reply::Says(vec![(Section::Answer, r#"{"age":4}"#)]);
+        [reply_that_is_cut(r#"{"age""#), valid]
+    };
+    let engine = TestEngine::replying(replies());
+    let outcome = ask_for(HELD, &mut TestConsole::typing(""), &engine);
+    assert_eq!((outcome.code, &*outcome.out), (0, "{\"age\":4}\n"));
+    assert!(outcome.err.contains("cut off"), "{}", outcome.err);
+    // A person sees both.
+    let engine = TestEngine::replying(replies());
+    let mut streams = TestConsole::typing("").on_terminal(80);
+    streams.terminals.stdin = false;
+    let outcome = ask_for(HELD, &mut streams, &engine);
+    assert_eq!(
+        (outcome.code, &*outcome.out),
+        (0, "{\"age\"\n{\"age\":4}\n")
+    );
+}
+
+#[test]
+fn json_lines_tell_of_each_retry() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("schema.json");
+    std::fs::write(&path, FREE).unwrap();
+    let engine = TestEngine::answering(&["{\"age\":3}"; 3]);
+    let mut args = args(&["Hi"]);
+    args.json = true;
+    args.constraint.schema = Some(path.display().to_string());
+    let outcome = run_on(&mut TestConsole::typing(""), &args, &engine);
+    let names = outcome.out.lines().map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        line["event"].as_str().unwrap().to_owned()
+    });
+    let names: Vec<String> = names.filter(|name| name != "loading").collect();
+    let attempt = ["started", "prefill", "text", "finished"];
+    let retry = ["retry"];
+    let expected = [&attempt[..], &retry, &attempt, &retry, &attempt, &["error"]].concat();
+    assert_eq!(names, expected);
+    assert_eq!(outcome.code, 4);
+}
+
+#[test]
+fn a_response_to_an_expression_or_choice_that_was_cut_has_exit_code_4() {
+    let mut by_regex = args(&["Hi"]);
+    by_regex.constraint.regex = Some("[0-9]+x".to_owned());
+    let mut by_choice = args(&["Hi"]);
+    by_choice.constraint.choice = vec!["12x".to_owned()];
+    for args in [by_regex, by_choice] {
+        let engine = TestEngine::replying([reply_that_is_cut("12")]);
+        let outcome = run_on(&mut TestConsole::typing(""), &args, &engine);
+        assert_eq!(
+            (outcome.code, &*outcome.out),
+            (4, "12\n"),
+            "{}",
+            outcome.err
+        );
+        assert!(outcome.err.contains("--max-tokens"), "{}", outcome.err);
+    }
+}
+
+#[test]
+fn a_regular_expression_is_sent_with_the_request_and_a_wrong_one_is_refused() {
+    let engine = TestEngine::answering(&["12"]);
+    let mut args = args(&["Hi"]);
+    args.constraint.regex = Some("[0-9]+".to_owned());
+    let outcome = run_on(&mut TestConsole::typing(""), &args, &engine);
+    assert_eq!((outcome.code, &*outcome.out), (0, "12\n"));
+    let regex = Constraint::on_answer(Grammar::Regex("[0-9]+".to_owned()));
+    let sent = engine.requests.params.lock().unwrap()[0].constraint.clone();
+    assert_eq!(sent, Some(regex));
+    args.constraint.regex = Some("[0-9".to_owned());
+    let engine = TestEngine::answering(&["never"]);
+    let outcome = run_on(&mut TestConsole::typing(""), &args, &engine);
+    assert_eq!((outcome.code, engine.n_loads()), (2, 0));
 }

@@ -64,6 +64,7 @@ fn title(kind: CaseKind) -> &'static str {
         CaseKind::EditLastQuestion => "last question edited",
         CaseKind::EditEarlierQuestion => "earlier question edited",
         CaseKind::IdleUnload => "after an idle unload",
+        CaseKind::SwitchAndUnload => "another chat, then an idle unload",
         CaseKind::PauseAndResume => "after a pause",
         CaseKind::Restart => "after a restart",
         CaseKind::Overflow => "10 turns, context full",

@@ -16,8 +16,8 @@ use crate::chat::transcript::Transcript;
 use crate::chat::{ChatArgs, Overflow};
 use crate::load::Loaded;
 use crate::output::{
-    ResponseLimits, Rows, memory_text, passed_over_text, rough_time, runs_text, stats_line,
-    write_response,
+    AnswerForm, ResponseLimits, Rows, memory_text, passed_over_text, rough_time, runs_text,
+    stats_line, write_response,
 };
 use crate::{Client, Console, Failure, Layout, Result};
 
@@ -107,10 +107,14 @@ impl<'a> Chat<'a> {
             let n_exchanges = transcript.drop_oldest(n_dropped);
             (n_dropped > 0).then(|| dropped_text(n_exchanges, info.context_length, limits))
         };
+        let form = AnswerForm {
+            shows_reasoning: self.args.show_reasoning,
+            ..AnswerForm::default()
+        };
         let written = write_response(
             &request,
             &info.name,
-            self.args.show_reasoning,
+            form,
             self.client,
             console,
             &mut note_dropped,

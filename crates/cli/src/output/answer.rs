@@ -19,18 +19,28 @@ pub(crate) struct Written {
     pub(crate) limits: ResponseLimits,
 }
 
+/// How a response is written.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct AnswerForm {
+    /// Write the reasoning, even where no person reads it.
+    pub(crate) shows_reasoning: bool,
+    /// Only return the answer, because a better one may follow.
+    pub(crate) is_held_back: bool,
+}
+
 /// Sends a request to the model called `model` and writes the response while it arrives. When it begins,
 /// `on_start` gets the number of messages that the model no longer sees, and may return a note.
 pub(crate) fn write_response(
     request: &ModelRequest,
     model: &str,
-    show_reasoning: bool,
+    form: AnswerForm,
     client: &Client,
     console: &mut Console,
     on_start: &mut dyn FnMut(usize, &ResponseLimits) -> Option<String>,
 ) -> Result<Written> {
-    let reasoning = Reasoning::for_console(console, show_reasoning);
+    let reasoning = Reasoning::for_console(console, form.shows_reasoning);
     let mut writer = AnswerWriter::new(console, model, reasoning);
+    writer.is_held_back = form.is_held_back;
     let mut limits = ResponseLimits::default();
     let completion = client.send(request, &mut |event| {
         if let ResponseEvent::Token {
@@ -88,6 +98,7 @@ struct AnswerWriter<'a, 'c> {
     section: Option<Section>,
     ends_with_newline: bool,
     answer: String,
+    is_held_back: bool,
 }
 
 impl<'a, 'c> AnswerWriter<'a, 'c> {
@@ -101,6 +112,7 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
             section: None,
             ends_with_newline: true,
             answer: String::new(),
+            is_held_back: false,
         }
     }
 
@@ -142,7 +154,10 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
     }
 
     fn on_text(&mut self, section: Section, text: &str) -> Result {
-        let is_hidden = section == Section::Reasoning && self.reasoning == Reasoning::Hidden;
+        let is_hidden = match section {
+            Section::Reasoning => self.reasoning == Reasoning::Hidden,
+            Section::Answer => self.is_held_back,
+        };
         if !is_hidden {
             self.progress.clear();
         }
@@ -157,12 +172,15 @@ impl<'a, 'c> AnswerWriter<'a, 'c> {
             }
             self.begin(section)?;
         }
-        if is_hidden {
-            self.progress.show("Thinking …");
-            return Ok(());
-        }
         if section == Section::Answer {
             self.answer.push_str(text);
+        }
+        if is_hidden {
+            self.progress.show(match section {
+                Section::Reasoning => "Thinking …",
+                Section::Answer => "Writing the answer …",
+            });
+            return Ok(());
         }
         match self.console.terminals.stdout {
             true => self.write(&without_controls(text)),

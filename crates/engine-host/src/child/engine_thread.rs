@@ -6,7 +6,6 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use transom_engine::{
@@ -17,7 +16,7 @@ use transom_signals::own_footprint_bytes;
 
 use crate::child::Shared;
 use crate::child::inbox::{Next, Task};
-use crate::saved_state;
+use crate::saved_state::{self, StateFile};
 use crate::wire::{JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint};
 
 /// Time after a load until the footprint is that of the idle process.
@@ -69,7 +68,7 @@ impl<'a> EngineThread<'a> {
                     result: self.measure(&source, &limits),
                 },
                 Task::Load(source, limits, state, control) => {
-                    self.load(&source, &limits, state.as_deref(), &control)
+                    self.load(&source, &limits, state.as_ref(), &control)
                 }
                 Task::Generate(job, request, control) => {
                     let result = self.generate(job, &request, &control);
@@ -90,7 +89,7 @@ impl<'a> EngineThread<'a> {
                     self.report_footprint();
                     report
                 }
-                Task::Unload(state) => self.unload(state.as_deref()),
+                Task::Unload(state) => self.unload(state.as_ref()),
             };
             self.report(report);
         }
@@ -121,7 +120,7 @@ impl<'a> EngineThread<'a> {
         &mut self,
         source: &ModelSource,
         limits: &Limits,
-        state: Option<&Path>,
+        state: Option<&StateFile>,
         control: &JobControl,
     ) -> Report {
         if control.is_stopped() {
@@ -145,7 +144,7 @@ impl<'a> EngineThread<'a> {
         let loaded = result.and_then(|mut model| {
             // A load that was stopped needs no KV cache.
             let state = state.filter(|_| !control.is_stopped());
-            let restored_tokens = state.map_or(Ok(0), |path| restore(&mut *model, path))?;
+            let restored_tokens = state.map_or(Ok(0), |file| restore(&mut *model, file))?;
             Ok((model, restored_tokens))
         });
         match loaded {
@@ -270,11 +269,11 @@ impl<'a> EngineThread<'a> {
         }
     }
 
-    fn unload(&mut self, state: Option<&Path>) -> Report {
+    fn unload(&mut self, state: Option<&StateFile>) -> Report {
         self.footprint_at = None;
         let loaded_bytes = own_footprint_bytes();
-        if let Some(path) = state {
-            self.save(path);
+        if let Some(file) = state {
+            self.save(file);
         }
         self.drop_model();
         Report::Unloaded {
@@ -287,16 +286,16 @@ impl<'a> EngineThread<'a> {
         }
     }
 
-    /// Saves the KV cache. A failure costs a prefill later and does not stop the unload.
-    fn save(&mut self, path: &Path) {
-        let (Some(model), None) = (&self.model, &self.broken) else {
+    /// Saves the KV caches. A failure costs a prefill later and does not stop the unload.
+    fn save(&mut self, file: &StateFile) {
+        let (Some(model), None) = (&mut self.model, &self.broken) else {
             return;
         };
-        match catch_panic(|| saved_state::save(&**model, path)) {
-            Ok(Ok(n_tokens)) => tracing::info!(n_tokens, "saved the KV cache"),
-            Ok(Err(error)) => tracing::warn!(%error, "the KV cache could not be saved"),
+        match catch_panic(|| saved_state::save(&mut **model, file)) {
+            Ok(Ok(n_tokens)) => tracing::info!(n_tokens, "saved the KV caches"),
+            Ok(Err(error)) => tracing::warn!(%error, "the KV caches could not be saved"),
             Err(message) => {
-                self.panicked("saving the KV cache", &message);
+                self.panicked("saving the KV caches", &message);
             }
         }
         self.shared.heartbeat.beat();
@@ -333,17 +332,17 @@ impl<'a> EngineThread<'a> {
     }
 }
 
-/// Restores the KV cache of `model` from `path`. A failure costs a prefill later.
+/// Restores the KV caches of `model` from `file`. A failure costs a prefill later.
 ///
 /// # Errors
 /// The engine panicked, so the model cannot be used.
-fn restore(model: &mut dyn LoadedModel, path: &Path) -> Result<usize, EngineError> {
-    match catch_as_error("restoring the KV cache", || {
-        Ok(saved_state::restore(model, path))
+fn restore(model: &mut dyn LoadedModel, file: &StateFile) -> Result<usize, EngineError> {
+    match catch_as_error("restoring the KV caches", || {
+        Ok(saved_state::restore(model, file))
     })? {
         Ok(n_tokens) => Ok(n_tokens),
         Err(error) => {
-            tracing::warn!(%error, "the saved KV cache could not be restored");
+            tracing::warn!(%error, "the saved KV caches could not be restored");
             Ok(0)
         }
     }

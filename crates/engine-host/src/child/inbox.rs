@@ -4,22 +4,22 @@
 //! reaches the running task through its [`JobControl`].
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use transom_engine::{EmbedInput, FinishReason, JobControl, Limits, ModelSource, Prompt, Trim};
 
+use crate::saved_state::StateFile;
 use crate::wire::{JobId, Request};
 
 pub(super) enum Task {
     Measure(ModelSource, Limits),
-    Load(ModelSource, Limits, Option<PathBuf>, JobControl),
+    Load(ModelSource, Limits, Option<StateFile>, JobControl),
     Generate(JobId, Box<Request>, JobControl),
     Embed(JobId, Vec<EmbedInput>, JobControl),
     Count(JobId, Box<Prompt>, JobControl),
     Trim(Trim),
-    Unload(Option<PathBuf>),
+    Unload(Option<StateFile>),
 }
 
 impl Task {

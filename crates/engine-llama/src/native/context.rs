@@ -19,8 +19,8 @@ use super::{Batch, Model, ThreadPool};
 /// `LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY`, a macro that the bindings omit.
 const PARTIAL: sys::llama_state_seq_flags = 1;
 
-/// Bytes of a session file before its words: magic, version, and the number of words.
-pub(crate) const WORDS_OFFSET: u64 = 12;
+/// Bytes of a session file before its tokens: magic, version, and the number of tokens.
+const TOKENS_OFFSET: u64 = 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ContextParams {
@@ -268,22 +268,20 @@ impl Context {
         self.clear_unless(n == bytes.len())
     }
 
-    /// Writes `words` and [`Context::state`] to the file at `path`, layer by layer, in the format
-    /// of llama.cpp's session files. `words` takes the place of the token list.
+    /// Writes [`Context::state`] to the file at `path`, layer by layer, in the format of llama.cpp's
+    /// session files.
     ///
     /// # Errors
     /// The system's error, or that llama.cpp could not write everything.
-    pub(crate) fn save_file(&self, path: &Path, words: &[u32]) -> io::Result<()> {
+    pub(crate) fn save_file(&self, path: &Path) -> io::Result<()> {
         let c_path = CString::new(path.as_os_str().as_encoded_bytes())?;
-        // SAFETY: the path ends in a zero; `words` has the length that is told, and a token has the
-        // size of a word.
+        // SAFETY: the path ends in a zero, and no tokens are read.
         let is_written = unsafe {
             let context = self.context.as_ptr();
-            let start = words.as_ptr().cast::<sys::llama_token>();
-            sys::llama_state_save_file(context, c_path.as_ptr(), start, words.len())
+            sys::llama_state_save_file(context, c_path.as_ptr(), NonNull::dangling().as_ptr(), 0)
         };
         // llama.cpp does not check whether the last bytes reached the disk.
-        let n_bytes = WORDS_OFFSET + 4 * words.len() as u64 + self.state_size() as u64;
+        let n_bytes = TOKENS_OFFSET + self.state_size() as u64;
         if is_written && fs::metadata(path)?.len() == n_bytes {
             Ok(())
         } else {
@@ -291,24 +289,21 @@ impl Context {
         }
     }
 
-    /// Restores the state from a file that [`Context::save_file`] wrote with `n_words` words.
-    /// Returns false if that failed; then the cache is empty. The caller must have verified the
-    /// file, because llama.cpp trusts it.
+    /// Restores the state from a file that [`Context::save_file`] wrote. Returns false if that
+    /// failed; then the cache is empty. The caller must trust the file, as llama.cpp does.
     #[must_use]
-    pub(crate) fn load_file(&mut self, path: &Path, n_words: usize) -> bool {
+    pub(crate) fn load_file(&mut self, path: &Path) -> bool {
         let Ok(c_path) = CString::new(path.as_os_str().as_encoded_bytes()) else {
             return self.clear_unless(false);
         };
-        let mut words: Vec<sys::llama_token> = vec![0; n_words];
         let mut n_read = 0;
-        // SAFETY: the path ends in a zero; llama.cpp writes no more words than it is told there is
-        // space for.
+        // SAFETY: the path ends in a zero; llama.cpp writes no token where there is space for none.
         let is_whole = unsafe {
             let context = self.context.as_ptr();
-            let start = words.as_mut_ptr();
-            sys::llama_state_load_file(context, c_path.as_ptr(), start, n_words, &raw mut n_read)
+            let tokens = NonNull::dangling().as_ptr();
+            sys::llama_state_load_file(context, c_path.as_ptr(), tokens, 0, &raw mut n_read)
         };
-        self.clear_unless(is_whole && n_read == n_words)
+        self.clear_unless(is_whole && n_read == 0)
     }
 
     /// Returns only the current recurrent states.

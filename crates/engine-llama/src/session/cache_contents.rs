@@ -38,7 +38,7 @@ impl CacheContents {
     /// cache is empty.
     pub(super) fn restore(&self, context: &mut Context) -> bool {
         match self {
-            Self::OnDisk(path) => context.load_file(path, 0),
+            Self::OnDisk(path) => context.load_file(path),
             Self::InMemory(bytes) => context.set_state(bytes),
         }
     }
@@ -49,7 +49,7 @@ fn on_disk(context: &Context) -> io::Result<TempPath> {
         .prefix("transom-")
         .tempfile_in(folder())?;
     let path = file.into_temp_path();
-    context.save_file(&path, &[])?;
+    context.save_file(&path)?;
     Ok(path)
 }
 

@@ -140,7 +140,7 @@ impl CachedConversation {
         }
     }
 
-    pub(super) fn checkpoint_bytes(&self) -> u64 {
+    pub(crate) fn checkpoint_bytes(&self) -> u64 {
         let checkpoints = self.checkpoints.iter();
         let sizes = checkpoints.map(|checkpoint| checkpoint.states.len() as u64);
         sizes.sum()

@@ -325,6 +325,19 @@ impl AttentionCache {
         buffer.arrays().into_iter().map(saved).collect()
     }
 
+    pub(crate) fn reserved(&self, n_tokens: i32) -> MlxResult<Self> {
+        let reserve = |like: &Array| zeros(like, capacity(self.window, n_tokens + 1));
+        let mut reserved = Self::new(self.window);
+        if let Some(like) = &self.buffer {
+            reserved.buffer = Some(Buffer {
+                start: 0,
+                keys: reserve(&like.keys)?,
+                values: reserve(&like.values)?,
+            });
+        }
+        Ok(reserved)
+    }
+
     pub(crate) fn restore(&self, n_tokens: i32, [keys, values]: [Array; 2]) -> Self {
         let buffer = Some(Buffer {
             start: n_tokens - keys.dim(2),

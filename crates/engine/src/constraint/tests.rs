@@ -4,6 +4,8 @@ use serde_json::json;
 use super::*;
 use crate::contract::PreparedPrompt;
 use crate::job_control::JobControl;
+use crate::sampling::{Sampler, SamplingParams};
+use crate::speculation::verify;
 use crate::text::OpenReasoning;
 
 /// One token per byte, then these special tokens. The last one ends the text.
@@ -324,6 +326,55 @@ fn an_equal_grammar_is_compiled_once_and_each_response_starts_anew() {
             .unwrap();
         assert!(response.resolve(&JobControl::new()).unwrap());
         assert_eq!(write(&mut response, "yes"), 3);
+    }
+}
+
+/// The loop of both engines. The model would write what the constraint forbids, and the draft is from
+/// an answer without a constraint.
+#[test]
+fn reasoning_that_ends_within_an_accepted_draft_starts_the_constraint() {
+    let names = ["<think>", "</think>"];
+    let close = 257;
+    let wanted: Vec<u32> = [b'h', b'm']
+        .map(u32::from)
+        .into_iter()
+        .chain([close])
+        .collect();
+    let wanted: Vec<u32> = wanted.into_iter().chain(b"no, no".map(u32::from)).collect();
+    let constraint = Constraint::on_answer(Grammar::Choice(vec!["{1}".to_owned()]));
+    let open = Some(OpenReasoning::THINK);
+    for n_drafted in 0..=wanted.len() {
+        let mut response = start_with(&constraint, open, byte_table(&names)).unwrap();
+        let params = SamplingParams {
+            temperature: 0.0,
+            ..SamplingParams::default()
+        };
+        let mut sampler = Sampler::new(params, &[]).unwrap();
+        let mut written = Vec::new();
+        let mut draft = wanted[..n_drafted].to_vec();
+        let mut n_accepted = 0;
+        while !response.is_complete() {
+            n_accepted += verify(&draft, |_| {
+                if response.is_complete() {
+                    return Ok(None);
+                }
+                let mut logits = vec![0.0; 259];
+                b"{1}".iter().for_each(|byte| logits[*byte as usize] = 1.0);
+                if let Some(token) = wanted.get(written.len()) {
+                    logits[*token as usize] = 9.0;
+                }
+                let token = sampler.draw_from(&logits, response.mask()?);
+                let token = token.expect("a token is allowed");
+                response.accept(token)?;
+                written.push(token);
+                Ok::<_, EngineError>(Some(token))
+            })
+            .unwrap();
+            draft.clear();
+        }
+        assert_eq!(n_accepted, n_drafted.min(3));
+        let answer: Vec<u32> = b"{1}".map(u32::from).to_vec();
+        assert_eq!(written, [&wanted[..3], &answer[..]].concat());
     }
 }
 

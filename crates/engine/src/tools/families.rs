@@ -138,7 +138,7 @@ pub(crate) const HERMES: Family = Family {
 pub(crate) static FAMILIES: [Family; 11] = [
     Family {
         name: "gpt-oss",
-        recognized_by: &[&["<|channel|>", "to=functions."]],
+        recognized_by: &[&["<|channel|>commentary", "functions."]],
         // What `text::reasoning` makes of the header of a call.
         opens: &[open("to=functions.", Form::Header)],
         separator: None,

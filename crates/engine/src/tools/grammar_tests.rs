@@ -1,6 +1,6 @@
 //! The grammars of all families, with one token per byte and the family's markers as special tokens.
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::constraint::{Constraints, ResponseConstraint, TokenTable, TokenText};
@@ -51,7 +51,10 @@ const RESPONSES: [(&str, &str); 9] = [
 
 /// The special tokens of a family: those of its markers that models have as special tokens.
 fn special(family: &Family, is_special: bool) -> BTreeMap<&'static str, u32> {
-    let markers: std::collections::BTreeSet<&str> = family.markers().collect();
+    let mut markers: std::collections::BTreeSet<&str> = family.markers().collect();
+    if family.name == "gpt-oss" {
+        markers.extend(HEADER_TOKENS);
+    }
     let is_marker = |marker: &&str| is_special && marker.len() > 3;
     (256..)
         .zip(markers.into_iter().filter(is_marker))
@@ -70,11 +73,16 @@ fn start(
     let tool = |name: &str, schema| Tool {
         name: name.to_owned(),
         schema,
+        is_held: true,
     };
     let declared = Declared {
         tools: vec![
             tool("weather", schema),
             tool("now", json!({"type": "object"})),
+            Tool {
+                is_held: false,
+                ..tool("loose", json!({"type": "object", "not": {}}))
+            },
         ],
     };
     let rules = Rules {
@@ -189,4 +197,128 @@ fn every_family_may_call_and_answer_and_must_call_where_that_is_required() {
             }
         }
     }
+}
+
+#[test]
+fn arguments_follow_the_schema_in_every_form_and_are_any_object_without_one() {
+    for (name, text) in RESPONSES {
+        let mut families = families::FAMILIES.iter();
+        let family = families.find(|family| family.name == name).unwrap();
+        for is_special in [true, false] {
+            let special = special(family, is_special);
+            let end = 256 + special.len() as u32;
+            let town = text.replace("city", "town");
+            for (text, is_allowed) in [
+                (town.clone(), false),
+                (town.replace("weather", "loose"), true),
+            ] {
+                for choice in [ToolChoice::Auto, ToolChoice::Required] {
+                    let mut response = start(family, &choice, &special);
+                    let tokens = tokens_of(&text, &special);
+                    let context = format!("{name} {choice:?} {is_special}: {text}");
+                    assert_eq!(allows(&mut response, &tokens, end), is_allowed, "{context}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_value_in_gemmas_notation_has_the_type_of_its_property() {
+    let mut families = families::FAMILIES.iter();
+    let family = families.find(|family| family.name == "gemma 4").unwrap();
+    let special = special(family, true);
+    let end = 256 + special.len() as u32;
+    for (arguments, is_allowed) in [
+        ("city:<|\"|>Z<|\"|>,days:2", true),
+        ("city:<|\"|>Z<|\"|>,days:true", false),
+        ("city:2", false),
+        ("days:2", false),
+        ("city:<|\"|>Z<|\"|>,", false),
+    ] {
+        let text = format!("<|tool_call>call:weather{{{arguments}}}<tool_call|>");
+        let mut response = start(family, &ToolChoice::Auto, &special);
+        let tokens = tokens_of(&text, &special);
+        assert_eq!(allows(&mut response, &tokens, end), is_allowed, "{text}");
+    }
+}
+
+#[test]
+fn a_response_with_headers_calls_or_answers_after_its_reasoning() {
+    let mut families = families::FAMILIES.iter();
+    let family = families.find(|family| family.name == "gpt-oss").unwrap();
+    let special = special(family, true);
+    let end = 256 + special.len() as u32;
+    let call = "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>\
+                {\"city\": \"Z\"}";
+    let reasoning = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant";
+    let answer = "<|channel|>final<|message|>It rains.";
+    for (text, may_be, must_be) in [
+        (call.to_owned(), true, true),
+        (format!("{reasoning}{call}"), true, true),
+        (call.replace("weather", "whether"), false, false),
+        (call.replace("\"Z\"", "7"), false, false),
+        (format!("{reasoning}{answer}"), true, false),
+        (answer.to_owned(), true, false),
+    ] {
+        for (choice, is_allowed) in [(ToolChoice::Auto, may_be), (ToolChoice::Required, must_be)] {
+            let mut response = start(family, &choice, &special);
+            let tokens = tokens_of(&text, &special);
+            let allowed = allows(&mut response, &tokens, end);
+            assert_eq!(allowed, is_allowed, "{choice:?} {text}");
+        }
+    }
+}
+
+/// Which schemas the forms without JSON can hold.
+#[test]
+fn schemas_that_a_form_cannot_hold_are_known() {
+    let family = |name: &str| {
+        let mut families = families::FAMILIES.iter();
+        families.find(|family| family.name == name).unwrap()
+    };
+    let object = |property: Json| json!({"type": "object", "properties": {"a": property}});
+    for (schema, in_tags, in_gemma) in [
+        (
+            object(json!({"type": "string", "description": "A."})),
+            true,
+            true,
+        ),
+        (
+            object(json!({"type": "string", "pattern": "a+"})),
+            false,
+            false,
+        ),
+        (
+            object(json!({"type": "integer", "minimum": 1})),
+            true,
+            false,
+        ),
+        (object(json!({"$ref": "#/properties/a"})), false, false),
+        (
+            object(json!({"type": "array", "items": {"type": "number"}})),
+            true,
+            true,
+        ),
+        (json!({"type": "object"}), true, true),
+        (
+            json!({"type": "object", "required": ["b"], "properties": {}}),
+            false,
+            false,
+        ),
+        (
+            json!({"type": "object", "anyOf": [{"required": ["b"]}]}),
+            false,
+            false,
+        ),
+    ] {
+        for (name, expected) in [("hermes", true), ("glm", in_tags), ("gemma 4", in_gemma)] {
+            let holds = grammar::holds(family(name), &schema);
+            assert_eq!(holds, expected, "{name} {schema}");
+        }
+    }
+    let listed = json!({"$ref": "#/$defs/unit"});
+    let mut schema = object(listed);
+    schema["$defs"] = json!({"unit": {"type": "string", "enum": ["C", "F"]}});
+    assert!(grammar::holds(family("glm"), &schema) && grammar::holds(family("gemma 4"), &schema));
 }

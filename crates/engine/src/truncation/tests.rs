@@ -1,5 +1,4 @@
 use std::cell::Cell;
-use std::path::Path;
 
 use super::*;
 use crate::chat::ToolCall;
@@ -42,14 +41,6 @@ impl LoadedModel for CountingModel {
 
     fn memory(&self) -> MemoryUse {
         self.model.memory()
-    }
-
-    fn save_state(&self, path: &Path) -> Result<usize, EngineError> {
-        self.model.save_state(path)
-    }
-
-    fn restore_state(&mut self, path: &Path) -> Result<usize, EngineError> {
-        self.model.restore_state(path)
     }
 }
 

@@ -68,13 +68,10 @@ async fn messages(
         respond(generation, MessageStream::new(form, caller.request_id)).await?
     } else {
         let choices = generation.collect().await?.choices;
-        for name in generation.unconstrained_tools() {
-            let path = format!("tools.{name}.input_schema");
-            request.conversation.ignored.add(&path);
-        }
         let choice = choices.into_iter().next();
         let choice = choice.ok_or_else(|| ApiError::internal("the response is missing"))?;
-        json_response(&form.whole(&choice))
+        let response = json_response(&form.whole(&choice));
+        name_ignored(response, &generation.ignored_schemas())
     };
     Ok(name_ignored(response, &request.conversation.ignored))
 }

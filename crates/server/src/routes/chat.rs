@@ -48,10 +48,8 @@ pub(super) async fn complete(
         crate::stream::respond(generation, stream).await?
     } else {
         let collected = generation.collect().await?;
-        for name in generation.unconstrained_tools() {
-            ignored.add(&format!("tools.{name}.parameters"));
-        }
-        json_response(&whole(&generation, &collected))
+        let response = json_response(&whole(&generation, &collected));
+        name_ignored(response, &generation.ignored_schemas())
     };
     Ok(name_ignored(response, &ignored))
 }

@@ -83,7 +83,7 @@ fn openai_view(model: &ListedModel, loaded: Option<&ModelInfo>) -> Value {
             "chat": !template.is_empty() && !model.is_embedder,
             "completion": !model.is_embedder,
             "structured_output": !model.is_embedder,
-            "tools": false,
+            "tools": !template.is_empty() && !model.is_embedder,
             "vision": false,
             "reasoning": model.may_reason(),
             "embeddings": model.is_embedder,

@@ -118,7 +118,8 @@ async fn answer(
         let collected = generation.collect().await?;
         let choice = collected.choices.first();
         let choice = choice.ok_or_else(|| ApiError::internal("the response is missing"))?;
-        json_response(&reply.whole(choice, collected.dropped_messages))
+        let response = json_response(&reply.whole(choice, collected.dropped_messages));
+        name_ignored(response, &generation.ignored_schemas())
     };
     Ok(name_ignored(response, &request.ignored))
 }

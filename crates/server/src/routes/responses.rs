@@ -60,7 +60,7 @@ pub(super) async fn respond(
             object.add(&event);
         }
         object.set_sampling(generation.sampling());
-        json_response(&object.view())
+        name_ignored(json_response(&object.view()), &generation.ignored_schemas())
     };
     Ok(name_ignored(response, &ignored))
 }

@@ -9,6 +9,7 @@ use transom_engine::{ChatPrompt, ToolCallDelta, ToolChoice};
 use crate::error::ApiError;
 use crate::generation::Called;
 use crate::json::{Fields, Ignored, Located};
+use crate::routes::constraints::Constrained;
 
 /// The tools that a response may call.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -19,13 +20,30 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Adds the tools to a prompt. Without a choice, the prompt does not name them.
-    pub(crate) fn add_to(self, chat: &mut ChatPrompt) {
-        if self.choice != ToolChoice::None {
-            chat.tools = self.tools;
-            chat.tool_choice = self.choice;
-            chat.single_tool_call = self.is_single;
+    /// Adds the tools to a prompt. With the choice `none`, the prompt does not name them.
+    ///
+    /// # Errors
+    /// The response is also constrained, which a call would not match.
+    pub(crate) fn add_to(
+        self,
+        chat: &mut ChatPrompt,
+        constraint: Option<&Constrained>,
+    ) -> Result<(), ApiError> {
+        if self.choice == ToolChoice::None || self.tools.is_empty() {
+            return Ok(());
         }
+        if let Some(constraint) = constraint {
+            let field = &constraint.field;
+            let message = format!(
+                "`{field}` can't be combined with `tools`; leave one out, or set `tool_choice` to \
+                 `none`"
+            );
+            return Err(ApiError::field(field.clone(), message));
+        }
+        chat.tools = self.tools;
+        chat.tool_choice = self.choice;
+        chat.single_tool_call = self.is_single;
+        Ok(())
     }
 }
 

@@ -17,3 +17,4 @@ mod openapi;
 mod responses;
 mod security;
 mod server;
+mod tools;

@@ -187,7 +187,7 @@ async fn models_are_described_as_clients_expect() {
             .await
             .json();
         assert_eq!(shown["details"], model["details"]);
-        assert_eq!(shown["capabilities"][0], "completion");
+        assert_eq!(shown["capabilities"], json!(["completion", "tools"]));
         let architecture = shown["model_info"]["general.architecture"]
             .as_str()
             .unwrap();

@@ -242,12 +242,14 @@ impl Core {
     }
 }
 
-/// Returns the size of the KV cache of the ready model if it is saved when the model is unloaded for
+/// Returns the size of the KV caches of the ready model if they are saved when the model is unloaded for
 /// this reason.
 fn saved_bytes(model: &Model, why: UnloadReason) -> Option<u64> {
-    let bytes = model.memory.map_or(0, |memory| memory.kv_cache_bytes);
+    let memory = model.memory.unwrap_or_default();
+    let bytes = memory.kv_cache_bytes.saturating_add(memory.parked_bytes);
     let may_save = may_save_state(why) && !model.has_private_cache;
-    (may_save && (1..=MAX_SAVED_STATE_BYTES).contains(&bytes)).then_some(bytes)
+    // The worker saves as many conversations as fit.
+    (may_save && bytes > 0).then_some(bytes.min(MAX_SAVED_STATE_BYTES))
 }
 
 /// Returns the maximum extra time for saving a state of this size.

@@ -1,8 +1,12 @@
 //! Saved states: KV caches of unloaded models, kept on disk until the models are loaded again.
 //!
-//! A saved state contains the tokens of a private conversation. Rule: only this user and this
+//! A saved state contains the tokens of the model's conversations. Rule: only this user and this
 //! supervisor can access the folder. It is emptied when the supervisor starts and ends. In between
-//! it holds one state per model, at most four states and 4 GiB, and none is older than a day.
+//! it holds one file per model, at most four files and 4 GiB, and none is older than a day.
+//!
+//! Files are encrypted. Each model has a key, in memory only, which is dropped when its states are
+//! deleted: by the user, with a conversation, or at the end of the supervisor. So what the disk still
+//! has of a removed file can't be read.
 //!
 //! A state that is not saved only costs a prefill, so nothing here returns an error. The driver
 //! never waits for a disk: one task changes the folder in order, and the files of a model are read
@@ -23,7 +27,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until, timeout};
 use transom_engine::{Limits, ModelSource};
-use transom_engine_host::remove_leftovers;
+use transom_engine_host::{StateFile, StateKey, remove_leftovers};
 
 use crate::core::{MAX_SAVED_STATE_BYTES, WorkerId};
 use crate::request::ModelSelector;
@@ -45,11 +49,17 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 const MIN_FREE_BYTES: u64 = 5_000_000_000;
 const MIN_FREE_RATIO: u64 = 4;
 
+/// Bytes that a file may have in addition to the KV caches: tokens, descriptions and tags.
+const OVERHEAD_BYTES: u64 = 16 << 20;
+
 pub(super) struct SavedStates {
     /// `None` disables saving.
     folder: Option<PathBuf>,
     /// Files that a worker reads or writes, or may do so later.
     active_files: HashMap<WorkerId, ActiveFile>,
+    /// The key of each model's file, by the first half of the file name. Keys are never on the disk,
+    /// so a file that outlives this process cannot be read.
+    keys: HashMap<String, StateKey>,
     changes: mpsc::UnboundedSender<Change>,
     task: JoinHandle<()>,
 }
@@ -58,21 +68,23 @@ pub(super) struct SavedStates {
 type Change = (Option<PathBuf>, Box<dyn FnOnce() + Send>);
 
 struct ActiveFile {
-    file: StateFile,
+    file: SavedFileOfWorker,
     /// The worker was told to save.
     is_being_saved: bool,
     /// The file is removed when the worker has ended.
     is_deleted: bool,
 }
 
-/// The state file of one worker. Its name depends on the model's files, which [`StateFile::locate`]
+/// The state file of one worker. Its name depends on the model's files, which
+/// [`SavedFileOfWorker::locate`]
 /// reads.
 #[derive(Debug, Clone)]
-pub(super) struct StateFile {
+pub(super) struct SavedFileOfWorker {
     folder: PathBuf,
     /// The first half of the file name.
     model: String,
     path: Arc<OnceLock<PathBuf>>,
+    key: StateKey,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +102,7 @@ impl SavedStates {
         Self {
             folder: None,
             active_files: HashMap::new(),
+            keys: HashMap::new(),
             changes,
             task: tokio::spawn(run_changes(receiver)),
         }
@@ -110,10 +123,16 @@ impl SavedStates {
 
     /// Registers and returns the state file of `worker`, which loads the model with this id; `None`
     /// if saving is disabled.
-    pub(super) fn add_state_file(&mut self, worker: WorkerId, id: &str) -> Option<StateFile> {
-        let file = StateFile {
+    pub(super) fn add_state_file(
+        &mut self,
+        worker: WorkerId,
+        id: &str,
+    ) -> Option<SavedFileOfWorker> {
+        let model = hash_hex(id);
+        let file = SavedFileOfWorker {
             folder: self.folder.clone()?,
-            model: hash_hex(id),
+            key: self.key_of(&model)?,
+            model,
             path: Arc::default(),
         };
         let active = ActiveFile {
@@ -125,19 +144,33 @@ impl SavedStates {
         Some(file)
     }
 
-    pub(super) fn begin_saving(&mut self, worker: WorkerId) -> Option<StateFile> {
+    pub(super) fn begin_saving(&mut self, worker: WorkerId) -> Option<SavedFileOfWorker> {
+        let model = self.active_files.get(&worker)?.file.model.clone();
+        // Another one than at the load, if what was saved has been deleted since.
+        let key = self.key_of(&model)?;
         let active = self.active_files.get_mut(&worker)?;
         active.is_being_saved = true;
+        active.file.key = key;
         Some(active.file.clone())
     }
 
-    /// Removes the saved states of these models, and those that workers are saving now.
+    /// Returns the key of this model; `None` if the system has no random numbers.
+    fn key_of(&mut self, model: &str) -> Option<StateKey> {
+        if !self.keys.contains_key(model) {
+            self.keys.insert(model.to_owned(), StateKey::random()?);
+        }
+        self.keys.get(model).cloned()
+    }
+
+    /// Removes the saved states of these models with their keys, and those that workers are saving
+    /// now.
     pub(super) fn delete(&mut self, which: &ModelSelector) {
         let model = match which {
             ModelSelector::All => None,
             ModelSelector::Model(id) => Some(hash_hex(id)),
         };
         let is_selected = move |other: &str| model.as_deref().is_none_or(|model| model == other);
+        self.keys.retain(|model, _| !is_selected(model));
         for active in self.active_files.values_mut() {
             active.is_deleted |= active.is_being_saved && is_selected(&active.file.model);
         }
@@ -179,25 +212,41 @@ impl SavedStates {
     }
 }
 
-impl StateFile {
-    /// Returns the path for the model at `source` loaded with `limits`. Reads the metadata of the
+impl SavedFileOfWorker {
+    /// Returns the file for the model at `source` loaded with `limits`. Reads the metadata of the
     /// model's files.
-    pub(super) fn locate(&self, source: &ModelSource, limits: &Limits) -> Option<PathBuf> {
+    pub(super) fn locate(&self, source: &ModelSource, limits: &Limits) -> Option<StateFile> {
         let name = format!("{}-{}", self.model, hash_hex(&identity(source, limits)));
         let path = self.folder.join(name);
         // A path that is not Unicode cannot be sent to a worker.
         path.to_str()?;
-        Some(self.path.get_or_init(|| path).clone())
+        Some(self.described(self.path.get_or_init(|| path), 0))
     }
 
-    /// Returns the path if the disk has room for another `bytes` bytes.
-    pub(super) fn with_room_for(&self, bytes: u64) -> Option<PathBuf> {
+    /// Returns the file if the disk has room for another `bytes` bytes.
+    pub(super) fn with_room_for(&self, bytes: u64) -> Option<StateFile> {
         let free_bytes = free_bytes(&self.folder)?;
         if !has_room(free_bytes, bytes) {
             tracing::info!(bytes, free_bytes, "the disk is too full to save a state");
             return None;
         }
-        self.path.get().cloned()
+        let path = self.path.get()?;
+        Some(
+            self.described(
+                path,
+                bytes
+                    .saturating_add(OVERHEAD_BYTES)
+                    .min(MAX_SAVED_STATE_BYTES),
+            ),
+        )
+    }
+
+    fn described(&self, path: &Path, max_bytes: u64) -> StateFile {
+        StateFile {
+            path: path.to_owned(),
+            key: self.key.clone(),
+            max_bytes,
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! What a scripted worker knows of a request: its context, which counts messages instead of tokens,
-//! and the log probabilities of its response.
+//! the log probabilities of its response, and its tool calls.
 
 use transom_engine::{
-    EngineError, FinishReason, GenerationParams, Logprob, Prompt, Role, Stats, TokenLogprobs,
-    Truncation,
+    EngineError, FinishReason, GenerationParams, Limits, Logprob, ModelInfo, ModelSource, Prompt,
+    Role, SamplingParams, Stats, TokenEvent, TokenLogprobs, ToolCallDelta, Truncation,
 };
 use transom_engine_host::wire::{JobId, JobSummary, Report, Request};
 
@@ -66,4 +66,53 @@ pub(super) fn logprobs(params: &GenerationParams, text: &str) -> Vec<TokenLogpro
         chosen,
     });
     of_token.into_iter().collect()
+}
+
+/// Returns the events of these calls, each with its arguments in two parts, if the prompt has tools.
+pub(super) fn tool_calls(request: &Request, calls: &[(String, String)]) -> Vec<TokenEvent> {
+    let has_tools = matches!(&request.prompt, Prompt::Chat(chat) if !chat.tools.is_empty());
+    let calls = calls.iter().enumerate().filter(|_| has_tools);
+    let events = calls.flat_map(|(index, (name, arguments))| {
+        let (first, second) = arguments.split_at(arguments.len() / 2);
+        let (id, name) = (format!("call_{index}"), name.clone());
+        let deltas = [
+            ToolCallDelta::Begin { id, name },
+            ToolCallDelta::Arguments(first.to_owned()),
+            ToolCallDelta::Arguments(second.to_owned()),
+            ToolCallDelta::End,
+        ];
+        deltas.map(|delta| TokenEvent::ToolCall {
+            index,
+            delta,
+            generated_tokens: 1,
+        })
+    });
+    events.collect()
+}
+
+/// Returns the tools whose schemas cannot be held: those with `not`.
+pub(super) fn unconstrained_tools(request: &Request) -> Vec<String> {
+    let Prompt::Chat(chat) = &request.prompt else {
+        return Vec::new();
+    };
+    let functions = chat.tools.iter().map(|tool| &tool["function"]);
+    let loose = functions.filter(|function| !function["parameters"]["not"].is_null());
+    let names = loose.filter_map(|function| function["name"].as_str());
+    names.map(str::to_owned).collect()
+}
+
+pub(super) fn info(source: &ModelSource, limits: &Limits) -> ModelInfo {
+    ModelInfo {
+        name: source.path.display().to_string(),
+        architecture: "scripted".to_owned(),
+        engine: "scripted".to_owned(),
+        n_parameters: 1,
+        stored_as: "a script".to_owned(),
+        computed_as: "not at all".to_owned(),
+        context_length: limits.context_length,
+        vocab_size: 1,
+        has_chat_template: true,
+        draft: None,
+        recommended_sampling: SamplingParams::default(),
+    }
 }

@@ -21,6 +21,8 @@ pub struct WorkerScript {
     pub token_interval: Duration,
     /// Number of messages that the context holds.
     pub context_messages: usize,
+    /// The tool calls of each response whose prompt has tools, after its tokens: names and arguments.
+    pub tool_calls: Vec<(String, String)>,
     /// Time to drop the model.
     pub unload_time: Duration,
     /// The worker gets a memory pressure notice when it starts a response.
@@ -62,6 +64,7 @@ impl Default for WorkerScript {
                 .to_vec(),
             token_interval: Duration::from_millis(20),
             context_messages: usize::MAX,
+            tool_calls: Vec::new(),
             unload_time: Duration::from_millis(50),
             has_memory_notice: false,
             fault: Fault::None,

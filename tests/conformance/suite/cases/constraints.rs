@@ -1,7 +1,9 @@
 //! Constrained responses match, whatever the weights of the model.
 
 use serde_json::{Value, json};
-use transom_engine::{Constraint, EngineError, FinishReason, Grammar, Section};
+use transom_engine::{
+    CheckedResponse, Constraint, EngineError, FinishReason, Grammar, Section, TokenEvent, Verdict,
+};
 
 use crate::process::TestProcess;
 use crate::request::{TestRequest, tiny_tokens};
@@ -69,6 +71,88 @@ pub(crate) async fn forced_and_drafted_tokens_change_no_constrained_response(sub
         let without = request.params(|params| params.speculate = false);
         assert_eq!(with, process.text(&without).await);
         assert_valid(&with);
+    }
+    process.shut_down().await;
+}
+
+/// Schemas whose instances have a bounded length, of the kinds that people use.
+fn usual_schemas() -> [Value; 5] {
+    let short = json!({ "type": "string", "maxLength": 12 });
+    [
+        json!({ "type": "array", "items": { "type": "integer", "minimum": -9, "maximum": 99 },
+            "minItems": 2, "maxItems": 5 }),
+        json!({ "type": "object", "properties": {
+            "date": { "type": "string", "format": "date" },
+            "code": { "type": "string", "pattern": "^[A-Z]{2}-[0-9]{1,3}$" },
+        }, "required": ["date", "code"], "additionalProperties": false }),
+        json!({ "anyOf": [{ "const": "none" }, { "type": "object", "properties": {
+            "kind": { "enum": ["a \"b\"", "ü", null, 3] }, "note": short,
+        }, "required": ["kind"], "additionalProperties": false }] }),
+        json!({ "$defs": { "leaf": { "type": "object", "properties": { "name": short },
+            "required": ["name"], "additionalProperties": false } },
+            "type": "object", "properties": { "left": { "$ref": "#/$defs/leaf" },
+            "right": { "$ref": "#/$defs/leaf" } }, "required": ["left", "right"],
+            "additionalProperties": false }),
+        json!({ "type": "array", "prefixItems": [{ "type": "boolean" },
+            { "type": "number", "minimum": 0, "maximum": 1 }], "items": false, "minItems": 2 }),
+    ]
+}
+
+/// Every finished answer of a trained model is valid in the eyes of another validator.
+pub(crate) async fn every_finished_answer_of_the_starter_is_valid(subject: &Subject) {
+    let mut process = TestProcess::starter(subject).await;
+    let mut n_finished = 0;
+    for (seed, schema) in (0..).zip(usual_schemas()) {
+        let user = TestRequest::user("Describe a day").max_tokens(150);
+        let mut check = CheckedResponse::new(schema.clone()).unwrap();
+        assert!(check.is_held(), "{schema}");
+        for request in [user.clone(), user.seeded(1.0, seed)] {
+            let request = constrained(request, Grammar::JsonSchema(schema.clone()));
+            let response = process.generate(&request).await;
+            if response.reason() == FinishReason::Stop {
+                n_finished += 1;
+                let text = response.text();
+                let verdict = check.check(&text, FinishReason::Stop);
+                assert_eq!(verdict, Verdict::Valid, "{text}");
+            }
+        }
+    }
+    assert!(n_finished >= 8, "{n_finished}");
+    process.shut_down().await;
+}
+
+/// A model that reasons, forced text, a cached prefix and a stopped response at once.
+pub(crate) async fn a_constraint_survives_reasoning_drafts_cached_text_and_a_stop(
+    subject: &Subject,
+) {
+    let mut process = TestProcess::tiny(subject).await;
+    let forced = tiny_tokens(subject, "<think>hm</think>");
+    let grammar = || Grammar::Choice(vec!["yes, of course".to_owned(), "no, never".to_owned()]);
+    let request = TestRequest::user("0").forcing(&forced).max_tokens(60);
+    let request = constrained(request, grammar());
+    let slow = request.clone().params(|params| params.speculate = false);
+    let expected = process.text(&slow).await;
+    let answer = expected.strip_prefix("[hm]").expect("it reasons");
+    assert!(
+        ["yes, of course", "no, never"].contains(&answer),
+        "{answer}"
+    );
+    // A response that is stopped within its constrained part, after a prefix of the same prompt.
+    let endless = Grammar::Regex("[a-z]{3000,}".to_owned());
+    let endless = constrained(TestRequest::user("0").max_tokens(4000), endless);
+    let job = process.start_job(&endless);
+    process
+        .until(|event| matches!(event, TokenEvent::Text { .. }))
+        .await;
+    process.stop(Some(job), FinishReason::Canceled);
+    let stopped = process.response().await;
+    assert_eq!(stopped.reason(), FinishReason::Canceled);
+    let is_letter = |letter: char| letter.is_ascii_lowercase();
+    assert!(stopped.text().chars().all(is_letter), "{}", stopped.text());
+    for _ in 0..2 {
+        let response = process.generate(&request).await;
+        assert!(response.started().cached_tokens > 0);
+        assert_eq!(response.full_text(), expected);
     }
     process.shut_down().await;
 }

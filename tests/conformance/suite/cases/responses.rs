@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use transom_engine::{EngineError, FinishReason, GenerationParams, Role, Tokenizer, Truncation};
 
+use super::saved_state::state_file;
 use crate::models;
 use crate::process::{TestProcess, limits};
 use crate::request::{TestRequest, tiny_chat_tokens, tiny_tokens};
@@ -384,7 +385,7 @@ pub(crate) async fn every_family_generates_the_same_with_and_without_a_cache(sub
         let expected = fresh.generate(&second).await;
         fresh.shut_down().await;
 
-        let state = folder.path().join("state");
+        let state = state_file(folder.path());
         let mut process = TestProcess::with(subject, &model, &limits(512)).await;
         let n_first = process.generate(&first).await.started().prompt_tokens;
         let cached = process.generate(&second).await;

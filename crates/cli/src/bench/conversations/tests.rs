@@ -69,6 +69,7 @@ fn every_case_is_measured_and_compared_with_a_cold_read() {
     assert!(second["ratio"].as_f64().unwrap() < 0.14);
     for kind in [
         CaseKind::IdleUnload,
+        CaseKind::SwitchAndUnload,
         CaseKind::PauseAndResume,
         CaseKind::Restart,
     ] {
@@ -82,7 +83,7 @@ fn every_case_is_measured_and_compared_with_a_cold_read() {
         case(CaseKind::Overflow)["turns"].as_array().unwrap().len(),
         10
     );
-    assert_eq!(engine.n_loads(), 4);
+    assert_eq!(engine.n_loads(), 5);
     for params in engine.requests.params.lock().unwrap().iter() {
         assert!(params.ignore_end_of_text && params.shift_context && !params.speculate);
         assert_eq!(params.sampling.seed, Some(0));

@@ -100,7 +100,7 @@ impl Conversation {
             continue_final_message,
             ..ChatPrompt::default()
         };
-        tools.add_to(&mut chat);
+        tools.add_to(&mut chat, constraint.as_ref())?;
         Ok(Self {
             model,
             chat,

@@ -61,7 +61,7 @@ impl ChatRequest {
             continue_final_message,
             ..ChatPrompt::default()
         };
-        tools.add_to(&mut prompt);
+        tools.add_to(&mut prompt, params.constraint.as_ref())?;
         Ok(Self {
             model,
             prompt,

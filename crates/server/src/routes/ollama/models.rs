@@ -74,6 +74,9 @@ pub(super) async fn show(
     } else {
         "completion"
     }];
+    if model.chat_template.is_some() && !model.is_embedder {
+        capabilities.push("tools");
+    }
     if model.may_reason() {
         capabilities.push("thinking");
     }

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use transom_engine::{FinishReason, TokenLogprobs};
 
 use super::request::Route;
-use crate::generation::{Choice, End};
-use crate::routes::logprobs;
+use crate::generation::{Called, Choice, End};
+use crate::routes::{logprobs, tools};
 
 /// Writes the objects of one reply.
 pub(super) struct Reply {
@@ -76,7 +76,19 @@ impl Reply {
         let (reasoning, text) = (&choice.reasoning, &choice.text);
         let mut whole = self.last(reasoning, text, &choice.end, n_dropped);
         add_logprobs(&mut whole, &choice.logprobs);
+        if !choice.calls.is_empty() {
+            let calls = choice.calls.iter().enumerate();
+            let calls: Vec<Value> = calls.map(|(index, call)| tool_call(index, call)).collect();
+            whole["message"]["tool_calls"] = calls.into();
+        }
         whole
+    }
+
+    /// Returns an object with a complete call.
+    pub(super) fn call(&self, index: usize, call: &Called) -> Value {
+        let mut piece = self.piece("", "");
+        piece["message"]["tool_calls"] = json!([tool_call(index, call)]);
+        piece
     }
 
     /// Returns the reply to a request without a prompt.
@@ -86,6 +98,14 @@ impl Reply {
         reply["done_reason"] = reason.into();
         reply
     }
+}
+
+/// Returns a call, whose arguments are an object in this protocol.
+fn tool_call(index: usize, call: &Called) -> Value {
+    json!({
+        "id": call.id,
+        "function": { "index": index, "name": call.name, "arguments": tools::arguments(call) },
+    })
 }
 
 /// Adds the log probabilities of tokens, if there are any.

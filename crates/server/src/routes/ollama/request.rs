@@ -5,13 +5,13 @@
 use std::time::Duration;
 
 use serde_json::json;
-use transom_engine::{ChatPrompt, Message, Prompt, Role, Truncation};
+use transom_engine::{ChatPrompt, Message, Prompt, Role, ToolCall, Truncation};
 use transom_supervisor::KeepAlive;
 
 use crate::error::ApiError;
 use crate::generation::Params;
 use crate::json::{Fields, Ignored, Located};
-use crate::routes::{constraints, keep_alive, logprobs, openai};
+use crate::routes::{constraints, keep_alive, logprobs, openai, tools};
 
 /// Options of Ollama's runner, which say how it computes and not what, and options that have an
 /// effect only beside one that is refused.
@@ -33,10 +33,11 @@ pub(super) const TOLERATED_OPTIONS: [&str; 14] = [
 ];
 
 /// The roles of messages.
-const ROLES: [(&str, Role); 3] = [
+const ROLES: [(&str, Role); 4] = [
     ("system", Role::System),
     ("user", Role::User),
     ("assistant", Role::Assistant),
+    ("tool", Role::Tool),
 ];
 
 /// The route of a request, which decides the form of the prompt and of the reply.
@@ -72,7 +73,7 @@ impl GenerateRequest {
     pub(super) fn read(route: Route, mut body: Fields) -> Result<Self, ApiError> {
         let mut ignored = Ignored::default();
         let model = body.required("model")?.text()?;
-        for name in ["tools", "template", "suffix", "images", "context", "shift"] {
+        for name in ["template", "suffix", "images", "context", "shift"] {
             body.refuse(name, &[])?;
         }
         let think = body.flag("think")?;
@@ -85,8 +86,18 @@ impl GenerateRequest {
         let format = body.take("format").map(constraints::ollama).transpose()?;
         params.constraint = format.flatten();
         let prompt = match route {
-            Route::Chat => conversation(&mut body, think, &mut ignored)?,
-            Route::Generate => prompt(&mut body, think)?,
+            Route::Chat => {
+                let tools = tools::of_chat(&mut body, &mut ignored)?;
+                let mut chat = conversation(&mut body, think, &mut ignored)?;
+                if let Some(chat) = &mut chat {
+                    tools.add_to(chat, params.constraint.as_ref())?;
+                }
+                chat.map(Prompt::Chat)
+            }
+            Route::Generate => {
+                body.refuse("tools", &[])?;
+                prompt(&mut body, think)?
+            }
         };
         body.finish(&mut ignored);
         Ok(Self {
@@ -148,43 +159,111 @@ fn conversation(
     body: &mut Fields,
     enable_thinking: Option<bool>,
     ignored: &mut Ignored,
-) -> Result<Option<Prompt>, ApiError> {
-    let messages = body.list("messages")?.unwrap_or_default().into_iter();
-    let messages = messages.map(|located| message(located, ignored));
-    let mut messages = messages.collect::<Result<Vec<_>, _>>()?;
+) -> Result<Option<ChatPrompt>, ApiError> {
+    let mut messages = Vec::new();
+    for located in body.list("messages")?.unwrap_or_default() {
+        let message = message(located, &messages, ignored)?;
+        messages.push(message);
+    }
     // An empty last response has not begun.
-    let is_unbegun = |last: &Message| last.role == Role::Assistant && last.content.is_empty();
+    let has_nothing = |last: &Message| last.content.is_empty() && last.tool_calls.is_empty();
+    let is_unbegun = |last: &Message| last.role == Role::Assistant && has_nothing(last);
     if messages.last().is_some_and(is_unbegun) {
         messages.pop();
     }
-    let last = messages.last().map(|last| last.role);
-    Ok(last.map(|role| {
-        Prompt::Chat(ChatPrompt {
-            messages,
-            enable_thinking,
-            // As Ollama does it with the templates of most models.
-            continue_final_message: role == Role::Assistant,
-            ..ChatPrompt::default()
-        })
+    // As Ollama does it with the templates of most models.
+    let is_continued = |last: &Message| last.role == Role::Assistant && last.tool_calls.is_empty();
+    let continue_final_message = messages.last().is_some_and(is_continued);
+    Ok((!messages.is_empty()).then(|| ChatPrompt {
+        messages,
+        enable_thinking,
+        continue_final_message,
+        ..ChatPrompt::default()
     }))
 }
 
-fn message(located: Located, ignored: &mut Ignored) -> Result<Message, ApiError> {
+/// Reads a message that comes after `earlier` ones.
+fn message(
+    located: Located,
+    earlier: &[Message],
+    ignored: &mut Ignored,
+) -> Result<Message, ApiError> {
     let mut fields = located.object()?;
-    let role = fields.required("role")?;
-    if role.value == "tool" {
-        let message = format!("`{}`: results of tools are not supported here", role.path);
-        return Err(ApiError::field(role.path, message));
+    let role = fields.required("role")?.choice(&ROLES)?;
+    fields.refuse("images", &[])?;
+    let mut message = Message::new(role, "");
+    match role {
+        Role::Assistant => {
+            let n_calls: usize = earlier.iter().map(|one| one.tool_calls.len()).sum();
+            let calls = fields.list("tool_calls")?.unwrap_or_default().into_iter();
+            let calls = (n_calls..).zip(calls);
+            let calls = calls.map(|(number, call)| tool_call(call, number, ignored));
+            message.tool_calls = calls.collect::<Result<_, _>>()?;
+        }
+        Role::Tool => {
+            let call = call_of_result(&mut fields, earlier)?;
+            message.name = Some(call.function.name);
+            message.tool_call_id = Some(call.id);
+        }
+        Role::System | Role::User => {}
     }
-    let role = role.choice(&ROLES)?;
-    for name in ["images", "tool_calls", "tool_name"] {
+    for name in ["tool_calls", "tool_name", "tool_call_id"] {
         fields.refuse(name, &[])?;
     }
     // Templates leave the reasoning of the past out.
     fields.tolerate(&["thinking"]);
-    let content = fields.required("content")?.text()?;
+    message.content = match message.tool_calls.is_empty() {
+        true => fields.required("content")?.text()?,
+        false => fields.text("content")?.unwrap_or_default(),
+    };
     fields.finish(ignored);
-    Ok(Message::new(role, content))
+    Ok(message)
+}
+
+/// Reads a call of an earlier response. Older clients know no ids.
+fn tool_call(located: Located, number: usize, ignored: &mut Ignored) -> Result<ToolCall, ApiError> {
+    let mut fields = located.object()?;
+    let id = fields
+        .text("id")?
+        .unwrap_or_else(|| format!("call_{number}"));
+    fields.tolerate(&["type"]);
+    let mut function = fields.required("function")?.object()?;
+    let name = function.required("name")?.text()?;
+    let arguments = match function.take("arguments") {
+        None => json!({}),
+        Some(arguments) if arguments.value.is_object() => arguments.value,
+        Some(arguments) => return Err(arguments.must_be("an object")),
+    };
+    function.tolerate(&["index"]);
+    function.finish(ignored);
+    fields.finish(ignored);
+    Ok(ToolCall::new(id, name, arguments))
+}
+
+/// Returns the call that a result belongs to: that of its id, the oldest one of its function without a
+/// result, or simply the oldest one without.
+///
+/// # Errors
+/// There is no such call. Templates leave out a result without a call.
+fn call_of_result(fields: &mut Fields, earlier: &[Message]) -> Result<ToolCall, ApiError> {
+    let name_path = fields.path_of("tool_name");
+    let (id, name) = (fields.text("tool_call_id")?, fields.text("tool_name")?);
+    let has_result = |call: &ToolCall| {
+        let mut ids = earlier.iter().filter_map(|one| one.tool_call_id.as_ref());
+        ids.any(|id| *id == call.id)
+    };
+    let calls = earlier.iter().flat_map(|message| &message.tool_calls);
+    let mut open = calls.filter(|call| !has_result(call));
+    let found = open.find(|call| match (&id, &name) {
+        (Some(id), _) => call.id == *id,
+        (None, Some(name)) => call.function.name == *name,
+        (None, None) => true,
+    });
+    found.cloned().ok_or_else(|| {
+        let message =
+            format!("`{name_path}` must be the function of an earlier call without a result");
+        ApiError::field(name_path, message)
+    })
 }
 
 /// Takes the prompt of `/api/generate`. `None` if it is empty.

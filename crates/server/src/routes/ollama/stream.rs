@@ -1,10 +1,10 @@
 //! Writes a reply as lines of JSON.
 
-use transom_engine::Section;
+use transom_engine::{Section, ToolCallDelta};
 
 use super::reply::{self, Reply};
 use crate::error::{ApiError, Protocol};
-use crate::generation::{Event, Generation};
+use crate::generation::{Called, Event, Generation};
 use crate::stream::{Encoder, Frames, NDJSON, Progress};
 
 /// Every third heartbeat, after 15 s, is a line without text. The protocol has no other sign of life.
@@ -14,6 +14,8 @@ const BEATS_OF_A_LINE: u32 = 3;
 pub(super) struct ReplyStream {
     reply: Reply,
     n_dropped: usize,
+    /// A call that is not complete.
+    call: Option<Called>,
 }
 
 impl ReplyStream {
@@ -22,6 +24,7 @@ impl ReplyStream {
         Self {
             reply,
             n_dropped: 0,
+            call: None,
         }
     }
 }
@@ -50,8 +53,26 @@ impl Encoder for ReplyStream {
                     out.line(&piece);
                 }
             },
-            // Its requests declare no tools.
-            Event::ToolCall { .. } => {}
+            Event::ToolCall { index, delta, .. } => match delta {
+                // The protocol has complete calls only.
+                ToolCallDelta::Begin { id, name } => {
+                    self.call = Some(Called {
+                        id,
+                        name,
+                        arguments: String::new(),
+                    });
+                }
+                ToolCallDelta::Arguments(json) => {
+                    if let Some(call) = &mut self.call {
+                        call.arguments.push_str(&json);
+                    }
+                }
+                ToolCallDelta::End => {
+                    if let Some(call) = self.call.take() {
+                        out.line(&self.reply.call(index, &call));
+                    }
+                }
+            },
             Event::Finished { end, .. } => {
                 out.line(&self.reply.last("", "", &end, self.n_dropped));
             }

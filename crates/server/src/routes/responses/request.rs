@@ -96,7 +96,7 @@ impl ResponsesRequest {
             enable_thinking,
             ..ChatPrompt::default()
         };
-        tools.add_to(&mut prompt);
+        tools.add_to(&mut prompt, params.constraint.as_ref())?;
         Ok(Self {
             model,
             prompt,

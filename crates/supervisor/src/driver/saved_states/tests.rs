@@ -32,7 +32,7 @@ async fn changes_done(states: &SavedStates) {
 fn state_path(states: &mut SavedStates, worker: WorkerId, name: &str) -> PathBuf {
     let file = states.add_state_file(worker, name).unwrap();
     let model = source(Path::new("nowhere"));
-    file.locate(&model, &Limits::default()).unwrap()
+    file.locate(&model, &Limits::default()).unwrap().path
 }
 
 /// Saves a state of `bytes` bytes for the model `name`, `age` ago.
@@ -92,7 +92,7 @@ async fn the_file_name_depends_on_the_model_its_files_and_its_limits() {
     fs::write(&model.path, "weights").unwrap();
     let mut locate = |name: &str, model: &ModelSource, limits: &Limits| {
         let file = states.add_state_file(WorkerId(1), name).unwrap();
-        file.locate(model, limits).unwrap()
+        file.locate(model, limits).unwrap().path
     };
     let limits = Limits::default();
     let first = locate("chat", &model, &limits);
@@ -133,6 +133,7 @@ async fn a_model_has_at_most_one_state() {
     let worker = WorkerId(2);
     let file = states.add_state_file(worker, "chat").unwrap();
     let newer = file.locate(&source(folder.path()), &Limits::default());
+    let newer = newer.map(|file| file.path);
     let newer = newer.unwrap();
     assert_ne!(older, newer);
     fs::write(&newer, "text").unwrap();
@@ -222,7 +223,8 @@ async fn deleting_states_includes_those_being_saved() {
     let worker = WorkerId(2);
     let path = state_path(&mut states, worker, "chat");
     let saving = states.begin_saving(worker).unwrap();
-    assert_eq!(saving.with_room_for(1), Some(path.clone()));
+    let saved_to = saving.with_room_for(1).map(|file| file.path);
+    assert_eq!(saved_to, Some(path.clone()));
     states.delete(&ModelSelector::Model("chat".to_owned()));
     changes_done(&states).await;
     assert!(!before.exists() && other.exists());
@@ -233,6 +235,23 @@ async fn deleting_states_includes_those_being_saved() {
     states.delete(&ModelSelector::All);
     changes_done(&states).await;
     assert_eq!(n_files(&folder), 0);
+}
+
+/// Without its key, nothing that the disk still has of a file can be read.
+#[tokio::test]
+async fn deleting_states_drops_their_keys() {
+    let (_folder, mut states) = saved_states();
+    let mut key = |name: &str| states.add_state_file(WorkerId(1), name).unwrap().key;
+    let (chat, other) = (key("chat"), key("other"));
+    assert_ne!(chat, other);
+    assert_eq!(key("chat"), chat);
+    states.delete(&ModelSelector::Model("chat".to_owned()));
+    let mut key = |name: &str| states.add_state_file(WorkerId(1), name).unwrap().key;
+    assert_ne!(key("chat"), chat);
+    assert_eq!(key("other"), other);
+    states.delete(&ModelSelector::All);
+    let saving = states.begin_saving(WorkerId(1)).unwrap();
+    assert_ne!(saving.key, other, "a worker that was loaded before");
 }
 
 /// A loaded model clears its cache itself, so a later state belongs to a later conversation.

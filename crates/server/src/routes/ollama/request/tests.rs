@@ -34,7 +34,7 @@ fn every_field_is_done_or_refused_by_name() {
         ("keep_alive", json!(true)),
         ("format", json!("xml")),
         ("format", json!([])),
-        ("tools", json!([{}])),
+        ("tools", json!(7)),
         ("template", json!("{{ .Prompt }}")),
         ("images", json!(["aGk="])),
         ("suffix", json!("end")),
@@ -70,7 +70,7 @@ fn every_field_is_done_or_refused_by_name() {
     for (message, path) in [
         (
             json!({ "role": "tool", "content": "12" }),
-            "messages[0].role",
+            "messages[0].tool_name",
         ),
         (json!({ "role": "user" }), "messages[0].content"),
         (
@@ -79,7 +79,7 @@ fn every_field_is_done_or_refused_by_name() {
         ),
         (
             json!({ "role": "assistant", "content": "", "tool_calls": [{}] }),
-            "messages[0].tool_calls",
+            "messages[0].tool_calls[0].function",
         ),
     ] {
         let error = read(Route::Chat, &json!({ "messages": [message] })).unwrap_err();

@@ -1,0 +1,174 @@
+//! Measures what constraints cost: `cargo bench -p transom-engine --bench masks`.
+//!
+//! The schemas are those of the tests. A folder with MaskBench's schemas
+//! (`maskbench/data` of github.com/guidance-ai/jsonschemabench) is measured instead with
+//! `cargo bench -p transom-engine --bench masks -- FOLDER`; 500 of its files are taken.
+//!
+//! Two vocabularies: that of the starter model, and 200,000 tokens, which are those and pairs of them.
+//! `first` is the time until the first token can be drawn, `mask` that of each later token.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints a table and stops at the first error"
+)]
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use transom_engine::{
+    Constraint, Constraints, Grammar, JobControl, PreparedPrompt, TokenTable, TokenText, Tokenizer,
+};
+
+const MAX_FILES: usize = 500;
+const LARGE: usize = 200_000;
+
+/// A schema and texts that are valid under it.
+struct Case {
+    schema: Value,
+    texts: Vec<String>,
+}
+
+fn main() {
+    // Cargo passes `--bench`.
+    let folder = std::env::args().skip(1).find(|text| !text.starts_with('-'));
+    let cases = match &folder {
+        Some(folder) => of_mask_bench(Path::new(folder)),
+        None => of_tests(),
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let tokenizer = Tokenizer::from_folder(&root.join("assets/starter")).unwrap();
+    let small = tokenizer.token_table(8192, vec![2]).unwrap();
+    println!("{} schemas", cases.len());
+    println!(
+        "{:>10} {:>8} {:>8} {:>9} {:>10} {:>10} {:>10} {:>10} {:>10}",
+        "tokens", "refused", "what", "n", "mean us", "p50", "p90", "p99", "max"
+    );
+    let large = enlarged(&small);
+    for table in [small, large] {
+        measure(&cases, &tokenizer, &table);
+    }
+}
+
+fn of_tests() -> Vec<Case> {
+    let path = "tests/fixtures/schemas/cases.jsonl";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let lines = std::fs::read_to_string(path).unwrap();
+    let case = |line: &str| {
+        let mut value: Value = serde_json::from_str(line).unwrap();
+        let tests = value["tests"].as_array().unwrap().iter();
+        let valid = tests.filter(|test| test[0] == true);
+        Case {
+            texts: valid.map(|test| test[2].to_string()).collect(),
+            schema: value["schema"].take(),
+        }
+    };
+    lines.lines().map(case).collect()
+}
+
+fn of_mask_bench(folder: &Path) -> Vec<Case> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let step = paths.len().div_ceil(MAX_FILES);
+    let case = |path: &PathBuf| {
+        let mut value: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let tests = value["tests"].as_array().unwrap().iter();
+        let valid = tests.filter(|test| test["valid"] == true);
+        Case {
+            texts: valid.map(|test| test["data"].to_string()).collect(),
+            schema: value["schema"].take(),
+        }
+    };
+    paths.iter().step_by(step).map(case).collect()
+}
+
+/// Adds pairs of tokens.
+fn enlarged(small: &TokenTable) -> TokenTable {
+    let mut table = small.clone();
+    let words = small.tokens.iter().filter_map(|token| match token {
+        TokenText::Text(bytes) => Some(bytes.clone()),
+        TokenText::Special(_) => None,
+    });
+    let words: Vec<Vec<u8>> = words.collect();
+    let mut seen: HashSet<Vec<u8>> = words.iter().cloned().collect();
+    let pairs = (1..words.len()).flat_map(|step| {
+        let others = words.iter().cycle().skip(step);
+        words.iter().zip(others).map(|(a, b)| [&a[..], b].concat())
+    });
+    for pair in pairs {
+        if table.tokens.len() == LARGE {
+            break;
+        }
+        if pair.len() <= 12 && seen.insert(pair.clone()) {
+            table.tokens.push(TokenText::Text(pair));
+        }
+    }
+    table
+}
+
+fn measure(cases: &[Case], tokenizer: &Tokenizer, table: &TokenTable) {
+    let mut constraints = Constraints::default();
+    let warm = Constraint::on_answer(Grammar::JsonObject);
+    let _ = start(&mut constraints, &warm, table);
+    let (mut first, mut masks) = (Vec::new(), Vec::new());
+    let mut n_refused = 0;
+    for case in cases {
+        let constraint = Constraint::on_answer(Grammar::JsonSchema(case.schema.clone()));
+        let began = Instant::now();
+        if start(&mut constraints, &constraint, table).is_none() {
+            n_refused += 1;
+            continue;
+        }
+        first.push(began.elapsed());
+        for text in &case.texts {
+            let mut response = start(&mut constraints, &constraint, table).unwrap();
+            for token in tokenizer.encode(text, false).unwrap() {
+                let began = Instant::now();
+                let mask = response.mask().ok().flatten();
+                let is_allowed = mask.is_some_and(|mask| mask.allows(token));
+                masks.push(began.elapsed());
+                if !is_allowed || response.accept(token).is_err() || response.is_complete() {
+                    break;
+                }
+            }
+        }
+    }
+    for (what, mut times) in [("first", first), ("mask", masks)] {
+        times.sort_unstable();
+        let us = |time: Duration| time.as_secs_f64() * 1e6;
+        let at = |share: f64| us(times[((times.len() - 1) as f64 * share) as usize]);
+        let mean = us(times.iter().sum::<Duration>()) / times.len() as f64;
+        println!(
+            "{:>10} {n_refused:>8} {what:>8} {:>9} {mean:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1}",
+            table.tokens.len(),
+            times.len(),
+            at(0.5),
+            at(0.9),
+            at(0.99),
+            at(1.0),
+        );
+    }
+}
+
+/// Returns the constraint before its first token; `None` if it is refused.
+fn start(
+    constraints: &mut Constraints,
+    constraint: &Constraint,
+    table: &TokenTable,
+) -> Option<transom_engine::ResponseConstraint> {
+    let prompt = PreparedPrompt {
+        tokens: vec![0],
+        starts_in_reasoning: None,
+        continues_message: false,
+        dropped_messages: 0,
+        system_tokens: 0,
+        tools: None,
+    };
+    let table = || Ok(table.clone());
+    let mut response = constraints.compile(Some(constraint), &prompt, table).ok()?;
+    response.resolve(&JobControl::new()).ok()?;
+    Some(response)
+}
