@@ -14,7 +14,8 @@ use std::ops::RangeInclusive;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
@@ -41,6 +42,15 @@ pub(crate) struct Fields {
 /// The paths of fields that this server does not know, and which have no effect.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Ignored(Vec<String>);
+
+/// Names the fields that had no effect in a header of `response`.
+pub(crate) fn name_ignored(mut response: Response, ignored: &Ignored) -> Response {
+    let names = ignored.header();
+    if let Some(names) = names.and_then(|names| HeaderValue::try_from(names).ok()) {
+        response.headers_mut().append("x-transom-ignored", names);
+    }
+    response
+}
 
 /// The body of a request, read and parsed.
 impl<S: Send + Sync> FromRequest<S> for Fields {

@@ -19,6 +19,7 @@ mod responses;
 mod status;
 mod tools;
 
+pub(crate) use crate::json::name_ignored;
 pub(crate) use health::GREETING;
 
 use std::sync::Arc;
@@ -32,7 +33,6 @@ use serde_json::Value;
 
 use crate::door;
 use crate::error::{ApiError, ErrorKind};
-use crate::json::Ignored;
 use crate::state::ServerState;
 
 /// Returns all routes behind the door.
@@ -87,14 +87,5 @@ pub(crate) fn json_response(value: &Value) -> Response {
     let mut response = Response::new(value.to_string().into());
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
-    response
-}
-
-/// Names the fields that had no effect in a header of `response`.
-pub(crate) fn name_ignored(mut response: Response, ignored: &Ignored) -> Response {
-    let names = ignored.header();
-    if let Some(names) = names.and_then(|names| HeaderValue::try_from(names).ok()) {
-        response.headers_mut().append("x-transom-ignored", names);
-    }
     response
 }

@@ -21,8 +21,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::error::ApiError;
 use crate::generation::{Event, Generation};
+use crate::json::name_ignored;
 use crate::limits::{HEARTBEAT, MAX_UNREAD_FRAMES, OPENING_TIMEOUT, READER_TIMEOUT};
-use crate::routes::name_ignored;
 
 /// Content type of server-sent events.
 pub(crate) const SSE: &str = "text/event-stream; charset=utf-8";

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 use transom_engine::{
     EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
-    ModelSource, Prompt, SamplingParams, Section, Stats, TokenEvent, Trim, Truncation,
+    ModelSource, Prompt, Section, Stats, TokenEvent, Trim, Truncation,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint,

@@ -85,6 +85,7 @@ conformance! {
         a_constraint_that_cannot_be_held_is_refused_before_any_work;
     tools:
         required_and_named_calls_are_always_valid
+        a_required_call_is_valid_in_every_form
         a_response_that_may_call_may_also_answer;
     responses:
         a_response_streams_in_order_with_consistent_statistics
