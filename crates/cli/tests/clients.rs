@@ -66,8 +66,8 @@ fn the_official_clients_get_what_they_expect() {
     let address = address.split_whitespace().find(|word| word.contains("://"));
     let script = root.join("tests/fixtures/clients/clients.py");
     let checks = Command::new("python3")
-        // Neither the folder of the person nor proxies may change what the clients do.
-        .args(["-s", "-B"])
+        // Neither packages of this Python nor proxies may change what the clients do.
+        .args(["-S", "-B"])
         .arg(script)
         .env("PYTHONPATH", clients)
         .env("NO_PROXY", "localhost")

@@ -70,10 +70,10 @@ fn is_current(folder: &Path, wanted: &[u8]) -> bool {
     fs::read(folder.join(MADE_FROM)).is_ok_and(|made_from| made_from == wanted)
 }
 
-/// Checks that this Python can use the clients in a folder.
+/// Checks that this Python can use the clients in a folder, without the packages that it has itself.
 fn import(folder: &Path) -> Result<(), Problem> {
     let mut python = Command::new("python3");
-    python.args(["-s", "-c", IMPORTS]).env("PYTHONPATH", folder);
+    python.args(["-S", "-c", IMPORTS]).env("PYTHONPATH", folder);
     process::output_of(&mut python, "use the Python clients").map(drop)
 }
 
