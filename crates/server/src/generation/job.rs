@@ -71,7 +71,7 @@ impl Job {
 impl Params {
     /// Returns `recommended`, with the values of the request in its place. Each choice of one seed
     /// has a seed of its own.
-    fn sampling(&self, recommended: &SamplingParams, choice: u64) -> SamplingParams {
+    pub(super) fn sampling(&self, recommended: &SamplingParams, choice: u64) -> SamplingParams {
         let or = |value: Option<f64>, otherwise: f32| value.map_or(otherwise, |value| value as f32);
         let seed = self.seed.map(|seed| seed.wrapping_add(choice));
         SamplingParams {
