@@ -227,29 +227,6 @@ pub struct PreparedPrompt {
     pub tools: Option<PreparedTools>,
 }
 
-impl PreparedPrompt {
-    /// Returns what a response to this prompt must match: what the request asks for, or what its tools
-    /// require.
-    ///
-    /// # Errors
-    /// [`EngineError::InvalidParameter`] if the request has both a constraint and tools: a call would
-    /// not match the constraint.
-    pub fn constraint<'a>(
-        &'a self,
-        params: &'a GenerationParams,
-    ) -> Result<Option<&'a Constraint>, EngineError> {
-        match (&self.tools, &params.constraint) {
-            (None, constraint) => Ok(constraint.as_ref()),
-            (Some(tools), None) => Ok(tools.constraint()),
-            (Some(_), Some(_)) => {
-                let expected = "none: the tools may be called; forbid calls or leave one out";
-                let error = EngineError::invalid_parameter("constraint", "one", expected);
-                Err(error)
-            }
-        }
-    }
-}
-
 /// Parameters of a generation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

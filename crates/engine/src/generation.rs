@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::constraint::ConstraintCheck;
+use crate::constraint::{Constraint, ConstraintCheck};
 use crate::contract::{GenerationParams, JobControl, PreparedPrompt, TokenSink};
 use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};
@@ -170,6 +170,29 @@ impl PendingTokens {
         let n_unused = self.tokens.len().saturating_sub(1);
         stats.drafted_tokens = self.n_drafted;
         stats.accepted_tokens = self.n_accepted.saturating_sub(n_unused);
+    }
+}
+
+impl PreparedPrompt {
+    /// Returns what a response to this prompt must match: what the request asks for, or what its tools
+    /// require.
+    ///
+    /// # Errors
+    /// [`EngineError::InvalidParameter`] if the request has both a constraint and tools: a call would
+    /// not match the constraint.
+    pub fn constraint<'a>(
+        &'a self,
+        params: &'a GenerationParams,
+    ) -> Result<Option<&'a Constraint>, EngineError> {
+        match (&self.tools, &params.constraint) {
+            (None, constraint) => Ok(constraint.as_ref()),
+            (Some(tools), None) => Ok(tools.constraint()),
+            (Some(_), Some(_)) => {
+                let expected = "none: the tools may be called; forbid calls or leave one out";
+                let error = EngineError::invalid_parameter("constraint", "one", expected);
+                Err(error)
+            }
+        }
     }
 }
 
