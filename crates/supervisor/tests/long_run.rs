@@ -99,6 +99,7 @@ fn script(number: usize) -> WorkerScript {
         unload_time: Duration::from_millis(random.below(500)),
         has_memory_notice: random.one_in(3),
         fault,
+        ..WorkerScript::default()
     }
 }
 
