@@ -24,9 +24,23 @@ use crate::swap_growth::SwapGrowth;
 
 /// Some task stalls for 150 ms of 2 s, which a person notices. Programs without privileges may only
 /// use windows of multiples of 2 s; with privileges the kernel checks ten times per window.
-const WARNING: &str = "some 150000 2000000";
+const WARNING: Threshold = Threshold {
+    level: MemoryPressure::Warning,
+    kind: "some",
+    stall: Duration::from_millis(150),
+};
 /// All tasks stall for 200 ms of 2 s.
-const CRITICAL: &str = "full 200000 2000000";
+const CRITICAL: Threshold = Threshold {
+    level: MemoryPressure::Critical,
+    kind: "full",
+    stall: Duration::from_millis(200),
+};
+
+const WINDOW: Duration = Duration::from_secs(2);
+
+/// How long after its creation a trigger's notifications are compared with the file: the kernel may
+/// count stalls of earlier times in the first window of a trigger.
+const CHECKED_TIME: Duration = Duration::from_secs(4);
 
 /// Time between two reads of swap and of the hold time under pressure, and of the averages if there
 /// are no triggers.
@@ -40,10 +54,53 @@ pub(super) struct PressureWatch {
     _thread: StoppableThread<OwnedFd>,
 }
 
-/// The file of a trigger, and the level that it notifies of.
-struct Trigger {
-    file: File,
+/// When a trigger notifies.
+#[derive(Clone, Copy)]
+struct Threshold {
     level: MemoryPressure,
+    /// The line of the file: whether some or all tasks stall.
+    kind: &'static str,
+    /// The time of stalls within [`WINDOW`].
+    stall: Duration,
+}
+
+/// A trigger of a file.
+struct Trigger {
+    path: PathBuf,
+    file: File,
+    threshold: Threshold,
+    created: Instant,
+    /// All time that tasks had stalled when the trigger was created.
+    stalled_before: Option<Duration>,
+}
+
+impl Trigger {
+    fn create(path: &Path, threshold: Threshold) -> std::io::Result<Self> {
+        let Threshold { kind, stall, .. } = threshold;
+        let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+        // The kernel expects a C string, which ends in zero.
+        let text = format!("{kind} {} {}\0", stall.as_micros(), WINDOW.as_micros());
+        file.write_all(text.as_bytes())?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            threshold,
+            created: Instant::now(),
+            stalled_before: stalled(path, kind),
+        })
+    }
+
+    /// Returns true if a notification at `now` is about stalls since the trigger was created.
+    fn is_confirmed(&self, now: Instant) -> bool {
+        if now.duration_since(self.created) > CHECKED_TIME {
+            return true;
+        }
+        let stalled_now = stalled(&self.path, self.threshold.kind);
+        match (self.stalled_before, stalled_now) {
+            (Some(before), Some(now)) => now.saturating_sub(before) >= self.threshold.stall,
+            _ => true,
+        }
+    }
 }
 
 impl PressureWatch {
@@ -160,8 +217,9 @@ impl PressureThread {
             let flags = flags.next().copied().unwrap_or(PollFlags::empty());
             // The triggers of a removed group wake forever and mean nothing.
             let is_gone = flags.contains(PollFlags::ERR);
-            if flags.contains(PollFlags::PRI) && !is_gone {
-                level.notify(trigger.level, now);
+            let is_notified = flags.contains(PollFlags::PRI) && !is_gone;
+            if is_notified && trigger.is_confirmed(Instant::now()) {
+                level.notify(trigger.threshold.level, now);
             }
             !is_gone
         });
@@ -241,16 +299,9 @@ fn is_worth_polling(path: &Path) -> bool {
 
 fn triggers(path: &Path) -> std::io::Result<[Trigger; 2]> {
     Ok([
-        trigger(path, MemoryPressure::Warning, WARNING)?,
-        trigger(path, MemoryPressure::Critical, CRITICAL)?,
+        Trigger::create(path, WARNING)?,
+        Trigger::create(path, CRITICAL)?,
     ])
-}
-
-fn trigger(path: &Path, level: MemoryPressure, text: &str) -> std::io::Result<Trigger> {
-    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
-    // The kernel expects a C string, which ends in zero.
-    file.write_all(format!("{text}\0").as_bytes())?;
-    Ok(Trigger { file, level })
 }
 
 fn greatest_averages(files: &[PathBuf]) -> Option<(f64, f64)> {
@@ -263,11 +314,19 @@ fn greatest_averages(files: &[PathBuf]) -> Option<(f64, f64)> {
 
 /// Returns `avg10` of the line that begins with `kind`, in percent.
 fn average(text: &str, kind: &str) -> Option<f64> {
+    field(text, kind, "avg10=")?.parse().ok()
+}
+
+/// Returns the time that tasks have stalled so far: `total` of the line that begins with `kind`.
+fn stalled(path: &Path, kind: &str) -> Option<Duration> {
+    let text = fs::read_to_string(path).ok()?;
+    let micros = field(&text, kind, "total=")?.parse().ok()?;
+    Some(Duration::from_micros(micros))
+}
+
+fn field<'a>(text: &'a str, kind: &str, name: &str) -> Option<&'a str> {
     let line = text.lines().find(|line| line.starts_with(kind))?;
-    let field = line
-        .split(' ')
-        .find_map(|field| field.strip_prefix("avg10="))?;
-    field.parse().ok()
+    line.split(' ').find_map(|field| field.strip_prefix(name))
 }
 
 /// Returns the bytes that were swapped out since the start of the machine, from `/proc/vmstat`.

@@ -29,6 +29,32 @@ fn averages_and_counters_are_read() {
     assert_eq!(swapped_out_bytes(&folder.path().join("absent")), None);
 }
 
+#[test]
+fn a_new_trigger_counts_only_stalls_since_its_creation() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("memory");
+    let write = |micros: u64| {
+        let text = format!("some avg10=0.00 total=9\nfull avg10=0.00 total={micros}\n");
+        fs::write(&path, text).unwrap();
+    };
+    write(7_000_000);
+    let trigger = Trigger {
+        file: File::open(&path).unwrap(),
+        path: path.clone(),
+        threshold: CRITICAL,
+        created: Instant::now(),
+        stalled_before: stalled(&path, "full"),
+    };
+    let soon = trigger.created + WINDOW;
+    write(7_199_999);
+    assert!(!trigger.is_confirmed(soon));
+    write(7_200_000);
+    assert!(trigger.is_confirmed(soon));
+    write(7_000_000);
+    let later = trigger.created + CHECKED_TIME + Duration::from_millis(1);
+    assert!(trigger.is_confirmed(later));
+}
+
 /// Also at the start, so a program that reads only once sees pressure that began earlier.
 #[test]
 fn averages_are_read_if_triggers_are_refused() {
