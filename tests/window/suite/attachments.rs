@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use transom_window_tests::drag::Drag;
 use transom_window_tests::programs::checkout;
-use transom_window_tests::{Outcome, Page, TestSetup, check, run_test, until};
+use transom_window_tests::{Failure, Outcome, Page, TestSetup, check, run_test, until};
 
 use crate::actions;
 
@@ -35,13 +35,19 @@ async fn a_dropped_pdf_is_attached_with_its_tokens_and_sent() {
         let chip = r"^crazyones\.pdf \d+ tokens$";
         chat.by("button", chip).await?;
         chat.until_says(r"\d+ used . [\d,]+ left").await?;
-        actions::ask_to_the_end(&chat, "What is it about?").await?;
+        actions::ask(&chat, "What is it about?").await?;
+        // Before the response is so long that the question is scrolled out and not in the page.
+        until("the question is shown", async || {
+            let questions = actions::questions(&chat).await?;
+            let seen = Failure::Wrong(format!("the questions are {questions:?}"));
+            let is_shown = questions == ["What is it about?"];
+            is_shown.then_some(Some(())).ok_or(seen)
+        })
+        .await?;
         chat.until_gone("button", r"^Remove crazyones\.pdf$")
             .await?;
-        let questions = actions::questions(&chat).await?;
-        check(questions == ["What is it about?"], || {
-            format!("the questions are {questions:?}")
-        })?;
+        actions::until_written(&chat, 1).await?;
+        actions::until_ended(&chat).await?;
 
         // It is stored with the message.
         let chat = setup.restart().await?;
