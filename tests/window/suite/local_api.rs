@@ -21,8 +21,10 @@ async fn the_app_serves_a_program_with_the_key_that_it_shows() {
         settings.click("switch", "^Serve models").await?;
         let address = format!("http://localhost:{port}/v1");
         settings.until_says(&address).await?;
-        let key = settings.text_of(".created code").await?;
-        let key = key.ok_or_else(|| Failure::Wrong("no key is shown".to_owned()))?;
+        let key = until("the first key is shown", async || {
+            settings.text_of(".created code").await
+        })
+        .await?;
         let body =
             r#"{"model":"starter","max_tokens":4,"messages":[{"role":"user","content":"Hello"}]}"#;
         let asked = key.clone();
