@@ -78,13 +78,11 @@ fn assert_valid(response: &Response) {
 pub(crate) async fn required_and_named_calls_are_always_valid(subject: &Subject) {
     let mut process = TestProcess::tiny(subject).await;
     let mut names = std::collections::BTreeSet::new();
-    let mut n_calls = 0;
     for seed in 0..6 {
         let response = process
             .generate(&request(ToolChoice::Required, false, seed))
             .await;
         assert_valid(&response);
-        n_calls += response.calls.len();
         names.extend(response.calls.into_iter().map(|call| call.name));
         let named = ToolChoice::Named("weather".to_owned());
         let response = process.generate(&request(named, true, seed)).await;
@@ -92,9 +90,7 @@ pub(crate) async fn required_and_named_calls_are_always_valid(subject: &Subject)
         assert_eq!(response.calls.len(), 1, "one call only");
         assert_eq!(response.calls[0].name, "weather");
     }
-    // Different calls, and several in one response.
-    assert_eq!(names.len(), 2);
-    assert!(n_calls > 6, "{n_calls}");
+    assert_eq!(names.len(), 2, "the model chooses");
     process.shut_down().await;
 }
 
