@@ -322,3 +322,16 @@ fn schemas_that_a_form_cannot_hold_are_known() {
     schema["$defs"] = json!({"unit": {"type": "string", "enum": ["C", "F"]}});
     assert!(grammar::holds(family("glm"), &schema) && grammar::holds(family("gemma 4"), &schema));
 }
+
+#[test]
+fn several_calls_may_follow_each_other() {
+    let hermes = RESPONSES.iter().find(|(name, _)| *name == "hermes");
+    let (name, call) = hermes.expect("it is in the table");
+    let family = families::FAMILIES.iter().find(|one| one.name == *name);
+    let family = family.expect("it is a family");
+    let special = special(family, true);
+    let end = 256 + special.len() as u32;
+    let calls = tokens_of(&format!("{call}\n{call}"), &special);
+    let mut response = start(family, &ToolChoice::Required, &special);
+    assert!(allows(&mut response, &calls, end));
+}
