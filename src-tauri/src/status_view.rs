@@ -136,7 +136,7 @@ pub(crate) fn empty() -> StatusView {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     use serde_json::{Value, json};
@@ -150,7 +150,7 @@ mod tests {
     }
 
     /// Returns a status as sent over the socket, with `change` merged into it.
-    fn status(change: Value) -> Status {
+    pub(crate) fn status(change: Value) -> Status {
         let mut status = json!({
             "revision": 1, "process_id": 2, "models": [], "queue": [],
             "budget_bytes": 8u64 << 30, "in_use_bytes": 0,

@@ -111,20 +111,7 @@ mod tests {
     use transom_server::KeyUse;
 
     fn status(running: Value, queue: Value) -> Status {
-        let status = json!({
-            "revision": 1, "process_id": 2, "models": [], "running": running, "queue": queue,
-            "budget_bytes": 8u64 << 30, "in_use_bytes": 0,
-            "signals": transom_signals::SystemSignals::default(),
-            "restrictions": {
-                "memory": "normal", "stop_answers": false, "context_length": null,
-                "prefill_chunk": null, "max_tokens": null, "speculation": true,
-                "repaint_interval_seconds": 0.016,
-                "idle_unload_seconds": null, "blocked_by": null,
-                "offer_smaller_model": false, "limits": []
-            },
-            "last_unload": null, "last_error": null, "keeps_awake": false
-        });
-        serde_json::from_value(status).unwrap()
+        crate::status_view::tests::status(json!({ "running": running, "queue": queue }))
     }
 
     fn request(id: u64, client: &str, state: Value) -> Value {

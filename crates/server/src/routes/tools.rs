@@ -61,6 +61,24 @@ pub(crate) fn of_chat(fields: &mut Fields, ignored: &mut Ignored) -> Result<Tool
         function_of(function, "parameters", ignored)
     });
     let tools: Vec<Value> = tools.collect::<Result<_, _>>()?;
+    let choice = choice_among(&tools, fields, |choice| {
+        let mut function = choice.required("function")?.object()?;
+        function.required("name")?.text()
+    })?;
+    let are_parallel = fields.flag("parallel_tool_calls")?.unwrap_or(true);
+    Ok(Tools {
+        tools,
+        choice,
+        is_single: !are_parallel,
+    })
+}
+
+/// Takes `tool_choice`: a word, or a function, whose name `name_of` returns.
+fn choice_among(
+    tools: &[Value],
+    fields: &mut Fields,
+    name_of: impl FnOnce(&mut Fields) -> Result<String, ApiError>,
+) -> Result<ToolChoice, ApiError> {
     let choice = fields.take("tool_choice");
     let path = choice.as_ref().map(|choice| choice.path.clone());
     let choice = choice.map(|choice| match choice.value {
@@ -68,17 +86,10 @@ pub(crate) fn of_chat(fields: &mut Fields, ignored: &mut Ignored) -> Result<Tool
         _ => {
             let mut choice = choice.object()?;
             choice.required("type")?.choice(&[("function", ())])?;
-            let mut function = choice.required("function")?.object()?;
-            Ok(ToolChoice::Named(function.required("name")?.text()?))
+            Ok(ToolChoice::Named(name_of(&mut choice)?))
         }
     });
-    let choice = checked(choice.transpose()?.unwrap_or_default(), path, &tools)?;
-    let are_parallel = fields.flag("parallel_tool_calls")?.unwrap_or(true);
-    Ok(Tools {
-        tools,
-        choice,
-        is_single: !are_parallel,
-    })
+    checked(choice.transpose()?.unwrap_or_default(), path, tools)
 }
 
 /// Takes the tools of a request in the form of OpenAI's responses. Tools that are no functions, such as
@@ -95,17 +106,7 @@ pub(crate) fn of_responses(fields: &mut Fields, ignored: &mut Ignored) -> Result
             None => return Err(tool.must_be("a tool with a `type`")),
         }
     }
-    let choice = fields.take("tool_choice");
-    let path = choice.as_ref().map(|choice| choice.path.clone());
-    let choice = choice.map(|choice| match choice.value {
-        Value::String(_) => choice.choice_of_word(),
-        _ => {
-            let mut choice = choice.object()?;
-            choice.required("type")?.choice(&[("function", ())])?;
-            Ok(ToolChoice::Named(choice.required("name")?.text()?))
-        }
-    });
-    let choice = checked(choice.transpose()?.unwrap_or_default(), path, &tools)?;
+    let choice = choice_among(&tools, fields, |choice| choice.required("name")?.text())?;
     Ok(Tools {
         tools,
         choice,
