@@ -12,6 +12,7 @@
 //! pressure run alone: the app of another test would obey the signal.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::thread;
 use std::time::Instant;
@@ -37,6 +38,13 @@ const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 /// Features of every build of tests: the same, so that nothing is built twice.
 pub(crate) const FEATURES: &[&str] = &["--features", "xtask/bindings", "--features", TEST_SUPPORT];
 
+/// Free space that the tests need once everything is built. KV caches are saved only while 5 GB are
+/// free, also in tests.
+const TEST_BYTES: u64 = 8_000_000_000;
+
+/// Space that a build of everything takes.
+const BUILD_BYTES: u64 = 20_000_000_000;
+
 const WINDOWS: &str = "window";
 
 /// Long tests that run after those of windows, in parallel to the others.
@@ -57,6 +65,7 @@ pub(crate) fn test() -> Result<ExitCode, Problem> {
     let started = Instant::now();
     require_components()?;
     let workspace = setup::set_up(Purpose::Tests)?;
+    require_space(&workspace.target)?;
     let mut skipped = SkippedChecks::start(&workspace.target)?;
     let mut format = process::cargo();
     format.args(FORMAT);
@@ -221,6 +230,24 @@ impl Check {
         progress::say(&format!("✓ {name} ({time})"));
         Ok(())
     }
+}
+
+/// Fails early on a disk that is too full, instead of after a long build or in tests of saved states.
+fn require_space(target: &Path) -> Result<(), Problem> {
+    let is_built = target.join("debug").exists();
+    let needed = TEST_BYTES + if is_built { 0 } else { BUILD_BYTES };
+    let disk = rustix::fs::statvfs(process::workspace());
+    let free = disk.map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    if free < needed {
+        let gigabytes = |bytes: u64| bytes / 1_000_000_000;
+        return Err(Problem::new(format!(
+            "the tests need {} GB of free disk space and {} GB are free; delete other build folders \
+             first, for example with `cargo clean`",
+            gigabytes(needed),
+            gigabytes(free)
+        )));
+    }
+    Ok(())
 }
 
 /// Installs the two tools that the checks need and that the minimal profile of rustup lacks.
