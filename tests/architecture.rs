@@ -432,5 +432,7 @@ fn packages() -> Vec<Package> {
         .collect()
 }
 
+#[path = "architecture/circles.rs"]
+mod circles;
 #[path = "architecture/rules_can_fail.rs"]
 mod rules_can_fail;

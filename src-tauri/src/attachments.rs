@@ -12,7 +12,8 @@ use transom_files::{file_name, visible};
 use transom_store::AttachedText;
 
 use crate::now;
-use crate::shell::{Shell, blocking};
+use crate::shell::Shell;
+use crate::task::blocking;
 use crate::wire::{AppEvent, DocumentView, Window};
 
 /// The number of the next document. It begins with the time in seconds, because pages may still know

@@ -20,7 +20,7 @@ use transom_chat::Failure;
 use transom_store::StoreError;
 use transom_supervisor::RequestError;
 
-use crate::shell::blocking;
+use crate::task::blocking;
 use crate::windows;
 use crate::wire::{CommandError, CommandResult, Window};
 

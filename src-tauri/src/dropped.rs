@@ -11,7 +11,8 @@ use transom_library::{looks_like_a_model, usable_model_at};
 
 use crate::attachments::{self, name_of};
 use crate::commands::models as model_commands;
-use crate::shell::{Shell, blocking};
+use crate::shell::Shell;
+use crate::task::blocking;
 use crate::windows;
 use crate::wire::{AppEvent, CommandError, DropKind, DropProblem, DropView, Window};
 

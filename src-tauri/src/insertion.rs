@@ -29,7 +29,8 @@ use self::mac as platform;
 use self::x11 as platform;
 use crate::clipboard::may_read_selection;
 use crate::lock;
-use crate::shell::{Shell, blocking};
+use crate::shell::Shell;
+use crate::task::blocking;
 use crate::wire::{AppEvent, CommandError, CommandResult, HotkeyView, TargetView, Window};
 
 /// How long the quick prompt waits for the selection. A slower program is read while the prompt

@@ -17,7 +17,7 @@ use transom_store::{LocalApi as LocalApiSettings, Settings};
 
 use crate::backend::Backend;
 use crate::models;
-use crate::shell::blocking;
+use crate::task::blocking;
 use crate::wire::{ApiSetupView, ApiStateView, CommandError, CommandResult, LocalApiView};
 
 /// Minimum time between two views of a follower.

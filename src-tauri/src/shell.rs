@@ -15,13 +15,14 @@ use transom_store::General;
 use crate::backend::Backend;
 use crate::clipboard::SystemClipboard;
 use crate::focus::Focus;
+use crate::frames::Frames;
 use crate::hotkey::{self, Hotkey};
 use crate::local_api::LocalApi;
 use crate::lock;
+use crate::pages::Pages;
 use crate::status_view;
+use crate::task::blocking;
 use crate::visibility::KeyRepeatFilter;
-use crate::windows::frames::Frames;
-use crate::windows::pages::Pages;
 use crate::wire::{
     AppEvent, BackgroundView, CommandError, CommandResult, DownloadView, StatusView, Window,
 };
@@ -148,26 +149,6 @@ impl Shell {
         let backend = self.backend_if_open();
         backend.map_or_else(General::default, |backend| backend.settings().general)
     }
-}
-
-/// Runs `work` on a blocking thread. A panic becomes an error of the command.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> CommandResult<T> + Send + 'static,
-) -> CommandResult<T> {
-    let done = tauri::async_runtime::spawn_blocking(work).await;
-    done.map_err(unexpected).flatten()
-}
-
-/// Runs `work` as a separate task, so a panic becomes an error of the command.
-pub(crate) async fn guarded<T: Send + 'static>(
-    work: impl Future<Output = CommandResult<T>> + Send + 'static,
-) -> CommandResult<T> {
-    let done = tauri::async_runtime::spawn(work).await;
-    done.map_err(unexpected).flatten()
-}
-
-fn unexpected(error: tauri::Error) -> CommandError {
-    CommandError::other(format!("this failed unexpectedly: {error}"))
 }
 
 /// Returns true for notices of a state that lasts until the app quits. Every new chat window shows

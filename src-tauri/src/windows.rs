@@ -5,8 +5,6 @@
 
 mod build;
 mod dock;
-pub(crate) mod frames;
-pub(crate) mod pages;
 mod prompt;
 mod record;
 
@@ -35,37 +33,6 @@ const READY_TIMEOUT: Duration = Duration::from_millis(2500);
 
 /// Time for the system to destroy a window, or to hide the windows of an app that leaves the Dock.
 const SYSTEM_DELAY: Duration = Duration::from_millis(50);
-
-impl Window {
-    /// All windows.
-    pub(crate) const ALL: [Self; 3] = [Self::Chat, Self::Prompt, Self::Settings];
-
-    /// Returns its label in Tauri, which capabilities use.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Prompt => "prompt",
-            Self::Settings => "settings",
-        }
-    }
-
-    /// Returns the window with this label.
-    pub(crate) fn from_label(label: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|window| window.label() == label)
-    }
-
-    /// Returns the default size in points.
-    fn default_size(self, is_panel: bool) -> Size {
-        let (width, height) = match self {
-            Self::Chat if is_panel => (440.0, 660.0),
-            Self::Chat => (1000.0, 720.0),
-            // One line, until its page measures its content.
-            Self::Prompt => (680.0, 60.0),
-            Self::Settings => (780.0, 600.0),
-        };
-        Size { width, height }
-    }
-}
 
 /// Shows a window, created if necessary, and sends `shown` to its page.
 pub(crate) fn show(app: &AppHandle, window: Window, shown: AppEvent) {

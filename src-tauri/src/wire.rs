@@ -296,6 +296,25 @@ pub enum Window {
     Settings,
 }
 
+impl Window {
+    /// All windows.
+    pub(crate) const ALL: [Self; 3] = [Self::Chat, Self::Prompt, Self::Settings];
+
+    /// Returns its label in Tauri, which capabilities use.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Prompt => "prompt",
+            Self::Settings => "settings",
+        }
+    }
+
+    /// Returns the window with this label.
+    pub(crate) fn from_label(label: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|window| window.label() == label)
+    }
+}
+
 /// A change of the zoom of all pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, TS)]
 #[serde(rename_all = "snake_case")]

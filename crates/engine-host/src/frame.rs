@@ -15,7 +15,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::wire::MAX_FRAME_BYTES;
+/// Longest frame that is accepted, in bytes: more than a prompt of any real context length.
+pub const MAX_FRAME_BYTES: usize = 64 << 20;
 
 const HEADER_BYTES: usize = 4;
 

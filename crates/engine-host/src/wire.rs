@@ -19,9 +19,6 @@ use crate::saved_state::StateFile;
 /// Version of the messages in this file. Every change to them raises it.
 pub const PROTOCOL: u32 = 12;
 
-/// Longest frame that is accepted, in bytes: more than a prompt of any real context length.
-pub const MAX_FRAME_BYTES: usize = 64 << 20;
-
 /// Identifies one generation or embedding, so that a late message about an earlier one is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct JobId(pub u64);

@@ -15,7 +15,8 @@ use std::process::{Child, Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
 use transom_engine::{EngineError, FinishReason, Trim};
-use transom_engine_host::wire::{Command, JobId, MAX_FRAME_BYTES, PROTOCOL, Report};
+use transom_engine_host::frame::MAX_FRAME_BYTES;
+use transom_engine_host::wire::{Command, JobId, PROTOCOL, Report};
 use transom_engine_host::{ProcessWorkers, Timeouts, WorkerEnd, frame};
 
 use test_worker::{TestWorker, workers};

@@ -10,11 +10,11 @@ use transom_engine::generation::common_prefix_len;
 use transom_engine::speculation::Drafter;
 use transom_engine::{EngineError, JobControl, Limits, MemoryNeed, ModelSource};
 
-use crate::engine::load_weights;
 use crate::files::ModelFiles;
 use crate::memory;
 use crate::native::{self, Model, ThreadPool};
 use crate::session::{CacheConfig, Session};
+use crate::weights::load_weights;
 
 #[derive(Debug)]
 pub(crate) struct DraftModel {

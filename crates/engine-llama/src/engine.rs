@@ -19,6 +19,7 @@ use crate::model::LlamaModel;
 use crate::native::{self, Model, ThreadPool};
 use crate::session::{CacheConfig, Session};
 use crate::text;
+use crate::weights::load_weights;
 
 /// Tokens per step of speculative decoding: llama.cpp's kernels for CPUs and GPUs process that many
 /// rows together, and other numbers cost as much as the next of these.
@@ -190,62 +191,6 @@ fn speculation(draft: Option<LoadedDraft>) -> Speculation {
         Some(draft) => speculation.with_drafter(Box::new(draft.model), llama::MAX_DRAFT),
         None => speculation,
     }
-}
-
-pub(crate) fn load_weights(
-    files: &ModelFiles,
-    has_gpu: bool,
-    control: &JobControl,
-    on_progress: &mut dyn FnMut(LoadProgress),
-) -> Result<Model, EngineError> {
-    let total_bytes = files.facts.weight_bytes;
-    let mut report = |done_bytes| {
-        on_progress(LoadProgress {
-            done_bytes,
-            total_bytes,
-        });
-    };
-    report(0);
-    // Clears older errors, so that this load does not report them.
-    let _ = native::take_first_error();
-    let mut reported = 0;
-    let is_mapped = device::maps_weights(has_gpu, &files.facts);
-    let model = Model::load(files.first_path(), is_mapped, &mut |part| {
-        let done_bytes = (f64::from(part) * total_bytes as f64) as u64;
-        if done_bytes > reported {
-            reported = done_bytes;
-            report(done_bytes);
-        }
-        !control.is_stopped()
-    });
-    if control.is_stopped() {
-        return Err(EngineError::Canceled);
-    }
-    let model = model.ok_or_else(|| load_error(files, native::take_first_error()))?;
-    report(total_bytes);
-    Ok(model)
-}
-
-/// llama.cpp reports only in its log why a load failed.
-fn load_error(files: &ModelFiles, logged: Option<String>) -> EngineError {
-    let path = files.first_path();
-    let reason =
-        logged.unwrap_or_else(|| "llama.cpp could not load it and gave no reason".to_owned());
-    // `llama_model_load: error loading model: REASON`
-    let reason = reason
-        .rsplit("error loading model: ")
-        .next()
-        .unwrap_or(&reason);
-    let feature = if reason.contains("unknown model architecture") {
-        UnsupportedFeature::Architecture {
-            name: files.facts.architecture.clone(),
-        }
-    } else if reason.contains("unknown pre-tokenizer") {
-        UnsupportedFeature::Tokenizer
-    } else {
-        return EngineError::bad_file(path, reason);
-    };
-    EngineError::unsupported(path, feature, reason)
 }
 
 /// Refuses models that load but can neither generate nor embed text.

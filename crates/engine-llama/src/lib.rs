@@ -22,5 +22,6 @@ mod state;
 mod test_support;
 mod text;
 mod thread_tuner;
+mod weights;
 
 pub use engine::LlamaEngine;

@@ -165,7 +165,12 @@ impl LoadedModel for LlamaModel {
         };
         let table = || Ok(text::token_table(self.model.vocab()));
         let constraint = prompt.constraint(params)?;
-        let constraint = self.constraints.compile(constraint, prompt, table)?;
+        let constraint = self.constraints.compile(
+            constraint,
+            prompt.starts_in_reasoning,
+            !prompt.continues_message,
+            table,
+        )?;
         let check = constraint.check();
         let options = DecodeOptions {
             n_kept,

@@ -152,7 +152,12 @@ impl LoadedModel for MlxModel {
             self.tokenizer.token_table(info.vocab_size, end_tokens)
         };
         let constraint = prompt.constraint(params)?;
-        let constraint = self.constraints.compile(constraint, prompt, table)?;
+        let constraint = self.constraints.compile(
+            constraint,
+            prompt.starts_in_reasoning,
+            !prompt.continues_message,
+            table,
+        )?;
         let check = constraint.check();
         let options = ResponseOptions {
             sampler,

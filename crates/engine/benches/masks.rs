@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use transom_engine::{
-    Constraint, Constraints, Grammar, JobControl, PreparedPrompt, TokenTable, TokenText, Tokenizer,
+    Constraint, Constraints, Grammar, JobControl, TokenTable, TokenText, Tokenizer,
 };
 
 const MAX_FILES: usize = 500;
@@ -159,16 +159,10 @@ fn start(
     constraint: &Constraint,
     table: &TokenTable,
 ) -> Option<transom_engine::ResponseConstraint> {
-    let prompt = PreparedPrompt {
-        tokens: vec![0],
-        starts_in_reasoning: None,
-        continues_message: false,
-        dropped_messages: 0,
-        system_tokens: 0,
-        tools: None,
-    };
     let table = || Ok(table.clone());
-    let mut response = constraints.compile(Some(constraint), &prompt, table).ok()?;
+    let mut response = constraints
+        .compile(Some(constraint), None, true, table)
+        .ok()?;
     response.resolve(&JobControl::new()).ok()?;
     Some(response)
 }

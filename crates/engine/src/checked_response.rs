@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use crate::chat::{Message, Role};
 use crate::constraint::{Constraint, Grammar};
-use crate::contract::{GenerationParams, Prompt};
 use crate::error::EngineError;
 use crate::event::FinishReason;
+use crate::request::{GenerationParams, Prompt};
 
 /// How many times a response is asked for again.
 pub const MAX_RETRIES: usize = 2;

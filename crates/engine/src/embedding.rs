@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{JobControl, ModelInfo};
 use crate::error::EngineError;
 use crate::event::{FinishReason, Stats};
+use crate::job_control::JobControl;
+use crate::model_info::ModelInfo;
 
 /// A text to embed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,10 +11,12 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::constraint::{Constraint, ConstraintCheck};
-use crate::contract::{GenerationParams, JobControl, PreparedPrompt, TokenSink};
+use crate::contract::TokenSink;
 use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};
+use crate::job_control::JobControl;
 use crate::logprobs::Scores;
+use crate::request::{GenerationParams, PreparedPrompt};
 
 pub(crate) use response_text::ResponseText;
 

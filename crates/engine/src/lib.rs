@@ -17,7 +17,9 @@ pub mod generation;
 pub mod heap;
 pub mod job_control;
 pub mod logprobs;
+pub mod model_info;
 pub mod parked;
+pub mod request;
 pub mod sampling;
 pub mod saved;
 pub mod scoring;
@@ -28,6 +30,7 @@ pub mod template;
 #[cfg(any(test, feature = "test-support"))]
 pub mod test_support;
 pub mod text;
+pub mod text_stream;
 pub mod tokenizer;
 pub mod tokenizer_config;
 pub mod tools;
@@ -41,8 +44,7 @@ pub use constraint::{
     TokenText,
 };
 pub use contract::{
-    ConversationId, Engine, GenerationParams, Limits, LoadProgress, LoadedModel, MemoryUse,
-    ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
+    Engine, Limits, LoadProgress, LoadedModel, MemoryUse, ModelSource, TokenSink, Trim,
 };
 pub use embedding::{EmbedInput, Embedding};
 pub use error::{EngineError, UnsupportedFeature};
@@ -50,13 +52,16 @@ pub use event::{FinishReason, Section, Stats, TokenEvent, ToolCallDelta};
 pub use heap::{OnDrop, trim_heap};
 pub use job_control::JobControl;
 pub use logprobs::{Logprob, Scores, TokenLogprobs};
+pub use model_info::ModelInfo;
 pub use parked::{Parked, ParkedState};
+pub use request::{ConversationId, GenerationParams, PreparedPrompt, Prompt, ScorePrompt};
 pub use sampling::{Sampler, SamplingParams};
 pub use saved::{CachedConversation, SavableCache, SavedConversation};
-pub use scoring::{ScorePrompt, Scorer};
+pub use scoring::Scorer;
 pub use speculation::Speculation;
 pub use template::{ChatTemplate, ControlTokens, RenderedPrompt};
-pub use text::{OpenReasoning, TextStream};
+pub use text::OpenReasoning;
+pub use text_stream::TextStream;
 pub use tokenizer::{Detokenizer, Tokenizer};
 pub use tokenizer_config::TokenizerConfig;
 pub use tools::PreparedTools;

@@ -4,7 +4,7 @@
 //! Rule: any conversation may continue a parked state, so the tokens that another conversation can
 //! reuse are only those whose keys and values are those of a fresh prefill.
 
-use crate::contract::ConversationId;
+use crate::request::ConversationId;
 
 /// A request that drops at most this many tokens of another conversation does not park it: reading
 /// them again takes no longer than one step.

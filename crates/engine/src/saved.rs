@@ -9,8 +9,8 @@
 
 use std::ops::Range;
 
-use crate::contract::ConversationId;
 use crate::error::EngineError;
+use crate::request::ConversationId;
 
 /// Largest number of tokens of a block.
 pub const BLOCK_TOKENS: usize = 256;

@@ -6,23 +6,8 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use serde::{Deserialize, Serialize};
-
-use crate::contract::{GenerationParams, PreparedPrompt};
 use crate::logprobs::Scores;
-
-/// The most tokens at a place whose log probabilities a scored text may ask for.
-pub const MAX_SCORED_TOKENS: u8 = u8::MAX;
-
-/// Asks for the scores of the prompt instead of a response: only the first token of the prompt is
-/// processed as a prompt, and the others are the response. Nothing is sampled.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct ScorePrompt {
-    /// Tokens to report at each place, after the most likely ones: the first list is for the second
-    /// token of the prompt. Places without a list get only the most likely ones.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tokens: Vec<Vec<u32>>,
-}
+use crate::request::{GenerationParams, PreparedPrompt};
 
 /// The scores of one response; by default there are none.
 #[derive(Debug, Default)]
@@ -87,6 +72,7 @@ impl Scorer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::ScorePrompt;
 
     fn prompt(tokens: &[u32]) -> PreparedPrompt {
         PreparedPrompt {

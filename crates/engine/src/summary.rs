@@ -10,8 +10,8 @@ use std::borrow::Cow;
 
 use crate::attachment::{Attachment, with_attachments};
 use crate::chat::{ChatPrompt, Message, Role};
-use crate::contract::{GenerationParams, Prompt};
 use crate::event::{Section, TokenEvent};
+use crate::request::{GenerationParams, Prompt};
 use crate::sampling::SamplingParams;
 
 /// Maximum number of tokens of a summary.

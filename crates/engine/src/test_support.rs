@@ -3,7 +3,7 @@
 //!
 //! The engine has no weights and no randomness: a [`Script`] contains the tokens of each response, and
 //! where it fails or waits. Everything else is as in a real engine: the order of events, stop
-//! strings and reasoning (with the real [`crate::text::TextStream`]), limits and cancellation.
+//! strings and reasoning (with the real [`crate::text_stream::TextStream`]), limits and cancellation.
 
 mod distribution;
 pub mod shapes;
@@ -15,14 +15,16 @@ use transom_files::file_name;
 use transom_fit::MemoryNeed;
 
 use crate::contract::{
-    ConversationId, Engine, GenerationParams, JobControl, Limits, LoadProgress, LoadedModel,
-    MemoryUse, ModelInfo, ModelSource, PreparedPrompt, Prompt, TokenSink, Trim,
+    Engine, Limits, LoadProgress, LoadedModel, MemoryUse, ModelSource, TokenSink, Trim,
 };
 use crate::embedding::{self, EmbedInput, Embedding, not_an_embedding_model};
 use crate::error::EngineError;
 use crate::event::{FinishReason, Section, Stats, TokenEvent};
 use crate::generation::ResponseText;
+use crate::job_control::JobControl;
 use crate::logprobs::{Logprob, TokenLogprobs};
+use crate::model_info::ModelInfo;
+use crate::request::{ConversationId, GenerationParams, PreparedPrompt, Prompt};
 use crate::sampling::SamplingParams;
 use crate::saved::{self, CachedConversation, SavableCache, SavedConversation, bad_saved_data};
 use crate::text::OpenReasoning;

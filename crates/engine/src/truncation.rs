@@ -12,8 +12,9 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::chat::{ChatPrompt, Message, Role};
-use crate::contract::{LoadedModel, PreparedPrompt, Prompt};
+use crate::contract::LoadedModel;
 use crate::error::EngineError;
+use crate::request::{PreparedPrompt, Prompt};
 
 /// What to do with a conversation that does not fit the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

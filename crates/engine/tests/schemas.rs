@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 use transom_engine::{
-    Constraint, Constraints, EngineError, Grammar, JobControl, PreparedPrompt, TokenTable,
-    Tokenizer,
+    Constraint, Constraints, EngineError, Grammar, JobControl, TokenTable, Tokenizer,
 };
 
 #[derive(Deserialize)]
@@ -49,16 +48,10 @@ impl Writer {
 
     /// Returns true if a response may be `text` and nothing else.
     fn may_write(&mut self, constraint: &Constraint, text: &str) -> Result<bool, EngineError> {
-        let prompt = PreparedPrompt {
-            tokens: vec![0],
-            starts_in_reasoning: None,
-            continues_message: false,
-            dropped_messages: 0,
-            system_tokens: 0,
-            tools: None,
-        };
         let table = || Ok(self.table.clone());
-        let mut response = self.constraints.compile(Some(constraint), &prompt, table)?;
+        let mut response = self
+            .constraints
+            .compile(Some(constraint), None, true, table)?;
         response.resolve(&JobControl::new())?;
         for token in self.tokenizer.encode(text, false)? {
             let is_allowed = |mask: &transom_engine::TokenMask| mask.allows(token);

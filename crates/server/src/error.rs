@@ -14,6 +14,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+pub(crate) use engine::{CONSTRAINT_FAILED, INVALID_CONSTRAINT};
+
 /// Shortest and longest time that a client is told to wait, in seconds.
 const RETRY_AFTER_SECONDS: (u64, u64) = (1, 60);
 

@@ -10,6 +10,7 @@
 
 mod access;
 mod activity;
+mod constraints;
 mod door;
 mod embedding;
 mod error;

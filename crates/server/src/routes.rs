@@ -6,7 +6,6 @@
 mod anthropic;
 mod chat;
 mod completions;
-pub(crate) mod constraints;
 mod embeddings;
 mod health;
 pub(crate) mod inputs;

@@ -12,7 +12,8 @@ use transom_store::{Appearance, ConversationId, Settings};
 use super::{choose_files, save};
 use crate::backend::{Backend, shared_settings};
 use crate::hotkey::{self, SystemShortcuts};
-use crate::shell::{Shell, blocking};
+use crate::shell::Shell;
+use crate::task::blocking;
 use crate::wire::{
     AboutView, AppEvent, CapturedText, CommandError, CommandResult, FileSource, HotkeyView,
     StatusView, TextSource, Window, ZoomStep,

@@ -13,7 +13,8 @@ use transom_store::{ConversationId, FoundConversation, Message, MessageId, Store
 use super::{choose_path, save};
 use crate::deletion::{self, Deletion};
 use crate::now;
-use crate::shell::{Shell, guarded};
+use crate::shell::Shell;
+use crate::task::guarded;
 use crate::wire::{AppEvent, CommandError, CommandResult, FileFormat, OpenedConversation};
 
 /// Maximum number of conversations per call.

@@ -16,7 +16,8 @@ use transom_store::{
 };
 
 use crate::backend::Backend;
-use crate::shell::{Shell, guarded};
+use crate::shell::Shell;
+use crate::task::guarded;
 use crate::wire::{CommandError, CommandResult, Window};
 use crate::{models, usage_recorder};
 

@@ -118,7 +118,7 @@ mod platform {
     use tauri_nspanel::objc2::runtime::AnyObject;
     use tauri_nspanel::objc2::{class, msg_send};
 
-    use crate::shell::blocking;
+    use crate::task::blocking;
 
     /// Copies of the items of the pasteboard; `None` if it is empty.
     pub(crate) struct Contents(Option<Retained<AnyObject>>);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tauri::{AppHandle, LogicalSize, Manager, WebviewWindow};
 
-use super::frames::Frame;
 use super::{on_main_thread, visible};
 use crate::desktop::Unit;
+use crate::frames::Frame;
 use crate::placement::Size;
 use crate::shell::Shell;
 use crate::wire::Window;

@@ -181,7 +181,7 @@ async fn a_download_resumes_after_the_app_was_killed() {
 #[tokio::test]
 async fn a_catalog_change_affects_neither_a_download_nor_a_response() {
     run_test("a_list_that_changes", async |setup| {
-        let _hub = Hub::start(&setup.desktop, &["blob:slow=700000"])?;
+        let _hub = Hub::start(&setup.desktop, &["blob:slow=250000"])?;
         models::add(&setup.desktop)?;
         let chat = setup.open().await?;
         models::choose(&chat, models::TALKATIVE).await?;

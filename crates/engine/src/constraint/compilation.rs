@@ -14,7 +14,6 @@ use llguidance::Matcher;
 use super::guide::Guide;
 use super::vocabulary::{TokenTable, Vocabulary};
 use super::{Constraint, ConstraintStart, Grammar, TokenMask, grammar};
-use crate::contract::PreparedPrompt;
 use crate::error::EngineError;
 use crate::job_control::JobControl;
 use crate::text::OpenReasoning;
@@ -70,15 +69,17 @@ impl std::fmt::Debug for Fresh {
 }
 
 impl Constraints {
-    /// Begins to compile the constraint of a response to `prompt`, unless that was done before.
-    /// `table` returns the tokens of the model; it is called for the first constraint only.
+    /// Begins to compile the constraint of a response, unless that was done before. `open` is the
+    /// reasoning section that the prompt has opened; `is_text_start` is false if the response continues
+    /// the text of a message. `table` returns the tokens of the model; it is called for the first constraint only.
     ///
     /// # Errors
     /// [`EngineError::InvalidConstraint`] if the constraint is refused at once; errors of `table`.
     pub fn compile(
         &mut self,
         constraint: Option<&Constraint>,
-        prompt: &PreparedPrompt,
+        open: Option<OpenReasoning>,
+        is_text_start: bool,
         table: impl FnOnce() -> Result<TokenTable, EngineError>,
     ) -> Result<ResponseConstraint, EngineError> {
         let Some(constraint) = constraint else {
@@ -100,8 +101,8 @@ impl Constraints {
             pending: Some(Pending {
                 compilation,
                 start: constraint.start,
-                open: prompt.starts_in_reasoning,
-                is_text_start: !prompt.continues_message,
+                open,
+                is_text_start,
             }),
         })
     }

@@ -2,7 +2,6 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::contract::PreparedPrompt;
 use crate::job_control::JobControl;
 use crate::sampling::{Sampler, SamplingParams};
 use crate::speculation::verify;
@@ -21,24 +20,13 @@ fn byte_table(special: &[&str]) -> TokenTable {
     }
 }
 
-fn prompt(open: Option<OpenReasoning>) -> PreparedPrompt {
-    PreparedPrompt {
-        tokens: vec![0],
-        starts_in_reasoning: open,
-        continues_message: false,
-        dropped_messages: 0,
-        system_tokens: 0,
-        tools: None,
-    }
-}
-
 fn start_with(
     constraint: &Constraint,
     open: Option<OpenReasoning>,
     table: TokenTable,
 ) -> Result<ResponseConstraint, EngineError> {
     let mut constraints = Constraints::default();
-    let mut started = constraints.compile(Some(constraint), &prompt(open), || Ok(table))?;
+    let mut started = constraints.compile(Some(constraint), open, true, || Ok(table))?;
     assert!(started.resolve(&JobControl::new())?);
     Ok(started)
 }
@@ -313,16 +301,15 @@ fn an_equal_grammar_is_compiled_once_and_each_response_starts_anew() {
             0 => Ok(byte_table(&[])),
             _ => panic!("the vocabulary is known"),
         };
-        let prompt = prompt(None);
         if round == 0 {
             // A grammar that is refused does not lose the vocabulary.
-            let result = constraints.compile(Some(&refused), &prompt, table);
+            let result = constraints.compile(Some(&refused), None, true, table);
             let resolved = result.and_then(|mut r| r.resolve(&JobControl::new()));
             assert!(resolved.is_err());
             continue;
         }
         let mut response = constraints
-            .compile(Some(&constraint), &prompt, table)
+            .compile(Some(&constraint), None, true, table)
             .unwrap();
         assert!(response.resolve(&JobControl::new()).unwrap());
         assert_eq!(write(&mut response, "yes"), 3);

@@ -12,7 +12,8 @@ use std::ops::Range;
 use crate::contract::TokenSink;
 use crate::event::{Section, TokenEvent, ToolCallDelta};
 use crate::logprobs::TokenLogprobs;
-use crate::text::{OpenReasoning, Output, TextStream};
+use crate::text::OpenReasoning;
+use crate::text_stream::{Output, TextStream};
 use crate::tools::{Part, PreparedTools};
 
 /// A text, or a part of a tool call.

@@ -4,7 +4,6 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::constraint::{Constraints, ResponseConstraint, TokenTable, TokenText};
-use crate::contract::PreparedPrompt;
 use crate::job_control::JobControl;
 
 /// Texts of calls as the grammar of the family writes them.
@@ -105,16 +104,8 @@ fn start(
         tokens,
         strips_first_space: false,
     };
-    let prompt = PreparedPrompt {
-        tokens: vec![0],
-        starts_in_reasoning: None,
-        continues_message: false,
-        dropped_messages: 0,
-        system_tokens: 0,
-        tools: None,
-    };
     let mut constraints = Constraints::default();
-    let started = constraints.compile(Some(&constraint), &prompt, || Ok(table));
+    let started = constraints.compile(Some(&constraint), None, true, || Ok(table));
     let mut started =
         started.unwrap_or_else(|error| panic!("{}: {error}\n{constraint:?}", family.name));
     assert!(started.resolve(&JobControl::new()).expect("it compiles"));

@@ -2,11 +2,11 @@ use std::cell::Cell;
 
 use super::*;
 use crate::chat::ToolCall;
-use crate::contract::{
-    Engine, GenerationParams, JobControl, Limits, MemoryUse, ModelInfo, ModelSource, TokenSink,
-    Trim,
-};
+use crate::contract::{Engine, Limits, MemoryUse, ModelSource, TokenSink, Trim};
 use crate::event::{FinishReason, Stats};
+use crate::job_control::JobControl;
+use crate::model_info::ModelInfo;
+use crate::request::GenerationParams;
 use crate::test_support::ScriptedEngine;
 
 /// Counts how often a prompt is rendered and tokenized.

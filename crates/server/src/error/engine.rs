@@ -10,7 +10,12 @@ use transom_engine::EngineError;
 use transom_supervisor::RequestError;
 
 use super::{ApiError, ContextNumbers, ErrorKind};
-use crate::routes::constraints::{CONSTRAINT_FAILED, INVALID_CONSTRAINT};
+
+/// The code of errors about a constraint that can't be held.
+pub(crate) const INVALID_CONSTRAINT: &str = "invalid_constraint";
+
+/// The code of errors about a response that ended before it matched its constraint.
+pub(crate) const CONSTRAINT_FAILED: &str = "constraint_failed";
 
 /// When a retry may succeed after a failure that has no time of its own.
 const RETRY_SOON: Duration = Duration::from_secs(5);

@@ -4,8 +4,8 @@ use transom_engine::{Constraint, GenerationParams, ModelInfo, Prompt, SamplingPa
 use transom_engine_host::wire::Request;
 use transom_supervisor::KeepAlive;
 
+use crate::constraints::Constrained;
 use crate::models::Model;
-use crate::routes::constraints::Constrained;
 
 /// A request for responses, in no protocol's words.
 #[derive(Debug, Clone)]

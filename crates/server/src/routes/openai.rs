@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 use transom_engine::{FinishReason, SamplingParams};
 
+use crate::constraints;
 use crate::error::ApiError;
 use crate::generation::{End, Params};
 use crate::json::{Fields, Located};
-use crate::routes::{constraints, keep_alive};
+use crate::routes::keep_alive;
 
 /// The version of this server, as responses name it.
 pub(crate) const FINGERPRINT: &str = concat!("transom-", env!("CARGO_PKG_VERSION"));

@@ -6,10 +6,10 @@
 use serde_json::{Value, json};
 use transom_engine::{ChatPrompt, ToolCallDelta, ToolChoice};
 
+use crate::constraints::Constrained;
 use crate::error::ApiError;
 use crate::generation::Called;
 use crate::json::{Fields, Ignored, Located};
-use crate::routes::constraints::Constrained;
 
 /// The tools that a response may call.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -5,6 +5,10 @@
 //! for longer than a share of the window. If the kernel refuses triggers, the averages in the file
 //! are read every two seconds instead. The file of a control group without a limit is then left
 //! out, because it says no more than that of the whole machine.
+//!
+//! Tasks also stall while the kernel reads files again that it dropped from its cache, as in a large
+//! build on a machine with much free memory. Unloading a model would not help then, so stalls of the
+//! whole machine count only while little memory is available ([`has_plenty`]).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -38,9 +42,9 @@ const CRITICAL: Threshold = Threshold {
 
 const WINDOW: Duration = Duration::from_secs(2);
 
-/// How long after its creation a trigger's notifications are compared with the file: the kernel may
-/// count stalls of earlier times in the first window of a trigger.
-const CHECKED_TIME: Duration = Duration::from_secs(4);
+/// Stalls do not count while this part of the memory, or more, is free or holds files that no program
+/// maps.
+const PLENTY: f64 = 0.25;
 
 /// Time between two reads of swap and of the hold time under pressure, and of the averages if there
 /// are no triggers.
@@ -66,40 +70,24 @@ struct Threshold {
 
 /// A trigger of a file.
 struct Trigger {
-    path: PathBuf,
     file: File,
-    threshold: Threshold,
-    created: Instant,
-    /// All time that tasks had stalled when the trigger was created.
-    stalled_before: Option<Duration>,
+    level: MemoryPressure,
+    /// The file belongs to a group with a limit of its own.
+    is_limited: bool,
 }
 
 impl Trigger {
     fn create(path: &Path, threshold: Threshold) -> std::io::Result<Self> {
-        let Threshold { kind, stall, .. } = threshold;
+        let Threshold { level, kind, stall } = threshold;
         let mut file = OpenOptions::new().read(true).write(true).open(path)?;
         // The kernel expects a C string, which ends in zero.
         let text = format!("{kind} {} {}\0", stall.as_micros(), WINDOW.as_micros());
         file.write_all(text.as_bytes())?;
         Ok(Self {
-            path: path.to_owned(),
             file,
-            threshold,
-            created: Instant::now(),
-            stalled_before: stalled(path, kind),
+            level,
+            is_limited: is_limited(path),
         })
-    }
-
-    /// Returns true if a notification at `now` is about stalls since the trigger was created.
-    fn is_confirmed(&self, now: Instant) -> bool {
-        if now.duration_since(self.created) > CHECKED_TIME {
-            return true;
-        }
-        let stalled_now = stalled(&self.path, self.threshold.kind);
-        match (self.stalled_before, stalled_now) {
-            (Some(before), Some(now)) => now.saturating_sub(before) >= self.threshold.stall,
-            _ => true,
-        }
     }
 }
 
@@ -129,7 +117,7 @@ impl PressureWatch {
         let (stopped, stop) =
             pipe_with(PipeFlags::CLOEXEC).map_err(|error| fail(error.to_string()))?;
         let mut thread = PressureThread {
-            vmstat: paths.proc.join("vmstat"),
+            proc: paths.proc.clone(),
             triggers,
             polled_files,
             shared: shared.clone(),
@@ -156,12 +144,13 @@ impl PressureWatch {
     /// Returns the greatest averages over ten seconds, in percent, in which some and all tasks
     /// stalled.
     pub(super) fn averages(&self) -> Option<(f64, f64)> {
-        greatest_averages(&self.files)
+        greatest_averages(self.files.iter())
     }
 }
 
 struct PressureThread {
-    vmstat: PathBuf,
+    /// `/proc`.
+    proc: PathBuf,
     triggers: Vec<Trigger>,
     polled_files: Vec<PathBuf>,
     shared: Arc<SharedSignals>,
@@ -212,14 +201,15 @@ impl PressureThread {
         let woken: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
         drop(fds);
         let now = self.began.elapsed();
+        let has_plenty = has_plenty(&self.proc);
         let (level, mut flags) = (&mut self.level, woken.iter().skip(1));
         self.triggers.retain(|trigger| {
             let flags = flags.next().copied().unwrap_or(PollFlags::empty());
             // The triggers of a removed group wake forever and mean nothing.
             let is_gone = flags.contains(PollFlags::ERR);
             let is_notified = flags.contains(PollFlags::PRI) && !is_gone;
-            if is_notified && trigger.is_confirmed(Instant::now()) {
-                level.notify(trigger.threshold.level, now);
+            if is_notified && (trigger.is_limited || !has_plenty) {
+                level.notify(trigger.level, now);
             }
             !is_gone
         });
@@ -228,7 +218,9 @@ impl PressureThread {
 
     /// Reads the averages in `files` and records them like a notification.
     fn read_averages(&mut self, files: &[PathBuf]) {
-        if let Some((some, full)) = greatest_averages(files) {
+        let has_plenty = has_plenty(&self.proc);
+        let counted = files.iter().filter(|path| !has_plenty || is_limited(path));
+        if let Some((some, full)) = greatest_averages(counted) {
             let level = pressure_of_averages(some, full);
             self.level.notify(level, self.began.elapsed());
         }
@@ -237,7 +229,7 @@ impl PressureThread {
     fn publish(&mut self) {
         let now = self.began.elapsed();
         let memory = self.level.at(now);
-        let swapped_out = || swapped_out_bytes(&self.vmstat);
+        let swapped_out = || swapped_out_bytes(&self.proc);
         let is_thrashing = self.swap.update(memory, swapped_out, now);
         self.shared.update(|signals| {
             signals.memory = memory;
@@ -282,19 +274,22 @@ impl OpenFiles {
     }
 }
 
-/// Returns true if the file belongs to the whole machine or to a group that is limited, itself or
-/// by a parent. Other files are not worth polling.
+/// Returns false for the file of a control group without a limit.
 fn is_worth_polling(path: &Path) -> bool {
+    !path.ends_with("memory.pressure") || is_limited(path)
+}
+
+/// Returns true if the file belongs to a control group that is limited, itself or by a parent.
+fn is_limited(path: &Path) -> bool {
     let is_limit = |path: PathBuf| {
         let text = fs::read_to_string(path);
         text.is_ok_and(|text| text.trim() != "max")
     };
-    let is_limited = |group: &Path| {
+    path.ancestors().skip(1).any(|group| {
         ["memory.max", "memory.high"]
             .into_iter()
             .any(|name| is_limit(group.join(name)))
-    };
-    !path.ends_with("memory.pressure") || path.ancestors().skip(1).any(is_limited)
+    })
 }
 
 fn triggers(path: &Path) -> std::io::Result<[Trigger; 2]> {
@@ -304,8 +299,8 @@ fn triggers(path: &Path) -> std::io::Result<[Trigger; 2]> {
     ])
 }
 
-fn greatest_averages(files: &[PathBuf]) -> Option<(f64, f64)> {
-    let averages = files.iter().filter_map(|path| {
+fn greatest_averages<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Option<(f64, f64)> {
+    let averages = files.filter_map(|path| {
         let text = fs::read_to_string(path).ok()?;
         Some((average(&text, "some")?, average(&text, "full")?))
     });
@@ -317,21 +312,27 @@ fn average(text: &str, kind: &str) -> Option<f64> {
     field(text, kind, "avg10=")?.parse().ok()
 }
 
-/// Returns the time that tasks have stalled so far: `total` of the line that begins with `kind`.
-fn stalled(path: &Path, kind: &str) -> Option<Duration> {
-    let text = fs::read_to_string(path).ok()?;
-    let micros = field(&text, kind, "total=")?.parse().ok()?;
-    Some(Duration::from_micros(micros))
-}
-
 fn field<'a>(text: &'a str, kind: &str, name: &str) -> Option<&'a str> {
     let line = text.lines().find(|line| line.starts_with(kind))?;
     line.split(' ').find_map(|field| field.strip_prefix(name))
 }
 
+/// Returns true if much memory is free or holds files that no program maps, from `/proc/meminfo`. Files
+/// that programs map, such as the weights of a model, are in use, but the kernel calls them available.
+fn has_plenty(proc: &Path) -> bool {
+    let text = fs::read_to_string(proc.join("meminfo")).unwrap_or_default();
+    let kilobytes = |name| -> Option<f64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix(" kB")?.parse().ok()
+    };
+    let numbers = ["MemTotal:", "MemAvailable:", "Mapped:"].map(kilobytes);
+    matches!(numbers, [Some(total), Some(available), Some(mapped)]
+        if available - mapped >= PLENTY * total)
+}
+
 /// Returns the bytes that were swapped out since the start of the machine, from `/proc/vmstat`.
-fn swapped_out_bytes(vmstat: &Path) -> Option<u64> {
-    let text = fs::read_to_string(vmstat).ok()?;
+fn swapped_out_bytes(proc: &Path) -> Option<u64> {
+    let text = fs::read_to_string(proc.join("vmstat")).ok()?;
     let pages = text
         .lines()
         .find_map(|line| line.strip_prefix("pswpout "))?;

@@ -15,8 +15,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use transom_engine::EngineError;
+use transom_engine_host::frame::MAX_FRAME_BYTES;
 use transom_engine_host::frame::{self, FrameError, FrameReader};
-use transom_engine_host::wire::MAX_FRAME_BYTES;
 
 use super::InstanceError;
 use super::folder::{self, own_user_id};

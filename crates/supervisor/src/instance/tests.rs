@@ -319,7 +319,7 @@ async fn a_prompt_that_is_too_long_to_send_is_refused() {
     let data = data_folder();
     let (owner, client) = owner_and_client(data.path(), 3).await;
     let mut huge = generate_request("chat");
-    huge.model.name = "x".repeat(transom_engine_host::wire::MAX_FRAME_BYTES);
+    huge.model.name = "x".repeat(transom_engine_host::frame::MAX_FRAME_BYTES);
     let mut response = client.submit(huge);
     let refusal = error(finish(&mut response).await.1).to_string();
     assert!(

@@ -1,7 +1,7 @@
 //! Checks every range and its error message.
 
 use super::*;
-use crate::contract::GenerationParams;
+use crate::request::GenerationParams;
 use crate::sampling::tests::plain;
 
 #[test]

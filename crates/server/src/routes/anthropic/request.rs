@@ -6,10 +6,10 @@
 use serde_json::Value;
 use transom_engine::{ChatPrompt, Message, Role};
 
+use crate::constraints::{self, Constrained};
 use crate::error::ApiError;
 use crate::generation::Params;
 use crate::json::{Fields, Ignored, Located};
-use crate::routes::constraints::{self, Constrained};
 use crate::routes::openai::stops;
 use crate::routes::tools;
 

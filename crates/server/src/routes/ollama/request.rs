@@ -8,10 +8,11 @@ use serde_json::json;
 use transom_engine::{ChatPrompt, Message, Prompt, Role, ToolCall, Truncation};
 use transom_supervisor::KeepAlive;
 
+use crate::constraints;
 use crate::error::ApiError;
 use crate::generation::Params;
 use crate::json::{Fields, Ignored, Located};
-use crate::routes::{constraints, keep_alive, logprobs, openai, tools};
+use crate::routes::{keep_alive, logprobs, openai, tools};
 
 /// Options of Ollama's runner, which say how it computes and not what, and options that have an
 /// effect only beside one that is refused.

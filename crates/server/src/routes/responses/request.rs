@@ -4,10 +4,10 @@ use serde_json::{Map, Value, json};
 use transom_engine::{ChatPrompt, Message, Role, Truncation};
 
 use super::input;
+use crate::constraints::{self, Constrained};
 use crate::error::ApiError;
 use crate::generation::Params;
 use crate::json::{Fields, Ignored};
-use crate::routes::constraints::{self, Constrained};
 use crate::routes::logprobs;
 use crate::routes::openai::{self, Streaming};
 use crate::routes::tools::{self, Tools};

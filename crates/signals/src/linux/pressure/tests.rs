@@ -22,37 +22,39 @@ fn averages_and_counters_are_read() {
     assert_eq!(average(text, "full"), Some(0.51));
     assert_eq!(average("", "full"), None);
     let folder = tempfile::tempdir().unwrap();
-    let vmstat = folder.path().join("vmstat");
-    fs::write(&vmstat, "pswpin 4\npswpout 3\n").unwrap();
+    let vmstat = "pswpin 4\npswpout 3\n";
+    fs::write(folder.path().join("vmstat"), vmstat).unwrap();
     let page = rustix::param::page_size() as u64;
-    assert_eq!(swapped_out_bytes(&vmstat), Some(3 * page));
+    assert_eq!(swapped_out_bytes(folder.path()), Some(3 * page));
     assert_eq!(swapped_out_bytes(&folder.path().join("absent")), None);
 }
 
+/// Writes what the kernel says of the memory, in gigabytes.
+fn write_meminfo(proc: &Path, total: u64, available: u64, mapped: u64) {
+    let line = |name: &str, gigabytes: u64| format!("{name}:   {} kB\n", gigabytes * 1_000_000);
+    let lines = [
+        line("MemTotal", total),
+        line("MemAvailable", available),
+        line("Mapped", mapped),
+    ];
+    fs::write(proc.join("meminfo"), lines.concat()).unwrap();
+}
+
 #[test]
-fn a_new_trigger_counts_only_stalls_since_its_creation() {
+fn mapped_files_are_not_plenty() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("memory");
-    let write = |micros: u64| {
-        let text = format!("some avg10=0.00 total=9\nfull avg10=0.00 total={micros}\n");
-        fs::write(&path, text).unwrap();
+    let has_plenty = |total, available, mapped| {
+        write_meminfo(folder.path(), total, available, mapped);
+        has_plenty(folder.path())
     };
-    write(7_000_000);
-    let trigger = Trigger {
-        file: File::open(&path).unwrap(),
-        path: path.clone(),
-        threshold: CRITICAL,
-        created: Instant::now(),
-        stalled_before: stalled(&path, "full"),
-    };
-    let soon = trigger.created + WINDOW;
-    write(7_199_999);
-    assert!(!trigger.is_confirmed(soon));
-    write(7_200_000);
-    assert!(trigger.is_confirmed(soon));
-    write(7_000_000);
-    let later = trigger.created + CHECKED_TIME + Duration::from_millis(1);
-    assert!(trigger.is_confirmed(later));
+    assert!(has_plenty(24, 20, 1), "the cache of a large build");
+    assert!(has_plenty(16, 5, 1));
+    assert!(!has_plenty(16, 4, 1));
+    assert!(!has_plenty(16, 14, 13), "the weights of a large model");
+    assert!(!has_plenty(16, 1, 2));
+    fs::write(folder.path().join("meminfo"), "MemTotal: 16 kB\n").unwrap();
+    assert!(!super::has_plenty(folder.path()), "an old kernel");
+    assert!(!super::has_plenty(&folder.path().join("absent")));
 }
 
 /// Also at the start, so a program that reads only once sees pressure that began earlier.
@@ -65,9 +67,19 @@ fn averages_are_read_if_triggers_are_refused() {
     let critical = "some avg10=50.00 avg60=0 avg300=0 total=1\n\
                  full avg10=20.00 avg60=0 avg300=0 total=1\n";
     let _files = [read_only(&files[0], normal), read_only(&files[1], critical)];
-    let shared = Arc::new(SharedSignals::default());
-    let watch = PressureWatch::start(&files, &Paths::default(), &shared).unwrap();
-    assert_eq!(shared.current().memory, MemoryPressure::Critical);
+    let start = |available| {
+        write_meminfo(folder.path(), 16, available, 1);
+        let paths = Paths {
+            proc: folder.path().to_owned(),
+            ..Paths::default()
+        };
+        let shared = Arc::new(SharedSignals::default());
+        let watch = PressureWatch::start(&files, &paths, &shared).unwrap();
+        (watch, shared.current().memory)
+    };
+    assert_eq!(start(12).1, MemoryPressure::Normal, "files are read again");
+    let (watch, level) = start(2);
+    assert_eq!(level, MemoryPressure::Critical);
     assert_eq!(watch.averages(), Some((50.0, 20.0)));
     let expected = "memory (read every 2 s)";
     assert!(watch.describe().contains(expected), "{}", watch.describe());
@@ -80,11 +92,11 @@ fn a_group_without_a_limit_is_not_polled() {
     fs::create_dir_all(&group).unwrap();
     let file = group.join("memory.pressure");
     fs::write(&file, "").unwrap();
-    assert!(!is_worth_polling(&file));
+    assert!(!is_worth_polling(&file) && !is_limited(&file));
     fs::write(group.join("memory.max"), "max\n").unwrap();
     assert!(!is_worth_polling(&file));
     fs::write(folder.path().join("around/memory.high"), "1000000\n").unwrap();
-    assert!(is_worth_polling(&file));
+    assert!(is_worth_polling(&file) && is_limited(&file));
     assert!(is_worth_polling(Path::new("/proc/pressure/memory")));
 }
 
@@ -96,7 +108,7 @@ fn the_removal_of_a_group_is_not_pressure() {
         return;
     };
     let mut thread = PressureThread {
-        vmstat: PathBuf::new(),
+        proc: PathBuf::new(),
         triggers: triggers(&group.pressure_file()).unwrap().into(),
         polled_files: Vec::new(),
         shared: Arc::new(SharedSignals::default()),

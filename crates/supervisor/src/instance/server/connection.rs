@@ -13,8 +13,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use transom_engine_host::frame::MAX_FRAME_BYTES;
 use transom_engine_host::frame::{self, FrameError, FrameReader};
-use transom_engine_host::wire::MAX_FRAME_BYTES;
 
 use super::super::folder::own_user_id;
 use super::super::protocol::{ClientMessage, Hello, MAX_HELLO_BYTES, ServerMessage, Welcome};

@@ -2,9 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::utf8::Utf8Buffer;
-use super::{OpenReasoning, TextStream};
+use super::TextStream;
 use crate::event::Section;
+use crate::text::OpenReasoning;
+use crate::text::utf8::Utf8Buffer;
 
 /// The output: reasoning, answer, and whether a stop string ended it.
 #[derive(Debug, PartialEq, Eq, Default)]

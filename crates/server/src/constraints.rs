@@ -6,14 +6,8 @@
 use serde_json::Value;
 use transom_engine::Grammar;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, CONSTRAINT_FAILED, INVALID_CONSTRAINT};
 use crate::json::{Fields, Located};
-
-/// The code of errors about a constraint that can't be held.
-pub(crate) const INVALID_CONSTRAINT: &str = "invalid_constraint";
-
-/// The code of errors about a response that ended before it matched its constraint.
-pub(crate) const CONSTRAINT_FAILED: &str = "constraint_failed";
 
 /// Most choices.
 const MAX_CHOICES: usize = 10_000;

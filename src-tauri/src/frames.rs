@@ -26,6 +26,20 @@ const VALID_LENGTHS: (f64, f64) = (200.0, 10_000.0);
 /// Accepted range of the quick prompt's height, in points.
 const PROMPT_HEIGHTS: (f64, f64) = (40.0, 1000.0);
 
+impl Window {
+    /// Returns the default size in points.
+    pub(crate) fn default_size(self, is_panel: bool) -> Size {
+        let (width, height) = match self {
+            Self::Chat if is_panel => (440.0, 660.0),
+            Self::Chat => (1000.0, 720.0),
+            // One line, until its page measures its content.
+            Self::Prompt => (680.0, 60.0),
+            Self::Settings => (780.0, 600.0),
+        };
+        Size { width, height }
+    }
+}
+
 /// How a window is on the screen.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame {
