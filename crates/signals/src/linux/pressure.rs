@@ -72,8 +72,7 @@ struct Threshold {
 struct Trigger {
     file: File,
     level: MemoryPressure,
-    /// The file belongs to a group with a limit of its own.
-    is_limited: bool,
+    is_of_machine: bool,
 }
 
 impl Trigger {
@@ -86,7 +85,7 @@ impl Trigger {
         Ok(Self {
             file,
             level,
-            is_limited: is_limited(path),
+            is_of_machine: is_of_machine(path),
         })
     }
 }
@@ -208,7 +207,7 @@ impl PressureThread {
             // The triggers of a removed group wake forever and mean nothing.
             let is_gone = flags.contains(PollFlags::ERR);
             let is_notified = flags.contains(PollFlags::PRI) && !is_gone;
-            if is_notified && (trigger.is_limited || !has_plenty) {
+            if is_notified && !(trigger.is_of_machine && has_plenty) {
                 level.notify(trigger.level, now);
             }
             !is_gone
@@ -219,7 +218,9 @@ impl PressureThread {
     /// Reads the averages in `files` and records them like a notification.
     fn read_averages(&mut self, files: &[PathBuf]) {
         let has_plenty = has_plenty(&self.proc);
-        let counted = files.iter().filter(|path| !has_plenty || is_limited(path));
+        let counted = files
+            .iter()
+            .filter(|path| !(has_plenty && is_of_machine(path)));
         if let Some((some, full)) = greatest_averages(counted) {
             let level = pressure_of_averages(some, full);
             self.level.notify(level, self.began.elapsed());
@@ -281,15 +282,23 @@ fn is_worth_polling(path: &Path) -> bool {
 
 /// Returns true if the file belongs to a control group that is limited, itself or by a parent.
 fn is_limited(path: &Path) -> bool {
-    let is_limit = |path: PathBuf| {
-        let text = fs::read_to_string(path);
-        text.is_ok_and(|text| text.trim() != "max")
-    };
-    path.ancestors().skip(1).any(|group| {
-        ["memory.max", "memory.high"]
-            .into_iter()
-            .any(|name| is_limit(group.join(name)))
-    })
+    limits(path).any(|limit| limit != "max")
+}
+
+/// Returns true if the stalls in the file are about the memory of the whole machine: it is the file of
+/// the machine, or that of a group without a limit. Limits of cgroup v1 are unknown here.
+fn is_of_machine(path: &Path) -> bool {
+    let is_unlimited = || limits(path).next().is_some() && !is_limited(path);
+    !path.ends_with("memory.pressure") || is_unlimited()
+}
+
+/// Returns the limits of the control group of a file and of its parents.
+fn limits(path: &Path) -> impl Iterator<Item = String> {
+    let groups = path.ancestors().skip(1);
+    let files = groups.flat_map(|group| ["memory.max", "memory.high"].map(|name| group.join(name)));
+    files
+        .filter_map(|file| fs::read_to_string(file).ok())
+        .map(|text| text.trim().to_owned())
 }
 
 fn triggers(path: &Path) -> std::io::Result<[Trigger; 2]> {

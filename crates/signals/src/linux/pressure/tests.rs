@@ -92,11 +92,11 @@ fn a_group_without_a_limit_is_not_polled() {
     fs::create_dir_all(&group).unwrap();
     let file = group.join("memory.pressure");
     fs::write(&file, "").unwrap();
-    assert!(!is_worth_polling(&file) && !is_limited(&file));
+    assert!(!is_worth_polling(&file) && !is_of_machine(&file));
     fs::write(group.join("memory.max"), "max\n").unwrap();
-    assert!(!is_worth_polling(&file));
+    assert!(!is_worth_polling(&file) && is_of_machine(&file));
     fs::write(folder.path().join("around/memory.high"), "1000000\n").unwrap();
-    assert!(is_worth_polling(&file) && is_limited(&file));
+    assert!(is_worth_polling(&file) && !is_of_machine(&file));
     assert!(is_worth_polling(Path::new("/proc/pressure/memory")));
 }
 
