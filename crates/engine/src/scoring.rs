@@ -87,17 +87,7 @@ impl Scorer {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn prompt(tokens: &[u32]) -> PreparedPrompt {
-        PreparedPrompt {
-            tokens: tokens.to_vec(),
-            starts_in_reasoning: None,
-            continues_message: false,
-            dropped_messages: 0,
-            tools: None,
-            system_tokens: 0,
-        }
-    }
+    use crate::test_support::prompt_of;
 
     #[test]
     fn the_tokens_after_the_first_are_the_response() {
@@ -108,7 +98,7 @@ mod tests {
             }),
             ..GenerationParams::default()
         };
-        let prompt = prompt(&[7, 1, 2]);
+        let prompt = prompt_of(&[7, 1, 2]);
         let (first, mut scorer) = Scorer::new(&prompt, &params);
         assert_eq!(first.tokens, [7]);
         assert_eq!((scorer.max_tokens(9), scorer.max_tokens(1)), (2, 1));
@@ -127,7 +117,7 @@ mod tests {
 
     #[test]
     fn another_response_is_sampled() {
-        let prompt = prompt(&[7, 1]);
+        let prompt = prompt_of(&[7, 1]);
         let (whole, mut scorer) = Scorer::new(&prompt, &GenerationParams::default());
         assert_eq!(whole.tokens, [7, 1]);
         assert_eq!((scorer.max_tokens(9), scorer.known()), (9, None));
