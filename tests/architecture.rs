@@ -45,6 +45,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "transom-library",
         &[
+            // The results of benchmarks, which it keeps.
+            "transom-bench",
             "transom-catalog",
             "transom-engine",
             "transom-hub",
@@ -68,6 +70,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "transom-engine",
             "transom-engine-host",
+            "transom-signals",
             "transom-supervisor",
         ],
     ),
@@ -103,6 +106,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "transom-app",
         &[
+            "transom-bench",
             "transom-chat",
             "transom-documents",
             "transom-engine",

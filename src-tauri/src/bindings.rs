@@ -52,6 +52,8 @@ fn declarations() -> String {
     found.visit::<wire::DownloadView>();
     found.visit::<wire::DownloadChange>();
     found.visit::<wire::HubAccessView>();
+    found.visit::<wire::BenchmarksView>();
+    found.visit::<wire::BenchmarkFormat>();
     found.visit::<wire::CapturedText>();
     found.visit::<wire::AboutView>();
     found.visit::<wire::LocalApiView>();

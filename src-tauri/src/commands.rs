@@ -6,6 +6,7 @@
 
 pub(crate) mod api;
 pub(crate) mod app;
+pub(crate) mod benchmarks;
 pub(crate) mod catalog;
 pub(crate) mod conversations;
 pub(crate) mod models;

@@ -13,6 +13,7 @@ mod arguments;
 mod attachments;
 mod backend;
 mod backups;
+mod benchmarks;
 #[cfg(test)]
 mod bindings;
 mod catalog;

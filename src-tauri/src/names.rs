@@ -18,6 +18,7 @@ macro_rules! commands {
                 eject, pause;
             catalog: catalog, tiers, search_hub, hub_entry, install, downloads, change_download,
                 hub_access, set_hub_token, set_hub_endpoint;
+            benchmarks: benchmarks, run_benchmark, stop_benchmark, export_benchmark;
             api: follow_local_api, add_api_key, revoke_api_key, api_setups;
             app: status, settings, update_settings, set_hotkey, record_hotkey, capture_text,
                 insert_text, attach_files, copy, open_link, about, licenses, save_diagnostics,

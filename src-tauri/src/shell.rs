@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use transom_store::General;
 
 use crate::backend::Backend;
+use crate::benchmarks::Benchmarks;
 use crate::clipboard::SystemClipboard;
 use crate::focus::Focus;
 use crate::frames::Frames;
@@ -36,6 +37,7 @@ pub(crate) struct Shell {
     pub(crate) focus: Focus,
     pub(crate) clipboard: SystemClipboard,
     pub(crate) local_api: LocalApi,
+    pub(crate) benchmarks: Benchmarks,
     /// Pages that follow responses.
     pub(crate) followers: Followers,
     /// The system's languages, preferred first.
@@ -66,6 +68,7 @@ impl Shell {
             focus: Focus::default(),
             clipboard: SystemClipboard::default(),
             local_api: LocalApi::default(),
+            benchmarks: Benchmarks::default(),
             followers: Followers::default(),
             languages: sys_locale::get_locales().collect(),
             downloads: Mutex::default(),

@@ -14,12 +14,14 @@ use transom_store::{
 use transom_supervisor::governor::Limit;
 use ts_rs::TS;
 
+mod benchmarks;
 mod command_error;
 mod downloads;
 mod files;
 mod local_api;
 mod models;
 
+pub use benchmarks::{BenchmarkFormat, BenchmarkProgress, BenchmarkView, BenchmarksView};
 pub use command_error::{CommandError, CommandResult};
 pub use downloads::{DownloadChange, DownloadState, DownloadView, HubAccessView, HubErrorView};
 pub use files::{DocumentView, DropKind, DropProblem, DropView, FileSource};
@@ -358,6 +360,11 @@ pub enum AppEvent {
     Downloads {
         /// All downloads in order.
         downloads: Vec<DownloadView>,
+    },
+    /// Progress of a benchmark, sent every second.
+    Benchmark {
+        /// `None` after its end. Reload the results.
+        running: Option<BenchmarkProgress>,
     },
     /// Files were dragged over a window or dropped on it.
     Drop {

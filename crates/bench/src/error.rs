@@ -36,6 +36,17 @@ pub enum BenchError {
         /// Number of tokens that are needed.
         needed: usize,
     },
+    /// A prompt and its response do not fit.
+    #[error(
+        "these lengths need a context of {needed} tokens, but it holds {context_length}; choose \
+         smaller --prompt-tokens or --generate-tokens"
+    )]
+    LengthsTooLong {
+        /// Number of tokens in the context.
+        context_length: usize,
+        /// Number of tokens that are needed.
+        needed: usize,
+    },
     /// A prompt that was to be read cold was in a cache.
     #[error(
         "{cached_tokens} tokens were cached after all conversations were deleted, so there is \

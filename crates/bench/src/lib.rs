@@ -5,15 +5,19 @@
 //! messages are fixed texts, so the token counts depend on the tokenizer, the chat template and the
 //! caches, and not on what the model generates.
 //!
-//! [`sustained`], [`quality`] and [`plot`] compute the results of `transom bench --sustained` and
-//! `--quality` from what the command measured.
+//! [`sustained`] measures the speed over minutes, with the supervisor of the caller. [`quality`] computes
+//! how well a form predicts a text. A [`Benchmark`] is a result of either, which is saved, shown and
+//! exported; [`plot`] draws it.
 //!
-//! Rule: the user's running Transom is not used. All files are in a temporary folder.
+//! Rule: [`ConversationBench`] does not use the user's running Transom, and all its files are in a
+//! temporary folder.
 
 mod error;
 pub mod plot;
 pub mod quality;
 mod report;
+mod result;
+mod run_sustained;
 mod saved_files;
 mod scenario;
 mod supervised;
@@ -22,6 +26,8 @@ mod text;
 
 pub use error::BenchError;
 pub use report::{Case, CaseKind, Report, Turn};
+pub use result::{Benchmark, EarlyEnd, EngineSettings, Measured, QualityReport, SustainedReport};
+pub use run_sustained::{SustainedBench, SustainedOptions, load};
 pub use scenario::ConversationBench;
 pub use supervised::Options;
 pub use text::mixed;

@@ -1,7 +1,7 @@
 //! The quality of a form of a model: how well it predicts a fixed text, and how far its predictions
 //! are from those of another form.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A text in the public domain (CC0), written for Transom, so no model was trained with it.
 pub const TEXT: &str = include_str!("quality.txt");
@@ -26,7 +26,8 @@ pub struct ScoredToken {
 }
 
 /// How well a model predicts the text. Lower is better.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct Quality {
     /// Number of predicted tokens.
     pub n_tokens: usize,
@@ -57,7 +58,8 @@ impl Quality {
 }
 
 /// How far the predictions of a model are from those of a reference.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct Divergence {
     /// Mean Kullback-Leibler divergence from the reference in nats. The tokens that are not among the
     /// [`COMPARED_TOKENS`] most likely ones of the reference count as one, so it is a lower bound.

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use transom_signals::ThermalState;
 
 /// Length of a window.
 pub const WINDOW: Duration = Duration::from_secs(10);
@@ -24,8 +25,8 @@ const FAR_OFF: f64 = 1.25;
 /// The state of the machine at the end of a window.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MachineState {
-    /// The thermal state, such as `nominal`.
-    pub thermal: String,
+    /// The thermal state.
+    pub thermal: ThermalState,
     /// The limits in force, for people.
     pub limits: Vec<String>,
     /// Joules since the start of the measurement; `None` if they are unknown.
@@ -33,7 +34,8 @@ pub struct MachineState {
 }
 
 /// Ten seconds of the measurement, or less at its end.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS), ts(rename = "SpeedWindow"))]
 pub struct Window {
     /// Start, from the start of the measurement.
     pub start_seconds: f64,
@@ -44,7 +46,7 @@ pub struct Window {
     /// The speed while tokens were generated, without reading prompts; `None` if none were generated.
     pub tokens_per_second: Option<f64>,
     /// The thermal state at the end.
-    pub thermal: String,
+    pub thermal: ThermalState,
     /// The limits in force at the end.
     pub limits: Vec<String>,
     /// Energy of the window; `None` if it is unknown.
@@ -117,7 +119,7 @@ impl Recorder {
                 seconds: length.as_secs_f64(),
                 tokens,
                 tokens_per_second: (seconds > 0.0).then(|| tokens / seconds),
-                thermal: state.thermal.clone(),
+                thermal: state.thermal,
                 limits: state.limits.clone(),
                 joules: total.map(|total| total / n_new as f64),
             });
@@ -130,7 +132,8 @@ fn window_at(time: Duration) -> usize {
 }
 
 /// The point where the machine slowed down.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct Throttling {
     /// Start of the first slow window.
     pub at_seconds: f64,
@@ -162,7 +165,8 @@ pub fn throttling(windows: &[Window]) -> Option<Throttling> {
 }
 
 /// The speed in one minute.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct MinuteSpeed {
     /// Number of the minute, from 1.
     pub minute: usize,
@@ -193,7 +197,8 @@ pub fn minutes(windows: &[Window]) -> Vec<MinuteSpeed> {
 }
 
 /// The energy of a measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct Energy {
     /// Joules of all windows. They include reading the prompts, and every other program.
     pub joules: f64,
@@ -219,7 +224,8 @@ pub fn energy(windows: &[Window]) -> Option<Energy> {
 }
 
 /// The predicted speed beside the measured one, in tokens per second.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct Prediction {
     /// The predicted range.
     pub low: f64,
@@ -242,6 +248,33 @@ impl Prediction {
             is_far_off: measured * FAR_OFF < low || measured > high * FAR_OFF,
         })
     }
+}
+
+/// Joins neighbors until there are at most `max` windows. A joined window has the state at its end.
+pub(crate) fn joined(windows: &[Window], max: usize) -> Vec<Window> {
+    if windows.len() <= max {
+        return windows.to_vec();
+    }
+    let n_neighbors = windows.len().div_ceil(max.max(1));
+    let join = |windows: &[Window]| {
+        let (first, last) = (windows.first()?, windows.last()?);
+        let sum = |of: fn(&Window) -> f64| windows.iter().map(of).sum::<f64>();
+        let tokens = sum(|window| window.tokens);
+        let speeds = windows.iter().filter_map(|window| {
+            let speed = window.tokens_per_second.filter(|speed| *speed > 0.0)?;
+            Some(window.tokens / speed)
+        });
+        let generating: f64 = speeds.sum();
+        Some(Window {
+            start_seconds: first.start_seconds,
+            seconds: sum(|window| window.seconds),
+            tokens,
+            tokens_per_second: (generating > 0.0).then(|| tokens / generating),
+            joules: windows.iter().map(|window| window.joules).sum(),
+            ..last.clone()
+        })
+    };
+    windows.chunks(n_neighbors).filter_map(join).collect()
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {

@@ -9,14 +9,16 @@ mod quality;
 mod report;
 mod sustained;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::Args;
 use clap::builder::ArgPredicate;
+use clap::{ArgGroup, Args};
+use transom_bench::Benchmark;
 use transom_engine::{
     FinishReason, GenerationParams, Limits, Prompt, SamplingParams, Stats, Truncation,
 };
+use transom_library::benchmarks;
 use transom_supervisor::Restrictions;
 
 use crate::client;
@@ -33,6 +35,7 @@ use report::{Report, SecondTurn, heading};
 /// of 512 tokens (prefill); `tg128` is writing 128 tokens after it (decode).
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = include_str!("help/bench.txt"))]
+#[command(group(ArgGroup::new("plotted").args(["sustained", "quality"])))]
 pub(crate) struct BenchArgs {
     /// Length of the prompt; repeat it or give a list for several. With --conversations it is one length,
     /// 4096 unless you give another, or as much as the context holds
@@ -74,8 +77,8 @@ pub(crate) struct BenchArgs {
           conflicts_with_all = ["runs", "warmup", "turn2", "speculation", "conversations"])]
     pub(crate) sustained: Option<Duration>,
 
-    /// Write the speeds of --sustained to this file, as an SVG image
-    #[arg(long, value_name = "FILE.svg", requires = "sustained")]
+    /// Write a plot of the result of --sustained or --quality to this file, as an SVG image
+    #[arg(long, value_name = "FILE.svg", requires = "plotted")]
     pub(crate) plot: Option<PathBuf>,
 
     /// Measure how well each form of the model predicts a fixed text, and how far its predictions are
@@ -152,6 +155,25 @@ pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
             _ => report.table(layout),
         })?;
     }
+    Ok(())
+}
+
+/// Saves a result for Settings > Models of the app, and writes its plot if there is a file for it.
+fn finish(
+    benchmark: &Benchmark,
+    plot: Option<&Path>,
+    client: &Client,
+    console: &mut Console,
+) -> Result {
+    if let Err(error) = benchmarks::save(client.data_folder()?, benchmark) {
+        tracing::info!(%error, "the result of the benchmark can't be saved");
+    }
+    let Some(file) = plot else {
+        return Ok(());
+    };
+    let written = std::fs::write(file, benchmark.svg());
+    written.map_err(|error| Failure::Failed(format!("{}: {error}", file.display())))?;
+    console.note(&format!("The plot is in {}.", file.display()));
     Ok(())
 }
 

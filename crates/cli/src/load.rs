@@ -75,10 +75,17 @@ impl Loaded {
             truncation,
             params,
         };
-        let work = Work::Generate(Box::new(request));
+        ModelRequest {
+            work: Work::Generate(Box::new(request)),
+            ..self.load_request()
+        }
+    }
+
+    /// Returns the request that loads this model.
+    pub(crate) fn load_request(&self) -> ModelRequest {
         ModelRequest {
             over_budget: self.over_budget,
-            ..ModelRequest::new(ClientId::cli(), self.spec.clone(), work)
+            ..ModelRequest::new(ClientId::cli(), self.spec.clone(), Work::Load)
         }
     }
 

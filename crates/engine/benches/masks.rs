@@ -1,8 +1,9 @@
-//! Measures what constraints cost: `cargo bench -p transom-engine --bench masks`.
+//! Measures what constraints cost: `cargo bench -p transom-engine
+//! --features test-support --bench masks`.
 //!
 //! The schemas are those of the tests. A folder with MaskBench's schemas
 //! (`maskbench/data` of github.com/guidance-ai/jsonschemabench) is measured instead with
-//! `cargo bench -p transom-engine --bench masks -- FOLDER`; 500 of its files are taken.
+//! `… --bench masks -- FOLDER`; 500 of its files are taken.
 //!
 //! Two vocabularies: that of the starter model, and 200,000 tokens, which are those and pairs of them.
 //! `first` is the time until the first token can be drawn, `mask` that of each later token.
@@ -18,8 +19,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use transom_engine::test_support::{start_constraint, starter_tokens};
 use transom_engine::{
-    Constraint, Constraints, Grammar, JobControl, TokenTable, TokenText, Tokenizer,
+    Constraint, Constraints, Grammar, ResponseConstraint, TokenTable, TokenText, Tokenizer,
 };
 
 const MAX_FILES: usize = 500;
@@ -38,9 +40,7 @@ fn main() {
         Some(folder) => of_mask_bench(Path::new(folder)),
         None => of_tests(),
     };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let tokenizer = Tokenizer::from_folder(&root.join("assets/starter")).unwrap();
-    let small = tokenizer.token_table(16384, vec![2]).unwrap();
+    let (tokenizer, small) = starter_tokens().unwrap();
     println!("{} schemas", cases.len());
     println!(
         "{:>10} {:>8} {:>8} {:>9} {:>10} {:>10} {:>10} {:>10} {:>10}",
@@ -158,11 +158,6 @@ fn start(
     constraints: &mut Constraints,
     constraint: &Constraint,
     table: &TokenTable,
-) -> Option<transom_engine::ResponseConstraint> {
-    let table = || Ok(table.clone());
-    let mut response = constraints
-        .compile(Some(constraint), None, true, table)
-        .ok()?;
-    response.resolve(&JobControl::new()).ok()?;
-    Some(response)
+) -> Option<ResponseConstraint> {
+    start_constraint(constraints, constraint, None, table).ok()
 }

@@ -1,12 +1,15 @@
 //! What the tests of this and other crates share: a scripted engine, the reference distribution of
-//! sampling, and the shapes of messages.
+//! sampling, token tables for constraints, and the shapes of messages.
 //!
 //! The engine has no weights and no randomness: a [`Script`] contains the tokens of each response, and
 //! where it fails or waits. Everything else is as in a real engine: the order of events, stop
 //! strings and reasoning (with the real [`crate::text_stream::TextStream`]), limits and cancellation.
 
+mod constrained;
 mod distribution;
 pub mod shapes;
+
+pub use constrained::{byte_table, start_constraint, starter_tokens};
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -4,6 +4,7 @@
 //! `fixtures/schemas/known.txt` lists every schema that is refused, and every instance that is valid
 //! but cannot be written, or can be written but is not valid. `TRANSOM_RECORD_SCHEMAS=1` records it.
 //! `fixtures/make_schema_cases.py` collects the cases.
+#![cfg(feature = "test-support")]
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,9 +12,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
-use transom_engine::{
-    Constraint, Constraints, EngineError, Grammar, JobControl, TokenTable, Tokenizer,
-};
+use transom_engine::test_support::{start_constraint, starter_tokens};
+use transom_engine::{Constraint, Constraints, EngineError, Grammar, TokenTable, Tokenizer};
 
 #[derive(Deserialize)]
 struct Case {
@@ -30,29 +30,20 @@ struct Writer {
     table: TokenTable,
 }
 
-/// As in the starter's `config.json`.
-const N_TOKENS: usize = 16384;
-const END: u32 = 2;
-
 impl Writer {
     fn new() -> Self {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/starter");
-        let tokenizer = Tokenizer::from_folder(&folder).expect("the starter is in the repository");
-        let table = tokenizer.token_table(N_TOKENS, vec![END]);
+        let (tokenizer, table) = starter_tokens().expect("the starter is in the repository");
         Self {
             tokenizer,
             constraints: Constraints::default(),
-            table: table.expect("its tokens have a text of their own"),
+            table,
         }
     }
 
     /// Returns true if a response may be `text` and nothing else.
     fn may_write(&mut self, constraint: &Constraint, text: &str) -> Result<bool, EngineError> {
-        let table = || Ok(self.table.clone());
-        let mut response = self
-            .constraints
-            .compile(Some(constraint), None, true, table)?;
-        response.resolve(&JobControl::new())?;
+        let constraints = &mut self.constraints;
+        let mut response = start_constraint(constraints, constraint, None, &self.table)?;
         for token in self.tokenizer.encode(text, false)? {
             let is_allowed = |mask: &transom_engine::TokenMask| mask.allows(token);
             if response.is_complete() || !response.mask()?.is_some_and(is_allowed) {
@@ -60,7 +51,7 @@ impl Writer {
             }
             response.accept(token)?;
         }
-        let may_end = |mask: &transom_engine::TokenMask| mask.allows(END);
+        let may_end = |mask: &transom_engine::TokenMask| mask.allows(self.table.end_tokens[0]);
         Ok(response.is_complete() || response.mask()?.is_some_and(may_end))
     }
 }

@@ -194,7 +194,7 @@ pub(crate) async fn pause(app: AppHandle, is_paused: bool) -> CommandResult<()> 
     Ok(())
 }
 
-async fn find(shell: &Shell, id: &str) -> CommandResult<InstalledModel> {
+pub(super) async fn find(shell: &Shell, id: &str) -> CommandResult<InstalledModel> {
     let id = id.to_owned();
     let resolve = shell.blocking(move |backend| Ok(backend.library().resolve(&id)?));
     resolve.await

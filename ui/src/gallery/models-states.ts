@@ -1,4 +1,5 @@
 /** The states of models and downloads for screenshots. */
+import { qualities, speeds } from "../ipc/fake/benchmarks";
 import { onDisk, hubError } from "../ipc/fake/catalog";
 import { GB } from "../ipc/fake/defaults";
 import type { DropView } from "../ipc";
@@ -44,12 +45,31 @@ function full({ downloadQueue }: FakeIpc): void {
   downloadQueue.catalog = onDisk(downloadQueue.catalog, 4.2);
 }
 
+function measured(fake: FakeIpc): void {
+  fake.setBenchmarks({ results: [speeds(), qualities()] });
+}
+
+function measuring(fake: FakeIpc): void {
+  measured(fake);
+  fake.setBenchmarks({ running: { model: "Starter", engine: "llama.cpp", seconds: 157, total_seconds: 240 } });
+}
+
 const recommended = "section:nth-of-type(2)";
 const list = "section:nth-of-type(3)";
+const bench = "section:nth-of-type(4)";
+const result = (n: number) => `${bench} li:nth-child(${n})`;
 
 const clicked = (selector: string, shown?: string) => async (target: HTMLElement) => {
   await click(target, selector);
   if (shown) await scrolled(shown)(target);
+};
+/** Shows every speed of the first result. */
+const allSpeeds = clicked(`${result(1)} [aria-controls$="-all"]`, `${result(1)} [id$="-all"]`);
+/** Shows the second result, which has the quality. */
+const itsQuality = async (target: HTMLElement) => {
+  await click(target, `${result(1)} .head`);
+  await click(target, `${result(2)} .head`);
+  await scrolled(bench)(target);
 };
 const showTiers = clicked(`${recommended} header button`);
 
@@ -88,6 +108,12 @@ export const modelsStates: GalleryStates = {
     shows: "This deletes its files",
     show: pane("models", undefined, clicked(".list li:first-child button:last-child")),
   },
+  "settings-models-bench-none": { shows: "No results yet", show: pane("models", undefined, scrolled(bench)) },
+  "settings-models-bench": { shows: "Far from the estimate", show: pane("models", measured, scrolled(bench)) },
+  "settings-models-bench-result": { shows: "Slowed down", show: pane("models", measured, scrolled(result(1))) },
+  "settings-models-bench-all": { shows: "Hide All Speeds", show: pane("models", measured, allSpeeds) },
+  "settings-models-bench-quality": { shows: "Perplexity", show: pane("models", measured, itsQuality) },
+  "settings-models-bench-running": { shows: "Measuring Starter", show: pane("models", measuring, scrolled(bench)) },
   "settings-models-advanced": {
     shows: "https://huggingface.co",
     show: pane("models", undefined, clicked(".fold", ".fold")),
@@ -108,5 +134,9 @@ export const modelsStates: GalleryStates = {
     show: pane("models", speaking("de"), clicked(".hidden button", list)),
   },
   "settings-models-german-tiers": { shows: "192 GB", show: pane("models", speaking("de"), showTiers) },
+  "settings-models-german-bench": {
+    shows: "Weit von der Schätzung",
+    show: pane("models", speaking("de", measured), scrolled(result(1))),
+  },
   "settings-models-japanese": { shows: "一時停止", show: pane("models", speaking("ja", busy)) },
 };

@@ -29,9 +29,9 @@ export function fixed(value: number, digits: number): string {
   return numberFormat({ minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
 }
 
-/** `40%`, from a fraction. */
-export function percent(fraction: number): string {
-  return numberFormat({ style: "percent", maximumFractionDigits: 0 }).format(fraction);
+/** `40%`, from a fraction; at most `digits` decimals. */
+export function percent(fraction: number, digits = 0): string {
+  return numberFormat({ style: "percent", maximumFractionDigits: digits }).format(fraction);
 }
 
 /** `1.2 GB`, `640 MB`: memory and files. */

@@ -6,7 +6,7 @@
 import { Channel, invoke } from "@tauri-apps/api/core";
 import { getCurrentWebviewWindow } from "@tauri-apps/api/webviewWindow";
 import type {
-  AboutView, AttachedText, StartedTurn, CatalogView, ConversationId, ConversationSettings, DownloadChange,
+  AboutView, AttachedText, BenchmarkFormat, BenchmarksView, StartedTurn, CatalogView, ConversationId, ConversationSettings, DownloadChange,
   DownloadView, EntryView, FileFormat, FileSource, FitView, FoundConversation, HotkeyView, HubAccessView,
   ApiSetupView, LocalApiView,
   MessageId, MessageView, ModelSettings, ModelView, AppEvent, OpenedConversation, Route, Settings, StatusView,
@@ -173,6 +173,17 @@ export const commands = {
   setHubToken: (token: string | null) => invoke<HubAccessView>("set_hub_token", { token }),
   /** Null: the default hub. */
   setHubEndpoint: (endpoint: string | null) => invoke<HubAccessView>("set_hub_endpoint", { endpoint }),
+
+  // Benchmarks
+  /** The last results, and the benchmark that runs. */
+  benchmarks: () => invoke<BenchmarksView>("benchmarks"),
+  /** Measures the speed of a model, for some minutes in each engine. Resolves at the end. */
+  runBenchmark: (id: string, minutes: number) => invoke<void>("run_benchmark", { id, minutes }),
+  /** Ends the benchmark with the result so far. */
+  stopBenchmark: () => invoke<void>("stop_benchmark"),
+  /** Asks for a file and writes a result. Resolves to the path, or null if the user cancels. */
+  exportBenchmark: (key: string, format: BenchmarkFormat) =>
+    invoke<string | null>("export_benchmark", { key, format }),
 
   // The local API
   /** Sends what it does now, and each change. */

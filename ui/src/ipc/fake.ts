@@ -6,7 +6,7 @@
  */
 import { commands, NO_SETTINGS, type Ipc } from "./commands";
 import type {
-  AboutView, AttachedText, StartedTurn, Conversation, FoundConversation, MessageId, MessageView,
+  AboutView, AttachedText, BenchmarksView, StartedTurn, Conversation, FoundConversation, MessageId, MessageView,
   ModelView, AppEvent, CommandError, DocumentView, LocalApiView, Route, Settings, StatusView, SummaryView, CapturedText,
 } from "./bindings";
 import { apiClient, localApi, newKey, setups, stateFor } from "./fake/local-api";
@@ -45,6 +45,7 @@ export class FakeIpc implements Ipc {
   localApi: Omit<LocalApiView, "state"> & { state?: LocalApiView["state"] } = { ...localApi(), state: undefined };
 
   apiFollowers = new Set<(view: LocalApiView) => void>();
+  benchmarksView: BenchmarksView = { results: [], running: null };
   private lastFile = 0;
   private listeners = new Set<(event: AppEvent) => void>();
   private errors = new Map<string, CommandError>();
@@ -99,6 +100,11 @@ export class FakeIpc implements Ipc {
     this.localApi = { ...this.localApi, ...change };
     const view = { ...this.localApi, state: this.localApi.state ?? stateFor(this.chosen) };
     for (const follower of this.apiFollowers) follower(view);
+  }
+
+  setBenchmarks(change: Partial<BenchmarksView>): void {
+    this.benchmarksView = { ...this.benchmarksView, ...change };
+    this.emit({ event: "benchmark", running: this.benchmarksView.running });
   }
 
   get shown(): ModelView[] {
@@ -360,6 +366,16 @@ export class FakeIpc implements Ipc {
   setHubEndpoint: Ipc["setHubEndpoint"] = async (endpoint) =>
     this.downloadQueue.access = { ...this.downloadQueue.access,
       endpoint: endpoint ?? "https://huggingface.co", is_default_endpoint: endpoint === null };
+
+  // Benchmarks
+
+  benchmarks: Ipc["benchmarks"] = async () => this.benchmarksView;
+  exportBenchmark: Ipc["exportBenchmark"] = async () => this.chosenFile;
+  stopBenchmark: Ipc["stopBenchmark"] = async () => this.setBenchmarks({ running: null });
+  runBenchmark: Ipc["runBenchmark"] = async (id, minutes) => {
+    const { name } = known(this.list.find((one) => one.id === id));
+    this.setBenchmarks({ running: { model: name, engine: null, seconds: 0, total_seconds: 60 * minutes } });
+  };
 
   // The local API
 

@@ -52,24 +52,25 @@ fn the_last_window_counts_if_it_is_long_enough() {
 
 #[test]
 fn each_window_has_the_state_at_its_end_and_its_own_energy() {
-    let state = |thermal: &str, joules| MachineState {
-        thermal: thermal.to_owned(),
+    use ThermalState::{Fair, Nominal, Serious};
+    let state = |thermal, joules| MachineState {
+        thermal,
         limits: Vec::new(),
         joules,
     };
     let mut recorder = Recorder::default();
     assert!(!recorder.needs_state(seconds(9.9)));
     assert!(recorder.needs_state(seconds(10.1)));
-    recorder.add_state(seconds(10.1), &state("nominal", Some(100.0)));
+    recorder.add_state(seconds(10.1), &state(Nominal, Some(100.0)));
     assert!(!recorder.needs_state(seconds(19.0)));
     // Two windows passed without a look at the machine.
-    recorder.add_state(seconds(31.0), &state("fair", Some(400.0)));
+    recorder.add_state(seconds(31.0), &state(Fair, Some(400.0)));
     recorder.add_tokens(seconds(0.0), seconds(40.0), 1000);
-    let found = recorder.finish(seconds(40.0), &state("serious", Some(500.0)));
+    let found = recorder.finish(seconds(40.0), &state(Serious, Some(500.0)));
     let joules: Vec<Option<f64>> = found.iter().map(|window| window.joules).collect();
     assert_eq!(joules, [100.0, 150.0, 150.0, 100.0].map(Some));
-    let thermal: Vec<&str> = found.iter().map(|window| &*window.thermal).collect();
-    assert_eq!(thermal, ["nominal", "fair", "fair", "serious"]);
+    let thermal: Vec<ThermalState> = found.iter().map(|window| window.thermal).collect();
+    assert_eq!(thermal, [Nominal, Fair, Fair, Serious]);
     let mut without = found.clone();
     without[2].joules = None;
     assert_eq!(energy(&without), None);
@@ -129,4 +130,25 @@ fn a_speed_far_from_its_prediction_is_flagged() {
     assert!(!is_far_off(40.0, 60.0, 75.0));
     assert!(is_far_off(40.0, 60.0, 76.0));
     assert_eq!(Prediction::new(1.0, 2.0, &[]), None);
+}
+
+#[test]
+fn joined_windows_have_the_tokens_and_the_energy_of_all() {
+    let mut found = windows(&[50.0, 30.0, 40.0, 40.0, 10.0]);
+    found[1].tokens_per_second = None;
+    for window in &mut found {
+        window.joules = Some(5.0);
+    }
+    found[3].thermal = ThermalState::Fair;
+    let few = joined(&found, 3);
+    assert_eq!(few.len(), 3);
+    assert_eq!((few[1].start_seconds, few[1].seconds), (20.0, 20.0));
+    assert_eq!((few[1].tokens, few[1].joules), (800.0, Some(10.0)));
+    assert_eq!(few[1].tokens_per_second, Some(40.0));
+    assert_eq!(few[1].thermal, ThermalState::Fair);
+    assert_eq!(few[0].tokens, 800.0);
+    assert_eq!(joined(&found, 5), found, "nothing is joined");
+    assert_eq!(joined(&[], 5), []);
+    found[4].joules = None;
+    assert_eq!(joined(&found, 1)[0].joules, None);
 }

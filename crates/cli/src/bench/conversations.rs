@@ -123,7 +123,9 @@ impl From<BenchError> for Failure {
         match error {
             BenchError::Request(error) => error.into(),
             BenchError::NoTemplate { .. } => Self::Model(error.to_string()),
-            BenchError::ContextTooShort { .. } => Self::usage(error),
+            BenchError::ContextTooShort { .. } | BenchError::LengthsTooLong { .. } => {
+                Self::usage(error)
+            }
             BenchError::Folder(_)
             | BenchError::Instance(_)
             | BenchError::Stopped

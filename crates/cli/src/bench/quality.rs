@@ -1,33 +1,18 @@
 //! `transom bench --quality`: how well each form of a model predicts a fixed text.
 
-use serde::Serialize;
 use transom_bench::quality::{COMPARED_TOKENS, Divergence, Quality, ScoredToken, TEXT};
+use transom_bench::{Measured, QualityReport};
 use transom_engine::{
     FinishReason, GenerationParams, Prompt, SamplingParams, ScorePrompt, TokenEvent, TokenLogprobs,
     Truncation,
 };
 use transom_supervisor::ResponseEvent;
 
-use crate::bench::BenchArgs;
+use crate::bench::{BenchArgs, finish};
 use crate::library;
 use crate::load::{Loaded, load_from};
 use crate::output::{Table, numbers, stop_reason, words};
 use crate::{Client, Console, Failure, Layout, Result};
-
-/// The result of one form.
-#[derive(Debug, Serialize)]
-struct Report {
-    model: String,
-    engine: String,
-    stored_as: String,
-    computed_as: String,
-    is_reference: bool,
-    #[serde(flatten)]
-    quality: Quality,
-    /// The distance from the reference; `None` for the reference, and if it has other tokens for the
-    /// text.
-    divergence: Option<Divergence>,
-}
 
 pub(super) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> Result {
     let named = args.model.model.as_deref();
@@ -43,10 +28,10 @@ pub(super) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
     let mut reference: Option<Vec<ScoredToken>> = None;
     let mut reports = Vec::new();
     let mut failures = Vec::new();
-    for (model, path) in forms {
+    for (form_of, path) in forms {
         let scored = load_from(
             &library,
-            model,
+            form_of,
             Some(&path),
             &args.model,
             false,
@@ -73,7 +58,7 @@ pub(super) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
         let divergence = reference
             .as_deref()
             .and_then(|reference| Divergence::new(reference, &tokens));
-        reports.push(Report {
+        reports.push(QualityReport {
             model: info.name,
             engine: info.engine,
             stored_as: info.stored_as,
@@ -88,7 +73,9 @@ pub(super) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
         let failure = failures.into_iter().next();
         return Err(failure.unwrap_or_else(|| Failure::internal("the model has no files")));
     }
-    console.print_result(args.json, &reports, |reports, layout| text(reports, layout))
+    console.print_result(args.json, &reports, |reports, layout| text(reports, layout))?;
+    let benchmark = library.benchmark(&model, Measured::Quality { forms: reports });
+    finish(&benchmark, args.plot.as_deref(), client, console)
 }
 
 /// Scores the text. Also asks for the most likely tokens of the reference, if it has as many tokens.
@@ -163,8 +150,8 @@ fn scored_token(token: TokenLogprobs) -> ScoredToken {
     }
 }
 
-fn text(reports: &[Report], layout: Layout) -> String {
-    let of = |value: fn(&Divergence) -> String, report: &Report| match &report.divergence {
+fn text(reports: &[QualityReport], layout: Layout) -> String {
+    let of = |value: fn(&Divergence) -> String, report: &QualityReport| match &report.divergence {
         Some(divergence) => value(divergence),
         None if report.is_reference => "reference".to_owned(),
         None => "other tokens".to_owned(),

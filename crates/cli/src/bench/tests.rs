@@ -6,7 +6,7 @@ use crate::failure;
 use crate::test_console::TestConsole;
 use crate::test_engine::TestEngine;
 
-fn args() -> BenchArgs {
+pub(super) fn args() -> BenchArgs {
     BenchArgs {
         prompt_tokens: vec![100],
         generate_tokens: 11,
@@ -20,10 +20,16 @@ fn args() -> BenchArgs {
     }
 }
 
-fn bench(args: &BenchArgs, engine: &TestEngine) -> (u8, String, String) {
+/// Runs the command. Returns its exit code, and what it wrote to both streams.
+pub(super) fn bench(args: &BenchArgs, engine: &TestEngine) -> (u8, String, String) {
+    output_of(|console| run(args, &engine.client(), console))
+}
+
+/// Returns the exit code of a command, and what it wrote to both streams.
+pub(super) fn output_of(command: impl FnOnce(&mut Console) -> Result) -> (u8, String, String) {
     let mut streams = TestConsole::default();
     let mut console = streams.console();
-    let result = run(args, &engine.client(), &mut console);
+    let result = command(&mut console);
     let code = failure::report(result, console.err);
     (code, streams.out_text(), streams.err_text())
 }
@@ -171,11 +177,8 @@ fn limits_are_noted_and_long_responses_refused() {
             generate_tokens,
             ..args()
         };
-        let mut streams = TestConsole::default();
-        let mut console = streams.console();
-        let result = run(&args, &client, &mut console);
-        let code = failure::report(result, console.err);
-        (code, streams.err_text())
+        let (code, _, err) = output_of(|console| run(&args, &client, console));
+        (code, err)
     };
     let (code, err) = bench(11);
     assert_eq!(code, 0, "{err}");

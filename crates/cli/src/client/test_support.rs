@@ -17,4 +17,10 @@ impl Client {
             connection: RefCell::new(Some(Connection::Running(handle))),
         }
     }
+
+    /// Returns the client with files of its own in this folder.
+    pub(crate) fn with_data_folder(mut self, folder: &Path) -> Self {
+        self.data_folder = Ok(folder.to_owned());
+        self
+    }
 }

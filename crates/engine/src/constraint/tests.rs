@@ -5,30 +5,15 @@ use super::*;
 use crate::job_control::JobControl;
 use crate::sampling::{Sampler, SamplingParams};
 use crate::speculation::verify;
+use crate::test_support::{byte_table, start_constraint};
 use crate::text::OpenReasoning;
-
-/// One token per byte, then these special tokens. The last one ends the text.
-fn byte_table(special: &[&str]) -> TokenTable {
-    let bytes = (0..=255).map(|byte| TokenText::Text(vec![byte]));
-    let special = special.iter().chain(&["<end>"]);
-    let special = special.map(|name| TokenText::Special((*name).to_owned()));
-    let tokens: Vec<TokenText> = bytes.chain(special).collect();
-    TokenTable {
-        end_tokens: vec![tokens.len() as u32 - 1],
-        tokens,
-        strips_first_space: false,
-    }
-}
 
 fn start_with(
     constraint: &Constraint,
     open: Option<OpenReasoning>,
     table: TokenTable,
 ) -> Result<ResponseConstraint, EngineError> {
-    let mut constraints = Constraints::default();
-    let mut started = constraints.compile(Some(constraint), open, true, || Ok(table))?;
-    assert!(started.resolve(&JobControl::new())?);
-    Ok(started)
+    start_constraint(&mut Constraints::default(), constraint, open, &table)
 }
 
 fn start(grammar: Grammar) -> ResponseConstraint {

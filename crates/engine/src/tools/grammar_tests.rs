@@ -3,8 +3,8 @@
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::constraint::{Constraints, ResponseConstraint, TokenTable, TokenText};
-use crate::job_control::JobControl;
+use crate::constraint::{Constraints, ResponseConstraint};
+use crate::test_support::{byte_table, start_constraint};
 
 /// Texts of calls as the grammar of the family writes them.
 const RESPONSES: [(&str, &str); 9] = [
@@ -92,24 +92,13 @@ fn start(
         special,
     };
     let constraint = rules.constraint().expect("the response is constrained");
-    let mut tokens: Vec<TokenText> = (0..=255).map(|byte| TokenText::Text(vec![byte])).collect();
     let mut names: Vec<_> = special.iter().collect();
     names.sort_by_key(|(_, id)| **id);
-    let names = names
-        .into_iter()
-        .map(|(name, _)| TokenText::Special((*name).to_owned()));
-    tokens.extend(names.chain([TokenText::Special("<end>".to_owned())]));
-    let table = TokenTable {
-        end_tokens: vec![tokens.len() as u32 - 1],
-        tokens,
-        strips_first_space: false,
-    };
+    let names: Vec<&str> = names.into_iter().map(|(name, _)| *name).collect();
     let mut constraints = Constraints::default();
-    let started = constraints.compile(Some(&constraint), None, true, || Ok(table));
-    let mut started =
-        started.unwrap_or_else(|error| panic!("{}: {error}\n{constraint:?}", family.name));
-    assert!(started.resolve(&JobControl::new()).expect("it compiles"));
-    started
+    let table = byte_table(&names);
+    start_constraint(&mut constraints, &constraint, None, &table)
+        .unwrap_or_else(|error| panic!("{}: {error}\n{constraint:?}", family.name))
 }
 
 fn tokens_of(text: &str, special: &BTreeMap<&'static str, u32>) -> Vec<u32> {

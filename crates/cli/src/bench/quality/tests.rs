@@ -1,30 +1,16 @@
 use serde_json::Value;
 
 use super::*;
-use crate::failure;
-use crate::load::ModelArgs;
-use crate::test_console::TestConsole;
+use crate::bench::tests::{args, bench, output_of};
 use crate::test_engine::TestEngine;
 use crate::test_engine::scoring::LOGPROB;
 
-fn bench(args: &BenchArgs, engine: &TestEngine) -> (u8, String, String) {
-    let mut streams = TestConsole::default();
-    let mut console = streams.console();
-    let result = run(args, &engine.client(), &mut console);
-    let code = failure::report(result, console.err);
-    (code, streams.out_text(), streams.err_text())
-}
-
-fn args(json: bool) -> BenchArgs {
+fn quality(json: bool) -> BenchArgs {
     BenchArgs {
         json,
         quality: true,
         reference: Some("./reference.gguf".into()),
-        model: ModelArgs {
-            model: Some("./scripted".into()),
-            ..ModelArgs::default()
-        },
-        ..BenchArgs::default()
+        ..args()
     }
 }
 
@@ -32,7 +18,7 @@ fn args(json: bool) -> BenchArgs {
 #[test]
 fn the_whole_text_is_scored_in_each_form_and_compared_with_the_reference() {
     let engine = TestEngine::answering(&[]);
-    let (code, out, err) = bench(&args(true), &engine);
+    let (code, out, err) = bench(&quality(true), &engine);
     assert_eq!(code, 0, "{err}");
     let reports: Value = serde_json::from_str(&out).unwrap();
     let reports = reports.as_array().unwrap();
@@ -61,11 +47,31 @@ fn the_whole_text_is_scored_in_each_form_and_compared_with_the_reference() {
 #[test]
 fn the_table_names_the_reference() {
     let engine = TestEngine::answering(&[]);
-    let (_, out, _) = bench(&args(false), &engine);
+    let (_, out, _) = bench(&quality(false), &engine);
     assert!(
         out.contains("reference") && out.contains("100.0 %"),
         "{out}"
     );
+}
+
+#[test]
+fn the_result_is_saved_and_drawn() {
+    let root = tempfile::tempdir().unwrap();
+    let plot = root.path().join("plot.svg");
+    let args = BenchArgs {
+        plot: Some(plot.clone()),
+        ..quality(false)
+    };
+    let client = TestEngine::answering(&[]).client();
+    let client = client.with_data_folder(root.path());
+    let (code, _, err) = output_of(|console| run(&args, &client, console));
+    assert_eq!(code, 0, "{err}");
+    let saved = transom_library::benchmarks::read(root.path());
+    let [one] = &saved[..] else {
+        panic!("{saved:?}");
+    };
+    assert!(one.model_id.ends_with("scripted"), "{one:?}");
+    assert_eq!(std::fs::read_to_string(plot).unwrap(), one.svg());
 }
 
 #[test]
@@ -75,7 +81,7 @@ fn a_form_that_fails_is_noted_and_does_not_stop_the_others() {
         during: "load".into(),
         message: "no".into(),
     });
-    let (code, out, err) = bench(&args(false), &engine);
+    let (code, out, err) = bench(&quality(false), &engine);
     assert_ne!(code, 0);
     assert_eq!(out, "");
     assert_eq!(err.matches("reference.gguf").count(), 1, "{err}");

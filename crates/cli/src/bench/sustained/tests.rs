@@ -1,21 +1,18 @@
-use serde_json::Value;
+use std::cell::Cell;
 
-use super::*;
-use crate::failure;
-use crate::test_console::TestConsole;
-use crate::test_engine::{Reply, TestEngine};
+use serde_json::Value;
 use transom_terminal::Interrupt;
 
-fn args(model: &str) -> BenchArgs {
+use super::*;
+use crate::bench::tests::{args, output_of};
+use crate::test_engine::{Reply, TestEngine};
+
+fn sustained() -> BenchArgs {
     BenchArgs {
         prompt_tokens: vec![20],
         generate_tokens: 101,
         json: true,
-        model: ModelArgs {
-            model: Some(model.into()),
-            ..ModelArgs::default()
-        },
-        ..BenchArgs::default()
+        ..args()
     }
 }
 
@@ -26,24 +23,15 @@ fn bench(args: &BenchArgs, length: u64, client: &Client) -> (u8, String, String)
         time.set(time.get() + Duration::from_secs(1));
         time.get()
     };
-    let mut streams = TestConsole::default();
-    let mut console = streams.console();
-    let result = run(
-        args,
-        Duration::from_secs(length),
-        &clock,
-        client,
-        &mut console,
-    );
-    let code = failure::report(result, console.err);
-    (code, streams.out_text(), streams.err_text())
+    let length = Duration::from_secs(length);
+    output_of(|console| run(args, length, &clock, client, console))
 }
 
 /// The scripted model writes 500 tokens a second.
 #[test]
 fn speeds_are_reported_for_every_ten_seconds() {
     let engine = TestEngine::answering(&[]);
-    let (code, out, err) = bench(&args("./scripted"), 60, &engine.client());
+    let (code, out, err) = bench(&sustained(), 60, &engine.client());
     assert_eq!(code, 0, "{err}");
     let report: Value = serde_json::from_str(&out).unwrap();
     let windows = report["windows"].as_array().unwrap();
@@ -65,13 +53,14 @@ fn speeds_are_reported_for_every_ten_seconds() {
 fn the_report_and_the_plot_are_written() {
     let root = tempfile::tempdir().unwrap();
     let engine = TestEngine::answering(&[]);
+    let client = engine.client().with_data_folder(root.path());
     let plot = root.path().join("plot.svg");
     let args = BenchArgs {
         json: false,
         plot: Some(plot.clone()),
-        ..args("./scripted")
+        ..sustained()
     };
-    let (code, out, err) = bench(&args, 30, &engine.client());
+    let (code, out, err) = bench(&args, 30, &client);
     assert_eq!(code, 0, "{err}");
     assert_eq!(out.matches("scripted (test)").count(), 1, "{out}");
     assert!(
@@ -82,6 +71,9 @@ fn the_report_and_the_plot_are_written() {
     let image = std::fs::read_to_string(plot).unwrap();
     assert_eq!(image.matches("<polyline").count(), 1);
     assert!(err.contains("plot.svg"), "{err}");
+    let saved = transom_library::benchmarks::read(root.path());
+    assert_eq!(saved.len(), 1);
+    assert_eq!(saved[0].svg(), image);
 }
 
 #[test]
@@ -96,7 +88,7 @@ fn ctrl_c_shows_what_was_measured() {
         warm_up(),
         Reply::Hooked(vec!["a", "b"], 1, press),
     ]);
-    let (code, out, _) = bench(&args("./scripted"), 3600, &engine.client_with(&interrupt));
+    let (code, out, _) = bench(&sustained(), 3600, &engine.client_with(&interrupt));
     assert_eq!(code, 130);
     let report: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(report["ended_early"], "interrupted");
@@ -108,14 +100,14 @@ fn lengths_are_checked_before_anything_runs() {
     let engine = TestEngine::answering(&[]);
     let several = BenchArgs {
         prompt_tokens: vec![20, 30],
-        ..args("./scripted")
+        ..sustained()
     };
     let (code, _, err) = bench(&several, 60, &engine.client());
     assert_eq!(code, 2, "{err}");
     assert_eq!(engine.n_loads(), 0);
     let too_long = BenchArgs {
         prompt_tokens: vec![990],
-        ..args("./scripted")
+        ..sustained()
     };
     let (code, _, err) = bench(&too_long, 60, &engine.client());
     assert_eq!(code, 2);
