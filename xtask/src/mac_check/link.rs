@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use crate::cache;
 use crate::mac_check::compiler::Compiler;
@@ -138,8 +139,9 @@ pub(super) fn llama(
     cmake.args(compiler.cmake_options());
     process::run_logged(&mut cmake, "configure llama.cpp for macOS", log)?;
     let mut build = Command::new("cmake");
-    build.arg("--build").arg(folder).arg("--parallel");
-    build.args(["--target", "llama"]);
+    build.arg("--build").arg(folder);
+    let jobs = thread::available_parallelism().map_or(1, usize::from);
+    build.args(["--target", "llama", "--parallel", &jobs.to_string()]);
     process::run_logged(&mut build, "build llama.cpp for macOS", log)?;
     let mut native = Native {
         bindings,
