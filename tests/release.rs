@@ -143,6 +143,24 @@ fn an_installed_program_must_respond() {
     fails("try.sh", &["./missing"], silent.path());
 }
 
+/// What the script does with a package needs a network and root, so the release workflow runs it.
+#[test]
+fn only_packages_that_exist_are_tried() {
+    let bundle = folder(&[("a.dmg", ""), ("a.deb", "")]);
+    for (arguments, expected) in [
+        (&["tried"][..], "Usage: try-packages.sh FOLDER PACKAGE..."),
+        (&["tried", "a.deb", "a.dmg"], "a.dmg is neither"),
+        (
+            &["tried", "a.deb", "b.AppImage"],
+            "b.AppImage does not exist",
+        ),
+    ] {
+        let error = fails("try-packages.sh", arguments, bundle.path());
+        assert!(error.contains(expected), "{error}");
+    }
+    assert!(!bundle.path().join("tried").exists());
+}
+
 #[test]
 fn without_a_certificate_nothing_is_signed() {
     let folder = folder(&[]);

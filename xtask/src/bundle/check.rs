@@ -24,7 +24,7 @@ const METALLIB: &[u8] = b"MTLB";
 const SYSTEM: [&str; 2] = ["/usr/lib/", "/System/Library/"];
 
 /// Files that must be there, besides the programs. The path is below `Contents`.
-const REQUIRED: [&str; 7] = [
+pub(super) const REQUIRED: [&str; 7] = [
     "Frameworks/libmlx.dylib",
     "Resources/LICENSE-APACHE",
     "Resources/LICENSE-MIT",
@@ -35,7 +35,7 @@ const REQUIRED: [&str; 7] = [
 ];
 
 /// Keys of `Info.plist` and their texts.
-const INFO: [(&str, &str); 9] = [
+pub(super) const INFO: [(&str, &str); 9] = [
     ("CFBundleExecutable", "transom-app"),
     ("CFBundleIconFile", "app.icns"),
     ("CFBundleIdentifier", "app.transom"),

@@ -52,15 +52,16 @@ pub(super) fn bundle(workspace: &Workspace, folder: &Path) -> Result<Vec<PathBuf
     })?;
     let packed = programs.join("bundle");
     cache::make_empty_folder(&packed)?;
-    let mut tauri = node.npm(&checkout.join("src-tauri"))?;
-    tauri
-        .args(["exec", "--yes", "--package", TAURI, "--", "tauri"])
-        .args(["bundle", "--ci", "--bundles", "deb,appimage", "--config"])
-        .arg(configuration(&files).to_string())
-        .env("CARGO_TARGET_DIR", programs::target(folder));
-    process::run(&mut tauri, "make the packages")?;
+    let configuration = configuration(&files).to_string();
     let mut packages = Vec::new();
     for (kind, extension) in [("deb", "deb"), ("appimage", "AppImage")] {
+        let mut tauri = node.npm(&checkout.join("src-tauri"))?;
+        tauri
+            .args(["exec", "--yes", "--package", TAURI, "--", "tauri"])
+            .args(["bundle", "--ci", "--bundles", kind, "--config"])
+            .arg(&configuration)
+            .env("CARGO_TARGET_DIR", programs::target(folder));
+        process::run(&mut tauri, &format!("make the .{extension}"))?;
         let from = packed.join(kind);
         let paths = cache::entries(&from).map_err(Problem::io("read", &from))?;
         let is_package = |path: &&PathBuf| path.extension().is_some_and(|end| end == extension);

@@ -9,7 +9,7 @@ use object::macho::{
 use plist::Value;
 use tempfile::TempDir;
 
-use super::check::{check_linux, violations};
+use super::check::{INFO, REQUIRED, check_linux, violations};
 use super::layout::{LICENSES, LINUX_RUN_PATH, RUN_PATH, Sources, assemble_app, assemble_linux};
 use super::{PROGRAMS, mach_o};
 use crate::process;
@@ -26,7 +26,7 @@ const PRIVATE: &str = "/machine/of/a/developer";
 struct Code {
     cpu: u32,
     kind: u32,
-    minimum: Version,
+    minimum: Option<Version>,
     run_paths: Vec<&'static str>,
     dependencies: Vec<&'static str>,
     text: &'static str,
@@ -45,7 +45,7 @@ impl Code {
         Self {
             cpu: CPU_TYPE_ARM64.0,
             kind: MH_EXECUTE.0,
-            minimum: Version::new(14, 0, 0),
+            minimum: Some(Version::new(14, 0, 0)),
             run_paths: Vec::new(),
             dependencies: vec![SYSTEM_LIBRARY],
             text: "code",
@@ -62,8 +62,11 @@ impl Code {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let version = [PLATFORM_MACOS.0, self.minimum.0, 0, 0];
-        let mut commands = vec![command(LC_BUILD_VERSION, &version, "")];
+        let mut commands = Vec::new();
+        if let Some(minimum) = self.minimum {
+            let version = [PLATFORM_MACOS.0, minimum.0, 0, 0];
+            commands.push(command(LC_BUILD_VERSION, &version, ""));
+        }
         for &path in &self.run_paths {
             commands.push(command(LC_RPATH, &[12], path));
         }
@@ -267,16 +270,21 @@ fn code_for_other_processors_is_noticed() {
 #[test]
 fn code_for_a_newer_macos_is_noticed() {
     let library = Code {
-        minimum: Version::new(26, 2, 0),
+        minimum: Some(Version::new(26, 2, 0)),
         ..Code::library()
     };
     check(
         |app| write(&app.file("Frameworks/libmlx.dylib"), library.bytes()),
         "Frameworks/libmlx.dylib: needs macOS 26.2.0, not 14.0",
     );
+    let unknown = Code {
+        minimum: None,
+        ..Code::engine()
+    };
+    check_engine(&unknown, "MacOS/transom: does not say which macOS it needs");
     let app = App::new();
     let older = Code {
-        minimum: Version::new(11, 0, 0),
+        minimum: Some(Version::new(11, 0, 0)),
         ..Code::engine()
     };
     write(&app.file("MacOS/transom"), older.bytes());
@@ -294,23 +302,35 @@ fn data_among_code_and_code_among_data_are_noticed() {
         |app| write(&app.file("Resources/tool"), Code::program().bytes()),
         "Resources/tool: code must be in MacOS or Frameworks",
     );
+    let universal = [0xca_u8, 0xfe, 0xba, 0xbe];
+    check(
+        |app| write(&app.file("PlugIns/tool"), universal),
+        "PlugIns/tool: code must be in MacOS or Frameworks",
+    );
 }
 
 #[test]
 fn each_missing_file_is_noticed() {
-    for name in [
-        "MacOS/transom-document-reader",
-        "Resources/THIRD_PARTY_LICENSES.txt",
-        "Resources/app.icns",
-        "Resources/assets/starter/model.safetensors",
-        "Resources/mlx.metallib",
-    ] {
-        let expected = format!("{name}: is missing");
-        check(|app| fs::remove_file(app.file(name)).unwrap(), &expected);
+    let programs = PROGRAMS.map(|program| format!("MacOS/{program}"));
+    let others = programs
+        .into_iter()
+        .chain([format!("Resources/{LICENSES}")]);
+    for name in REQUIRED.map(str::to_owned).into_iter().chain(others) {
+        let app = App::new();
+        fs::remove_file(app.file(&name)).unwrap();
+        let mut expected = vec![format!("{name}: is missing")];
+        if name == "Frameworks/libmlx.dylib" {
+            expected.push(format!("MacOS/transom: other Macs do not have {MLX}"));
+        }
+        assert_eq!(app.violations(), expected);
     }
     check(
         |app| write(&app.file("Resources/mlx.metallib"), "version https://"),
         "not a library of Metal kernels",
+    );
+    check(
+        |app| fs::remove_file(app.file("Info.plist")).unwrap(),
+        "Info.plist: ",
     );
 }
 
@@ -326,11 +346,11 @@ fn a_path_of_the_builder_is_noticed() {
 #[test]
 fn each_wrong_key_of_the_app_is_noticed() {
     let text = |text: &str| Some(Value::String(text.to_owned()));
-    check_info("LSMinimumSystemVersion", text("15.0"), "is not 14.0");
-    check_info("CFBundleExecutable", text("transom"), "is not transom-app");
-    check_info("CFBundleVersion", None, "CFBundleVersion is not");
-    let category = "LSApplicationCategoryType";
-    check_info(category, None, "LSApplicationCategoryType is not");
+    for (key, value) in INFO {
+        let expected = format!("Info.plist: {key} is not {value}");
+        check_info(key, text("another"), &expected);
+        check_info(key, None, &expected);
+    }
     check_info("NSHumanReadableCopyright", None, "Copyright is missing");
     let is_shown = Some(Value::Boolean(false));
     check_info("LSUIElement", is_shown, "LSUIElement is not true");

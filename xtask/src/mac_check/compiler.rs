@@ -16,7 +16,7 @@ while [ "$n" -gt 0 ]; do
   shift
   n=$((n - 1))
   case $argument in
-    -arch)
+    -arch | -isysroot)
       shift
       n=$((n - 1))
       ;;
@@ -42,6 +42,7 @@ impl Compiler {
             ("cc", WRAPPER, "cc -target aarch64-macos.14.0 -g0"),
             ("c++", WRAPPER, "c++ -target aarch64-macos.14.0 -g0"),
             ("ar", "#!/bin/sh\n", "ar"),
+            ("ranlib", "#!/bin/sh\n", "ranlib"),
         ] {
             let path = folder.join(name);
             let script = format!("{wrapper}exec {quoted} {command} \"$@\"\n");
@@ -61,9 +62,33 @@ impl Compiler {
         ]
     }
 
+    /// Returns the options that name the wrappers to cmake.
+    pub(super) fn cmake_options(&self) -> [String; 4] {
+        let option = |(name, program): (&str, &str)| {
+            format!("-DCMAKE_{name}={}", self.folder.join(program).display())
+        };
+        [
+            ("C_COMPILER", "cc"),
+            ("CXX_COMPILER", "c++"),
+            ("AR", "ar"),
+            ("RANLIB", "ranlib"),
+        ]
+        .map(option)
+    }
+
+    /// Returns the C compiler, which links too.
+    pub(super) fn c(&self) -> Command {
+        Command::new(self.folder.join("cc"))
+    }
+
     /// Returns the C++ compiler.
     pub(super) fn cpp(&self) -> Command {
         Command::new(self.folder.join("c++"))
+    }
+
+    /// Returns the program that packs static libraries.
+    pub(super) fn archiver(&self) -> Command {
+        Command::new(self.folder.join("ar"))
     }
 
     /// Returns the arguments with which libclang reads headers for a Mac.

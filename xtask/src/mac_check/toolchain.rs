@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::cache::{self, Cache};
 use crate::mac_check::TARGET;
+use crate::mac_check::compiler::Compiler;
 use crate::problem::Problem;
 use crate::process;
 use crate::progress;
@@ -19,6 +20,12 @@ pub(super) struct Toolchain {
 }
 
 impl Toolchain {
+    /// Returns the variables of a build: the C compiler, and Clippy as a compiler that lints.
+    pub(super) fn variables(&self, compiler: &Compiler) -> Vec<(&'static str, PathBuf)> {
+        let clippy = ("RUSTC_WORKSPACE_WRAPPER", self.clippy.clone());
+        compiler.variables().into_iter().chain([clippy]).collect()
+    }
+
     /// Uses the installed compiler if it has the target or rustup can add it. Otherwise builds the
     /// standard library with the compiler of Debian's package index, whose signatures apt checks.
     pub(super) fn find_or_build(cache: &Cache) -> Result<Self, Problem> {
