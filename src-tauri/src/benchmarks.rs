@@ -174,47 +174,4 @@ pub(crate) fn file_name(benchmark: &Benchmark, format: BenchmarkFormat) -> Strin
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn progress(seconds: u64) -> BenchmarkProgress {
-        BenchmarkProgress {
-            model: "Starter".to_owned(),
-            engine: Some("mlx".to_owned()),
-            seconds,
-            total_seconds: 60,
-        }
-    }
-
-    #[test]
-    fn one_benchmark_runs_at_a_time() {
-        let benchmarks = Benchmarks::default();
-        assert!(!benchmarks.set_progress(&progress(1)), "none runs");
-        let stop = benchmarks.begin().unwrap();
-        assert!(benchmarks.begin().is_err());
-        assert!(benchmarks.set_progress(&progress(1)));
-        assert!(!benchmarks.set_progress(&progress(1)), "pages know it");
-        assert!(benchmarks.set_progress(&progress(2)));
-        assert_eq!(benchmarks.progress(), Some(progress(2)));
-        benchmarks.stop();
-        let runtime = tokio::runtime::Builder::new_current_thread().build();
-        runtime.unwrap().block_on(stop.notified());
-        benchmarks.end();
-        assert_eq!(benchmarks.progress(), None);
-        benchmarks.begin().unwrap();
-    }
-
-    #[test]
-    fn a_file_has_the_name_of_the_model_and_what_was_measured() {
-        let benchmark = Benchmark {
-            model_id: String::new(),
-            model: "Qwen3 4B · 4-bit/..".to_owned(),
-            chip: String::new(),
-            version: String::new(),
-            ended_at: 0,
-            measured: Measured::Quality { forms: Vec::new() },
-        };
-        let name = file_name(&benchmark, BenchmarkFormat::Svg);
-        assert_eq!(name, "Qwen3 4B  4-bit.. quality.svg");
-    }
-}
+mod tests;

@@ -7,7 +7,7 @@ use crate::result::QualityReport;
 
 /// Where the first form begins, and the height of a form and of its bar.
 const TOP: f64 = 70.0;
-const ROW: f64 = 62.0;
+const ROW: f64 = 80.0;
 const BAR: f64 = 20.0;
 
 /// Space to the right of the longest bar, for its number.
@@ -48,8 +48,8 @@ pub fn perplexities(model: &str, forms: &[QualityReport]) -> String {
             "",
             &number,
         );
-        let right = (WIDTH - EDGE, top + 14.0);
-        text(&mut body, right, "end", "faint", &distance(form));
+        let below = (EDGE, bar + BAR + 17.0);
+        text(&mut body, below, "start", "faint", &distance(form));
     }
     let height = TOP + ROW * forms.len() as f64;
     let title = format!("Quality of {model}");

@@ -9,13 +9,13 @@ use crate::result::SustainedReport;
 use crate::sustained::Window;
 
 /// Height of the image without its legend.
-const HEIGHT: f64 = 348.0;
+const HEIGHT: f64 = 364.0;
 
 /// Margins of the area with the lines.
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = WIDTH - EDGE;
 const TOP: f64 = 78.0;
-const BOTTOM: f64 = 54.0;
+const BOTTOM: f64 = 70.0;
 
 /// Height of a line of the legend.
 const LEGEND: f64 = 22.0;

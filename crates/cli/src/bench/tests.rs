@@ -187,3 +187,35 @@ fn limits_are_noted_and_long_responses_refused() {
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("5000 tokens are not allowed now"), "{err}");
 }
+
+#[derive(clap::Parser)]
+struct Only {
+    #[command(flatten)]
+    bench: BenchArgs,
+}
+
+/// Parses the arguments of the command.
+fn parsed(arguments: &[&str]) -> Result<BenchArgs, clap::Error> {
+    let arguments = std::iter::once(&"bench").chain(arguments);
+    let only: Result<Only, clap::Error> = clap::Parser::try_parse_from(arguments);
+    only.map(|only| only.bench)
+}
+
+#[test]
+fn the_app_measures_the_same_lengths_as_the_command() {
+    let args = parsed(&["--sustained", "2"]).unwrap();
+    let usual = transom_bench::sustained::SustainedOptions::new(args.sustained.unwrap());
+    assert_eq!(args.prompt_tokens, [usual.prompt_tokens]);
+    assert_eq!(args.generate_tokens, usual.generate_tokens);
+}
+
+#[test]
+fn a_plot_needs_a_result_that_can_be_drawn() {
+    assert!(parsed(&["--plot", "a.svg"]).is_err());
+    assert!(parsed(&["--plot", "a.svg", "--conversations"]).is_err());
+    for drawn in [&["--quality"][..], &["--sustained", "1"]] {
+        let args = parsed(&[&["--plot", "a.svg"], drawn].concat()).unwrap();
+        assert_eq!(args.plot, Some("a.svg".into()));
+    }
+    assert!(parsed(&["--quality", "--sustained", "1"]).is_err());
+}

@@ -1,9 +1,11 @@
 use std::cell::Cell;
 
 use serde_json::Value;
+use transom_bench::sustained::{Energy, Prediction};
 use transom_terminal::Interrupt;
 
 use super::*;
+use crate::Layout;
 use crate::bench::tests::{args, output_of};
 use crate::test_engine::{Reply, TestEngine};
 
@@ -122,4 +124,32 @@ fn minutes_are_a_positive_number() {
     for bad in ["0", "-1", "many", "", "inf", "NaN", "1441"] {
         assert!(minutes(bad).is_err(), "{bad}");
     }
+}
+
+#[test]
+fn tokens_per_joule_and_a_far_off_prediction_are_shown_and_an_unknown_energy_says_why() {
+    let engine = TestEngine::answering(&[]);
+    let (_, out, _) = bench(&sustained(), 60, &engine.client());
+    let mut measured: SustainedReport = serde_json::from_str(&out).unwrap();
+    let mut text = |energy, high| {
+        measured.energy = energy;
+        measured.energy_problem = Some("no counters".to_owned());
+        measured.prediction = Prediction::new(100.0, high, &measured.windows);
+        report::text(&measured, Layout::default())
+    };
+    let energy = Energy {
+        joules: 100.0,
+        watts: 12.5,
+        tokens_per_joule: 2.75,
+    };
+    let known = text(Some(energy), 450.0);
+    assert!(known.contains("2.75 tokens per joule, 12.5 W"), "{known}");
+    assert!(known.contains("100 to 450 tok/s, 500 measured"), "{known}");
+    let unknown = text(None, 300.0);
+    assert!(unknown.contains("unknown: no counters"), "{unknown}");
+    assert!(!unknown.contains("per joule"), "{unknown}");
+    assert!(
+        unknown.contains("100 to 300 tok/s, FAR OFF: 500 measured"),
+        "{unknown}"
+    );
 }
