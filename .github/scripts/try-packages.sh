@@ -47,10 +47,11 @@ data=.local/share/transom
 cache=.cache/transom
 
 root=$(mktemp -d)
+chmod 755 "$root"
 screen=
 finish() {
   [ -z "$screen" ] || kill "$screen" 2>/dev/null || true
-  umount --recursive --lazy "$root"/proc "$root"/dev/shm 2>/dev/null || true
+  umount --lazy "$root"/proc "$root"/dev/pts "$root"/dev/shm 2>/dev/null || true
   umount "$root/tmp/.X11-unix/X$number" 2>/dev/null || true
   rm -rf --one-file-system "$root"
 }
@@ -188,7 +189,8 @@ debootstrap --variant=minbase bookworm "$root" \
 cp --dereference /etc/resolv.conf "$root/etc/resolv.conf"
 chroot "$root" useradd --create-home --shell /bin/bash tester
 mount -t proc proc "$root/proc"
-mkdir -p "$root/dev/shm" "$root/tmp/.X11-unix"
+mkdir -p "$root/dev/shm" "$root/dev/pts" "$root/tmp/.X11-unix"
+mount -t devpts devpts "$root/dev/pts"
 mount -t tmpfs tmpfs "$root/dev/shm"
 chmod 1777 "$root/dev/shm"
 install -m 755 "$scripts/try.sh" "$root/tmp/try.sh"
