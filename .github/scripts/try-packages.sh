@@ -42,9 +42,11 @@ for package in "${@:3}"; do
   packages+=("$(realpath "$package")")
 done
 question="What is the capital of France?"
-# Where the user's data are, below the home folder.
+# Where the user's data are, below the home folder, and what the graphics driver writes there for
+# every program.
 data=.local/share/transom
 cache=.cache/transom
+driver=.cache/mesa_shader_cache
 
 root=$(mktemp -d)
 chmod 755 "$root"
@@ -137,7 +139,7 @@ nothing_but_data_is_left() {
   local before=$1 name=$2 left
   paths >"$before.after"
   comm -13 "$before" "$before.after" >"$results/$name.left"
-  left=$(grep -vE "^\./home/tester/($data|$cache)(/|$)" "$results/$name.left" |
+  left=$(grep -vE "^\./home/tester/($data|$cache|$driver)(/|$)" "$results/$name.left" |
     grep -vxE '\./home/tester/(\.local|\.local/share|\.cache)' || true)
   if [ -n "$left" ]; then
     printf 'These are left after the package was removed:\n%s\n' "$left" >&2
