@@ -42,15 +42,18 @@ for package in "${@:3}"; do
   packages+=("$(realpath "$package")")
 done
 question="What is the capital of France?"
-# Where the user's data are, below the home folder.
+# Where the user's data are, below the home folder, and what the graphics driver writes there for
+# every program.
 data=.local/share/transom
 cache=.cache/transom
+driver=.cache/mesa_shader_cache
 
 root=$(mktemp -d)
+chmod 755 "$root"
 screen=
 finish() {
   [ -z "$screen" ] || kill "$screen" 2>/dev/null || true
-  umount --recursive --lazy "$root"/proc "$root"/dev/shm 2>/dev/null || true
+  umount --lazy "$root"/proc "$root"/dev/pts "$root"/dev/shm 2>/dev/null || true
   umount "$root/tmp/.X11-unix/X$number" 2>/dev/null || true
   rm -rf --one-file-system "$root"
 }
@@ -136,7 +139,7 @@ nothing_but_data_is_left() {
   local before=$1 name=$2 left
   paths >"$before.after"
   comm -13 "$before" "$before.after" >"$results/$name.left"
-  left=$(grep -vE "^\./home/tester/($data|$cache)(/|$)" "$results/$name.left" |
+  left=$(grep -vE "^\./home/tester/($data|$cache|$driver)(/|$)" "$results/$name.left" |
     grep -vxE '\./home/tester/(\.local|\.local/share|\.cache)' || true)
   if [ -n "$left" ]; then
     printf 'These are left after the package was removed:\n%s\n' "$left" >&2
@@ -188,7 +191,8 @@ debootstrap --variant=minbase bookworm "$root" \
 cp --dereference /etc/resolv.conf "$root/etc/resolv.conf"
 chroot "$root" useradd --create-home --shell /bin/bash tester
 mount -t proc proc "$root/proc"
-mkdir -p "$root/dev/shm" "$root/tmp/.X11-unix"
+mkdir -p "$root/dev/shm" "$root/dev/pts" "$root/tmp/.X11-unix"
+mount -t devpts devpts "$root/dev/pts"
 mount -t tmpfs tmpfs "$root/dev/shm"
 chmod 1777 "$root/dev/shm"
 install -m 755 "$scripts/try.sh" "$root/tmp/try.sh"

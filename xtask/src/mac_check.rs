@@ -94,7 +94,11 @@ pub(crate) fn mac_check() -> Result<ExitCode, Problem> {
     let linker = progress::step("Writing the stubs of Apple's libraries", || {
         let sdk = folder.join("sdk");
         packages.stubs()?.write(&sdk)?;
-        let linker = Linker::write(&compiler, &sdk, &folder)?;
+        let linker = Linker {
+            program: compiler.linker(),
+            sdk,
+            folder: folder.clone(),
+        };
         let symbol = library.any_of_mlx().unwrap_or_default();
         linker.check_that_mistakes_are_found(&wheel.join("mlx/lib"), symbol)?;
         Ok(linker)
@@ -109,9 +113,12 @@ pub(crate) fn mac_check() -> Result<ExitCode, Problem> {
     let natives = [("mlx", &mlx), ("llama", &llama)];
     let text = configuration(&toolchain.rustc, &linker.program, &target, &natives);
     cache::write_atomically(&config, text.as_bytes())?;
-    let environment = toolchain.variables(&compiler);
-    build(&config, "build", &environment)?;
-    build(&config, "test", &environment)?;
+    let environment = toolchain.variables(&compiler, &linker.sdk);
+    let all = ["--workspace", "--lib", "--bins"];
+    cargo(&config, "check", &all, &environment)?;
+    let tests = ["--workspace", "--tests", "--features", TEST_SUPPORT];
+    cargo(&config, "check", &tests, &environment)?;
+    cargo(&config, "build", &all, &environment)?;
     progress::step("Checking the app with these programs", || {
         let programs = target.join(TARGET).join(PROFILE);
         bundle::check_linked(&programs, &wheel, &folder.join("Transom.app"))
@@ -123,28 +130,28 @@ pub(crate) fn mac_check() -> Result<ExitCode, Problem> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Compiles, lints and links every library and program; with the command `test`, their unit tests.
-fn build(
+/// Runs a command of cargo for a Mac: `check` compiles and lints, `build` also links.
+fn cargo(
     config: &Path,
     command: &str,
+    what: &[&str],
     environment: &[(&'static str, PathBuf)],
 ) -> Result<(), Problem> {
-    progress::say(&format!("  cargo {command} for {TARGET}"));
+    progress::say(&format!(
+        "  cargo {command} for {TARGET}: {}",
+        what.join(" ")
+    ));
     let mut cargo = process::cargo();
-    cargo.arg("--config").arg(config).arg(command);
-    cargo.args(["--workspace", "--lib", "--bins"]);
+    cargo.arg("--config").arg(config).arg(command).args(what);
     cargo.args(["--target", TARGET, "--profile", PROFILE]);
     cargo.args(["--features", STATIC_CLASSES]);
     for package in EXCLUDED {
         cargo.args(["--exclude", package]);
     }
-    if command == "test" {
-        cargo.args(["--no-run", "--features", TEST_SUPPORT]);
-    }
     // The run path of a bundle; these take precedence over the values in .cargo/native.toml.
     cargo.env("TRANSOM_MLX_LIB", bundle::MAC_RUN_PATH);
     cargo.envs(CLIPPY).envs(environment.iter().cloned());
-    process::run(&mut cargo, "build the crates for macOS")
+    process::run(&mut cargo, &format!("{command} the crates for macOS"))
 }
 
 /// Generates `bindings.rs` of a native package for a Mac and returns its folder.

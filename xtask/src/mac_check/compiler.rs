@@ -26,6 +26,13 @@ while [ "$n" -gt 0 ]; do
 done
 "#;
 
+/// The variable with the folder of the stubs, for the linker.
+pub(super) const SDK: &str = "TRANSOM_MAC_SDK";
+
+/// Adds the stubs of Apple's libraries to what is linked.
+const STUBS: &str =
+    r#" -F "$TRANSOM_MAC_SDK/System/Library/Frameworks" -L "$TRANSOM_MAC_SDK/usr/lib""#;
+
 /// The wrappers with which cargo's build scripts compile C for a Mac.
 pub(super) struct Compiler {
     folder: PathBuf,
@@ -38,14 +45,15 @@ impl Compiler {
         let folder = folder.join("compiler");
         cache::make_folder(&folder)?;
         let quoted = format!("'{}'", zig.display());
-        for (name, wrapper, command) in [
-            ("cc", WRAPPER, "cc -target aarch64-macos.14.0 -g0"),
-            ("c++", WRAPPER, "c++ -target aarch64-macos.14.0 -g0"),
-            ("ar", "#!/bin/sh\n", "ar"),
-            ("ranlib", "#!/bin/sh\n", "ranlib"),
+        for (name, wrapper, command, end) in [
+            ("cc", WRAPPER, "cc -target aarch64-macos.14.0 -g0", ""),
+            ("c++", WRAPPER, "c++ -target aarch64-macos.14.0 -g0", ""),
+            ("ld", WRAPPER, "cc -target aarch64-macos.14.0 -g0", STUBS),
+            ("ar", "#!/bin/sh\n", "ar", ""),
+            ("ranlib", "#!/bin/sh\n", "ranlib", ""),
         ] {
             let path = folder.join(name);
-            let script = format!("{wrapper}exec {quoted} {command} \"$@\"\n");
+            let script = format!("{wrapper}exec {quoted} {command} \"$@\"{end}\n");
             cache::write_atomically(&path, script.as_bytes())?;
             cache::make_executable(&path)?;
         }
@@ -76,9 +84,9 @@ impl Compiler {
         .map(option)
     }
 
-    /// Returns the C compiler, which links too.
-    pub(super) fn c(&self) -> Command {
-        Command::new(self.folder.join("cc"))
+    /// Returns the linker, which needs the variable [`SDK`].
+    pub(super) fn linker(&self) -> PathBuf {
+        self.folder.join("ld")
     }
 
     /// Returns the C++ compiler.

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread;
 
 use crate::cache;
-use crate::mac_check::compiler::Compiler;
+use crate::mac_check::compiler::{Compiler, SDK};
 use crate::problem::Problem;
 use crate::process;
 use crate::setup::MAC_LIBRARIES;
@@ -48,26 +48,13 @@ const CLASSES: [&str; 2] = ["NSWorkspace", "NSWorkspcae"];
 /// A linker that finds the stubs.
 pub(super) struct Linker {
     pub(super) program: PathBuf,
-    folder: PathBuf,
+    /// The folder of the stubs.
+    pub(super) sdk: PathBuf,
+    /// A folder for programs that try it.
+    pub(super) folder: PathBuf,
 }
 
 impl Linker {
-    /// Writes the linker into `folder`, for the stubs in `sdk`.
-    pub(super) fn write(compiler: &Compiler, sdk: &Path, folder: &Path) -> Result<Self, Problem> {
-        let program = folder.join("ld");
-        let quoted = |path: &Path| format!("'{}'", path.display());
-        let script = format!(
-            "#!/bin/sh\n# Written by `cargo xtask mac-check`.\nexec {} \"$@\" -F {} -L {}\n",
-            quoted(compiler.c().get_program().as_ref()),
-            quoted(&sdk.join("System/Library/Frameworks")),
-            quoted(&sdk.join("usr/lib")),
-        );
-        cache::write_atomically(&program, script.as_bytes())?;
-        cache::make_executable(&program)?;
-        let folder = folder.to_owned();
-        Ok(Self { program, folder })
-    }
-
     /// Returns an error if the linker accepts a class of AppKit or a symbol of MLX that does not
     /// exist, or refuses one that does. `mlx` is the folder of Apple's library and `symbol` one of
     /// its symbols.
@@ -109,6 +96,7 @@ impl Linker {
         let mut linker = Command::new(&self.program);
         linker.arg(&source).args(libraries);
         linker.arg("-o").arg(self.folder.join("symbol"));
+        linker.env(SDK, &self.sdk);
         let output = linker.output();
         let output = output.map_err(process::not_started(&linker, "link for macOS"))?;
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -191,6 +179,7 @@ mod tests {
         cache::make_executable(&program).unwrap();
         Linker {
             program,
+            sdk: folder.to_owned(),
             folder: folder.to_owned(),
         }
     }
