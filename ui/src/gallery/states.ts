@@ -11,6 +11,7 @@ import {
 } from "../ipc";
 import { NO_CHOICES } from "../settings/patch";
 import { find } from "../state/find.svelte";
+import { history } from "../state/history.svelte";
 import { codeAnswer, marksAnswer, prose, tableAnswer, thoughts } from "./texts";
 import { answered, click, key, longConversation, manyConversations, showHistory, type, wait } from "./steps";
 
@@ -239,6 +240,17 @@ export const states: Record<string, ChatState> = {
       longConversation(ipc, 4);
       ipc.setStatus({ model: null, in_use_bytes: 0,
         last_unload: { name: "Qwen3 4B", held_bytes: 1.2 * GB, was_idle: true } });
+    },
+  },
+  "chat-archive": {
+    shows: "Archived Chats",
+    set: (ipc) => {
+      manyConversations(ipc);
+      for (const one of [...ipc.tree.conversations.values()].slice(0, 4)) void ipc.archiveConversation(one.id, true);
+    },
+    after: async () => {
+      await history.showArchive(true);
+      await showHistory();
     },
   },
   "chat-history": { shows: "Packing list for the coast", set: manyConversations, after: showHistory },

@@ -292,6 +292,10 @@ id: ConversationId,
 title: string,
 /** Whether it is pinned to the top of the list. */
 is_pinned: boolean,
+/**
+ * Whether it is archived: not in the list, but found by a search.
+ */
+is_archived: boolean,
 /** When it was created. */
 created_at: Timestamp,
 /** When its last message was added. */
