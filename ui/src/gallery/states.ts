@@ -13,6 +13,7 @@ import { NO_CHOICES } from "../settings/patch";
 import { find } from "../state/find.svelte";
 import { history } from "../state/history.svelte";
 import { codeAnswer, marksAnswer, prose, tableAnswer, thoughts } from "./texts";
+import { speaking } from "./settings-stage";
 import { answered, click, key, longConversation, manyConversations, showHistory, type, wait } from "./steps";
 
 export interface ChatState {
@@ -383,6 +384,13 @@ export const states: Record<string, ChatState> = {
         values: {} });
       await wait(20);
     },
+  },
+  "chat-german": { shows: "Kopieren", set: speaking("de", answers()) },
+  "chat-japanese": { shows: "コピー", set: speaking("ja", answers()) },
+  "chat-settings-wide": {
+    shows: "Use the Model’s Defaults",
+    set: long(4),
+    after: () => click("[aria-label='Chat settings']"),
   },
   "chat-wide": { shows: "Packing list for the coast", set: manyConversations, after: showHistory },
   "chat-5000": { shows: "Bread and how it rises", set: long(5000) },
