@@ -55,10 +55,12 @@ pub(crate) fn list(library: &Library, settings: &Settings) -> Vec<ModelView> {
     views
 }
 
-/// Returns the id of the model to use: the selected one, else the starter, else the first.
+/// Returns the id of the model to use: the selected one, else the starter, else the first that
+/// generates text.
 pub(crate) fn chosen_id(library: &Library, settings: &Settings) -> Option<String> {
     // The starter is listed first.
-    let first = || Some(library.id_of(library.installed().first()?));
+    let mut models = library.installed().iter();
+    let first = || Some(library.id_of(models.find(|model| !library.is_embedder(model))?));
     settings.model.clone().or_else(first)
 }
 
@@ -85,6 +87,7 @@ pub(crate) fn view(model: &InstalledModel, chosen: Option<&str>, library: &Libra
         sampling: entry.map(|entry| entry.sampling),
         facts: facts.ok().map(|facts| facts_view(model, facts)),
         problem: facts.err().map(file_error),
+        is_embedder: library.is_embedder(model),
         is_missing: false,
     }
 }
@@ -110,6 +113,7 @@ fn missing_view(id: &str, error: &LookupError, library: &Library) -> ModelView {
                 detail: error.to_string(),
             },
         }),
+        is_embedder: false,
         // At a path, there may be files that cannot be used.
         is_missing: !matches!(error, LookupError::Path(_)),
     }

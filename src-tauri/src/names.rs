@@ -8,10 +8,10 @@ macro_rules! commands {
     ($with:ident) => {
         $with! {
             conversations: conversations, open_conversation, set_conversation_settings, messages,
-                rename_conversation, pin_conversation, delete_conversation, restore_conversation,
-                finish_deletion, delete_exchange, duplicate_conversation, copy_conversation,
-                clear_history, discard_temporary, show_branch, export_conversation,
-                import_conversations;
+                rename_conversation, pin_conversation, archive_conversation, delete_conversation,
+                restore_conversation, finish_deletion, delete_exchange, duplicate_conversation,
+                copy_conversation, clear_history, discard_temporary, show_branch,
+                export_conversation, import_conversations;
             turns: ask, route, regenerate, continue_answer, edit_message, edit_answer, summarize,
                 set_summary, stop, follow, unfollow;
             models: models, choose_model, fit, add_model, forget_model, remove_model, load_model,

@@ -47,6 +47,8 @@ pub struct Conversation {
     pub title: String,
     /// Whether it is pinned to the top of the list.
     pub is_pinned: bool,
+    /// Whether it is archived: not in the list, but found by a search.
+    pub is_archived: bool,
     /// When it was created.
     pub created_at: Timestamp,
     /// When its last message was added.
@@ -63,6 +65,15 @@ pub struct FoundConversation {
     pub conversation: Conversation,
     /// The text around the matches; `None` if nothing was searched for, or if the title matches.
     pub snippet: Option<Snippet>,
+}
+
+impl From<Conversation> for FoundConversation {
+    fn from(conversation: Conversation) -> Self {
+        Self {
+            conversation,
+            snippet: None,
+        }
+    }
 }
 
 /// A piece of a message around the matches of a search.

@@ -1,4 +1,4 @@
-//! The list of conversations: create, rename, pin.
+//! The list of conversations: create, rename, pin, archive.
 
 use rusqlite::{Row, Transaction};
 use transom_files::visible;
@@ -11,7 +11,7 @@ use crate::store::{Flush, Store, count, execute, query_all, query_one, text};
 
 /// The columns that [`read`] expects.
 pub(crate) const COLUMNS: &str =
-    "c.id, c.title, c.is_pinned, c.created_at, c.updated_at, coalesce(m.depth, 0)";
+    "c.id, c.title, c.is_pinned, c.is_archived, c.created_at, c.updated_at, coalesce(m.depth, 0)";
 /// The tables of these columns.
 pub(crate) const TABLES: &str = "conversation c LEFT JOIN message m ON m.id = c.leaf";
 
@@ -20,9 +20,10 @@ pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Conversation> {
         id: ConversationId(row.get(0)?),
         title: text(row, 1)?,
         is_pinned: row.get(2)?,
-        created_at: Timestamp(row.get(3)?),
-        updated_at: Timestamp(row.get(4)?),
-        n_messages: count(row, 5)?,
+        is_archived: row.get(3)?,
+        created_at: Timestamp(row.get(4)?),
+        updated_at: Timestamp(row.get(5)?),
+        n_messages: count(row, 6)?,
     })
 }
 
@@ -50,16 +51,19 @@ impl Store {
         self.read(|tx| find(tx, id))
     }
 
-    /// Returns conversations: pinned ones first, then by the time of the last message, newest
-    /// first.
+    /// Returns conversations that are not archived: pinned ones first, then by the time of the last
+    /// message, newest first.
     pub fn conversations(&self, offset: u32, limit: u32) -> Result<Vec<Conversation>, StoreError> {
-        self.read(|tx| {
-            let sql = format!(
-                "SELECT {COLUMNS} FROM {TABLES}
-                 ORDER BY c.is_pinned DESC, c.updated_at DESC, c.id DESC LIMIT ?1 OFFSET ?2"
-            );
-            query_all(tx, &sql, [limit, offset], read)
-        })
+        self.read(|tx| list(tx, false, offset, limit))
+    }
+
+    /// Returns archived conversations in the order of [`Store::conversations`].
+    pub fn archived_conversations(
+        &self,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Vec<Conversation>, StoreError> {
+        self.read(|tx| list(tx, true, offset, limit))
     }
 
     /// Sets the title. Spaces at the ends are removed, and control characters become visible.
@@ -86,6 +90,30 @@ impl Store {
             (n > 0).then_some(()).ok_or(StoreError::NoConversation(id))
         })
     }
+
+    /// Moves a conversation to the archive and unpins it, or moves it back to the list. A new
+    /// message moves it back as well.
+    pub fn archive(&self, id: ConversationId, is_archived: bool) -> Result<(), StoreError> {
+        self.write(Flush::Later, |tx| {
+            let sql = "UPDATE conversation SET is_archived = ?2, is_pinned = is_pinned AND NOT ?2
+                       WHERE id = ?1";
+            let n = execute(tx, sql, (id.0, is_archived))?;
+            (n > 0).then_some(()).ok_or(StoreError::NoConversation(id))
+        })
+    }
+}
+
+fn list(
+    tx: &Transaction<'_>,
+    is_archived: bool,
+    offset: u32,
+    limit: u32,
+) -> Result<Vec<Conversation>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM {TABLES} WHERE c.is_archived = ?1
+         ORDER BY c.is_pinned DESC, c.updated_at DESC, c.id DESC LIMIT ?2 OFFSET ?3"
+    );
+    query_all(tx, &sql, (is_archived, limit, offset), read)
 }
 
 /// Deletes the rows of a conversation, and its words from the search index.

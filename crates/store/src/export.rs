@@ -108,6 +108,7 @@ pub(crate) fn exported_conversation(
         key,
         title: conversation.title,
         is_pinned: conversation.is_pinned,
+        is_archived: conversation.is_archived,
         created_at: conversation.created_at.0,
         updated_at: conversation.updated_at.0,
         settings: settings::conversation::find(tx, id)?,

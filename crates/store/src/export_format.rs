@@ -41,6 +41,8 @@ pub(crate) struct ExportedConversation {
     pub(crate) title: String,
     #[serde(default)]
     pub(crate) is_pinned: bool,
+    #[serde(default)]
+    pub(crate) is_archived: bool,
     /// Milliseconds since 1970.
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,

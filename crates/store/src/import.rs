@@ -46,7 +46,7 @@ impl Store {
 
 impl Store {
     /// Copies a conversation with all its branches. The copy is new at `now`, has this title and is
-    /// not pinned.
+    /// neither pinned nor archived.
     pub fn duplicate(
         &self,
         id: ConversationId,
@@ -59,6 +59,7 @@ impl Store {
                 key: tx.query_row("SELECT lower(hex(randomblob(16)))", [], |row| row.get(0))?,
                 title: title.trim().to_owned(),
                 is_pinned: false,
+                is_archived: false,
                 created_at: now.0,
                 updated_at: now.0,
                 ..original
@@ -159,11 +160,13 @@ fn create_conversation(
         &exported.key,
         &title,
         exported.is_pinned,
+        exported.is_archived,
         exported.created_at,
         exported.updated_at,
     );
-    let sql = "INSERT INTO conversation (key, title, is_pinned, created_at, updated_at)
-               VALUES (?1, ?2, ?3, ?4, ?5)";
+    let sql =
+        "INSERT INTO conversation (key, title, is_pinned, is_archived, created_at, updated_at)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     execute(tx, sql, values)?;
     let id = ConversationId(tx.last_insert_rowid());
     let (settings, _) = exported.settings.checked();

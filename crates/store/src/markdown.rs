@@ -23,6 +23,8 @@ struct ConversationHeader {
     key: String,
     title: String,
     is_pinned: bool,
+    #[serde(default)]
+    is_archived: bool,
     created_at: i64,
     updated_at: i64,
 }
@@ -73,6 +75,7 @@ pub(crate) fn write(exported: &ExportedConversation) -> String {
             key: exported.key.clone(),
             title: exported.title.clone(),
             is_pinned: exported.is_pinned,
+            is_archived: exported.is_archived,
             created_at: exported.created_at,
             updated_at: exported.updated_at,
         },
@@ -214,6 +217,7 @@ fn parse_conversation(json: &str, place: &str) -> Result<ExportedConversation, S
         key: header.key,
         title: header.title,
         is_pinned: header.is_pinned,
+        is_archived: header.is_archived,
         created_at: header.created_at,
         updated_at: header.updated_at,
         settings: ConversationSettings::default(),

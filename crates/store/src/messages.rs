@@ -28,7 +28,7 @@ impl Store {
             let id = insert(tx, &message, "", None, None)?;
             tree::show(tx, message.conversation, id)?;
             let updated_at = message.created_at.max(conversation.updated_at);
-            let sql = "UPDATE conversation SET updated_at = ?2 WHERE id = ?1";
+            let sql = "UPDATE conversation SET updated_at = ?2, is_archived = 0 WHERE id = ?1";
             execute(tx, sql, (message.conversation.0, updated_at.0))?;
             Ok(id)
         })

@@ -17,6 +17,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     CONVERSATION_SETTINGS,
     THINKING_AND_OVERFLOW,
     SUMMARIES,
+    ARCHIVE,
 ];
 
 /// All branches are in one table of messages that point to their parents. `shown_child` stores
@@ -113,6 +114,12 @@ ALTER TABLE conversation ADD COLUMN overflow TEXT;
 /// summaries.
 const SUMMARIES: &str = "
 ALTER TABLE body ADD COLUMN summary TEXT;
+";
+
+/// An archived conversation is only in the list of archived ones, and in searches.
+const ARCHIVE: &str = "
+ALTER TABLE conversation ADD COLUMN is_archived INTEGER NOT NULL DEFAULT 0
+    CHECK (is_archived IN (0, 1));
 ";
 
 /// Returns the schema version of an opened file; 0 for an empty one.

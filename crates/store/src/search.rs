@@ -31,7 +31,8 @@ struct Hit {
 
 impl Store {
     /// Returns conversations with all words, best first. The last word may be unfinished, and
-    /// punctuation is ignored. Without any word it returns the list of [`Store::conversations`].
+    /// punctuation is ignored. Archived conversations are found too. Without any word it returns the list of
+    /// [`Store::conversations`].
     pub fn search(
         &self,
         text: &str,
@@ -39,12 +40,8 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<FoundConversation>, StoreError> {
         if text.trim().is_empty() {
-            let listed = self.conversations(offset, limit)?.into_iter();
-            let found = listed.map(|conversation| FoundConversation {
-                conversation,
-                snippet: None,
-            });
-            return Ok(found.collect());
+            let listed = self.conversations(offset, limit)?;
+            return Ok(listed.into_iter().map(FoundConversation::from).collect());
         }
         let phrases = phrases(text);
         if phrases.is_empty() {

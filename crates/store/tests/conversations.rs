@@ -3,8 +3,8 @@
 //! Rule: each test opens its own store, in memory unless it tests files.
 
 use transom_store::{
-    ConversationId, Ending, Message, MessageId, MessageRole, NewMessage, Store, StoreError,
-    Timestamp,
+    Conversation, ConversationId, Ending, Message, MessageId, MessageRole, NewMessage, Store,
+    StoreError, Timestamp,
 };
 
 const NOW: Timestamp = Timestamp(1_795_000_000_000);
@@ -212,6 +212,46 @@ fn the_list_has_pinned_conversations_first_then_the_newest() {
         store.pin(ConversationId(99), true),
         Err(StoreError::NoConversation(_))
     ));
+}
+
+#[test]
+fn an_archived_conversation_is_found_and_comes_back_with_a_new_message() {
+    let store = Store::in_memory().unwrap();
+    let old = store.create_conversation(NOW).unwrap();
+    store.rename(old, "Tea").unwrap();
+    let asked = talk(&store, old, &["black"]);
+    let new = store.create_conversation(NOW).unwrap();
+    store.pin(old, true).unwrap();
+    store.archive(old, true).unwrap();
+    let lists = || {
+        let ids = |list: Vec<Conversation>| list.iter().map(|one| one.id).collect::<Vec<_>>();
+        let archived = store.archived_conversations(0, 9).unwrap();
+        (ids(store.conversations(0, 9).unwrap()), ids(archived))
+    };
+    assert_eq!(lists(), (vec![new], vec![old]));
+    assert_eq!(store.archived_conversations(1, 9).unwrap(), []);
+    assert_eq!(store.search("", 0, 9).unwrap().len(), 1);
+    for words in ["tea", "black"] {
+        let found = &store.search(words, 0, 9).unwrap()[0].conversation;
+        assert_eq!((found.id, found.is_archived), (old, true));
+    }
+    let copy = store.duplicate(old, "Copy", NOW).unwrap();
+    assert!(!store.conversation(copy).unwrap().is_archived);
+    store.delete(copy).unwrap();
+
+    store.archive(old, false).unwrap();
+    assert_eq!(lists(), (vec![new, old], vec![]));
+    assert!(!store.conversation(old).unwrap().is_pinned);
+    store.archive(old, true).unwrap();
+    let next = question(old, Some(asked[0]), "green");
+    store.add_message(next).unwrap();
+    assert_eq!(lists(), (vec![new, old], vec![]));
+
+    store.archive(old, true).unwrap();
+    store.clear_history().unwrap();
+    assert_eq!(lists(), (vec![], vec![]));
+    let refused = store.archive(ConversationId(99), true);
+    assert!(matches!(refused, Err(StoreError::NoConversation(_))));
 }
 
 #[test]

@@ -134,8 +134,8 @@ fn a_file_of_format_1_opens_with_all_its_data() {
     let store = opened.store;
     let tea = store.conversations(0, 9).unwrap().remove(0);
     assert_eq!(
-        (tea.title.as_str(), tea.is_pinned, tea.n_messages),
-        ("Tea", true, 2)
+        (&*tea.title, tea.is_pinned, tea.is_archived, tea.n_messages),
+        ("Tea", true, false, 2)
     );
     let history = store.history(MessageId(3)).unwrap();
     assert_eq!(history[0].attachment, "A page on tea.");

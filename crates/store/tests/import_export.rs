@@ -370,6 +370,26 @@ fn markdown_to_paste_has_only_what_readers_see() {
 }
 
 #[test]
+fn an_archived_conversation_is_imported_to_the_archive() {
+    let store = Store::in_memory().unwrap();
+    let id = live(&store, &[]);
+    store.archive(id, true).unwrap();
+    let n_archived = |export: &str| {
+        let other = Store::in_memory().unwrap();
+        assert_eq!(other.import(export, NOW).unwrap(), 1);
+        other.archived_conversations(0, 9).unwrap().len()
+    };
+    let json = store.export_json(None).unwrap();
+    let markdown = store.export_markdown(id).unwrap();
+    assert_eq!((n_archived(&json), n_archived(&markdown)), (1, 1));
+    // Older versions wrote no such field.
+    let old_json = json.replace("\"is_archived\": true,", "");
+    let old_markdown = markdown.replace("\"is_archived\":true,", "");
+    assert!(old_json != json && old_markdown != markdown);
+    assert_eq!((n_archived(&old_json), n_archived(&old_markdown)), (0, 0));
+}
+
+#[test]
 fn summaries_are_exported_and_copied() {
     let store = Store::in_memory().unwrap();
     let id = store.create_conversation(NOW).unwrap();

@@ -1,4 +1,4 @@
-//! Commands for conversations: list, open, rename, delete, export and import.
+//! Commands for conversations: list, open, rename, archive, delete, export and import.
 //!
 //! Rule: before a conversation is deleted, its response is stopped, so that the model is free at
 //! once. After the deletion (see [`deletion`]) the supervisor deletes all saved KV caches, so that no
@@ -23,15 +23,24 @@ const MAX_LISTED: u32 = 500;
 /// Maximum size of an imported file.
 const MAX_IMPORT_BYTES: u64 = 1 << 30;
 
+/// Returns the conversations that `search` finds. Without a word, lists the archived or all others.
 #[tauri::command]
 pub(crate) async fn conversations(
     shell: State<'_, Shell>,
     search: String,
+    is_archived: bool,
     offset: u32,
     limit: u32,
 ) -> CommandResult<Vec<FoundConversation>> {
     let limit = limit.min(MAX_LISTED);
-    with_store(&shell, move |store| store.search(&search, offset, limit)).await
+    with_store(&shell, move |store| {
+        if !is_archived || !search.trim().is_empty() {
+            return store.search(&search, offset, limit);
+        }
+        let archived = store.archived_conversations(offset, limit)?;
+        Ok(archived.into_iter().map(FoundConversation::from).collect())
+    })
+    .await
 }
 
 #[tauri::command]
@@ -100,6 +109,17 @@ pub(crate) async fn pin_conversation(
     is_pinned: bool,
 ) -> CommandResult<()> {
     with_store(&shell, move |store| store.pin(id, is_pinned)).await?;
+    shell.send(&AppEvent::Conversations);
+    Ok(())
+}
+
+#[tauri::command]
+pub(crate) async fn archive_conversation(
+    shell: State<'_, Shell>,
+    id: ConversationId,
+    is_archived: bool,
+) -> CommandResult<()> {
+    with_store(&shell, move |store| store.archive(id, is_archived)).await?;
     shell.send(&AppEvent::Conversations);
     Ok(())
 }

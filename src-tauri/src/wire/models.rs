@@ -29,6 +29,8 @@ pub struct ModelView {
     pub facts: Option<FactsView>,
     /// Why its files cannot be used.
     pub problem: Option<ModelErrorView>,
+    /// It makes embedding vectors and generates no text.
+    pub is_embedder: bool,
     /// It is selected, but no longer installed.
     pub is_missing: bool,
 }
@@ -299,7 +301,7 @@ pub struct PickView {
 /// Two models that fit together.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
 pub struct PairView {
-    /// The purpose of the second model. No engine runs such a model yet.
+    /// The purpose of the second model.
     pub kind: PairKind,
     /// The model that writes responses.
     pub main: PickView,

@@ -13,7 +13,7 @@ beforeEach(async () => {
   ipc = new FakeIpc();
   useIpc(ipc);
   old = ipc.addConversation("Old talk", ["What?", "That."], 30).id;
-  await history.search("");
+  await history.showArchive(false);
   render(HistoryList, { onopen: () => {}, ontemporary: () => {}, ondelete: () => {} });
 });
 
@@ -69,6 +69,40 @@ describe("the list of chats", () => {
     await fireEvent.pointerUp(button);
     expect(lines()).toHaveLength(2);
     await waitFor(() => expect(lines()).toHaveLength(4));
+  });
+
+  it("moves a chat to the archive, where the search still finds it, and back", async () => {
+    await reload();
+    const choose = async (menu: string, item: string) => {
+      await fireEvent.click(screen.getByLabelText(menu));
+      await fireEvent.click(await screen.findByRole("menuitem", { name: item }));
+    };
+    await ipc.pinConversation(old, true);
+    await choose("Actions for “Old talk”", "Archive");
+    await waitFor(() => expect(lines()).toEqual(["Today", "New talk"]));
+    await history.search("that");
+    await waitFor(() => expect(lines()).toHaveLength(2));
+    expect(lines()[1]).toContain("Old talk");
+
+    await history.search("");
+    await choose("More options", "Archived Chats");
+    await screen.findByRole("heading", { name: "Archived Chats" });
+    await waitFor(() => expect(row("Old talk")).toBeTruthy());
+    expect(screen.queryByText("New talk")).toBeNull();
+    expect(screen.queryByText("Pinned")).toBeNull();
+    await choose("Actions for “Old talk”", "Unarchive");
+    await screen.findByText(/Archived chats appear here/);
+    await fireEvent.click(screen.getByLabelText("Back to All Chats"));
+    await waitFor(() => expect(lines()).toHaveLength(4));
+    expect(screen.queryByRole("heading", { name: "Archived Chats" })).toBeNull();
+  });
+
+  it("shows a chat with a new question in the list again", async () => {
+    await history.archive(old, true);
+    await waitFor(() => expect(lines()).toEqual([]));
+    await ipc.ask(old, "And?", [], false);
+    await history.refresh();
+    await waitFor(() => expect(lines()).toEqual(["Today", "Old talk"]));
   });
 
   it("keeps the element of a row that moves to another group", async () => {

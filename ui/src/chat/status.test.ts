@@ -63,7 +63,7 @@ describe("days of the history", () => {
 
   it("have pinned conversations first, and put search results into one group", () => {
     const one = (id: number, hours: number, is_pinned = false) => ({ snippet: null, conversation: {
-      id, title: "", is_pinned, created_at: 0, updated_at: ago(hours), n_messages: 2 } });
+      id, title: "", is_pinned, is_archived: false, created_at: 0, updated_at: ago(hours), n_messages: 2 } });
     const found = [one(1, 900, true), one(2, 0.1), one(3, 0.2), one(4, 2)];
     expect(groups(found, now, false).map((each) => [each.name, each.found.length]))
       .toEqual([["pinned", 1], ["today", 2], ["yesterday", 1]]);

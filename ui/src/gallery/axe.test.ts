@@ -26,6 +26,7 @@ afterEach(async () => {
   app.status = null;
   app.notices = [];
   history.query = "";
+  history.isArchive = false;
   if (chat) await unmount(chat);
   document.body.replaceChildren();
 });

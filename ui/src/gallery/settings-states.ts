@@ -198,5 +198,7 @@ export const settingsStates: GalleryStates = {
       downloadQueue.catalog = onDisk(downloadQueue.catalog, 4.2);
     }),
   },
+  "welcome-german": { shows: "Empfohlen: Qwen3 8B", show: welcome(speaking("de")) },
+  "welcome-japanese": { shows: "おすすめ", show: welcome(speaking("ja")) },
   "welcome-conflict": { shows: "Another app uses Ctrl+Space", show: welcome(isTaken) },
 };

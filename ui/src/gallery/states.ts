@@ -11,7 +11,9 @@ import {
 } from "../ipc";
 import { NO_CHOICES } from "../settings/patch";
 import { find } from "../state/find.svelte";
+import { history } from "../state/history.svelte";
 import { codeAnswer, marksAnswer, prose, tableAnswer, thoughts } from "./texts";
+import { speaking } from "./settings-stage";
 import { answered, click, key, longConversation, manyConversations, showHistory, type, wait } from "./steps";
 
 export interface ChatState {
@@ -241,6 +243,17 @@ export const states: Record<string, ChatState> = {
         last_unload: { name: "Qwen3 4B", held_bytes: 1.2 * GB, was_idle: true } });
     },
   },
+  "chat-archive": {
+    shows: "Archived Chats",
+    set: (ipc) => {
+      manyConversations(ipc);
+      for (const one of [...ipc.tree.conversations.values()].slice(0, 4)) void ipc.archiveConversation(one.id, true);
+    },
+    after: async () => {
+      await history.showArchive(true);
+      await showHistory();
+    },
+  },
   "chat-history": { shows: "Packing list for the coast", set: manyConversations, after: showHistory },
   "chat-search": {
     shows: "1 chat found",
@@ -371,6 +384,13 @@ export const states: Record<string, ChatState> = {
         values: {} });
       await wait(20);
     },
+  },
+  "chat-german": { shows: "Kopieren", set: speaking("de", answers()) },
+  "chat-japanese": { shows: "コピー", set: speaking("ja", answers()) },
+  "chat-settings-wide": {
+    shows: "Use the Model’s Defaults",
+    set: long(4),
+    after: () => click("[aria-label='Chat settings']"),
   },
   "chat-wide": { shows: "Packing list for the coast", set: manyConversations, after: showHistory },
   "chat-5000": { shows: "Bread and how it rises", set: long(5000) },

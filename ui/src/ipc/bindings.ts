@@ -353,6 +353,8 @@ id: ConversationId,
 title: string,
 /** Whether it is pinned to the top of the list. */
 is_pinned: boolean,
+/** Whether it is archived: not in the list, but found by a search. */
+is_archived: boolean,
 /** When it was created. */
 created_at: Timestamp,
 /** When its last message was added. */
@@ -943,6 +945,8 @@ sampling: SamplingView | null,
 facts: FactsView | null,
 /** Why its files cannot be used. */
 problem: ModelErrorView | null,
+/** It makes embedding vectors and generates no text. */
+is_embedder: boolean,
 /** It is selected, but no longer installed. */
 is_missing: boolean, };
 
@@ -970,7 +974,7 @@ export type PairKind = "draft" | "embedding";
 
 /** Two models that fit together. */
 export type PairView = {
-/** The purpose of the second model. No engine runs such a model yet. */
+/** The purpose of the second model. */
 kind: PairKind,
 /** The model that writes responses. */
 main: PickView,

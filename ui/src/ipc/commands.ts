@@ -69,9 +69,12 @@ async function followLocalApi(onUpdate: (view: LocalApiView) => void): Promise<U
 
 export const commands = {
   // Conversations
-  /** Pinned first, then newest first; with `search`, best match first. */
-  conversations: (search: string, offset: number, limit: number) =>
-    invoke<FoundConversation[]>("conversations", { search, offset, limit }),
+  /**
+   * The archived ones or all others, pinned first, then newest first; with `search`, all that match,
+   * best match first.
+   */
+  conversations: (search: string, isArchived: boolean, offset: number, limit: number) =>
+    invoke<FoundConversation[]>("conversations", { search, isArchived, offset, limit }),
   /** The settings, and the visible path, first message first. */
   openConversation: (id: ConversationId) => invoke<OpenedConversation>("open_conversation", { id }),
   /** Changes settings of a conversation, which count from the next response. */
@@ -81,6 +84,9 @@ export const commands = {
   messages: (ids: MessageId[]) => invoke<MessageView[]>("messages", { ids }),
   renameConversation: (id: ConversationId, title: string) => invoke<void>("rename_conversation", { id, title }),
   pinConversation: (id: ConversationId, isPinned: boolean) => invoke<void>("pin_conversation", { id, isPinned }),
+  /** Moves a conversation to the archive or back to the list. A new message moves it back as well. */
+  archiveConversation: (id: ConversationId, isArchived: boolean) =>
+    invoke<void>("archive_conversation", { id, isArchived }),
   /** Deletes after some seconds. The page hides it; the event `deleted` tells the end. */
   deleteConversation: (id: ConversationId) => invoke<void>("delete_conversation", { id }),
   /** Keeps a conversation whose deletion is not finished. */

@@ -167,18 +167,19 @@ export class FakeIpc implements Ipc {
     const player = new Player(message, script);
     this.players.set(id, player);
     player.play();
-    this.change(conversation, { updated_at: Date.now(), n_messages: this.tree.path(conversation).length });
+    this.change(conversation, { updated_at: Date.now(), is_archived: false, n_messages: this.tree.path(conversation).length });
     return { conversation, question, answer: id };
   }
 
   // Conversations
 
-  async conversations(search: string, offset: number, limit: number) {
+  async conversations(search: string, isArchived: boolean, offset: number, limit: number) {
     limit = Math.min(limit, 500);
     const found: FoundConversation[] = [];
     const words = search.trim().toLowerCase();
     for (const conversation of this.tree.conversations.values()) {
       if (this.temporary.has(conversation.id)) continue;
+      if (!words && conversation.is_archived !== isArchived) continue;
       const inTitle = conversation.title.toLowerCase().includes(words);
       const message = inTitle || !words ? undefined : [...this.tree.messages.values()].find(
         ({ view }) => view.conversation === conversation.id && view.text.toLowerCase().includes(words),
@@ -211,6 +212,8 @@ export class FakeIpc implements Ipc {
   });
   renameConversation: Ipc["renameConversation"] = async (id, title) => this.change(id, { title });
   pinConversation: Ipc["pinConversation"] = async (id, isPinned) => this.change(id, { is_pinned: isPinned });
+  archiveConversation: Ipc["archiveConversation"] = async (id, isArchived) =>
+    this.change(id, { is_archived: isArchived, ...(isArchived ? { is_pinned: false } : {}) });
   showBranch: Ipc["showBranch"] = async (message) => this.tree.show(message);
   exportConversation: Ipc["exportConversation"] = async () => this.chosenFile;
 

@@ -19,16 +19,11 @@ function has(entry: EntryView, words: string[]): boolean {
   return words.every((word) => text.includes(word));
 }
 
-/** The app has no use for embedding models. */
-function canChat(entry: EntryView): boolean {
-  return entry.tags.length === 0 || entry.tags.some((tag) => tag !== "embedding");
-}
-
 /** Returns the visible matches, and the number of those that do not fit. */
 export function filtered(entries: EntryView[], filter: Filter): { shown: EntryView[]; nTooLarge: number } {
   const words = filter.words.toLowerCase().split(/\s+/).filter(Boolean);
   const matching = entries.filter((entry) =>
-    canChat(entry) && has(entry, words) && (filter.purpose === "all" || entry.tags.includes(filter.purpose)));
+    has(entry, words) && (filter.purpose === "all" || entry.tags.includes(filter.purpose)));
   const fitting = matching.filter((entry) => bestFit(entry)?.fit !== "too_large");
   const shown = filter.onlyFits ? fitting : matching;
   return { shown, nTooLarge: matching.length - fitting.length };

@@ -159,7 +159,7 @@ describe("a pair of models", () => {
       const { catalog } = fake.downloadQueue;
       fake.downloadQueue.catalog = { ...catalog, pair: { ...catalog.pair!, kind: "embedding" } };
     });
-    screen.getByText(/finds similar texts and can’t chat\. The app doesn’t use embedding models yet/);
+    screen.getByText(/finds similar texts for other apps, through the local API/);
   });
 });
 
@@ -228,10 +228,22 @@ describe("the catalog", () => {
     within(large).getByText("Download Anyway");
   });
 
-  it("leaves out embedding models, which the app cannot use", async () => {
+  it("offers embedding models, which cannot be chosen for a chat", async () => {
     await open();
-    row("Phi-4", "More models");
-    expect(screen.queryByText("Nomic Embed v1.5")).toBeNull();
+    await fireEvent.change(screen.getByLabelText("Purpose"), { target: { value: "embedding" } });
+    const entry = row("Nomic Embed v1.5", "More models");
+    within(entry).getByRole("button", { name: /^Download Nomic/ });
+    const id = "/models/nomic-embed@Q8_0";
+    fake.setModels([...models(), { ...models()[0]!, id, name: "Nomic Embed v1.5", is_chosen: false, is_embedder: true }]);
+    const { catalog } = fake.downloadQueue;
+    fake.downloadQueue.catalog = { ...catalog, entries: catalog.entries.map((one) => one.id !== "nomic-embed" ? one
+      : { ...one, variants: one.variants.map((variant) => ({ ...variant, model: id })) }) };
+    await fireEvent.focus(window);
+    await within(row("Nomic Embed v1.5", "More models")).findByText("Installed");
+    const installed = row("Nomic Embed v1.5", "Installed");
+    within(installed).getByText(/^Makes embeddings for other apps/);
+    expect(screen.queryByRole("button", { name: /^Use Nomic/ })).toBeNull();
+    expect(app.chatModels.map((one) => one.id)).not.toContain(id);
   });
 
   it("is searched by text and filtered by purpose", async () => {

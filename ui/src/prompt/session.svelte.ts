@@ -46,7 +46,6 @@ export class Session {
   /** Incremented to focus the input and select all of it. */
   focusRequests = $state(0);
 
-  /** A response is being inserted. */
   /** The running insertion, which a second press of its key must not repeat. */
   #insertion: symbol | null = null;
   #earlier: string[] = [];

@@ -31,6 +31,11 @@ class App {
     return this.models.find((model) => model.is_chosen) ?? null;
   }
 
+  /** The models that generate text. */
+  get chatModels(): ModelView[] {
+    return this.models.filter((model) => !model.is_embedder);
+  }
+
   get isMac(): boolean {
     return this.about?.platform === "macos";
   }

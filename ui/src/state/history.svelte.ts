@@ -19,6 +19,8 @@ interface Deleted {
 
 export class History {
   query = $state("");
+  /** Whether the archived chats are listed instead of the others. A search finds both. */
+  isArchive = $state(false);
   /** A deleted chat, which is hidden and can be restored until its deletion is finished. */
   deleted = $state.raw<Deleted | null>(null);
   private loaded = $state.raw<FoundConversation[]>([]);
@@ -31,10 +33,15 @@ export class History {
 
   private turn = 0;
 
-  /** Searches for `query`, or lists all conversations if it is empty. */
+  /** Searches for `query`, or lists conversations if it is empty. */
   async search(query: string): Promise<void> {
     this.query = query;
     await this.load(0, PAGE);
+  }
+
+  async showArchive(isArchive: boolean): Promise<void> {
+    this.isArchive = isArchive;
+    await this.search("");
   }
 
   refresh(): Promise<void> {
@@ -49,7 +56,7 @@ export class History {
     const turn = ++this.turn;
     try {
       // Requests one more than it shows, to know whether there are more.
-      const found = await list(this.query.trim(), offset, limit + 1);
+      const found = await list(this.query.trim(), this.isArchive, offset, limit + 1);
       if (turn !== this.turn) return;
       this.hasMore = found.length > limit;
       // A conversation that moved up while a page was loaded would appear twice.
@@ -75,6 +82,10 @@ export class History {
 
   pin(id: ConversationId, isPinned: boolean): Promise<void> {
     return this.do(() => ipc.pinConversation(id, isPinned));
+  }
+
+  archive(id: ConversationId, isArchived: boolean): Promise<void> {
+    return this.do(() => ipc.archiveConversation(id, isArchived));
   }
 
   /** Hides a chat. The app deletes it some seconds later, unless it is restored. */
@@ -144,11 +155,13 @@ export class History {
 }
 
 /** Loads the conversations from `offset` on, up to `limit` if given. */
-async function list(query: string, offset: number, limit: number): Promise<FoundConversation[]> {
+async function list(
+  query: string, isArchive: boolean, offset: number, limit: number,
+): Promise<FoundConversation[]> {
   const found: FoundConversation[] = [];
   for (let left = limit; left > 0; left = limit - found.length) {
     const page = Math.min(left, MOST);
-    const more = await ipc.conversations(query, offset + found.length, page);
+    const more = await ipc.conversations(query, isArchive, offset + found.length, page);
     found.push(...more);
     if (more.length < page) break;
   }

@@ -126,7 +126,7 @@ describe("a conversation", () => {
     await finish();
     await transcript.ask("More");
     expect(transcript.conversation?.id).toBe(secret);
-    expect((await ipc.conversations("", 0, 9)).map((one) => one.conversation.id)).toEqual([id]);
+    expect((await ipc.conversations("", false, 0, 9)).map((one) => one.conversation.id)).toEqual([id]);
     await transcript.open(id);
     expect(transcript.isTemporary).toBe(false);
     expect(ipc.tree.conversations.has(secret)).toBe(false);

@@ -26,7 +26,7 @@ export function models(): ModelView[] {
     size_bytes: 2.3 * GB, max_context_length: 40_960, has_chat_template: true, default_thinking: true,
   };
   const common = {
-    can_be_removed: false, is_chosen: false, entry: null, sampling: null, problem: null, is_missing: false,
+    can_be_removed: false, is_chosen: false, entry: null, sampling: null, problem: null, is_embedder: false, is_missing: false,
   };
   return [
     { ...common, id: "/models/Qwen3-4B-4bit", name: "Qwen3 4B · 4-bit", origin: { origin: "ours" },

@@ -21,7 +21,7 @@ export class Tree {
   begin(title: string, at = Date.now()): Conversation {
     const id = ++this.last;
     const conversation: Conversation = {
-      id, title, is_pinned: false, created_at: at, updated_at: at, n_messages: 0,
+      id, title, is_pinned: false, is_archived: false, created_at: at, updated_at: at, n_messages: 0,
     };
     this.conversations.set(id, conversation);
     this.settings.set(id, NO_SETTINGS);
