@@ -73,7 +73,7 @@ export function answered(
 
 const talk = [
   ["How long does bread need to rise?", "Until it has about doubled: an hour at 25 °C, two or three in a cool kitchen. Press a floured finger into it; when the dent comes back slowly, it is ready."],
-  ["And overnight in the fridge?", "That works well, and tastes better for it. Use **half the yeast**, cover the bowl, and give it 8 to 16 hours. Let it come to room temperature for an hour before you shape it.\n\nThe cold slows the yeast more than the enzymes, so the dough grows slowly while its flavour goes on developing."],
+  ["And overnight in the fridge?", "That works well, and tastes better for it. Use **half the yeast**, cover the bowl, and give it 8 to 16 hours. Let it come to room temperature for an hour before you shape it.\n\nThe cold slows the yeast more than the enzymes, so the dough grows slowly while its flavor goes on developing."],
   ["What if I forget the salt?", "It rises faster, spreads more, and tastes of little. If you notice before baking, knead the salt in with a spoon of water; the dough will feel slack for a minute, and then tighten."],
 ] as const;
 
