@@ -42,6 +42,7 @@ mod start;
 mod status_view;
 mod strings;
 mod tray;
+mod updates;
 mod usage_recorder;
 mod visibility;
 mod windows;

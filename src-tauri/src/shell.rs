@@ -19,6 +19,7 @@ use crate::hotkey::{self, Hotkey};
 use crate::local_api::LocalApi;
 use crate::lock;
 use crate::status_view;
+use crate::updates::Updates;
 use crate::visibility::KeyRepeatFilter;
 use crate::windows::frames::Frames;
 use crate::windows::pages::Pages;
@@ -35,6 +36,7 @@ pub(crate) struct Shell {
     pub(crate) focus: Focus,
     pub(crate) clipboard: SystemClipboard,
     pub(crate) local_api: LocalApi,
+    pub(crate) updates: Updates,
     /// Pages that follow responses.
     pub(crate) followers: Followers,
     /// The system's languages, preferred first.
@@ -57,6 +59,7 @@ impl Shell {
     pub(crate) fn new(app: AppHandle, data_folder: PathBuf) -> Self {
         let environment = |name: &str| std::env::var(name).ok();
         Self {
+            updates: Updates::of_this_copy(&app),
             app,
             frames: Frames::read(&data_folder),
             data_folder,

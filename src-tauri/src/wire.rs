@@ -19,6 +19,7 @@ mod downloads;
 mod files;
 mod local_api;
 mod models;
+mod updates;
 
 pub use command_error::{CommandError, CommandResult};
 pub use downloads::{DownloadChange, DownloadState, DownloadView, HubAccessView, HubErrorView};
@@ -28,6 +29,7 @@ pub use models::{
     CatalogErrorView, CatalogView, EntryView, FactsView, FitSummary, FitView, ModelErrorView,
     ModelView, OriginView, PairView, PickView, Purpose, RecommendedView, TierView, VariantView,
 };
+pub use updates::{OfferView, ReleaseNote, UpdateProblem, UpdateRefusal, UpdateStep, UpdatesView};
 
 /// A conversation that was opened.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
@@ -339,6 +341,11 @@ pub enum AppEvent {
     Downloads {
         /// All downloads in order.
         downloads: Vec<DownloadView>,
+    },
+    /// The state of updates of the app changed.
+    Updates {
+        /// All of it.
+        updates: Box<UpdatesView>,
     },
     /// Files were dragged over a window or dropped on it.
     Drop {

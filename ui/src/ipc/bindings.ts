@@ -108,7 +108,9 @@ settings: Settings, } | { "event": "conversations" } | { "event": "deleted",
 /** The conversation. */
 id: ConversationId, } | { "event": "history_cleared" } | { "event": "models" } | { "event": "catalog" } | { "event": "downloads",
 /** All downloads in order. */
-downloads: Array<DownloadView>, } | { "event": "drop",
+downloads: Array<DownloadView>, } | { "event": "updates",
+/** All of it. */
+updates: UpdatesView, } | { "event": "drop",
 /** The window. */
 window: Window,
 /** What happened. */
@@ -600,6 +602,8 @@ appearance: Appearance,
 language: string | null,
 /** Send every message as plain chat, and never choose a route such as `translate`. */
 routing_off: boolean,
+/** Ask the server for a newer version at every start and once a day. */
+check_for_updates: boolean,
 /** Whether the welcome was shown. */
 was_welcomed: boolean, };
 
@@ -826,6 +830,15 @@ problem: ModelErrorView | null,
 /** It is selected, but no longer installed. */
 is_missing: boolean, };
 
+/** A newer version. */
+export type OfferView = {
+/** Its version. */
+version: string,
+/** The size of the download in bytes. */
+size_bytes: number,
+/** What it changes, in English. */
+notes: Array<ReleaseNote>, };
+
 /** A conversation that was opened. */
 export type OpenedConversation = {
 /** The conversation. */
@@ -883,6 +896,13 @@ purpose: Purpose,
 entry: string,
 /** The variant's key. */
 variant: string, };
+
+/** A line of release notes. */
+export type ReleaseNote = {
+/** It is the heading of the lines below. */
+is_heading: boolean,
+/** Plain text. */
+text: string, };
 
 /** A request of a client. */
 export type RequestRecord = {
@@ -1132,6 +1152,42 @@ ending: EndingView,
 model: string | null,
 /** Statistics of the response. */
 stats: AnswerStats | null, };
+
+/** Why an update failed. */
+export type UpdateProblem = { "problem": "unreachable" } | { "problem": "refused" } | { "problem": "insecure" } | { "problem": "malformed" } | { "problem": "no_file" } | { "problem": "interrupted" } | { "problem": "disk_full",
+/** Bytes that the update needs; 0 if the disk was full unexpectedly. */
+needed_bytes: number,
+/** Free bytes. */
+free_bytes: number, } | { "problem": "bad_signature" } | { "problem": "other_version" } | { "problem": "not_permitted" } | { "problem": "not_restored",
+/** Where the old app is. */
+path: string, } | { "problem": "failed",
+/** The reason in English. */
+detail: string, };
+
+/** Why a copy of the app does not update itself. */
+export type UpdateRefusal = "no_server" | "not_installed" | "not_in_applications" | "package" | "not_writable";
+
+/** A step of an update. */
+export type UpdateStep = { "step": "idle" } | { "step": "checking" } | { "step": "downloading",
+/** Bytes so far. */
+done_bytes: number, } | { "step": "ready" } | { "step": "waiting" } | { "step": "installing" };
+
+/** Updates of the app. */
+export type UpdatesView = {
+/** Why this copy does not update itself; `None` if it does. */
+refusal: UpdateRefusal | null,
+/** The server that is asked for the newest version; empty if this build knows none. */
+host: string,
+/** What is happening. */
+step: UpdateStep,
+/** The newer version that the last check found. */
+offer: OfferView | null,
+/** The version that the server offered at the last check, if it is older than this one. */
+older: string | null,
+/** When the last check succeeded, in milliseconds since 1970. */
+checked_at: number | null,
+/** Why the last check, download or installation failed. */
+problem: UpdateProblem | null, };
 
 /** A variant of a model that can be downloaded. */
 export type VariantView = {
