@@ -154,7 +154,8 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("axum*", &["transom-server"]),
     ("hyper*", &["transom-server", "transom-window-tests"]),
     ("keyring*", &["transom-hub"]),
-    ("rustls*", &["transom-hub"]),
+    // The tests of updates run a server.
+    ("rustls*", &["transom-hub", "transom-app"]),
     // The encryption of saved KV caches.
     ("ring", &["transom-engine-host"]),
     ("zeroize", &["transom-hub"]),

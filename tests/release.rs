@@ -11,11 +11,22 @@ fn checkout() -> PathBuf {
 }
 
 fn run(script: &str, arguments: &[&str], folder: &Path) -> Output {
-    Command::new("bash")
+    run_with(script, arguments, folder, &[])
+}
+
+fn run_with(script: &str, arguments: &[&str], folder: &Path, variables: &[(&str, &str)]) -> Output {
+    let program = match script.ends_with(".py") {
+        true => "python3",
+        false => "bash",
+    };
+    Command::new(program)
         .arg(checkout().join(".github/scripts").join(script))
         .args(arguments)
         .current_dir(folder)
         .env_remove("CERTIFICATE")
+        .env_remove("TAURI_SIGNING_PRIVATE_KEY")
+        .env_remove("TRANSOM_UPDATE_KEY")
+        .envs(variables.iter().copied())
         .output()
         .expect("bash runs")
 }
@@ -165,4 +176,169 @@ fn only_packages_that_exist_are_tried() {
 fn without_a_certificate_nothing_is_signed() {
     let folder = folder(&[]);
     assert_eq!(succeeds("keychain.sh", &[], folder.path()), "");
+}
+
+/// A public key and a signature of one key for version 1.1.0, made by `tauri signer`.
+const UPDATE_KEY: &str = include_str!("../src-tauri/src/updates/tests/signed.pub");
+const UPDATE_SIGNATURE: &str = include_str!("../src-tauri/src/updates/tests/signed.txt.sig");
+const ARCHIVE: &str = "Transom_1.1.0_arm64.app.tar.gz";
+const APPIMAGE: &str = "Transom_1.1.0_amd64.AppImage";
+
+#[test]
+fn the_app_is_packed_with_its_folder() {
+    let mac = folder(&[]);
+    let programs = mac.path().join("Transom/Transom.app/Contents/MacOS");
+    fs::create_dir_all(&programs).unwrap();
+    fs::write(programs.join("transom-app"), "program").unwrap();
+    let arguments = ["Transom/Transom.app", ARCHIVE];
+    succeeds("app-archive.sh", &arguments, mac.path());
+    let mut tar = Command::new("tar");
+    let listed = tar.arg("-tzf").arg(mac.path().join(ARCHIVE)).output();
+    let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
+    let names: Vec<&str> = listed.lines().collect();
+    // The updater leaves out the first folder.
+    assert_eq!(names.first(), Some(&"Transom.app/"));
+    assert_eq!(
+        names.last(),
+        Some(&"Transom.app/Contents/MacOS/transom-app")
+    );
+    let missing = ["Transom/Other.app", ARCHIVE];
+    fails("app-archive.sh", &missing, mac.path());
+}
+
+#[test]
+fn the_files_for_updates_are_signed_for_the_version() {
+    let npm = "#!/bin/sh\nprintf '%s\\n' \"$*\" >>called\n[ -f \"${11}\" ]\n";
+    let release = folder(&[
+        (ARCHIVE, "a"),
+        (APPIMAGE, "b"),
+        ("c.deb", "c"),
+        ("npm", npm),
+    ]);
+    let mut chmod = Command::new("chmod");
+    chmod.arg("755").arg(release.path().join("npm"));
+    assert!(chmod.status().unwrap().success());
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", release.path().display());
+    let unsigned = run_with(
+        "sign.sh",
+        &["1.1.0", "."],
+        release.path(),
+        &[("PATH", &path)],
+    );
+    assert!(unsigned.status.success());
+    let called = release.path().join("called");
+    assert!(!called.exists(), "nothing is signed without a key");
+    let variables = [("PATH", &*path), ("TAURI_SIGNING_PRIVATE_KEY", "secret")];
+    let signed = run_with("sign.sh", &["1.1.0", "."], release.path(), &variables);
+    assert!(signed.status.success());
+    let calls = fs::read_to_string(&called).unwrap();
+    let bundler = fs::read_to_string(checkout().join("xtask/src/bundle/linux.rs")).unwrap();
+    for (call, file) in calls.lines().zip([ARCHIVE, APPIMAGE]) {
+        let end = format!(" -- tauri signer sign --app-version 1.1.0 ./{file}");
+        assert!(call.ends_with(&end) && !call.contains("secret"), "{call}");
+        let tauri = call
+            .split(' ')
+            .find(|word| word.starts_with("@tauri-apps/"));
+        let tauri = format!("\"{}\"", tauri.unwrap());
+        assert!(
+            bundler.contains(&tauri),
+            "another version than in the bundle"
+        );
+    }
+    assert_eq!(calls.lines().count(), 2);
+    fs::remove_file(release.path().join(APPIMAGE)).unwrap();
+    let missing = run_with("sign.sh", &["1.1.0", "."], release.path(), &variables);
+    assert!(!missing.status.success(), "a file is missing");
+}
+
+/// Makes the description of a release with these signatures and this key, in a checkout with a
+/// changelog.
+fn manifest(signatures: &[(&str, &str)], key: &str) -> (TempDir, Output) {
+    let changelog = "## 1.1.0\n\n- A \"new\" thing\n\n## 1.0\n\n- Old\n";
+    let checkout = folder(&[("CHANGELOG.md", changelog)]);
+    let release = checkout.path().join("release");
+    fs::create_dir(&release).unwrap();
+    for (file, signature) in signatures {
+        fs::write(release.join(file), "12345").unwrap();
+        fs::write(release.join(format!("{file}.sig")), signature).unwrap();
+    }
+    let arguments = ["1.1.0", "me/transom", "release"];
+    let variables = [("TRANSOM_UPDATE_KEY", key)];
+    let output = run_with("manifest.py", &arguments, checkout.path(), &variables);
+    (checkout, output)
+}
+
+#[test]
+fn the_description_of_a_release_has_its_files_and_notes() {
+    let signatures = [(ARCHIVE, UPDATE_SIGNATURE), (APPIMAGE, UPDATE_SIGNATURE)];
+    let (checkout, output) = manifest(&signatures, UPDATE_KEY);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let release = checkout.path().join("release");
+    let text = fs::read_to_string(release.join("latest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let platform = |file: &str| {
+        serde_json::json!({
+            "url": format!("https://github.com/me/transom/releases/download/v1.1.0/{file}"),
+            "signature": UPDATE_SIGNATURE.trim(),
+            "size": 5,
+        })
+    };
+    let expected = serde_json::json!({
+        "version": "1.1.0",
+        "notes": "- A \"new\" thing",
+        "platforms": { "darwin-aarch64": platform(ARCHIVE), "linux-x86_64": platform(APPIMAGE) },
+    });
+    assert_eq!(manifest, expected);
+    assert!(!release.join(format!("{ARCHIVE}.sig")).exists());
+}
+
+#[test]
+fn a_release_that_no_copy_would_accept_is_not_described() {
+    let decoded = |text: &str| {
+        let mut decode = Command::new("python3");
+        let program = "import base64,sys; sys.stdout.buffer.write(base64.b64decode(sys.argv[1]))";
+        let output = decode.args(["-c", program, text.trim()]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let encoded = |text: &str| {
+        let mut encode = Command::new("python3");
+        let program = "import base64,sys; print(base64.b64encode(sys.argv[1].encode()).decode())";
+        let output = encode.args(["-c", program, text]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let other_version = encoded(&decoded(UPDATE_SIGNATURE).replace("version:1.1.0", "version:1.0"));
+    let other_key = encoded(&decoded(UPDATE_KEY).replace("RWS5Nr09", "RWS5Nr08"));
+    let both = |signature| [(ARCHIVE, signature), (APPIMAGE, signature)];
+    for (signatures, key, reason) in [
+        (&both(UPDATE_SIGNATURE)[..], &*other_key, "another key"),
+        (
+            &both(&other_version),
+            UPDATE_KEY,
+            "not signed for version 1.1.0",
+        ),
+        (&both(UPDATE_SIGNATURE), "", "no public key"),
+        (
+            &both(UPDATE_SIGNATURE)[..1],
+            UPDATE_KEY,
+            "no signed file for linux-x86_64",
+        ),
+        (
+            &[("c.deb", UPDATE_SIGNATURE)],
+            UPDATE_KEY,
+            "not the one file",
+        ),
+    ] {
+        let (checkout, output) = manifest(signatures, key);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && errors.contains(reason),
+            "{errors}"
+        );
+        assert!(!checkout.path().join("release/latest.json").exists());
+    }
+    let (checkout, output) = manifest(&[], UPDATE_KEY);
+    assert!(output.status.success());
+    assert!(!checkout.path().join("release/latest.json").exists());
 }

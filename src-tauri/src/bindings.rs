@@ -58,6 +58,7 @@ fn declarations() -> String {
     found.visit::<wire::AboutView>();
     found.visit::<wire::LocalApiView>();
     found.visit::<wire::ApiSetupView>();
+    found.visit::<wire::UpdatesView>();
     found.visit::<wire::FileFormat>();
     found.visit::<wire::FileSource>();
     found.visit::<wire::Window>();

@@ -11,6 +11,7 @@ pub(crate) mod catalog;
 pub(crate) mod conversations;
 pub(crate) mod models;
 pub(crate) mod turns;
+pub(crate) mod updates;
 
 use std::path::PathBuf;
 

@@ -46,6 +46,8 @@ mod status_view;
 mod strings;
 mod task;
 mod tray;
+mod update_host;
+mod updates;
 mod usage_recorder;
 mod visibility;
 mod windows;

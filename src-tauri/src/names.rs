@@ -20,6 +20,7 @@ macro_rules! commands {
                 hub_access, set_hub_token, set_hub_endpoint;
             benchmarks: benchmarks, run_benchmark, stop_benchmark, export_benchmark;
             api: follow_local_api, add_api_key, revoke_api_key, api_setups;
+            updates: updates, check_for_update, download_update, install_update, cancel_update;
             app: status, settings, update_settings, set_hotkey, record_hotkey, capture_text,
                 insert_text, attach_files, copy, open_link, about, licenses, save_diagnostics,
                 open_data_folder, show_window, fit_prompt, zoom, print_page, hide_window,

@@ -27,6 +27,16 @@ pub(crate) fn quit(app: &AppHandle) {
     });
 }
 
+/// Quits like [`quit`], and starts the app again.
+pub(crate) fn restart(app: &AppHandle) {
+    let app = app.clone();
+    exit_in_time();
+    tauri::async_runtime::spawn(async move {
+        close(&app).await;
+        app.request_restart();
+    });
+}
+
 /// Saves responses and unloads models before it returns, because the system ends the app.
 pub(crate) fn before_exit(app: &AppHandle) {
     exit_in_time();
@@ -68,6 +78,7 @@ async fn close(app: &AppHandle) {
     let closing = || async {
         tracing::info!("quitting");
         shell.frames.save();
+        shell.updates.until_replaced().await;
         let deleted = tokio::time::timeout(DELETE_TIMEOUT, deletion::finish(app));
         if deleted.await.is_err() {
             tracing::warn!("a conversation was not deleted in time");

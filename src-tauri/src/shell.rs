@@ -23,6 +23,7 @@ use crate::lock;
 use crate::pages::Pages;
 use crate::status_view;
 use crate::task::blocking;
+use crate::updates::Updates;
 use crate::visibility::KeyRepeatFilter;
 use crate::wire::{
     AppEvent, BackgroundView, CommandError, CommandResult, DownloadView, StatusView, Window,
@@ -38,6 +39,7 @@ pub(crate) struct Shell {
     pub(crate) clipboard: SystemClipboard,
     pub(crate) local_api: LocalApi,
     pub(crate) benchmarks: Benchmarks,
+    pub(crate) updates: Updates,
     /// Pages that follow responses.
     pub(crate) followers: Followers,
     /// The system's languages, preferred first.
@@ -60,6 +62,7 @@ impl Shell {
     pub(crate) fn new(app: AppHandle, data_folder: PathBuf) -> Self {
         let environment = |name: &str| std::env::var(name).ok();
         Self {
+            updates: Updates::of_this_copy(&app),
             app,
             frames: Frames::read(&data_folder),
             data_folder,

@@ -26,7 +26,7 @@ use crate::shell::Shell;
 use crate::tray::menu::Action;
 use crate::visibility::hidden_by_quit;
 use crate::wire::{AppEvent, DownloadState, DownloadView, Window};
-use crate::{commands, dropped, lock, log, quit, status_view, tray, windows};
+use crate::{commands, dropped, lock, log, quit, status_view, tray, update_host, windows};
 
 /// Minimum time between two status events.
 const STATUS_INTERVAL: Duration = Duration::from_millis(100);
@@ -69,6 +69,8 @@ pub fn run() -> anyhow::Result<()> {
                 .open_js_links_on_click(false)
                 .build(),
         )
+        // Does nothing until `updates` calls it; pages may not.
+        .plugin(tauri_plugin_updater::Builder::new().build())
         .plugin(
             tauri_plugin_global_shortcut::Builder::new()
                 .with_handler(|app, _, event| on_hotkey(app, event.state))
@@ -171,6 +173,7 @@ async fn open_backend(app: AppHandle) {
     app_commands::apply(&app, None, &backend.settings());
     app_commands::apply_local_api(&app, backend.clone());
     windows::prepare_prompt(&app, backend.hardware.memory_bytes);
+    tauri::async_runtime::spawn(update_host::check_regularly(app.clone()));
     tracing::info!("the backend is open");
     publish_status(&app, &backend).await;
 }

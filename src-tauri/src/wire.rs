@@ -20,6 +20,7 @@ mod downloads;
 mod files;
 mod local_api;
 mod models;
+mod updates;
 
 pub use benchmarks::{BenchmarkFormat, BenchmarkProgress, BenchmarkView, BenchmarksView};
 pub use command_error::{CommandError, CommandResult};
@@ -30,6 +31,7 @@ pub use models::{
     CatalogErrorView, CatalogView, EntryView, FactsView, FitSummary, FitView, ModelErrorView,
     ModelView, OriginView, PairView, PickView, Purpose, RecommendedView, TierView, VariantView,
 };
+pub use updates::{OfferView, ReleaseNote, UpdateProblem, UpdateRefusal, UpdateStep, UpdatesView};
 
 /// A conversation that was opened.
 #[derive(Debug, Clone, PartialEq, Serialize, TS)]
@@ -365,6 +367,11 @@ pub enum AppEvent {
     Benchmark {
         /// `None` after its end. Reload the results.
         running: Option<BenchmarkProgress>,
+    },
+    /// The state of updates of the app changed.
+    Updates {
+        /// All of it.
+        updates: Box<UpdatesView>,
     },
     /// Files were dragged over a window or dropped on it.
     Drop {

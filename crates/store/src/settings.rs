@@ -67,6 +67,8 @@ pub struct General {
     pub language: Option<String>,
     /// Send every message as plain chat, and never choose a route such as `translate`.
     pub routing_off: bool,
+    /// Ask the server for a newer version at every start and once a day.
+    pub check_for_updates: bool,
     /// Whether the welcome was shown.
     pub was_welcomed: bool,
 }

@@ -98,6 +98,10 @@ pub(crate) fn apply(app: &AppHandle, before: Option<&Settings>, now: &Settings) 
     if was.is_some_and(|was| was.launch_at_login != general.launch_at_login) {
         launch_at_login(app, general.launch_at_login);
     }
+    // At startup the check begins by itself.
+    if was.is_some_and(|was| !was.check_for_updates && general.check_for_updates) {
+        app.state::<Shell>().updates.turned_on();
+    }
     if was.is_none_or(|was| was.hotkey != general.hotkey) {
         let shortcut = general.hotkey.as_deref().unwrap_or(hotkey::DEFAULT);
         let system = SystemShortcuts::read();

@@ -1,7 +1,7 @@
 //! Opening settings, and keeping them.
 
 use serde_json::json;
-use transom_window_tests::{Failure, run_test, until};
+use transom_window_tests::{Failure, check, run_test, until};
 
 #[tokio::test]
 async fn settings_survive_a_restart() {
@@ -49,7 +49,12 @@ async fn a_deep_link_opens_the_settings() {
         until("the settings have the keyboard", async || {
             Ok(settings.has_keyboard().await?.then_some(()))
         })
-        .await
+        .await?;
+        // A build without a server for updates says so, and offers no check.
+        setup.desktop.follow("transom://settings/about").await?;
+        settings.until_says("update itself").await?;
+        let button = settings.find("button", "^Check Now$").await?;
+        check(button.is_none(), || "a check is offered".to_owned())
     })
     .await;
 }

@@ -47,6 +47,9 @@ function actionOf(code: string): NoticeView["action"] {
   if (code === "hotkey_taken") {
     return { label: t("chat.notice.change_shortcut"), run: () => page.openSettings("general") };
   }
+  if (code === "update_available") {
+    return { label: t("chat.notice.show_update"), run: () => page.openSettings("about") };
+  }
   if (code === "store_recovered") {
     return { label: t("chat.notice.show_folder"), run: () => attempt(ipc.openDataFolder()) };
   }

@@ -7,7 +7,8 @@ import type { FakeIpc } from "../ipc/fake";
 import { onDisk } from "../ipc/fake/catalog";
 import { firstModels, GB, sampleAssistants } from "../ipc/fake/defaults";
 import { apiClient, busyClients, someRequests } from "../ipc/fake/local-api";
-import type { ApiClientView, FitView, ModelSettings, StatusView } from "../ipc";
+import { update } from "../ipc/fake/updates";
+import type { ApiClientView, FitView, ModelSettings, StatusView, UpdatesView } from "../ipc";
 import { startApp } from "../state/app.svelte";
 import { modelSource } from "../state/model-source.svelte";
 import ShortcutsSheet from "../help/ShortcutsSheet.svelte";
@@ -60,6 +61,11 @@ const isBusy: SetUp = (fake) => {
   fake.setLocalApi({ requests: someRequests() });
   fake.setStatus({ ...hot, background: { client: "zed", model: "Qwen3 4B · 4-bit" } });
 };
+
+/** A newer version was found, and then this happened. */
+const updating = (change: Partial<UpdatesView>): SetUp => (fake) =>
+  fake.setUpdates({ offer: update(), checked_at: Date.now(), ...change });
+
 const second = scrolled("section:nth-of-type(2)");
 const third = scrolled("section:nth-of-type(3)");
 
@@ -171,6 +177,37 @@ export const settingsStates: GalleryStates = {
   },
   "settings-general-japanese": { shows: "データフォルダ", show: pane("general", speaking("ja")) },
   "settings-about": { shows: "Apple M4", show: pane("about") },
+  "settings-updates": { shows: "Version 0.2.0 is available", show: pane("about", updating({})) },
+  "settings-updates-downloading": {
+    shows: "Downloading version 0.2.0",
+    show: pane("about", updating({ step: { step: "downloading", done_bytes: 24_000_000 } })),
+  },
+  "settings-updates-ready": {
+    shows: "Version 0.2.0 is ready to install",
+    show: pane("about", updating({ step: { step: "ready" } })),
+  },
+  "settings-updates-waiting": {
+    shows: "Waiting for responses to finish",
+    show: pane("about", updating({ step: { step: "waiting" } })),
+  },
+  "settings-updates-failed": {
+    shows: "isn’t signed by the developers",
+    show: pane("about", updating({ problem: { problem: "bad_signature" } })),
+  },
+  "settings-updates-refused": {
+    shows: "isn’t in the Applications folder",
+    show: pane("about", updating({ refusal: "not_in_applications", host: "", offer: null })),
+  },
+  "settings-updates-german": {
+    shows: "Nicht genug Speicherplatz: Das Update",
+    show: pane("about", speaking("de", updating({
+      problem: { problem: "disk_full", needed_bytes: 507_000_000, free_bytes: 312_000_000 },
+    }))),
+  },
+  "settings-updates-japanese": {
+    shows: "バージョン 0.2.0 を利用できます",
+    show: pane("about", speaking("ja", updating({}))),
+  },
   "settings-about-missing": {
     shows: "Not available in this session",
     show: pane("about", onLinux({ missing: ["global_shortcut", "selection", "tray"] })),
@@ -200,5 +237,13 @@ export const settingsStates: GalleryStates = {
   },
   "welcome-german": { shows: "Empfohlen: Qwen3 8B", show: welcome(speaking("de")) },
   "welcome-japanese": { shows: "おすすめ", show: welcome(speaking("ja")) },
+  "welcome-updates": {
+    shows: "Updates only if you want",
+    show: async (fake, target) => {
+      const drawn = await welcome()(fake, target);
+      await scrolled("li:last-child")(target);
+      return drawn;
+    },
+  },
   "welcome-conflict": { shows: "Another app uses Ctrl+Space", show: welcome(isTaken) },
 };

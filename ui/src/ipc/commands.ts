@@ -11,7 +11,7 @@ import type {
   ApiSetupView, LocalApiView,
   MessageId, MessageView, ModelSettings, ModelView, AppEvent, OpenedConversation, Route, Settings, StatusView,
   TextSource, CapturedText,
-  TierView, Update, Window, ZoomStep,
+  TierView, Update, UpdatesView, Window, ZoomStep,
 } from "./bindings";
 
 export type Unsubscribe = () => void;
@@ -199,6 +199,16 @@ export const commands = {
   revokeApiKey: (name: string) => invoke<void>("revoke_api_key", { name }),
   /** The lines that set up other programs. */
   apiSetups: () => invoke<ApiSetupView[]>("api_setups"),
+
+  // Updates of the app. Their progress comes as events.
+  updates: () => invoke<UpdatesView>("updates"),
+  /** Asks the server now, also if regular checks are off. */
+  checkForUpdate: () => invoke<void>("check_for_update"),
+  downloadUpdate: () => invoke<void>("download_update"),
+  /** Waits for running responses, installs what was downloaded, and starts the app again. */
+  installUpdate: () => invoke<void>("install_update"),
+  /** Ends a download, or an installation that still waits. */
+  cancelUpdate: () => invoke<void>("cancel_update"),
 
   // The app
   status: () => invoke<StatusView>("status"),

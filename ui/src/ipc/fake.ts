@@ -8,6 +8,7 @@ import { commands, NO_SETTINGS, type Ipc } from "./commands";
 import type {
   AboutView, AttachedText, BenchmarksView, StartedTurn, Conversation, FoundConversation, MessageId, MessageView,
   ModelView, AppEvent, CommandError, DocumentView, LocalApiView, Route, Settings, StatusView, SummaryView, CapturedText,
+  UpdatesView,
 } from "./bindings";
 import { apiClient, localApi, newKey, setups, stateFor } from "./fake/local-api";
 import { found, hubEntry } from "./fake/catalog";
@@ -15,6 +16,7 @@ import * as defaults from "./fake/defaults";
 import { Player, type Script } from "./fake/player";
 import { DownloadQueue } from "./fake/download-queue";
 import { blocks, pieces } from "./fake/text";
+import { update, upToDate } from "./fake/updates";
 import { Tree } from "./fake/tree";
 
 export type { Script } from "./fake/player";
@@ -39,6 +41,7 @@ export class FakeIpc implements Ipc {
   chosenFile: string | null = "~/Desktop/chat.md";
   /** The documents that the user chooses or has copied; without a result, they are being read. */
   files: { name: string; read?: DocumentView }[] = [];
+  updatesView: UpdatesView = upToDate();
   downloadQueue = new DownloadQueue((event) => this.emit(event));
 
   /** What the local API does. Without a fixed `state`, the one that the settings ask for. */
@@ -105,6 +108,11 @@ export class FakeIpc implements Ipc {
   setBenchmarks(change: Partial<BenchmarksView>): void {
     this.benchmarksView = { ...this.benchmarksView, ...change };
     this.emit({ event: "benchmark", running: this.benchmarksView.running });
+  }
+
+  setUpdates(change: Partial<UpdatesView>): void {
+    this.updatesView = { ...this.updatesView, ...change };
+    this.emit({ event: "updates", updates: this.updatesView });
   }
 
   get shown(): ModelView[] {
@@ -395,6 +403,14 @@ export class FakeIpc implements Ipc {
   revokeApiKey: Ipc["revokeApiKey"] = async (name) =>
     this.setLocalApi({ clients: this.localApi.clients.filter((one) => one.name !== name) });
   apiSetups: Ipc["apiSetups"] = async () => setups(this.chosen.local_api.port ?? 11_535);
+
+  // Updates of the app
+
+  updates: Ipc["updates"] = async () => this.updatesView;
+  checkForUpdate: Ipc["checkForUpdate"] = async () => this.setUpdates({ offer: update(), checked_at: Date.now() });
+  downloadUpdate: Ipc["downloadUpdate"] = async () => this.setUpdates({ step: { step: "downloading", done_bytes: 0 } });
+  installUpdate: Ipc["installUpdate"] = async () => this.setUpdates({ step: { step: "waiting" } });
+  cancelUpdate: Ipc["cancelUpdate"] = async () => this.setUpdates({ step: { step: "idle" } });
 
   // The app
 

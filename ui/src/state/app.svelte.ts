@@ -3,7 +3,7 @@
  * events of the app update it. Values are replaced as a whole and never changed in place.
  */
 import { chooseLanguage } from "../i18n";
-import { ipc, type AboutView, type ModelView, type AppEvent, type CommandError, type Settings, type StatusView } from "../ipc";
+import { ipc, type AboutView, type ModelView, type AppEvent, type CommandError, type Settings, type StatusView, type UpdatesView } from "../ipc";
 import { composer } from "./composer.svelte";
 import { commandError } from "./command-error";
 import { edits } from "./edits";
@@ -24,6 +24,8 @@ class App {
   status = $state.raw<StatusView | null>(null);
   models = $state.raw<ModelView[]>([]);
   about = $state.raw<AboutView | null>(null);
+  /** Null until a part of the page that shows them has loaded them. */
+  updates = $state.raw<UpdatesView | null>(null);
   /** Notices that belong to no command, oldest first, until they are dismissed. */
   notices = $state.raw<Notice[]>([]);
 
@@ -81,6 +83,7 @@ function handleEvent(event: AppEvent): void {
   if (event.event === "status") app.status = event.status;
   else if (event.event === "settings") show(event.settings);
   else if (event.event === "models") void refreshModels();
+  else if (event.event === "updates") app.updates = event.updates;
   else if (event.event === "history_cleared") {
     composer.forgetAll();
     edits.forgetAll();

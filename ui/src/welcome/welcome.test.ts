@@ -18,6 +18,7 @@ beforeEach(() => {
   stop?.();
   onDone.mockClear();
   app.models = [];
+  app.updates = null;
   modelSource.catalog = null;
   modelSource.downloads = [];
   modelSource.wanted = null;
@@ -67,6 +68,21 @@ describe("the welcome", () => {
     };
     await fake.updateSettings({ general: { hotkey: "Alt+Space" } });
     await screen.findByText(/Press the shortcut in any app/);
+  });
+
+  it("asks whether to check for updates, which is off until then", async () => {
+    await open();
+    const asked = await screen.findByRole("switch", { name: "Check for updates", checked: false });
+    screen.getByText(/Transom can ask github.com for new versions at every start and once a day/);
+    expect(called("updateSettings")).toEqual([]);
+    await fireEvent.click(asked);
+    expect(called("updateSettings")).toEqual([[{ general: { check_for_updates: true } }]]);
+  });
+
+  it("does not ask where the app can't update itself", async () => {
+    await open((fake) => fake.setUpdates({ refusal: "no_server", host: "" }));
+    await waitFor(() => expect(app.updates?.refusal).toBe("no_server"));
+    expect(screen.queryByRole("switch")).toBeNull();
   });
 
   it("does not mention a missing tray", async () => {

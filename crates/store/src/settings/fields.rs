@@ -52,6 +52,7 @@ const SETTINGS: Kind = Group(&[
             ("appearance", OneOf(&["system", "light", "dark"])),
             ("language", Text(35)),
             ("routing_off", Bool),
+            ("check_for_updates", Bool),
             ("was_welcomed", Bool),
         ]),
     ),

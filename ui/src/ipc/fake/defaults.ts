@@ -11,7 +11,7 @@ export function settings(): Settings {
     general: {
       hotkey: null, launch_at_login: false, show_in_dock: false, chat_in_window: false,
       pin_chat: false, pin_prompt: false, zoom: null, appearance: "system", language: null,
-      routing_off: false, was_welcomed: true,
+      routing_off: false, check_for_updates: false, was_welcomed: true,
     },
     local_api: { is_on: false, port: null, ollama_port: null, allowed_origins: [] },
     behavior: { idle_unload_seconds: null, keep_loaded: false, memory_budget_bytes: null },
