@@ -258,10 +258,12 @@ fn manifest(signatures: &[(&str, &str)], key: &str) -> (TempDir, Output) {
     let changelog = "## 1.1.0\n\n- A \"new\" thing\n\n## 1.0\n\n- Old\n";
     let checkout = folder(&[("CHANGELOG.md", changelog)]);
     let release = checkout.path().join("release");
-    fs::create_dir(&release).unwrap();
+    fs::create_dir(&release).expect("a new folder");
     for (file, signature) in signatures {
-        fs::write(release.join(file), "12345").unwrap();
-        fs::write(release.join(format!("{file}.sig")), signature).unwrap();
+        let write =
+            |name: &str, text| fs::write(release.join(name), text).expect("room on the disk");
+        write(file, "12345");
+        write(&format!("{file}.sig"), *signature);
     }
     let arguments = ["1.1.0", "me/transom", "release"];
     let variables = [("TRANSOM_UPDATE_KEY", key)];

@@ -204,7 +204,7 @@ fn parsed(arguments: &[&str]) -> Result<BenchArgs, clap::Error> {
 #[test]
 fn the_app_measures_the_same_lengths_as_the_command() {
     let args = parsed(&["--sustained", "2"]).unwrap();
-    let usual = transom_bench::sustained::SustainedOptions::new(args.sustained.unwrap());
+    let usual = transom_bench::SustainedOptions::new(args.sustained.unwrap());
     assert_eq!(args.prompt_tokens, [usual.prompt_tokens]);
     assert_eq!(args.generate_tokens, usual.generate_tokens);
 }
