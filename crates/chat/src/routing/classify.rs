@@ -134,12 +134,17 @@ fn pattern(cue: &str) -> String {
 /// Returns the route that `signals` ask for.
 pub(super) fn classify(signals: &Signals<'_>) -> Route {
     let text = signals.text.trim();
+    // A fenced block in the message is as good as selected code.
+    let selection = match signals.selection {
+        SelectionKind::None if text.contains("```") => SelectionKind::Code,
+        selection => selection,
+    };
     let requests = requests_beside_texts(text);
     let chosen = requests.iter().find_map(|request| {
-        let route = scores(request, signals.selection, true).best();
+        let route = scores(request, selection, true).best();
         (route != Route::Chat).then_some(route)
     });
-    chosen.unwrap_or_else(|| scores(text, signals.selection, false).best())
+    chosen.unwrap_or_else(|| scores(text, selection, false).best())
 }
 
 /// Returns the parts of `text` that may be a request about the rest of it, as in "Translate this:
