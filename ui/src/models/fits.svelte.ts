@@ -15,7 +15,7 @@ export class ModelFits {
     return this.#fits.get(id);
   }
 
-  async load(models: readonly ModelView[] = app.models): Promise<void> {
+  async load(models: readonly ModelView[] = app.chatModels): Promise<void> {
     for (const model of models) {
       if (!model.facts || !app.settings) continue;
       try {
