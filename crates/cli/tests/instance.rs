@@ -91,6 +91,8 @@ fn kill(process_id: u32) {
     assert!(status.success());
 }
 
+const STARTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/starter");
+
 const CAPITAL: [&str; 4] = [
     "ask",
     "What is the capital of France?",
@@ -248,8 +250,9 @@ fn the_command_line_obeys_the_settings_and_doctor_shows_those_in_force() {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     };
+    let model = ["--model", STARTER];
     set_budget(2_000_000_000);
-    let mut chat = Chat::open(data, &["--temperature", "0"]);
+    let mut chat = Chat::open(data, &model);
     chat.send("Hello");
     assert!(!chat.answer().is_empty());
     set_budget(1);
@@ -263,9 +266,10 @@ fn the_command_line_obeys_the_settings_and_doctor_shows_those_in_force() {
     let shown = doctor();
     assert_eq!(shown["is_in_force"], false);
     assert!(shown["budget_bytes"].as_u64().unwrap() <= 1, "{shown}");
-    let output = run_on(data, &CAPITAL);
+    let output = run_on(data, &[&CAPITAL[..], &model].concat());
     let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{err}");
+    assert!(err.contains("models may use 0.0 GB here"), "{err}");
 }
 
 /// A service manager sends SIGTERM, a closed terminal SIGHUP: the saved KV cache of a conversation is
