@@ -102,6 +102,16 @@ fn no_control_character_of_a_file_is_written() {
     );
     assert!(text.contains("]0;T"), "{text}");
 
+    // The child process warns about the value on its standard error.
+    let folder = copy_of_starter(&fixture, "recommended");
+    let recommended = format!(r#"{{"temperature": "{BAD_JSON}"}}"#);
+    replace(&folder.join("generation_config.json"), &recommended);
+    let text = checked(
+        &fixture,
+        &["ask", "Hello", "--model", folder.to_str().unwrap()],
+    );
+    assert!(text.contains("is not used"), "{text}");
+
     let folder = copy_of_starter(&fixture, "index");
     let index = format!(r#"{{"weight_map": {{"a": "{BAD_JSON}"}}}}"#);
     replace(&folder.join("model.safetensors.index.json"), &index);
@@ -110,6 +120,22 @@ fn no_control_character_of_a_file_is_written() {
         &["ask", "Hello", "--model", folder.to_str().unwrap()],
     );
     assert!(text.contains("]0;T"), "{text}");
+}
+
+/// The template makes a string of 4 GiB in few steps, without writing it.
+#[test]
+fn a_template_with_a_huge_string_ends_only_the_process_of_the_model() {
+    let fixture = TestHub::start();
+    let folder = copy_of_starter(&fixture, "doubling");
+    let template = "{% set ns = namespace(text='x') %}{% for _ in range(32) %}\
+        {% set ns.text = ns.text ~ ns.text %}{% endfor %}";
+    fs::write(folder.join("chat_template.jinja"), template).unwrap();
+    let arguments = ["ask", "Hello", "--model", folder.to_str().unwrap()];
+    let text = checked(&fixture, &arguments);
+    assert!(
+        text.contains("the chat template of the model took"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -91,6 +91,8 @@ fn kill(process_id: u32) {
     assert!(status.success());
 }
 
+const STARTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/starter");
+
 const CAPITAL: [&str; 4] = [
     "ask",
     "What is the capital of France?",
@@ -232,6 +234,42 @@ fn without_an_instance_no_command_starts_one_to_read_its_status() {
         assert!(text(&output.stdout).starts_with("Nothing is running"));
         assert_eq!(text(&output.stderr), "");
     }
+}
+
+/// The app writes the file. A change while an instance runs counts from the next one on.
+#[test]
+fn the_command_line_obeys_the_settings_and_doctor_shows_those_in_force() {
+    let data = tempfile::tempdir().unwrap();
+    let data = data.path();
+    let set_budget = |bytes: u64| {
+        let settings = serde_json::json!({ "memory_budget_bytes": bytes });
+        std::fs::write(data.join("supervisor.json"), settings.to_string()).unwrap();
+    };
+    let doctor = || -> Value {
+        let output = run_on(data, &["doctor", "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let model = ["--model", STARTER];
+    set_budget(2_000_000_000);
+    let mut chat = Chat::open(data, &model);
+    chat.send("Hello");
+    assert!(!chat.answer().is_empty());
+    set_budget(1);
+    let shown = doctor();
+    assert_eq!(shown["is_in_force"], true);
+    let budget_bytes = shown["budget_bytes"].as_u64().unwrap();
+    assert!((2..=2_000_000_000).contains(&budget_bytes), "{shown}");
+    assert_eq!(shown["settings"]["chosen"]["memory_budget_bytes"], 1);
+    assert_eq!(chat.leave().code(), Some(0));
+
+    let shown = doctor();
+    assert_eq!(shown["is_in_force"], false);
+    assert!(shown["budget_bytes"].as_u64().unwrap() <= 1, "{shown}");
+    let output = run_on(data, &[&CAPITAL[..], &model].concat());
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    assert!(err.contains("models may use 0.0 GB here"), "{err}");
 }
 
 /// A service manager sends SIGTERM, a closed terminal SIGHUP: the saved KV cache of a conversation is

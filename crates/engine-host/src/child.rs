@@ -11,6 +11,7 @@ mod inbox;
 mod limits;
 mod log;
 mod outbox;
+mod template_memory;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -55,10 +56,12 @@ pub fn is_child_process(arguments: impl IntoIterator<Item = OsString>) -> bool {
 /// parent. `engines` are tried in order.
 ///
 /// Returns exit code 0 if the parent closed the connection, 2 if standard input is not a socket,
-/// and 4 if the connection failed. The reason for 2 and 4 is printed to standard error.
+/// and 4 if the connection failed. If a chat template takes too much memory, the process ends with
+/// 5. The reason for 2, 4 and 5 is printed to standard error.
 pub fn main(engines: Vec<Box<dyn Engine>>) -> ExitCode {
     log::start();
     limits::apply();
+    template_memory::limit();
     let stream = match socket_from_stdin() {
         Ok(stream) => stream,
         Err(error) => {

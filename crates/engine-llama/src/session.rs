@@ -32,7 +32,7 @@ pub(crate) struct Session {
     parked: Parked<ParkedConversation>,
     /// True if keys were moved and the next step has to rotate them.
     shift_is_pending: bool,
-    /// The last prompt is private, so the cache grows in memory.
+    /// The contents are private, so they are never in a file.
     is_private: bool,
     batch: Batch,
     thread_tuner: ThreadTuner,
@@ -151,17 +151,22 @@ impl Session {
 
     /// Continues the conversation, the current or a parked one, of which the prompt reuses the most
     /// tokens. Removes its other tokens, and reserves space for the prompt and the first tokens of
-    /// the response. Returns the number of cached prompt tokens; see [`CachedConversation::reusable`].
+    /// the response, or the whole context if it is private. Returns the number of cached prompt tokens; see [`CachedConversation::reusable`].
     ///
     /// # Errors
     /// [`EngineError::Backend`] if there is not enough memory; the session is empty then.
     pub(crate) fn reuse(&mut self, prompt: SessionPrompt<'_>) -> Result<usize, EngineError> {
-        let n_needed = prompt.tokens.len() + MAX_DRAFT;
+        // A private cache would grow in memory, beside the larger one, which no estimate counts.
+        let n_needed = match prompt.is_private {
+            true => self.config.context_length,
+            false => prompt.tokens.len() + MAX_DRAFT,
+        };
         let Reuse { n_kept, moved } = self.select(&prompt, n_needed);
         self.truncate(moved.as_ref().map_or(n_kept, |moved| moved.end));
-        self.is_private = prompt.is_private;
-        // Before tokens are moved: the cache cannot grow while their rotation is pending.
+        // Before tokens are moved: the cache cannot grow while their rotation is pending. What a
+        // private prompt shares with one that is not is not private.
         self.reserve(n_needed)?;
+        self.is_private = prompt.is_private;
         if let Some(moved) = moved
             && !(self.remove_and_shift(n_kept..moved.start) && self.has_window())
         {

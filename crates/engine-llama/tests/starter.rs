@@ -3,6 +3,7 @@
 //! The expected responses are mlx-lm's, which the MLX engine is compared with as well; the tokens of
 //! texts are those of the `tokenizers` library (`fixtures/make_goldens.py`).
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use tempfile::TempDir;
 use transom_catalog::test_support::convert::{Quantization, convert};
 use transom_engine::{
     ChatPrompt, Engine, EngineError, FinishReason, GenerationParams, JobControl, Limits,
-    LoadedModel, Message, ModelSource, Prompt, SamplingParams, Section, TokenEvent,
+    LoadedModel, Message, ModelSource, PreparedPrompt, Prompt, SamplingParams, Section, TokenEvent,
 };
 use transom_engine_llama::LlamaEngine;
 
@@ -82,6 +83,36 @@ fn in_f16_the_starter_gives_the_same_responses_as_with_mlx() {
     }
 }
 
+/// A new user asks these first.
+#[test]
+fn the_starter_answers_the_examples_of_the_empty_chat() {
+    let texts: BTreeMap<String, String> = read_json("ui/src/i18n/en/chat.json");
+    let (_folder, mut model) = starter(Quantization::F16);
+    let mut answer_to_example = |number: usize| {
+        let question = &texts[&format!("empty.example_{number}")];
+        let chat = ChatPrompt {
+            messages: vec![Message::user(question)],
+            ..ChatPrompt::default()
+        };
+        let prompt = model.prepare(&Prompt::Chat(chat)).expect("the prompt fits");
+        let (answer, reason) = answer(&mut model, &prompt, 200, false);
+        assert_eq!(reason, FinishReason::Stop, "{answer}");
+        answer
+    };
+    let sky = answer_to_example(1);
+    assert!(sky.contains("scatters blue light"), "{sky}");
+    assert_eq!(sky.matches('.').count(), 3, "{sky}");
+    let note = answer_to_example(2);
+    assert!(note.starts_with("Dear neighbo"), "{note}");
+    assert!(note.contains("Thank you"), "{note}");
+    let ideas = answer_to_example(3);
+    let numbers = ideas
+        .lines()
+        .map(|line| line.split_once(". ").map(|(n, _)| n));
+    let expected = ["1", "2", "3", "4", "5"].map(Some);
+    assert_eq!(numbers.collect::<Vec<_>>(), expected, "{ideas}");
+}
+
 fn check(model: &mut Model, case: &Answer, max_tokens: usize, speculate: bool) {
     let chat = ChatPrompt {
         messages: case.messages.clone(),
@@ -89,6 +120,23 @@ fn check(model: &mut Model, case: &Answer, max_tokens: usize, speculate: bool) {
     };
     let prompt = model.prepare(&Prompt::Chat(chat)).expect("the prompt fits");
     assert_eq!(prompt.tokens, case.prompt_tokens, "{}", case.name);
+    let (answer, reason) = answer(model, &prompt, max_tokens, speculate);
+    let expected = if case.ended {
+        FinishReason::Stop
+    } else {
+        FinishReason::Length
+    };
+    assert_eq!(answer, case.text, "{}, speculative: {speculate}", case.name);
+    assert_eq!(reason, expected, "{}", case.name);
+}
+
+/// Returns the most likely response, and why it ended.
+fn answer(
+    model: &mut Model,
+    prompt: &PreparedPrompt,
+    max_tokens: usize,
+    speculate: bool,
+) -> (String, FinishReason) {
     let params = GenerationParams {
         sampling: SamplingParams {
             temperature: 0.0,
@@ -106,15 +154,9 @@ fn check(model: &mut Model, case: &Answer, max_tokens: usize, speculate: bool) {
         }
     };
     let (reason, _) = model
-        .generate(&prompt, &params, &JobControl::new(), &mut sink)
+        .generate(prompt, &params, &JobControl::new(), &mut sink)
         .expect("the answer succeeds");
-    let expected = if case.ended {
-        FinishReason::Stop
-    } else {
-        FinishReason::Length
-    };
-    assert_eq!(answer, case.text, "{}, speculative: {speculate}", case.name);
-    assert_eq!(reason, expected, "{}", case.name);
+    (answer, reason)
 }
 
 #[test]

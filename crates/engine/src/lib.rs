@@ -59,7 +59,7 @@ pub use sampling::{Sampler, SamplingParams};
 pub use saved::{CachedConversation, SavableCache, SavedConversation};
 pub use scoring::Scorer;
 pub use speculation::Speculation;
-pub use template::{ChatTemplate, ControlTokens, RenderedPrompt};
+pub use template::{ChatTemplate, ControlTokens, RenderedPrompt, set_memory_watch};
 pub use text::OpenReasoning;
 pub use text_stream::TextStream;
 pub use tokenizer::{Detokenizer, Tokenizer};

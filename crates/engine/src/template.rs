@@ -5,11 +5,12 @@
 //! byte for byte (see `tests/templates.rs`). No clock is read here.
 //!
 //! Rule: a template comes with the model and is not trusted. Its source, its steps and its output
-//! have limits.
+//! have limits. Memory has none here: see [`set_memory_watch`].
 
 mod control_tokens;
 mod environment;
 mod json;
+mod memory_watch;
 mod messages;
 mod methods;
 mod syntax;
@@ -25,6 +26,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 pub use self::control_tokens::{ControlTokens, Piece, RenderedPrompt};
+pub use self::memory_watch::{MemoryWatch, set_memory_watch};
 
 use self::control_tokens::Marker;
 use self::messages::Arguments;
@@ -109,6 +111,8 @@ impl ChatTemplate {
         let source = syntax::for_minijinja(source);
         let mut environment = environment::new();
         syntax::check_depth(&source, environment.syntax()).map_err(failed)?;
+        // Constant expressions are computed here.
+        let _watch = memory_watch::start();
         environment
             .add_template_owned(NAME, source)
             .map_err(|error| template_error(&error))?;
@@ -155,6 +159,7 @@ impl ChatTemplate {
         let mut output = Output::new(prompt);
         let variables = self.variables(prompt, arguments, marker, now);
         let variables = variables.map_err(|error| template_error(&error))?;
+        let _watch = memory_watch::start();
         let result = template
             .render_captured_to(variables, &mut output)
             .map(drop);

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use transom_signals::KeepAwake;
+
 use crate::{Disk, HubError, RealDisk, Token};
 
 /// The default hub.
@@ -98,6 +100,9 @@ pub struct DownloadsOptions {
     pub spare_bytes: u64,
     /// The disk that part files are written to. Tests use another one than the real disk.
     pub disk: Arc<dyn Disk>,
+    /// Prevents the machine from sleeping until the result is dropped. Called while bytes are
+    /// received or verified. Tests use another function.
+    pub keep_awake: fn() -> Box<dyn Send + Sync>,
     /// Whether the queue is saved and continues after a restart. The app saves it; a command in a
     /// terminal downloads only what it was asked for.
     pub is_persistent: bool,
@@ -116,6 +121,7 @@ impl DownloadsOptions {
             piece_bytes: 32 << 20,
             spare_bytes: 500_000_000,
             disk: Arc::new(RealDisk),
+            keep_awake: || Box::new(KeepAwake::begin("a model is downloading")),
             is_persistent: false,
             retry: RetryOptions::default(),
         }

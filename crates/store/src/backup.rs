@@ -1,8 +1,10 @@
 //! Backups: copies of the database, one per day and one before each migration.
 //!
 //! Rule: the newest seven are kept, readable only by this user. What a user deletes leaves the
-//! backups too.
+//! backups too. An unfinished copy, which a killed process leaves, is removed before anything else
+//! is done.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +13,9 @@ use crate::error::StoreError;
 use crate::private_files::{create_private, make_private_folder};
 use crate::store::{Store, connect};
 use crate::{check, conversations, schema};
+
+/// The extension of an unfinished copy.
+const PART: &str = "part";
 
 const MAX_BACKUPS: usize = 7;
 
@@ -38,8 +43,9 @@ impl Store {
 pub(crate) fn make(path: &Path, stem: &str, now: Timestamp) -> Result<PathBuf, StoreError> {
     let folder = folder(path);
     make_private_folder(&folder).map_err(StoreError::io(&folder))?;
+    remove_unfinished(path);
     let backup = free_name(&folder, &format!("{stem}-{}", date(now)));
-    let part = backup.with_extension("part");
+    let part = backup.with_extension(PART);
     copy(path, &part)?;
     fs::rename(&part, &backup).map_err(StoreError::io(&backup))?;
     for old in all(path).into_iter().rev().skip(MAX_BACKUPS) {
@@ -66,6 +72,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
 /// Deletes a conversation from every backup. A backup from which it cannot be deleted is deleted
 /// itself.
 pub(crate) fn delete_conversation(path: &Path, key: &str) {
+    remove_unfinished(path);
     for backup in all(path) {
         if let Err(error) = delete_conversation_in(&backup, key) {
             tracing::info!(path = %backup.display(), %error, "removing a backup, because a deleted chat cannot be removed from it");
@@ -90,12 +97,7 @@ fn delete_conversation_in(backup: &Path, key: &str) -> Result<(), StoreError> {
 
 /// Returns the backups, oldest first.
 pub(crate) fn all(path: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder(path)) else {
-        return Vec::new();
-    };
-    let mut dated: Vec<_> = entries
-        .flatten()
-        .map(|entry| entry.path())
+    let mut dated: Vec<_> = files(path)
         .filter(|path| path.extension().is_some_and(|kind| kind == "db"))
         .map(|path| (made_at(&path), path))
         .collect();
@@ -112,7 +114,24 @@ pub(crate) fn made_at(backup: &Path) -> Option<Timestamp> {
     Some(Timestamp(time.timestamp().as_millisecond()))
 }
 
+/// Removes unfinished copies, also with the name of a log of SQLite.
+pub(crate) fn remove_unfinished(path: &Path) {
+    let is_unfinished = |path: &PathBuf| {
+        let kind = path.extension().and_then(OsStr::to_str);
+        kind.is_some_and(|kind| kind.starts_with(PART))
+    };
+    files(path)
+        .filter(is_unfinished)
+        .for_each(|part| remove(&part));
+}
+
+fn files(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder(path)).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
+}
+
 pub(crate) fn remove_all(path: &Path) {
+    remove_unfinished(path);
     all(path).iter().for_each(|backup| remove(backup));
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Rule: deleted text is in no file of the folder when the call returns. SQLite overwrites freed
 //! bytes, the search index drops the words, the log is truncated, and the backups are changed too.
+//! The backups come first: if the program is killed in between, the user still sees the chat and can
+//! delete it again.
 
 use rusqlite::Transaction;
 
@@ -32,10 +34,13 @@ impl Store {
     ) -> Result<(), StoreError> {
         // A backup that is being made now would still contain them.
         let _backups = self.inner.backups();
-        let key = self.write(Flush::Now, work)?;
-        if let Some(path) = &self.inner.path {
-            backup::delete_conversation(path, &key);
-        }
+        self.write(Flush::Now, |tx| {
+            let key = work(tx)?;
+            if let Some(path) = &self.inner.path {
+                backup::delete_conversation(path, &key);
+            }
+            Ok(())
+        })?;
         self.erase_traces(false)
     }
 

@@ -93,6 +93,7 @@ fn open(folder: &Path, now: Timestamp, migrations: &[&str]) -> Result<Opened, St
 fn open_file(path: &Path, now: Timestamp, migrations: &[&str]) -> Result<Opened, StoreError> {
     let mut notices = Vec::new();
     recovery::finish_interrupted(path)?;
+    backup::remove_unfinished(path);
     make_private_file(path).map_err(StoreError::io(path))?;
     check_folder(path)?;
     let mut connection = match check::open_checked(path, now, migrations) {

@@ -133,6 +133,67 @@ fn a_deleted_conversation_is_in_no_file() {
     assert_eq!(opened.store.conversations(0, 99).unwrap().len(), 37);
 }
 
+/// A process that is killed while it makes a backup leaves an unfinished copy.
+#[test]
+fn a_deleted_conversation_is_in_no_unfinished_backup() {
+    let folder = tempfile::tempdir().unwrap();
+    let backups = folder.path().join("backups");
+    let store = || Store::open(folder.path(), NOW).unwrap().store;
+    let leave = || {
+        fs::create_dir_all(&backups).unwrap();
+        for end in ["part", "part-journal"] {
+            fs::write(
+                backups
+                    .join("transom-2026-11-21-125443")
+                    .with_extension(end),
+                word(1, 0),
+            )
+            .unwrap();
+        }
+    };
+    let left = || found(folder.path(), &[word(1, 0)]);
+    let id = add_conversation(&store(), 2, 2);
+    leave();
+    assert_eq!(left().len(), 1, "the test sees what is there");
+    let store = store();
+    assert_eq!(left(), HashSet::new(), "after the opening");
+    leave();
+    store.back_up_if_due(NOW).unwrap().unwrap();
+    assert_eq!(left(), HashSet::new(), "after a backup");
+    leave();
+    store.delete(id).unwrap();
+    assert_eq!(left(), HashSet::new(), "after a deletion");
+    leave();
+    store.clear_history().unwrap();
+    assert_eq!(left(), HashSet::new(), "after the history was cleared");
+}
+
+/// If the store can't delete a conversation, it can be deleted again, so the backups come first.
+#[test]
+fn a_conversation_leaves_the_backups_before_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), NOW).unwrap().store;
+    let id = add_conversation(&store, 1, 2);
+    store.back_up_if_due(NOW).unwrap().unwrap();
+    let backups = folder.path().join("backups");
+    // The check at the end of a transaction fails while a row refers to the conversation.
+    let connection = rusqlite::Connection::open(folder.path().join("transom.db")).unwrap();
+    connection
+        .execute_batch(
+            "CREATE TABLE refusing (
+                 id INTEGER REFERENCES conversation (id) DEFERRABLE INITIALLY DEFERRED
+             );
+             INSERT INTO refusing SELECT id FROM conversation;",
+        )
+        .unwrap();
+    store.delete(id).unwrap_err();
+    assert_eq!(store.conversations(0, 9).unwrap().len(), 1);
+    assert_eq!(found(&backups, &all_words(1, 2)), HashSet::new());
+    connection.execute_batch("DROP TABLE refusing").unwrap();
+    store.delete(id).unwrap();
+    assert_eq!(found(folder.path(), &all_words(1, 2)), HashSet::new());
+}
+
 #[test]
 fn a_deleted_exchange_is_in_no_file() {
     let folder = tempfile::tempdir().unwrap();

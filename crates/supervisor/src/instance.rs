@@ -84,12 +84,18 @@ fn default_data_folder() -> Option<PathBuf> {
 /// `~/Library/Caches` on a Mac, or `transom` in `$XDG_CACHE_HOME` or `~/.cache`. If the data folder
 /// is not at its default place, returns the folder `cache` in it.
 pub fn cache_folder(data_folder: &Path) -> PathBuf {
-    let is_default = default_data_folder().is_some_and(|default| default == data_folder);
-    let user_caches = dirs::cache_dir().filter(|_| is_default);
-    user_caches.map_or_else(
-        || data_folder.join("cache"),
-        |caches| caches.join(FOLDER_NAME),
-    )
+    cache_folder_of(data_folder, default_data_folder(), dirs::cache_dir())
+}
+
+fn cache_folder_of(
+    data_folder: &Path,
+    default_data_folder: Option<PathBuf>,
+    user_caches: Option<PathBuf>,
+) -> PathBuf {
+    match (default_data_folder, user_caches) {
+        (Some(default), Some(caches)) if default == data_folder => caches.join(FOLDER_NAME),
+        _ => data_folder.join("cache"),
+    }
 }
 
 /// A connection to the user's supervisor, in this or another process.

@@ -1,11 +1,12 @@
 //! Tests of real processes that misbehave: each fails one response, and the next request gets a new
 //! process.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use transom_engine_host::{ProcessWorkers, Worker, WorkerEnd, Workers};
-use transom_signals::ScriptedSignals;
+use transom_signals::{MemoryPressure, ScriptedSignals, SystemSignals};
 use transom_supervisor::instance;
 use transom_supervisor::status::{PhaseStatus, UnloadReason};
 use transom_supervisor::test_support::{
@@ -13,26 +14,28 @@ use transom_supervisor::test_support::{
 };
 use transom_supervisor::{ModelSelector, Outcome, RequestError, Tuning};
 
-/// The first process runs an engine of this mode, all others one that responds "hello world".
+/// The first processes run an engine of this mode, all others one that responds "hello world".
 struct Processes {
     first_mode: &'static str,
-    n_started: AtomicUsize,
+    n_first: usize,
+    n_started: Arc<AtomicUsize>,
 }
 
 impl Processes {
     fn first(first_mode: &'static str) -> Self {
         Self {
             first_mode,
-            n_started: AtomicUsize::new(0),
+            n_first: 1,
+            n_started: Arc::default(),
         }
     }
 }
 
 impl Workers for Processes {
     fn start(&self) -> Worker {
-        let mode = match self.n_started.fetch_add(1, Ordering::SeqCst) {
-            0 => self.first_mode,
-            _ => "answer",
+        let mode = match self.n_started.fetch_add(1, Ordering::SeqCst) < self.n_first {
+            true => self.first_mode,
+            false => "answer",
         };
         let program = env!("CARGO_BIN_EXE_supervisor-test-child").into();
         ProcessWorkers::new(program, vec![mode.into()]).start()
@@ -103,6 +106,45 @@ async fn an_unload_kills_an_engine_that_ignores_its_stop() {
     let records = handle.unload(ModelSelector::All).await.unwrap();
     assert!(records[0].by_force, "{records:?}");
     assert_eq!(records[0].why, UnloadReason::Requested);
+    supervisor.quit().await;
+}
+
+/// A third load would end as the first two did.
+#[tokio::test]
+async fn a_request_fails_after_pressure_ended_the_loads_of_two_processes() {
+    let workers = Processes {
+        n_first: 2,
+        ..Processes::first("slow-load")
+    };
+    let n_started = workers.n_started.clone();
+    let signals = ScriptedSignals::default();
+    let supervisor = supervisor(workers, signals.clone(), hurried());
+    let handle = supervisor.handle();
+    let mut response = handle.submit(generate_request("chat"));
+    let response = tokio::spawn(async move { finish(&mut response).await });
+    for n_loads in 1..=2 {
+        status_where(&handle, |status| {
+            let mut models = status.models.iter();
+            models.any(|model| matches!(model.phase, PhaseStatus::Loading { progress: Some(_) }))
+        })
+        .await;
+        assert_eq!(n_started.load(Ordering::SeqCst), n_loads);
+        signals.set(SystemSignals {
+            memory: MemoryPressure::Critical,
+            ..SystemSignals::default()
+        });
+        status_where(&handle, |status| status.models.is_empty()).await;
+        signals.set(SystemSignals::default());
+        // No process is running now, so the quiet time before the next load can be skipped.
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(60)).await;
+        tokio::time::resume();
+    }
+    let failed = error(response.await.unwrap().1);
+    assert!(failed.to_string().contains("twice"), "{failed}");
+    let (reply, _) = finish(&mut handle.submit(generate_request("chat"))).await;
+    assert_eq!(reply, "hello world");
+    assert_eq!(n_started.load(Ordering::SeqCst), 3);
     supervisor.quit().await;
 }
 

@@ -4,6 +4,8 @@
 //! once. After the deletion (see [`deletion`]) the supervisor deletes all saved KV caches, so that no
 //! text is left anywhere. Other conversations pay with one prefill.
 
+use std::path::Path;
+
 use serde_json::Value;
 use tauri::{AppHandle, State, WebviewWindow};
 use transom_chat::MessageView;
@@ -20,8 +22,8 @@ use crate::wire::{AppEvent, CommandError, CommandResult, FileFormat, OpenedConve
 /// Maximum number of conversations per call.
 const MAX_LISTED: u32 = 500;
 
-/// Maximum size of an imported file.
-const MAX_IMPORT_BYTES: u64 = 1 << 30;
+/// Maximum size of an imported file. Long histories of other programs have about 100 MB.
+const MAX_IMPORT_BYTES: u64 = 256 << 20;
 
 /// Returns the conversations that `search` finds. Without a word, lists the archived or all others.
 #[tauri::command]
@@ -270,18 +272,17 @@ pub(crate) async fn import_conversations(
         return Ok(None);
     };
     let import = shell.blocking(move |backend| {
-        let io_error = |error| CommandError::of_file(&path, &error);
-        let bytes = std::fs::metadata(&path).map_err(io_error)?.len();
-        if bytes > MAX_IMPORT_BYTES {
-            let reason = format!("{} is larger than 1 GB", path.display());
-            return Err(CommandError::invalid("file", reason));
-        }
-        let text = std::fs::read_to_string(&path).map_err(io_error)?;
+        let text = read_import(&path)?;
         Ok(backend.store.import(&text, now())?)
     });
     let n_imported = import.await?;
     shell.send(&AppEvent::Conversations);
     Ok(Some(n_imported))
+}
+
+fn read_import(path: &Path) -> CommandResult<String> {
+    transom_files::read_to_string(path, MAX_IMPORT_BYTES)
+        .map_err(|error| CommandError::of_file(path, &error))
 }
 
 /// Calls the store on a blocking thread.
@@ -339,6 +340,9 @@ fn file_name(title: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, File};
+    use std::process::Command;
+
     use transom_store::{NewMessage, Timestamp};
 
     use super::*;
@@ -373,5 +377,26 @@ mod tests {
         assert_eq!(file_name("俳句とは？"), "俳句とは");
         assert_eq!(file_name("???"), "Conversation");
         assert!(file_name(&"long ".repeat(100)).len() <= 60);
+    }
+
+    /// A FIFO would block for ever, and a long file would fill the memory.
+    #[test]
+    fn only_regular_files_of_a_limited_size_are_imported() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("history.json"), "[]").unwrap();
+        assert_eq!(read_import(&at("history.json")).unwrap(), "[]");
+        let made = Command::new("mkfifo").arg(at("fifo")).status().unwrap();
+        assert!(made.success());
+        let long = File::create(at("long")).unwrap();
+        long.set_len(MAX_IMPORT_BYTES + 1).unwrap();
+        for (name, expected) in [
+            ("fifo", "is not a regular file"),
+            ("long", "has 268435457 bytes; the limit is 268435456"),
+        ] {
+            let reason = read_import(&at(name)).unwrap_err().into_reason();
+            assert!(reason.contains(name), "{reason}");
+            assert!(reason.ends_with(expected), "{reason}");
+        }
     }
 }

@@ -102,6 +102,16 @@ describe("a notice", () => {
     app.notices = [];
   });
 
+  it("of a shortcut that another app uses opens the settings where it can be changed", async () => {
+    const ipc = new FakeIpc();
+    useIpc(ipc);
+    render(Notices);
+    app.notify({ code: "hotkey_taken", detail: "Alt+Space", values: {} });
+    await fireEvent.click(await screen.findByRole("button", { name: "Change…" }));
+    expect(ipc.calls).toContainEqual({ name: "showWindow", values: ["settings", null, "general"] });
+    app.notices = [];
+  });
+
   it("of a recovery says how much was saved and where the damaged file is", async () => {
     const ipc = new FakeIpc();
     useIpc(ipc);

@@ -1,6 +1,6 @@
 //! The standard error of a child: each line goes to the log, and the last lines are kept.
 //!
-//! Rule: memory is bounded, whatever a child prints.
+//! Rule: memory is bounded, whatever a child prints, and no line controls a terminal.
 
 use std::collections::VecDeque;
 
@@ -44,16 +44,18 @@ impl StderrTail {
     }
 
     fn end_line(&mut self) {
-        let line = String::from_utf8_lossy(&std::mem::take(&mut self.partial)).into_owned();
-        let line = line.trim_end();
+        let bytes = std::mem::take(&mut self.partial);
+        let line = String::from_utf8_lossy(&bytes);
+        // A line may quote a file of the model.
+        let line = transom_files::visible(line.trim_end());
         if line.is_empty() {
             return;
         }
-        log_line(line);
+        log_line(&line);
         if self.lines.len() == N_LINES {
             self.lines.pop_front();
         }
-        self.lines.push_back(line.to_owned());
+        self.lines.push_back(line.into_owned());
     }
 }
 
@@ -108,6 +110,13 @@ mod tests {
         let expected = "first\n  second\nthird \u{1f44d} and \u{e4}";
         assert_eq!(whole.finish(), expected);
         assert_eq!(cut.finish(), expected);
+    }
+
+    #[test]
+    fn control_characters_of_a_line_become_visible() {
+        let mut tail = StderrTail::default();
+        tail.push("WARN\tvalue=\"x\u{202e}\u{1b}[31my\"\r\n".as_bytes());
+        assert_eq!(tail.finish(), "WARN value=\"x��[31my\"");
     }
 
     #[test]

@@ -2,12 +2,13 @@
 #![expect(unsafe_code, reason = "calls into C")]
 
 use std::ffi::{CString, c_void};
+use std::fs::File;
+use std::io::{self, Seek};
 use std::ops::Range;
-use std::path::Path;
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::{fs, io};
 
 use llama_cpp_sys_2 as sys;
 use transom_catalog::KvType;
@@ -268,13 +269,13 @@ impl Context {
         self.clear_unless(n == bytes.len())
     }
 
-    /// Writes [`Context::state`] to the file at `path`, layer by layer, in the format of llama.cpp's
-    /// session files.
+    /// Writes [`Context::state`] to an empty file, layer by layer, in the format of llama.cpp's
+    /// session files. The file may have no name.
     ///
     /// # Errors
     /// The system's error, or that llama.cpp could not write everything.
-    pub(crate) fn save_file(&self, path: &Path) -> io::Result<()> {
-        let c_path = CString::new(path.as_os_str().as_encoded_bytes())?;
+    pub(crate) fn save_file(&self, file: &File) -> io::Result<()> {
+        let c_path = path_of(file)?;
         // SAFETY: the path ends in a zero, and no tokens are read.
         let is_written = unsafe {
             let context = self.context.as_ptr();
@@ -282,7 +283,7 @@ impl Context {
         };
         // llama.cpp does not check whether the last bytes reached the disk.
         let n_bytes = TOKENS_OFFSET + self.state_size() as u64;
-        if is_written && fs::metadata(path)?.len() == n_bytes {
+        if is_written && file.metadata()?.len() == n_bytes {
             Ok(())
         } else {
             Err(io::Error::other("llama.cpp could not write all of it"))
@@ -292,8 +293,8 @@ impl Context {
     /// Restores the state from a file that [`Context::save_file`] wrote. Returns false if that
     /// failed; then the cache is empty. The caller must trust the file, as llama.cpp does.
     #[must_use]
-    pub(crate) fn load_file(&mut self, path: &Path) -> bool {
-        let Ok(c_path) = CString::new(path.as_os_str().as_encoded_bytes()) else {
+    pub(crate) fn load_file(&mut self, file: &File) -> bool {
+        let Ok(c_path) = path_of(file) else {
             return self.clear_unless(false);
         };
         let mut n_read = 0;
@@ -369,4 +370,15 @@ unsafe extern "C" fn should_abort(job: *mut c_void) -> bool {
         let job = (*job.cast::<AtomicPtr<JobControl>>()).load(Ordering::Acquire);
         job.as_ref().is_some_and(JobControl::is_stopped)
     }
+}
+
+/// Returns a path that opens `file` from its start, even if it has no name.
+fn path_of(mut file: &File) -> io::Result<CString> {
+    // On macOS the opened file has the same position as this one.
+    file.rewind()?;
+    let folder = match cfg!(target_os = "linux") {
+        true => "/proc/self/fd",
+        false => "/dev/fd",
+    };
+    Ok(CString::new(format!("{folder}/{}", file.as_raw_fd()))?)
 }

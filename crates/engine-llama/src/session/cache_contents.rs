@@ -1,19 +1,18 @@
 //! The contents of a KV cache while a larger one is allocated.
 
+use std::fs::File;
 use std::io;
-use std::path::PathBuf;
-
-use tempfile::TempPath;
+use std::path::{Path, PathBuf};
 
 use crate::native::Context;
 
 /// The contents of a cache that was freed.
 ///
 /// They are stored on the disk, unless they are private. In memory they come on top of the larger
-/// cache, up to half of its size.
+/// cache, up to half of its size. So a private conversation has a full cache from its start.
 pub(super) enum CacheContents {
-    /// Readable only for this user, and deleted when the value is dropped.
-    OnDisk(TempPath),
+    /// Without a name, so nothing is left even if the process is killed.
+    OnDisk(File),
     /// If they are private, or the disk has no space.
     InMemory(Vec<u8>),
 }
@@ -25,8 +24,8 @@ impl CacheContents {
         if is_private {
             return in_memory();
         }
-        match on_disk(context) {
-            Ok(path) => Some(Self::OnDisk(path)),
+        match on_disk(context, &folder()) {
+            Ok(file) => Some(Self::OnDisk(file)),
             Err(error) => {
                 tracing::warn!(%error, "while the KV cache grows it is in memory twice");
                 in_memory()
@@ -38,19 +37,17 @@ impl CacheContents {
     /// cache is empty.
     pub(super) fn restore(&self, context: &mut Context) -> bool {
         match self {
-            Self::OnDisk(path) => context.load_file(path),
+            Self::OnDisk(file) => context.load_file(file),
             Self::InMemory(bytes) => context.set_state(bytes),
         }
     }
 }
 
-fn on_disk(context: &Context) -> io::Result<TempPath> {
-    let file = tempfile::Builder::new()
-        .prefix("transom-")
-        .tempfile_in(folder())?;
-    let path = file.into_temp_path();
-    context.save_file(&path)?;
-    Ok(path)
+/// Stores the contents in a new file without a name on the disk of `folder`.
+pub(super) fn on_disk(context: &Context, folder: &Path) -> io::Result<File> {
+    let file = tempfile::tempfile_in(folder)?;
+    context.save_file(&file)?;
+    Ok(file)
 }
 
 /// Returns the folder for temporary files that are too large for memory.

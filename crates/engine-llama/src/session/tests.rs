@@ -81,7 +81,13 @@ fn contents_round_trip_through_the_disk_and_through_memory() {
     assert!(matches!(on_disk, CacheContents::OnDisk(_)));
     let in_memory = take(true);
     assert!(matches!(in_memory, CacheContents::InMemory(_)));
-    for contents in [on_disk, in_memory] {
+    let folder = tempfile::tempdir().expect("there is space");
+    let file = cache_contents::on_disk(context, folder.path()).expect("there is space");
+    let n_bytes = file.metadata().expect("it is open").len();
+    assert!(n_bytes > state.len() as u64, "{n_bytes}");
+    let mut entries = folder.path().read_dir().expect("it exists");
+    assert!(entries.next().is_none(), "a killed process leaves a file");
+    for contents in [on_disk, in_memory, CacheContents::OnDisk(file)] {
         session.release();
         session.reserve(1500).expect("there is memory");
         let context = session.context.as_mut().expect("it was created");

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::spawn_blocking;
-use transom_signals::KeepAwake;
 
 use super::saved_queue::{restore, save};
 use crate::disk::{create_folder, disk_error};
@@ -51,7 +50,7 @@ pub(super) struct Driver {
     last_saved: Vec<SavedDownload>,
     /// Held while bytes are received or verified. A download that waits for the network lets the
     /// computer sleep.
-    keep_awake: Option<KeepAwake>,
+    keep_awake: Option<Box<dyn Send + Sync>>,
 }
 
 impl Driver {
@@ -211,7 +210,7 @@ impl Driver {
         let list = self.list.borrow();
         let is_busy = list.iter().any(|download| download.state.is_busy());
         match (is_busy, &self.keep_awake) {
-            (true, None) => self.keep_awake = Some(KeepAwake::begin("a model is downloading")),
+            (true, None) => self.keep_awake = Some((self.shared.options.keep_awake)()),
             (false, Some(_)) => self.keep_awake = None,
             _ => {}
         }

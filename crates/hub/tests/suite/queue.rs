@@ -2,6 +2,8 @@
 //!
 //! Rule: requested bytes are counted, so that a resume that starts over is noticed.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use transom_hub::test_support::{Fault, Route};
 use transom_hub::{DownloadRequest, Downloads, QueuePosition, State};
 
@@ -36,6 +38,45 @@ async fn a_pause_keeps_the_bytes_and_a_resume_downloads_only_the_rest() {
         requested <= 200_000 - 30_000,
         "{requested} bytes were downloaded again"
     );
+}
+
+/// Number of holders of [`Awake`].
+static N_AWAKE: AtomicUsize = AtomicUsize::new(0);
+
+/// Prevents sleep until it is dropped.
+struct Awake;
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        N_AWAKE.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+async fn until_awake(n: usize) {
+    while N_AWAKE.load(Ordering::SeqCst) != n {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn the_machine_stays_awake_while_bytes_are_received() {
+    let fixture = Fixture::with_model(200_000);
+    slow(&fixture);
+    let mut options = fixture.options();
+    options.keep_awake = || {
+        N_AWAKE.fetch_add(1, Ordering::SeqCst);
+        Box::new(Awake)
+    };
+    let downloads = Downloads::start(fixture.hub(), options).await.unwrap();
+    assert_eq!(N_AWAKE.load(Ordering::SeqCst), 0);
+    let id = downloads.add(fixture.request()).await.unwrap();
+    until_awake(1).await;
+    downloads.pause(id).await.unwrap();
+    until_awake(0).await;
+    fixture.local.clear_faults();
+    downloads.resume(id).await.unwrap();
+    until(&downloads, id, "over", |it| it.state.is_finished()).await;
+    until_awake(0).await;
 }
 
 #[tokio::test]

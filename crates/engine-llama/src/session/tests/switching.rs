@@ -268,3 +268,27 @@ fn the_conversation_that_was_switched_to_is_the_one_that_is_saved() {
     let (_, n_cached) = test.answer_and_check(in_conversation(1, &next, 0), 5);
     assert_eq!(n_cached, next.len() - N_NEW);
 }
+
+/// Growing later would need memory for a copy of the contents, which no estimate counts.
+#[test]
+fn a_private_conversation_has_a_full_cache_from_its_start() {
+    fn private(id: u64, prompt: &[u32]) -> SessionPrompt<'_> {
+        SessionPrompt {
+            is_private: true,
+            ..in_conversation(id, prompt, 0)
+        }
+    }
+    let mut test = TestSession::with_parked(DENSE, CONTEXT, ENOUGH);
+    let prompt = random_tokens(76, 100);
+    test.answer_and_check(private(1, &prompt), 5);
+    assert_eq!(test.session.capacity(), CONTEXT);
+
+    // A private prompt that continues another one, whose contents are kept.
+    let mut test = TestSession::with_parked(DENSE, CONTEXT, ENOUGH);
+    let (response, _) = test.answer_and_check(in_conversation(1, &prompt, 0), 5);
+    assert!(test.session.capacity() < CONTEXT);
+    let next = next_prompt(&prompt, &response, 77);
+    let (_, n_cached) = test.answer_and_check(private(1, &next), 5);
+    assert_eq!(n_cached, next.len() - N_NEW);
+    assert_eq!(test.session.capacity(), CONTEXT);
+}

@@ -60,7 +60,7 @@ async fn a_folder_of_another_user_is_refused() {
     let data = data_folder();
     let own = fs::metadata(data.path()).unwrap().uid();
     if std::os::unix::fs::chown(data.path(), Some(own + 1), None).is_err() {
-        // Only the superuser can give a folder away.
+        transom_signals::test_support::skipped("only the superuser can give a folder away");
         return;
     }
     let message = refusal(data.path()).await;
@@ -111,4 +111,21 @@ async fn with_a_path_too_long_for_a_socket_the_supervisor_is_not_shared() {
     in_time(owner.close()).await;
     assert!(message.contains("transom.sock is too long"), "{message}");
     assert!(message.contains("TRANSOM_DATA"), "{message}");
+}
+
+#[test]
+fn caches_are_in_the_users_folder_for_caches_unless_the_data_is_elsewhere() {
+    let default = || Some(PathBuf::from("/home/ada/.local/share/transom"));
+    let caches = || Some(PathBuf::from("/home/ada/.cache"));
+    let data = Path::new("/home/ada/.local/share/transom");
+    let expected = Path::new("/home/ada/.cache").join(FOLDER_NAME);
+    assert_eq!(cache_folder_of(data, default(), caches()), expected);
+    let other = Path::new("/srv/data");
+    for (data, default, caches) in [
+        (other, default(), caches()),
+        (other, None, caches()),
+        (data, default(), None),
+    ] {
+        assert_eq!(cache_folder_of(data, default, caches), data.join("cache"));
+    }
 }
