@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "transom-engine-llama",
         &["transom-catalog", "transom-engine"],
     ),
-    ("transom-signals", &[]),
+    ("transom-signals", &["transom-fit"]),
     ("transom-catalog", &["transom-fit"]),
     // The memory of the process that reads a document.
     ("transom-documents", &["transom-signals"]),

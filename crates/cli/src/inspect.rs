@@ -248,13 +248,13 @@ fn on_machine(
 ) -> (Library, String) {
     if let Some(bytes) = args.memory {
         let machine = ThisMachine::simulated(Machine::with_memory(bytes));
-        let name = format!("a Mac with {}", recommendations::memory_text(bytes));
+        let name = format!("a Mac with {}", recommendations::machine_memory(bytes));
         return (library.with_machine(machine), name);
     }
     let progress = console.progress();
     let mut machine = library.machine().clone();
     machine = machine.with_bandwidth(|| progress.show("Measuring the memory …"));
-    let memory = recommendations::memory_text(machine.specs().memory_bytes);
+    let memory = recommendations::machine_memory(machine.specs().memory_bytes);
     let name = match machine.chip_name() {
         "" => format!("this computer with {memory}"),
         chip => format!("this computer ({chip}) with {memory}"),

@@ -13,8 +13,8 @@ mod status_text;
 mod text;
 
 pub(crate) use transom_terminal::{
-    GB, Progress, Rows, Table, bar, bytes_text, count_short, disk_text, gigabytes, numbers,
-    of_bytes, of_disk, paragraph, parameters_text, percent_of, rate_text, rough_time, seconds,
+    GB, Progress, Rows, Table, bar, count_short, disk_text, gigabytes, memory_text, numbers,
+    of_disk, of_memory, paragraph, parameters_text, percent_of, rate_text, rough_time, seconds,
     size_text, tilde, tokens_short, words,
 };
 

@@ -26,7 +26,7 @@ pub use layout::{
 pub use progress::{Progress, percent_of};
 pub use rows::{Rows, bar, paragraph};
 pub use sizes::{
-    GB, bytes_text, count_short, disk_text, gigabytes, of_bytes, of_disk, parameters_text,
-    rate_text, rough_time, seconds, size_text, tokens_short,
+    count_short, gigabytes, parameters_text, rate_text, rough_time, seconds, tokens_short,
 };
 pub use table::{Column, Table, numbers, words};
+pub use transom_files::{GB, disk_text, memory_text, of_disk, of_memory, size_text};

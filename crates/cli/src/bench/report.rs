@@ -11,7 +11,7 @@ use crate::Layout;
 use crate::bench::BenchArgs;
 use crate::load::Loaded;
 use crate::output::{
-    Rows, Table, bytes_text, guesses_text, numbers, parameters_text, passed_over_text, rate_text,
+    Rows, Table, guesses_text, memory_text, numbers, parameters_text, passed_over_text, rate_text,
     seconds, words,
 };
 
@@ -166,7 +166,7 @@ impl Report {
             rows.row("ttft 2", &text);
         }
         if self.peak_memory_bytes > 0 {
-            let peak = bytes_text(self.peak_memory_bytes);
+            let peak = memory_text(self.peak_memory_bytes);
             rows.row("memory", &format!("{peak} peak"));
         }
         table.text(layout) + &rows.finish() + "\n"

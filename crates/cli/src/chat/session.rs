@@ -16,7 +16,7 @@ use crate::chat::transcript::Transcript;
 use crate::chat::{ChatArgs, Overflow};
 use crate::load::Loaded;
 use crate::output::{
-    AnswerForm, ResponseLimits, Rows, memory_text, passed_over_text, rough_time, runs_text,
+    AnswerForm, ResponseLimits, Rows, memory_use_text, passed_over_text, rough_time, runs_text,
     stats_line, write_response,
 };
 use crate::{Client, Console, Failure, Layout, Result};
@@ -216,7 +216,7 @@ impl<'a> Chat<'a> {
             return "none: unloaded; the next message loads the model again".to_owned();
         };
         let mut lines = match &model.memory {
-            Some(memory) => memory_text(memory, model.footprint_bytes),
+            Some(memory) => memory_use_text(memory, model.footprint_bytes),
             None => vec!["not known yet".to_owned()],
         };
         if let Some(time) = model.unloads_in {

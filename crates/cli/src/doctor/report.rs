@@ -9,7 +9,7 @@ use transom_supervisor::settings::Settings;
 use transom_supervisor::{Bound, Restrictions};
 
 use crate::Layout;
-use crate::output::{Rows, bytes_text, gigabytes, limits_text, rough_time, signals_text};
+use crate::output::{Rows, gigabytes, limits_text, memory_text, rough_time, signals_text};
 
 /// Columns of the labels, with their indentation and the space after them.
 const LABEL_WIDTH: usize = 21;
@@ -66,12 +66,12 @@ impl Report {
         rows.heading("Memory that models may use");
         for bound in &self.bounds {
             let (capacity, reserved) = (bound.capacity_bytes, bound.reserved_bytes);
-            let (capacity, reserved_text) = (bytes_text(capacity), bytes_text(reserved));
+            let (capacity, reserved_text) = (memory_text(capacity), memory_text(reserved));
             let reason = match reserved {
                 0 => String::new(),
                 _ => format!(" = {capacity} less {reserved_text} for all other programs"),
             };
-            let text = bytes_text(bound.bytes) + &reason;
+            let text = memory_text(bound.bytes) + &reason;
             rows.row(&format!("  {}", bound.kind), &text);
         }
         rows.row("  together", &self.budget_text());
@@ -112,14 +112,14 @@ impl Report {
         let hardware = &self.hardware;
         let chip = Some(&*hardware.chip_name).filter(|name| !name.is_empty());
         rows.row("  chip", chip.unwrap_or("unknown"));
-        rows.row("  memory", &bytes_text(hardware.memory_bytes));
+        rows.row("  memory", &memory_text(hardware.memory_bytes));
         let (n_fast, n) = (hardware.n_performance_cores, hardware.n_cores);
         rows.row("  cores", &format!("{n_fast} for speed, {n} in all"));
         let note = match hardware.working_set_is_estimated {
             true => ", estimated: Metal is not available to this terminal",
             false => "",
         };
-        let (working_set, gpu) = match hardware.working_set_bytes.map(bytes_text) {
+        let (working_set, gpu) = match hardware.working_set_bytes.map(memory_text) {
             Some(bytes) => (format!("{bytes} at most in use by the GPU{note}"), "a"),
             None => ("no GPU that shares the memory".to_owned(), "no"),
         };
@@ -159,7 +159,7 @@ impl Report {
     }
 
     fn budget_text(&self) -> String {
-        let bytes = bytes_text(self.budget_bytes);
+        let bytes = memory_text(self.budget_bytes);
         match self.restrictions.memory {
             MemoryPressure::Normal if self.bounds.len() > 1 => bytes + ", the lowest of these",
             MemoryPressure::Normal => bytes,

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use transom_catalog::{Format, KvType, ModelFacts};
 
-use crate::output::{Rows, bytes_text, parameters_text};
+use crate::output::{Rows, memory_text, parameters_text};
 use crate::{Failure, Layout, Result};
 
 #[derive(Serialize)]
@@ -74,7 +74,7 @@ impl ModelFiles {
             "model",
             &format!("{name} ({architecture}), {format}{n_files}"),
         );
-        let weights = bytes_text(facts.weight_bytes);
+        let weights = memory_text(facts.weight_bytes);
         let parameters = format!("{} in {weights}", parameters_text(facts.n_parameters));
         rows.row("parameters", &parameters);
         rows.row("quantization", &self.quantization_text());
@@ -99,7 +99,7 @@ impl ModelFiles {
     fn quantization_text(&self) -> String {
         let parts = self.facts.mix.iter().map(|packed| {
             let (n, kind) = (packed.n_tensors, &packed.kind);
-            format!("{} in {n} tensors of {kind}", bytes_text(packed.bytes))
+            format!("{} in {n} tensors of {kind}", memory_text(packed.bytes))
         });
         parts.collect::<Vec<_>>().join("\n")
     }
@@ -128,9 +128,9 @@ impl ModelFiles {
             let is_upper_bound = self.facts.has_window_below(memory.context_length);
             format!(
                 "{:>9} with {} tokens of context ({} with a q8_0 cache){}",
-                bytes_text(memory.kv_f16_bytes),
+                memory_text(memory.kv_f16_bytes),
                 memory.context_length,
-                bytes_text(memory.kv_q8_0_bytes),
+                memory_text(memory.kv_q8_0_bytes),
                 if is_upper_bound { ", at most" } else { "" }
             )
         });

@@ -7,7 +7,7 @@ use serde::Serialize;
 use transom_library::{EstimatedFit, Library, LoadSettings, Speed, Subject};
 
 use crate::Layout;
-use crate::output::{Rows, bytes_text, paragraph, speed_text};
+use crate::output::{Rows, memory_text, paragraph, speed_text};
 
 /// The estimate of a model on a machine.
 #[derive(Debug, Clone, Serialize)]
@@ -149,8 +149,8 @@ impl Report {
         let heading = format!("{}, {},{draft} on {}", self.model, self.form, self.machine);
         let mut text = paragraph(&heading, layout) + "\n" + &self.bar(layout) + "\n";
         let mut rows = Rows::new(LABEL_WIDTH, layout);
-        let need = bytes_text(self.need_bytes);
-        let sizes = self.parts().map(|part| bytes_text(part.bytes).len());
+        let need = memory_text(self.need_bytes);
+        let sizes = self.parts().map(|part| memory_text(part.bytes).len());
         let width = sizes.chain([need.len()]).max().unwrap_or(0);
         for part in self.parts() {
             let (glyph, label) = part.kind.mark();
@@ -158,14 +158,14 @@ impl Report {
                 PartKind::KvCache => format!("  for {} tokens", self.context_length),
                 _ => String::new(),
             };
-            let value = format!("{:>width$}{context}", bytes_text(part.bytes));
+            let value = format!("{:>width$}{context}", memory_text(part.bytes));
             rows.row(&format!("{MARGIN}{glyph} {label}"), &value);
         }
         let corrected = match self.is_corrected {
             true => ", corrected by earlier uses",
             false => "",
         };
-        let room = bytes_text(self.room_bytes);
+        let room = memory_text(self.room_bytes);
         let together = format!("{need:>width$} of {room} for models{corrected}");
         rows.row(&format!("{MARGIN}  together"), &together);
         text = text + &rows.finish() + "\n" + &paragraph(&self.sentence(), layout) + "\n";
@@ -214,7 +214,7 @@ impl Report {
             return bar;
         }
         let end = share(self.room_bytes).saturating_sub(1);
-        let room = bytes_text(self.room_bytes);
+        let room = memory_text(self.room_bytes);
         // The figure is on the side of the mark that has room for it.
         let mark = match end + 2 + room.len() <= width {
             true => format!("{MARGIN}{}▲ {room}", " ".repeat(end)),
@@ -245,7 +245,7 @@ impl Report {
         match self.fit {
             EstimatedFit::Fits => format!("{fits}, with a context of {requested} tokens."),
             EstimatedFit::FitsWithContext { context_length } => {
-                let more = bytes_text(self.need_bytes.saturating_sub(self.room_bytes));
+                let more = memory_text(self.need_bytes.saturating_sub(self.room_bytes));
                 format!(
                     "{fits} with a context of {context_length} tokens; with {requested} {they} \
                      would need {more} more."
@@ -253,11 +253,11 @@ impl Report {
             }
             EstimatedFit::FitsIfOthersClose { needs_bytes_free } => format!(
                 "{fits} if you close other apps, which use {} that {need}.",
-                bytes_text(needs_bytes_free)
+                memory_text(needs_bytes_free)
             ),
             EstimatedFit::DoesNotFit { missing_bytes } => format!(
                 "{does_not}: {need} {} more than models may use here.",
-                bytes_text(missing_bytes)
+                memory_text(missing_bytes)
             ),
         }
     }

@@ -6,7 +6,7 @@ use transom_signals::SystemSignals;
 use transom_supervisor::status::{UnloadReason, UnloadRecord};
 use transom_supervisor::{PassedOver, Restrictions};
 
-use crate::output::{bytes_text, of_bytes};
+use crate::output::{memory_text, of_memory};
 
 /// Returns the machine's signals in one line.
 pub(crate) fn signals_text(signals: &SystemSignals) -> String {
@@ -50,30 +50,30 @@ pub(crate) fn unload_text(record: &UnloadRecord) -> String {
     };
     match (record.held_bytes, record.freed_bytes) {
         (Some(held), _) if record.by_force => {
-            let held = bytes_text(held);
+            let held = memory_text(held);
             format!("returned {held} in {took}, by ending its process by force")
         }
-        (Some(held), Some(freed)) => format!("returned {} in {took}", of_bytes(freed, held)),
-        (Some(held), None) => format!("returned {} with its process in {took}", bytes_text(held)),
+        (Some(held), Some(freed)) => format!("returned {} in {took}", of_memory(freed, held)),
+        (Some(held), None) => format!("returned {} with its process in {took}", memory_text(held)),
         (None, _) => format!("unloaded in {took}"),
     }
 }
 
 /// Returns the memory that a model uses, by part and in its whole process, in two lines.
-pub(crate) fn memory_text(memory: &MemoryUse, footprint_bytes: Option<u64>) -> Vec<String> {
+pub(crate) fn memory_use_text(memory: &MemoryUse, footprint_bytes: Option<u64>) -> Vec<String> {
     let others = match memory.parked_bytes {
         0 => String::new(),
-        bytes => format!(", {} KV caches of other conversations", bytes_text(bytes)),
+        bytes => format!(", {} KV caches of other conversations", memory_text(bytes)),
     };
     let parts = format!(
         "{} weights, {} KV cache{others}, {} allocator cache",
-        bytes_text(memory.weight_bytes),
-        bytes_text(memory.kv_cache_bytes),
-        bytes_text(memory.allocator_cache_bytes)
+        memory_text(memory.weight_bytes),
+        memory_text(memory.kv_cache_bytes),
+        memory_text(memory.allocator_cache_bytes)
     );
-    let peak = format!("{} at most so far", bytes_text(memory.peak_bytes));
+    let peak = format!("{} at most so far", memory_text(memory.peak_bytes));
     let total = match footprint_bytes {
-        Some(bytes) => format!("{} in its process; {peak}", bytes_text(bytes)),
+        Some(bytes) => format!("{} in its process; {peak}", memory_text(bytes)),
         None => peak,
     };
     vec![parts, total]

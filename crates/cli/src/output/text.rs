@@ -3,7 +3,7 @@
 use transom_engine::{ModelInfo, Stats};
 use transom_library::{EstimatedFit, Speed};
 
-use crate::output::{bytes_text, rate_text, seconds, tokens_short};
+use crate::output::{memory_text, rate_text, seconds, tokens_short};
 
 /// Returns an estimated rate without decimals, unless it is tiny.
 fn estimated_rate_text(rate: f64) -> String {
@@ -80,7 +80,7 @@ pub(crate) fn stats_line(stats: &Stats) -> String {
         decode.map(|tokens| rate("decode", tokens)),
         (n_drafted > 0).then(|| guesses_text(n_accepted, n_drafted)),
         (n_dropped > 0).then(|| format!("{n_dropped} tokens dropped")),
-        (peak_bytes > 0).then(|| format!("peak {}", bytes_text(peak_bytes))),
+        (peak_bytes > 0).then(|| format!("peak {}", memory_text(peak_bytes))),
     ];
     parts.extend(optional.into_iter().flatten());
     parts.join(", ")
