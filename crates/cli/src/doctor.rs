@@ -71,7 +71,7 @@ fn write_report(
         library: &library,
         library_problems: &problems,
         status: status.as_deref(),
-        log: diagnostics::log_tail(data_folder),
+        log: transom_library::diagnostics::log_lines(data_folder),
         system: diagnostics::system(),
         is_set: |name| std::env::var_os(name).is_some(),
         data_folder,

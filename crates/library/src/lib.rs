@@ -7,6 +7,7 @@
 //! Rule: a library is a snapshot. Create a new one to see changes. Reading one never fails: a file
 //! that can't be read is left out, and its problem is returned.
 
+pub mod diagnostics;
 mod disk;
 pub mod download;
 mod embedding;

@@ -2,22 +2,13 @@
 //! they cannot see.
 //!
 //! Rule: it contains no text of a chat, no token, and no path of this person's folders. Whatever a part
-//! of it says, [`clean`] goes over the whole text, and the log is limited to our own short lines.
+//! of it says, [`diagnostics::clean`] goes over the whole text.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use transom_library::Library;
+use transom_library::{Library, diagnostics};
 use transom_supervisor::Status;
-
-use crate::output::disk_text;
-
-/// Lines of the log, at most, and characters of each.
-const MAX_LOG_LINES: usize = 200;
-const MAX_LINE_CHARS: usize = 300;
-
-/// Bytes at the end of the log that are read.
-const MAX_LOG_BYTES: u64 = 256 << 10;
 
 /// Variables that change what Transom does. Only whether they are set is reported.
 const VARIABLES: [&str; 8] = [
@@ -39,7 +30,7 @@ pub(super) struct Parts<'a> {
     /// Mistakes in files that the person may edit.
     pub(super) library_problems: &'a [String],
     pub(super) status: Option<&'a Status>,
-    /// The end of the app's log; empty if there is none.
+    /// The end of the app's log, see [`diagnostics::log_lines`].
     pub(super) log: String,
     pub(super) system: String,
     pub(super) is_set: fn(&str) -> bool,
@@ -69,26 +60,11 @@ pub(super) fn text(parts: &Parts<'_>) -> String {
     );
     section("Versions", &versions);
     section("Computer", &parts.doctor);
-    section("Models", &models(parts.library));
+    section("Models", &diagnostics::models(parts.library));
     section("Problems of lists", &parts.library_problems.join("\n"));
     section("Running instance", &status(parts.status));
-    section("Log", &own_lines(&parts.log));
-    clean(&text, parts.data_folder, parts.home.as_deref())
-}
-
-/// Returns the installed models by name, without their paths.
-fn models(library: &Library) -> String {
-    let lines = library.installed().iter().map(|model| {
-        let state = match &model.facts {
-            Ok(facts) => format!("{}, {}", facts.architecture, facts.quantization()),
-            Err(error) => format!("cannot be used: {error}"),
-        };
-        // The name of a model that was added by path is that of its file.
-        let name = model.title(library.catalog());
-        let (size, n_forms) = (disk_text(model.size_bytes), model.files.paths.len());
-        format!("{name}: {size}, {n_forms} forms, {state}\n")
-    });
-    lines.collect()
+    section("Log", &parts.log);
+    diagnostics::clean(&text, parts.data_folder, parts.home.as_deref())
 }
 
 fn status(status: Option<&Status>) -> String {
@@ -98,96 +74,6 @@ fn status(status: Option<&Status>) -> String {
             serde_json::to_string_pretty(status).unwrap_or_else(|error| error.to_string())
         }
     }
-}
-
-/// Returns the last lines of the log that our own code wrote about what happened. Other code may write
-/// anything, and so may the details that are for developers.
-fn own_lines(log: &str) -> String {
-    let is_own = |line: &&str| {
-        let mut words = line.split_whitespace().skip(1);
-        let is_level = matches!(words.next(), Some("ERROR" | "WARN" | "INFO"));
-        is_level && words.any(|word| word.starts_with("transom") && word.ends_with(':'))
-    };
-    let lines: Vec<&str> = log.lines().filter(is_own).collect();
-    let last = &lines[lines.len().saturating_sub(MAX_LOG_LINES)..];
-    let short = last.iter().map(|line| {
-        let line: String = line.chars().take(MAX_LINE_CHARS).collect();
-        line + "\n"
-    });
-    short.collect()
-}
-
-/// Removes paths of this person's folders and tokens.
-fn clean(text: &str, data_folder: &Path, home: Option<&Path>) -> String {
-    let data_folder = data_folder.to_string_lossy();
-    let mut text = text.to_owned();
-    if data_folder.len() > 1 {
-        text = text.replace(&*data_folder, "(data)");
-        text = text.replace(&transom_terminal::tilde(Path::new(&*data_folder)), "(data)");
-    }
-    if let Some(home) = home.filter(|home| home.components().count() > 1) {
-        text = text.replace(&*home.to_string_lossy(), "~");
-        let name = home.file_name().unwrap_or_default().to_string_lossy();
-        if name != "root" && name.len() > 2 {
-            text = text.replace(&*name, "(user)");
-        }
-    }
-    let lines = text
-        .lines()
-        .map(|line| without_tokens(&without_path(line)) + "\n");
-    lines.collect()
-}
-
-/// Replaces everything from the first path of a person's folder on: its end is unknown, because names
-/// may contain spaces.
-fn without_path(line: &str) -> String {
-    let starts = [
-        "~/", "/Users", "/home", "/Volumes", "/media", "/mnt", "file:",
-    ];
-    let first = starts.iter().filter_map(|start| line.find(start)).min();
-    match first {
-        Some(at) => format!("{}(path)", &line[..at]),
-        None => line.to_owned(),
-    }
-}
-
-/// Replaces words that look like tokens of a hub or a server.
-fn without_tokens(line: &str) -> String {
-    let is_part = |character: char| character.is_ascii_alphanumeric() || "_-.".contains(character);
-    let mut cleaned = String::with_capacity(line.len());
-    let mut rest = line;
-    while !rest.is_empty() {
-        let end = rest
-            .find(|character| !is_part(character))
-            .unwrap_or(rest.len());
-        let word = &rest[..end];
-        let is_token = ["hf_", "sk-", "sk_", "ghp_"].iter().any(|start| {
-            word.strip_prefix(start)
-                .is_some_and(|rest| rest.len() >= 12)
-        });
-        cleaned.push_str(match is_token {
-            true => "(token)",
-            false => word,
-        });
-        let next = rest[end..].chars().next().map_or(0, char::len_utf8);
-        cleaned.push_str(&rest[end..end + next]);
-        rest = &rest[end + next..];
-    }
-    cleaned
-}
-
-/// Reads the end of the app's log.
-pub(super) fn log_tail(data_folder: &Path) -> String {
-    let read = || -> std::io::Result<Vec<u8>> {
-        use std::io::{Read, Seek, SeekFrom};
-        let mut file = transom_files::open(&data_folder.join("logs/transom-app.log"))?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(MAX_LOG_BYTES)))?;
-        let mut bytes = Vec::new();
-        file.take(MAX_LOG_BYTES).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }
 
 /// Returns the name and version of the system.
@@ -223,21 +109,17 @@ mod tests {
     use super::*;
 
     /// Words that must not be in a report.
-    const SECRETS: [&str; 6] = [
+    const SECRETS: [&str; 5] = [
         "maria.private",
         "Divorce",
         "hf_abcdefghijklmnopqrstuvwxyz",
         "sk-abcdefghijklmnop",
-        "dear diary",
         "Backup Disk",
     ];
 
     const LOG: &str = "\
 2026-11-26T21:00:00Z  INFO transom_app::start: opened /people/maria.private/Library/x
 2026-11-26T21:00:01Z  WARN transom_hub::token: the token hf_abcdefghijklmnopqrstuvwxyz is refused
-2026-11-26T21:00:02Z DEBUG transom_chat: dear diary
-2026-11-26T21:00:03Z  INFO hyper::client: dear diary
-dear diary, a second line
 2026-11-26T21:00:04Z ERROR transom_supervisor: key=sk-abcdefghijklmnop at /Volumes/Backup Disk/a.gguf
 2026-11-26T21:00:05Z  INFO transom_engine_mlx: model loaded model=\"Qwen3\"
 ";
@@ -278,25 +160,6 @@ dear diary, a second line
         ] {
             assert!(text.contains(fact), "{fact:?} is not in:\n{text}");
         }
-    }
-
-    #[test]
-    fn only_the_last_lines_of_the_log_are_reported_and_none_is_long() {
-        let line = |n: usize| format!("t INFO transom: {n} {}\n", "x".repeat(1000));
-        let log: String = (0..MAX_LOG_LINES + 5).map(line).collect();
-        let own = own_lines(&log);
-        assert_eq!(own.lines().count(), MAX_LOG_LINES);
-        assert!(own.starts_with("t INFO transom: 5 "));
-        assert!(
-            own.lines()
-                .all(|line| line.chars().count() <= MAX_LINE_CHARS)
-        );
-    }
-
-    #[test]
-    fn ordinary_words_stay() {
-        let line = "sk-learn and hf_hub: /usr/lib/transom, 12.5 GB — ok";
-        assert_eq!(without_tokens(&without_path(line)), line);
     }
 
     #[test]
