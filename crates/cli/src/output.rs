@@ -1,5 +1,5 @@
 //! What commands write: streamed text, JSON lines, what they wait for, and texts about models. Tables
-//! and sizes are those of `transom-terminal`.
+//! and sizes are those of `transom-terminal`, reports those of `transom-reports`.
 //!
 //! Rule: standard output gets every piece of text at once and nothing but results; a reader that goes
 //! away cancels the request. Only an answer that a program reads, and that a better one may replace, is
@@ -7,10 +7,7 @@
 
 mod answer;
 mod json;
-mod limits;
 mod progress;
-mod status_text;
-mod text;
 
 pub(crate) use transom_terminal::{
     GB, Progress, Rows, Table, bar, count_short, disk_text, gigabytes, memory_text, numbers,
@@ -18,4 +15,15 @@ pub(crate) use transom_terminal::{
     size_text, tilde, tokens_short, words,
 };
 
-pub(crate) use self::{answer::*, json::*, limits::*, progress::*, status_text::*, text::*};
+pub(crate) use transom_reports::{
+    EarlyEnd, ResponseLimits, fit_short, guesses_text, limits_text, memory_use_text,
+    passed_over_text, percent, runs_text, signals_text, speed_range, speed_text, stats_line,
+    unload_reason_text, unload_text,
+};
+
+pub(crate) use self::{answer::*, json::*, progress::*};
+
+/// Returns why the machine stopped a response.
+pub(crate) fn stop_reason(client: &crate::Client) -> String {
+    transom_reports::stop_reason(client.status().ok().as_deref())
+}

@@ -9,6 +9,7 @@ mod home;
 mod interrupt;
 mod json;
 mod layout;
+mod line_editor;
 mod progress;
 mod rows;
 pub mod screen;
@@ -23,6 +24,7 @@ pub use json::write_json_line;
 pub use layout::{
     DEFAULT_COLUMNS, DIM, Layout, RESET, allows_color, columns_of_terminal, without_controls,
 };
+pub use line_editor::{Line, LineSource};
 pub use progress::{Progress, percent_of};
 pub use rows::{Rows, bar, paragraph};
 pub use sizes::{

@@ -5,9 +5,9 @@
 use transom_library::{
     PairKind, Recommendation, RecommendationReason, Recommendations, variant_text,
 };
+use transom_terminal::{Layout, Table, disk_text, memory_text, numbers, paragraph, words};
 
-use crate::Layout;
-use crate::output::{Table, disk_text, memory_text, numbers, paragraph, speed_range, words};
+use crate::text::speed_range;
 
 type Row<'a> = (&'static str, &'a Recommendation);
 
@@ -28,7 +28,7 @@ fn table<'a>() -> Table<Row<'a>> {
 }
 
 /// Returns the recommendations for the machine of this name.
-pub(super) fn of_machine(tier: &Recommendations, machine: &str, layout: Layout) -> String {
+pub fn of_machine(tier: &Recommendations, machine: &str, layout: Layout) -> String {
     let (first, rest) = machine.split_at(1);
     let (first, budget) = (first.to_uppercase(), memory_text(tier.budget_bytes));
     let heading = format!("{first}{rest}, of which models may use {budget}.");
@@ -58,7 +58,7 @@ pub(super) fn of_machine(tier: &Recommendations, machine: &str, layout: Layout) 
 }
 
 /// Returns the recommendations for machines, smallest memory first.
-pub(super) fn of_tiers(tiers: &[Recommendations], layout: Layout) -> String {
+pub fn of_tiers(tiers: &[Recommendations], layout: Layout) -> String {
     let mut table = table();
     for tier in tiers {
         let memory = machine_memory(tier.memory_bytes);
@@ -94,6 +94,6 @@ fn rows(tier: &Recommendations) -> Vec<Row<'_>> {
 }
 
 /// Returns the memory of a machine: `16 GB`.
-pub(super) fn machine_memory(bytes: u64) -> String {
+pub fn machine_memory(bytes: u64) -> String {
     memory_text(bytes).replace(".00 ", " ")
 }

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use transom_supervisor::status::{ModelStatus, PhaseStatus, RequestState, RequestStatus};
 use transom_supervisor::{Class, Status};
-
-use crate::Layout;
-use crate::output::{
-    Rows, bar, limits_text, memory_text, memory_use_text, of_memory, parameters_text,
-    passed_over_text, percent, rate_text, rough_time, runs_text, seconds, signals_text,
-    unload_reason_text, unload_text,
+use transom_terminal::{
+    Layout, Rows, bar, memory_text, of_memory, parameters_text, rate_text, rough_time, seconds,
 };
+
+use crate::status_text::{
+    limits_text, memory_use_text, passed_over_text, percent, signals_text, unload_reason_text,
+    unload_text,
+};
+use crate::text::runs_text;
 
 /// Columns of the labels, with the space after them.
 const LABEL_WIDTH: usize = 13;
@@ -19,7 +21,7 @@ const LABEL_WIDTH: usize = 13;
 const BAR_WIDTH: usize = 24;
 
 /// Returns `status`, which was received `age` ago. Every line ends with a newline.
-pub(super) fn text(status: &Status, age: Duration, layout: Layout) -> String {
+pub fn text(status: &Status, age: Duration, layout: Layout) -> String {
     let mut rows = Rows::new(LABEL_WIDTH, layout);
     let (paused, none) = match status.is_paused {
         true => ("questions wait; `transom resume` continues", "none loaded"),

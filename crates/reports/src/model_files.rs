@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use serde::Serialize;
-use transom_catalog::{Format, KvType, ModelFacts};
+use transom_catalog::{FileError, Format, KvType, ModelFacts};
+use transom_terminal::{Layout, Rows, memory_text, parameters_text};
 
-use crate::output::{Rows, memory_text, parameters_text};
-use crate::{Failure, Layout, Result};
-
+/// The facts that the files of a model contain.
 #[derive(Serialize)]
-pub(super) struct ModelFiles {
+pub struct ModelFiles {
     #[serde(flatten)]
     facts: ModelFacts,
     /// Weights and KV cache together, by context length, shortest first.
@@ -47,9 +46,11 @@ fn memory_by_context(facts: &ModelFacts) -> Vec<MemoryByContext> {
 
 impl ModelFiles {
     /// Reads the headers of the file or folder at `path`.
-    pub(super) fn read(path: &Path) -> Result<Self> {
-        let facts = transom_catalog::inspect(path);
-        let facts = facts.map_err(|error| Failure::Model(error.to_string()))?;
+    ///
+    /// # Errors
+    /// [`FileError`] if they can't be read, or are not those of a model.
+    pub fn read(path: &Path) -> Result<Self, FileError> {
+        let facts = transom_catalog::inspect(path)?;
         Ok(Self {
             memory: memory_by_context(&facts),
             facts,
@@ -57,7 +58,7 @@ impl ModelFiles {
     }
 
     /// Returns the facts for people, `with_memory` that the model needs.
-    pub(super) fn text(&self, layout: Layout, with_memory: bool) -> String {
+    pub fn text(&self, layout: Layout, with_memory: bool) -> String {
         let facts = &self.facts;
         let mut rows = Rows::new(15, layout);
         let name = facts.name.as_deref().unwrap_or("without a name");

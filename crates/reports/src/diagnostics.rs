@@ -23,23 +23,29 @@ const VARIABLES: [&str; 8] = [
 ];
 
 /// What the report is made of.
-pub(super) struct Parts<'a> {
+pub struct ReportParts<'a> {
     /// The text of `transom doctor`.
-    pub(super) doctor: String,
-    pub(super) library: &'a Library,
+    pub doctor: String,
+    /// The models of this person.
+    pub library: &'a Library,
     /// Mistakes in files that the person may edit.
-    pub(super) library_problems: &'a [String],
-    pub(super) status: Option<&'a Status>,
+    pub library_problems: &'a [String],
+    /// The status of the running instance, if there is one.
+    pub status: Option<&'a Status>,
     /// The end of the app's log, see [`diagnostics::log_lines`].
-    pub(super) log: String,
-    pub(super) system: String,
-    pub(super) is_set: fn(&str) -> bool,
-    pub(super) data_folder: &'a Path,
-    pub(super) home: Option<PathBuf>,
+    pub log: String,
+    /// The name and version of the system, see [`system`].
+    pub system: String,
+    /// Tells whether an environment variable is set.
+    pub is_set: fn(&str) -> bool,
+    /// The data folder, which is replaced by `(data)`.
+    pub data_folder: &'a Path,
+    /// The home folder of this person, which is replaced by `~`.
+    pub home: Option<PathBuf>,
 }
 
 /// Returns the report.
-pub(super) fn text(parts: &Parts<'_>) -> String {
+pub fn text(parts: &ReportParts<'_>) -> String {
     let mut text = String::new();
     let mut section = |title: &str, body: &str| {
         let body = match body.trim_end() {
@@ -77,7 +83,7 @@ fn status(status: Option<&Status>) -> String {
 }
 
 /// Returns the name and version of the system.
-pub(super) fn system() -> String {
+pub fn system() -> String {
     let read = |file: &str| {
         let opened = transom_files::open(Path::new(file)).ok()?;
         std::io::read_to_string(std::io::Read::take(opened, 64 << 10)).ok()
@@ -131,7 +137,7 @@ mod tests {
             Path::new("/nowhere"),
             transom_library::test_support::computer(),
         );
-        let parts = Parts {
+        let parts = ReportParts {
             doctor: format!(
                 "  settings           defaults; the app writes yours to {}/supervisor.json\n",
                 data.display()
