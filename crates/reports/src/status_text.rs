@@ -27,7 +27,7 @@ pub fn signals_text(signals: &SystemSignals) -> String {
     format!("memory pressure {memory}, heat {heat}, {power}{swap}{mode}")
 }
 
-/// Returns each limit in force with its reason, one a line.
+/// Returns each limit in force with its reason, one per line.
 pub fn limits_text(restrictions: &Restrictions) -> String {
     if restrictions.limits.is_empty() {
         return "none".to_owned();

@@ -372,7 +372,7 @@ pub enum RequestError {
     WorkerGone {
         /// How the process ended.
         end: WorkerEnd,
-        /// What it was doing: `loading`, `answering`, ….
+        /// What it was doing: `loading`, `generating`, ….
         during: String,
     },
     /// The model was loaded twice for this request, and memory pressure ended both loads.

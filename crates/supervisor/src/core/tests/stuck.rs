@@ -81,7 +81,7 @@ fn a_stuck_process_fails_its_response() {
         2s w1 loaded
         → generate w1 1
         130s w1 stuck 4711
-        → 1 ENDED worker gone while answering, asleep
+        → 1 ENDED worker gone while generating, asleep
         131s w1 ended 1 well
         132s w1 died
         ",
