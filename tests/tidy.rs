@@ -129,6 +129,33 @@ fn says_replaced_words(file: &SourceFile) -> Vec<String> {
     wrong.collect()
 }
 
+/// Lines of code of the command line, at most: it parses arguments and asks others. What it shows is in
+/// `crates/reports`.
+const MAX_LINES_OF_COMMANDS: usize = 5000;
+
+#[test]
+fn the_command_line_is_small() {
+    let files = files_with(&["rs"]).unwrap();
+    let commands = files.iter().filter(|file| {
+        let is_of_tests = ["/test_", "/tests"]
+            .iter()
+            .any(|part| file.path.contains(part));
+        file.path.starts_with("crates/cli/src/") && !is_of_tests
+    });
+    let n_lines: usize = commands.map(|file| lines_of_code(&file.text)).sum();
+    assert!(n_lines > 1000, "only {n_lines} were found");
+    assert!(n_lines <= MAX_LINES_OF_COMMANDS, "{n_lines} lines of code");
+}
+
+/// Returns the number of lines that are neither blank nor comments, before the tests.
+fn lines_of_code(text: &str) -> usize {
+    let product = text.split("#[cfg(test)]\nmod tests {").next();
+    let lines = product.unwrap_or_default().lines().map(str::trim_start);
+    lines
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .count()
+}
+
 fn lines_end_cleanly(file: &SourceFile) -> Vec<String> {
     let mut wrong = lines_where(file, "ends in blanks", |line| {
         line.ends_with([' ', '\t', '\r'])
@@ -356,6 +383,12 @@ mod rules_can_fail {
         ] {
             check(names_say_something, "a.rs", line, &[]);
         }
+    }
+
+    #[test]
+    fn only_code_counts() {
+        let text = "//! A.\n\nfn a() {\n    // B\n    b();\n}\n#[cfg(test)]\nmod tests {\n}\n";
+        assert_eq!(lines_of_code(text), 3);
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod download;
 pub mod estimate;
 mod limits;
 pub mod model_files;
+pub mod model_lists;
 pub mod recommendations;
 pub mod speed;
 pub mod status;
