@@ -93,13 +93,29 @@ pub fn clean(text: &str, data_folder: &Path, home: Option<&Path>) -> String {
         text = text.replace(&*home.to_string_lossy(), "~");
         let name = home.file_name().unwrap_or_default().to_string_lossy();
         if name != "root" && name.len() > 2 {
-            text = text.replace(&*name, "(user)");
+            text = without_word(&text, &name, "(user)");
         }
     }
     let lines = text
         .lines()
         .map(|line| without_tokens(&without_path(line)) + "\n");
     lines.collect()
+}
+
+/// Replaces `word` where it is not a part of a longer one.
+fn without_word(text: &str, word: &str, replacement: &str) -> String {
+    let is_part = |character: char| character.is_alphanumeric() || character == '_';
+    let mut replaced = String::with_capacity(text.len());
+    let mut end = 0;
+    for (at, _) in text.match_indices(word) {
+        let after = at + word.len();
+        if !text[..at].ends_with(is_part) && !text[after..].starts_with(is_part) {
+            replaced.push_str(&text[end..at]);
+            replaced.push_str(replacement);
+            end = after;
+        }
+    }
+    replaced + &text[end..]
 }
 
 /// Replaces everything from the first path on: its end is unknown, because names may contain spaces.
@@ -116,7 +132,7 @@ fn without_path(line: &str) -> String {
     };
     let slashes = line.match_indices('/').map(|(at, _)| at);
     let absolute = slashes.filter(|at| is_start(*at)).min();
-    let others = ["~/", "file:"]
+    let others = ["~/", "file:/"]
         .into_iter()
         .filter_map(|start| line.find(start));
     match others.chain(absolute).min() {
@@ -217,6 +233,14 @@ dear diary, a second line
             own.lines()
                 .all(|line| line.chars().count() <= MAX_LINE_CHARS)
         );
+    }
+
+    #[test]
+    fn the_name_of_the_person_is_replaced_but_not_in_longer_words() {
+        let text = "max, max_tokens, maximum and Max's max.";
+        let expect = "(user), max_tokens, maximum and Max's (user).";
+        assert_eq!(without_word(text, "max", "(user)"), expect);
+        assert_eq!(without_word("", "max", "(user)"), "");
     }
 
     #[test]
