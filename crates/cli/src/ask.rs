@@ -136,7 +136,7 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
         let has_max_tokens = args.generation.max_tokens.is_some();
         let cause = written
             .limits
-            .early_end(reason, &stats, has_max_tokens, client);
+            .early_end(reason, &stats, has_max_tokens, || client.status().ok());
         if let Some(cause) = cause.filter(|cause| !args.json && *cause != EarlyEnd::MaxTokens) {
             console.note(&format!("The response ended early: {cause}."));
         }

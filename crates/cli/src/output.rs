@@ -10,15 +10,13 @@ mod json;
 mod progress;
 
 pub(crate) use transom_terminal::{
-    GB, Progress, Rows, Table, bar, count_short, disk_text, gigabytes, memory_text, numbers,
-    of_disk, of_memory, paragraph, parameters_text, percent_of, rate_text, rough_time, seconds,
-    size_text, tilde, tokens_short, words,
+    Progress, Rows, Table, count_short, disk_text, memory_text, numbers, paragraph,
+    parameters_text, rate_text, rough_time, seconds, tilde, words,
 };
 
 pub(crate) use transom_reports::{
-    EarlyEnd, ResponseLimits, fit_short, guesses_text, limits_text, memory_use_text,
-    passed_over_text, percent, runs_text, signals_text, speed_range, speed_text, stats_line,
-    unload_reason_text, unload_text,
+    EarlyEnd, ResponseLimits, fit_short, memory_use_text, passed_over_text, percent, runs_text,
+    stats_line, unload_text,
 };
 
 pub(crate) use self::{answer::*, json::*, progress::*};

@@ -2,6 +2,8 @@
 //!
 //! Rule: a limit that changed nothing for this response is not mentioned.
 
+use std::sync::Arc;
+
 use transom_engine::{FinishReason, Stats};
 use transom_supervisor::{ActiveLimit, Limit, Status};
 
@@ -35,17 +37,17 @@ impl ResponseLimits {
     }
 
     /// Returns why the response ended before the model wanted; `None` if the model ended it.
-    /// `has_max_tokens` tells whether the user limited its length; `status` is the present one, if known.
+    /// `has_max_tokens` tells whether the user limited its length; `status` asks for the present status.
     pub fn early_end(
         &self,
         reason: FinishReason,
         stats: &Stats,
         has_max_tokens: bool,
-        status: Option<&Status>,
+        status: impl FnOnce() -> Option<Arc<Status>>,
     ) -> Option<EarlyEnd> {
         let cause = match reason {
             FinishReason::Stop => return None,
-            FinishReason::Shed => stop_reason(status),
+            FinishReason::Shed => stop_reason(status().as_deref()),
             // Ctrl-C and a reader that left are handled before.
             FinishReason::Canceled => "the model was unloaded".to_owned(),
             FinishReason::Length => match self.on_length(stats.generated_tokens) {

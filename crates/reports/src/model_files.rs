@@ -190,8 +190,7 @@ mod tests {
     #[test]
     fn a_file_that_is_no_model_is_refused() {
         let read = ModelFiles::read(&starter().join("README.md"));
-        let failure = read.err().unwrap();
-        assert_eq!(failure.exit_code(), 3);
-        assert!(failure.to_string().contains("not a GGUF file"), "{failure}");
+        let error = read.err().unwrap();
+        assert!(error.to_string().contains("not a GGUF file"), "{error}");
     }
 }

@@ -148,7 +148,8 @@ impl<'a> Chat<'a> {
                     console.note(CONTEXT_SHIFTED);
                 }
                 let has_max_tokens = self.args.generation.max_tokens.is_some();
-                let cause = limits.early_end(reason, &stats, has_max_tokens, self.client);
+                let status = || self.client.status().ok();
+                let cause = limits.early_end(reason, &stats, has_max_tokens, status);
                 if reason == FinishReason::Canceled && was_interrupted {
                     console.note("(stopped)");
                 } else if let Some(cause) = cause {
