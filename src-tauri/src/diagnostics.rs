@@ -130,7 +130,7 @@ mod tests {
         // Useful information is included.
         for useful in [
             "\"data_folder\": \"(data)\"",
-            "Mine.gguf: ",
+            "Mine: 0 bytes",
             "0.25",
             "Debian 12",
             "INFO transom: opened (data) with (token)",

@@ -132,13 +132,13 @@ mod tests {
     #[test]
     fn without_a_name_the_default_model_is_used() {
         let root = tempfile::tempdir().unwrap();
-        let library = near(&root.path().join("transom"));
-        let failure = find_or_default(&library, None).unwrap_err();
+        let program = root.path().join("transom");
+        let failure = find_or_default(&near(&program), None).unwrap_err();
         assert_eq!(failure.exit_code(), 3);
         let starter = root.path().join("assets/starter");
         fs::create_dir_all(&starter).unwrap();
         fs::write(starter.join("config.json"), "{}").unwrap();
-        let found = find_or_default(&library, None).unwrap();
+        let found = find_or_default(&near(&program), None).unwrap();
         assert_eq!(found.id, starter.canonicalize().unwrap());
         assert_eq!(found.origin, Origin::Starter);
     }
