@@ -39,6 +39,28 @@ const MACHINE_PATHS: [&str; 6] = [
     concat!("/fa", "rm/"),
 ];
 
+/// Words that were replaced, in two halves, and their successors: one idea has one word, in American
+/// English.
+const REPLACED: [(&str, &str); 7] = [
+    (concat!("cancel", "led"), "canceled"),
+    (concat!("cancel", "ling"), "canceling"),
+    (concat!("one a ", "line"), "one per line"),
+    (concat!("settle", "_by"), "end_by"),
+    (concat!("kept", "Place"), "placeToRestore"),
+    (concat!("kept", "NewChat"), "newChatToRestore"),
+    (concat!("enum Ver", "dict"), "ResponseCheck"),
+];
+
+/// Files and folders in which those words may stay, with reasons.
+const WITH_REPLACED: [(&str, &str); 3] = [
+    (
+        "assets/starter/recipe/",
+        "texts that the starter was trained on",
+    ),
+    ("crates/store/src/conversation.rs", "the name in databases"),
+    ("crates/store/src/schema.rs", "the name in databases"),
+];
+
 type Rule = fn(&SourceFile) -> Vec<String>;
 
 const RULES: [Rule; 8] = [
@@ -72,6 +94,66 @@ fn only_the_listed_files_are_long() {
     let is_listed = |wrong: &String| listed.iter().any(|path| wrong.starts_with(path));
     assert!(long.iter().all(is_listed), "\n{}\n", long.join("\n"));
     assert_eq!(long.len(), listed.len(), "an exception is not needed");
+}
+
+#[test]
+fn replaced_words_do_not_return() {
+    let types = [
+        "rs", "ts", "svelte", "json", "txt", "md", "py", "toml", "yml",
+    ];
+    let files = files_with(&types).unwrap();
+    let has_replaced = |path: &str| {
+        let files = files.iter().filter(|file| file.path.starts_with(path));
+        files.flat_map(says_replaced_words).next().is_some()
+    };
+    for (path, reason) in WITH_REPLACED {
+        assert!(has_replaced(path), "{path} needs no exception ({reason})");
+    }
+    let others = files.iter().filter(|file| {
+        let exceptions = WITH_REPLACED.iter().map(|(path, _)| path);
+        !exceptions
+            .into_iter()
+            .any(|path| file.path.starts_with(path))
+    });
+    let wrong: Vec<String> = others.flat_map(says_replaced_words).collect();
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+fn says_replaced_words(file: &SourceFile) -> Vec<String> {
+    let wrong = REPLACED.iter().flat_map(|(word, successor)| {
+        let reason = format!("says {successor} in another word");
+        lines_where(file, &reason, |line| {
+            line.to_lowercase().contains(&word.to_lowercase())
+        })
+    });
+    wrong.collect()
+}
+
+/// Lines of code of the command line, at most: it parses arguments and asks others. What it shows is in
+/// `crates/reports`.
+const MAX_LINES_OF_COMMANDS: usize = 5000;
+
+#[test]
+fn the_command_line_is_small() {
+    let files = files_with(&["rs"]).unwrap();
+    let commands = files.iter().filter(|file| {
+        let is_of_tests = ["/test_", "/tests"]
+            .iter()
+            .any(|part| file.path.contains(part));
+        file.path.starts_with("crates/cli/src/") && !is_of_tests
+    });
+    let n_lines: usize = commands.map(|file| lines_of_code(&file.text)).sum();
+    assert!(n_lines > 1000, "only {n_lines} were found");
+    assert!(n_lines <= MAX_LINES_OF_COMMANDS, "{n_lines} lines of code");
+}
+
+/// Returns the number of lines that are neither blank nor comments, before the tests.
+fn lines_of_code(text: &str) -> usize {
+    let product = text.split("#[cfg(test)]\nmod tests {").next();
+    let lines = product.unwrap_or_default().lines().map(str::trim_start);
+    lines
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .count()
 }
 
 fn lines_end_cleanly(file: &SourceFile) -> Vec<String> {
@@ -300,6 +382,26 @@ mod rules_can_fail {
             "pub struct Decoder;",
         ] {
             check(names_say_something, "a.rs", line, &[]);
+        }
+    }
+
+    #[test]
+    fn only_code_counts() {
+        let text = "//! A.\n\nfn a() {\n    // B\n    b();\n}\n#[cfg(test)]\nmod tests {\n}\n";
+        assert_eq!(lines_of_code(text), 3);
+    }
+
+    #[test]
+    fn replaced_words() {
+        for (word, successor) in REPLACED {
+            let wrong = format!("a.ts:1: says {successor} in another word");
+            check(
+                says_replaced_words,
+                "a.ts",
+                &format!("a {word} b"),
+                &[&wrong],
+            );
+            check(says_replaced_words, "a.ts", successor, &[]);
         }
     }
 

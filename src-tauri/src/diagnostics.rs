@@ -1,45 +1,24 @@
 //! The diagnostics report: one text file without private data.
 //!
 //! Rule: nothing that the user wrote is copied. Prompts are counted, conversations are not read,
-//! and the home folder is written as `~`.
+//! and no path or token passes [`diagnostics::clean`].
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use transom_library::{Library, diagnostics};
 use transom_store::Settings;
 
-use crate::log;
 use crate::wire::{AboutView, StatusView};
 
-/// Maximum size of the included log.
-const MAX_LOG_BYTES: usize = 64 << 10;
-
-/// Returns the end of the log.
-pub(crate) fn log_tail(data_folder: &Path) -> String {
-    let text = std::fs::read(log::file(data_folder)).unwrap_or_default();
-    let from = text.len().saturating_sub(MAX_LOG_BYTES);
-    String::from_utf8_lossy(&text[from..]).into_owned()
-}
-
-/// Returns the models that the user added by path, one per line, or the error.
-pub(crate) fn added(data_folder: &Path) -> String {
-    match transom_library::read_added(data_folder) {
-        Ok(paths) => paths
-            .iter()
-            .map(|path| format!("{}\n", path.display()))
-            .collect(),
-        Err(error) => error.to_string(),
-    }
-}
-
-/// Returns the text of the report, with `home` replaced by `~`.
+/// Returns the text of the report. `log` is from [`diagnostics::log_lines`].
 pub(crate) fn text(
     about: &AboutView,
     status: &StatusView,
     settings: &Settings,
-    added: &str,
+    library: &Library,
     log: &str,
-    home: Option<PathBuf>,
+    home: Option<&Path>,
 ) -> String {
     let mut text = String::new();
     let mut section = |title: &str, body: &str| {
@@ -48,12 +27,9 @@ pub(crate) fn text(
     section("About", &json(about));
     section("Status", &json(status));
     section("Settings", &json(&without_user_text(settings)));
-    section("Added models", added);
+    section("Models", &diagnostics::models(library));
     section("Log", log);
-    match home {
-        Some(home) if home.as_os_str().len() > 1 => text.replace(&*home.to_string_lossy(), "~"),
-        _ => text,
-    }
+    diagnostics::clean(&text, Path::new(&about.data_folder), home)
 }
 
 /// Removes everything that the user wrote from the settings.
@@ -87,6 +63,7 @@ mod tests {
     use super::*;
     use crate::status_view::empty;
     use crate::wire::HotkeyView;
+    use transom_library::test_support::{computer, library};
     use transom_store::{Assistant, ConversationSettings, ModelSettings, SavedPrompt};
 
     const SECRET: &str = "SECRET";
@@ -121,7 +98,7 @@ mod tests {
         let settings = Settings {
             model: Some(id.clone()),
             models: [(id.clone(), model)].into(),
-            recent_models: vec![id],
+            recent_models: vec![id, "/srv/Mine/a.gguf".to_owned()],
             prompts: Some(vec![SavedPrompt {
                 name: format!("{SECRET}-name"),
                 text: format!("{SECRET} text"),
@@ -136,38 +113,30 @@ mod tests {
             ..Settings::default()
         };
         let folder = tempfile::tempdir().unwrap();
-        transom_library::add_paths(folder.path(), &[format!("{home}/Mine.gguf").into()]).unwrap();
-        let log = format!("INFO transom: opened {home}/data\n");
+        let mine = format!("{home}/Mine.gguf");
+        transom_library::add_paths(folder.path(), &[mine.into()]).unwrap();
+        let log = format!("t INFO transom: opened {home}/data with hf_abcdefghijklmnopq\n");
         let text = text(
             &about(),
             &empty(),
             &settings,
-            &added(folder.path()),
+            &library(folder.path(), computer()),
             &log,
-            Some(PathBuf::from(home)),
+            Some(Path::new(&home)),
         );
-        assert!(!text.contains(SECRET), "{text}");
+        for private in [SECRET, "models/Qwen3", "/srv/", "hf_abc"] {
+            assert!(!text.contains(private), "{private} in {text}");
+        }
         // Useful information is included.
         for useful in [
-            "~/models/Qwen3",
-            "~/Mine.gguf",
+            "\"data_folder\": \"(data)\"",
+            "Mine: 0 bytes",
             "0.25",
             "Debian 12",
-            "opened ~/data",
+            "INFO transom: opened (data) with (token)",
             "9 characters",
         ] {
             assert!(text.contains(useful), "no {useful} in {text}");
         }
-    }
-
-    #[test]
-    fn only_the_end_of_a_long_log_is_included() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(log_tail(folder.path()), "");
-        let path = log::file(folder.path());
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, "é".repeat(MAX_LOG_BYTES) + "end").unwrap();
-        let last = log_tail(folder.path());
-        assert!(last.ends_with("end") && last.len() < MAX_LOG_BYTES + 8);
     }
 }

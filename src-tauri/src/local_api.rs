@@ -11,7 +11,8 @@ use std::time::Duration;
 use tauri::async_runtime::JoinHandle;
 use tokio::sync::{Mutex, oneshot, watch};
 use transom_server::{
-    Access, BindError, ClientProgram, DEFAULT_PORT, KeyError, KeyFile, Options, Server, ServerState,
+    Access, BindError, ClientProgram, DEFAULT_PORT, KeyError, KeyFile, Server, ServerOptions,
+    ServerState,
 };
 use transom_store::{LocalApi as LocalApiSettings, Settings};
 
@@ -209,7 +210,7 @@ impl Running {
         let (port, ollama_port) = (bound.port(), bound.ollama_port());
         let mut handles = backend.handles();
         let library = backend.clone();
-        let server = ServerState::new(Options {
+        let server = ServerState::new(ServerOptions {
             port,
             ollama_port,
             access: Access::File(KeyFile::of(backend.data_folder())),

@@ -21,7 +21,7 @@ const DEFAULT: &str = "warn,transom=info";
 
 /// Returns the log file of a data folder.
 pub(crate) fn file(data_folder: &Path) -> PathBuf {
-    data_folder.join("logs").join("transom-app.log")
+    data_folder.join(transom_library::diagnostics::LOG_FILE)
 }
 
 /// Starts logging. `TRANSOM_LOG` is the filter, in the format of `RUST_LOG`. If there is no file,

@@ -55,13 +55,10 @@ pub(crate) fn list(library: &Library, settings: &Settings) -> Vec<ModelView> {
     views
 }
 
-/// Returns the id of the model to use: the selected one, else the starter, else the first that
-/// generates text.
+/// Returns the id of the model to use: the selected one, else the library's default.
 pub(crate) fn chosen_id(library: &Library, settings: &Settings) -> Option<String> {
-    // The starter is listed first.
-    let mut models = library.installed().iter();
-    let first = || Some(library.id_of(models.find(|model| !library.is_embedder(model))?));
-    settings.model.clone().or_else(first)
+    let default = || Some(library.id_of(&library.default_model()?));
+    settings.model.clone().or_else(default)
 }
 
 /// Returns the view of an installed model; `chosen` is the id of the model to use.
@@ -96,7 +93,7 @@ pub(crate) fn view(model: &InstalledModel, chosen: Option<&str>, library: &Libra
 fn missing_view(id: &str, error: &LookupError, library: &Library) -> ModelView {
     ModelView {
         id: id.to_owned(),
-        name: name_of_missing(id, library),
+        name: library.title_of(id),
         origin: OriginView::Ours,
         can_be_removed: false,
         is_chosen: true,
@@ -119,26 +116,10 @@ fn missing_view(id: &str, error: &LookupError, library: &Library) -> ModelView {
     }
 }
 
-/// Returns a display name for an id without files.
-fn name_of_missing(id: &str, library: &Library) -> String {
-    let (entry, quantization) = id.split_once('@').unwrap_or((id, ""));
-    match library.catalog().find(entry) {
-        Some(entry) => entry.title(quantization),
-        None => id.to_owned(),
-    }
-}
-
 /// Returns the names of the recent models.
 pub(crate) fn names_of_recent(library: &Library, settings: &Settings) -> Names {
     let ids = settings.recent_models.iter();
-    let names = ids.map(|id| {
-        let name = match library.resolve(id) {
-            Ok(model) => model.title(library.catalog()),
-            Err(_) => name_of_missing(id, library),
-        };
-        (id.clone(), name)
-    });
-    names.collect()
+    ids.map(|id| (id.clone(), library.title_of(id))).collect()
 }
 
 /// Returns a settings patch that replaces paths by ids, or `None` if there is nothing to replace.

@@ -3,21 +3,11 @@
 mod bandwidth;
 
 use serde::Serialize;
-use transom_fit::Budget;
+use transom_fit::{Budget, usual_working_set};
 
 pub use bandwidth::{Bandwidth, BandwidthBasis};
 
 use crate::facts::Format;
-
-const GIB: u64 = 1 << 30;
-
-/// With up to this much memory, macOS lets a GPU use two thirds of it, with more, three quarters.
-///
-/// Source: `MTLDevice.recommendedMaxWorkingSetSize` as llama.cpp prints it: 10,922 MiB of 16 GB and
-/// 21,845 MiB of 32 GB (<https://github.com/ggml-org/llama.cpp/pull/2011>), 49,152 MiB of 64 GB
-/// (<https://github.com/ggml-org/llama.cpp/issues/1870>). Newer systems allow more on large machines,
-/// 107 GiB of 128 GB, so the value for a made-up machine is a lower bound.
-const MAX_MEMORY_FOR_TWO_THIRDS: u64 = 36 * GIB;
 
 /// The properties of a machine on which memory needs and speeds depend.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -38,7 +28,7 @@ impl Machine {
     pub fn with_memory(memory_bytes: u64) -> Self {
         Self {
             memory_bytes,
-            working_set_bytes: Some(working_set_bytes(memory_bytes)),
+            working_set_bytes: Some(usual_working_set(memory_bytes)),
             gpu_class: GpuClass::Base,
             bandwidth: Some(Bandwidth::of_memory(memory_bytes)),
         }
@@ -117,16 +107,11 @@ impl GpuClass {
     }
 }
 
-fn working_set_bytes(memory_bytes: u64) -> u64 {
-    match memory_bytes <= MAX_MEMORY_FOR_TWO_THIRDS {
-        true => memory_bytes / 3 * 2,
-        false => memory_bytes / 4 * 3,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const GIB: u64 = 1 << 30;
 
     #[test]
     fn the_name_of_a_chip_says_the_class_of_its_gpu() {

@@ -69,7 +69,6 @@ pub enum EndingView {
     /// Stopped at the length limit.
     Length,
     /// The user stopped it.
-    #[serde(rename = "cancelled")]
     Canceled,
     /// The system stopped it, because resources were critically low.
     #[serde(rename = "shed")]

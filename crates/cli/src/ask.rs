@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 use transom_engine::{
-    ChatPrompt, EngineError, FinishReason, Message, ModelInfo, Prompt, Role, Section, TokenEvent,
-    Truncation, Verdict,
+    ChatPrompt, EngineError, FinishReason, Message, ModelInfo, Prompt, ResponseCheck, Role,
+    Section, TokenEvent, Truncation,
 };
 use transom_supervisor::{ModelRequest, Outcome, ResponseEvent};
 
@@ -47,7 +47,7 @@ pub(crate) struct AskArgs {
     #[arg(long)]
     pub(crate) stats: bool,
 
-    /// Write events as JSON, one a line, for programs
+    /// Write events as JSON, one per line, for programs
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -125,7 +125,7 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
             console.note(&stats_line(&stats));
         }
         let verdict = expected.check(&written.text, reason);
-        if let Verdict::Retry(problem) = &verdict {
+        if let ResponseCheck::Retry(problem) = &verdict {
             tell_retry(args, problem, console)?;
             continue;
         }
@@ -136,11 +136,11 @@ fn respond(args: &AskArgs, client: &Client, console: &mut Console) -> Result {
         let has_max_tokens = args.generation.max_tokens.is_some();
         let cause = written
             .limits
-            .early_end(reason, &stats, has_max_tokens, client);
+            .early_end(reason, &stats, has_max_tokens, || client.status().ok());
         if let Some(cause) = cause.filter(|cause| !args.json && *cause != EarlyEnd::MaxTokens) {
             console.note(&format!("The response ended early: {cause}."));
         }
-        let Verdict::Invalid(problem) = verdict else {
+        let ResponseCheck::Invalid(problem) = verdict else {
             return Ok(());
         };
         let advice = match reason {

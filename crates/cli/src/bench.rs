@@ -6,7 +6,6 @@
 
 mod conversations;
 mod quality;
-mod report;
 mod sustained;
 
 use std::path::{Path, PathBuf};
@@ -19,14 +18,13 @@ use transom_engine::{
     FinishReason, GenerationParams, Limits, Prompt, SamplingParams, Stats, Truncation,
 };
 use transom_library::benchmarks;
+use transom_reports::speed::{SecondTurn, SpeedReport, SpeedSetup, heading};
 use transom_supervisor::Restrictions;
 
 use crate::client;
 use crate::load::{Loaded, ModelArgs, at_least_one, load};
 use crate::output::{Progress, stop_reason};
 use crate::{Client, Console, Failure, Result};
-
-use report::{Report, SecondTurn, heading};
 
 /// Measure how fast a model runs here
 ///
@@ -146,12 +144,19 @@ pub(crate) fn run(args: &BenchArgs, client: &Client, console: &mut Console) -> R
         n_prompt: 0,
         n_prompts_made: 0,
     };
+    let setup = SpeedSetup {
+        info: &loaded.info,
+        passed_over: &loaded.passed_over,
+        load_time: loaded.load_time,
+        generate_tokens: args.generate_tokens,
+        speculation: args.speculation,
+    };
     for (index, n_prompt) in args.prompt_tokens.iter().enumerate() {
         bench.n_prompt = *n_prompt;
         let (runs, second_turns) = bench.measure(&console.progress())?;
-        let report = Report::new(&loaded, args, *n_prompt, &runs, second_turns);
+        let report = SpeedReport::new(&setup, *n_prompt, &runs, second_turns);
         console.print_result(args.json, &report, |report, layout| match index {
-            0 => heading(&loaded) + &report.table(layout),
+            0 => heading(&setup) + &report.table(layout),
             _ => report.table(layout),
         })?;
     }

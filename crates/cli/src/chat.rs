@@ -4,20 +4,22 @@
 //! its text; after a failure the message can be sent again.
 
 mod commands;
-mod editor;
 mod session;
 mod summary;
 mod transcript;
 
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use transom_library::Origin;
+use transom_terminal::{Line, LineSource};
 
 use crate::load::{Loaded, ModelArgs, load};
 use crate::output::parameters_text;
 use crate::sampling_args::GenerationArgs;
 use crate::{Client, Console, Failure, Result};
 
-use editor::{Line, LineSource};
 use session::Chat;
 
 /// Talk with a model in the terminal
@@ -77,13 +79,16 @@ pub(crate) fn run(args: &ChatArgs, client: &Client, console: &mut Console) -> Re
         )));
     }
     print_greeting(&loaded, console);
-    let mut lines = LineSource::new(console.is_interactive())?;
+    let mut lines = match console.is_interactive() {
+        true => LineSource::edited(history_path(), &commands::NAMES).map_err(Failure::input)?,
+        false => LineSource::piped(),
+    };
     if console.is_interactive() {
         client.interrupt.ignore_when_idle();
     }
     let mut chat = Chat::new(args, client, loaded);
     loop {
-        match lines.next_line(console)? {
+        match lines.next_line(console.input).map_err(line_failure)? {
             Line::Text(text) => {
                 if chat.handle_line(&text, console)?.is_break() {
                     break;
@@ -99,6 +104,20 @@ pub(crate) fn run(args: &ChatArgs, client: &Client, console: &mut Console) -> Re
             Err(Failure::failed(message))
         }
         _ => Ok(()),
+    }
+}
+
+/// Returns the history file in the data folder, which is created if it does not exist.
+fn history_path() -> Option<PathBuf> {
+    let folder = transom_supervisor::instance::data_folder().ok()?;
+    transom_files::create_private_folder(&folder).ok()?;
+    Some(folder.join("chat-history"))
+}
+
+fn line_failure(error: io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::InvalidData => Failure::usage(error.to_string()),
+        _ => Failure::input(error),
     }
 }
 

@@ -2,22 +2,19 @@
 //!
 //! Rule: it shows the figures and reasons that the supervisor itself uses, and starts nothing.
 
-mod diagnostics;
-mod report;
-
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use transom_engine::ModelSource;
 use transom_files::visible;
 use transom_library::{Library, ThisMachine};
+use transom_reports::diagnostics::{self, ReportParts};
+use transom_reports::doctor::{DoctorReport, InstanceReport, SettingsReport};
 use transom_signals::{Hardware, SignalSource, SystemSignals, parse_simulation};
 use transom_supervisor::settings::{self, Settings};
 use transom_supervisor::{Governor, budget, variants};
 
 use crate::{Client, Console, Failure, Layout, Result};
-
-use report::{Instance, Report, SettingsReport};
 
 /// Show the hardware, the system signals, and what models may use
 ///
@@ -49,13 +46,13 @@ pub(crate) fn run(args: &DoctorArgs, client: &Client, console: &mut Console) -> 
     let report = gather(args, &*transom_signals::system_signals(), client, console)?;
     match &args.report {
         Some(file) => write_report(&report, file.as_deref(), client, console),
-        None => console.print_result(args.json, &report, Report::text),
+        None => console.print_result(args.json, &report, DoctorReport::text),
     }
 }
 
 /// Writes the report about a problem to `file`, else to standard output.
 fn write_report(
-    report: &Report,
+    report: &DoctorReport,
     file: Option<&Path>,
     client: &Client,
     console: &mut Console,
@@ -66,12 +63,12 @@ fn write_report(
         Some(_) => Some(client.status()?),
         None => None,
     };
-    let text = diagnostics::text(&diagnostics::Parts {
+    let text = diagnostics::text(&ReportParts {
         doctor: report.text(Layout::default()),
         library: &library,
         library_problems: &problems,
         status: status.as_deref(),
-        log: diagnostics::log_tail(data_folder),
+        log: transom_library::diagnostics::log_lines(data_folder),
         system: diagnostics::system(),
         is_set: |name| std::env::var_os(name).is_some(),
         data_folder,
@@ -100,7 +97,7 @@ fn gather(
     source: &dyn SignalSource,
     client: &Client,
     console: &Console,
-) -> Result<Report> {
+) -> Result<DoctorReport> {
     let hardware = Hardware::detect();
     let data_folder = client.data_folder()?.to_path_buf();
     let machine = ThisMachine::read(&hardware, &data_folder, None);
@@ -135,7 +132,7 @@ fn gather(
         }
     };
     let restrictions = restrictions.clone();
-    Ok(Report {
+    Ok(DoctorReport {
         budget_bytes,
         bounds: budget.bounds,
         bandwidth: machine.specs().bandwidth,
@@ -152,7 +149,7 @@ fn gather(
             chosen: settings,
             problem: settings_problem,
         },
-        instance: Instance {
+        instance: InstanceReport {
             data_folder,
             process_id: running.map(|status| status.process_id),
             problem,

@@ -254,7 +254,7 @@ mod tests {
         check(held, 1, "try again in 30 s");
         let gone = RequestError::WorkerGone {
             end: WorkerEnd::Unresponsive { seconds: 20 },
-            during: "answering".into(),
+            during: "generating".into(),
         };
         check(gone, 1, "did not respond for 20 s");
         let too_large = RequestError::TooLarge {

@@ -4,10 +4,6 @@
 //! Rule: `catalog` reads the files and computes every estimate, and the budget is the supervisor's, so
 //! the answer is the same when the model is loaded. Nothing is downloaded or loaded.
 
-mod catalog_entry;
-mod files;
-mod recommendations;
-mod report;
 #[cfg(test)]
 mod tests;
 
@@ -17,13 +13,13 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use transom_engine::KvCacheChoice;
 use transom_library::{Library, LoadSettings, MEMORY_SIZES, Machine, ThisMachine, is_path};
+use transom_reports::catalog_entry::CatalogEntry;
+use transom_reports::estimate::{FitReport, doubt};
+use transom_reports::model_files::ModelFiles;
+use transom_reports::recommendations;
 
 use crate::library;
-use crate::{Client, Console, Result};
-
-use catalog_entry::CatalogEntry;
-use files::ModelFiles;
-use report::{Report, doubt};
+use crate::{Client, Console, Failure, Result};
 
 /// Show what a model is and whether it fits, or which models suit this computer
 ///
@@ -124,10 +120,14 @@ impl Description {
             false => library.find(text).map(|model| model.id.as_path()),
         };
         Ok(match path {
-            Some(path) => Self::Files(Box::new(ModelFiles::read(path)?)),
+            Some(path) => Self::Files(Box::new(read_files(path)?)),
             None => Self::Entry(Box::new(CatalogEntry::find(text, library)?)),
         })
     }
+}
+
+fn read_files(path: &Path) -> Result<ModelFiles> {
+    ModelFiles::read(path).map_err(|error| Failure::Model(error.to_string()))
 }
 
 /// The result as JSON.
@@ -137,7 +137,7 @@ struct InspectJson<'a> {
     description: &'a Description,
     /// Whether the model fits, if that can be estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    estimate: Option<&'a Report>,
+    estimate: Option<&'a FitReport>,
     /// Why it cannot be estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
     estimate_problem: Option<String>,
@@ -219,7 +219,7 @@ fn estimate(
     library: &Library,
     name: String,
     console: &mut Console,
-) -> Result<Report> {
+) -> Result<FitReport> {
     let settings = LoadSettings {
         context_length: args.context.map(|n| n as usize),
         kv_cache: match args.kv {
@@ -235,7 +235,7 @@ fn estimate(
     if let Some(doubt) = draft.as_ref().and_then(|draft| doubt(&main, draft)) {
         console.note(&doubt);
     }
-    Ok(Report::new(main, draft, library, &settings, name))
+    Ok(FitReport::new(main, draft, library, &settings, name))
 }
 
 /// Returns the library on the machine in question, and the machine's name for people. With a client
@@ -248,13 +248,13 @@ fn on_machine(
 ) -> (Library, String) {
     if let Some(bytes) = args.memory {
         let machine = ThisMachine::simulated(Machine::with_memory(bytes));
-        let name = format!("a Mac with {}", recommendations::memory_text(bytes));
+        let name = format!("a Mac with {}", recommendations::machine_memory(bytes));
         return (library.with_machine(machine), name);
     }
     let progress = console.progress();
     let mut machine = library.machine().clone();
     machine = machine.with_bandwidth(|| progress.show("Measuring the memory …"));
-    let memory = recommendations::memory_text(machine.specs().memory_bytes);
+    let memory = recommendations::machine_memory(machine.specs().memory_bytes);
     let name = match machine.chip_name() {
         "" => format!("this computer with {memory}"),
         chip => format!("this computer ({chip}) with {memory}"),

@@ -25,7 +25,7 @@ pub(crate) fn open_to_find(text: &str, client: &Client, console: &mut Console) -
 }
 
 /// Opens the library and returns the model that a command uses: the named one, else the one in
-/// `$TRANSOM_MODEL`, else the starter.
+/// `$TRANSOM_MODEL`, else the default one.
 ///
 /// # Errors
 /// The model is not there; the message says what to do.
@@ -35,9 +35,9 @@ pub(crate) fn open_for(
     console: &mut Console,
 ) -> Result<(Library, InstalledModel)> {
     let text = name_of_model(named, std::env::var_os("TRANSOM_MODEL"));
-    // The starter needs no lists either.
+    // The starter, which is the default, needs no lists either.
     let library = open_to_find(text.as_deref().unwrap_or("."), client, console)?;
-    let model = find_or_starter(&library, text.as_deref())?;
+    let model = find_or_default(&library, text.as_deref())?;
     Ok((library, model))
 }
 
@@ -48,15 +48,16 @@ fn name_of_model(named: Option<&Path>, from_environment: Option<OsString>) -> Op
     Some(text.or(from_environment)?.to_string_lossy().into_owned())
 }
 
-/// Returns the model that `text` names, else the starter.
-fn find_or_starter(library: &Library, text: Option<&str>) -> Result<InstalledModel> {
+/// Returns the model that `text` names, else the default one.
+fn find_or_default(library: &Library, text: Option<&str>) -> Result<InstalledModel> {
     if let Some(text) = text {
         return Ok(library.resolve(text)?);
     }
-    library.starter().ok_or_else(|| {
+    library.default_model().ok_or_else(|| {
         Failure::Model(
-            "the starter model is not beside the program; name a model with --model or in \
-             TRANSOM_MODEL (`transom models list` shows the installed ones)"
+            "no model is installed, and the starter is not beside the program; download one with \
+             `transom models install NAME` (`transom inspect` recommends some), or name a file \
+             with --model or in TRANSOM_MODEL"
                 .to_owned(),
         )
     })
@@ -129,15 +130,15 @@ mod tests {
     }
 
     #[test]
-    fn without_a_name_the_starter_is_used() {
+    fn without_a_name_the_default_model_is_used() {
         let root = tempfile::tempdir().unwrap();
-        let library = near(&root.path().join("transom"));
-        let failure = find_or_starter(&library, None).unwrap_err();
+        let program = root.path().join("transom");
+        let failure = find_or_default(&near(&program), None).unwrap_err();
         assert_eq!(failure.exit_code(), 3);
         let starter = root.path().join("assets/starter");
         fs::create_dir_all(&starter).unwrap();
         fs::write(starter.join("config.json"), "{}").unwrap();
-        let found = find_or_starter(&library, None).unwrap();
+        let found = find_or_default(&near(&program), None).unwrap();
         assert_eq!(found.id, starter.canonicalize().unwrap());
         assert_eq!(found.origin, Origin::Starter);
     }
@@ -147,7 +148,7 @@ mod tests {
         let library = near(Path::new("/nowhere/transom"));
         let name = |named: Option<&str>, environment: Option<&str>| {
             let text = name_of_model(named.map(Path::new), environment.map(OsString::from));
-            let found = find_or_starter(&library, text.as_deref());
+            let found = find_or_default(&library, text.as_deref());
             found.map(|found| found.name().to_owned())
         };
         assert_eq!(name(Some("./a"), Some("./b")).unwrap(), "a");
@@ -165,7 +166,7 @@ mod tests {
             fs::write(root.path().join(name), "").unwrap();
         }
         let library = near(Path::new("/nowhere/transom"));
-        let failure = find_or_starter(&library, root.path().to_str()).unwrap_err();
+        let failure = find_or_default(&library, root.path().to_str()).unwrap_err();
         assert_eq!(failure.exit_code(), 3);
         assert!(
             failure
@@ -178,7 +179,7 @@ mod tests {
     fn the_error_for_a_model_that_is_not_installed_names_a_command() {
         let library = library(Path::new("/nowhere"), computer());
         let message = |text: &str| {
-            let failure = find_or_starter(&library, Some(text)).unwrap_err();
+            let failure = find_or_default(&library, Some(text)).unwrap_err();
             assert_eq!(failure.exit_code(), 3);
             failure.to_string()
         };

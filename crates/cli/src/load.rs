@@ -100,7 +100,7 @@ impl Loaded {
     }
 }
 
-/// Loads the model that `args` or the environment names, else the starter. With `json` the progress is
+/// Loads the model that `args` or the environment names, else the default one. With `json` the progress is
 /// written as events.
 pub(crate) fn load(
     args: &ModelArgs,

@@ -1,5 +1,5 @@
 //! What commands write: streamed text, JSON lines, what they wait for, and texts about models. Tables
-//! and sizes are those of `transom-terminal`.
+//! and sizes are those of `transom-terminal`, reports those of `transom-reports`.
 //!
 //! Rule: standard output gets every piece of text at once and nothing but results; a reader that goes
 //! away cancels the request. Only an answer that a program reads, and that a better one may replace, is
@@ -7,15 +7,21 @@
 
 mod answer;
 mod json;
-mod limits;
 mod progress;
-mod status_text;
-mod text;
 
 pub(crate) use transom_terminal::{
-    GB, Progress, Rows, Table, bar, bytes_text, count_short, disk_text, gigabytes, numbers,
-    of_bytes, of_disk, paragraph, parameters_text, percent_of, rate_text, rough_time, seconds,
-    size_text, tilde, tokens_short, words,
+    Progress, Rows, Table, count_short, disk_text, memory_text, numbers, paragraph,
+    parameters_text, rate_text, rough_time, seconds, tilde, words,
 };
 
-pub(crate) use self::{answer::*, json::*, limits::*, progress::*, status_text::*, text::*};
+pub(crate) use transom_reports::{
+    EarlyEnd, ResponseLimits, fit_short, memory_use_text, passed_over_text, percent, runs_text,
+    stats_line, unload_text,
+};
+
+pub(crate) use self::{answer::*, json::*, progress::*};
+
+/// Returns why the machine stopped a response.
+pub(crate) fn stop_reason(client: &crate::Client) -> String {
+    transom_reports::stop_reason(client.status().ok().as_deref())
+}

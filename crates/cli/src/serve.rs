@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use tokio::sync::watch;
 use transom_library::Library;
 use transom_server::{
-    Access, ClientProgram, DEFAULT_PORT, KeyError, KeyFile, Options, Server, ServerState,
+    Access, ClientProgram, DEFAULT_PORT, KeyError, KeyFile, Server, ServerOptions, ServerState,
 };
 use transom_signals::Hardware;
 
@@ -109,7 +109,7 @@ fn serve(args: &ServeArgs, client: &Client, console: &mut Console) -> Result {
     let supervisor = client.handle()?;
     let access = access(args, client, console)?;
     let hardware = Hardware::detect();
-    let state = ServerState::new(Options {
+    let state = ServerState::new(ServerOptions {
         port,
         ollama_port,
         access,

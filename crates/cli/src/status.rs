@@ -2,13 +2,12 @@
 //!
 //! Rule: it only reads the status, and starts nothing if no instance is running.
 
-mod view;
-
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde::Serialize;
 use tokio::time::sleep;
+use transom_reports::status as view;
 use transom_supervisor::Status;
 use transom_terminal::screen;
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use transom_documents::{Content, DocumentProblem, Limits, read, read_within};
+use transom_documents::{Content, DocumentProblem, ReadLimits, read, read_within};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_document-reader-test");
 
@@ -208,7 +208,7 @@ fn a_pdf_that_expands_to_much_text_is_refused() {
     content.extend(line.repeat(BOMB_BYTES / line.len()));
     content.extend(b"ET");
     fs::write(&path, pdf(&content)).unwrap();
-    let limits = Limits {
+    let limits = ReadLimits {
         timeout: Duration::from_secs(60),
         memory_bytes: 256 << 20,
     };
@@ -251,7 +251,7 @@ fn pdf(content: &[u8]) -> Vec<u8> {
 }
 
 /// Reads a text with the program in the mode `mode`; returns the problem. The process must be gone.
-fn problem_with(mode: &str, limits: &Limits) -> DocumentProblem {
+fn problem_with(mode: &str, limits: &ReadLimits) -> DocumentProblem {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join(mode);
     symlink(PROGRAM, &program).unwrap();
@@ -281,9 +281,9 @@ fn assert_is_gone(program: &Path) {
 
 #[test]
 fn a_process_that_hangs_is_killed() {
-    let limits = Limits {
+    let limits = ReadLimits {
         timeout: Duration::from_millis(300),
-        ..Limits::default()
+        ..ReadLimits::default()
     };
     let began = Instant::now();
     let problem = problem_with("hangs", &limits);
@@ -293,7 +293,7 @@ fn a_process_that_hangs_is_killed() {
 
 #[test]
 fn a_process_that_takes_too_much_memory_is_killed() {
-    let limits = Limits {
+    let limits = ReadLimits {
         timeout: Duration::from_secs(60),
         memory_bytes: 256 << 20,
     };
@@ -304,13 +304,13 @@ fn a_process_that_takes_too_much_memory_is_killed() {
 
 #[test]
 fn a_process_that_reaches_its_limit_of_cpu_time_took_too_long() {
-    let problem = problem_with("takes-long", &Limits::default());
+    let problem = problem_with("takes-long", &ReadLimits::default());
     assert_eq!(problem, DocumentProblem::TooSlow { limit_seconds: 120 });
 }
 
 #[test]
 fn a_process_that_crashes_means_a_damaged_document() {
-    let problem = problem_with("crashes", &Limits::default());
+    let problem = problem_with("crashes", &ReadLimits::default());
     assert!(is_damaged(&problem), "{problem:?}");
 }
 

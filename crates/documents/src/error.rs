@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use transom_files::visible;
+use transom_files::{disk_text, memory_text, visible};
 
 /// A document that can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
@@ -55,9 +55,9 @@ pub enum DocumentProblem {
 
     /// The file is larger than the limit.
     #[error(
-        "it has {}, and the limit is {}; attach a part of it",
-        megabytes(*.bytes),
-        megabytes(*.limit_bytes)
+        "it has {}, more than the limit of {}; attach a part of it",
+        disk_text(*.bytes),
+        disk_text(*.limit_bytes)
     )]
     TooLarge {
         /// Bytes of the file.
@@ -68,9 +68,9 @@ pub enum DocumentProblem {
 
     /// The text in the file is longer than the limit.
     #[error(
-        "its text has {}, and the limit is {}; attach a part of it",
-        megabytes(*.bytes),
-        megabytes(*.limit_bytes)
+        "its text has {}, more than the limit of {}; attach a part of it",
+        disk_text(*.bytes),
+        disk_text(*.limit_bytes)
     )]
     TooMuchText {
         /// Bytes of the text.
@@ -89,7 +89,7 @@ pub enum DocumentProblem {
     /// Reading needed too much memory and was stopped.
     #[error(
         "reading it needs more than {} of memory; attach a part of it",
-        megabytes(*.limit_bytes)
+        memory_text(*.limit_bytes)
     )]
     TooMuchMemory {
         /// The limit in bytes.
@@ -149,10 +149,6 @@ impl DocumentProblem {
     }
 }
 
-fn megabytes(bytes: u64) -> String {
-    format!("{} MB", bytes.div_ceil(1_000_000))
-}
-
 fn no_text(pages: Option<u32>) -> String {
     match pages {
         Some(_) => "its pages contain images and no text, as in a scan; recognize the text with \
@@ -184,7 +180,7 @@ mod tests {
                 bytes: 60_000_001,
                 limit_bytes: 50_000_000,
             },
-            "it has 61 MB, and the limit is 50 MB; attach a part of it",
+            "it has 60 MB, more than the limit of 50 MB; attach a part of it",
         );
         check(
             DocumentProblem::NotText {

@@ -12,7 +12,7 @@ mod reader;
 use serde::{Deserialize, Serialize};
 
 pub use error::{Content, DocumentError, DocumentProblem};
-pub use reader::{Limits, program, read, read_within};
+pub use reader::{ReadLimits, program, read, read_within};
 
 /// The text of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

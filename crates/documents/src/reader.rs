@@ -29,7 +29,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What reading one document may take.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct ReadLimits {
     /// Time until the child process is stopped.
     pub timeout: Duration,
     /// Memory footprint at which the child process is stopped, in bytes. It is read every 50 ms, so
@@ -37,7 +37,7 @@ pub struct Limits {
     pub memory_bytes: u64,
 }
 
-impl Default for Limits {
+impl Default for ReadLimits {
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(20),
@@ -58,7 +58,7 @@ pub fn program() -> PathBuf {
 /// # Errors
 /// [`DocumentError`], with the reason and what to do.
 pub fn read(program: &Path, path: &Path) -> Result<Document, DocumentError> {
-    read_within(program, path, &Limits::default())
+    read_within(program, path, &ReadLimits::default())
 }
 
 /// Reads the text of the document at `path`, like [`read`], with other limits.
@@ -68,7 +68,7 @@ pub fn read(program: &Path, path: &Path) -> Result<Document, DocumentError> {
 pub fn read_within(
     program: &Path,
     path: &Path,
-    limits: &Limits,
+    limits: &ReadLimits,
 ) -> Result<Document, DocumentError> {
     let shown = |name: &str| visible(name).into_owned();
     let extracted = open(path).and_then(|file| extract(program, file, limits));
@@ -102,7 +102,7 @@ fn open(path: &Path) -> Result<File, DocumentProblem> {
     Ok(file)
 }
 
-fn extract(program: &Path, file: File, limits: &Limits) -> Reply {
+fn extract(program: &Path, file: File, limits: &ReadLimits) -> Reply {
     let mut child = spawn(program, file).map_err(|error| DocumentProblem::NotStarted {
         reason: format!("{}: {error}", program.display()),
     })?;
@@ -159,7 +159,7 @@ fn receive(child: &mut Child) -> Receiver<Vec<u8>> {
 fn wait(
     process: u32,
     replies: &Receiver<Vec<u8>>,
-    limits: &Limits,
+    limits: &ReadLimits,
 ) -> Result<Vec<u8>, DocumentProblem> {
     let deadline = Instant::now() + limits.timeout;
     loop {

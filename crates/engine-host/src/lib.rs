@@ -7,7 +7,7 @@
 //! one response.
 //!
 //! Rule: a process holds one model at most, and nothing is freed before the running job has
-//! settled.
+//! ended.
 
 pub mod child;
 pub mod error;

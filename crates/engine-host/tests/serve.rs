@@ -283,7 +283,7 @@ fn a_model_that_generates_text_refuses_to_embed_and_stays_usable() {
     child.shut_down();
 }
 
-/// Nothing is freed before the running job has settled.
+/// Nothing is freed before the running job has ended.
 #[test]
 fn an_unload_during_a_response_ends_the_job_before_the_model_is_dropped() {
     let (log, entries) = channel();

@@ -252,7 +252,7 @@ impl Decode for Decoder<'_> {
 impl Drop for Decoder<'_> {
     fn drop(&mut self) {
         // Waits: nothing may be freed or reused while the device still uses it.
-        self.session.settle();
+        self.session.finish();
     }
 }
 

@@ -132,7 +132,7 @@ impl DraftModel {
         let control = JobControl::new();
         self.session.append(tokens, n_logits, &control)?;
         if !wants_next {
-            self.session.settle();
+            self.session.finish();
             return Ok(None);
         }
         let logits = self.session.logits(tokens.len() - 1)?;

@@ -414,9 +414,9 @@ impl Session {
     }
 
     /// Waits until nothing runs, at the end of a response. After that the cache can be saved.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn finish(&mut self) {
         if let Some(context) = &self.context {
-            context.settle();
+            context.synchronize();
         }
         self.drop_pending_shift();
     }

@@ -486,7 +486,7 @@ impl Drop for Decoder<'_> {
             tracing::error!(%error, "waiting for the device after a response failed");
             self.reset_session();
         }
-        self.sessions.current.settle();
+        self.sessions.current.drop_unrecorded();
     }
 }
 

@@ -142,7 +142,7 @@ impl Session {
     }
 
     /// Rewinds the caches to the recorded tokens, if a failed or canceled step appended more.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn drop_unrecorded(&mut self) {
         let n_tokens = self.tokens.len() as i32;
         if self.caches.iter().any(|cache| cache.n_tokens() != n_tokens) {
             self.rewind(self.tokens.len());

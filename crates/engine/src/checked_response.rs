@@ -48,7 +48,7 @@ struct Failed {
 
 /// What to do after a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ResponseCheck {
     /// The answer is valid.
     Valid,
     /// Send [`CheckedResponse::request`] again. The answer is not valid for this reason.
@@ -144,26 +144,26 @@ impl CheckedResponse {
     }
 
     /// Checks an answer, without its reasoning, that ended for `reason`.
-    pub fn check(&mut self, answer: &str, reason: FinishReason) -> Verdict {
+    pub fn check(&mut self, answer: &str, reason: FinishReason) -> ResponseCheck {
         let problem = match reason {
             FinishReason::Stop => match self.problem(answer) {
-                None => return Verdict::Valid,
+                None => return ResponseCheck::Valid,
                 Some(problem) => problem,
             },
             FinishReason::Length => "it was cut off before its end".to_owned(),
             FinishReason::Canceled | FinishReason::Shed => {
-                return Verdict::Invalid("it ended before it was complete".to_owned());
+                return ResponseCheck::Invalid("it ended before it was complete".to_owned());
             }
         };
         if self.n_retries == MAX_RETRIES {
-            return Verdict::Invalid(problem);
+            return ResponseCheck::Invalid(problem);
         }
         self.n_retries += 1;
         self.last = Some(Failed {
             answer: (reason == FinishReason::Stop).then(|| answer.to_owned()),
             problem: problem.clone(),
         });
-        Verdict::Retry(problem)
+        ResponseCheck::Retry(problem)
     }
 
     fn problem(&self, answer: &str) -> Option<String> {
@@ -272,7 +272,7 @@ mod tests {
         assert!(text.contains(r#""const":3"#), "{text}");
         assert_eq!(
             response.check(r#"{"age":4}"#, FinishReason::Stop),
-            Verdict::Valid
+            ResponseCheck::Valid
         );
     }
 
@@ -282,7 +282,7 @@ mod tests {
         let params = GenerationParams::default();
         for _ in 0..MAX_RETRIES {
             let verdict = response.check(r#"{"age":"secret"}"#, FinishReason::Stop);
-            let Verdict::Retry(problem) = verdict else {
+            let ResponseCheck::Retry(problem) = verdict else {
                 panic!("{verdict:?}");
             };
             assert!(problem.starts_with("at /age: "), "{problem}");
@@ -297,7 +297,7 @@ mod tests {
             assert!(again.contains(&problem), "{again}");
         }
         let last = response.check("[1", FinishReason::Stop);
-        assert!(matches!(last, Verdict::Invalid(problem) if problem.contains("not JSON")));
+        assert!(matches!(last, ResponseCheck::Invalid(problem) if problem.contains("not JSON")));
     }
 
     #[test]
@@ -314,7 +314,7 @@ mod tests {
     fn a_cut_answer_is_asked_for_again_without_repeating_it() {
         let mut response = held();
         let verdict = response.check(r#"{"age": 1"#, FinishReason::Length);
-        assert!(matches!(verdict, Verdict::Retry(problem) if problem.contains("cut off")));
+        assert!(matches!(verdict, ResponseCheck::Retry(problem) if problem.contains("cut off")));
         let (prompt, params) = response.request(&chat("How old?"), &GenerationParams::default());
         let [(Role::User, text)] = texts(&prompt)[..] else {
             panic!("{prompt:?}");
@@ -331,7 +331,7 @@ mod tests {
     fn a_stopped_answer_is_not_asked_for_again() {
         for reason in [FinishReason::Canceled, FinishReason::Shed] {
             let verdict = held().check(r#"{"age":1}"#, reason);
-            assert!(matches!(verdict, Verdict::Invalid(_)), "{verdict:?}");
+            assert!(matches!(verdict, ResponseCheck::Invalid(_)), "{verdict:?}");
         }
     }
 

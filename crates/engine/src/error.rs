@@ -102,8 +102,8 @@ pub enum EngineError {
     #[error(
         "{path} needs {} of memory, but {} is available; \
          choose a smaller model or close other apps",
-        gigabytes(*.needed_bytes),
-        gigabytes(*.available_bytes)
+        transom_files::memory_text(*.needed_bytes),
+        transom_files::memory_text(*.available_bytes)
     )]
     OutOfMemory {
         /// The model.
@@ -216,9 +216,4 @@ fn place(path: &str, keyword: &str) -> String {
         (path, "") => format!(" (at {path})"),
         (path, keyword) => format!(" (`{keyword}` at {path})"),
     }
-}
-
-/// Memory is sold in powers of two.
-fn gigabytes(bytes: u64) -> String {
-    format!("{:.1} GB", bytes as f64 / (1u64 << 30) as f64)
 }

@@ -38,7 +38,7 @@ pub mod truncation;
 
 pub use attachment::{Attachment, with_attachments};
 pub use chat::{ChatPrompt, FunctionCall, Message, Role, ToolCall, ToolChoice};
-pub use checked_response::{CheckedResponse, Verdict};
+pub use checked_response::{CheckedResponse, ResponseCheck};
 pub use constraint::{
     Constraint, ConstraintStart, Constraints, Grammar, ResponseConstraint, TokenMask, TokenTable,
     TokenText,

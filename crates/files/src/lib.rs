@@ -1,4 +1,4 @@
-//! Safe access to untrusted files and text.
+//! Safe access to untrusted files and text, and sizes as text.
 //!
 //! A model folder may come from anywhere, so a file in it may be a FIFO that blocks forever, a link
 //! to an endless device, or far too long. [`open`] and [`read`] return an error for these.
@@ -6,6 +6,7 @@
 //!
 //! The errors are [`io::Error`]s without the path, like those of [`std::fs`]: callers add it.
 
+mod sizes;
 mod text;
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
@@ -13,6 +14,7 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+pub use sizes::{GB, disk_text, memory_text, of_disk, of_memory, size_text};
 pub use text::{is_control, visible};
 
 /// Opens a regular file for reading. Never blocks, and never opens a device.

@@ -6,9 +6,11 @@
 
 mod budget;
 mod need;
+mod working_set;
 
 pub use budget::{Bound, BoundKind, Budget, MemoryFit, default_parked_bytes, memory_fit};
 pub use need::{KvCacheChoice, MemoryNeed};
+pub use working_set::usual_working_set;
 
 /// The context length with which a model is loaded unless the user or the request sets one.
 pub const DEFAULT_CONTEXT: u64 = 8192;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use transom_files::disk_text;
 
 /// Why a search, a listing or a download failed. Serialized with its `code`.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
@@ -119,7 +120,7 @@ pub enum HubError {
     /// The disk is full, before or during the download.
     #[error(
         "Not enough disk space in {}: the download needs {} more, and {} is free.",
-        folder.display(), bytes(*needed_bytes), bytes(*free_bytes)
+        folder.display(), disk_text(*needed_bytes), disk_text(*free_bytes)
     )]
     DiskFull {
         folder: PathBuf,
@@ -189,16 +190,6 @@ fn when(seconds: Option<u64>) -> String {
     seconds.map_or("later".to_owned(), |seconds| {
         format!("in {seconds} seconds")
     })
-}
-
-/// Returns a size in decimal units: "3.2 GB", "410 MB".
-fn bytes(n_bytes: u64) -> String {
-    let n_bytes = n_bytes as f64;
-    if n_bytes >= 1e9 {
-        format!("{:.1} GB", n_bytes / 1e9)
-    } else {
-        format!("{:.0} MB", (n_bytes / 1e6).ceil())
-    }
 }
 
 /// Returns the root cause of an error: "Connection refused" and not "error sending request".

@@ -8,6 +8,7 @@
 //! that can't be read is left out, and its problem is returned.
 
 pub mod benchmarks;
+pub mod diagnostics;
 mod disk;
 pub mod download;
 mod embedding;
@@ -168,10 +169,20 @@ impl Library {
 
     /// Returns the starter that comes with the program, without a search for other models.
     pub fn starter(&self) -> Option<InstalledModel> {
-        let executable = self.places.executable.clone();
-        let executable = executable.or_else(installed::own_executable)?;
-        let starter = installed::starter_near(&executable)?;
+        let starter = installed::starter_near(self.places.executable.as_deref()?)?;
         InstalledModel::at(&starter, Origin::Starter).ok()
+    }
+
+    /// Returns the model to use if nobody has chosen one: the starter, else the first installed one that
+    /// generates text. Searches for other models only if there is no starter.
+    pub fn default_model(&self) -> Option<InstalledModel> {
+        // The starter is listed first.
+        let generates = |model: &&InstalledModel| !self.is_embedder(model);
+        let first = || self.installed().iter().find(generates).cloned();
+        match self.installed.get() {
+            Some(_) => first(),
+            None => self.starter().or_else(first),
+        }
     }
 
     /// Returns the installed model with the files of this variant.

@@ -63,6 +63,19 @@ impl Library {
         }
     }
 
+    /// Returns the name to show for the id of a model that may no longer be installed: the catalog's if
+    /// it knows the id, else the id itself.
+    pub fn title_of(&self, id: &str) -> String {
+        if let Ok(model) = self.resolve(id) {
+            return model.title(&self.catalog);
+        }
+        let (entry, quantization) = id.split_once('@').unwrap_or((id, ""));
+        match self.catalog.find(entry) {
+            Some(entry) => entry.title(quantization),
+            None => id.to_owned(),
+        }
+    }
+
     /// Returns the id from the catalog or the hub; `None` if neither knows the model.
     fn id_by_origin(&self, model: &InstalledModel) -> Option<String> {
         match (model.entry(&self.catalog), &model.repository) {

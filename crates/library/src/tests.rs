@@ -44,6 +44,38 @@ fn an_id_stays_when_others_are_installed_and_a_second_copy_has_its_path() {
 }
 
 #[test]
+fn the_default_model_is_the_starter_or_else_the_first_installed_one() {
+    let data = tempfile::tempdir().unwrap();
+    assert_eq!(library(data.path(), computer()).default_model(), None);
+    install(data.path(), "owner/other-GGUF", "a-F16.gguf");
+    let first = library(data.path(), computer()).default_model().unwrap();
+    assert_eq!(first.repository.as_deref(), Some("owner/other-GGUF"));
+
+    let starter = data.path().join("assets/starter");
+    fs::create_dir_all(&starter).unwrap();
+    fs::write(starter.join("config.json"), "{}").unwrap();
+    let places = Places {
+        executable: Some(data.path().join("transom")),
+        data_folder: Some(data.path().to_owned()),
+        ..Places::default()
+    };
+    let library = Library::new(Catalog::built_in(), places, mac(16));
+    // Before and after the search for other models.
+    for _ in 0..2 {
+        assert_eq!(library.default_model().unwrap().origin, Origin::Starter);
+        assert_eq!(library.installed().len(), 2);
+    }
+}
+
+#[test]
+fn a_model_that_is_no_longer_installed_has_the_title_of_the_catalog() {
+    let library = empty(computer());
+    assert_eq!(library.title_of("tiny@Q8_0"), "Tiny 1B · Q8_0");
+    assert_eq!(library.title_of("tiny"), "Tiny 1B");
+    assert_eq!(library.title_of("owner/other:F16"), "owner/other:F16");
+}
+
+#[test]
 fn ids_of_the_built_in_catalog_are_unique() {
     let catalog = Catalog::built_in();
     let library = Library::new(catalog.clone(), Places::default(), mac(16));

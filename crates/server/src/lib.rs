@@ -32,4 +32,4 @@ pub use door::{client_of_key, key_of_client};
 pub use models::LibrarySource;
 pub use serve::{BindError, DEFAULT_PORT, Server};
 pub use setup::{ClientProgram, KEY_VARIABLE, Setup};
-pub use state::{Options, ServerState};
+pub use state::{ServerOptions, ServerState};

@@ -146,8 +146,8 @@ impl Metrics {
         let n_constrained = counts.constrained_tokens as f64;
         line(&mut text, "constrained_tokens_total", "", n_constrained);
         let help = "Requests whose client went away.";
-        head(&mut text, "cancelled_total", "counter", help);
-        line(&mut text, "cancelled_total", "", counts.canceled as f64);
+        head(&mut text, "canceled_total", "counter", help);
+        line(&mut text, "canceled_total", "", counts.canceled as f64);
         let help = "Time before the engine started.";
         counts
             .queue
@@ -237,7 +237,7 @@ mod tests {
             "transom_tokens_total{kind=\"prompt\"} 7\n",
             "transom_tokens_total{kind=\"reasoning\"} 1\n",
             "transom_constrained_tokens_total 5\n",
-            "transom_cancelled_total 1\n",
+            "transom_canceled_total 1\n",
             "transom_queue_seconds_bucket{le=\"0.1\"} 0\n",
             "transom_queue_seconds_bucket{le=\"0.25\"} 1\n",
             "transom_ttft_seconds_bucket{le=\"60\"} 0\n",

@@ -11,7 +11,7 @@ use crate::metrics::Metrics;
 use crate::models::{LibrarySource, Models};
 
 /// What the server needs to know at its start.
-pub struct Options {
+pub struct ServerOptions {
     /// The port that it listens at.
     pub port: u16,
     /// The port of Ollama that it listens at as well, for programs that know no other.
@@ -40,7 +40,7 @@ pub struct ServerState {
 
 impl ServerState {
     /// Creates the state of a server.
-    pub fn new(options: Options) -> Arc<Self> {
+    pub fn new(options: ServerOptions) -> Arc<Self> {
         Arc::new(Self {
             port: options.port,
             ollama_port: options.ollama_port,

@@ -49,14 +49,11 @@ impl WorkingSet {
     }
 }
 
-/// Estimates the share of unified memory that the GPU can use: two thirds up to 36 GB, three
-/// quarters above, as measured on many Macs. `iogpu.wired_limit_mb` overrides the estimate unless
-/// it is zero.
+/// Estimates the share of unified memory that the GPU can use. `iogpu.wired_limit_mb` overrides the
+/// estimate unless it is zero.
 fn estimated_working_set(memory_bytes: u64, wired_limit_bytes: u64) -> u64 {
-    const LARGE: u64 = 36 << 30;
     match wired_limit_bytes {
-        0 if memory_bytes <= LARGE => memory_bytes / 3 * 2,
-        0 => memory_bytes / 4 * 3,
+        0 => transom_fit::usual_working_set(memory_bytes),
         limit => limit.min(memory_bytes),
     }
 }

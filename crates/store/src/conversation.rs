@@ -127,7 +127,7 @@ pub enum Ending {
     Stop,
     /// Stopped at the length limit.
     Length,
-    /// The user canceled it.
+    /// The user canceled it. The name is that of released versions, in the database and in exports.
     #[serde(rename = "cancelled")]
     Canceled,
     /// Stopped early because the computer was short of memory.

@@ -50,7 +50,7 @@ impl Supervisor {
         tuning: Tuning,
     ) -> Self {
         let keep_awake: KeepAwakeFn =
-            Box::new(|| Box::new(KeepAwake::begin("a local model is answering")));
+            Box::new(|| Box::new(KeepAwake::begin("a local model is generating")));
         Self::start_with(workers, signals, hardware, tuning, keep_awake)
     }
 

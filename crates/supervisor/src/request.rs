@@ -372,7 +372,7 @@ pub enum RequestError {
     WorkerGone {
         /// How the process ended.
         end: WorkerEnd,
-        /// What it was doing: `loading`, `answering`, ….
+        /// What it was doing: `loading`, `generating`, ….
         during: String,
     },
     /// The model was loaded twice for this request, and memory pressure ended both loads.
@@ -388,7 +388,7 @@ pub enum RequestError {
     #[error(
         "the system cannot end process {process_id}, which had {name} loaded, and its {} of memory \
          stay in use until it ends; choose a smaller model, or restart the computer",
-        gigabytes(*.held_bytes)
+        transom_files::memory_text(*.held_bytes)
     )]
     Stuck {
         /// Name of the model that the process had loaded.
@@ -423,11 +423,6 @@ fn reasons(variants: &[PassedOver]) -> String {
     reasons.collect::<Vec<_>>().join("; ")
 }
 
-/// Formats bytes of memory in units of 2³⁰, as memory is sold.
-fn gigabytes(bytes: u64) -> String {
-    format!("{:.1} GB", bytes as f64 / (1u64 << 30) as f64)
-}
-
 fn too_large(
     name: &str,
     need: &MemoryNeed,
@@ -435,7 +430,7 @@ fn too_large(
     in_use_bytes: u64,
     context_that_fits: Option<usize>,
 ) -> String {
-    let gb = gigabytes;
+    let gb = transom_files::memory_text;
     let in_use = match in_use_bytes {
         0 => String::new(),
         bytes => format!(", of which {} is in use", gb(bytes)),

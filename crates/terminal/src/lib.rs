@@ -9,6 +9,7 @@ mod home;
 mod interrupt;
 mod json;
 mod layout;
+mod line_editor;
 mod progress;
 mod rows;
 pub mod screen;
@@ -23,10 +24,11 @@ pub use json::write_json_line;
 pub use layout::{
     DEFAULT_COLUMNS, DIM, Layout, RESET, allows_color, columns_of_terminal, without_controls,
 };
+pub use line_editor::{Line, LineSource};
 pub use progress::{Progress, percent_of};
 pub use rows::{Rows, bar, paragraph};
 pub use sizes::{
-    GB, bytes_text, count_short, disk_text, gigabytes, of_bytes, of_disk, parameters_text,
-    rate_text, rough_time, seconds, size_text, tokens_short,
+    count_short, gigabytes, parameters_text, rate_text, rough_time, seconds, tokens_short,
 };
 pub use table::{Column, Table, numbers, words};
+pub use transom_files::{GB, disk_text, memory_text, of_disk, of_memory, size_text};

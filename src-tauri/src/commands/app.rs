@@ -254,10 +254,10 @@ pub(crate) async fn save_diagnostics(
     let about = about::view(page.app_handle(), &backend.hardware);
     let status = backend.status_view().await;
     let text = move || {
-        let folder = backend.data_folder();
-        let (added, log) = (diagnostics::added(folder), diagnostics::log_tail(folder));
+        let log = transom_library::diagnostics::log_lines(backend.data_folder());
+        let (settings, library) = (backend.settings(), backend.library());
         let home = std::env::home_dir();
-        diagnostics::text(&about, &status, &backend.settings(), &added, &log, home)
+        diagnostics::text(&about, &status, &settings, &library, &log, home.as_deref())
     };
     save(&page, "transom-diagnostics.txt", text).await
 }

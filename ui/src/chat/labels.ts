@@ -18,7 +18,7 @@ export function limitText(one: Limit): string {
 /** Why a response ended early; empty if it did not, or if it failed. */
 export function endingText({ ending }: EndingView): string {
   switch (ending) {
-    case "cancelled": case "length": case "shed": case "interrupted": return t(`chat.ending.${ending}`);
+    case "canceled": case "length": case "shed": case "interrupted": return t(`chat.ending.${ending}`);
     default: return "";
   }
 }

@@ -6,7 +6,7 @@ import { attempt, startApp } from "../state/app.svelte";
 import { composer } from "../state/composer.svelte";
 import { history } from "../state/history.svelte";
 import { loadDownloads } from "../state/model-source.svelte";
-import { keptNewChat, keptPlace } from "../state/place";
+import { newChatToRestore, placeToRestore } from "../state/place";
 import { transcript } from "../state/transcript.svelte";
 import ChatPage from "./ChatPage.svelte";
 
@@ -52,17 +52,17 @@ export async function openChat(target: HTMLElement): Promise<ReturnType<typeof C
 async function moveChat(): Promise<void> {
   const { target, isTemporary, settings } = transcript;
   composer.save();
-  keptPlace.keep(transcript.whereIs());
+  placeToRestore.store(transcript.whereIs());
   // Nothing that the user wrote in a temporary chat is stored.
   const own = isTemporary ? NO_SETTINGS : settings.own;
-  keptNewChat.keep(target === null ? { isTemporary, settings: own } : null);
+  newChatToRestore.store(target === null ? { isTemporary, settings: own } : null);
   await settings.flush();
   await ipc.showWindow("chat", transcript.target, null);
 }
 
 /** Shows the chat without messages that the page of the other form left. */
 function restoreNewChat(): void {
-  const kept = keptNewChat.take();
-  if (kept?.isTemporary) transcript.openTemporary();
-  if (kept) transcript.settings.change(kept.settings);
+  const stored = newChatToRestore.take();
+  if (stored?.isTemporary) transcript.openTemporary();
+  if (stored) transcript.settings.change(stored.settings);
 }

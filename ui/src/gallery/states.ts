@@ -196,7 +196,7 @@ export const states: Record<string, ChatState> = {
     set: ends(0, { ending: "failed", failure: {
       code: "conversation_too_long", prompt_tokens: 8431, context_length: 8192 } }),
   },
-  "chat-stopped": { shows: "Stopped.", set: ends(1, { ending: "cancelled" }) },
+  "chat-stopped": { shows: "Stopped.", set: ends(1, { ending: "canceled" }) },
   "chat-length": { shows: "Stopped at the length limit.", set: ends(2, { ending: "length" }) },
   "chat-shed": { shows: "Stopped early because memory was low.", set: ends(2, { ending: "shed" }) },
   "chat-error-crash": {

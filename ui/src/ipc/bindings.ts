@@ -427,7 +427,7 @@ error: ModelErrorView | null,
 reason: string, };
 
 /** How a message ended: [`transom_store::Ending`] with its failure parsed. */
-export type EndingView = { "ending": "writing" } | { "ending": "stop" } | { "ending": "length" } | { "ending": "cancelled" } | { "ending": "shed" } | { "ending": "failed",
+export type EndingView = { "ending": "writing" } | { "ending": "stop" } | { "ending": "length" } | { "ending": "canceled" } | { "ending": "shed" } | { "ending": "failed",
 /** The reason. */
 failure: Failure, } | { "ending": "interrupted" };
 

@@ -323,7 +323,7 @@ export class FakeIpc implements Ipc {
   setSummary: Ipc["setSummary"] = async (message, text) => {
     this.changeSummary(message, written(text));
   };
-  stop: Ipc["stop"] = async (answer) => this.players.get(answer)?.end({ ending: "cancelled" });
+  stop: Ipc["stop"] = async (answer) => this.players.get(answer)?.end({ ending: "canceled" });
   follow: Ipc["follow"] = async (answer, onUpdate) => known(this.players.get(answer)).follow(onUpdate);
 
   // Models
@@ -356,7 +356,7 @@ export class FakeIpc implements Ipc {
 
   async eject() {
     const gone = this.now.model;
-    for (const player of this.players.values()) player.end({ ending: "cancelled" });
+    for (const player of this.players.values()) player.end({ ending: "canceled" });
     if (!gone) return;
     this.setStatus({ model: null, activity: "idle", in_use_bytes: 0,
       last_unload: { name: gone.name, held_bytes: gone.memory_bytes, was_idle: false } });

@@ -1,4 +1,4 @@
-/** What only the page knows of the chat, kept for the page that shows it in its other form. */
+/** What only the page knows of the chat, stored for the page that shows it in its other form. */
 import type { ConversationSettings, MessageId } from "../ipc";
 
 /** Where the chat is scrolled to. */
@@ -15,15 +15,15 @@ export interface NewChat {
   settings: ConversationSettings;
 }
 
-/** A value that is kept until it is taken, once. Without storage it is null. */
-class Kept<T> {
+/** A value that is stored until it is taken, once. Without storage it is null. */
+class OneTimeValue<T> {
   constructor(private key: string) {}
 
-  keep(value: T | null): void {
+  store(value: T | null): void {
     try {
       localStorage.setItem(this.key, JSON.stringify(value));
     } catch {
-      // The other form opens as if nothing had been kept.
+      // The other form opens as if nothing had been stored.
     }
   }
 
@@ -39,6 +39,6 @@ class Kept<T> {
 }
 
 /** Null for the end of the chat. */
-export const keptPlace = new Kept<Place>("transom.place");
+export const placeToRestore = new OneTimeValue<Place>("transom.place");
 /** Null for a chat with messages. */
-export const keptNewChat = new Kept<NewChat>("transom.new_chat");
+export const newChatToRestore = new OneTimeValue<NewChat>("transom.new_chat");

@@ -16,7 +16,7 @@ import { ChatSettings } from "./chat-settings.svelte";
 import { composer, isTemporaryId } from "./composer.svelte";
 import { failureOf, commandError } from "./command-error";
 import { edits } from "./edits";
-import { keptPlace, type Place } from "./place";
+import { placeToRestore, type Place } from "./place";
 import type { RouteChoice } from "./route.svelte";
 
 /** Maximum number of loaded messages; the least recently used are removed. */
@@ -88,7 +88,7 @@ export class Transcript {
       const opened = await this.read(id);
       if (!isCurrent()) return;
       const isIn = (message?: MessageId) => opened.messages.some((head) => head.id === message);
-      const place = keptPlace.take();
+      const place = placeToRestore.take();
       this.place = isIn(place?.message) ? place : null;
       await this.load(opened, isCurrent);
       if (!isCurrent()) return;

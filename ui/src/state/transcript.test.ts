@@ -52,7 +52,7 @@ describe("a conversation", () => {
     await transcript.stop();
     await vi.waitFor(() => expect(transcript.writing).toBeNull());
     const last = transcript.heads[1]!;
-    expect(transcript.views.get(last.id)?.ending).toEqual({ ending: "cancelled" });
+    expect(transcript.views.get(last.id)?.ending).toEqual({ ending: "canceled" });
   });
 
   it("continues a response that ended too early, in the same message", async () => {

@@ -123,7 +123,7 @@ fn failures_keep_their_numbers() {
 fn lost_processes_are_reported_as_retryable() {
     let worker = RequestError::WorkerGone {
         end: WorkerEnd::Unresponsive { seconds: 30 },
-        during: "answering".to_owned(),
+        during: "generating".to_owned(),
     };
     let instance = RequestError::InstanceGone {
         reason: "it quit".to_owned(),
@@ -144,10 +144,10 @@ fn lost_processes_are_reported_as_retryable() {
     assert_eq!(failure(&full), Failure::Busy);
     assert_eq!(failure(&full_for_client), Failure::Busy);
     assert_eq!(failed(&RequestError::Quitting), EndingView::Interrupted);
-    let cancelled = RequestError::Engine {
+    let canceled = RequestError::Engine {
         source: EngineError::Canceled,
     };
-    assert_eq!(failed(&cancelled), EndingView::Canceled);
+    assert_eq!(failed(&canceled), EndingView::Canceled);
 }
 
 #[test]

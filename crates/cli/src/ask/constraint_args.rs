@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 use transom_engine::{
-    CheckedResponse, Constraint, FinishReason, GenerationParams, Grammar, Prompt, Verdict,
+    CheckedResponse, Constraint, FinishReason, GenerationParams, Grammar, Prompt, ResponseCheck,
 };
 use transom_supervisor::{Outcome, RequestError};
 
@@ -108,11 +108,13 @@ impl Expected {
     }
 
     /// Checks the answer of a response that ended for `reason`.
-    pub(crate) fn check(&mut self, answer: &str, reason: FinishReason) -> Verdict {
+    pub(crate) fn check(&mut self, answer: &str, reason: FinishReason) -> ResponseCheck {
         match self {
-            Self::Anything => Verdict::Valid,
-            Self::Matching(_) if reason == FinishReason::Stop => Verdict::Valid,
-            Self::Matching(_) => Verdict::Invalid("it ended before it was complete".to_owned()),
+            Self::Anything => ResponseCheck::Valid,
+            Self::Matching(_) if reason == FinishReason::Stop => ResponseCheck::Valid,
+            Self::Matching(_) => {
+                ResponseCheck::Invalid("it ended before it was complete".to_owned())
+            }
             Self::Valid(response) => response.check(answer, reason),
         }
     }

@@ -301,7 +301,7 @@ fn a_model_over_the_budget_is_refused_unless_the_user_insists() {
     let outcome = ask(&["Hi"], "", &engine);
     assert_eq!(outcome.code, 3);
     for part in [
-        "scripted needs 8381.9 GB",
+        "scripted needs 8381.90 GB",
         "models may use",
         "--over-budget",
     ] {

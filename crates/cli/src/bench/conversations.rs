@@ -8,7 +8,7 @@ use transom_library::LoadSettings;
 use transom_supervisor::{Supervisor, Tuning};
 
 use crate::bench::BenchArgs;
-use crate::output::{Table, bytes_text, disk_text, numbers, paragraph, seconds, words};
+use crate::output::{Table, disk_text, memory_text, numbers, paragraph, seconds, words};
 use crate::{Client, Console, Failure, Layout, Result, client, library};
 
 /// Measures with a supervisor that `start` returns, and not with the running instance.
@@ -89,7 +89,7 @@ fn table(report: &Report, layout: Layout) -> String {
             case.load_time.map_or_else(String::new, seconds)
         }),
         numbers("PEAK", "peak ", |case: &Case| {
-            case.peak_memory_bytes.map_or_else(String::new, bytes_text)
+            case.peak_memory_bytes.map_or_else(String::new, memory_text)
         })
         .optional(2),
     ];

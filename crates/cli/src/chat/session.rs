@@ -16,7 +16,7 @@ use crate::chat::transcript::Transcript;
 use crate::chat::{ChatArgs, Overflow};
 use crate::load::Loaded;
 use crate::output::{
-    AnswerForm, ResponseLimits, Rows, memory_text, passed_over_text, rough_time, runs_text,
+    AnswerForm, ResponseLimits, Rows, memory_use_text, passed_over_text, rough_time, runs_text,
     stats_line, write_response,
 };
 use crate::{Client, Console, Failure, Layout, Result};
@@ -148,7 +148,8 @@ impl<'a> Chat<'a> {
                     console.note(CONTEXT_SHIFTED);
                 }
                 let has_max_tokens = self.args.generation.max_tokens.is_some();
-                let cause = limits.early_end(reason, &stats, has_max_tokens, self.client);
+                let status = || self.client.status().ok();
+                let cause = limits.early_end(reason, &stats, has_max_tokens, status);
                 if reason == FinishReason::Canceled && was_interrupted {
                     console.note("(stopped)");
                 } else if let Some(cause) = cause {
@@ -216,7 +217,7 @@ impl<'a> Chat<'a> {
             return "none: unloaded; the next message loads the model again".to_owned();
         };
         let mut lines = match &model.memory {
-            Some(memory) => memory_text(memory, model.footprint_bytes),
+            Some(memory) => memory_use_text(memory, model.footprint_bytes),
             None => vec!["not known yet".to_owned()],
         };
         if let Some(time) = model.unloads_in {

@@ -19,7 +19,7 @@ use transom_library::download::Plan;
 use transom_library::{DiskSpace, Library, MODELS_FOLDER, PARTS_FOLDER};
 
 use crate::models::{add, hub};
-use crate::output::{bytes_text, tilde};
+use crate::output::{memory_text, tilde};
 use crate::{Client, Console, Failure, Layout, Result};
 
 use download::download_all;
@@ -123,8 +123,8 @@ fn check_memory(plan: &Plan, anyway: bool) -> Result {
             "{} does not fit in this computer's memory: it needs {}, and models may use {}; \
              `transom inspect` shows some that fit, --anyway downloads it anyway",
             plan.name,
-            bytes_text(estimate.need_bytes),
-            bytes_text(estimate.room_bytes)
+            memory_text(estimate.need_bytes),
+            memory_text(estimate.room_bytes)
         ))),
         _ => Ok(()),
     }

@@ -8,9 +8,9 @@ use serde::Serialize;
 use transom_files::visible;
 use transom_hub::{FoundRepository, Hub, Listing, ModelFormat as Kind};
 use transom_library::{EstimatedFit, Library, download, variant_text};
+use transom_reports::model_lists::{OfferedRow, offered, offered_text};
 
 use crate::models::hub;
-use crate::models::list::{OfferedRow, offered, offered_text};
 use crate::output::{Table, count_short, disk_text, fit_short, numbers, words};
 use crate::{Client, Console, Failure, Layout, Result};
 

@@ -49,7 +49,10 @@ pub(crate) fn write_response(
             },
         } = &event
         {
-            limits = ResponseLimits::now(client);
+            limits = client.status().map_or_else(
+                |_| ResponseLimits::default(),
+                |status| ResponseLimits::of(&status),
+            );
             if let Some(note) = on_start(*dropped_messages, &limits) {
                 writer.note(&note);
             }

@@ -1,9 +1,8 @@
 //! What a command waits for, in one line.
 
-use transom_engine::LoadProgress;
 use transom_supervisor::ResponseEvent;
 
-use crate::output::{Progress, percent_of};
+use crate::output::{Progress, percent};
 
 /// Shows why the response of the model called `name` has not started. Other events change nothing.
 pub(crate) fn show_wait(progress: &Progress, name: &str, event: &ResponseEvent) {
@@ -26,15 +25,11 @@ pub(crate) fn show_wait(progress: &Progress, name: &str, event: &ResponseEvent) 
     progress.show(&text);
 }
 
-/// Returns how much of a load is done, in percent; `None` for a model without weights.
-pub(crate) fn percent(progress: LoadProgress) -> Option<u64> {
-    percent_of(progress.done_bytes, progress.total_bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::test_console::TestConsole;
+    use transom_engine::LoadProgress;
     use transom_supervisor::LimitReason;
 
     /// Shows `event` for a model called `name`, and returns what is on the screen then and after.

@@ -172,7 +172,7 @@ impl Context {
     }
 
     /// Waits until the last step has finished.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn synchronize(&self) {
         // SAFETY: see `set_n_threads`.
         unsafe { sys::llama_synchronize(self.context.as_ptr()) }
     }

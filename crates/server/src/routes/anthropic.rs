@@ -29,7 +29,7 @@ use crate::state::ServerState;
 use crate::stream::respond;
 
 use message::MessageForm;
-use request::{Conversation, MessageRequest};
+use request::{MessagePrompt, MessageRequest};
 use stream::MessageStream;
 
 /// The versions of the protocol that responses have the form of. An older one had other streams.
@@ -83,7 +83,7 @@ async fn count(
     headers: HeaderMap,
     mut body: Fields,
 ) -> Result<Response, ApiError> {
-    let mut conversation = Conversation::read(&mut body)?;
+    let mut conversation = MessagePrompt::read(&mut body)?;
     check_version(&headers, &mut conversation.ignored)?;
     body.finish(&mut conversation.ignored);
     let model = find(&state, &mut conversation).await?;
@@ -95,7 +95,7 @@ async fn count(
 
 /// Finds the model. Notes `thinking` as ignored if it is on and the model can't reason, because
 /// clients turn it on for every model.
-async fn find(state: &ServerState, conversation: &mut Conversation) -> Result<Model, ApiError> {
+async fn find(state: &ServerState, conversation: &mut MessagePrompt) -> Result<Model, ApiError> {
     let name = &conversation.model;
     let model = state.models().find(name, LoadSettings::default()).await?;
     let wants_thinking = conversation.chat.enable_thinking == Some(true);

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use transom_library::test_support::{CATALOG, computer, install};
 use transom_library::{Catalog, Library, Places, ThisMachine};
-use transom_server::{Access, Options, Server, ServerState};
+use transom_server::{Access, Server, ServerOptions, ServerState};
 use transom_signals::ScriptedSignals;
 use transom_supervisor::test_support::{ScriptedWorkers, WorkerScript, supervisor};
 use transom_supervisor::{Handle, Supervisor, Tuning};
@@ -105,7 +105,7 @@ impl TestServer {
         let server = server.with_ollama_port(0).await.unwrap();
         let (port, ollama_port) = (server.port(), server.ollama_port());
         let folder = data.path().to_owned();
-        let state = ServerState::new(Options {
+        let state = ServerState::new(ServerOptions {
             port,
             ollama_port,
             access: Access::key(KEY),

@@ -2,7 +2,7 @@
 //! ends.
 //!
 //! Rule: only one job runs at a time over all models, and its model stays loaded until the job has
-//! settled. If a job does not end in time after a stop, its process is killed.
+//! ended. If a job does not end in time after a stop, its process is killed.
 
 use transom_engine::{EngineError, FinishReason, Truncation};
 use transom_engine_host::WorkerEnd;
@@ -58,14 +58,14 @@ impl Core {
     /// Stops the job of `index`, if it has one. The first reason is kept. If the memory is needed,
     /// the shorter deadline of an unload applies.
     pub(super) fn stop_job(&mut self, index: usize, reason: FinishReason) {
-        let settle_by = self.now + self.tuning.stop_timeout;
+        let end_by = self.now + self.tuning.stop_timeout;
         let model = &mut self.models[index];
         let Phase::Generating(job) = &mut model.phase else {
             return;
         };
         if job.stop.is_none() {
             let since = self.now;
-            job.stop = Some(Stop { since, settle_by });
+            job.stop = Some(Stop { since, end_by });
             let job = Some(JobId(job.request_id.0));
             let effect = Effect::Send(model.worker, Command::Stop { job, reason });
             self.effects.push(effect);
@@ -81,7 +81,7 @@ impl Core {
         if let Phase::Generating(job) = &mut self.models[index].phase
             && let Some(stop) = &mut job.stop
         {
-            stop.settle_by = stop.settle_by.min(by);
+            stop.end_by = stop.end_by.min(by);
         }
     }
 
@@ -107,7 +107,7 @@ impl Core {
         self.kill(index, why);
     }
 
-    /// Handles that the model of `index` is unusable: unloads it after its job has settled.
+    /// Handles that the model of `index` is unusable: unloads it after its job has ended.
     pub(super) fn model_broke(&mut self, index: usize, source: EngineError) {
         self.models[index].is_broken = true;
         self.record_crash(index, &RequestError::Engine { source });

@@ -81,7 +81,7 @@ pub(super) struct Job {
     pub(super) stop: Option<Stop>,
     /// Deadline that critical memory pressure sets.
     pub(super) finish_by: Option<Timestamp>,
-    /// Reason to unload the model after the job has settled.
+    /// Reason to unload the model after the job has ended.
     pub(super) then_unload: Option<UnloadReason>,
 }
 
@@ -106,7 +106,7 @@ impl Job {
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         match &self.stop {
             None => self.finish_by,
-            Some(stop) => Some(stop.settle_by),
+            Some(stop) => Some(stop.end_by),
         }
     }
 }
@@ -115,8 +115,8 @@ impl Job {
 #[derive(Debug, Clone)]
 pub(super) struct Stop {
     pub(super) since: Timestamp,
-    /// The worker is killed if the job has not settled by then.
-    pub(super) settle_by: Timestamp,
+    /// The worker is killed if the job has not ended by then.
+    pub(super) end_by: Timestamp,
 }
 
 #[derive(Debug, Clone)]
@@ -288,7 +288,7 @@ impl Model {
             Phase::Loading { .. } => "loading",
             Phase::Ready => "idle",
             Phase::Generating(Job { stop: Some(_), .. }) => "stopping",
-            Phase::Generating(_) => "answering",
+            Phase::Generating(_) => "generating",
             Phase::Unloading(_) => "unloading",
         }
     }

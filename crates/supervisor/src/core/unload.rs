@@ -109,7 +109,7 @@ impl Core {
                     unloading.kill_at += saved_bytes.map_or(Duration::ZERO, time_to_save);
                 }
             }
-            // The job settles first.
+            // The job ends first.
             Phase::Generating(_) => {}
             Phase::Unloading(_) if may_save_state(why) => {}
             // Takes back the extra time for saving the state. The unload itself continues.

@@ -5,7 +5,7 @@ use transom_bench::{EarlyEnd, SustainedReport};
 use transom_files::visible;
 
 use crate::Layout;
-use crate::output::{Rows, Table, bytes_text, numbers, rate_text, words};
+use crate::output::{Rows, Table, memory_text, numbers, rate_text, words};
 
 /// Rows of the table, at most. The JSON has every window.
 const MAX_ROWS: usize = 30;
@@ -17,7 +17,7 @@ pub(super) fn text(report: &SustainedReport, layout: Layout) -> String {
     let weights = format!("{}, {}", settings.stored_as, settings.computed_as);
     rows.row("  weights", &weights);
     let kv = settings.kv_cache_bytes.map_or_else(String::new, |bytes| {
-        format!(", KV cache of {}", bytes_text(bytes))
+        format!(", KV cache of {}", memory_text(bytes))
     });
     rows.row(
         "  context",
@@ -25,7 +25,7 @@ pub(super) fn text(report: &SustainedReport, layout: Layout) -> String {
     );
     rows.row(
         "  memory",
-        &format!("budget {}", bytes_text(settings.budget_bytes)),
+        &format!("budget {}", memory_text(settings.budget_bytes)),
     );
     let lengths = format!(
         "prompts of {} tokens, responses of {}, greedy, nothing drafted",

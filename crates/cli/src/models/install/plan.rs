@@ -5,7 +5,7 @@ use transom_library::download::{Plan, PlanEstimate, Reference};
 use transom_library::{EstimatedFit, Library, variant_text};
 
 use crate::models::hub;
-use crate::output::{Rows, bytes_text, disk_text, tilde};
+use crate::output::{Rows, disk_text, memory_text, tilde};
 use crate::{Client, Layout, Result};
 
 /// Returns the plan for people: the model, its origin, its size, whether it fits, and the free space.
@@ -49,8 +49,8 @@ pub(super) fn text(plan: &Plan, hub: &str, free_bytes: Option<u64>, layout: Layo
 /// Returns whether a model fits, with the numbers.
 fn fit_text(estimate: &PlanEstimate) -> String {
     let (need, room) = (
-        bytes_text(estimate.need_bytes),
-        bytes_text(estimate.room_bytes),
+        memory_text(estimate.need_bytes),
+        memory_text(estimate.room_bytes),
     );
     let fit = match estimate.fit {
         EstimatedFit::Fits => "fits".to_owned(),
@@ -58,7 +58,7 @@ fn fit_text(estimate: &PlanEstimate) -> String {
             format!("fits with a context of {context_length} tokens")
         }
         EstimatedFit::FitsIfOthersClose { needs_bytes_free } => {
-            format!("fits if other apps free {}", bytes_text(needs_bytes_free))
+            format!("fits if other apps free {}", memory_text(needs_bytes_free))
         }
         EstimatedFit::DoesNotFit { .. } => "does not fit".to_owned(),
     };

@@ -294,7 +294,7 @@ fn a_full_disk_is_refused_and_part_files_count() {
     let failure = free(2_497_280_255).unwrap_err();
     assert_eq!(failure.exit_code(), 1);
     let text = failure.to_string();
-    assert!(text.contains("needs 2.5 GB more"), "{text}");
+    assert!(text.contains("needs 2.50 GB more"), "{text}");
     std::fs::write(parts.path().join("part"), b"x").unwrap();
     free(2_497_280_255).unwrap();
 }

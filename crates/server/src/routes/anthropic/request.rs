@@ -22,7 +22,7 @@ const BILLING_LINE: &str = "x-anthropic-billing-header";
 /// A request for a message, checked.
 #[derive(Debug)]
 pub(super) struct MessageRequest {
-    pub(super) conversation: Conversation,
+    pub(super) conversation: MessagePrompt,
     pub(super) params: Params,
     pub(super) is_streamed: bool,
     /// Reasoning is sent with its text, not only as an empty block.
@@ -31,7 +31,7 @@ pub(super) struct MessageRequest {
 
 /// What requests for a message and for a token count have in common.
 #[derive(Debug)]
-pub(super) struct Conversation {
+pub(super) struct MessagePrompt {
     pub(super) model: String,
     pub(super) chat: ChatPrompt,
     pub(super) ignored: Ignored,
@@ -46,7 +46,7 @@ impl MessageRequest {
     /// A field is missing, wrong, or not supported.
     pub(super) fn read(mut body: Fields) -> Result<Self, ApiError> {
         let max_tokens = body.required("max_tokens")?.integer(1..=i64::MAX)?;
-        let mut conversation = Conversation::read(&mut body)?;
+        let mut conversation = MessagePrompt::read(&mut body)?;
         let params = Params {
             temperature: body.number("temperature", 0.0..=1.0)?,
             // 0 keeps only the most likely token, and so does the smallest number above it.
@@ -72,7 +72,7 @@ impl MessageRequest {
     }
 }
 
-impl Conversation {
+impl MessagePrompt {
     /// Takes the fields of a conversation.
     ///
     /// # Errors

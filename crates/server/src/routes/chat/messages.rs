@@ -23,7 +23,7 @@ const ROLES: [(&str, Role); 5] = [
 
 /// The messages of a request, checked.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Conversation {
+pub(super) struct CheckedMessages {
     pub(super) messages: Vec<Message>,
     /// Paths of the names of authors, which only some chat templates write.
     pub(super) names: Vec<String>,
@@ -31,7 +31,7 @@ pub(super) struct Conversation {
     calls: HashMap<String, String>,
 }
 
-impl Conversation {
+impl CheckedMessages {
     /// Reads `messages`.
     ///
     /// # Errors

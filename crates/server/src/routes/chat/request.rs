@@ -9,7 +9,7 @@ use crate::json::{Fields, Ignored};
 use crate::routes::openai::{self, Streaming};
 use crate::routes::{logprobs, tools};
 
-use super::messages::Conversation;
+use super::messages::CheckedMessages;
 
 /// Most choices of a request.
 const MAX_CHOICES: i64 = 8;
@@ -47,9 +47,9 @@ impl ChatRequest {
         let switch = enable_thinking(&mut fields)?;
         let tools = tools::of_chat(&mut fields, ignored)?;
         let located = fields.required("messages")?;
-        let Conversation {
+        let CheckedMessages {
             messages, names, ..
-        } = Conversation::read(located, ignored)?;
+        } = CheckedMessages::read(located, ignored)?;
         let continue_final_message = continue_final_message(&mut fields, &messages)?;
         if fields.flag("store")? == Some(true) {
             ignored.add("store");

@@ -91,7 +91,7 @@ fn a_crash_while_generating_fails_one_response_and_the_next_gets_a_new_worker() 
         3s request 2 chat
         → 2 queued at 1
         4s w1 died
-        → 1 ENDED worker gone while answering, start w2, measure w2 chat 8192, 2 loading
+        → 1 ENDED worker gone while generating, start w2, measure w2 chat 8192, 2 loading
         5s w2 measured
         → load w2 chat 8192
         6s w2 loaded
@@ -117,13 +117,13 @@ fn two_crashes_while_generating_fail_the_queued_requests() {
         3s request 3 chat
         → 3 queued at 2
         4s w1 died
-        → 1 ENDED worker gone while answering, start w2, measure w2 chat 8192, 2 loading, 3 queued at 1
+        → 1 ENDED worker gone while generating, start w2, measure w2 chat 8192, 2 loading, 3 queued at 1
         5s w2 measured
         → load w2 chat 8192
         6s w2 loaded
         → generate w2 2
         7s w2 died
-        → 2 ENDED worker gone while answering, 3 ENDED worker gone while answering, asleep
+        → 2 ENDED worker gone while generating, 3 ENDED worker gone while generating, asleep
         ",
     );
 }
@@ -138,7 +138,7 @@ fn a_crash_after_a_response_is_not_the_first_of_two_in_a_row() {
         6s request 3 chat
         → 3 queued at 1
         7s w1 died
-        → 2 ENDED worker gone while answering, start w2, measure w2 chat 8192, 3 loading
+        → 2 ENDED worker gone while generating, start w2, measure w2 chat 8192, 3 loading
         8s w2 measured
         → load w2 chat 8192
         9s w2 died
@@ -227,7 +227,7 @@ fn a_worker_that_ends_the_request_of_another_is_killed() {
         2s w1 loaded
         → generate w1 1
         3s w1 ended 7 well
-        → 1 ENDED worker gone while answering, kill w1, asleep
+        → 1 ENDED worker gone while generating, kill w1, asleep
         4s w1 ended 1 well
         5s w1 died
         5s show

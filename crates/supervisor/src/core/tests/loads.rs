@@ -174,7 +174,7 @@ fn the_error_for_a_model_that_is_too_large_contains_the_sizes() {
         → 1 ENDED too large, 0 in use, None would fit, release w1, asleep
         2s w1 gone
         2s show
-        → error: big: big needs 18.6 GB of memory (17.9 GB weights, 0.8 GB context of 8192 tokens, 0.0 GB working space), but models may use 5.6 GB here; choose a smaller model, or one quantized to fewer bits
+        → error: big: big needs 18.63 GB of memory (17.86 GB weights, 781 MB context of 8192 tokens, 0 MB working space), but models may use 5.59 GB here; choose a smaller model, or one quantized to fewer bits
         ",
     );
 }

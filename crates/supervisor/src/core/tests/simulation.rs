@@ -359,7 +359,7 @@ impl Simulation {
                 let state = self.commandable_worker(*worker);
                 assert_eq!(
                     state.job, None,
-                    "no worker is released before its job settled"
+                    "no worker is released before its job ended"
                 );
                 state.is_released = true;
                 let event = WorkerReport::Exited(WorkerEnd::Requested);

@@ -13,7 +13,7 @@ fn a_stuck_process_is_reported_and_smaller_models_still_load() {
         → kill w1
         19s w1 stuck 4711
         19s show
-        → chat is Unloading { why: Requested }; error: the system cannot end process 4711, which had chat loaded, and its 3.7 GB of memory stay in use until it ends; choose a smaller model, or restart the computer
+        → chat is Unloading { why: Requested }; error: the system cannot end process 4711, which had chat loaded, and its 3.73 GB of memory stay in use until it ends; choose a smaller model, or restart the computer
         20s request 2 other
         → start w2, measure w2 other 8192, awake, 2 loading
         20s w2 measured
@@ -36,7 +36,7 @@ fn a_stuck_process_is_reported_and_smaller_models_still_load() {
         26s w3 gone
         60s w1 died
         60s show
-        → unloaded chat (Requested), held Some(3180800000), freed None, by force true, took 54s; error: other: the system cannot end process 4711, which had chat loaded, and its 3.7 GB of memory stay in use until it ends; choose a smaller model, or restart the computer
+        → unloaded chat (Requested), held Some(3180800000), freed None, by force true, took 54s; error: other: the system cannot end process 4711, which had chat loaded, and its 3.73 GB of memory stay in use until it ends; choose a smaller model, or restart the computer
         61s request 4 other
         → start w4, measure w4 other 8192, awake, 4 loading
         61s w4 measured
@@ -81,7 +81,7 @@ fn a_stuck_process_fails_its_response() {
         2s w1 loaded
         → generate w1 1
         130s w1 stuck 4711
-        → 1 ENDED worker gone while answering, asleep
+        → 1 ENDED worker gone while generating, asleep
         131s w1 ended 1 well
         132s w1 died
         ",
@@ -102,7 +102,7 @@ fn a_stuck_process_does_not_delay_a_quit() {
         → kill w1
         14s w1 stuck 4711
         14s show
-        → chat is Unloading { why: Quit }; error: the system cannot end process 4711, which had chat loaded, and its 3.7 GB of memory stay in use until it ends; choose a smaller model, or restart the computer; done
+        → chat is Unloading { why: Quit }; error: the system cannot end process 4711, which had chat loaded, and its 3.73 GB of memory stay in use until it ends; choose a smaller model, or restart the computer; done
         ",
     );
 }

@@ -244,7 +244,7 @@ async fn a_crash_fails_one_response_and_the_next_request_gets_a_new_worker() {
         panic!("{outcome:?}");
     };
     assert!(matches!(end, WorkerEnd::Died { .. }), "{end:?}");
-    assert_eq!(during, "answering");
+    assert_eq!(during, "generating");
     let (reply, outcome) = finish(&mut waiting).await;
     assert_eq!(reply, "Paris is the capital.");
     assert_eq!(reason(&outcome), FinishReason::Stop);

@@ -1,8 +1,8 @@
 use super::*;
 
-fn read(messages: Value) -> Result<Conversation, ApiError> {
+fn read(messages: Value) -> Result<CheckedMessages, ApiError> {
     let mut fields = Fields::parse(json!({ "messages": messages }).to_string().as_bytes())?;
-    Conversation::read(fields.required("messages")?, &mut Ignored::default())
+    CheckedMessages::read(fields.required("messages")?, &mut Ignored::default())
 }
 
 fn call(arguments: Value) -> Value {

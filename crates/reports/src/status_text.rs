@@ -1,15 +1,14 @@
 //! The supervisor's status and the machine's signals as text.
 
-use transom_engine::MemoryUse;
+use transom_engine::{LoadProgress, MemoryUse};
 use transom_files::file_name;
 use transom_signals::SystemSignals;
 use transom_supervisor::status::{UnloadReason, UnloadRecord};
 use transom_supervisor::{PassedOver, Restrictions};
-
-use crate::output::{bytes_text, of_bytes};
+use transom_terminal::{memory_text, of_memory, percent_of};
 
 /// Returns the machine's signals in one line.
-pub(crate) fn signals_text(signals: &SystemSignals) -> String {
+pub fn signals_text(signals: &SystemSignals) -> String {
     let power = match signals.is_on_battery {
         true => "on battery",
         false => "mains power",
@@ -28,8 +27,8 @@ pub(crate) fn signals_text(signals: &SystemSignals) -> String {
     format!("memory pressure {memory}, heat {heat}, {power}{swap}{mode}")
 }
 
-/// Returns each limit in force with its reason, one a line.
-pub(crate) fn limits_text(restrictions: &Restrictions) -> String {
+/// Returns each limit in force with its reason, one per line.
+pub fn limits_text(restrictions: &Restrictions) -> String {
     if restrictions.limits.is_empty() {
         return "none".to_owned();
     }
@@ -38,49 +37,54 @@ pub(crate) fn limits_text(restrictions: &Restrictions) -> String {
 }
 
 /// Returns a form of a model that does not run, and why: `not starter.gguf: …`.
-pub(crate) fn passed_over_text(form: &PassedOver) -> String {
+pub fn passed_over_text(form: &PassedOver) -> String {
     format!("not {}: {}", file_name(&form.path), form.reason)
 }
 
+/// Returns how much of a load is done, in percent; `None` for a model without weights.
+pub fn percent(progress: LoadProgress) -> Option<u64> {
+    percent_of(progress.done_bytes, progress.total_bytes)
+}
+
 /// Returns the memory that an unload returned: `returned 8.1 of 8.2 GB in 0.3 s`.
-pub(crate) fn unload_text(record: &UnloadRecord) -> String {
+pub fn unload_text(record: &UnloadRecord) -> String {
     let took = match record.took.as_millis() {
         milliseconds @ 0..100 => format!("{milliseconds} ms"),
         _ => format!("{:.1} s", record.took.as_secs_f64()),
     };
     match (record.held_bytes, record.freed_bytes) {
         (Some(held), _) if record.by_force => {
-            let held = bytes_text(held);
+            let held = memory_text(held);
             format!("returned {held} in {took}, by ending its process by force")
         }
-        (Some(held), Some(freed)) => format!("returned {} in {took}", of_bytes(freed, held)),
-        (Some(held), None) => format!("returned {} with its process in {took}", bytes_text(held)),
+        (Some(held), Some(freed)) => format!("returned {} in {took}", of_memory(freed, held)),
+        (Some(held), None) => format!("returned {} with its process in {took}", memory_text(held)),
         (None, _) => format!("unloaded in {took}"),
     }
 }
 
 /// Returns the memory that a model uses, by part and in its whole process, in two lines.
-pub(crate) fn memory_text(memory: &MemoryUse, footprint_bytes: Option<u64>) -> Vec<String> {
+pub fn memory_use_text(memory: &MemoryUse, footprint_bytes: Option<u64>) -> Vec<String> {
     let others = match memory.parked_bytes {
         0 => String::new(),
-        bytes => format!(", {} KV caches of other conversations", bytes_text(bytes)),
+        bytes => format!(", {} KV caches of other conversations", memory_text(bytes)),
     };
     let parts = format!(
         "{} weights, {} KV cache{others}, {} allocator cache",
-        bytes_text(memory.weight_bytes),
-        bytes_text(memory.kv_cache_bytes),
-        bytes_text(memory.allocator_cache_bytes)
+        memory_text(memory.weight_bytes),
+        memory_text(memory.kv_cache_bytes),
+        memory_text(memory.allocator_cache_bytes)
     );
-    let peak = format!("{} at most so far", bytes_text(memory.peak_bytes));
+    let peak = format!("{} at most so far", memory_text(memory.peak_bytes));
     let total = match footprint_bytes {
-        Some(bytes) => format!("{} in its process; {peak}", bytes_text(bytes)),
+        Some(bytes) => format!("{} in its process; {peak}", memory_text(bytes)),
         None => peak,
     };
     vec![parts, total]
 }
 
 /// Returns why a model was unloaded, in a few words.
-pub(crate) fn unload_reason_text(reason: UnloadReason) -> String {
+pub fn unload_reason_text(reason: UnloadReason) -> String {
     let text = match reason {
         UnloadReason::Pressure { reason: because } => return because.to_string(),
         UnloadReason::Idle => "it was idle",

@@ -5,15 +5,15 @@
 use transom_library::{
     PairKind, Recommendation, RecommendationReason, Recommendations, variant_text,
 };
+use transom_terminal::{Layout, Table, disk_text, memory_text, numbers, paragraph, words};
 
-use crate::Layout;
-use crate::output::{GB, Table, bytes_text, disk_text, numbers, paragraph, speed_range, words};
+use crate::text::speed_range;
 
 type Row<'a> = (&'static str, &'a Recommendation);
 
 fn table<'a>() -> Table<Row<'a>> {
     let size = |(_, pick): &Row| pick.size_bytes.map_or(String::new(), disk_text);
-    let need = |(_, pick): &Row| bytes_text(pick.estimate.need.total_bytes());
+    let need = |(_, pick): &Row| memory_text(pick.estimate.need.total_bytes());
     let speed = |(_, pick): &Row| pick.estimate.speed.map_or(String::new(), speed_range);
     Table::new([
         words("FOR", |(purpose, _): &Row| (*purpose).to_owned()),
@@ -28,9 +28,9 @@ fn table<'a>() -> Table<Row<'a>> {
 }
 
 /// Returns the recommendations for the machine of this name.
-pub(super) fn of_machine(tier: &Recommendations, machine: &str, layout: Layout) -> String {
+pub fn of_machine(tier: &Recommendations, machine: &str, layout: Layout) -> String {
     let (first, rest) = machine.split_at(1);
-    let (first, budget) = (first.to_uppercase(), bytes_text(tier.budget_bytes));
+    let (first, budget) = (first.to_uppercase(), memory_text(tier.budget_bytes));
     let heading = format!("{first}{rest}, of which models may use {budget}.");
     let text = paragraph(&heading, layout) + "\n";
     let rows = rows(tier);
@@ -39,7 +39,7 @@ pub(super) fn of_machine(tier: &Recommendations, machine: &str, layout: Layout) 
     }
     let mut notes = Vec::new();
     if let Some(pair) = &tier.pair {
-        let together = bytes_text(pair.need_bytes);
+        let together = memory_text(pair.need_bytes);
         notes.push(format!("The two together need {together}. {NOTE_ON_PAIRS}"));
     }
     let mut picks = [&tier.chat, &tier.code, &tier.small].into_iter().flatten();
@@ -58,11 +58,11 @@ pub(super) fn of_machine(tier: &Recommendations, machine: &str, layout: Layout) 
 }
 
 /// Returns the recommendations for machines, smallest memory first.
-pub(super) fn of_tiers(tiers: &[Recommendations], layout: Layout) -> String {
+pub fn of_tiers(tiers: &[Recommendations], layout: Layout) -> String {
     let mut table = table();
     for tier in tiers {
-        let memory = memory_text(tier.memory_bytes);
-        let budget = bytes_text(tier.budget_bytes);
+        let memory = machine_memory(tier.memory_bytes);
+        let budget = memory_text(tier.budget_bytes);
         table.section(&format!("{memory}, of which models may use {budget}"));
         table = table.with(&rows(tier));
     }
@@ -94,9 +94,6 @@ fn rows(tier: &Recommendations) -> Vec<Row<'_>> {
 }
 
 /// Returns the memory of a machine: `16 GB`.
-pub(super) fn memory_text(bytes: u64) -> String {
-    match bytes.is_multiple_of(GB) {
-        true => format!("{} GB", bytes / GB),
-        false => bytes_text(bytes),
-    }
+pub fn machine_memory(bytes: u64) -> String {
+    memory_text(bytes).replace(".00 ", " ")
 }

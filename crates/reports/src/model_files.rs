@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use serde::Serialize;
-use transom_catalog::{Format, KvType, ModelFacts};
+use transom_catalog::{FileError, Format, KvType, ModelFacts};
+use transom_terminal::{Layout, Rows, memory_text, parameters_text};
 
-use crate::output::{Rows, bytes_text, parameters_text};
-use crate::{Failure, Layout, Result};
-
+/// The facts that the files of a model contain.
 #[derive(Serialize)]
-pub(super) struct ModelFiles {
+pub struct ModelFiles {
     #[serde(flatten)]
     facts: ModelFacts,
     /// Weights and KV cache together, by context length, shortest first.
@@ -47,9 +46,11 @@ fn memory_by_context(facts: &ModelFacts) -> Vec<MemoryByContext> {
 
 impl ModelFiles {
     /// Reads the headers of the file or folder at `path`.
-    pub(super) fn read(path: &Path) -> Result<Self> {
-        let facts = transom_catalog::inspect(path);
-        let facts = facts.map_err(|error| Failure::Model(error.to_string()))?;
+    ///
+    /// # Errors
+    /// [`FileError`] if they can't be read, or are not those of a model.
+    pub fn read(path: &Path) -> Result<Self, FileError> {
+        let facts = transom_catalog::inspect(path)?;
         Ok(Self {
             memory: memory_by_context(&facts),
             facts,
@@ -57,7 +58,7 @@ impl ModelFiles {
     }
 
     /// Returns the facts for people, `with_memory` that the model needs.
-    pub(super) fn text(&self, layout: Layout, with_memory: bool) -> String {
+    pub fn text(&self, layout: Layout, with_memory: bool) -> String {
         let facts = &self.facts;
         let mut rows = Rows::new(15, layout);
         let name = facts.name.as_deref().unwrap_or("without a name");
@@ -74,7 +75,7 @@ impl ModelFiles {
             "model",
             &format!("{name} ({architecture}), {format}{n_files}"),
         );
-        let weights = bytes_text(facts.weight_bytes);
+        let weights = memory_text(facts.weight_bytes);
         let parameters = format!("{} in {weights}", parameters_text(facts.n_parameters));
         rows.row("parameters", &parameters);
         rows.row("quantization", &self.quantization_text());
@@ -99,7 +100,7 @@ impl ModelFiles {
     fn quantization_text(&self) -> String {
         let parts = self.facts.mix.iter().map(|packed| {
             let (n, kind) = (packed.n_tensors, &packed.kind);
-            format!("{} in {n} tensors of {kind}", bytes_text(packed.bytes))
+            format!("{} in {n} tensors of {kind}", memory_text(packed.bytes))
         });
         parts.collect::<Vec<_>>().join("\n")
     }
@@ -128,9 +129,9 @@ impl ModelFiles {
             let is_upper_bound = self.facts.has_window_below(memory.context_length);
             format!(
                 "{:>9} with {} tokens of context ({} with a q8_0 cache){}",
-                bytes_text(memory.kv_f16_bytes),
+                memory_text(memory.kv_f16_bytes),
                 memory.context_length,
-                bytes_text(memory.kv_q8_0_bytes),
+                memory_text(memory.kv_q8_0_bytes),
                 if is_upper_bound { ", at most" } else { "" }
             )
         });
@@ -189,8 +190,7 @@ mod tests {
     #[test]
     fn a_file_that_is_no_model_is_refused() {
         let read = ModelFiles::read(&starter().join("README.md"));
-        let failure = read.err().unwrap();
-        assert_eq!(failure.exit_code(), 3);
-        assert!(failure.to_string().contains("not a GGUF file"), "{failure}");
+        let error = read.err().unwrap();
+        assert!(error.to_string().contains("not a GGUF file"), "{error}");
     }
 }

@@ -7,71 +7,83 @@ use transom_library::{Bandwidth, BandwidthBasis};
 use transom_signals::{Hardware, MemoryPressure, SourceReport, SystemSignals};
 use transom_supervisor::settings::Settings;
 use transom_supervisor::{Bound, Restrictions};
+use transom_terminal::{Layout, Rows, gigabytes, memory_text, rough_time};
 
-use crate::Layout;
-use crate::output::{Rows, bytes_text, gigabytes, limits_text, rough_time, signals_text};
+use crate::status_text::{limits_text, signals_text};
 
 /// Columns of the labels, with their indentation and the space after them.
 const LABEL_WIDTH: usize = 21;
 
+/// What `transom doctor` found.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
-    pub(super) hardware: Hardware,
+pub struct DoctorReport {
+    /// This computer.
+    pub hardware: Hardware,
     /// The engines, in the order in which they are tried for a model with several forms.
-    pub(super) engines: Vec<&'static str>,
+    pub engines: Vec<&'static str>,
     /// The memory bandwidth, if it is published for the chip or was measured before.
-    pub(super) bandwidth: Option<Bandwidth>,
+    pub bandwidth: Option<Bandwidth>,
     /// Bytes per second, with `--measure`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) measured_bandwidth: Option<u64>,
+    pub measured_bandwidth: Option<u64>,
     /// Bytes that all models together may use now.
-    pub(super) budget_bytes: u64,
+    pub budget_bytes: u64,
     /// The limits of that: the lowest counts, and memory pressure lowers it further.
-    pub(super) bounds: Vec<Bound>,
-    pub(super) sources: Vec<SourceReport>,
-    pub(super) is_simulated: bool,
-    pub(super) signals: SystemSignals,
-    pub(super) restrictions: Restrictions,
+    pub bounds: Vec<Bound>,
+    /// Where each signal comes from.
+    pub sources: Vec<SourceReport>,
+    /// Whether the signals are those of `--simulate`.
+    pub is_simulated: bool,
+    /// The system signals.
+    pub signals: SystemSignals,
+    /// The limits that follow from them.
+    pub restrictions: Restrictions,
     /// Whether budget, signals and restrictions are those of the running instance.
-    pub(super) is_in_force: bool,
-    pub(super) settings: SettingsReport,
-    pub(super) instance: Instance,
+    pub is_in_force: bool,
+    /// The settings that the supervisor reads.
+    pub settings: SettingsReport,
+    /// The data folder and its instance.
+    pub instance: InstanceReport,
 }
 
+/// The file of the settings that the supervisor reads.
 #[derive(Debug, Serialize)]
-pub(super) struct SettingsReport {
-    pub(super) path: PathBuf,
+pub struct SettingsReport {
+    /// Its path.
+    pub path: PathBuf,
     /// `None` if there is no file.
-    pub(super) chosen: Option<Settings>,
+    pub chosen: Option<Settings>,
     /// Why the file is not used.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) problem: Option<String>,
+    pub problem: Option<String>,
 }
 
 /// The data folder and the instance that runs in it.
 #[derive(Debug, Serialize)]
-pub(super) struct Instance {
-    pub(super) data_folder: PathBuf,
-    pub(super) process_id: Option<u32>,
+pub struct InstanceReport {
+    /// The data folder.
+    pub data_folder: PathBuf,
+    /// The process of the instance; `None` if none runs.
+    pub process_id: Option<u32>,
     /// Why a running instance cannot be reached.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) problem: Option<String>,
+    pub problem: Option<String>,
 }
 
-impl Report {
+impl DoctorReport {
     /// Returns the report for people. Every line ends with a newline.
-    pub(super) fn text(&self, layout: Layout) -> String {
+    pub fn text(&self, layout: Layout) -> String {
         let mut rows = Rows::new(LABEL_WIDTH, layout);
         self.add_hardware(&mut rows);
         rows.heading("Memory that models may use");
         for bound in &self.bounds {
             let (capacity, reserved) = (bound.capacity_bytes, bound.reserved_bytes);
-            let (capacity, reserved_text) = (bytes_text(capacity), bytes_text(reserved));
+            let (capacity, reserved_text) = (memory_text(capacity), memory_text(reserved));
             let reason = match reserved {
                 0 => String::new(),
                 _ => format!(" = {capacity} less {reserved_text} for all other programs"),
             };
-            let text = bytes_text(bound.bytes) + &reason;
+            let text = memory_text(bound.bytes) + &reason;
             rows.row(&format!("  {}", bound.kind), &text);
         }
         rows.row("  together", &self.budget_text());
@@ -112,14 +124,14 @@ impl Report {
         let hardware = &self.hardware;
         let chip = Some(&*hardware.chip_name).filter(|name| !name.is_empty());
         rows.row("  chip", chip.unwrap_or("unknown"));
-        rows.row("  memory", &bytes_text(hardware.memory_bytes));
+        rows.row("  memory", &memory_text(hardware.memory_bytes));
         let (n_fast, n) = (hardware.n_performance_cores, hardware.n_cores);
         rows.row("  cores", &format!("{n_fast} for speed, {n} in all"));
         let note = match hardware.working_set_is_estimated {
             true => ", estimated: Metal is not available to this terminal",
             false => "",
         };
-        let (working_set, gpu) = match hardware.working_set_bytes.map(bytes_text) {
+        let (working_set, gpu) = match hardware.working_set_bytes.map(memory_text) {
             Some(bytes) => (format!("{bytes} at most in use by the GPU{note}"), "a"),
             None => ("no GPU that shares the memory".to_owned(), "no"),
         };
@@ -159,7 +171,7 @@ impl Report {
     }
 
     fn budget_text(&self) -> String {
-        let bytes = bytes_text(self.budget_bytes);
+        let bytes = memory_text(self.budget_bytes);
         match self.restrictions.memory {
             MemoryPressure::Normal if self.bounds.len() > 1 => bytes + ", the lowest of these",
             MemoryPressure::Normal => bytes,
@@ -191,14 +203,14 @@ mod tests {
     use std::time::Duration;
     use transom_supervisor::{ActiveLimit, BoundKind, Limit, LimitReason};
 
-    fn report() -> Report {
+    fn report() -> DoctorReport {
         let source = |signal: &str, is_available| SourceReport {
             signal: signal.to_owned(),
             source: format!("where {signal} comes from"),
             value: "normal".to_owned(),
             is_available,
         };
-        Report {
+        DoctorReport {
             hardware: Hardware {
                 chip_name: "Apple M3 Pro".into(),
                 memory_bytes: 18 << 30,
@@ -245,7 +257,7 @@ mod tests {
                 chosen: None,
                 problem: None,
             },
-            instance: Instance {
+            instance: InstanceReport {
                 data_folder: "data".into(),
                 process_id: Some(4711),
                 problem: None,
@@ -289,7 +301,7 @@ mod tests {
                 problem,
                 ..report.settings
             };
-            let report = Report {
+            let report = DoctorReport {
                 settings,
                 is_in_force,
                 ..report
@@ -316,7 +328,7 @@ mod tests {
     #[test]
     fn a_bandwidth_is_published_or_measured() {
         let text = |bandwidth, measured_bandwidth| {
-            let report = Report {
+            let report = DoctorReport {
                 bandwidth,
                 measured_bandwidth,
                 ..report()
@@ -344,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_simulation_is_labeled() {
-        let simulated = Report {
+        let simulated = DoctorReport {
             is_simulated: true,
             ..report()
         };

@@ -5,73 +5,86 @@
 
 use serde::Serialize;
 use transom_library::{EstimatedFit, Library, LoadSettings, Speed, Subject};
+use transom_terminal::{Layout, Rows, memory_text, paragraph};
 
-use crate::Layout;
-use crate::output::{Rows, bytes_text, paragraph, speed_text};
+use crate::text::speed_text;
 
 /// The estimate of a model on a machine.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Report {
-    pub(crate) model: String,
+pub struct FitReport {
+    /// The display name of the model.
+    pub model: String,
     /// Its form and quantization: `GGUF Q4_K_M`.
-    pub(crate) form: String,
+    pub form: String,
     /// The machine: `this computer with 16 GB`.
-    pub(crate) machine: String,
+    pub machine: String,
     /// Bytes that models may use there.
-    pub(crate) room_bytes: u64,
+    pub room_bytes: u64,
     /// The context length of the estimate.
-    pub(crate) context_length: u64,
+    pub context_length: u64,
     /// The memory that it needs, by part.
-    pub(crate) parts: Vec<Part>,
-    pub(crate) need_bytes: u64,
+    pub parts: Vec<Part>,
+    /// Bytes that it needs in all.
+    pub need_bytes: u64,
     /// Whether measurements of earlier uses corrected the need.
-    pub(crate) is_corrected: bool,
+    pub is_corrected: bool,
+    /// Whether that fits.
     #[serde(flatten)]
-    pub(crate) fit: EstimatedFit,
+    pub fit: EstimatedFit,
     /// The longest context that fits; `None` if none does.
-    pub(crate) longest_context: Option<u64>,
+    pub longest_context: Option<u64>,
     /// The model's own context length.
-    pub(crate) model_context: Option<u64>,
+    pub model_context: Option<u64>,
     /// Tokens per second; `None` if the machine's bandwidth is unknown.
-    pub(crate) speed: Option<Speed>,
+    pub speed: Option<Speed>,
     /// The draft model that is loaded beside it.
-    pub(crate) draft: Option<DraftModel>,
+    pub draft: Option<DraftModel>,
     /// A draft model that would fit beside it, if none was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) suggested_draft: Option<Suggestion>,
+    pub suggested_draft: Option<Suggestion>,
     /// Values of the catalog that could not be read from the model's own files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) unverified: Vec<String>,
+    pub unverified: Vec<String>,
 }
 
+/// The draft model of the estimate.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct DraftModel {
-    pub(crate) model: String,
+pub struct DraftModel {
+    /// Its display name.
+    pub model: String,
     /// Its form and quantization.
-    pub(crate) form: String,
+    pub form: String,
 }
 
 /// A draft model that the catalog suggests.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Suggestion {
+pub struct Suggestion {
     /// What `--draft` accepts.
-    pub(crate) id: String,
-    pub(crate) model: String,
+    pub id: String,
+    /// Its display name.
+    pub model: String,
 }
 
+/// One part of the memory.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Part {
-    pub(crate) kind: PartKind,
-    pub(crate) bytes: u64,
+pub struct Part {
+    /// What it is for.
+    pub kind: PartKind,
+    /// Its bytes.
+    pub bytes: u64,
 }
 
 /// The parts, in their order in the bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum PartKind {
+pub enum PartKind {
+    /// The weights of the model.
     Weights,
+    /// The KV cache of the whole context.
     KvCache,
+    /// What a step computes with.
     Working,
+    /// The draft model with its KV cache.
     Draft,
     /// Cached prefixes of earlier prompts.
     PrefixCache,
@@ -90,9 +103,9 @@ impl PartKind {
     }
 }
 
-impl Report {
+impl FitReport {
     /// Returns what `main` needs, with `draft` beside it, on the machine of `library`, called `machine`.
-    pub(crate) fn new(
+    pub fn new(
         main: Subject,
         draft: Option<Subject>,
         library: &Library,
@@ -142,15 +155,16 @@ impl Report {
         }
     }
 
-    pub(crate) fn text(&self, layout: Layout) -> String {
+    /// Returns the estimate for people. Every line ends with a newline.
+    pub fn text(&self, layout: Layout) -> String {
         let draft = self.draft.as_ref();
         let draft = draft.map(|draft| format!(" with {}, {},", draft.model, draft.form));
         let draft = draft.unwrap_or_default();
         let heading = format!("{}, {},{draft} on {}", self.model, self.form, self.machine);
         let mut text = paragraph(&heading, layout) + "\n" + &self.bar(layout) + "\n";
         let mut rows = Rows::new(LABEL_WIDTH, layout);
-        let need = bytes_text(self.need_bytes);
-        let sizes = self.parts().map(|part| bytes_text(part.bytes).len());
+        let need = memory_text(self.need_bytes);
+        let sizes = self.parts().map(|part| memory_text(part.bytes).len());
         let width = sizes.chain([need.len()]).max().unwrap_or(0);
         for part in self.parts() {
             let (glyph, label) = part.kind.mark();
@@ -158,14 +172,14 @@ impl Report {
                 PartKind::KvCache => format!("  for {} tokens", self.context_length),
                 _ => String::new(),
             };
-            let value = format!("{:>width$}{context}", bytes_text(part.bytes));
+            let value = format!("{:>width$}{context}", memory_text(part.bytes));
             rows.row(&format!("{MARGIN}{glyph} {label}"), &value);
         }
         let corrected = match self.is_corrected {
             true => ", corrected by earlier uses",
             false => "",
         };
-        let room = bytes_text(self.room_bytes);
+        let room = memory_text(self.room_bytes);
         let together = format!("{need:>width$} of {room} for models{corrected}");
         rows.row(&format!("{MARGIN}  together"), &together);
         text = text + &rows.finish() + "\n" + &paragraph(&self.sentence(), layout) + "\n";
@@ -214,7 +228,7 @@ impl Report {
             return bar;
         }
         let end = share(self.room_bytes).saturating_sub(1);
-        let room = bytes_text(self.room_bytes);
+        let room = memory_text(self.room_bytes);
         // The figure is on the side of the mark that has room for it.
         let mark = match end + 2 + room.len() <= width {
             true => format!("{MARGIN}{}▲ {room}", " ".repeat(end)),
@@ -245,7 +259,7 @@ impl Report {
         match self.fit {
             EstimatedFit::Fits => format!("{fits}, with a context of {requested} tokens."),
             EstimatedFit::FitsWithContext { context_length } => {
-                let more = bytes_text(self.need_bytes.saturating_sub(self.room_bytes));
+                let more = memory_text(self.need_bytes.saturating_sub(self.room_bytes));
                 format!(
                     "{fits} with a context of {context_length} tokens; with {requested} {they} \
                      would need {more} more."
@@ -253,11 +267,11 @@ impl Report {
             }
             EstimatedFit::FitsIfOthersClose { needs_bytes_free } => format!(
                 "{fits} if you close other apps, which use {} that {need}.",
-                bytes_text(needs_bytes_free)
+                memory_text(needs_bytes_free)
             ),
             EstimatedFit::DoesNotFit { missing_bytes } => format!(
                 "{does_not}: {need} {} more than models may use here.",
-                bytes_text(missing_bytes)
+                memory_text(missing_bytes)
             ),
         }
     }
@@ -275,7 +289,7 @@ impl Report {
 }
 
 /// Returns why `draft` is no useful draft model for `main`, if that is known.
-pub(super) fn doubt(main: &Subject, draft: &Subject) -> Option<String> {
+pub fn doubt(main: &Subject, draft: &Subject) -> Option<String> {
     // Some vocabularies of the same tokenizer are padded to different lengths.
     const MAX_PADDING: u64 = 128;
     let sizes = main.facts.vocab_size.zip(draft.facts.vocab_size);

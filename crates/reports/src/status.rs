@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use transom_supervisor::status::{ModelStatus, PhaseStatus, RequestState, RequestStatus};
 use transom_supervisor::{Class, Status};
+use transom_terminal::{
+    Layout, Rows, bar, memory_text, of_memory, parameters_text, rate_text, rough_time, seconds,
+};
 
-use crate::Layout;
-use crate::output::{
-    Rows, bar, bytes_text, limits_text, memory_text, of_bytes, parameters_text, passed_over_text,
-    percent, rate_text, rough_time, runs_text, seconds, signals_text, unload_reason_text,
+use crate::status_text::{
+    limits_text, memory_use_text, passed_over_text, percent, signals_text, unload_reason_text,
     unload_text,
 };
+use crate::text::runs_text;
 
 /// Columns of the labels, with the space after them.
 const LABEL_WIDTH: usize = 13;
@@ -19,7 +21,7 @@ const LABEL_WIDTH: usize = 13;
 const BAR_WIDTH: usize = 24;
 
 /// Returns `status`, which was received `age` ago. Every line ends with a newline.
-pub(super) fn text(status: &Status, age: Duration, layout: Layout) -> String {
+pub fn text(status: &Status, age: Duration, layout: Layout) -> String {
     let mut rows = Rows::new(LABEL_WIDTH, layout);
     let (paused, none) = match status.is_paused {
         true => ("questions wait; `transom resume` continues", "none loaded"),
@@ -34,7 +36,7 @@ pub(super) fn text(status: &Status, age: Duration, layout: Layout) -> String {
     }
     let (used, budget) = (status.in_use_bytes, status.budget_bytes);
     let bar = bar(used, budget, BAR_WIDTH);
-    rows.row("budget", &format!("{bar}  {}", of_bytes(used, budget)));
+    rows.row("budget", &format!("{bar}  {}", of_memory(used, budget)));
     let running: Vec<String> = status.running.iter().map(request_text).collect();
     rows.row("running", &running.join("\n"));
     rows.row("queue", &queue_text(status));
@@ -75,11 +77,11 @@ fn add_model(model: &ModelStatus, age: Duration, rows: &mut Rows) {
         rows.row("", &format!("restored a KV cache of {n_tokens} tokens"));
     }
     let mut memory = match &model.memory {
-        Some(in_use) => memory_text(in_use, model.footprint_bytes),
+        Some(in_use) => memory_use_text(in_use, model.footprint_bytes),
         None => Vec::new(),
     };
     if let Some(need) = &model.need {
-        let (bytes, length) = (bytes_text(need.total_bytes()), need.context_length);
+        let (bytes, length) = (memory_text(need.total_bytes()), need.context_length);
         let others = match need.parked_bytes {
             0 => "",
             _ => " and for other conversations",

@@ -2,21 +2,36 @@
 //!
 //! Rule: the JSON's field names are an interface; the comparison scripts read them.
 
+use std::time::Duration;
+
 use serde::Serialize;
-use transom_engine::Stats;
+use transom_engine::{ModelInfo, Stats};
 use transom_files::visible;
 use transom_supervisor::PassedOver;
-
-use crate::Layout;
-use crate::bench::BenchArgs;
-use crate::load::Loaded;
-use crate::output::{
-    Rows, Table, bytes_text, guesses_text, numbers, parameters_text, passed_over_text, rate_text,
-    seconds, words,
+use transom_terminal::{
+    Layout, Rows, Table, memory_text, numbers, parameters_text, rate_text, seconds, words,
 };
 
+use crate::status_text::passed_over_text;
+use crate::text::guesses_text;
+
+/// The model that was measured, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct SpeedSetup<'a> {
+    /// The loaded model.
+    pub info: &'a ModelInfo,
+    /// The model's other forms that were tried first, and why they do not run.
+    pub passed_over: &'a [PassedOver],
+    /// Time of the load.
+    pub load_time: Duration,
+    /// Length of each response.
+    pub generate_tokens: usize,
+    /// Whether speculative decoding was on.
+    pub speculation: bool,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(super) struct Run {
+struct Run {
     ttft_seconds: f64,
     prefill_tokens_per_second: Option<f64>,
     decode_tokens_per_second: Option<f64>,
@@ -34,7 +49,7 @@ impl From<&Stats> for Run {
 
 /// The times to first token of the two turns of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(super) struct SecondTurn {
+pub struct SecondTurn {
     first_ttft_seconds: f64,
     second_ttft_seconds: f64,
     /// Tokens of the second prompt.
@@ -44,7 +59,8 @@ pub(super) struct SecondTurn {
 }
 
 impl SecondTurn {
-    pub(super) fn new(first: &Stats, second: &Stats) -> Self {
+    /// Takes the times of both turns.
+    pub fn new(first: &Stats, second: &Stats) -> Self {
         Self {
             first_ttft_seconds: first.time_to_first_token.as_secs_f64(),
             second_ttft_seconds: second.time_to_first_token.as_secs_f64(),
@@ -60,13 +76,14 @@ impl SecondTurn {
 
 /// The guesses of speculative decoding, in all runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub(super) struct Guesses {
+struct Guesses {
     drafted_tokens: usize,
     accepted_tokens: usize,
 }
 
+/// The measurements of one length of prompts.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub struct SpeedReport {
     model: String,
     engine: String,
     computed_as: String,
@@ -96,16 +113,15 @@ struct Turn2 {
     median_ratio: f64,
 }
 
-impl Report {
+impl SpeedReport {
     /// Summarizes the measurements of a prompt of `n_prompt` tokens.
-    pub(super) fn new(
-        loaded: &Loaded,
-        args: &BenchArgs,
+    pub fn new(
+        setup: &SpeedSetup<'_>,
         n_prompt: usize,
         runs: &[Stats],
         second_turns: Vec<SecondTurn>,
     ) -> Self {
-        let info = &loaded.info;
+        let info = setup.info;
         let sum = |count: fn(&Stats) -> usize| -> usize { runs.iter().map(count).sum() };
         let peaks = runs.iter().map(|stats| stats.peak_memory_bytes);
         let peak_memory_bytes = peaks.max().unwrap_or(0);
@@ -114,16 +130,16 @@ impl Report {
             model: info.name.clone(),
             engine: info.engine.clone(),
             computed_as: info.computed_as.clone(),
-            passed_over: loaded.passed_over.clone(),
-            load_seconds: loaded.load_time.as_secs_f64(),
+            passed_over: setup.passed_over.to_vec(),
+            load_seconds: setup.load_time.as_secs_f64(),
             prompt_tokens: n_prompt,
-            generate_tokens: args.generate_tokens,
+            generate_tokens: setup.generate_tokens,
             median: pick(&runs, median),
             min: pick(&runs, |values| values.first().copied()),
             max: pick(&runs, |values| values.last().copied()),
             runs,
             peak_memory_bytes,
-            speculation: args.speculation.then_some(Guesses {
+            speculation: setup.speculation.then_some(Guesses {
                 drafted_tokens: sum(|stats| stats.drafted_tokens),
                 accepted_tokens: sum(|stats| stats.accepted_tokens),
             }),
@@ -132,7 +148,7 @@ impl Report {
     }
 
     /// Returns the rows of this prompt length.
-    pub(super) fn table(&self, layout: Layout) -> String {
+    pub fn table(&self, layout: Layout) -> String {
         let table = Table::new([
             words("TEST", |cells: &[String; 3]| cells[0].clone()),
             numbers("MEDIAN", "", |cells| cells[1].clone()),
@@ -166,7 +182,7 @@ impl Report {
             rows.row("ttft 2", &text);
         }
         if self.peak_memory_bytes > 0 {
-            let peak = bytes_text(self.peak_memory_bytes);
+            let peak = memory_text(self.peak_memory_bytes);
             rows.row("memory", &format!("{peak} peak"));
         }
         table.text(layout) + &rows.finish() + "\n"
@@ -174,10 +190,10 @@ impl Report {
 }
 
 /// Returns the lines above the first table.
-pub(super) fn heading(loaded: &Loaded) -> String {
-    let info = &loaded.info;
+pub fn heading(setup: &SpeedSetup<'_>) -> String {
+    let info = setup.info;
     let parameters = parameters_text(info.n_parameters);
-    let load_time = seconds(loaded.load_time);
+    let load_time = seconds(setup.load_time);
     let mut lines = vec![
         format!(
             "{}: {}, {parameters} parameters, {}",
@@ -188,7 +204,7 @@ pub(super) fn heading(loaded: &Loaded) -> String {
             info.engine, info.computed_as
         ),
     ];
-    lines.extend(loaded.passed_over.iter().map(passed_over_text));
+    lines.extend(setup.passed_over.iter().map(passed_over_text));
     let lines = lines.iter().map(|line| format!("{}\n", visible(line)));
     lines.collect::<String>() + "\n"
 }

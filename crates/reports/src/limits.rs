@@ -2,33 +2,33 @@
 //!
 //! Rule: a limit that changed nothing for this response is not mentioned.
 
-use transom_engine::{FinishReason, Stats};
-use transom_supervisor::{ActiveLimit, Limit};
+use std::sync::Arc;
 
-use crate::Client;
+use transom_engine::{FinishReason, Stats};
+use transom_supervisor::{ActiveLimit, Limit, Status};
 
 /// Why a response ended before the model wanted, as a part of a sentence.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum EarlyEnd {
+pub enum EarlyEnd {
+    /// The limit of the person who asked.
     #[error("--max-tokens is reached")]
     MaxTokens,
+    /// Another reason.
     #[error("{0}")]
     Other(String),
 }
 
 /// The machine's limits of one response, as they were when it began.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ResponseLimits {
+pub struct ResponseLimits {
     max_tokens: Option<usize>,
     context_length: Option<usize>,
     limits: Vec<ActiveLimit>,
 }
 
 impl ResponseLimits {
-    pub(crate) fn now(client: &Client) -> Self {
-        let Ok(status) = client.status() else {
-            return Self::default();
-        };
+    /// Returns the limits that are in force according to `status`.
+    pub fn of(status: &Status) -> Self {
         Self {
             max_tokens: status.restrictions.max_tokens,
             context_length: status.restrictions.context_length,
@@ -37,17 +37,17 @@ impl ResponseLimits {
     }
 
     /// Returns why the response ended before the model wanted; `None` if the model ended it.
-    /// `has_max_tokens` tells whether the user limited its length.
-    pub(crate) fn early_end(
+    /// `has_max_tokens` tells whether the user limited its length; `status` asks for the present status.
+    pub fn early_end(
         &self,
         reason: FinishReason,
         stats: &Stats,
         has_max_tokens: bool,
-        client: &Client,
+        status: impl FnOnce() -> Option<Arc<Status>>,
     ) -> Option<EarlyEnd> {
         let cause = match reason {
             FinishReason::Stop => return None,
-            FinishReason::Shed => stop_reason(client),
+            FinishReason::Shed => stop_reason(status().as_deref()),
             // Ctrl-C and a reader that left are handled before.
             FinishReason::Canceled => "the model was unloaded".to_owned(),
             FinishReason::Length => match self.on_length(stats.generated_tokens) {
@@ -70,7 +70,7 @@ impl ResponseLimits {
     }
 
     /// Returns the limit of the context, if it is less than the model's own context length.
-    pub(crate) fn on_context(&self, of_model: usize) -> Option<String> {
+    pub fn on_context(&self, of_model: usize) -> Option<String> {
         let context_length = self.context_length.filter(|n| *n < of_model)?;
         let reason = self.text_of(|limit| matches!(limit, Limit::Context { .. }));
         Some(
@@ -87,9 +87,8 @@ impl ResponseLimits {
     }
 }
 
-/// Returns why the machine stopped a response.
-pub(crate) fn stop_reason(client: &Client) -> String {
-    let status = client.status().ok();
+/// Returns why the machine stopped a response, according to the `status` then, if it is known.
+pub fn stop_reason(status: Option<&Status>) -> String {
     match status.and_then(|status| status.restrictions.blocked_by) {
         Some(because) => because.to_string(),
         None => "this computer is short of memory".to_owned(),

@@ -1,7 +1,8 @@
-//! Reads the chat's lines: with an editor and history on a terminal, else from standard input.
+//! Reads lines of a conversation: with an editor and history on a terminal, else from a stream.
 //!
 //! Rule: both return whole messages. A backslash at the end of a line continues it on the next one.
 
+use std::io::{self, BufRead, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use rustyline::completion::Completer;
@@ -13,11 +14,9 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Cmd, Context, Editor, Event, KeyCode, KeyEvent, Modifiers};
 
-use crate::chat::commands;
-use crate::{Console, Failure, Result};
-
+/// What was entered.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub enum Line {
     /// A message or command, of one or more lines.
     Text(String),
     /// Ctrl-C on the prompt.
@@ -27,26 +26,41 @@ pub(super) enum Line {
 }
 
 /// The source of the lines: a person at a terminal, a pipe or a file.
-pub(super) struct LineSource {
+pub struct LineSource {
     /// The editor with history and completion of commands, on a terminal.
     editor: Option<Editor<ChatRules, FileHistory>>,
     history: Option<PathBuf>,
 }
 
 impl LineSource {
-    /// Opens the editor if a person types.
-    pub(super) fn new(is_interactive: bool) -> Result<Self> {
-        let history = is_interactive.then(history_path).flatten();
-        let editor = is_interactive.then(|| open_editor(history.as_deref()));
+    /// Reads lines from a stream.
+    pub fn piped() -> Self {
+        Self {
+            editor: None,
+            history: None,
+        }
+    }
+
+    /// Opens the editor for a person at a terminal, with the `history` of earlier lines in a file that may
+    /// not exist yet. It completes `commands`, which begin with `/`.
+    ///
+    /// # Errors
+    /// The terminal can't be used.
+    pub fn edited(history: Option<PathBuf>, commands: &'static [&'static str]) -> io::Result<Self> {
+        let editor = open_editor(history.as_deref(), commands).map_err(editor_error)?;
         Ok(Self {
-            editor: editor.transpose().map_err(editor_failure)?,
+            editor: Some(editor),
             history,
         })
     }
 
-    pub(super) fn next_line(&mut self, console: &mut Console) -> Result<Line> {
+    /// Returns the next line: of the editor, else of `input`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidData`] for a line that is not UTF-8, and the errors of the stream.
+    pub fn next_line(&mut self, input: &mut dyn BufRead) -> io::Result<Line> {
         let Some(editor) = &mut self.editor else {
-            return next_piped(console);
+            return next_piped(input);
         };
         match editor.readline("> ") {
             Ok(text) => {
@@ -55,7 +69,7 @@ impl LineSource {
             }
             Err(ReadlineError::Interrupted) => Ok(Line::Interrupted),
             Err(ReadlineError::Eof) => Ok(Line::End),
-            Err(error) => Err(editor_failure(error)),
+            Err(error) => Err(editor_error(error)),
         }
     }
 
@@ -74,9 +88,12 @@ impl LineSource {
     }
 }
 
-fn open_editor(history: Option<&Path>) -> rustyline::Result<Editor<ChatRules, FileHistory>> {
+fn open_editor(
+    history: Option<&Path>,
+    commands: &'static [&'static str],
+) -> rustyline::Result<Editor<ChatRules, FileHistory>> {
     let mut editor = Editor::<ChatRules, FileHistory>::new()?;
-    editor.set_helper(Some(ChatRules));
+    editor.set_helper(Some(ChatRules { commands }));
     editor.set_max_history_size(1000)?;
     editor.set_history_ignore_dups(true)?;
     for modifiers in [Modifiers::ALT, Modifiers::SHIFT] {
@@ -90,18 +107,11 @@ fn open_editor(history: Option<&Path>) -> rustyline::Result<Editor<ChatRules, Fi
     Ok(editor)
 }
 
-/// Returns the history file in the data folder, which is created if it does not exist.
-fn history_path() -> Option<PathBuf> {
-    let folder = transom_supervisor::instance::data_folder().ok()?;
-    transom_files::create_private_folder(&folder).ok()?;
-    Some(folder.join("chat-history"))
-}
-
-fn editor_failure(error: ReadlineError) -> Failure {
-    Failure::input(match error {
+fn editor_error(error: ReadlineError) -> io::Error {
+    match error {
         ReadlineError::Io(error) => error,
-        other => std::io::Error::other(other),
-    })
+        other => io::Error::other(other),
+    }
 }
 
 fn without_continuations(text: &str) -> String {
@@ -109,7 +119,9 @@ fn without_continuations(text: &str) -> String {
 }
 
 /// The rules of the editor: lines that continue, and completion of commands.
-struct ChatRules;
+struct ChatRules {
+    commands: &'static [&'static str],
+}
 
 impl rustyline::Helper for ChatRules {}
 impl Highlighter for ChatRules {}
@@ -136,28 +148,27 @@ impl Completer for ChatRules {
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let typed = line.get(..position).unwrap_or(line);
-        let names = commands::NAMES.iter();
+        let names = self.commands.iter();
         let matching = names.filter(|name| typed.starts_with('/') && name.starts_with(typed));
         Ok((0, matching.map(|name| (*name).to_owned()).collect()))
     }
 }
 
-/// Reads one message of one or more lines from standard input.
-fn next_piped(console: &mut Console) -> Result<Line> {
+/// Reads one message of one or more lines.
+fn next_piped(input: &mut dyn BufRead) -> io::Result<Line> {
     let mut message = String::new();
     loop {
         let mut bytes = Vec::new();
-        let read = console.input.read_until(b'\n', &mut bytes);
-        if read.map_err(Failure::input)? == 0 {
+        if input.read_until(b'\n', &mut bytes)? == 0 {
             return Ok(match message.is_empty() {
                 true => Line::End,
                 false => Line::Text(message),
             });
         }
         let line = std::str::from_utf8(&bytes).map_err(|_| {
-            Failure::usage(
-                "a line of standard input is not UTF-8 text; convert it first, for example with iconv",
-            )
+            let message =
+                "a line of standard input is not UTF-8 text; convert it first, for example with iconv";
+            io::Error::new(ErrorKind::InvalidData, message)
         })?;
         let line = line.trim_end_matches(['\n', '\r']);
         let Some(part) = line.strip_suffix('\\') else {
@@ -170,15 +181,13 @@ fn next_piped(console: &mut Console) -> Result<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_console::TestConsole;
 
-    fn piped(input: impl AsRef<[u8]>) -> Vec<Result<Line>> {
-        let mut streams = TestConsole::typing(input);
-        let mut console = streams.console();
-        let mut lines = LineSource::new(false).unwrap();
+    fn piped(input: impl AsRef<[u8]>) -> Vec<io::Result<Line>> {
+        let mut input = input.as_ref();
+        let mut lines = LineSource::piped();
         let mut all = Vec::new();
         loop {
-            let line = lines.next_line(&mut console);
+            let line = lines.next_line(&mut input);
             let is_last = !matches!(line, Ok(Line::Text(_)));
             all.push(line);
             if is_last {
@@ -205,9 +214,9 @@ mod tests {
     #[test]
     fn a_line_that_is_not_utf8_is_refused() {
         let lines = piped(b"ok\n\xff\n");
-        let failure = lines.last().unwrap().as_ref().unwrap_err();
-        assert_eq!(failure.exit_code(), 2);
-        assert!(failure.to_string().contains("UTF-8"));
+        let error = lines.last().unwrap().as_ref().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+        assert!(error.to_string().contains("UTF-8"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ fn narrow(columns: usize) -> Layout {
     }
 }
 
-fn report() -> Report {
+fn report() -> FitReport {
     let part = |kind, gigabytes: f64| Part {
         kind,
         bytes: (gigabytes * (1u64 << 30) as f64) as u64,
@@ -18,7 +18,7 @@ fn report() -> Report {
         part(PartKind::Working, 0.5),
         part(PartKind::Draft, 0.0),
     ];
-    Report {
+    FitReport {
         model: "Qwen3 4B".to_owned(),
         form: "GGUF Q4_K_M".to_owned(),
         machine: "this computer with 16 GB".to_owned(),
@@ -63,7 +63,7 @@ It fits, with a context of 8192 tokens.
 
 #[test]
 fn the_bar_marks_how_much_of_a_large_model_fits() {
-    let report = Report {
+    let report = FitReport {
         room_bytes: 3 << 30,
         fit: EstimatedFit::DoesNotFit {
             missing_bytes: 1 << 30,
@@ -100,7 +100,7 @@ models may use here.
 
 #[test]
 fn the_figure_at_the_mark_is_where_there_is_room() {
-    let report = Report {
+    let report = FitReport {
         room_bytes: 4290 << 20,
         need_bytes: 4300 << 20,
         fit: EstimatedFit::DoesNotFit {
@@ -130,7 +130,7 @@ fn no_line_is_wider_than_the_terminal() {
 
 #[test]
 fn a_draft_model_is_part_of_the_bar_and_of_the_fit() {
-    let mut report = Report {
+    let mut report = FitReport {
         draft: Some(DraftModel {
             model: "Qwen3 0.6B".to_owned(),
             form: "GGUF Q4_K_M".to_owned(),
@@ -158,7 +158,7 @@ Both fit, with a context of 8192 tokens.
 ";
     assert_eq!(report.text(Layout::default()), expect);
     let with = |fit| {
-        Report {
+        FitReport {
             fit,
             ..report.clone()
         }
@@ -182,7 +182,7 @@ Both fit, with a context of 8192 tokens.
 
 #[test]
 fn a_suggested_draft_model_has_one_line() {
-    let report = Report {
+    let report = FitReport {
         suggested_draft: Some(Suggestion {
             id: "qwen3-0.6b".to_owned(),
             model: "Qwen3 0.6B".to_owned(),

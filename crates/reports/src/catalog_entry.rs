@@ -3,10 +3,10 @@
 //! Rule: values that nobody verified are listed.
 
 use serde::Serialize;
-use transom_library::{Entry, EstimatedFit, Library, variant_text};
+use transom_library::{Entry, EstimatedFit, Library, LookupError, variant_text};
+use transom_terminal::{Layout, Rows, Table, numbers, parameters_text, size_text, words};
 
-use crate::output::{Rows, Table, fit_short, numbers, parameters_text, size_text, words};
-use crate::{Layout, Result};
+use crate::text::fit_short;
 
 /// A variant, and whether it fits here.
 #[derive(Serialize)]
@@ -20,7 +20,8 @@ struct VariantRow {
 }
 
 #[derive(Serialize)]
-pub(super) struct CatalogEntry {
+/// The entry, and whether each of its variants fits.
+pub struct CatalogEntry {
     #[serde(flatten)]
     entry: Entry,
     /// Whether each variant fits this computer.
@@ -29,10 +30,13 @@ pub(super) struct CatalogEntry {
 
 impl CatalogEntry {
     /// Finds the entry called `name`, or the one of this variant.
-    pub(super) fn find(name: &str, library: &Library) -> Result<Self> {
+    ///
+    /// # Errors
+    /// [`LookupError`], with suggestions.
+    pub fn find(name: &str, library: &Library) -> Result<Self, LookupError> {
         let id = name.split('@').next().unwrap_or(name);
         let Some(entry) = library.catalog().find(id) else {
-            return Err(library.not_found(name).into());
+            return Err(library.not_found(name));
         };
         let estimates = entry.variants.iter().map(|variant| {
             let estimate = library.estimate_variant(entry, variant);
@@ -50,12 +54,14 @@ impl CatalogEntry {
         })
     }
 
-    pub(super) fn advice(&self) -> String {
+    /// Returns what to do to use the model.
+    pub fn advice(&self) -> String {
         let id = &self.entry.id;
         format!("It is not installed; `transom models install {id}` downloads it.")
     }
 
-    pub(super) fn text(&self, layout: Layout) -> String {
+    /// Returns the entry for people. Every line ends with a newline.
+    pub fn text(&self, layout: Layout) -> String {
         let entry = &self.entry;
         let mut rows = Rows::new(15, layout);
         let family = match entry.family.as_str() {

@@ -2,8 +2,7 @@
 
 use transom_engine::{ModelInfo, Stats};
 use transom_library::{EstimatedFit, Speed};
-
-use crate::output::{bytes_text, rate_text, seconds, tokens_short};
+use transom_terminal::{memory_text, rate_text, seconds, tokens_short};
 
 /// Returns an estimated rate without decimals, unless it is tiny.
 fn estimated_rate_text(rate: f64) -> String {
@@ -15,7 +14,7 @@ fn estimated_rate_text(rate: f64) -> String {
 }
 
 /// Returns a speed for a column: `20 to 34`.
-pub(crate) fn speed_range(speed: Speed) -> String {
+pub fn speed_range(speed: Speed) -> String {
     let low = estimated_rate_text(speed.low);
     let high = estimated_rate_text(speed.high);
     match low == high {
@@ -25,7 +24,7 @@ pub(crate) fn speed_range(speed: Speed) -> String {
 }
 
 /// Returns a speed and how it is known: `20 to 34 tokens a second, estimated`.
-pub(crate) fn speed_text(speed: Speed) -> String {
+pub fn speed_text(speed: Speed) -> String {
     let basis = match speed.is_measured {
         true => "measured here",
         false => "estimated",
@@ -34,7 +33,7 @@ pub(crate) fn speed_text(speed: Speed) -> String {
 }
 
 /// Returns whether a model fits, for a column; empty if that is not known.
-pub(crate) fn fit_short(fit: Option<EstimatedFit>) -> String {
+pub fn fit_short(fit: Option<EstimatedFit>) -> String {
     let text = match fit {
         None => "",
         Some(EstimatedFit::Fits) => "fits",
@@ -48,19 +47,19 @@ pub(crate) fn fit_short(fit: Option<EstimatedFit>) -> String {
 }
 
 /// Returns the format in which an engine computes a model, and the engine.
-pub(crate) fn runs_text(info: &ModelInfo) -> String {
+pub fn runs_text(info: &ModelInfo) -> String {
     let computed_as = info.computed_as.trim_start_matches("as ");
     format!("runs as {computed_as} ({})", info.engine)
 }
 
 /// Returns how many drafted tokens were accepted.
-pub(crate) fn guesses_text(n_accepted: usize, n_drafted: usize) -> String {
+pub fn guesses_text(n_accepted: usize, n_drafted: usize) -> String {
     format!("{n_accepted} of {n_drafted} draft tokens accepted")
 }
 
 /// Returns the statistics of a response in one line: tokens, waiting time, speeds, memory. What was
 /// not measured, or did not happen, is left out.
-pub(crate) fn stats_line(stats: &Stats) -> String {
+pub fn stats_line(stats: &Stats) -> String {
     let cached = match stats.cached_tokens {
         0 => String::new(),
         n => format!(" ({n} from the cache)"),
@@ -80,7 +79,7 @@ pub(crate) fn stats_line(stats: &Stats) -> String {
         decode.map(|tokens| rate("decode", tokens)),
         (n_drafted > 0).then(|| guesses_text(n_accepted, n_drafted)),
         (n_dropped > 0).then(|| format!("{n_dropped} tokens dropped")),
-        (peak_bytes > 0).then(|| format!("peak {}", bytes_text(peak_bytes))),
+        (peak_bytes > 0).then(|| format!("peak {}", memory_text(peak_bytes))),
     ];
     parts.extend(optional.into_iter().flatten());
     parts.join(", ")
