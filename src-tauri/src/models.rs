@@ -253,7 +253,7 @@ pub(crate) fn add_recent(recent: &[String], id: &str) -> Vec<String> {
 mod tests {
     use super::*;
     use transom_library::Catalog;
-    use transom_library::test_support::mac;
+    use transom_library::test_support::{install, mac};
 
     /// A library with the starter and a damaged model, and a catalog without names for them.
     fn library_with_starter() -> (tempfile::TempDir, Library) {
@@ -375,6 +375,30 @@ mod tests {
         assert_eq!(used(&own, None), own);
         assert_eq!(used(&own, Some("starter")), "starter");
         assert_eq!(used("owner/gone", None), "starter");
+    }
+
+    #[test]
+    fn an_embedding_model_is_listed_and_never_the_default() {
+        let data = tempfile::tempdir().unwrap();
+        let repository = "nomic-ai/nomic-embed-text-v1.5-GGUF";
+        install(data.path(), repository, "nomic-embed-text-v1.5.f16.gguf");
+        let library = || {
+            let places = Places {
+                data_folder: Some(data.path().to_owned()),
+                ..Places::default()
+            };
+            Library::new(Catalog::built_in(), places, mac(16))
+        };
+        let settings = Settings::default();
+        let models = list(&library(), &settings);
+        let [only] = &models[..] else {
+            panic!("{models:?}");
+        };
+        assert!(only.is_embedder && !only.is_chosen, "{only:?}");
+        install(data.path(), "owner/talk-GGUF", "talk-F16.gguf");
+        let models = list(&library(), &settings);
+        let chosen: Vec<_> = models.iter().filter(|model| model.is_chosen).collect();
+        assert!(models.len() == 2 && chosen.len() == 1 && !chosen[0].is_embedder);
     }
 
     #[test]

@@ -6,6 +6,13 @@
 
 mod access;
 mod actions;
+#[path = "../../../crates/document-reader/tests/fixtures/archives.rs"]
+#[expect(
+    clippy::unwrap_used,
+    dead_code,
+    reason = "all of it is a test, which needs one kind of document"
+)]
+mod archives;
 mod attachments;
 mod chat;
 mod chat_settings;
