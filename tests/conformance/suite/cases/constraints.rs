@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use transom_engine::{
-    CheckedResponse, Constraint, EngineError, FinishReason, Grammar, Section, TokenEvent, Verdict,
+    CheckedResponse, Constraint, EngineError, FinishReason, Grammar, ResponseCheck, Section,
+    TokenEvent,
 };
 
 use crate::process::TestProcess;
@@ -116,7 +117,7 @@ pub(crate) async fn every_finished_answer_of_the_starter_is_valid(subject: &Subj
             n_finished += 1;
             let text = response.text();
             let verdict = check.check(&text, FinishReason::Stop);
-            assert_eq!(verdict, Verdict::Valid, "{text}");
+            assert_eq!(verdict, ResponseCheck::Valid, "{text}");
         }
     }
     assert!(n_finished >= 2, "{n_finished}");
