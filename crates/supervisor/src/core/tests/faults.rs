@@ -231,7 +231,7 @@ fn a_worker_that_ends_the_request_of_another_is_killed() {
         4s w1 ended 1 well
         5s w1 died
         5s show
-        → unloaded chat (Fault), held Some(3180800000), freed None, by force true, took 2s; error: chat: the model's process sent an unexpected message and was ended: `job ended`, while answering; ask again to restart the model
+        → unloaded chat (Fault), held Some(3180800000), freed None, by force true, took 2s; error: chat: the model's process sent an unexpected message and was ended: `job ended`, while generating; ask again to restart the model
         ",
     );
 }
