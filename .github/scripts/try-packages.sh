@@ -150,7 +150,7 @@ nothing_but_data_is_left() {
     printf 'These were removed together with the package:\n%s\n' "$left" >&2
     return 1
   fi
-  echo "Removed. $(wc -l <"$results/$name.left") paths are left, all in ~/$data and ~/$cache."
+  echo "Removed. $(wc -l <"$results/$name.left") paths are left, all in ~/$data, ~/$cache and ~/$driver."
   rm -rf "$root/home/tester/.local" "$root/home/tester/.cache"
 }
 
