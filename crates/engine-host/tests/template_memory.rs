@@ -1,5 +1,7 @@
 //! A chat template that takes too much memory ends the process of its model, and only that.
 
+#![expect(clippy::unwrap_used, reason = "a test fails at the first error")]
+
 #[path = "fixtures/engine.rs"]
 mod engine;
 #[path = "fixtures/test_worker.rs"]
