@@ -147,16 +147,6 @@ async fn an_exit_is_reported_with_its_code_and_last_output() {
 }
 
 #[tokio::test]
-async fn a_template_that_takes_too_much_memory_ends_its_process() {
-    let mut worker = TestWorker::start(&workers("doubling-template"));
-    worker.send(engine::load());
-    let (how, stderr_tail) = died(worker.end().await);
-    assert_eq!(how, "exit code 5");
-    let expected = "ERROR the chat template of the model took more than 1024 MB of memory";
-    assert_eq!(stderr_tail, expected);
-}
-
-#[tokio::test]
 async fn an_abort_during_a_response_is_reported_after_its_text() {
     let (end, text) = end_of_stopped(generating(&workers("abort")).await).await;
     assert_eq!(died(end).0, "killed by signal 6 (SIGABRT)");
