@@ -23,12 +23,13 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["transom-catalog", "transom-engine"],
     ),
     ("transom-signals", &["transom-fit"]),
+    ("transom-keychain", &[]),
     ("transom-catalog", &["transom-fit"]),
     // The memory of the process that reads a document.
     ("transom-documents", &["transom-signals"]),
     ("transom-document-reader", &["transom-documents"]),
     // Free disk space, and a machine that stays awake.
-    ("transom-hub", &["transom-signals"]),
+    ("transom-hub", &["transom-keychain", "transom-signals"]),
     (
         "transom-engine-host",
         &["transom-engine", "transom-signals"],
@@ -39,6 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "transom-engine",
             "transom-engine-host",
             "transom-fit",
+            "transom-keychain",
             "transom-signals",
         ],
     ),
@@ -167,12 +169,12 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("reqwest", &["transom-hub"]),
     ("axum*", &["transom-server"]),
     ("hyper*", &["transom-server", "transom-window-tests"]),
-    ("keyring*", &["transom-hub"]),
+    ("keyring*", &["transom-keychain"]),
     // The tests of updates run a server.
     ("rustls*", &["transom-hub", "transom-app"]),
     // The encryption of saved KV caches.
     ("ring", &["transom-engine-host"]),
-    ("zeroize", &["transom-hub"]),
+    ("zeroize", &["transom-hub", "transom-keychain"]),
     ("notify*", &["transom-catalog"]),
     // Readers of untrusted documents run only in the program of that crate.
     ("chardetng", &["transom-document-reader"]),

@@ -14,13 +14,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use transom_chat::{TurnEvent, Turns};
+use transom_chat::{TurnEvent, Turns, request};
 use transom_engine_host::ProcessWorkers;
 use transom_library::{AddedModelsWatcher, Library, ThisMachine};
 use transom_signals::Hardware;
-use transom_store::{Notice, Settings, Store, StoreError};
+use transom_store::{ConversationId, Notice, Settings, Store, StoreError};
 use transom_supervisor::{
-    Connection, Handle, ModelSelector, Supervisor, Tuning,
+    Connection, Handle, Keychain, ModelSelector, Saving, Secrets, Supervisor, Tuning,
     instance::{self, InstanceError},
 };
 
@@ -138,16 +138,25 @@ impl Backend {
         self.temporary_turns.stop_summaries(None);
         let store = self.temporary_store.clone();
         let discarded = tokio::task::spawn_blocking(move || {
-            let is_used = !store.conversations(0, 1)?.is_empty();
+            let conversations = store.conversations(0, u32::MAX)?;
             store.clear_history()?;
-            Ok::<_, StoreError>(is_used)
+            Ok::<_, StoreError>(conversations)
         });
         match discarded.await {
-            Ok(Ok(false)) => {}
-            Ok(Ok(true)) => self.handle().forget_conversations(),
+            Ok(Ok(conversations)) => {
+                for conversation in conversations {
+                    self.forget(conversation.id);
+                }
+            }
             Ok(Err(error)) => tracing::error!(%error, "a temporary chat could not be discarded"),
             Err(error) => tracing::error!(%error, "a temporary chat could not be discarded"),
         }
+    }
+
+    /// Deletes what models keep of a conversation, in memory and on the disk.
+    pub(crate) fn forget(&self, conversation: ConversationId) {
+        let id = request::request_id(conversation);
+        self.handle().forget_conversation(id);
     }
 
     /// Returns the current handle of the supervisor.
@@ -349,6 +358,17 @@ fn child_program() -> PathBuf {
     own.with_file_name(format!("transom{}", std::env::consts::EXE_SUFFIX))
 }
 
+/// Returns how KV caches are saved. Their key is in the keychain, but not for a data folder at another
+/// place, as tests have.
+fn saving() -> Saving {
+    let is_default = std::env::var_os("TRANSOM_DATA").is_none();
+    let keychain = || Arc::new(Keychain) as Arc<dyn Secrets>;
+    Saving {
+        secrets: is_default.then(keychain),
+        ..Saving::default()
+    }
+}
+
 /// Connects to a supervisor and sets its tuning. The boolean is true if it belongs to another
 /// program.
 async fn connect(
@@ -370,6 +390,7 @@ async fn connect(
             hardware,
             tuning.clone(),
         )
+        .with_saving(saving())
     };
     let (connection, is_client) = match instance::open(data_folder, start).await {
         Ok(connection) => {

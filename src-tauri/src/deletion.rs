@@ -95,7 +95,7 @@ async fn delete(app: &AppHandle, id: ConversationId) {
         Ok(Err(error)) => Some((error.kind(), error.to_string())),
         Err(error) => Some((None, error.to_string())),
     };
-    backend.handle().forget_conversations();
+    backend.forget(id);
     if let Some((kind, reason)) = error {
         tracing::error!(reason, "a conversation could not be deleted");
         shell.notice(AppEvent::store_notice("delete_failed", kind, reason));

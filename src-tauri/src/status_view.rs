@@ -188,7 +188,7 @@ pub(crate) mod tests {
                 "peak_bytes": 0
             },
             "footprint_bytes": 900, "load_time_seconds": null,
-            "passed_over": [], "restored_tokens": 0, "n_answered": 0,
+            "passed_over": [], "saved_tokens": 0, "n_answered": 0,
             "unloads_in_seconds": 12.0
         })
     }

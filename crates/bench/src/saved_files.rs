@@ -5,6 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+/// The list of the files, which is written again with each change of it.
+const INDEX: &str = "index";
+
 /// The files below a folder when they were last counted.
 #[derive(Debug)]
 pub(crate) struct SavedFiles {
@@ -23,8 +26,8 @@ impl SavedFiles {
         }
     }
 
-    /// Returns the bytes of all files that are new or changed since the last call. A changed file
-    /// counts as a whole.
+    /// Returns the bytes of all files but the index that are new or changed since the last call. A
+    /// changed file counts as a whole.
     pub(crate) fn new_bytes(&mut self) -> u64 {
         let mut files = HashMap::new();
         add_files(&self.folder, &mut files);
@@ -41,6 +44,7 @@ fn add_files(folder: &Path, files: &mut HashMap<PathBuf, FileState>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         match entry.metadata() {
             Ok(metadata) if metadata.is_dir() => add_files(&entry.path(), files),
+            Ok(_) if entry.file_name() == INDEX => {}
             Ok(metadata) => {
                 let state = (metadata.len(), metadata.modified().ok());
                 files.insert(entry.path(), state);
@@ -64,6 +68,7 @@ mod tests {
         fs::write(inner.join("a"), [0; 10]).unwrap();
         fs::write(inner.join("b"), [0; 5]).unwrap();
         assert_eq!(files.new_bytes(), 15);
+        fs::write(inner.join("index"), [0; 7]).unwrap();
         assert_eq!(files.new_bytes(), 0);
         fs::write(inner.join("a"), [0; 12]).unwrap();
         assert_eq!(files.new_bytes(), 12);

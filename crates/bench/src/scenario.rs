@@ -93,7 +93,7 @@ impl<'a> ConversationBench<'a> {
         let mut cases = Vec::new();
         for kind in CaseKind::ALL {
             on_case(kind);
-            self.supervised.start_over();
+            self.supervised.start_over().await?;
             cases.push(self.case(kind).await?);
         }
         Ok(Report::new(&info, self.prompt_tokens, cases))

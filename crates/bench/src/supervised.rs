@@ -3,6 +3,7 @@
 //! Rule: the supervisor behaves as that of the app, but models stay loaded until a case unloads
 //! them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -13,8 +14,8 @@ use transom_engine::{
 use transom_engine_host::wire::Request;
 use transom_supervisor::instance::{self, Connection};
 use transom_supervisor::{
-    ClientId, Handle, ModelRequest, ModelSpec, Outcome, RequestError, ResponseEvent, Supervisor,
-    Tuning, Work,
+    ClientId, Handle, MemorySecrets, ModelRequest, ModelSpec, Outcome, RequestError, ResponseEvent,
+    Saving, SavingLimits, Supervisor, Tuning, Work,
 };
 
 use crate::error::BenchError;
@@ -37,6 +38,8 @@ pub struct Options {
     pub prompt_tokens: usize,
     /// Settings of the supervisor. The benchmark decides when it unloads the model.
     pub tuning: Tuning,
+    /// The limits of saved KV caches. Their key is in memory, as long as the benchmark runs.
+    pub saving_limits: SavingLimits,
 }
 
 /// A conversation.
@@ -107,6 +110,7 @@ pub(crate) struct Supervised<'a> {
     model: ModelSpec,
     over_budget: bool,
     tuning: Tuning,
+    saving: Saving,
     handle: Handle,
     /// `None` after it was closed.
     connection: Option<Connection>,
@@ -128,12 +132,18 @@ impl<'a> Supervised<'a> {
             keep_loaded: false,
             ..options.tuning
         };
-        let connection = instance::open(data.path(), || start(tuning.clone())).await?;
+        let saving = Saving {
+            limits: options.saving_limits,
+            secrets: Some(Arc::new(MemorySecrets::default())),
+        };
+        let start_saving = || start(tuning.clone()).with_saving(saving.clone());
+        let connection = instance::open(data.path(), start_saving).await?;
         Ok(Self {
             start: Box::new(start),
             model: options.model,
             over_budget: options.over_budget,
             tuning,
+            saving,
             handle: connection.handle(),
             connection: Some(connection),
             saved_files: SavedFiles::new(instance::cache_folder(data.path())),
@@ -145,7 +155,7 @@ impl<'a> Supervised<'a> {
     /// Quits the supervisor and starts another one with the same folder.
     pub(crate) async fn restart(&mut self) -> Result<(), BenchError> {
         self.close().await;
-        let start = || (self.start)(self.tuning.clone());
+        let start = || (self.start)(self.tuning.clone()).with_saving(self.saving.clone());
         let connection = instance::open(self.data.path(), start).await?;
         self.handle = connection.handle();
         self.connection = Some(connection);
@@ -185,7 +195,7 @@ impl<'a> Supervised<'a> {
 
     /// Reads the conversation after all KV caches were deleted.
     pub(crate) async fn read_cold(&mut self, chat: &Chat) -> Result<Stats, BenchError> {
-        self.start_over();
+        self.start_over().await?;
         let Reading { stats, .. } = self.read(chat).await?;
         match stats.cached_tokens {
             0 => Ok(stats),
@@ -196,14 +206,19 @@ impl<'a> Supervised<'a> {
     /// Returns the tokens of the prompt, and deletes all KV caches.
     pub(crate) async fn count(&mut self, chat: &Chat) -> Result<usize, BenchError> {
         let (_, started) = self.send(chat.work(), true).await?;
-        self.start_over();
+        self.start_over().await?;
         Ok(started.prompt_tokens)
     }
 
     /// Deletes all KV caches, in memory and on the disk, and counts written bytes from now on.
-    pub(crate) fn start_over(&mut self) {
+    pub(crate) async fn start_over(&mut self) -> Result<(), BenchError> {
         self.handle.forget_conversations();
+        // Follows what the model is still saving.
+        let prompt = Prompt::Text("x".to_owned());
+        self.send(Work::CountTokens(Box::new(prompt)), false)
+            .await?;
         self.take_written_bytes();
+        Ok(())
     }
 
     /// Returns the bytes written for saved KV caches since the last call.

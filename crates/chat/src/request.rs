@@ -132,7 +132,7 @@ pub fn request(
             // context is stuck in a loop.
             shift_context: overflow != Overflow::Stop,
             max_tokens: max_tokens.or(Some(info.context_length)),
-            conversation: path.last().map(conversation),
+            conversation: path.last().map(|message| request_id(message.conversation)),
             ..GenerationParams::default()
         },
     }
@@ -205,9 +205,9 @@ fn is_from_model(message: &Message) -> bool {
     message.role == MessageRole::Assistant
 }
 
-/// Returns the stored id of the message's conversation. The store never reuses ids.
-fn conversation(message: &Message) -> ConversationId {
-    ConversationId(message.conversation.0.cast_unsigned())
+/// Returns the id that a stored conversation has in requests. The store never reuses ids.
+pub fn request_id(conversation: transom_store::ConversationId) -> ConversationId {
+    ConversationId(conversation.0.cast_unsigned())
 }
 
 /// Combines the user's settings with the recommendations of the model's authors.

@@ -19,7 +19,7 @@ use transom_catalog::test_support::{Quantization, TinyModel};
 use transom_engine::ModelSource;
 use transom_engine_host::{ProcessWorkers, child};
 use transom_signals::{Hardware, ScriptedSignals};
-use transom_supervisor::{ModelRole, ModelSpec, Supervisor, Tuning};
+use transom_supervisor::{ModelRole, ModelSpec, SavingLimits, Supervisor, Tuning};
 
 /// The most that a case may read again.
 #[derive(Debug, Clone, Copy)]
@@ -60,8 +60,7 @@ const LIMITS: [(CaseKind, [Limit; 3]); 10] = [
         CaseKind::PauseAndResume,
         [Tokens(16), Tokens(16), Tokens(16)],
     ),
-    // Quitting deletes all saved KV caches.
-    (CaseKind::Restart, [Prompt, Prompt, Prompt]),
+    (CaseKind::Restart, [Tokens(16), Tokens(16), Tokens(16)]),
     (CaseKind::Overflow, [Turns(2), Turns(2), Turns(2)]),
 ];
 
@@ -111,6 +110,7 @@ async fn check(model: &Path, engine: &str, layers: Layers) {
         CaseKind::IdleUnload,
         CaseKind::SwitchAndUnload,
         CaseKind::PauseAndResume,
+        CaseKind::Restart,
     ] {
         let case = case_of(&report, kind);
         assert!(case.written_bytes > 0, "{kind:?} saves nothing");
@@ -145,6 +145,7 @@ async fn measure(model: &Path) -> Report {
         over_budget: false,
         prompt_tokens: PROMPT_TOKENS,
         tuning: Tuning::default(),
+        saving_limits: SavingLimits::on_a_large_disk(),
     };
     let mut bench = ConversationBench::open(options, supervisor).await.unwrap();
     let report = bench.run(|_| {}).await;

@@ -58,9 +58,11 @@ async fn make_room(handle: &Handle) {
     handle.set_tuning(Tuning::default());
 }
 
+/// Returns the number of files of saved KV caches.
 fn n_saved(data: &Path) -> usize {
-    let folder = std::fs::read_dir(data.join("cache/saved-states"));
-    folder.unwrap().count()
+    let files = std::fs::read_dir(data.join("cache/saved-states")).unwrap();
+    let names = files.map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name != "index").count()
 }
 
 async fn open(data: &Path) -> Connection {
@@ -86,14 +88,15 @@ async fn a_conversation_continues_in_the_next_process_as_in_an_uninterrupted_one
 
         assert_eq!(continue_text(&handle, form, FIRST).await.0, text, "{form}");
         make_room(&handle).await;
-        assert_eq!(n_saved(data.path()), 1, "{form}");
+        let n_files = n_saved(data.path());
+        assert!(n_files > 0, "{form}");
         let (found, stats) = continue_text(&handle, form, &second).await;
-        let restored_tokens = handle.current_status().await.models[0].restored_tokens;
-        assert_eq!(n_saved(data.path()), 0, "{form}: it is restored once");
+        let saved_tokens = handle.current_status().await.models[0].saved_tokens;
+        assert_eq!(n_saved(data.path()), n_files, "{form}: files stay");
         assert_eq!(found, expected, "{form}");
         assert_eq!(stats.cached_tokens, uninterrupted.cached_tokens, "{form}");
         assert!(stats.cached_tokens > 16, "{form}: {stats:?}");
-        assert!(restored_tokens >= stats.cached_tokens, "{form}");
+        assert!(saved_tokens >= stats.cached_tokens, "{form}");
         make_room(&handle).await;
     }
     timeout(STEP_LIMIT, connection.close())

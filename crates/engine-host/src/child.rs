@@ -159,10 +159,10 @@ impl Shared {
             Command::Load {
                 source,
                 limits,
-                state,
+                saved,
             } => {
                 let control = JobControl::new();
-                self.inbox.push(Task::Load(source, limits, state, control));
+                self.inbox.push(Task::Load(source, limits, saved, control));
             }
             Command::Generate { job, request } => {
                 self.inbox
@@ -176,7 +176,11 @@ impl Shared {
             }
             Command::Stop { job, reason } => self.inbox.stop(job, reason),
             Command::Trim { trim } => self.inbox.push(Task::Trim(trim)),
-            Command::Unload { state } => self.inbox.push(Task::Unload(state)),
+            Command::Forget { conversation } => self.inbox.push(Task::Forget(conversation)),
+            Command::Save { max_bytes } => {
+                self.inbox.push(Task::Save(max_bytes, JobControl::new()));
+            }
+            Command::Unload { save } => self.inbox.push(Task::Unload(save)),
             Command::Ping { nonce } => {
                 // A step may be long, but an engine that checks for a stop within it is not hung.
                 self.inbox.beat_if_polled(|| self.heartbeat.beat());

@@ -18,7 +18,7 @@ pub mod wire;
 mod worker;
 
 pub use error::WorkerEnd;
-pub use saved_state::{StateFile, remove_leftovers};
+pub use saved_state::{SavedConversation, SavedFolder};
 pub use sealed_file::StateKey;
 #[cfg(feature = "test-support")]
 pub use worker::ThreadWorkers;

@@ -1,12 +1,14 @@
-//! The KV caches of a model on disk, which one process of a model saves and the next one restores.
+//! The KV caches of conversations on disk, which one process of a model saves and a later one
+//! restores.
 //!
-//! The child saves them at the unload and restores them after the next load; the parent decides
-//! where, and has the key. The file has the conversations one after another, the most recently used
-//! one first: a description, the head and the blocks, each an encrypted record.
+//! A conversation is in a description (its tokens and the names of the other files), a head and
+//! blocks, each an encrypted file of its own. Files are never changed: a conversation that is saved
+//! again keeps the blocks of the tokens that it still begins with, and gets a new description and
+//! head. The parent decides where and how much, keeps the list of files, and removes those that no
+//! conversation in the list needs any more.
 //!
-//! Rule: a file is complete or does not exist, because it is written next to its final path and
-//! then renamed. It is renamed again before an engine reads it, so a file that crashes the process
-//! is read only once.
+//! Rule: whatever is wrong with a file costs a prefill and nothing else. The description is renamed
+//! while an engine reads the files, so files that crash the process are read once.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -14,207 +16,424 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use transom_engine::generation::common_prefix_len;
 use transom_engine::saved::{bad_saved_data, new_blocks};
 use transom_engine::{
-    CachedConversation, ConversationId, EngineError, LoadedModel, SavableCache, SavedConversation,
+    CachedConversation, ConversationId, EngineError, LoadedModel, SavableCache,
+    SavedConversation as SavedParts,
 };
 
-use crate::sealed_file::{SealedReader, SealedWriter, StateKey};
+use crate::sealed_file::{self, StateKey};
 
-/// Extensions of a file that is being written or read.
-const UNFINISHED: &str = "unfinished";
+/// A saved token is read in less than this fraction of the time of its prefill.
+const MAX_READ_RATIO: usize = 8;
+
+/// Extension of the description of a conversation that an engine is restoring.
 const TAKEN: &str = "taken";
 
-/// Where a model's KV caches are saved.
+/// The folder with saved conversations, and those of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StateFile {
-    /// The path of the file.
+pub struct SavedFolder {
+    /// The folder.
     pub path: PathBuf,
-    /// The key that encrypts it.
+    /// What the names of new files begin with. No other process has the same.
+    pub prefix: String,
+    /// The saved conversations of the model, the most recently used one first.
+    pub conversations: Vec<SavedConversation>,
+}
+
+/// A conversation whose KV cache is on disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedConversation {
+    /// The conversation, if its requests had an id.
+    pub id: Option<ConversationId>,
+    /// The key of its files, which no other conversation has.
     pub key: StateKey,
-    /// Largest size of the file in bytes. Conversations that do not fit are not saved.
-    pub max_bytes: u64,
+    /// The names of its files in the folder. The first is the description.
+    pub files: Vec<String>,
+    /// Number of tokens.
+    pub n_tokens: usize,
 }
 
-/// Describes the records that follow.
-#[derive(Debug, Serialize, Deserialize)]
+/// The saved conversations of the loaded model.
+pub(crate) struct SavedConversations {
+    folder: PathBuf,
+    prefix: String,
+    n_files: usize,
+    /// The most recently used one first.
+    all: Vec<Saved>,
+}
+
+/// A saved conversation, and its description.
+struct Saved {
+    listed: SavedConversation,
+    description: Description,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Description {
-    id: Option<ConversationId>,
     tokens: Vec<u32>,
-    blocks: Vec<Range<usize>>,
+    head: String,
+    blocks: Vec<Block>,
 }
 
-/// Saves the KV caches of `model` to `file` and returns their number of tokens. If that is 0, there
-/// is no file.
-///
-/// # Errors
-/// The errors of [`SavableCache`], and [`EngineError::BadFile`] if the file cannot be written. No
-/// file is left then.
-pub(crate) fn save(model: &mut dyn LoadedModel, file: &StateFile) -> Result<usize, EngineError> {
-    let Some(cache) = model.savable_cache() else {
-        return Ok(0);
-    };
-    let unfinished = file.path.with_added_extension(UNFINISHED);
-    remove(&unfinished);
-    let saved = write(cache, &unfinished, file);
-    let renamed = saved.and_then(|n_tokens| match n_tokens {
-        0 => Ok(0),
-        _ => fs::rename(&unfinished, &file.path)
-            .map(|()| n_tokens)
-            .map_err(|error| EngineError::bad_file(&file.path, error)),
-    });
-    if renamed.as_ref().map_or(true, |n_tokens| *n_tokens == 0) {
-        remove(&unfinished);
+/// A block and the name of its file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Block {
+    tokens: Range<usize>,
+    file: String,
+}
+
+impl SavedConversations {
+    /// Reads the descriptions of the conversations in `folder`. One that can't be read is left out.
+    pub(crate) fn open(folder: SavedFolder) -> Self {
+        let SavedFolder {
+            path,
+            prefix,
+            conversations,
+        } = folder;
+        let described = conversations.into_iter().filter_map(|listed| {
+            let description = describe(&path, &listed);
+            let description = description
+                .inspect_err(|error| tracing::warn!(%error, "a saved conversation is lost"))
+                .ok()?;
+            Some(Saved {
+                listed,
+                description,
+            })
+        });
+        Self {
+            all: described.collect(),
+            folder: path,
+            prefix,
+            n_files: 0,
+        }
     }
-    renamed
-}
 
-fn write(cache: &dyn SavableCache, path: &Path, file: &StateFile) -> Result<usize, EngineError> {
-    let failed = |error: io::Error| EngineError::bad_file(path, error);
-    let conversations = cache.conversations();
-    let conversations = conversations.iter().enumerate();
-    let mut writer = SealedWriter::create(path, &file.key).map_err(failed)?;
-    let mut n_tokens = 0;
-    for (index, conversation) in conversations.filter(|(_, one)| !one.tokens.is_empty()) {
-        let start = writer.n_bytes();
-        let mut has_space = true;
-        let records = records(cache, index, conversation);
-        for record in records {
-            let record = record?;
-            let end = writer.n_bytes() + SealedWriter::record_bytes(record.len());
-            has_space = end <= file.max_bytes;
-            if !has_space {
-                writer.truncate(start).map_err(failed)?;
+    /// Returns the number of tokens of the most recently used conversation; 0 if there is none.
+    pub(crate) fn newest_tokens(&self) -> usize {
+        let newest = self.all.first();
+        newest.map_or(0, |saved| saved.description.tokens.len())
+    }
+
+    /// Drops the keys of this conversation, or of all.
+    pub(crate) fn forget(&mut self, conversation: Option<ConversationId>) {
+        let is_other = |saved: &Saved| conversation.is_some() && saved.listed.id != conversation;
+        self.all.retain(is_other);
+    }
+
+    /// Restores the conversation with the most tokens of `prompt`, which becomes the current one, if
+    /// no conversation in memory has as many of them. Calls `on_read` after each file.
+    pub(crate) fn restore(
+        &mut self,
+        model: &mut dyn LoadedModel,
+        prompt: &[u32],
+        id: Option<ConversationId>,
+        on_read: &dyn Fn(),
+    ) {
+        if self.all.is_empty() {
+            return;
+        }
+        let context_length = model.info().context_length;
+        let Some(cache) = model.savable_cache() else {
+            return;
+        };
+        let conversations = cache.conversations();
+        let in_memory = conversations
+            .iter()
+            .map(|conversation| common_prefix_len(conversation.tokens, prompt));
+        let candidates: Vec<Candidate> = self
+            .all
+            .iter()
+            .map(|saved| Candidate {
+                is_same: id.is_some() && saved.listed.id == id,
+                n_tokens: saved.description.tokens.len(),
+                n_shared: common_prefix_len(&saved.description.tokens, prompt),
+            })
+            .collect();
+        let in_memory = in_memory.max().unwrap_or(0);
+        let Some(index) = best(&candidates, in_memory, context_length) else {
+            return;
+        };
+        let saved = self.all.remove(index);
+        match restore_from(&self.folder, &saved, model, on_read) {
+            Ok(()) => {
+                let n_tokens = saved.description.tokens.len();
+                tracing::info!(n_tokens, "restored a saved conversation");
+                self.all.insert(0, saved);
+            }
+            Err(error) => tracing::warn!(%error, "a saved conversation could not be restored"),
+        }
+    }
+
+    /// Saves the conversations in memory with at most `max_bytes` new bytes, the most recently used
+    /// ones first, until `is_stopped`, and calls `on_saved` with each that is on disk then. Returns
+    /// the number of tokens that were written.
+    ///
+    /// # Errors
+    /// Those of the engine, and [`EngineError::BadFile`] if a file can't be written. Conversations
+    /// before that are saved.
+    pub(crate) fn save(
+        &mut self,
+        model: &mut dyn LoadedModel,
+        max_bytes: u64,
+        is_stopped: &dyn Fn() -> bool,
+        on_saved: &mut dyn FnMut(SavedConversation),
+    ) -> Result<usize, EngineError> {
+        let Some(cache) = model.savable_cache() else {
+            return Ok(0);
+        };
+        let cache: &dyn SavableCache = cache;
+        let mut earlier = std::mem::take(&mut self.all);
+        let mut left_bytes = max_bytes;
+        let mut n_written = 0;
+        let mut failed = None;
+        let all = &mut self.all;
+        let mut on_disk = |saved: Option<Saved>| {
+            if let Some(saved) = saved {
+                on_saved(saved.listed.clone());
+                all.push(saved);
+            }
+        };
+        for (index, conversation) in cache.conversations().iter().enumerate() {
+            let base = base_of(&earlier, conversation).map(|index| earlier.remove(index));
+            let tokens = conversation.tokens;
+            let is_saved =
+                |saved: &Saved| saved.description.tokens.starts_with(conversation.tokens);
+            if tokens.is_empty() || base.as_ref().is_some_and(is_saved) {
+                on_disk(base);
+                continue;
+            }
+            let mut writer = Writer {
+                folder: &self.folder,
+                prefix: &self.prefix,
+                first_file: self.n_files,
+                n_files: self.n_files,
+                left_bytes,
+                is_stopped,
+            };
+            let saved = writer.save(cache, index, conversation, base.as_ref());
+            match &saved {
+                Ok(Some(_)) => {
+                    n_written += tokens.len();
+                    left_bytes = writer.left_bytes;
+                }
+                Ok(None) | Err(_) => writer.remove_new_files(),
+            }
+            self.n_files = writer.n_files;
+            let (saved, error) = match saved {
+                Ok(saved) => (saved.or(base), None),
+                Err(error) => (base, Some(error)),
+            };
+            on_disk(saved);
+            if error.is_some() {
+                failed = error;
                 break;
             }
-            writer.write(record).map_err(failed)?;
         }
-        if has_space {
-            n_tokens += conversation.tokens.len();
-        }
+        self.all.append(&mut earlier);
+        failed.map_or(Ok(n_written), Err)
     }
-    Ok(n_tokens)
 }
 
-/// Returns the description, the head and the blocks of a conversation. Only one of them is in memory
-/// at a time.
-fn records(
-    cache: &dyn SavableCache,
-    index: usize,
-    conversation: &CachedConversation<'_>,
-) -> impl Iterator<Item = Result<Vec<u8>, EngineError>> {
-    let CachedConversation { id, tokens } = *conversation;
-    let blocks = match cache.has_blocks() {
-        true => new_blocks(0..tokens.len()),
-        false => Vec::new(),
-    };
-    let description = Description {
-        id,
-        tokens: tokens.to_vec(),
-        blocks: blocks.clone(),
-    };
-    let description = serde_json::to_vec(&description)
-        .map_err(|error| EngineError::backend("saving a conversation", error));
-    let head = std::iter::once_with(move || cache.save_head(index));
-    let blocks = blocks.into_iter();
-    let blocks = blocks.map(move |tokens| cache.save_block(index, tokens));
-    std::iter::once(description).chain(head).chain(blocks)
+/// A saved conversation that a request may continue.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    /// It is the conversation of the request.
+    is_same: bool,
+    n_tokens: usize,
+    /// Number of its tokens that the prompt begins with.
+    n_shared: usize,
 }
 
-/// Restores the KV caches of `model` from `file`, if it exists, and returns the number of tokens of
-/// the conversation that is current then. Removes the file in every case. A conversation that cannot
-/// be restored costs a prefill.
-///
-/// # Errors
-/// [`EngineError::BadFile`] if the file cannot be renamed or read.
-pub(crate) fn restore(model: &mut dyn LoadedModel, file: &StateFile) -> Result<usize, EngineError> {
-    let path = &file.path;
-    let taken = path.with_added_extension(TAKEN);
-    match fs::rename(path, &taken) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
-        Err(error) => {
-            remove(path);
-            return Err(EngineError::bad_file(path, error));
-        }
-    }
-    let result = read(model, &taken, &file.key);
-    remove(&taken);
-    result.map_err(|error| EngineError::bad_file(path, error))
+/// Returns the index of the conversation to restore: the one with the most tokens of the prompt, if
+/// they are more than those in memory. Enough tokens of another conversation must be useful, because
+/// all of them are read.
+fn best(candidates: &[Candidate], in_memory: usize, context_length: usize) -> Option<usize> {
+    let useful = candidates.iter().enumerate().filter(|(_, candidate)| {
+        candidate.n_shared > in_memory
+            && candidate.n_tokens <= context_length
+            && (candidate.is_same || candidate.n_shared * MAX_READ_RATIO >= candidate.n_tokens)
+    });
+    // Of several, the most recently used one.
+    let best = useful.rev().max_by_key(|(_, candidate)| candidate.n_shared);
+    best.map(|(index, _)| index)
 }
 
-fn read(model: &mut dyn LoadedModel, path: &Path, key: &StateKey) -> io::Result<usize> {
-    let mut reader = SealedReader::open(path, key)?;
-    let mut positions = Vec::new();
-    while !reader.is_at_end() {
-        let description = describe(&mut reader)?;
-        positions.push((reader.position(), description));
-        let Some((_, description)) = positions.last() else {
-            break;
-        };
-        for _ in 0..=description.blocks.len() {
-            reader.skip()?;
-        }
+/// Returns the index of the saved conversation that `conversation` continues.
+fn base_of(saved: &[Saved], conversation: &CachedConversation<'_>) -> Option<usize> {
+    if conversation.id.is_some() {
+        return saved
+            .iter()
+            .position(|saved| saved.listed.id == conversation.id);
     }
-    let mut n_tokens = 0;
-    // The most recently used one last, so that it is the current one.
-    for (position, description) in positions.into_iter().rev() {
-        reader.seek(position)?;
-        let restored = restore_conversation(model, &mut reader, &description);
-        n_tokens = match restored {
-            Ok(()) => description.tokens.len(),
-            Err(error) => {
-                tracing::warn!(%error, "a saved conversation could not be restored");
-                0
-            }
-        };
-    }
-    Ok(n_tokens)
+    let shared = |saved: &Saved| common_prefix_len(&saved.description.tokens, conversation.tokens);
+    let without_id = saved.iter().enumerate().filter(|(_, saved)| {
+        saved.listed.id.is_none() && 2 * shared(saved) >= saved.description.tokens.len()
+    });
+    let base = without_id.max_by_key(|(_, saved)| shared(saved));
+    base.map(|(index, _)| index)
 }
 
-fn describe(reader: &mut SealedReader) -> io::Result<Description> {
-    let json = reader.read()?;
+fn describe(folder: &Path, listed: &SavedConversation) -> io::Result<Description> {
+    let missing = || io::Error::new(ErrorKind::NotFound, "it has no files");
+    let name = listed.files.first().ok_or_else(missing)?;
+    let json = sealed_file::read(&folder.join(name), name, &listed.key)?;
     serde_json::from_slice(&json).map_err(io::Error::other)
 }
 
-fn restore_conversation(
+fn restore_from(
+    folder: &Path,
+    saved: &Saved,
     model: &mut dyn LoadedModel,
-    reader: &mut SealedReader,
-    description: &Description,
+    on_read: &dyn Fn(),
 ) -> Result<(), EngineError> {
+    let Saved {
+        listed,
+        description,
+    } = saved;
+    model.info().check_tokens(&description.tokens)?;
     let bad = |error: io::Error| EngineError::backend("reading a saved conversation", error);
-    let info = model.info();
-    info.check_tokens(&description.tokens)?;
-    let (n_tokens, context_length) = (description.tokens.len(), info.context_length);
-    if n_tokens > context_length {
-        let reason = format!("it has {n_tokens} tokens, but the context holds {context_length}");
-        return Err(bad_saved_data(reason));
-    }
+    let read = |name: &str| {
+        let bytes = sealed_file::read(&folder.join(name), name, &listed.key);
+        on_read();
+        bytes.map_err(bad)
+    };
+    let path = folder.join(listed.files.first().map_or("", String::as_str));
+    let taken = path.with_added_extension(TAKEN);
+    fs::rename(&path, &taken).map_err(bad)?;
     let Some(cache) = model.savable_cache() else {
         return Ok(());
     };
-    let head = reader.read().map_err(bad)?;
-    cache.restore(SavedConversation {
-        id: description.id,
+    let head = read(&description.head)?;
+    let ranges: Vec<_> = description
+        .blocks
+        .iter()
+        .map(|block| block.tokens.clone())
+        .collect();
+    cache.restore(SavedParts {
+        id: listed.id,
         tokens: &description.tokens,
         head: &head,
-        blocks: &description.blocks,
-        read_block: &mut |_| reader.read().map_err(bad),
-    })
+        blocks: &ranges,
+        read_block: &mut |index| match description.blocks.get(index) {
+            Some(block) => read(&block.file),
+            None => Err(bad_saved_data("it has too few blocks")),
+        },
+    })?;
+    fs::rename(&taken, &path).map_err(bad)
 }
 
-/// Removes the files of a process that ended while it wrote or read the saved KV caches at `path`.
-pub fn remove_leftovers(path: &Path) {
-    remove(&path.with_added_extension(UNFINISHED));
-    remove(&path.with_added_extension(TAKEN));
+/// Writes the files of a conversation.
+struct Writer<'a> {
+    folder: &'a Path,
+    prefix: &'a str,
+    first_file: usize,
+    n_files: usize,
+    left_bytes: u64,
+    is_stopped: &'a dyn Fn() -> bool,
 }
 
-fn remove(path: &Path) {
-    match fs::remove_file(path) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "saved KV caches could not be removed");
+impl Writer<'_> {
+    /// Saves a conversation and returns it; `None` if there is not enough room, or if it is to stop. Blocks of `base`
+    /// with tokens of the beginning of the conversation are not written again.
+    fn save(
+        &mut self,
+        cache: &dyn SavableCache,
+        index: usize,
+        conversation: &CachedConversation<'_>,
+        base: Option<&Saved>,
+    ) -> Result<Option<Saved>, EngineError> {
+        let CachedConversation { id, tokens } = *conversation;
+        let key = match base {
+            Some(base) => base.listed.key.clone(),
+            None => StateKey::random().ok_or_else(|| {
+                EngineError::backend("saving a conversation", "the system has no random numbers")
+            })?,
+        };
+        let mut blocks = match base {
+            Some(base) => self.usable_blocks(&base.description, tokens),
+            None => Vec::new(),
+        };
+        let n_kept = blocks.last().map_or(0, |block| block.tokens.end);
+        let new = match cache.has_blocks() {
+            true => new_blocks(n_kept..tokens.len()),
+            false => Vec::new(),
+        };
+        let Some(head) = self.write(&key, cache.save_head(index)?)? else {
+            return Ok(None);
+        };
+        for range in new {
+            let bytes = cache.save_block(index, range.clone())?;
+            // Each token takes as much, so the first block shows whether the others fit.
+            let per_token = bytes.len() as u64 / range.len() as u64;
+            let needed_bytes = per_token * (tokens.len() - range.start) as u64;
+            if needed_bytes > self.left_bytes || (self.is_stopped)() {
+                return Ok(None);
+            }
+            let Some(file) = self.write(&key, bytes)? else {
+                return Ok(None);
+            };
+            blocks.push(Block {
+                tokens: range,
+                file,
+            });
+        }
+        let description = Description {
+            tokens: tokens.to_vec(),
+            head,
+            blocks,
+        };
+        let json = serde_json::to_vec(&description);
+        let json = json.map_err(|error| EngineError::backend("saving a conversation", error))?;
+        let Some(file) = self.write(&key, json)? else {
+            return Ok(None);
+        };
+        let mut files = vec![file, description.head.clone()];
+        files.extend(description.blocks.iter().map(|block| block.file.clone()));
+        let listed = SavedConversation {
+            id,
+            key,
+            files,
+            n_tokens: tokens.len(),
+        };
+        Ok(Some(Saved {
+            listed,
+            description,
+        }))
+    }
+
+    /// Returns the blocks whose tokens `tokens` begins with, and whose files exist.
+    fn usable_blocks(&self, base: &Description, tokens: &[u32]) -> Vec<Block> {
+        let n_shared = common_prefix_len(&base.tokens, tokens);
+        let is_usable =
+            |block: &&Block| block.tokens.end <= n_shared && self.folder.join(&block.file).exists();
+        base.blocks.iter().take_while(is_usable).cloned().collect()
+    }
+
+    /// Writes a new file and returns its name; `None` if there is not enough room.
+    fn write(&mut self, key: &StateKey, bytes: Vec<u8>) -> Result<Option<String>, EngineError> {
+        let n_bytes = bytes.len() as u64 + sealed_file::OVERHEAD_BYTES;
+        let Some(left_bytes) = self.left_bytes.checked_sub(n_bytes) else {
+            return Ok(None);
+        };
+        let name = format!("{}-{}", self.prefix, self.n_files);
+        self.n_files += 1;
+        self.left_bytes = left_bytes;
+        sealed_file::write(self.folder, &name, key, bytes)
+            .map_err(|error| EngineError::bad_file(self.folder.join(&name), error))?;
+        Ok(Some(name))
+    }
+
+    /// Removes the files of a conversation that could not be saved.
+    fn remove_new_files(&self) {
+        for number in self.first_file..self.n_files {
+            let path = self.folder.join(format!("{}-{number}", self.prefix));
+            // The parent removes what is left.
+            let _ = fs::remove_file(path);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,14 +10,14 @@
 
 use serde::{Deserialize, Serialize};
 use transom_engine::{
-    EmbedInput, EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed,
-    MemoryUse, ModelInfo, ModelSource, Prompt, Stats, TokenEvent, Trim, Truncation,
+    ConversationId, EmbedInput, EngineError, FinishReason, GenerationParams, Limits, LoadProgress,
+    MemoryNeed, MemoryUse, ModelInfo, ModelSource, Prompt, Stats, TokenEvent, Trim, Truncation,
 };
 
-use crate::saved_state::StateFile;
+use crate::saved_state::{SavedConversation, SavedFolder};
 
 /// Version of the messages in this file. Every change to them raises it.
-pub const PROTOCOL: u32 = 12;
+pub const PROTOCOL: u32 = 13;
 
 /// Identifies one generation or embedding, so that a late message about an earlier one is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -46,9 +46,9 @@ pub enum Command {
         source: ModelSource,
         /// Limits of the model, such as its context length.
         limits: Limits,
-        /// The file with saved KV caches. If it exists, the child restores them after the load. The
-        /// file is removed whether that succeeds or not.
-        state: Option<StateFile>,
+        /// The saved KV caches of the model, which the child restores when a request continues one of
+        /// them; `None` if nothing is saved.
+        saved: Option<SavedFolder>,
     },
     /// Generates a response. The child reports any number of [`Report::Event`] and then
     /// [`Report::JobEnded`].
@@ -88,12 +88,24 @@ pub enum Command {
         /// How much to free.
         trim: Trim,
     },
+    /// Frees the KV caches of all conversations, and drops the key of the saved one of this
+    /// conversation, or of all. The response is [`Report::Trimmed`], as for [`Command::Trim`].
+    Forget {
+        /// The conversation; `None` if all are forgotten.
+        conversation: Option<ConversationId>,
+    },
+    /// Saves the KV caches. The child reports [`Report::Saved`] for each conversation that is on
+    /// disk then, and then [`Report::SaveEnded`].
+    Save {
+        /// Largest number of bytes that may be written.
+        max_bytes: u64,
+    },
     /// Unloads the model, after stopping a running load or job. The response is
     /// [`Report::Unloaded`].
     Unload {
-        /// The file to which the KV caches are saved; `None` discards them. The file is complete or
-        /// does not exist, and an error while writing it does not stop the unload.
-        state: Option<StateFile>,
+        /// Saves the KV caches before, as [`Command::Save`] with this number of bytes; `None` discards
+        /// them. An error does not stop the unload.
+        save: Option<u64>,
     },
     /// Gets [`Report::Pong`] at once, from another thread than the engine thread.
     Ping {
@@ -141,8 +153,8 @@ pub enum Report {
         /// The footprint of the process just before the load and now; `None` if the system does not
         /// report it.
         footprint: Option<LoadFootprint>,
-        /// Tokens of the restored KV cache of the current conversation; 0 if there was none.
-        restored_tokens: usize,
+        /// Tokens of the saved conversation that was used last; 0 if there is none.
+        saved_tokens: usize,
     },
     /// The load failed or was stopped, so there is no model.
     LoadFailed {
@@ -197,6 +209,14 @@ pub enum Report {
     /// The system notified the process of a change in memory pressure. Sent without a command, only
     /// on macOS, which notifies the largest processes first.
     MemoryNotice,
+    /// The KV cache of a conversation is on disk; the one that was used last comes first. Sent while
+    /// the child saves.
+    Saved {
+        /// Its files and their key.
+        conversation: SavedConversation,
+    },
+    /// The end of a [`Command::Save`].
+    SaveEnded,
     /// The model was unloaded.
     Unloaded {
         /// The footprint of the process before and after the unload; `None` if the system does not

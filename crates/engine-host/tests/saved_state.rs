@@ -1,6 +1,6 @@
-//! Saving the KV cache in one child process and restoring it in the next.
+//! Saving the KV caches in one child process and restoring them in the next.
 //!
-//! Rule: whatever goes wrong, the model loads and unloads, and no file is read twice.
+//! Rule: whatever goes wrong, the model loads and unloads, and a prompt is at worst read again.
 
 #![expect(clippy::unwrap_used, reason = "a test fails at the first error")]
 
@@ -11,38 +11,108 @@ mod test_worker;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::time::timeout;
+use transom_engine::ConversationId;
 use transom_engine_host::wire::{Command, Report};
-use transom_engine_host::{StateFile, StateKey, WorkerEnd, remove_leftovers};
+use transom_engine_host::{SavedConversation, SavedFolder, StateKey, WorkerEnd};
 
 use test_worker::{TestWorker, workers};
 
-/// Returns a new folder and a file for saved KV caches in it.
-fn state_file() -> (TempDir, StateFile) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = StateFile {
-        path: folder.path().join("conversations"),
-        key: StateKey::random().unwrap(),
-        max_bytes: 1 << 20,
-    };
-    (folder, file)
+const MAX_BYTES: u64 = 1 << 20;
+
+/// A folder, and the conversations that the last process has saved in it.
+struct Disk {
+    folder: TempDir,
+    n_processes: usize,
+    saved: Vec<SavedConversation>,
 }
 
-/// Returns a file with the KV cache of a response.
-async fn saved_state() -> (TempDir, StateFile) {
-    let (folder, file) = state_file();
-    let (mut worker, _) = load("answer", &file).await;
-    generate(&mut worker).await;
-    unload(worker, &file).await;
-    assert_eq!(n_files(&folder), 1);
-    (folder, file)
+impl Disk {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            n_processes: 0,
+            saved: Vec::new(),
+        }
+    }
+
+    /// Returns a folder with the conversation `hi`.
+    async fn with_conversation() -> Self {
+        let mut disk = Self::new();
+        let (mut worker, _) = disk.load("answer").await;
+        generate(&mut worker, "hi").await;
+        disk.unload(worker).await;
+        assert_eq!(disk.saved.len(), 1);
+        disk
+    }
+
+    /// Starts a worker in `mode` and loads. Returns the tokens of the newest saved conversation.
+    async fn load(&mut self, mode: &str) -> (TestWorker, usize) {
+        self.n_processes += 1;
+        let folder = SavedFolder {
+            path: self.folder.path().to_owned(),
+            prefix: self.n_processes.to_string(),
+            conversations: self.saved.clone(),
+        };
+        let mut worker = TestWorker::start(&workers(mode));
+        worker.send(engine::load_of("model", Some(folder)));
+        let is_end = |report: &Report| matches!(report, Report::Loaded { .. });
+        match in_time(worker.until(is_end)).await {
+            Report::Loaded { saved_tokens, .. } => (worker, saved_tokens),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Unloads, saving the KV caches, and ends the worker.
+    async fn unload(&mut self, worker: TestWorker) {
+        self.unload_within(worker, MAX_BYTES).await;
+    }
+
+    async fn unload_within(&mut self, mut worker: TestWorker, max_bytes: u64) {
+        worker.send(Command::Unload {
+            save: Some(max_bytes),
+        });
+        self.saved = saved_until(&mut worker, |report| {
+            matches!(report, Report::Unloaded { .. })
+        })
+        .await;
+        assert_eq!(in_time(worker.shut_down()).await, WorkerEnd::Requested);
+    }
+
+    /// Returns the paths of all files, in order.
+    fn files(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.folder.path()).unwrap();
+        let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        paths
+    }
+
+    /// Continues the conversation in a new process. Returns the tokens that were not read again.
+    async fn cached_tokens(&mut self, mode: &str) -> usize {
+        let (mut worker, _) = self.load(mode).await;
+        let cached_tokens = generate(&mut worker, "hi!").await;
+        assert_eq!(in_time(worker.shut_down()).await, WorkerEnd::Requested);
+        cached_tokens
+    }
 }
 
-fn n_files(folder: &TempDir) -> usize {
-    fs::read_dir(folder.path()).unwrap().count()
+/// Returns the conversations that are reported as saved before a report that is the end.
+async fn saved_until(
+    worker: &mut TestWorker,
+    is_end: impl Fn(&Report) -> bool,
+) -> Vec<SavedConversation> {
+    let mut saved = Vec::new();
+    let is_saved = |report: &Report| matches!(report, Report::Saved { .. });
+    loop {
+        match in_time(worker.until(|report| is_saved(report) || is_end(report))).await {
+            Report::Saved { conversation } => saved.push(conversation),
+            _ => return saved,
+        }
+    }
 }
 
 async fn in_time<T>(work: impl Future<Output = T>) -> T {
@@ -50,145 +120,165 @@ async fn in_time<T>(work: impl Future<Output = T>) -> T {
     done.expect("it ends in time")
 }
 
-/// Starts a worker in `mode` and loads with the KV caches in `file`. Returns the number of restored
-/// tokens or the error of the load.
-async fn load(mode: &str, file: &StateFile) -> (TestWorker, Result<usize, String>) {
-    let mut worker = TestWorker::start(&workers(mode));
-    worker.send(engine::load_of("model", Some(file.clone())));
-    let is_end =
-        |report: &Report| matches!(report, Report::Loaded { .. } | Report::LoadFailed { .. });
-    let loaded = match in_time(worker.until(is_end)).await {
-        Report::Loaded {
-            restored_tokens, ..
-        } => Ok(restored_tokens),
-        Report::LoadFailed { error } => Err(error.to_string()),
-        other => panic!("{other:?}"),
-    };
-    (worker, loaded)
-}
-
-/// Unloads with the KV caches saved to `file`, and ends the worker.
-async fn unload(mut worker: TestWorker, file: &StateFile) {
-    let state = Some(file.clone());
-    worker.send(Command::Unload { state });
-    in_time(worker.until(|report| matches!(report, Report::Unloaded { .. }))).await;
-    assert_eq!(in_time(worker.shut_down()).await, WorkerEnd::Requested);
-}
-
-async fn generate(worker: &mut TestWorker) {
-    worker.send(engine::generate(1, "hi"));
-    in_time(worker.job_end()).await.unwrap();
+/// Returns the tokens of `prompt` that were not read again.
+async fn generate(worker: &mut TestWorker, prompt: &str) -> usize {
+    worker.send(engine::generate(1, prompt));
+    in_time(worker.job_end()).await.unwrap().stats.cached_tokens
 }
 
 #[tokio::test]
 async fn the_next_process_restores_the_saved_kv_cache() {
-    let (folder, file) = saved_state().await;
-    let mode = fs::metadata(&file.path).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
-    let (worker, loaded) = load("answer", &file).await;
-    assert_eq!(
-        loaded,
-        Ok(4),
-        "two tokens of the prompt and two of the response"
-    );
-    assert_eq!(n_files(&folder), 0, "it is restored once");
-    unload(worker, &file).await;
-    assert_eq!(n_files(&folder), 1);
+    let mut disk = Disk::with_conversation().await;
+    let files = disk.files();
+    assert_eq!(files.len(), 3, "a description, a head and a block");
+    for path in &files {
+        let mode = fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    let (mut worker, saved_tokens) = disk.load("answer").await;
+    assert_eq!(saved_tokens, 4, "two of the prompt and two of the response");
+    assert_eq!(generate(&mut worker, "hi!").await, 2);
+    assert_eq!(disk.files(), files, "files stay as they are");
+    disk.unload(worker).await;
+    assert_eq!(disk.saved.len(), 1, "it is the same conversation");
+    assert_eq!(disk.cached_tokens("answer").await, 3);
+}
+
+#[tokio::test]
+async fn nothing_is_written_again() {
+    let mut disk = Disk::with_conversation().await;
+    let before = (disk.saved.clone(), disk.files());
+    let (mut worker, _) = disk.load("answer").await;
+    // Another request with the same conversation, whose tokens are all saved.
+    generate(&mut worker, "hi").await;
+    worker.send(Command::Save {
+        max_bytes: MAX_BYTES,
+    });
+    let is_end = |report: &Report| matches!(report, Report::SaveEnded);
+    let saved = saved_until(&mut worker, is_end).await;
+    assert_eq!((saved, disk.files()), before);
+    disk.unload(worker).await;
+    assert_eq!((disk.saved.clone(), disk.files()), before);
 }
 
 #[tokio::test]
 async fn an_empty_kv_cache_is_not_saved() {
-    let (folder, file) = state_file();
-    let (worker, loaded) = load("answer", &file).await;
-    assert_eq!(loaded, Ok(0));
-    unload(worker, &file).await;
-    assert_eq!(n_files(&folder), 0);
+    let mut disk = Disk::new();
+    let (worker, saved_tokens) = disk.load("answer").await;
+    assert_eq!(saved_tokens, 0);
+    disk.unload(worker).await;
+    assert!(disk.saved.is_empty() && disk.files().is_empty());
+}
+
+#[tokio::test]
+async fn a_forgotten_conversation_is_not_saved_or_restored() {
+    let mut disk = Disk::with_conversation().await;
+    for conversation in [None, Some(ConversationId(1))] {
+        let (mut worker, _) = disk.load("answer").await;
+        worker.send(Command::Forget { conversation });
+        let is_end = |report: &Report| matches!(report, Report::Trimmed { .. });
+        in_time(worker.until(is_end)).await;
+        let expected = match conversation {
+            Some(_) => 2,
+            None => 0,
+        };
+        assert_eq!(generate(&mut worker, "hi!").await, expected);
+        worker.send(Command::Forget { conversation });
+        in_time(worker.until(is_end)).await;
+        worker.send(Command::Unload {
+            save: Some(MAX_BYTES),
+        });
+        let is_end = |report: &Report| matches!(report, Report::Unloaded { .. });
+        assert!(saved_until(&mut worker, is_end).await.is_empty());
+    }
+    assert_eq!(disk.files().len(), 3, "only the parent removes files");
+    let (mut worker, _) = disk.load("answer").await;
+    generate(&mut worker, "hi").await;
+    disk.unload(worker).await;
 }
 
 #[tokio::test]
 async fn a_kv_cache_that_exceeds_the_limit_is_not_saved() {
-    let (folder, mut file) = state_file();
-    file.max_bytes = 100;
-    let (mut worker, _) = load("answer", &file).await;
-    generate(&mut worker).await;
-    unload(worker, &file).await;
-    assert_eq!(n_files(&folder), 0);
+    let mut disk = Disk::new();
+    for max_bytes in [0, 28, 60, 100] {
+        let (mut worker, _) = disk.load("answer").await;
+        generate(&mut worker, "hi").await;
+        disk.unload_within(worker, max_bytes).await;
+        assert!(disk.saved.is_empty() && disk.files().is_empty());
+    }
 }
 
 #[tokio::test]
-async fn a_file_with_another_key_or_a_damaged_one_does_not_fail_the_load() {
-    let (folder, file) = saved_state().await;
-    let other_key = StateFile {
-        key: StateKey::random().unwrap(),
-        ..file.clone()
-    };
-    let whole = fs::read(&file.path).unwrap();
-    let (_worker, loaded) = load("answer", &other_key).await;
-    assert_eq!((loaded, n_files(&folder)), (Ok(0), 0));
-    for length in [0, 7, whole.len() / 2, whole.len() - 1] {
-        fs::write(&file.path, &whole[..length]).unwrap();
-        let (mut worker, loaded) = load("answer", &file).await;
-        assert_eq!((loaded, n_files(&folder)), (Ok(0), 0), "{length} bytes");
-        generate(&mut worker).await;
+async fn another_key_or_a_damaged_file_costs_a_prefill() {
+    let mut disk = Disk::with_conversation().await;
+    let saved = disk.saved.clone();
+    disk.saved[0].key = StateKey::random().unwrap();
+    assert_eq!(disk.cached_tokens("answer").await, 0);
+    disk.saved = saved;
+    let description = disk.folder.path().join(&disk.saved[0].files[0]);
+    for path in disk.files() {
+        let whole = fs::read(&path).unwrap();
+        let mut damaged = whole.clone();
+        *damaged.last_mut().unwrap() ^= 1;
+        for bytes in [
+            &whole[..0],
+            &whole[..7],
+            &whole[..whole.len() - 1],
+            &damaged[..],
+        ] {
+            fs::write(&path, bytes).unwrap();
+            assert_eq!(disk.cached_tokens("answer").await, 0, "{}", path.display());
+            // After a failure, the description keeps its other name.
+            let taken = description.with_added_extension("taken");
+            if taken.exists() {
+                fs::rename(taken, &description).unwrap();
+            }
+        }
+        fs::remove_file(&path).unwrap();
+        assert_eq!(disk.cached_tokens("answer").await, 0, "{}", path.display());
+        let taken = description.with_added_extension("taken");
+        if taken.exists() {
+            fs::rename(taken, &description).unwrap();
+        }
+        fs::write(&path, whole).unwrap();
     }
-    // A byte of the last block, which is read last.
-    let mut damaged = whole.clone();
-    *damaged.last_mut().unwrap() ^= 1;
-    fs::write(&file.path, damaged).unwrap();
-    let (mut worker, loaded) = load("answer", &file).await;
-    assert_eq!((loaded, n_files(&folder)), (Ok(0), 0));
-    generate(&mut worker).await;
-    fs::write(&file.path, whole).unwrap();
-    assert_eq!(load("answer", &file).await.1, Ok(4));
+    assert_eq!(disk.cached_tokens("answer").await, 2);
 }
 
 #[tokio::test]
 async fn an_error_while_saving_does_not_stop_the_unload() {
-    let (folder, file) = state_file();
-    let (mut worker, _) = load("answer", &file).await;
-    generate(&mut worker).await;
-    let nowhere = StateFile {
-        path: file.path.join("nowhere"),
-        ..file.clone()
-    };
-    unload(worker, &nowhere).await;
-    let (mut worker, _) = load("panic-in-save", &file).await;
-    generate(&mut worker).await;
-    unload(worker, &file).await;
-    assert_eq!(n_files(&folder), 0);
+    let mut disk = Disk::new();
+    let (mut worker, _) = disk.load("answer").await;
+    generate(&mut worker, "hi").await;
+    // The disk is gone.
+    fs::remove_dir(disk.folder.path()).unwrap();
+    disk.unload(worker).await;
+    assert!(disk.saved.is_empty());
+    fs::create_dir(disk.folder.path()).unwrap();
+    let (mut worker, _) = disk.load("panic-in-save").await;
+    generate(&mut worker, "hi").await;
+    disk.unload(worker).await;
+    assert!(disk.saved.is_empty() && disk.files().is_empty());
 }
 
-/// The next process does not read the file again.
+/// The next process does not read the files again.
 #[tokio::test]
-async fn a_file_that_crashes_the_process_is_read_once() {
-    let (folder, file) = saved_state().await;
-    let mut worker = TestWorker::start(&workers("abort-in-restore"));
-    worker.send(engine::load_of("model", Some(file.clone())));
+async fn files_that_crash_the_process_are_read_once() {
+    let mut disk = Disk::with_conversation().await;
+    let (mut worker, _) = disk.load("abort-in-restore").await;
+    worker.send(engine::generate(1, "hi!"));
     let end = in_time(worker.end()).await;
     assert!(matches!(end, WorkerEnd::Died { .. }), "{end}");
-    let (_worker, loaded) = load("answer", &file).await;
-    assert_eq!(loaded, Ok(0));
-    remove_leftovers(&file.path);
-    assert_eq!(n_files(&folder), 0);
+    assert_eq!(disk.cached_tokens("abort-in-restore").await, 0);
 }
 
 #[tokio::test]
-async fn a_panic_while_restoring_fails_one_load() {
-    let (_folder, file) = saved_state().await;
-    let (worker, loaded) = load("panic-in-restore", &file).await;
-    let error = loaded.unwrap_err();
+async fn a_panic_while_restoring_fails_one_request() {
+    let mut disk = Disk::with_conversation().await;
+    let (mut worker, _) = disk.load("panic-in-restore").await;
+    worker.send(engine::generate(1, "hi!"));
+    let error = in_time(worker.job_end()).await.unwrap_err().to_string();
     assert!(error.contains("out of order"), "{error}");
     assert_eq!(in_time(worker.shut_down()).await, WorkerEnd::Requested);
-    let (_worker, loaded) = load("answer", &file).await;
-    assert_eq!(loaded, Ok(0));
-}
-
-#[tokio::test]
-async fn a_failed_load_leaves_the_file_for_the_next_load() {
-    let (folder, file) = saved_state().await;
-    let (_, loaded) = load("panic-in-load", &file).await;
-    assert!(loaded.is_err());
-    assert_eq!(n_files(&folder), 1);
-    let (_worker, loaded) = load("answer", &file).await;
-    assert_eq!(loaded, Ok(4));
+    assert_eq!(disk.cached_tokens("panic-in-restore").await, 0);
 }

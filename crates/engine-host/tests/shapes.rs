@@ -6,16 +6,16 @@
 use serde_json::Value;
 use transom_engine::test_support::shapes::{check, shape};
 use transom_engine::{
-    ChatPrompt, Constraint, EmbedInput, EngineError, FinishReason, GenerationParams, Grammar,
-    Limits, LoadProgress, Logprob, MemoryNeed, MemoryUse, Message, ModelInfo, ModelSource, Prompt,
-    SamplingParams, ScorePrompt, Section, Stats, TokenEvent, TokenLogprobs, ToolCall,
-    ToolCallDelta, ToolChoice, Trim, Truncation, UnsupportedFeature,
+    ChatPrompt, Constraint, ConversationId, EmbedInput, EngineError, FinishReason,
+    GenerationParams, Grammar, Limits, LoadProgress, Logprob, MemoryNeed, MemoryUse, Message,
+    ModelInfo, ModelSource, Prompt, SamplingParams, ScorePrompt, Section, Stats, TokenEvent,
+    TokenLogprobs, ToolCall, ToolCallDelta, ToolChoice, Trim, Truncation, UnsupportedFeature,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, PROTOCOL, Report, Request, UnloadFootprint,
 };
 
-use transom_engine_host::{StateFile, StateKey};
+use transom_engine_host::{SavedConversation, SavedFolder, StateKey};
 
 const JOB: JobId = JobId(1);
 
@@ -75,6 +75,15 @@ fn requests() -> Vec<Request> {
     pairs.map(request).collect()
 }
 
+fn saved_conversation() -> SavedConversation {
+    SavedConversation {
+        id: Some(ConversationId(1)),
+        key: StateKey::random().expect("random numbers"),
+        files: vec![text()],
+        n_tokens: 1,
+    }
+}
+
 fn commands() -> Vec<Command> {
     let source = ModelSource {
         path: "path".into(),
@@ -83,10 +92,10 @@ fn commands() -> Vec<Command> {
         draft: Some(source.clone()),
         ..Limits::default()
     };
-    let state = StateFile {
+    let saved = SavedFolder {
         path: "path".into(),
-        key: StateKey::random().expect("random numbers"),
-        max_bytes: 0,
+        prefix: text(),
+        conversations: vec![saved_conversation()],
     };
     let mut all = vec![
         Command::Hello { protocol: PROTOCOL },
@@ -97,7 +106,7 @@ fn commands() -> Vec<Command> {
         Command::Load {
             source,
             limits,
-            state: Some(state.clone()),
+            saved: Some(saved),
         },
         Command::Stop {
             job: Some(JOB),
@@ -109,7 +118,11 @@ fn commands() -> Vec<Command> {
         Command::Trim {
             trim: Trim::Everything,
         },
-        Command::Unload { state: Some(state) },
+        Command::Forget {
+            conversation: Some(ConversationId(1)),
+        },
+        Command::Save { max_bytes: 1 },
+        Command::Unload { save: Some(1) },
         Command::Ping { nonce: 1 },
         Command::Embed {
             job: JOB,
@@ -135,6 +148,8 @@ fn commands() -> Vec<Command> {
             | Command::Count { .. }
             | Command::Stop { .. }
             | Command::Trim { .. }
+            | Command::Forget { .. }
+            | Command::Save { .. }
             | Command::Unload { .. }
             | Command::Ping { .. } => {}
         }
@@ -294,7 +309,7 @@ fn reports() -> Vec<Report> {
                 before_bytes: 1,
                 loaded_bytes: 1,
             }),
-            restored_tokens: 1,
+            saved_tokens: 1,
         },
         Report::JobEnded {
             job: JOB,
@@ -306,6 +321,10 @@ fn reports() -> Vec<Report> {
             vector: vec![1.0],
         },
         Report::Trimmed { bytes: 1, memory },
+        Report::Saved {
+            conversation: saved_conversation(),
+        },
+        Report::SaveEnded,
         Report::Unloaded {
             footprint: Some(UnloadFootprint {
                 loaded_bytes: 1,
@@ -334,6 +353,8 @@ fn reports() -> Vec<Report> {
             | Report::Embedded { .. }
             | Report::JobEnded { .. }
             | Report::Trimmed { .. }
+            | Report::Saved { .. }
+            | Report::SaveEnded
             | Report::Broken { .. }
             | Report::Footprint { .. }
             | Report::MemoryNotice

@@ -23,7 +23,7 @@ use crate::contract::{
 use crate::embedding::{self, EmbedInput, Embedding, not_an_embedding_model};
 use crate::error::EngineError;
 use crate::event::{FinishReason, Section, Stats, TokenEvent};
-use crate::generation::ResponseText;
+use crate::generation::{ResponseText, common_prefix_len};
 use crate::job_control::JobControl;
 use crate::logprobs::{Logprob, TokenLogprobs};
 use crate::model_info::ModelInfo;
@@ -153,6 +153,7 @@ impl Engine for ScriptedEngine {
             n_responses: 0,
             tokens: Vec::new(),
             conversation: None,
+            is_restored: false,
         }))
     }
 }
@@ -181,6 +182,8 @@ struct ScriptedModel {
     /// Those in the KV cache.
     tokens: Vec<u32>,
     conversation: Option<ConversationId>,
+    /// `tokens` were restored. Only then does a request reuse them.
+    is_restored: bool,
 }
 
 impl LoadedModel for ScriptedModel {
@@ -234,14 +237,19 @@ impl LoadedModel for ScriptedModel {
         let steps = steps.cloned().unwrap_or_default();
         self.n_responses += 1;
 
+        let cached_tokens = match std::mem::take(&mut self.is_restored) {
+            true => common_prefix_len(&self.tokens, &prompt.tokens),
+            false => 0,
+        };
         let mut stats = Stats {
             prompt_tokens: prompt.tokens.len(),
+            cached_tokens,
             peak_memory_bytes: WEIGHT_BYTES,
             ..Stats::default()
         };
         sink.on_event(TokenEvent::Started {
             prompt_tokens: stats.prompt_tokens,
-            cached_tokens: 0,
+            cached_tokens,
             dropped_messages: prompt.dropped_messages,
             unconstrained_tools: Vec::new(),
         });
@@ -342,6 +350,7 @@ impl SavableCache for ScriptedModel {
         }
         self.tokens = saved.tokens.to_vec();
         self.conversation = saved.id;
+        self.is_restored = true;
         Ok(())
     }
 }

@@ -5,11 +5,10 @@
 
 use std::fmt;
 
+use transom_keychain::{Keychain, Secrets, SecretsError};
 use zeroize::Zeroizing;
 
 use crate::HubError;
-
-const SERVICE: &str = "Transom";
 
 /// A token that `Debug` does not show.
 #[derive(Clone, PartialEq, Eq)]
@@ -39,40 +38,29 @@ impl fmt::Debug for Token {
 
 /// Stores the token for this endpoint in the keychain. Blocks, possibly until the user confirms.
 pub(crate) fn set(endpoint: &str, token: &Token) -> Result<(), HubError> {
-    entry(endpoint)?
-        .set_password(token.reveal())
-        .map_err(refusal)
+    Ok(Keychain.set(account(endpoint), token.reveal())?)
 }
 
 /// Deletes the token for this endpoint from the keychain, if there is one. Blocks like [`set`].
 pub(crate) fn clear(endpoint: &str) -> Result<(), HubError> {
-    match entry(endpoint)?.delete_credential() {
-        Ok(()) | Err(keyring::Error::NoEntry) => Ok(()),
-        Err(error) => Err(refusal(error)),
-    }
+    Ok(Keychain.delete(account(endpoint))?)
 }
 
 pub(crate) fn get(endpoint: &str) -> Result<Option<Token>, HubError> {
-    match entry(endpoint)?.get_password() {
-        Ok(text) => Token::new(text).map(Some),
-        Err(keyring::Error::NoEntry) => Ok(None),
-        Err(error) => Err(refusal(error)),
-    }
+    let secret = Keychain.get(account(endpoint))?;
+    secret.map(|text| Token::new(text.to_string())).transpose()
 }
 
-fn entry(endpoint: &str) -> Result<keyring::Entry, HubError> {
-    let account = endpoint.trim_end_matches('/');
-    keyring::Entry::new(SERVICE, account).map_err(refusal)
+fn account(endpoint: &str) -> &str {
+    endpoint.trim_end_matches('/')
 }
 
-fn refusal(error: keyring::Error) -> HubError {
-    match error {
-        keyring::Error::NoStorageAccess(reason) => HubError::KeychainRefused {
-            reason: reason.to_string(),
-        },
-        other => HubError::NoKeychain {
-            reason: other.to_string(),
-        },
+impl From<SecretsError> for HubError {
+    fn from(error: SecretsError) -> Self {
+        match error {
+            SecretsError::Refused(reason) => Self::KeychainRefused { reason },
+            SecretsError::Unavailable(reason) => Self::NoKeychain { reason },
+        }
     }
 }
 

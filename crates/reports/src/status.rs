@@ -72,9 +72,9 @@ fn add_model(model: &ModelStatus, age: Duration, rows: &mut Rows) {
     for form in &model.passed_over {
         rows.row("", &passed_over_text(form));
     }
-    if model.restored_tokens > 0 {
-        let n_tokens = model.restored_tokens;
-        rows.row("", &format!("restored a KV cache of {n_tokens} tokens"));
+    if model.saved_tokens > 0 {
+        let n_tokens = model.saved_tokens;
+        rows.row("", &format!("found a saved KV cache of {n_tokens} tokens"));
     }
     let mut memory = match &model.memory {
         Some(in_use) => memory_use_text(in_use, model.footprint_bytes),

@@ -25,7 +25,7 @@ mod worker;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use transom_engine::{Limits, ModelSource};
+use transom_engine::{ConversationId, Limits, ModelSource};
 use transom_engine_host::WorkerReport;
 use transom_engine_host::wire::Command;
 use transom_fit::Budget;
@@ -35,6 +35,7 @@ use crate::budget;
 use crate::governor::{Governor, Tuning};
 use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId};
 use crate::response::ResponseEvent;
+use crate::saving::Forgotten;
 use crate::status::{UnloadReason, UnloadRecord};
 
 use crashes::CrashCounter;
@@ -64,8 +65,8 @@ pub enum Event {
     SetTuning(Tuning),
     /// The user pauses all models, or resumes.
     SetPaused(bool),
-    /// The user deletes all saved conversations.
-    ForgetConversations,
+    /// The user deletes this conversation, or all.
+    ForgetConversations(Option<ConversationId>),
     /// The system reports new signals.
     Signals(SystemSignals),
     /// A worker reports something. Reports of workers that are gone are ignored.
@@ -84,14 +85,15 @@ pub enum Effect {
     Start(WorkerId),
     /// Send a command that does not concern saved states.
     Send(WorkerId, Command),
-    /// Load this variant of the model with the given id, and restore its saved state if there is
-    /// one.
+    /// Load this variant of the model with the given id, which finds its saved KV caches.
     Load(WorkerId, String, ModelSource, Limits),
-    /// Drop the model and report the memory freed. With a number of bytes, save its KV cache, which
-    /// has this size on disk, until the model is loaded again; without, the KV cache is lost.
+    /// Save the KV caches of the loaded model, which take this number of bytes.
+    Save(WorkerId, u64),
+    /// Drop the model and report the memory freed. With a number of bytes, save its KV caches before,
+    /// which take so many; without, they are lost.
     Unload(WorkerId, Option<u64>),
-    /// Delete the saved states of these models, including those being saved now.
-    DeleteSavedStates(ModelSelector),
+    /// Delete saved KV caches, including those being saved now.
+    DeleteSavedStates(Forgotten),
     /// Send no more commands; the worker then exits by itself and [`WorkerReport::Exited`] follows.
     Release(WorkerId),
     /// Kill the worker; [`WorkerReport::Exited`] follows.
@@ -164,7 +166,7 @@ impl Core {
             Event::Unload(which) => self.unload_selected(&which),
             Event::SetTuning(tuning) => self.set_tuning(tuning),
             Event::SetPaused(is_paused) => self.governor.set_paused(is_paused),
-            Event::ForgetConversations => self.forget_conversations(),
+            Event::ForgetConversations(id) => self.forget_conversations(id),
             Event::Signals(signals) => self.governor.observe(signals, now),
             Event::Worker(worker, report) => self.handle_report(worker, report),
             Event::Tick => {}
@@ -218,8 +220,6 @@ impl Core {
 
     fn quit(&mut self) {
         self.is_quitting = true;
-        self.effects
-            .push(Effect::DeleteSavedStates(ModelSelector::All));
         self.fail_queued(|_| true, &RequestError::Quitting);
         for index in 0..self.models.len() {
             self.stop_and_unload(index, UnloadReason::Quit);

@@ -24,6 +24,7 @@ use crate::governor::Tuning;
 use crate::handle::{Handle, HandleMessage, ShutdownReason};
 use crate::request::{RequestError, RequestId};
 use crate::response::ResponseEvent;
+use crate::saving::Saving;
 use crate::status::Status;
 
 use executor::{Executor, KeepAwakeFn};
@@ -37,6 +38,7 @@ use unload_waiters::UnloadWaiters;
 #[derive(Debug)]
 pub struct Supervisor {
     handle: Handle,
+    saving: Saving,
 }
 
 impl Supervisor {
@@ -81,7 +83,17 @@ impl Supervisor {
             shutdown_reason,
         };
         tokio::spawn(driver.run());
-        Self { handle }
+        Self {
+            handle,
+            saving: Saving::default(),
+        }
+    }
+
+    /// Saves KV caches in this way, from [`crate::instance::open`] on.
+    #[must_use]
+    pub fn with_saving(mut self, saving: impl Into<Saving>) -> Self {
+        self.saving = saving.into();
+        self
     }
 
     /// Returns a handle of this supervisor.
@@ -89,19 +101,20 @@ impl Supervisor {
         self.handle.clone()
     }
 
-    /// Saves the states of unloaded models in `folder` from now on. Only the user and this
-    /// supervisor may access it.
+    /// Saves KV caches in `folder` from now on. Only the user and this supervisor may access it.
     pub(crate) fn save_states_in(&self, folder: PathBuf) {
         // A driver that is gone saves nothing.
+        let saving = self.saving.clone();
         let _ = self
             .handle
             .messages
-            .send(HandleMessage::SaveStatesIn(folder));
+            .send(HandleMessage::SaveStatesIn(folder, saving));
     }
 
     /// Quits: cancels running responses, fails queued requests with [`RequestError::Quitting`] and
     /// unloads every model. Starts when the future is awaited, which returns when every process has
-    /// ended, except those that cannot be killed, and the saved states are gone.
+    /// ended, except those that cannot be killed, and the saved KV caches that do not outlive it are
+    /// gone.
     pub fn quit(&self) -> impl Future<Output = ()> + Send + use<> {
         let Handle {
             messages,
@@ -228,16 +241,23 @@ impl Driver {
                 // The receiver may be gone.
                 let _ = reply.send(status);
             }
-            Some(HandleMessage::ForgetConversations) => self.step(Event::ForgetConversations),
-            Some(HandleMessage::SaveStatesIn(folder)) => {
-                self.executor.saved_states.save_in(folder);
+            Some(HandleMessage::ForgetConversations(id)) => {
+                self.step(Event::ForgetConversations(id));
             }
-            Some(HandleMessage::Quit) => self.step(Event::Quit),
+            Some(HandleMessage::SaveStatesIn(folder, saving)) => {
+                self.executor.saved_states.save_in(folder, saving);
+            }
+            Some(HandleMessage::Quit) => self.quit(),
             None => {
                 self.has_no_handles = true;
-                self.step(Event::Quit);
+                self.quit();
             }
         }
+    }
+
+    fn quit(&mut self) {
+        self.executor.saved_states.quit();
+        self.step(Event::Quit);
     }
 
     fn handle_signals(&mut self) {
@@ -269,6 +289,12 @@ impl Driver {
             // The supervisor's own signal source knows the level, which is the same for all
             // processes.
             WorkerReport::Message(Report::MemoryNotice) => self.signals.source.refresh(),
+            WorkerReport::Message(Report::Saved { conversation }) => {
+                self.executor.saved_states.saved(worker, conversation);
+            }
+            WorkerReport::Message(Report::SaveEnded) => {
+                self.executor.saved_states.saving_ended(worker);
+            }
             WorkerReport::Message(ref message) => {
                 log_failure(worker, message);
                 self.step(Event::Worker(worker, report));

@@ -9,10 +9,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::{mpsc, oneshot, watch};
+use transom_engine::ConversationId;
 
 use crate::governor::Tuning;
 use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId};
 use crate::response::{self, RequestGuard, Response, ResponseWriter};
+use crate::saving::Saving;
 use crate::status::{Status, UnloadRecord};
 
 /// Talks to a supervisor. Clones talk to the same supervisor, which runs at least until all of them
@@ -40,10 +42,10 @@ pub(crate) enum HandleMessage {
     SetPaused(bool),
     /// Returns the status as of now, with up-to-date countdowns.
     GetStatus(oneshot::Sender<Arc<Status>>),
-    /// Deletes saved states and clears KV caches.
-    ForgetConversations,
+    /// Deletes saved KV caches and clears those in memory.
+    ForgetConversations(Option<ConversationId>),
     /// Saves states in this folder, which is prepared and used by this supervisor only.
-    SaveStatesIn(PathBuf),
+    SaveStatesIn(PathBuf, Saving),
     Quit,
 }
 
@@ -129,11 +131,17 @@ impl Handle {
         let _ = self.messages.send(HandleMessage::SetPaused(is_paused));
     }
 
-    /// Deletes all conversations that the supervisor keeps: the saved states on disk and the KV
-    /// caches of loaded models (if a model is generating, after its response). Models stay loaded.
-    /// Returns at once.
+    /// Deletes all conversations that the supervisor keeps: the saved KV caches and those of loaded
+    /// models (if a model is generating, after its response). Models stay loaded. Returns at once.
     pub fn forget_conversations(&self) {
-        let _ = self.messages.send(HandleMessage::ForgetConversations);
+        let _ = self.messages.send(HandleMessage::ForgetConversations(None));
+    }
+
+    /// Deletes what the supervisor keeps of one conversation, like [`Handle::forget_conversations`].
+    /// The KV caches of loaded models are cleared for all conversations.
+    pub fn forget_conversation(&self, id: ConversationId) {
+        let message = HandleMessage::ForgetConversations(Some(id));
+        let _ = self.messages.send(message);
     }
 
     /// Returns a receiver of the supervisor's status and its changes. Closed when the supervisor is

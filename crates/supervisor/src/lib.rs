@@ -16,6 +16,7 @@ pub mod handle;
 pub mod instance;
 pub mod request;
 pub mod response;
+mod saving;
 pub mod settings;
 pub mod status;
 #[cfg(any(test, feature = "test-support"))]
@@ -31,6 +32,8 @@ pub use request::{
     PassedOver, RequestError, RequestId, WhenBlocked, Work,
 };
 pub use response::{CancelHandle, Outcome, Response, ResponseEvent};
+pub use saving::{Forgotten, Saving, SavingLimits};
 pub use status::Status;
 pub use transom_engine::KvCacheChoice;
 pub use transom_fit::{Bound, BoundKind, Budget};
+pub use transom_keychain::{Keychain, MemorySecrets, Secrets};

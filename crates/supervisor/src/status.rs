@@ -76,8 +76,9 @@ pub struct ModelStatus {
     pub load_time: Option<Duration>,
     /// Variants that were tried before the current one, and why they do not run.
     pub passed_over: Vec<PassedOver>,
-    /// Tokens of a saved KV cache that were restored by the load.
-    pub restored_tokens: usize,
+    /// Tokens of the saved conversation that was used last when the model was loaded; 0 if none was
+    /// saved.
+    pub saved_tokens: usize,
     /// Requests completed since the load.
     pub n_answered: u64,
     /// Time from the moment of the snapshot until the model is unloaded if it stays idle.

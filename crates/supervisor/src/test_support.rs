@@ -10,7 +10,6 @@ mod reading;
 mod script;
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -18,20 +17,22 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 use transom_engine::{
-    EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed, MemoryUse,
-    ModelSource, Prompt, Section, Stats, TokenEvent, Trim, Truncation,
+    ConversationId, EngineError, FinishReason, GenerationParams, Limits, LoadProgress, MemoryNeed,
+    MemoryUse, ModelSource, Prompt, Section, Stats, TokenEvent, Trim, Truncation,
 };
 use transom_engine_host::wire::{
     Command, JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint,
 };
 use transom_engine_host::{
-    KillSwitch, StateFile, Timeouts, Worker, WorkerEnd, WorkerReport, Workers,
+    KillSwitch, SavedConversation, SavedFolder, StateKey, Timeouts, Worker, WorkerEnd,
+    WorkerReport, Workers,
 };
 use transom_signals::{Hardware, SignalSource};
 
 use crate::driver::Supervisor;
 use crate::governor::Tuning;
 use crate::request::{ClientId, ModelRequest, ModelRole, ModelSpec, Work};
+use crate::saving::SavingLimits;
 
 pub use embedding::{VECTOR, embed_request};
 pub use reading::{finish, first_text, reason, status_where};
@@ -95,6 +96,9 @@ impl Workers for ScriptedWorkers {
                 deferred: VecDeque::new(),
                 reports: reports_sender.clone(),
                 n_tokens: 0,
+                conversation: None,
+                saved: None,
+                n_files: 0,
             };
             let cannot_be_killed = task.script.fault == Fault::CannotBeKilled;
             let end = tokio::select! {
@@ -138,6 +142,11 @@ struct WorkerTask {
     reports: mpsc::Sender<WorkerReport>,
     /// Number of tokens in the KV cache, which has no other contents.
     n_tokens: usize,
+    /// The conversation of the last request.
+    conversation: Option<ConversationId>,
+    saved: Option<SavedFolder>,
+    /// Number of files written so far.
+    n_files: usize,
 }
 
 /// How a wait within a load or a job ended.
@@ -174,8 +183,8 @@ impl WorkerTask {
             Command::Load {
                 source,
                 limits,
-                state,
-            } => self.load(&source, &limits, state).await?,
+                saved,
+            } => self.load(&source, &limits, saved).await?,
             Command::Generate { job, request } => self.generate(job, &request).await?,
             Command::Embed { job, inputs } => self.embed(job, &inputs).await?,
             Command::Count { job, prompt } => self.count(job, &prompt).await,
@@ -186,7 +195,22 @@ impl WorkerTask {
                 let memory = self.memory();
                 self.report(Report::Trimmed { bytes: 0, memory }).await;
             }
-            Command::Unload { state } => self.unload(state).await?,
+            Command::Forget { conversation } => {
+                self.n_tokens = 0;
+                if let Some(saved) = &mut self.saved {
+                    let is_other = |saved: &SavedConversation| {
+                        conversation.is_some() && saved.id != conversation
+                    };
+                    saved.conversations.retain(is_other);
+                }
+                let memory = self.memory();
+                self.report(Report::Trimmed { bytes: 0, memory }).await;
+            }
+            Command::Save { .. } => {
+                self.save().await;
+                self.report(Report::SaveEnded).await;
+            }
+            Command::Unload { save } => self.unload(save).await?,
             Command::Hello { .. } | Command::Stop { .. } | Command::Ping { .. } => {}
         }
         Ok(())
@@ -196,7 +220,7 @@ impl WorkerTask {
         &mut self,
         source: &ModelSource,
         limits: &Limits,
-        state: Option<StateFile>,
+        saved: Option<SavedFolder>,
     ) -> Result<(), End> {
         for step in 0..=LOAD_STEPS {
             if step == LOAD_STEPS / 2 && self.script.fault == Fault::DiesInLoad {
@@ -218,7 +242,9 @@ impl WorkerTask {
             self.report(Report::LoadFailed { error }).await;
             return Ok(());
         }
-        self.n_tokens = state.map_or(0, |file| restore(&file.path));
+        let newest = saved.as_ref().and_then(|saved| saved.conversations.first());
+        self.n_tokens = newest.map_or(0, |newest| newest.n_tokens);
+        self.saved = saved;
         self.report(Report::Loaded {
             info: Box::new(context::info(source, limits)),
             memory: self.memory(),
@@ -226,7 +252,7 @@ impl WorkerTask {
                 before_bytes: EMPTY_BYTES,
                 loaded_bytes: EMPTY_BYTES + self.script.weight_bytes,
             }),
-            restored_tokens: self.n_tokens,
+            saved_tokens: self.n_tokens,
         })
         .await;
         Ok(())
@@ -301,6 +327,7 @@ impl WorkerTask {
             }
         }
         self.n_tokens += prompt_tokens + generated_tokens;
+        self.conversation = request.params.conversation;
         let stats = Stats {
             prompt_tokens,
             generated_tokens,
@@ -315,7 +342,7 @@ impl WorkerTask {
         Ok(())
     }
 
-    async fn unload(&mut self, state: Option<StateFile>) -> Result<(), End> {
+    async fn unload(&mut self, save: Option<u64>) -> Result<(), End> {
         self.wait(self.script.unload_time, None).await?;
         let loaded_bytes = EMPTY_BYTES + self.script.weight_bytes;
         let after_bytes = match self.script.fault {
@@ -324,9 +351,8 @@ impl WorkerTask {
             Fault::Leaks => loaded_bytes,
             Fault::None | Fault::DiesInLoad | Fault::DiesAfter(_) => EMPTY_BYTES,
         };
-        if let Some(file) = state.filter(|_| self.n_tokens > 0) {
-            // If the write fails, the file is missing later, which tests notice.
-            let _ = std::fs::write(file.path, self.n_tokens.to_string());
+        if save.is_some() {
+            self.save().await;
         }
         let footprint = Some(UnloadFootprint {
             loaded_bytes,
@@ -334,6 +360,31 @@ impl WorkerTask {
         });
         self.report(Report::Unloaded { footprint }).await;
         Ok(())
+    }
+
+    /// Saves the conversation of the last request in a file.
+    async fn save(&mut self) {
+        let (Some(saved), id) = (&mut self.saved, self.conversation) else {
+            return;
+        };
+        if self.n_tokens == 0 {
+            return;
+        }
+        let former = saved.conversations.iter().position(|saved| saved.id == id);
+        let former = former.map(|index| saved.conversations.remove(index));
+        let key = former.map(|former| former.key).or_else(StateKey::random);
+        let name = format!("{}-{}", saved.prefix, self.n_files);
+        self.n_files += 1;
+        // If the write fails, the file is missing later, which tests notice.
+        let _ = std::fs::write(saved.path.join(&name), self.n_tokens.to_string());
+        let conversation = SavedConversation {
+            id,
+            key: key.expect("the system has random numbers"),
+            files: vec![name],
+            n_tokens: self.n_tokens,
+        };
+        saved.conversations.insert(0, conversation.clone());
+        self.report(Report::Saved { conversation }).await;
     }
 
     /// Waits during a load (`None`) or a job; handles commands that take effect at once.
@@ -381,19 +432,12 @@ impl WorkerTask {
     }
 }
 
-/// Returns the number of tokens saved at `path`, and removes the file.
-fn restore(path: &Path) -> usize {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    // The file may not exist.
-    let _ = std::fs::remove_file(path);
-    text.parse().unwrap_or(0)
-}
-
 /// Starts a supervisor on [`hardware`] that does not keep the machine awake.
 pub fn supervisor(workers: impl Workers, signals: impl SignalSource, tuning: Tuning) -> Supervisor {
     let (workers, signals) = (Arc::new(workers), Arc::new(signals));
     let keep_awake = Box::new(|| -> Box<dyn Send> { Box::new(()) });
     Supervisor::start_with(workers, signals, &hardware(), tuning, keep_awake)
+        .with_saving(SavingLimits::on_a_large_disk())
 }
 
 /// Returns a machine with 16 GiB of memory, on which several scripted models fit.

@@ -171,9 +171,10 @@ pub(crate) async fn delete_exchange(
         turns.stop(answer);
     }
     turns.stop_summaries(Some(message.conversation));
+    let conversation = message.conversation;
     let delete = move |store: &Store| delete_with_title(store, &message);
     with_store_of(&shell, is_temporary, delete).await?;
-    backend.handle().forget_conversations();
+    backend.forget(conversation);
     shell.send(&AppEvent::Conversations);
     Ok(())
 }

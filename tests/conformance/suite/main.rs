@@ -150,7 +150,7 @@ conformance! {
         every_conversation_is_saved;
     saved_state:
         a_saved_kv_cache_is_restored_in_a_new_process
-        an_invalid_saved_kv_cache_is_ignored_and_removed
+        an_invalid_saved_kv_cache_is_ignored
         an_empty_kv_cache_is_not_saved
         the_kv_cache_of_a_stopped_response_is_saved;
     lifecycle:

@@ -14,7 +14,7 @@ use transom_engine::{
     Prompt, TokenEvent, Trim,
 };
 use transom_engine_host::wire::{Command, JobId, LoadFootprint, Report, Request, UnloadFootprint};
-use transom_engine_host::{ProcessWorkers, StateFile, Worker, WorkerEnd, WorkerReport, Workers};
+use transom_engine_host::{ProcessWorkers, SavedFolder, Worker, WorkerEnd, WorkerReport, Workers};
 
 use crate::request::TestRequest;
 use crate::response::Response;
@@ -164,22 +164,22 @@ impl TestProcess {
         self.start_load_with(path, limits, None);
     }
 
-    /// Loads and restores the KV cache from the file `state`, if it exists.
+    /// Loads a model, of which KV caches are saved in a folder.
     pub(crate) async fn load_with(
         &mut self,
         path: &Path,
         limits: &Limits,
-        state: &StateFile,
+        saved: &SavedFolder,
     ) -> Result<Loaded, EngineError> {
-        self.start_load_with(path, limits, Some(state.clone()));
+        self.start_load_with(path, limits, Some(saved.clone()));
         self.load_result(Vec::new()).await
     }
 
-    fn start_load_with(&mut self, path: &Path, limits: &Limits, state: Option<StateFile>) {
+    fn start_load_with(&mut self, path: &Path, limits: &Limits, saved: Option<SavedFolder>) {
         self.send(Command::Load {
             source: source(path),
             limits: limits.clone(),
-            state,
+            saved,
         });
     }
 
@@ -337,18 +337,28 @@ impl TestProcess {
     }
 
     pub(crate) async fn unload(&mut self) -> Option<UnloadFootprint> {
-        self.unload_to(None).await
-    }
-
-    /// Unloads and saves the KV cache to the file `state`.
-    pub(crate) async fn unload_to(&mut self, state: Option<&StateFile>) -> Option<UnloadFootprint> {
-        self.send(Command::Unload {
-            state: state.cloned(),
-        });
+        self.send(Command::Unload { save: None });
         match self.report().await {
-            Report::Unloaded { footprint, .. } => footprint,
+            Report::Unloaded { footprint } => footprint,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Unloads, and saves the KV caches in the folder with which the model was loaded.
+    pub(crate) async fn unload_to(&mut self, saved: &mut SavedFolder) {
+        self.send(Command::Unload {
+            save: Some(1 << 30),
+        });
+        saved.conversations.clear();
+        loop {
+            match self.report().await {
+                Report::Saved { conversation } => saved.conversations.push(conversation),
+                Report::Unloaded { .. } => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        // The next process gives its files other names.
+        saved.prefix += "x";
     }
 
     /// Asks the process to exit, which it must do.

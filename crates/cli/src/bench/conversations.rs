@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use transom_bench::{BenchError, Case, CaseKind, ConversationBench, Options, Report};
 use transom_files::visible;
 use transom_library::LoadSettings;
-use transom_supervisor::{Supervisor, Tuning};
+use transom_supervisor::{SavingLimits, Supervisor, Tuning};
 
 use crate::bench::BenchArgs;
 use crate::output::{Table, disk_text, memory_text, numbers, paragraph, seconds, words};
@@ -32,6 +32,7 @@ pub(super) fn run(
         over_budget: args.model.over_budget,
         prompt_tokens,
         tuning: client::tuning(client.data_folder()?),
+        saving_limits: SavingLimits::default(),
     };
     // A signal that ends the program waits until the model and the temporary folder are gone.
     let (open, closed) = mpsc::channel::<()>();

@@ -73,7 +73,7 @@ fn model() -> ModelStatus {
             path: "models/qwen.gguf".into(),
             reason: "tensor type 99 is not supported".into(),
         }],
-        restored_tokens: 412,
+        saved_tokens: 412,
         n_answered: 3,
         unloads_in: Some(Duration::from_secs(170)),
     }
@@ -127,7 +127,7 @@ model        qwen: ready, 3 responses
              qwen3, 4.0B parameters, 4-bit, group 64; context of 8192 tokens
              runs as 4-bit on the GPU (mlx), loaded in 2.00 s
              not qwen.gguf: tensor type 99 is not supported
-             restored a KV cache of 412 tokens
+             found a saved KV cache of 412 tokens
 memory       2.14 GB weights, 38 MB KV cache, 11 MB allocator cache
              2.28 GB in its process; 2.33 GB at most so far
              3.26 GB reserved, for a full context of 8192 tokens

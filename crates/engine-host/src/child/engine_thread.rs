@@ -16,7 +16,7 @@ use transom_signals::own_footprint_bytes;
 
 use crate::child::Shared;
 use crate::child::inbox::{Next, Task};
-use crate::saved_state::{self, StateFile};
+use crate::saved_state::{SavedConversations, SavedFolder};
 use crate::wire::{JobId, JobSummary, LoadFootprint, Report, Request, UnloadFootprint};
 
 /// Time after a load until the footprint is that of the idle process.
@@ -27,6 +27,8 @@ pub(super) struct EngineThread<'a> {
     engines: &'a [Box<dyn Engine>],
     shared: &'a Shared,
     model: Option<Box<dyn LoadedModel>>,
+    /// `None` if nothing of the model is saved.
+    saved: Option<SavedConversations>,
     /// The error that made the model unusable.
     broken: Option<EngineError>,
     /// A load has succeeded in this process.
@@ -41,6 +43,7 @@ impl<'a> EngineThread<'a> {
             engines,
             shared,
             model: None,
+            saved: None,
             broken: None,
             was_loaded: false,
             footprint_at: None,
@@ -67,8 +70,8 @@ impl<'a> EngineThread<'a> {
                 Task::Measure(source, limits) => Report::Measured {
                     result: self.measure(&source, &limits),
                 },
-                Task::Load(source, limits, state, control) => {
-                    self.load(&source, &limits, state.as_ref(), &control)
+                Task::Load(source, limits, saved, control) => {
+                    self.load(&source, &limits, saved, &control)
                 }
                 Task::Generate(job, request, control) => {
                     let result = self.generate(job, &request, &control);
@@ -89,7 +92,19 @@ impl<'a> EngineThread<'a> {
                     self.report_footprint();
                     report
                 }
-                Task::Unload(state) => self.unload(state.as_ref()),
+                Task::Forget(conversation) => {
+                    if let Some(saved) = &mut self.saved {
+                        saved.forget(conversation);
+                    }
+                    let report = self.trim(Trim::Everything);
+                    self.report_footprint();
+                    report
+                }
+                Task::Save(max_bytes, control) => {
+                    self.save(max_bytes, &|| control.is_stopped());
+                    Report::SaveEnded
+                }
+                Task::Unload(save) => self.unload(save),
             };
             self.report(report);
         }
@@ -120,7 +135,7 @@ impl<'a> EngineThread<'a> {
         &mut self,
         source: &ModelSource,
         limits: &Limits,
-        state: Option<&StateFile>,
+        saved: Option<SavedFolder>,
         control: &JobControl,
     ) -> Report {
         if control.is_stopped() {
@@ -141,15 +156,12 @@ impl<'a> EngineThread<'a> {
                 engine.load(source, limits, control, &mut on_progress)
             })
         });
-        let loaded = result.and_then(|mut model| {
-            // A load that was stopped needs no KV cache.
-            let state = state.filter(|_| !control.is_stopped());
-            let restored_tokens = state.map_or(Ok(0), |file| restore(&mut *model, file))?;
-            Ok((model, restored_tokens))
-        });
-        match loaded {
-            Ok((model, restored_tokens)) => {
+        match result {
+            Ok(model) => {
                 self.was_loaded = true;
+                self.saved = saved.map(SavedConversations::open);
+                let saved_tokens = self.saved.as_ref();
+                let saved_tokens = saved_tokens.map_or(0, SavedConversations::newest_tokens);
                 self.footprint_at = Some(Instant::now() + FOOTPRINT_DELAY);
                 let model = self.model.insert(model);
                 Report::Loaded {
@@ -161,7 +173,7 @@ impl<'a> EngineThread<'a> {
                             loaded_bytes,
                         },
                     ),
-                    restored_tokens,
+                    saved_tokens,
                 }
             }
             Err(error) => Report::LoadFailed { error },
@@ -181,11 +193,18 @@ impl<'a> EngineThread<'a> {
                 shared.outbox.push(Report::Event { job, event });
             }
         };
-        self.run_job("generating", control, |model| {
+        let mut saved = self.saved.take();
+        let result = self.run_job("generating", control, |model| {
             let prompt =
                 transom_engine::truncation::prepare(model, &request.prompt, request.truncation)?;
+            if let Some(saved) = &mut saved {
+                let id = request.params.conversation;
+                saved.restore(model, &prompt.tokens, id, &|| shared.heartbeat.beat());
+            }
             model.generate(&prompt, &request.params, control, &mut sink)
-        })
+        });
+        self.saved = saved;
+        result
     }
 
     fn embed(
@@ -269,11 +288,11 @@ impl<'a> EngineThread<'a> {
         }
     }
 
-    fn unload(&mut self, state: Option<&StateFile>) -> Report {
+    fn unload(&mut self, save: Option<u64>) -> Report {
         self.footprint_at = None;
         let loaded_bytes = own_footprint_bytes();
-        if let Some(file) = state {
-            self.save(file);
+        if let Some(max_bytes) = save {
+            self.save(max_bytes, &|| false);
         }
         self.drop_model();
         Report::Unloaded {
@@ -287,11 +306,18 @@ impl<'a> EngineThread<'a> {
     }
 
     /// Saves the KV caches. A failure costs a prefill later and does not stop the unload.
-    fn save(&mut self, file: &StateFile) {
-        let (Some(model), None) = (&mut self.model, &self.broken) else {
+    fn save(&mut self, max_bytes: u64, is_stopped: &dyn Fn() -> bool) {
+        let (Some(model), Some(saved), None) = (&mut self.model, &mut self.saved, &self.broken)
+        else {
             return;
         };
-        match catch_panic(|| saved_state::save(&mut **model, file)) {
+        let shared = self.shared;
+        let mut on_saved = |conversation| {
+            shared.heartbeat.beat();
+            shared.outbox.push(Report::Saved { conversation });
+        };
+        let save = || saved.save(&mut **model, max_bytes, is_stopped, &mut on_saved);
+        match catch_panic(save) {
             Ok(Ok(n_tokens)) => tracing::info!(n_tokens, "saved the KV caches"),
             Ok(Err(error)) => tracing::warn!(%error, "the KV caches could not be saved"),
             Err(message) => {
@@ -329,22 +355,6 @@ impl<'a> EngineThread<'a> {
     fn mark_broken(&mut self, error: EngineError) {
         self.broken = Some(error.clone());
         self.report(Report::Broken { error });
-    }
-}
-
-/// Restores the KV caches of `model` from `file`. A failure costs a prefill later.
-///
-/// # Errors
-/// The engine panicked, so the model cannot be used.
-fn restore(model: &mut dyn LoadedModel, file: &StateFile) -> Result<usize, EngineError> {
-    match catch_as_error("restoring the KV caches", || {
-        Ok(saved_state::restore(model, file))
-    })? {
-        Ok(n_tokens) => Ok(n_tokens),
-        Err(error) => {
-            tracing::warn!(%error, "the saved KV caches could not be restored");
-            Ok(0)
-        }
     }
 }
 

@@ -7,31 +7,35 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use transom_engine::{EmbedInput, FinishReason, JobControl, Limits, ModelSource, Prompt, Trim};
+use transom_engine::{
+    ConversationId, EmbedInput, FinishReason, JobControl, Limits, ModelSource, Prompt, Trim,
+};
 
-use crate::saved_state::StateFile;
+use crate::saved_state::SavedFolder;
 use crate::wire::{JobId, Request};
 
 pub(super) enum Task {
     Measure(ModelSource, Limits),
-    Load(ModelSource, Limits, Option<StateFile>, JobControl),
+    Load(ModelSource, Limits, Option<SavedFolder>, JobControl),
     Generate(JobId, Box<Request>, JobControl),
     Embed(JobId, Vec<EmbedInput>, JobControl),
     Count(JobId, Box<Prompt>, JobControl),
     Trim(Trim),
-    Unload(Option<StateFile>),
+    Forget(Option<ConversationId>),
+    Save(u64, JobControl),
+    Unload(Option<u64>),
 }
 
 impl Task {
-    /// Returns the control of the task, and its job id or `None` for a load, as in
+    /// Returns the control of the task, and its job id or `None` for a load or a save, as in
     /// [`crate::wire::Command::Stop`].
     fn control(&self) -> Option<(Option<JobId>, &JobControl)> {
         match self {
-            Self::Load(_, _, _, control) => Some((None, control)),
+            Self::Load(_, _, _, control) | Self::Save(_, control) => Some((None, control)),
             Self::Generate(job, _, control)
             | Self::Embed(job, _, control)
             | Self::Count(job, _, control) => Some((Some(*job), control)),
-            Self::Measure(..) | Self::Trim(_) | Self::Unload(_) => None,
+            Self::Measure(..) | Self::Trim(_) | Self::Forget(_) | Self::Unload(_) => None,
         }
     }
 }
@@ -72,7 +76,7 @@ impl Inbox {
         let mut state = self.lock();
         match &task {
             Task::Unload(_) => stop_all(&state),
-            Task::Trim(_) => {
+            Task::Trim(_) | Task::Forget(_) => {
                 if let Some((_, control)) = &state.running {
                     control.request_trim();
                 }
@@ -81,7 +85,8 @@ impl Inbox {
             | Task::Load(..)
             | Task::Generate(..)
             | Task::Embed(..)
-            | Task::Count(..) => {}
+            | Task::Count(..)
+            | Task::Save(..) => {}
         }
         state.queued.push_back(task);
         self.changed.notify_one();

@@ -19,6 +19,7 @@ enum Pending {
     Generate(JobId),
     Embed(JobId),
     Trim,
+    Save,
     Unload,
 }
 
@@ -47,7 +48,8 @@ impl ProtocolState {
                 Some(Pending::Generate(*job))
             }
             Command::Embed { job, .. } => Some(Pending::Embed(*job)),
-            Command::Trim { .. } => Some(Pending::Trim),
+            Command::Trim { .. } | Command::Forget { .. } => Some(Pending::Trim),
+            Command::Save { .. } => Some(Pending::Save),
             Command::Unload { .. } => Some(Pending::Unload),
             Command::Hello { .. } | Command::Stop { .. } | Command::Ping { .. } => None,
         });
@@ -77,7 +79,8 @@ impl ProtocolState {
         let is_last = match (&report, next) {
             (Report::Pong { silent_seconds, .. }, _) => return Ok(Received::Pong(*silent_seconds)),
             (Report::Broken { .. } | Report::Footprint { .. } | Report::MemoryNotice, _) => false,
-            (Report::LoadProgress { .. }, Some(Pending::Load)) => false,
+            (Report::LoadProgress { .. }, Some(Pending::Load))
+            | (Report::Saved { .. }, Some(Pending::Save | Pending::Unload)) => false,
             (Report::Event { job, event }, Some(Pending::Generate(pending)))
                 if *job == pending && !matches!(event, TokenEvent::Finished { .. }) =>
             {
@@ -89,6 +92,7 @@ impl ProtocolState {
             (Report::Measured { .. }, Some(Pending::Measure))
             | (Report::Loaded { .. } | Report::LoadFailed { .. }, Some(Pending::Load))
             | (Report::Trimmed { .. }, Some(Pending::Trim))
+            | (Report::SaveEnded, Some(Pending::Save))
             | (Report::Unloaded { .. }, Some(Pending::Unload)) => true,
             (
                 Report::JobEnded { job, .. },

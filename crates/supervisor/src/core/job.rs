@@ -32,7 +32,11 @@ impl Core {
         let command = match pending.work {
             Work::Generate(request) => {
                 let request = apply_limits(self.governor.restrictions(), request);
-                model.has_private_cache |= request.params.is_private;
+                model.use_conversation(request.params.conversation);
+                if model.has_switched && !model.can_park() {
+                    self.save_now(index);
+                }
+                self.models[index].has_private_cache |= request.params.is_private;
                 Command::Generate { job, request }
             }
             Work::Embed(inputs) => Command::Embed { job, inputs },
@@ -48,6 +52,7 @@ impl Core {
         for overtaken in self.queue.range_mut(..position) {
             overtaken.n_overtakes = overtaken.n_overtakes.saturating_add(1);
         }
+        let model = &mut self.models[index];
         model.keep_alive = pending.keep_alive;
         model.last_user = Some((pending.client.clone(), pending.class));
         let running = Job::new(pending.id, pending.client, pending.class, self.now);
@@ -156,8 +161,9 @@ impl Core {
         };
         self.end_request(request_id, outcome);
         self.record_job_time(time.unwrap_or_default());
-        if let Some(why) = then_unload {
-            self.begin_unload(index, why);
+        match then_unload {
+            Some(why) => self.begin_unload(index, why),
+            None => self.save_after_switch(index),
         }
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use transom_engine::{
-    KvCacheChoice, Limits, LoadProgress, MemoryNeed, MemoryUse, ModelInfo, ModelSource,
+    ConversationId, KvCacheChoice, Limits, LoadProgress, MemoryNeed, MemoryUse, ModelInfo,
+    ModelSource,
 };
 use transom_engine_host::wire::LoadFootprint;
 
@@ -36,9 +37,11 @@ pub(super) struct Model {
     pub(super) memory: Option<MemoryUse>,
     /// Footprint of its process before the load and now.
     pub(super) footprint: Option<LoadFootprint>,
-    pub(super) restored_tokens: usize,
-    /// Conversations were deleted during its load, which may have restored one.
-    pub(super) clears_cache_when_loaded: bool,
+    pub(super) saved_tokens: usize,
+    /// The conversation of its last request, if it has an id.
+    pub(super) conversation: Option<ConversationId>,
+    /// A request switched to another conversation, and the KV caches were not saved since.
+    pub(super) has_switched: bool,
     /// Its KV cache may contain a private conversation, so it is not saved.
     pub(super) has_private_cache: bool,
     /// The variants before this one, and why they do not run.
@@ -172,8 +175,9 @@ impl Model {
             info: None,
             memory: None,
             footprint: None,
-            restored_tokens: 0,
-            clears_cache_when_loaded: false,
+            saved_tokens: 0,
+            conversation: None,
+            has_switched: false,
             has_private_cache: false,
             passed_over: Vec::new(),
             last_used: now,
@@ -183,6 +187,19 @@ impl Model {
             has_completed_work: false,
             is_broken: false,
         }
+    }
+
+    /// Records the conversation of its next request.
+    pub(super) fn use_conversation(&mut self, conversation: Option<ConversationId>) {
+        // A request without an id may continue any conversation.
+        self.has_switched |= self.conversation.is_some() && self.conversation != conversation;
+        self.conversation = conversation;
+    }
+
+    /// Returns true if a switch to another conversation keeps the current one in memory.
+    pub(super) fn can_park(&self) -> bool {
+        let memory = self.memory.unwrap_or_default();
+        memory.kv_cache_bytes <= self.limits.parked_bytes
     }
 
     /// Returns true if this model, as it is loaded or being loaded, can serve a request for `spec`:

@@ -50,7 +50,7 @@ impl Core {
             footprint_bytes: model.footprint_growth(),
             load_time: model.load_time,
             passed_over: model.passed_over.clone(),
-            restored_tokens: model.restored_tokens,
+            saved_tokens: model.saved_tokens,
             n_answered: model.n_answered,
             unloads_in: match model.phase {
                 Phase::Ready => self.idle_at(model).map(|at| at.saturating_sub(now)),

@@ -4,13 +4,15 @@
 
 use std::time::Duration;
 
-use transom_engine::{FinishReason, Trim};
+use transom_engine::{ConversationId, FinishReason};
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::wire::{Command, UnloadFootprint};
+use transom_signals::MemoryPressure;
 
 use super::model::{UnloadStep, Unloading};
 use super::{Core, Effect, MAX_SAVED_STATE_BYTES, Model, Phase, Timestamp, WorkerId};
 use crate::request::{ModelRole, ModelSelector, RequestError};
+use crate::saving::Forgotten;
 use crate::status::{UnloadReason, UnloadRecord};
 
 /// Bytes that libraries may keep until the process ends, whatever the size of the model: tables,
@@ -46,7 +48,8 @@ impl Core {
 
     /// Unloads models on the user's request, and fails the requests queued for them.
     pub(super) fn unload_selected(&mut self, which: &ModelSelector) {
-        self.effects.push(Effect::DeleteSavedStates(which.clone()));
+        let forgotten = Forgotten::Of(which.clone());
+        self.effects.push(Effect::DeleteSavedStates(forgotten));
         self.fail_queued(
             |pending| which.selects(&pending.spec),
             &RequestError::Unloaded,
@@ -58,23 +61,44 @@ impl Core {
         }
     }
 
-    /// Deletes every saved state, and the KV cache of every loaded model. A worker that is
-    /// generating or loading drops its cache afterwards.
-    pub(super) fn forget_conversations(&mut self) {
-        self.effects
-            .push(Effect::DeleteSavedStates(ModelSelector::All));
+    /// Deletes the saved KV caches of a conversation, or of all, and the KV caches of every loaded
+    /// model. A worker that is generating drops its caches afterwards.
+    pub(super) fn forget_conversations(&mut self, conversation: Option<ConversationId>) {
+        let forgotten = conversation.map_or(Forgotten::ALL, Forgotten::Conversation);
+        self.effects.push(Effect::DeleteSavedStates(forgotten));
         for model in &mut self.models {
             match model.phase {
-                Phase::Ready | Phase::Generating(_) => {
-                    let trim = Trim::Everything;
-                    let effect = Effect::Send(model.worker, Command::Trim { trim });
-                    self.effects.push(effect);
+                Phase::Loading { .. } | Phase::Ready | Phase::Generating(_) => {
+                    let forget = Command::Forget { conversation };
+                    self.effects.push(Effect::Send(model.worker, forget));
                     model.has_private_cache = false;
+                    model.has_switched = false;
+                    model.conversation = None;
                 }
-                Phase::Loading { .. } => model.clears_cache_when_loaded = true,
                 // They have no KV cache, or are saving one that the effect above deletes.
                 Phase::Measuring | Phase::WaitingForRoom { .. } | Phase::Unloading(_) => {}
             }
+        }
+    }
+
+    /// Saves the KV caches of the ready model if its last requests switched to another conversation,
+    /// unless another request waits or the model is about to be unloaded.
+    pub(super) fn save_after_switch(&mut self, index: usize) {
+        let is_calm = self.queue.is_empty() && !self.is_quitting && !self.governor.is_paused();
+        if is_calm && self.models[index].has_switched {
+            self.save_now(index);
+        }
+    }
+
+    /// Saves the KV caches of the model, which runs no job, unless memory is short.
+    pub(super) fn save_now(&mut self, index: usize) {
+        let model = &mut self.models[index];
+        if self.governor.restrictions().memory != MemoryPressure::Normal || model.is_broken {
+            return;
+        }
+        model.has_switched = false;
+        if let Some(bytes) = savable_bytes(model) {
+            self.effects.push(Effect::Save(model.worker, bytes));
         }
     }
 
@@ -105,13 +129,15 @@ impl Core {
                 let saved_bytes = saved_bytes(&self.models[index], why);
                 self.effects.push(Effect::Unload(worker, saved_bytes));
                 self.set_unload_step(index, why, UnloadStep::Freeing);
-                if let Phase::Unloading(unloading) = &mut self.models[index].phase {
+                if let Phase::Unloading(unloading) = &mut self.models[index].phase
+                    && may_wait_for_save(why)
+                {
                     unloading.kill_at += saved_bytes.map_or(Duration::ZERO, time_to_save);
                 }
             }
             // The job ends first.
             Phase::Generating(_) => {}
-            Phase::Unloading(_) if may_save_state(why) => {}
+            Phase::Unloading(_) if may_wait_for_save(why) => {}
             // Takes back the extra time for saving the state. The unload itself continues.
             Phase::Unloading(unloading) => {
                 let by = self.now + self.tuning.unload_timeout;
@@ -245,11 +271,17 @@ impl Core {
 /// Returns the size of the KV caches of the ready model if they are saved when the model is unloaded for
 /// this reason.
 fn saved_bytes(model: &Model, why: UnloadReason) -> Option<u64> {
+    let may_save = may_wait_for_save(why) || why == UnloadReason::Quit;
+    savable_bytes(model).filter(|_| may_save)
+}
+
+/// Returns the size of the KV caches of the model; `None` if there is nothing that may be saved.
+fn savable_bytes(model: &Model) -> Option<u64> {
     let memory = model.memory.unwrap_or_default();
     let bytes = memory.kv_cache_bytes.saturating_add(memory.parked_bytes);
-    let may_save = may_save_state(why) && !model.has_private_cache;
+    let may_save = bytes > 0 && !model.has_private_cache;
     // The worker saves as many conversations as fit.
-    (may_save && bytes > 0).then_some(bytes.min(MAX_SAVED_STATE_BYTES))
+    may_save.then_some(bytes.min(MAX_SAVED_STATE_BYTES))
 }
 
 /// Returns the maximum extra time for saving a state of this size.
@@ -258,9 +290,9 @@ fn time_to_save(bytes: u64) -> Duration {
     time.min(MAX_SAVE_TIME)
 }
 
-/// Returns true if the user is likely to continue the conversation, and the memory is not needed at
-/// once.
-fn may_save_state(why: UnloadReason) -> bool {
+/// Returns true if the user is likely to continue the conversation, and neither the memory is needed
+/// at once nor does the program end. A program that ends saves what it can in the time of an unload.
+fn may_wait_for_save(why: UnloadReason) -> bool {
     match why {
         UnloadReason::Idle
         | UnloadReason::MakeRoom

@@ -4,8 +4,8 @@
 //! the error is reported. A report that may be late, because it crossed one of our commands, is
 //! ignored.
 
-use transom_engine::{MemoryUse, ModelInfo, Trim};
-use transom_engine_host::wire::{Command, LoadFootprint, Report};
+use transom_engine::{MemoryUse, ModelInfo};
+use transom_engine_host::wire::{LoadFootprint, Report};
 use transom_engine_host::{WorkerEnd, WorkerReport};
 
 use super::model::UnloadStep;
@@ -59,10 +59,10 @@ impl Core {
                     info,
                     memory,
                     footprint,
-                    restored_tokens,
+                    saved_tokens,
                 },
             ) => {
-                model.restored_tokens = restored_tokens;
+                model.saved_tokens = saved_tokens;
                 self.load_succeeded(index, info, memory, footprint);
             }
             (P::Generating(running), R::JobEnded { job, result })
@@ -72,6 +72,8 @@ impl Core {
                 self.job_ended(index, request_id, result);
             }
             (P::Ready | P::Generating(_), R::Trimmed { memory, .. }) => model.memory = Some(memory),
+            // The reply to a command that was sent during a load.
+            (P::Measuring | P::WaitingForRoom { .. } | P::Loading { .. }, R::Trimmed { .. }) => {}
             (P::Ready | P::Generating(_), R::Broken { error }) => self.model_broke(index, error),
             (P::Ready | P::Generating(_), R::Footprint { bytes }) => model.set_process_bytes(bytes),
             (P::Unloading(unloading), report) => {
@@ -96,7 +98,7 @@ impl Core {
             // Late: progress of a load that is stopping, a trim, a measurement that is no longer
             // needed.
             (S::Killed | S::Stuck { .. }, _)
-            | (S::StoppingLoad, R::LoadProgress { .. } | R::Footprint { .. })
+            | (S::StoppingLoad, R::LoadProgress { .. } | R::Footprint { .. } | R::Trimmed { .. })
             | (
                 S::Freeing | S::Exiting,
                 R::Trimmed { .. } | R::Broken { .. } | R::Footprint { .. },
@@ -122,11 +124,6 @@ impl Core {
             .load_started
             .map(|began| self.now.saturating_sub(began));
         model.last_used = self.now;
-        if std::mem::take(&mut model.clears_cache_when_loaded) {
-            let trim = Trim::Everything;
-            let effect = Effect::Send(model.worker, Command::Trim { trim });
-            self.effects.push(effect);
-        }
     }
 
     /// Fails the job of a worker that ended without being told to, and records the crash.

@@ -99,21 +99,28 @@ impl Executor {
                 self.queue_command(worker, NextCommand::Ready(command));
             }
             Effect::Load(worker, id, source, limits) => {
-                let file = self.saved_states.add_state_file(worker, &id);
+                let states = self.saved_states.add_worker(worker, &id);
                 self.send_after_reading(worker, move || Command::Load {
-                    state: file.and_then(|file| file.locate(&source, &limits)),
+                    saved: states.and_then(|states| states.for_load(&source, &limits)),
                     source,
                     limits,
                 });
             }
             Effect::Unload(worker, saved_bytes) => {
-                let saving = saved_bytes
-                    .and_then(|bytes| Some((self.saved_states.begin_saving(worker)?, bytes)));
+                let make_room =
+                    saved_bytes.and_then(|bytes| self.saved_states.begin_saving(worker, bytes));
                 self.send_after_reading(worker, move || Command::Unload {
-                    state: saving.and_then(|(file, bytes)| file.with_room_for(bytes)),
+                    save: make_room.and_then(|make_room| make_room()),
                 });
             }
-            Effect::DeleteSavedStates(which) => self.saved_states.delete(&which),
+            Effect::Save(worker, bytes) => {
+                if let Some(make_room) = self.saved_states.begin_saving(worker, bytes) {
+                    self.send_after_reading(worker, move || Command::Save {
+                        max_bytes: make_room().unwrap_or(0),
+                    });
+                }
+            }
+            Effect::DeleteSavedStates(which) => self.saved_states.forget(which),
             Effect::Release(worker) => {
                 if let Some(handle) = self.workers.get_mut(&worker) {
                     handle.commands = None;

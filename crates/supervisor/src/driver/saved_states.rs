@@ -1,97 +1,79 @@
-//! Saved states: KV caches of unloaded models, kept on disk until the models are loaded again.
+//! Saved KV caches: those of conversations with unloaded models, kept on disk until they continue.
 //!
-//! A saved state contains the tokens of the model's conversations. Rule: only this user and this
-//! supervisor can access the folder. It is emptied when the supervisor starts and ends. In between
-//! it holds one file per model, at most four files and 4 GiB, and none is older than a day.
+//! A saved KV cache contains the text of a conversation. Rule: only this user and this supervisor
+//! can access the folder, and its files are encrypted with a key per conversation, which is deleted
+//! with the conversation. Where there is a keychain, it has the key of these keys, so conversations
+//! continue after a restart. Elsewhere all are removed at the end.
 //!
-//! Files are encrypted. Each model has a key, in memory only, which is dropped when its states are
-//! deleted: by the user, with a conversation, or at the end of the supervisor. So what the disk still
-//! has of a removed file can't be read.
-//!
-//! A state that is not saved only costs a prefill, so nothing here returns an error. The driver
-//! never waits for a disk: one task changes the folder in order, and the files of a model are read
-//! on the way to its worker.
+//! A KV cache that is not saved only costs a prefill, so nothing here returns an error. The driver
+//! never waits for a disk: one task uses the folder, and commands to a worker that depend on it are
+//! completed on the way to the worker.
 
+mod folder;
+mod plan;
+
+use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::{self, Metadata, Permissions};
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until, timeout};
-use transom_engine::{Limits, ModelSource};
-use transom_engine_host::{StateFile, StateKey, remove_leftovers};
+use transom_engine::{ConversationId, Limits, ModelSource};
+use transom_engine_host::{SavedConversation, SavedFolder};
 
-use crate::core::{MAX_SAVED_STATE_BYTES, WorkerId};
-use crate::request::ModelSelector;
+use crate::core::WorkerId;
+use crate::saving::{Forgotten, Saving};
+use folder::{Folder, Place};
 
-/// Maximum number of states: enough for the models that a user switches between.
-const MAX_FILES: usize = 4;
-
-const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
-
-/// Maximum time between two checks of the ages, because timers stop while the machine sleeps but
-/// files get older.
-const AGE_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
-
-/// How long the end of the supervisor waits for a disk that hangs.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Saving requires more free space than this number of bytes and than this multiple of the state's
-/// size.
-const MIN_FREE_BYTES: u64 = 5_000_000_000;
-const MIN_FREE_RATIO: u64 = 4;
-
-/// Bytes that a file may have in addition to the KV caches: tokens, descriptions and tags.
-const OVERHEAD_BYTES: u64 = 16 << 20;
+/// How long the end of the supervisor, and a command to a worker, wait for a disk that hangs.
+const DISK_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) struct SavedStates {
-    /// `None` disables saving.
-    folder: Option<PathBuf>,
-    /// Files that a worker reads or writes, or may do so later.
-    active_files: HashMap<WorkerId, ActiveFile>,
-    /// The key of each model's file, by the first half of the file name. Keys are never on the disk,
-    /// so a file that outlives this process cannot be read.
-    keys: HashMap<String, StateKey>,
-    changes: mpsc::UnboundedSender<Change>,
-    task: JoinHandle<()>,
+    /// KV caches can be saved.
+    is_enabled: bool,
+    /// The supervisor is quitting.
+    is_at_end: bool,
+    workers: HashMap<WorkerId, SavingWorker>,
+    changes: Changes,
 }
 
-/// Work on the folder, and the folder whose surplus is removed after it.
-type Change = (Option<PathBuf>, Box<dyn FnOnce() + Send>);
+/// Work on the folder, which is missing if nothing can be saved.
+type Change = Box<dyn FnOnce(&mut Option<Folder>) + Send>;
 
-struct ActiveFile {
-    file: SavedFileOfWorker,
-    /// The worker was told to save.
-    is_being_saved: bool,
-    /// The file is removed when the worker has ended.
-    is_deleted: bool,
+/// The queue of changes to the folder.
+#[derive(Clone)]
+struct Changes(mpsc::UnboundedSender<Change>);
+
+struct SavingWorker {
+    states: StatesOfWorker,
+    /// The worker was told to save. A process saves once at a time.
+    is_saving: bool,
+    /// When it was told, and how many conversations it has reported since.
+    since: Duration,
+    n_saved: u32,
+    /// What was deleted since.
+    forgotten: Vec<Forgotten>,
 }
 
-/// The state file of one worker. Its name depends on the model's files, which
-/// [`SavedFileOfWorker::locate`]
-/// reads.
-#[derive(Debug, Clone)]
-pub(super) struct SavedFileOfWorker {
-    folder: PathBuf,
-    /// The first half of the file name.
+/// The saved conversations of the model of a worker.
+#[derive(Clone)]
+pub(super) struct StatesOfWorker {
+    changes: Changes,
+    /// The id of the model, as a hash.
     model: String,
-    path: Arc<OnceLock<PathBuf>>,
-    key: StateKey,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct SavedFile {
-    path: PathBuf,
-    modified: SystemTime,
-    bytes: u64,
+    /// What the names of its new files begin with.
+    prefix: String,
+    /// Known once the model's files were read.
+    place: Arc<OnceLock<Place>>,
 }
 
 impl SavedStates {
@@ -99,154 +81,184 @@ impl SavedStates {
     /// runtime.
     pub(super) fn new() -> Self {
         let (changes, receiver) = mpsc::unbounded_channel();
+        tokio::spawn(run_changes(receiver));
         Self {
-            folder: None,
-            active_files: HashMap::new(),
-            keys: HashMap::new(),
-            changes,
-            task: tokio::spawn(run_changes(receiver)),
+            is_enabled: false,
+            is_at_end: false,
+            workers: HashMap::new(),
+            changes: Changes(changes),
         }
     }
 
-    /// Saves states in `folder`, which [`prepare`] has created, from now on. Removes states of an
-    /// earlier run.
-    pub(super) fn save_in(&mut self, folder: PathBuf) {
-        self.folder = Some(folder.clone());
-        self.run_in_order(move || remove_all(&folder));
+    /// Saves KV caches in the folder `path`, which [`prepare`] has created, from now on.
+    pub(super) fn save_in(&mut self, path: PathBuf, saving: Saving) {
+        self.is_enabled = true;
+        let open = move |folder: &mut Option<Folder>| {
+            *folder = Some(Folder::open(path, saving, now()));
+        };
+        self.changes.add(open);
     }
 
-    /// Runs `work`, which may block, after all earlier work on the folder.
+    /// The supervisor is quitting: from now on, only KV caches that outlive it are saved.
+    pub(super) fn quit(&mut self) {
+        self.is_at_end = true;
+    }
+
+    /// Runs `work` after all earlier work on the folder.
     pub(super) fn run_in_order(&self, work: impl FnOnce() + Send + 'static) {
-        // The task ends only with this sender, unless the runtime is shutting down.
-        let _ = self.changes.send((self.folder.clone(), Box::new(work)));
+        self.changes.add(|_| work());
     }
 
-    /// Registers and returns the state file of `worker`, which loads the model with this id; `None`
-    /// if saving is disabled.
-    pub(super) fn add_state_file(
+    /// Registers `worker`, which loads the model with this id; `None` if nothing is saved.
+    pub(super) fn add_worker(&mut self, worker: WorkerId, id: &str) -> Option<StatesOfWorker> {
+        if !self.is_enabled {
+            return None;
+        }
+        let states = StatesOfWorker {
+            changes: self.changes.clone(),
+            model: hash_hex(id),
+            prefix: format!("{:016x}", ConversationId::random().0),
+            place: Arc::default(),
+        };
+        let saving = SavingWorker {
+            states: states.clone(),
+            is_saving: false,
+            since: Duration::ZERO,
+            n_saved: 0,
+            forgotten: Vec::new(),
+        };
+        self.workers.insert(worker, saving);
+        Some(states)
+    }
+
+    /// Returns how many bytes `worker` may write to save about `bytes` bytes of KV caches, for the
+    /// command on the way to it, which may block; `None` if nothing may be saved.
+    pub(super) fn begin_saving(
         &mut self,
         worker: WorkerId,
-        id: &str,
-    ) -> Option<SavedFileOfWorker> {
-        let model = hash_hex(id);
-        let file = SavedFileOfWorker {
-            folder: self.folder.clone()?,
-            key: self.key_of(&model)?,
-            model,
-            path: Arc::default(),
-        };
-        let active = ActiveFile {
-            file: file.clone(),
-            is_being_saved: false,
-            is_deleted: false,
-        };
-        self.active_files.insert(worker, active);
-        Some(file)
-    }
-
-    pub(super) fn begin_saving(&mut self, worker: WorkerId) -> Option<SavedFileOfWorker> {
-        let model = self.active_files.get(&worker)?.file.model.clone();
-        // Another one than at the load, if what was saved has been deleted since.
-        let key = self.key_of(&model)?;
-        let active = self.active_files.get_mut(&worker)?;
-        active.is_being_saved = true;
-        active.file.key = key;
-        Some(active.file.clone())
-    }
-
-    /// Returns the key of this model; `None` if the system has no random numbers.
-    fn key_of(&mut self, model: &str) -> Option<StateKey> {
-        if !self.keys.contains_key(model) {
-            self.keys.insert(model.to_owned(), StateKey::random()?);
+        bytes: u64,
+    ) -> Option<impl FnOnce() -> Option<u64> + Send + use<>> {
+        let saving = self.workers.get_mut(&worker)?;
+        if !saving.is_saving {
+            saving.forgotten.clear();
+            saving.is_saving = true;
         }
-        self.keys.get(model).cloned()
+        saving.since = now();
+        saving.n_saved = 0;
+        let (states, is_at_end) = (saving.states.clone(), self.is_at_end);
+        let make_room = move |folder: &mut Folder| folder.make_room(bytes, is_at_end, now());
+        Some(move || states.changes.ask(make_room).filter(|bytes| *bytes > 0))
     }
 
-    /// Removes the saved states of these models with their keys, and those that workers are saving
-    /// now.
-    pub(super) fn delete(&mut self, which: &ModelSelector) {
-        let model = match which {
-            ModelSelector::All => None,
-            ModelSelector::Model(id) => Some(hash_hex(id)),
-        };
-        let is_selected = move |other: &str| model.as_deref().is_none_or(|model| model == other);
-        self.keys.retain(|model, _| !is_selected(model));
-        for active in self.active_files.values_mut() {
-            active.is_deleted |= active.is_being_saved && is_selected(&active.file.model);
-        }
-        if let Some(folder) = self.folder.clone() {
-            self.run_in_order(move || {
-                let files = saved_files(&folder).into_iter();
-                files
-                    .filter(|saved| is_selected(&model_of(&saved.path)))
-                    .for_each(|saved| remove(&saved.path));
-            });
-        }
-    }
-
-    /// Handles that `worker` has ended: its state file, if any, is complete.
-    pub(super) fn worker_gone(&mut self, worker: WorkerId) {
-        let Some(active) = self.active_files.remove(&worker) else {
+    /// Adds a conversation that `worker` has saved.
+    pub(super) fn saved(&mut self, worker: WorkerId, conversation: SavedConversation) {
+        let Some(saving) = self.workers.get_mut(&worker) else {
             return;
         };
-        self.run_in_order(move || {
-            if let Some(path) = active.file.path.get() {
-                remove_leftovers(path);
-                if active.is_deleted {
-                    remove(path);
-                }
+        let states = saving.states.clone();
+        let is_forgotten =
+            |which: &Forgotten| folder::includes(which, &states.model, conversation.id);
+        if saving.forgotten.iter().any(is_forgotten) {
+            return;
+        }
+        // The one that was used last comes first.
+        let used_at = saving
+            .since
+            .saturating_sub(Duration::from_millis(saving.n_saved.into()));
+        saving.n_saved += 1;
+        self.changes.add(move |folder| {
+            if let Some((folder, place)) = folder.as_mut().zip(states.place.get()) {
+                folder.add(place, &states.prefix, conversation, used_at);
             }
         });
     }
 
-    /// Empties the folder; returns when all work is done, or after [`CLOSE_TIMEOUT`]. The next
-    /// start removes the states that are left.
+    /// Handles that `worker` has saved everything that it was told to.
+    pub(super) fn saving_ended(&mut self, worker: WorkerId) {
+        if let Some(saving) = self.workers.get_mut(&worker) {
+            saving.is_saving = false;
+        }
+    }
+
+    /// Deletes saved KV caches and their keys, also those that workers are saving now.
+    pub(super) fn forget(&mut self, which: Forgotten) {
+        for saving in self.workers.values_mut().filter(|saving| saving.is_saving) {
+            saving.forgotten.push(which.clone());
+        }
+        self.changes.add(move |folder| {
+            if let Some(folder) = folder {
+                folder.forget(&which);
+            }
+        });
+    }
+
+    /// Handles that `worker` has ended.
+    pub(super) fn worker_gone(&mut self, worker: WorkerId) {
+        let Some(SavingWorker { states, .. }) = self.workers.remove(&worker) else {
+            return;
+        };
+        self.changes.add(move |folder| {
+            if let Some((folder, place)) = folder.as_mut().zip(states.place.get()) {
+                folder.process_ended(place, &states.prefix);
+            }
+        });
+    }
+
+    /// Removes what does not outlive this supervisor; returns when all work is done, or after
+    /// [`DISK_TIMEOUT`]. The next start removes what is left.
     pub(super) async fn close(self) {
-        let Self { changes, task, .. } = self;
-        drop(changes);
-        match timeout(CLOSE_TIMEOUT, task).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "saved states could not be removed"),
-            Err(_) => tracing::warn!("the disk hangs, so saved states were not removed"),
+        let (reply, closed) = oneshot::channel();
+        self.changes.add(move |folder| {
+            if let Some(folder) = folder.take() {
+                folder.close();
+            }
+            // Nobody waits if the disk was too slow.
+            let _ = reply.send(());
+        });
+        if timeout(DISK_TIMEOUT, closed).await.is_err() {
+            tracing::warn!("the disk hangs, so saved KV caches were not removed");
         }
     }
 }
 
-impl SavedFileOfWorker {
-    /// Returns the file for the model at `source` loaded with `limits`. Reads the metadata of the
-    /// model's files.
-    pub(super) fn locate(&self, source: &ModelSource, limits: &Limits) -> Option<StateFile> {
-        let name = format!("{}-{}", self.model, hash_hex(&identity(source, limits)));
-        let path = self.folder.join(name);
+impl Changes {
+    fn add(&self, change: impl FnOnce(&mut Option<Folder>) + Send + 'static) {
+        // The task ends only with the runtime.
+        let _ = self.0.send(Box::new(change));
+    }
+
+    /// Returns the result of `read`, after all earlier work; `None` if there is no folder, or the
+    /// disk hangs. Blocks.
+    fn ask<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut Folder) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (reply, answer) = channel();
+        self.add(move |folder| {
+            if let Some(folder) = folder {
+                // Nobody waits if the disk was too slow.
+                let _ = reply.send(read(folder));
+            }
+        });
+        answer.recv_timeout(DISK_TIMEOUT).ok()
+    }
+}
+
+impl StatesOfWorker {
+    /// Returns what is saved of the model at `source` with `limits`. Reads the metadata of the
+    /// model's files, so it may block.
+    pub(super) fn for_load(&self, source: &ModelSource, limits: &Limits) -> Option<SavedFolder> {
+        let place = self.place.get_or_init(|| Place {
+            model: self.model.clone(),
+            files: hash_hex(&identity(source, limits)),
+        });
+        let (place, prefix) = (place.clone(), self.prefix.clone());
+        let saved = self
+            .changes
+            .ask(move |folder| folder.for_load(&place, &prefix))?;
         // A path that is not Unicode cannot be sent to a worker.
-        path.to_str()?;
-        Some(self.described(self.path.get_or_init(|| path), 0))
-    }
-
-    /// Returns the file if the disk has room for another `bytes` bytes.
-    pub(super) fn with_room_for(&self, bytes: u64) -> Option<StateFile> {
-        let free_bytes = free_bytes(&self.folder)?;
-        if !has_room(free_bytes, bytes) {
-            tracing::info!(bytes, free_bytes, "the disk is too full to save a state");
-            return None;
-        }
-        let path = self.path.get()?;
-        Some(
-            self.described(
-                path,
-                bytes
-                    .saturating_add(OVERHEAD_BYTES)
-                    .min(MAX_SAVED_STATE_BYTES),
-            ),
-        )
-    }
-
-    fn described(&self, path: &Path, max_bytes: u64) -> StateFile {
-        StateFile {
-            path: path.to_owned(),
-            key: self.key.clone(),
-            max_bytes,
-        }
+        saved.path.to_str()?;
+        Some(saved)
     }
 }
 
@@ -256,123 +268,47 @@ pub(crate) fn prepare(folder: &Path) -> io::Result<()> {
     fs::set_permissions(folder, Permissions::from_mode(0o700))
 }
 
-/// Runs changes in order, and removes states that are too old, until the sender is dropped.
+/// Runs changes in order, and removes what is too old.
 async fn run_changes(mut changes: mpsc::UnboundedReceiver<Change>) {
-    let mut folder: Option<PathBuf> = None;
+    let mut folder: Option<Folder> = None;
     let mut check_at: Option<Instant> = None;
     loop {
-        let work = tokio::select! {
+        let change = tokio::select! {
             change = changes.recv() => match change {
-                Some((change_folder, work)) => {
-                    folder = change_folder;
-                    Some(work)
-                }
-                None => break,
+                Some(change) => Some(change),
+                None => return,
             },
             () = sleep_until(check_at.unwrap_or_else(Instant::now)), if check_at.is_some() => None,
         };
-        let work_folder = folder.clone();
-        let next_check = spawn_blocking(move || {
-            if let Some(work) = work {
-                work();
+        let changed = spawn_blocking(move || {
+            if let Some(change) = change {
+                change(&mut folder);
             }
-            remove_surplus(&work_folder?, SystemTime::now())
+            let wait = folder
+                .as_mut()
+                .and_then(|folder| folder.remove_expired(now()));
+            (folder, wait)
         });
-        check_at = next_check
-            .await
-            .ok()
-            .flatten()
-            .map(|wait| Instant::now() + wait);
-    }
-    if let Some(folder) = folder {
-        // Fails only if the runtime is shutting down.
-        let _ = spawn_blocking(move || remove_all(&folder)).await;
-    }
-}
-
-/// Removes states that are too many, too large or too old. Returns the time until the next check;
-/// `None` if there are none.
-fn remove_surplus(folder: &Path, now: SystemTime) -> Option<Duration> {
-    let (kept, surplus) = split_surplus(saved_files(folder), now);
-    for saved in surplus {
-        remove(&saved.path);
-    }
-    let left = kept
-        .iter()
-        .map(|saved| MAX_AGE.saturating_sub(saved.age(now)));
-    Some(left.min()?.min(AGE_CHECK_INTERVAL))
-}
-
-/// Splits the files into those to keep and those to remove: states that are too old, all but the
-/// newest of each model, and the oldest of too many or too large ones. Files with an extension are
-/// being written or read and are in neither list.
-fn split_surplus(mut files: Vec<SavedFile>, now: SystemTime) -> (Vec<SavedFile>, Vec<SavedFile>) {
-    files.retain(|saved| saved.path.extension().is_none());
-    files.sort_by(|a, b| (b.modified, &b.path).cmp(&(a.modified, &a.path)));
-    let mut models = HashSet::new();
-    let mut bytes = 0_u64;
-    files.into_iter().partition(|saved| {
-        let is_kept = saved.age(now) < MAX_AGE
-            && models.len() < MAX_FILES
-            && bytes.saturating_add(saved.bytes) <= MAX_SAVED_STATE_BYTES
-            && models.insert(model_of(&saved.path));
-        bytes += if is_kept { saved.bytes } else { 0 };
-        is_kept
-    })
-}
-
-fn has_room(free_bytes: u64, bytes: u64) -> bool {
-    free_bytes > MIN_FREE_BYTES.max(bytes.saturating_mul(MIN_FREE_RATIO))
-}
-
-/// Returns the bytes that this user can still write; `None` if the system does not report it.
-///
-/// Space that a Mac would have to clear does not count: a cache is not worth it.
-fn free_bytes(folder: &Path) -> Option<u64> {
-    let disk = rustix::fs::statvfs(folder).ok()?;
-    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
-}
-
-impl SavedFile {
-    /// Returns the age; zero if the file is from the future, as after the clock was set back.
-    fn age(&self, now: SystemTime) -> Duration {
-        now.duration_since(self.modified).unwrap_or_default()
+        let wait = match changed.await {
+            Ok((changed, wait)) => {
+                folder = changed;
+                wait
+            }
+            // The runtime is shutting down, or the work panicked.
+            Err(error) => {
+                tracing::error!(%error, "KV caches are no longer saved");
+                folder = None;
+                None
+            }
+        };
+        check_at = wait.map(|wait| Instant::now() + wait);
     }
 }
 
-fn saved_files(folder: &Path) -> Vec<SavedFile> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let saved = entries.filter_map(|entry| {
-        let metadata = entry.metadata().ok()?;
-        Some(SavedFile {
-            path: entry.path(),
-            modified: metadata.modified().ok()?,
-            bytes: metadata.len(),
-        })
-    });
-    saved.collect()
-}
-
-fn remove_all(folder: &Path) {
-    for saved in saved_files(folder) {
-        remove(&saved.path);
-    }
-}
-
-fn remove(path: &Path) {
-    match fs::remove_file(path) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "a saved state could not be removed");
-        }
-    }
-}
-
-fn model_of(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.split_once('-')
-        .map_or_else(String::new, |(model, _)| model.to_owned())
+/// Returns the time since 1970.
+fn now() -> Duration {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap_or_default()
 }
 
 /// Returns a hash as sixteen hexadecimal digits.

@@ -16,6 +16,7 @@ use super::{KeepAwakeFn, Supervisor};
 use crate::governor::Tuning;
 use crate::handle::Handle;
 use crate::response::{Outcome, Response, ResponseEvent};
+use crate::saving::SavingLimits;
 use crate::status::{ModelStatus, Status};
 use crate::test_support::{
     ScriptedWorkers, WorkerScript, finish, first_text, hardware, reason, status_where,
@@ -62,7 +63,8 @@ fn start(workers: ScriptedWorkers, tuning: Tuning) -> TestSupervisor {
         &hardware(),
         tuning,
         keep_awake,
-    );
+    )
+    .with_saving(SavingLimits::on_a_large_disk());
     TestSupervisor {
         handle: supervisor.handle(),
         supervisor,

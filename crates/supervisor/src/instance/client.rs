@@ -229,10 +229,12 @@ impl PendingCalls {
             (HandleMessage::SetPaused(is_paused), _) => {
                 Some(ClientMessage::SetPaused { is_paused })
             }
-            (HandleMessage::ForgetConversations, _) => Some(ClientMessage::ForgetConversations),
+            (HandleMessage::ForgetConversations(conversation), _) => {
+                Some(ClientMessage::ForgetConversations { conversation })
+            }
             // Only the owner publishes its own status, saves states and quits.
             (
-                HandleMessage::GetStatus(_) | HandleMessage::SaveStatesIn(_) | HandleMessage::Quit,
+                HandleMessage::GetStatus(_) | HandleMessage::SaveStatesIn(..) | HandleMessage::Quit,
                 _,
             ) => None,
         }

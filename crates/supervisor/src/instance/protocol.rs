@@ -12,6 +12,7 @@
 //! kind is ignored.
 
 use serde::{Deserialize, Serialize};
+use transom_engine::ConversationId;
 
 use crate::governor::Tuning;
 use crate::request::{ModelRequest, ModelSelector, RequestError, RequestId};
@@ -19,11 +20,11 @@ use crate::response::ResponseEvent;
 use crate::status::{Status, UnloadRecord};
 
 /// Version of the messages in this file, raised with every change of them or of the types in them.
-pub(super) const PROTOCOL: u32 = 14;
+pub(super) const PROTOCOL: u32 = 15;
 
 /// The oldest version whose messages still have the same meaning. An older program has other names
 /// for messages and fields, or would ignore the constraint of a request.
-pub(super) const OLDEST_PROTOCOL: u32 = 14;
+pub(super) const OLDEST_PROTOCOL: u32 = 15;
 
 /// Maximum length of a client's [`Hello`] in bytes.
 pub(super) const MAX_HELLO_BYTES: usize = 4 << 10;
@@ -79,8 +80,10 @@ pub(super) enum ClientMessage {
     SetTuning { tuning: Tuning },
     /// Pauses or resumes. No reply; the status changes.
     SetPaused { is_paused: bool },
-    /// Deletes all conversations. No reply.
-    ForgetConversations,
+    /// Deletes this conversation, or all. No reply.
+    ForgetConversations {
+        conversation: Option<ConversationId>,
+    },
     /// A message of a later protocol. Ignored.
     #[serde(other)]
     Unknown,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use transom_engine::{ConversationId, Limits, Role, Trim};
 
-use super::saved_state::state_file;
+use super::saved_state::{saved_folder, start_saving};
 use crate::process::{TestProcess, limits};
 use crate::request::{TestRequest, n_shared, tiny_chat_tokens};
 use crate::subject::Subject;
@@ -197,21 +197,24 @@ pub(crate) async fn a_trim_drops_other_conversations(subject: &Subject) {
 
 pub(crate) async fn every_conversation_is_saved(subject: &Subject) {
     let folder = tempfile::tempdir().unwrap();
-    let state = state_file(folder.path());
+    let mut saved = saved_folder(folder.path());
     let limits = parking(1024, AMPLE);
-    let mut process = TestProcess::with(subject, &subject.tiny, &limits).await;
+    let mut process = start_saving(subject, &subject.tiny, &limits, &saved).await;
     let (first, other) = (vec![SYSTEM, FIRST], vec![OTHER]);
     let response = process.generate(&chat(1, &first)).await;
     let (before, reply) = (response.started().prompt_tokens, response.text());
     process.text(&chat(2, &other)).await;
     let next = second(&first, &reply);
     process.text(&chat(1, &next).max_tokens(1)).await;
-    process.unload_to(Some(&state)).await;
+    process.unload_to(&mut saved).await;
     process.shut_down().await;
-    let mut process = TestProcess::start(subject);
-    let loaded = process.load_with(&subject.tiny, &limits, &state).await;
-    let parks = subject.saves_state.is_supported();
-    assert_eq!(loaded.unwrap().memory.parked_bytes > 0, parks);
+    let n_saved = match subject.saves_state.is_supported() {
+        true => 2,
+        false => 0,
+    };
+    assert_eq!(saved.conversations.len(), n_saved);
+    let mut process = start_saving(subject, &subject.tiny, &limits, &saved).await;
+    process.text(&chat(2, &other)).await;
     let response = process.generate(&chat(1, &next)).await;
     let cached = response.started().cached_tokens;
     match subject.saves_state.is_supported() {

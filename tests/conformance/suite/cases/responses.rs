@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use transom_engine::{EngineError, FinishReason, GenerationParams, Role, Tokenizer, Truncation};
 
-use super::saved_state::state_file;
+use super::saved_state::{saved_folder, start_saving};
 use crate::models;
 use crate::process::{TestProcess, limits};
 use crate::request::{TestRequest, tiny_chat_tokens, tiny_tokens};
@@ -385,8 +385,9 @@ pub(crate) async fn every_family_generates_the_same_with_and_without_a_cache(sub
         let expected = fresh.generate(&second).await;
         fresh.shut_down().await;
 
-        let state = state_file(folder.path());
-        let mut process = TestProcess::with(subject, &model, &limits(512)).await;
+        let saved_in = tempfile::tempdir().unwrap();
+        let mut saved = saved_folder(saved_in.path());
+        let mut process = start_saving(subject, &model, &limits(512), &saved).await;
         let n_first = process.generate(&first).await.started().prompt_tokens;
         let cached = process.generate(&second).await;
         assert_eq!(cached.full_text(), expected.full_text(), "{name}");
@@ -397,13 +398,13 @@ pub(crate) async fn every_family_generates_the_same_with_and_without_a_cache(sub
         );
         // Back to the first turn, after which nothing may remain.
         process.generate(&first).await.summary();
-        process.unload_to(Some(&state)).await;
+        process.unload_to(&mut saved).await;
         process.shut_down().await;
 
         let mut process = TestProcess::start(subject);
         let need = process.measure(&model, &limits(512)).await.unwrap();
         process
-            .load_with(&model, &limits(512), &state)
+            .load_with(&model, &limits(512), &saved)
             .await
             .unwrap();
         let kept = process.generate(&second).await;

@@ -1,11 +1,12 @@
 //! KV caches that are saved by one process and restored in the next.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use transom_engine::{FinishReason, Role, TokenEvent, Trim};
-use transom_engine_host::{StateFile, StateKey};
+use transom_engine::{FinishReason, Limits, Role, TokenEvent, Trim};
+use transom_engine_host::SavedFolder;
 
 use crate::process::{TestProcess, limits};
 use crate::request::TestRequest;
@@ -15,13 +16,25 @@ const SYSTEM: (Role, &str) = (Role::System, "You are brief and kind.");
 const FIRST: (Role, &str) = (Role::User, "What is the tallest mountain on Earth?");
 const SECOND: (Role, &str) = (Role::User, "And the deepest lake?");
 
-/// Returns a file in `folder`, with a new key.
-pub(crate) fn state_file(folder: &Path) -> StateFile {
-    StateFile {
-        path: folder.join("state"),
-        key: StateKey::random().unwrap(),
-        max_bytes: 1 << 30,
+/// Returns `folder` as one in which nothing is saved.
+pub(crate) fn saved_folder(folder: &Path) -> SavedFolder {
+    SavedFolder {
+        path: folder.to_owned(),
+        prefix: "x".to_owned(),
+        conversations: Vec::new(),
     }
+}
+
+/// Starts a process with the model at `path`, which saves KV caches in a folder.
+pub(crate) async fn start_saving(
+    subject: &Subject,
+    path: &Path,
+    limits: &Limits,
+    saved: &SavedFolder,
+) -> TestProcess {
+    let mut process = TestProcess::start(subject);
+    process.load_with(path, limits, saved).await.unwrap();
+    process
 }
 
 fn first() -> TestRequest {
@@ -32,140 +45,153 @@ fn second(reply: &str) -> TestRequest {
     TestRequest::chat(&[SYSTEM, FIRST, (Role::Assistant, reply), SECOND])
 }
 
-/// Generates the response to the first turn with the model at `path`, saves the KV cache to
-/// `state`, and ends the process.
-async fn save_first_turn(subject: &Subject, path: &Path, state: &StateFile) -> String {
-    let mut process = TestProcess::with(subject, path, &limits(1024)).await;
+/// Generates the response to the first turn with the model at `path`, saves the KV cache, and ends the
+/// process.
+async fn save_first_turn(subject: &Subject, path: &Path, saved: &mut SavedFolder) -> String {
+    saved.conversations.clear();
+    let mut process = start_saving(subject, path, &limits(1024), saved).await;
     let reply = process.generate(&first()).await.text();
-    process.unload_to(Some(state)).await;
+    process.unload_to(saved).await;
     process.shut_down().await;
-    assert_eq!(state.path.exists(), subject.saves_state.is_supported());
+    let is_saved = !saved.conversations.is_empty();
+    assert_eq!(is_saved, subject.saves_state.is_supported());
     reply
+}
+
+/// Returns the content of every file in the folder, by its name.
+fn contents(saved: &SavedFolder) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(&saved.path).unwrap();
+    let files = entries.map(|entry| {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        (name, fs::read(entry.path()).unwrap())
+    });
+    files.collect()
 }
 
 pub(crate) async fn a_saved_kv_cache_is_restored_in_a_new_process(subject: &Subject) {
     let folder = tempfile::tempdir().unwrap();
-    let file = state_file(folder.path());
-    let state = &file.path;
+    let mut saved = saved_folder(folder.path());
     for model in [&subject.tiny, &subject.starter] {
         let mut unbroken = TestProcess::with(subject, model, &limits(1024)).await;
         let reply = unbroken.generate(&first()).await.text();
         let expected = unbroken.generate(&second(&reply)).await;
         unbroken.shut_down().await;
 
-        assert_eq!(save_first_turn(subject, model, &file).await, reply);
-        if subject.saves_state.is_supported() {
-            let mode = fs::metadata(state).unwrap().permissions().mode();
-            assert_eq!(mode & 0o777, 0o600, "others can read it");
+        assert_eq!(save_first_turn(subject, model, &mut saved).await, reply);
+        for name in contents(&saved).keys() {
+            let mode = fs::metadata(saved.path.join(name)).unwrap().permissions();
+            assert_eq!(mode.mode() & 0o777, 0o600, "others can read it");
         }
-        let mut process = TestProcess::start(subject);
-        let loaded = process
-            .load_with(model, &limits(1024), &file)
-            .await
-            .unwrap();
-        assert!(!state.exists(), "the file was not removed");
+        let mut process = start_saving(subject, model, &limits(1024), &saved).await;
         let response = process.generate(&second(&reply)).await;
         assert_eq!(response.full_text(), expected.full_text());
         let cached = response.started().cached_tokens;
-        if subject.saves_state.is_supported() {
-            assert_eq!(cached, expected.started().cached_tokens);
-            assert!(loaded.memory.kv_cache_bytes > 0);
-        } else {
-            assert_eq!(cached, 0);
+        match subject.saves_state.is_supported() {
+            true => assert_eq!(cached, expected.started().cached_tokens),
+            false => assert_eq!(cached, 0),
         }
         process.shut_down().await;
     }
 }
 
-/// The model loads and generates as without the file. The file is removed, so it is read only once.
-pub(crate) async fn an_invalid_saved_kv_cache_is_ignored_and_removed(subject: &Subject) {
+/// The model loads and generates as without the files.
+pub(crate) async fn an_invalid_saved_kv_cache_is_ignored(subject: &Subject) {
+    if !subject.saves_state.is_supported() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
-    let file = state_file(folder.path());
-    let state = &file.path;
-    let reply = save_first_turn(subject, &subject.tiny, &file).await;
+    let mut saved = saved_folder(folder.path());
+    let reply = save_first_turn(subject, &subject.tiny, &mut saved).await;
+    let valid = saved.conversations.clone();
     let mut fresh = TestProcess::tiny(subject).await;
     let expected = fresh.text(&second(&reply)).await;
     fresh.shut_down().await;
-    let saved = fs::read(state).unwrap_or_default();
-    save_first_turn(subject, &subject.starter, &file).await;
-    let of_another_model = fs::read(state).unwrap_or_default();
-    let mut flipped = saved.clone();
-    if let Some(byte) = flipped.last_mut() {
-        *byte ^= 0x55;
-    }
-    let models = [
-        ("an empty file", Some(Vec::new())),
-        (
-            "noise",
-            Some((0..5000_u32).map(|n| ((n * n) >> 3) as u8).collect()),
-        ),
-        ("half a file", Some(saved[..saved.len() / 2].to_vec())),
-        (
-            "more than the file",
-            Some([saved.as_slice(), b"more"].concat()),
-        ),
-        ("one changed byte", Some(flipped)),
-        ("the state of another model", Some(of_another_model)),
-        ("no file", None),
+    let whole = contents(&saved);
+    // The description, the head, and the last block if there is one.
+    let names: Vec<&String> = valid[0].files.iter().collect();
+    let damaged = [names[0], names[1], names[names.len() - 1]];
+    let changes: [(&str, fn(&[u8]) -> Option<Vec<u8>>); 5] = [
+        ("no file", |_| None),
+        ("an empty file", |_| Some(Vec::new())),
+        ("half a file", |bytes| {
+            Some(bytes[..bytes.len() / 2].to_vec())
+        }),
+        ("more than the file", |bytes| {
+            Some([bytes, b"more"].concat())
+        }),
+        ("one changed byte", |bytes| {
+            let mut bytes = bytes.to_vec();
+            let last = bytes.len() - 1;
+            bytes[last] ^= 0x55;
+            Some(bytes)
+        }),
     ];
-    for (name, bytes) in models {
-        match bytes {
-            Some(bytes) => fs::write(state, bytes).unwrap(),
-            None => assert!(!state.exists()),
-        }
-        let mut process = TestProcess::start(subject);
-        let loaded = process.load_with(&subject.tiny, &limits(1024), &file).await;
-        assert!(loaded.is_ok(), "{name}: {:?}", loaded.err());
-        assert!(!state.exists(), "{name} is still there");
+    let check = async |saved: &SavedFolder, what: &str| {
+        let mut process = start_saving(subject, &subject.tiny, &limits(1024), saved).await;
         let response = process.generate(&second(&reply)).await;
-        assert_eq!(response.started().cached_tokens, 0, "{name} was restored");
-        assert_eq!(response.full_text(), expected, "{name}");
+        assert_eq!(response.started().cached_tokens, 0, "{what} was restored");
+        assert_eq!(response.full_text(), expected, "{what}");
         process.shut_down().await;
+    };
+    for (what, change) in changes {
+        for name in damaged {
+            for (name, bytes) in &whole {
+                fs::write(saved.path.join(name), bytes).unwrap();
+            }
+            let path = saved.path.join(name);
+            match change(&whole[name]) {
+                Some(bytes) => fs::write(path, bytes).unwrap(),
+                None => fs::remove_file(path).unwrap(),
+            }
+            check(&saved, &format!("{name}: {what}")).await;
+        }
     }
-    // A valid file with more tokens than the context length.
-    fs::write(state, saved).unwrap();
-    let mut process = TestProcess::start(subject);
-    process
-        .load_with(&subject.tiny, &limits(48), &file)
-        .await
-        .unwrap();
-    let response = process
-        .generate(&TestRequest::text("hello").max_tokens(4))
-        .await;
+    save_first_turn(subject, &subject.starter, &mut saved).await;
+    check(&saved, "the KV cache of another model").await;
+    // A valid one with more tokens than the context length.
+    for (name, bytes) in &whole {
+        fs::write(saved.path.join(name), bytes).unwrap();
+    }
+    saved.conversations = valid;
+    let mut process = start_saving(subject, &subject.tiny, &limits(48), &saved).await;
+    let request = TestRequest::text("hello").max_tokens(4);
+    let response = process.generate(&request).await;
     assert_eq!(response.started().cached_tokens, 0);
     process.shut_down().await;
 }
 
 pub(crate) async fn an_empty_kv_cache_is_not_saved(subject: &Subject) {
     let folder = tempfile::tempdir().unwrap();
-    let file = state_file(folder.path());
-    let state = &file.path;
-    let mut process = TestProcess::tiny(subject).await;
-    process.unload_to(Some(&file)).await;
+    let mut saved = saved_folder(folder.path());
+    let tiny = &subject.tiny;
+    let mut process = start_saving(subject, tiny, &limits(1024), &saved).await;
+    process.unload_to(&mut saved).await;
     process.shut_down().await;
-    assert!(!state.exists(), "an empty KV cache was saved");
+    assert!(
+        saved.conversations.is_empty(),
+        "an empty KV cache was saved"
+    );
 
-    let mut process = TestProcess::tiny(subject).await;
+    let mut process = start_saving(subject, tiny, &limits(1024), &saved).await;
     process.generate(&first()).await.summary();
     process.trim(Trim::Everything).await;
-    process.unload_to(Some(&file)).await;
+    process.unload_to(&mut saved).await;
     process.shut_down().await;
-    assert!(!state.exists(), "a freed KV cache was saved");
+    assert!(saved.conversations.is_empty(), "a freed KV cache was saved");
 
-    // A path that cannot be written does not stop the unload.
-    let mut process = TestProcess::tiny(subject).await;
+    // A folder that does not exist does not stop the unload.
+    let mut nowhere = saved_folder(&folder.path().join("no/such/folder"));
+    let mut process = start_saving(subject, tiny, &limits(1024), &nowhere).await;
     process.generate(&first()).await.summary();
-    process
-        .unload_to(Some(&state_file(&folder.path().join("no/such/folder"))))
-        .await;
+    process.unload_to(&mut nowhere).await;
     process.shut_down().await;
+    assert!(nowhere.conversations.is_empty());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 /// After a stop in prefill or decode, the tokens that were computed by then are valid and saved.
 pub(crate) async fn the_kv_cache_of_a_stopped_response_is_saved(subject: &Subject) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = state_file(folder.path());
     let tokens = |n_tokens| (0..n_tokens).map(|n: u32| (n * 7 + n / 11) % 200);
     let next = TestRequest::tokens(tokens(3000)).max_tokens(8);
     let mut fresh = TestProcess::tiny(subject).await;
@@ -181,19 +207,17 @@ pub(crate) async fn the_kv_cache_of_a_stopped_response_is_saved(subject: &Subjec
         ),
         (in_decode, |event| matches!(event, TokenEvent::Text { .. })),
     ] {
-        let mut process = TestProcess::tiny(subject).await;
+        let folder = tempfile::tempdir().unwrap();
+        let mut saved = saved_folder(folder.path());
+        let mut process = start_saving(subject, &subject.tiny, &limits(8192), &saved).await;
         let job = process.start_job(&request);
         process.until(is_reached).await;
         process.stop(Some(job), FinishReason::Shed);
         let stopped = process.response().await;
         let done = stopped.prefill.last().copied().unwrap_or_default();
-        process.unload_to(Some(&file)).await;
+        process.unload_to(&mut saved).await;
         process.shut_down().await;
-        let mut process = TestProcess::start(subject);
-        process
-            .load_with(&subject.tiny, &limits(8192), &file)
-            .await
-            .unwrap();
+        let mut process = start_saving(subject, &subject.tiny, &limits(8192), &saved).await;
         let response = process.generate(&next).await;
         assert_eq!(response.full_text(), expected);
         let cached = response.started().cached_tokens;

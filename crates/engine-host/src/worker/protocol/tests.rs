@@ -20,7 +20,7 @@ const TRIM: Command = Command::Trim {
     trim: Trim::Everything,
 };
 
-const UNLOAD: Command = Command::Unload { state: None };
+const UNLOAD: Command = Command::Unload { save: None };
 
 #[test]
 fn a_hello_is_awaited_first_and_then_only_responses_to_commands() {

@@ -135,7 +135,7 @@ impl TestModels {
         }
     }
 
-    pub(super) fn loaded(&self, worker: WorkerId, restored_tokens: usize) -> WorkerReport {
+    pub(super) fn loaded(&self, worker: WorkerId, saved_tokens: usize) -> WorkerReport {
         let (source, limits) = &self.by_worker[&worker];
         Message(Report::Loaded {
             info: Box::new(ModelInfo {
@@ -153,7 +153,7 @@ impl TestModels {
             }),
             memory: self.memory(worker),
             footprint: Some(self.footprint(worker)),
-            restored_tokens,
+            saved_tokens,
         })
     }
 }

@@ -122,7 +122,7 @@ fn a_quit_during_a_pause_fails_all_queued_requests() {
         0s request 1 chat
         → 1 queued at 0, blocked
         1s quit
-        → delete states of all, 1 ENDED quitting
+        → 1 ENDED quitting
         1s show
         → done
         ",

@@ -7,7 +7,6 @@ fn quit_with_nothing_loaded_is_done_at_once() {
     check(
         "
         0s quit
-        → delete states of all
         0s show
         → done
         1s request 1 chat
@@ -23,7 +22,7 @@ fn quit_while_measuring_releases_the_worker() {
         0s request 1 chat
         → start w1, measure w1 chat 8192, awake, 1 loading
         0s quit
-        → delete states of all, 1 ENDED quitting, release w1, asleep
+        → 1 ENDED quitting, release w1, asleep
         1s w1 gone
         1s show
         → done
@@ -40,7 +39,7 @@ fn quit_while_loading_stops_the_load() {
         0s w1 measured
         → load w1 chat 8192
         1s quit
-        → delete states of all, 1 ENDED quitting, stop w1 load Canceled, asleep
+        → 1 ENDED quitting, stop w1 load Canceled, asleep
         2s w1 failed stopped
         → release w1
         2s w1 gone
@@ -56,7 +55,7 @@ fn quit_while_ready_unloads_the_model() {
         "
         5s used chat
         6s quit
-        → delete states of all, unload w1
+        → unload w1
         6s request 2 chat
         → 2 ENDED quitting
         7s w1 freed 100
@@ -81,7 +80,7 @@ fn quit_while_generating_waits_for_the_job_to_settle() {
         3s request 2 chat
         → 2 queued at 1
         4s quit
-        → delete states of all, 2 ENDED quitting, stop w1 1 Canceled
+        → 2 ENDED quitting, stop w1 1 Canceled
         5s w1 ended 1 canceled
         → 1 ENDED Canceled, unload w1, asleep
         5s w1 freed 100
@@ -104,9 +103,8 @@ fn quit_while_generating_kills_a_job_that_does_not_settle() {
         2s w1 loaded
         → generate w1 1
         4s quit
-        → delete states of all, stop w1 1 Canceled
+        → stop w1 1 Canceled
         5s quit
-        → delete states of all
         7s wait
         → 1 ENDED quitting, kill w1, asleep
         8s w1 died
@@ -124,7 +122,6 @@ fn quit_while_unloading_waits_for_the_process() {
         6s unload chat
         → delete states of chat, unload w1
         7s quit
-        → delete states of all
         8s w1 freed 100
         → release w1
         8s w1 gone

@@ -143,11 +143,11 @@ fn critical_pressure_takes_back_the_time_for_saving() {
 }
 
 #[test]
-fn quitting_deletes_every_saved_state() {
+fn quitting_saves_the_states_in_the_time_of_an_unload() {
     check_after_response(
         "
         6s quit
-        → delete states of all, unload w1
+        → unload w1 saving
         7s w1 freed 100
         → release w1
         7s w1 gone
@@ -157,8 +157,101 @@ fn quitting_deletes_every_saved_state() {
     );
 }
 
+/// Each request takes 3 s.
+#[track_caller]
+fn check_switch(second: &str, lines: &str) {
+    check(&format!(
+        "
+        0s request 1 other in=1
+        → start w1, measure w1 other 8192, awake, 1 loading
+        0s w1 measured
+        → load w1 other 8192
+        2s w1 loaded
+        → generate w1 1
+        5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
+        6s request 2 other {second}
+        → generate w1 2, awake
+        {lines}"
+    ));
+}
+
 #[test]
-fn the_status_shows_restored_tokens() {
+fn a_switch_to_another_conversation_saves_the_states_once() {
+    check_switch(
+        "in=2",
+        "9s w1 ended 2 well
+        → 2 ENDED Stop, save w1, asleep
+        10s request 3 other in=2
+        → generate w1 3, awake
+        13s w1 ended 3 well
+        → 3 ENDED Stop, asleep
+        ",
+    );
+}
+
+#[test]
+fn a_turn_of_the_same_conversation_saves_nothing() {
+    check_switch(
+        "in=1",
+        "9s w1 ended 2 well
+        → 2 ENDED Stop, asleep
+        ",
+    );
+}
+
+#[test]
+fn a_switch_saves_nothing_while_a_request_waits() {
+    check_switch(
+        "in=2",
+        "7s request 3 other in=2
+        → 3 queued at 1
+        9s w1 ended 2 well
+        → 2 ENDED Stop, generate w1 3
+        12s w1 ended 3 well
+        → 3 ENDED Stop, save w1, asleep
+        ",
+    );
+}
+
+#[test]
+fn a_switch_to_a_private_conversation_saves_nothing() {
+    check_switch(
+        "in=2 private",
+        "9s w1 ended 2 well
+        → 2 ENDED Stop, asleep
+        10s request 3 other in=1
+        → generate w1 3, awake
+        13s w1 ended 3 well
+        → 3 ENDED Stop, asleep
+        ",
+    );
+}
+
+#[test]
+fn a_switch_under_memory_pressure_saves_nothing() {
+    check_switch(
+        "in=2",
+        "7s signals warning
+        → trim w1 KeepConversation
+        9s w1 ended 2 well
+        → 2 ENDED Stop, asleep
+        ",
+    );
+}
+
+#[test]
+fn forgetting_one_conversation_deletes_its_states_only() {
+    check(
+        "
+        0s forget 7
+        → delete states of conversation 7
+        ",
+    );
+}
+
+#[test]
+fn the_status_shows_saved_tokens() {
     check(
         "
         0s request 1 other
@@ -184,15 +277,16 @@ fn forgetting_conversations_clears_the_caches_of_loaded_models() {
         0s w1 measured
         → load w1 other 8192
         1s forget
-        → delete states of all
+        → delete states of all, forget w1
         2s w1 loaded
-        → trim w1 Everything, generate w1 1
+        → generate w1 1
+        2s w1 trimmed
         3s forget
-        → delete states of all, trim w1 Everything
+        → delete states of all, forget w1
         5s w1 ended 1 well
         → 1 ENDED Stop, asleep
         6s forget
-        → delete states of all, trim w1 Everything
+        → delete states of all, forget w1
         6s w1 trimmed
         7s unload other
         → delete states of other, unload w1

@@ -236,7 +236,7 @@ impl Simulation {
         if let Event::SetPaused(is_paused) = event {
             self.is_paused = is_paused;
         }
-        let must_not_save = matches!(event, Event::Unload(_)) || self.is_quitting;
+        let must_not_save = matches!(event, Event::Unload(_));
         if let Event::Worker(worker, event) = &event {
             self.record_event(*worker, event);
         }
@@ -341,7 +341,7 @@ impl Simulation {
                 state.pending_events.retain(|event| !is_end(event));
                 state.pending_events.push_back(event);
             }
-            Effect::Send(worker, Command::Trim { .. }) => {
+            Effect::Send(worker, Command::Trim { .. } | Command::Forget { .. }) => {
                 let memory = self.models.memory(*worker);
                 let event = Message(Report::Trimmed { bytes: 1, memory });
                 self.commandable_worker(*worker)
@@ -381,6 +381,10 @@ impl Simulation {
                 }
             }
             Effect::Send(_, command) => panic!("the core sends no {command:?}"),
+            Effect::Save(worker, _) => {
+                let state = self.commandable_worker(*worker);
+                assert!(state.job.is_none(), "nothing is saved in a job");
+            }
             Effect::DeleteSavedStates(_) | Effect::KeepAwake(_) => {}
         }
     }

@@ -155,7 +155,6 @@ fn a_quit_shortens_the_deadline_of_a_stopping_job() {
         3s cancel 1
         → stop w1 1 Canceled
         4s quit
-        → delete states of all
         7s wait
         → 1 ENDED quitting, kill w1, asleep
         8s w1 died

@@ -97,7 +97,7 @@ fn a_stuck_process_does_not_delay_a_quit() {
         0s w1 measured
         → load w1 chat 8192
         1s quit
-        → delete states of all, 1 ENDED quitting, stop w1 load Canceled, asleep
+        → 1 ENDED quitting, stop w1 load Canceled, asleep
         4s wait
         → kill w1
         14s w1 stuck 4711

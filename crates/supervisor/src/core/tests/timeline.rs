@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use transom_engine::{
-    EngineError, FinishReason, GenerationParams, KvCacheChoice, Limits, ModelSource, Prompt, Stats,
-    Truncation, UnsupportedFeature,
+    ConversationId, EngineError, FinishReason, GenerationParams, KvCacheChoice, Limits,
+    ModelSource, Prompt, Stats, Truncation, UnsupportedFeature,
 };
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::WorkerReport::{self, Message};
@@ -27,6 +27,7 @@ use crate::request::{
     Work,
 };
 use crate::response::{Outcome, ResponseEvent};
+use crate::saving::Forgotten;
 
 /// A model was loaded for a request that has ended, so it is idle.
 const USED: &str = "\
@@ -129,7 +130,11 @@ fn event(text: &str, models: &TestModels) -> Event {
         ["signals", ref levels @ ..] => Event::Signals(signals(levels)),
         ["pause"] => Event::SetPaused(true),
         ["resume"] => Event::SetPaused(false),
-        ["forget"] => Event::ForgetConversations,
+        ["forget"] => Event::ForgetConversations(None),
+        ["forget", id] => {
+            let id = ConversationId(id.parse().expect("a number"));
+            Event::ForgetConversations(Some(id))
+        }
         ["tick" | "wait"] => Event::Tick,
         ["quit"] => Event::Quit,
         [worker, ref words @ ..] => {
@@ -144,6 +149,10 @@ fn request(model: &str, rest: &[&str]) -> ModelRequest {
     let params = GenerationParams {
         max_tokens: rest.contains(&"short").then_some(100),
         is_private: rest.contains(&"private"),
+        conversation: rest
+            .iter()
+            .find_map(|word| word.strip_prefix("in="))
+            .map(|id| ConversationId(id.parse().expect("a number"))),
         ..GenerationParams::default()
     };
     let request = Request {
@@ -335,8 +344,8 @@ fn show(core: &Core, now: Timestamp) -> String {
     let mut text: Vec<String> = Vec::new();
     for model in &status.models {
         text.push(format!("{} is {:?}", model.name, model.phase));
-        if model.restored_tokens > 0 {
-            text.push(format!("{} tokens restored", model.restored_tokens));
+        if model.saved_tokens > 0 {
+            text.push(format!("{} tokens restored", model.saved_tokens));
         }
         for form in &model.passed_over {
             text.push(format!("not {}: {}", form.path.display(), form.reason));
@@ -398,11 +407,16 @@ fn text(effect: &Effect) -> String {
         }
         Effect::Send(w, Command::Count { job, .. }) => format!("count w{} {}", w.0, job.0),
         Effect::Send(w, Command::Trim { trim }) => format!("trim w{} {trim:?}", w.0),
+        Effect::Send(w, Command::Forget { .. }) => format!("forget w{}", w.0),
         Effect::Send(_, command) => panic!("the core sends no {command:?}"),
         Effect::Unload(w, Some(_)) => format!("unload w{} saving", w.0),
         Effect::Unload(w, None) => format!("unload w{}", w.0),
-        Effect::DeleteSavedStates(ModelSelector::All) => "delete states of all".to_owned(),
-        Effect::DeleteSavedStates(ModelSelector::Model(name)) => format!("delete states of {name}"),
+        Effect::Save(w, _) => format!("save w{}", w.0),
+        Effect::DeleteSavedStates(which) => match which {
+            Forgotten::Of(ModelSelector::All) => "delete states of all".to_owned(),
+            Forgotten::Of(ModelSelector::Model(name)) => format!("delete states of {name}"),
+            Forgotten::Conversation(id) => format!("delete states of conversation {}", id.0),
+        },
         Effect::Release(w) => format!("release w{}", w.0),
         Effect::Kill(w) => format!("kill w{}", w.0),
         Effect::Respond(request_id, event) => format!("{} {}", request_id.0, response(event)),

@@ -1,55 +1,62 @@
-use std::fs::File;
-
 use tempfile::TempDir;
 use transom_engine::KvCacheChoice;
+use transom_engine_host::StateKey;
 
 use super::*;
+use crate::request::ModelSelector;
+use crate::saving::SavingLimits;
 
-const HOUR: Duration = Duration::from_secs(3600);
-
-fn source(path: &Path) -> ModelSource {
-    ModelSource {
-        path: path.to_owned(),
-    }
-}
+const WORKER: WorkerId = WorkerId(1);
 
 /// Returns a folder, and a manager that uses it.
 fn saved_states() -> (TempDir, SavedStates) {
     let folder = tempfile::tempdir().unwrap();
     let mut states = SavedStates::new();
-    states.save_in(folder.path().to_owned());
+    let saving = SavingLimits::on_a_large_disk().into();
+    states.save_in(folder.path().to_owned(), saving);
     (folder, states)
 }
 
 /// Returns when all work on the folder so far is done.
 async fn changes_done(states: &SavedStates) {
-    let (reply, done) = tokio::sync::oneshot::channel();
+    let (reply, done) = oneshot::channel();
     states.run_in_order(|| _ = reply.send(()));
     done.await.unwrap();
 }
 
-/// Returns the state file of a worker with the model `name`.
-fn state_path(states: &mut SavedStates, worker: WorkerId, name: &str) -> PathBuf {
-    let file = states.add_state_file(worker, name).unwrap();
-    let model = source(Path::new("nowhere"));
-    file.locate(&model, &Limits::default()).unwrap().path
+/// Registers a worker that loads the model `name`, and returns what it finds saved.
+async fn load(states: &mut SavedStates, worker: WorkerId, name: &str) -> SavedFolder {
+    let of_worker = states.add_worker(worker, name).unwrap();
+    let source = ModelSource {
+        path: "nowhere".into(),
+    };
+    let found = spawn_blocking(move || of_worker.for_load(&source, &Limits::default()));
+    found.await.unwrap().unwrap()
 }
 
-/// Saves a state of `bytes` bytes for the model `name`, `age` ago.
-async fn save(states: &mut SavedStates, name: &str, bytes: u64, age: Duration) -> PathBuf {
-    changes_done(states).await;
-    let worker = WorkerId(1);
-    let path = state_path(states, worker, name);
-    let file = File::create(&path).unwrap();
-    file.set_len(bytes).unwrap();
-    file.set_modified(SystemTime::now() - age).unwrap();
-    states.worker_gone(worker);
-    changes_done(states).await;
-    path
+/// Writes a file for the conversation `id` as `worker` does, and reports it.
+fn save(states: &mut SavedStates, worker: WorkerId, folder: &SavedFolder, id: u64) {
+    let name = format!("{}-{id}", folder.prefix);
+    fs::write(folder.path.join(&name), "text").unwrap();
+    let conversation = SavedConversation {
+        id: Some(ConversationId(id)),
+        key: StateKey::random().unwrap(),
+        files: vec![name],
+        n_tokens: 7,
+    };
+    states.saved(worker, conversation);
 }
 
-fn n_files(folder: &TempDir) -> usize {
-    fs::read_dir(folder.path()).unwrap().count()
+async fn begin_saving(states: &mut SavedStates, worker: WorkerId) -> Option<u64> {
+    let make_room = states.begin_saving(worker, 100)?;
+    spawn_blocking(make_room).await.unwrap()
+}
+
+/// Returns the ids of the conversations that are saved of the model `name`.
+async fn saved_ids(states: &mut SavedStates, name: &str) -> Vec<u64> {
+    let found = load(states, WorkerId(1000), name).await;
+    let ids = found.conversations.iter();
+    ids.map(|saved| saved.id.unwrap().0).collect()
 }
 
 #[test]
@@ -64,221 +71,124 @@ fn only_the_user_can_access_the_folder() {
     assert_eq!(mode(&folder), 0o700);
 }
 
-#[test]
-fn a_state_is_saved_only_if_enough_disk_space_stays_free() {
-    const GB: u64 = 1_000_000_000;
-    assert!(has_room(5 * GB + 1, 1));
-    assert!(!has_room(5 * GB, 1), "the system needs the rest");
-    assert!(has_room(16 * GB + 1, 4 * GB));
-    assert!(!has_room(16 * GB, 4 * GB), "four times as much");
-    assert!(!has_room(u64::MAX, u64::MAX));
-}
-
 #[tokio::test]
 async fn without_a_folder_nothing_is_saved() {
     let mut states = SavedStates::new();
-    assert!(states.add_state_file(WorkerId(1), "chat").is_none());
-    assert!(states.begin_saving(WorkerId(1)).is_none());
-    states.delete(&ModelSelector::All);
-    states.worker_gone(WorkerId(1));
+    assert!(states.add_worker(WORKER, "chat").is_none());
+    assert!(states.begin_saving(WORKER, 1).is_none());
+    states.forget(Forgotten::ALL);
+    states.worker_gone(WORKER);
     states.close().await;
 }
 
-#[tokio::test]
-async fn the_file_name_depends_on_the_model_its_files_and_its_limits() {
-    let (folder, mut states) = saved_states();
-    let model = source(&folder.path().join("model.gguf"));
-    changes_done(&states).await;
-    fs::write(&model.path, "weights").unwrap();
-    let mut locate = |name: &str, model: &ModelSource, limits: &Limits| {
-        let file = states.add_state_file(WorkerId(1), name).unwrap();
-        file.locate(model, limits).unwrap().path
+#[test]
+fn the_identity_depends_on_the_files_and_the_type_of_the_kv_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = |path: &Path| ModelSource {
+        path: path.to_owned(),
     };
+    let (file, whole) = (
+        source(&folder.path().join("model.gguf")),
+        source(folder.path()),
+    );
+    fs::write(&file.path, "weights").unwrap();
+    let of = |model: &ModelSource, limits: &Limits| hash_hex(&identity(model, limits));
     let limits = Limits::default();
-    let first = locate("chat", &model, &limits);
-    assert_eq!(locate("chat", &model, &limits), first);
-    let prefill = Limits {
+    let first = of(&file, &limits);
+    let same = Limits {
         prefill_chunk: 1,
-        ..limits.clone()
-    };
-    assert_eq!(locate("chat", &model, &prefill), first);
-    let short = Limits {
         context_length: 100,
         ..limits.clone()
     };
-    assert_eq!(locate("chat", &model, &short), first);
+    assert_eq!(of(&file, &same), first);
     let small = Limits {
         kv_cache: KvCacheChoice::Small,
         ..limits.clone()
     };
-    let whole = source(folder.path());
-    let mut others = vec![
-        locate("chat", &model, &small),
-        locate("chat", &whole, &limits),
-        locate("other", &model, &limits),
-    ];
-    fs::write(&model.path, "other weights").unwrap();
-    others.push(locate("chat", &model, &limits));
-    File::create(&model.path).unwrap();
-    others.push(locate("chat", &whole, &limits));
+    let mut others = vec![of(&file, &small), of(&whole, &limits)];
+    fs::write(&file.path, "other weights").unwrap();
+    others.extend([of(&file, &limits), of(&whole, &limits)]);
     for (index, other) in others.iter().enumerate() {
         assert!(*other != first && !others[..index].contains(other));
     }
 }
 
 #[tokio::test]
-async fn a_model_has_at_most_one_state() {
-    let (folder, mut states) = saved_states();
-    let older = save(&mut states, "chat", 1, HOUR).await;
-    let worker = WorkerId(2);
-    let file = states.add_state_file(worker, "chat").unwrap();
-    let newer = file.locate(&source(folder.path()), &Limits::default());
-    let newer = newer.map(|file| file.path);
-    let newer = newer.unwrap();
-    assert_ne!(older, newer);
-    fs::write(&newer, "text").unwrap();
-    states.worker_gone(worker);
-    changes_done(&states).await;
-    assert!(newer.exists() && !older.exists());
-}
-
-#[tokio::test]
-async fn the_oldest_state_is_removed_when_there_are_too_many() {
-    let (folder, mut states) = saved_states();
-    let oldest = save(&mut states, "2", 1, 9 * HOUR).await;
-    for (name, hours) in [("1", 8), ("3", 1), ("4", 2)] {
-        save(&mut states, name, 1, hours * HOUR).await;
-    }
-    assert!(oldest.exists());
-    save(&mut states, "5", 1, HOUR).await;
-    assert!(!oldest.exists());
-    assert_eq!(n_files(&folder), MAX_FILES);
-}
-
-/// The files are sparse.
-#[tokio::test]
-async fn the_oldest_states_are_removed_when_they_are_too_large() {
+async fn a_model_finds_what_its_last_process_has_saved() {
     let (_folder, mut states) = saved_states();
-    let oldest = save(&mut states, "1", 1 << 30, 3 * HOUR).await;
-    let older = save(&mut states, "2", 2 << 30, 2 * HOUR).await;
-    let newest = save(&mut states, "3", 1 << 30, HOUR).await;
-    assert!(oldest.exists() && older.exists() && newest.exists());
-    let last = save(&mut states, "4", 1, Duration::ZERO).await;
-    assert!(!oldest.exists());
-    assert!(older.exists() && newest.exists() && last.exists());
-}
-
-#[test]
-fn a_state_is_checked_each_hour_and_removed_after_a_day() {
-    let folder = tempfile::tempdir().unwrap();
-    let now = SystemTime::now();
-    assert_eq!(
-        remove_surplus(folder.path(), now),
-        None,
-        "nothing to wait for"
-    );
-    let path = folder.path().join("chat-1");
-    let file = File::create(&path).unwrap();
-    file.set_modified(now).unwrap();
-    assert_eq!(remove_surplus(folder.path(), now), Some(HOUR));
-    let late = now + MAX_AGE - HOUR / 2;
-    assert_eq!(remove_surplus(folder.path(), late), Some(HOUR / 2));
-    assert!(path.exists());
-    assert_eq!(remove_surplus(folder.path(), now + MAX_AGE), None);
-    assert!(!path.exists());
+    let folder = load(&mut states, WORKER, "chat").await;
+    assert!(folder.conversations.is_empty());
+    assert!(begin_saving(&mut states, WORKER).await.is_some());
+    for id in [1, 2] {
+        save(&mut states, WORKER, &folder, id);
+    }
+    states.worker_gone(WORKER);
+    // The one that was used last is reported first.
+    assert_eq!(saved_ids(&mut states, "chat").await, [1, 2]);
+    assert!(saved_ids(&mut states, "other").await.is_empty());
 }
 
 #[tokio::test]
-async fn the_folder_is_empty_after_a_start_and_an_end() {
-    let folder = tempfile::tempdir().unwrap();
-    for left in ["a-1", "b-2.unfinished", "c-3.taken"] {
-        File::create(folder.path().join(left)).unwrap();
+async fn what_is_deleted_while_it_is_saved_stays_deleted() {
+    let of_chat = || ModelSelector::Model("chat".to_owned());
+    for (forgotten, expected) in [
+        (Forgotten::ALL, vec![]),
+        (Forgotten::Of(of_chat()), vec![]),
+        (
+            Forgotten::Of(ModelSelector::Model("other".to_owned())),
+            vec![1, 2],
+        ),
+        (Forgotten::Conversation(ConversationId(1)), vec![2]),
+    ] {
+        let (_folder, mut states) = saved_states();
+        let folder = load(&mut states, WORKER, "chat").await;
+        assert!(begin_saving(&mut states, WORKER).await.is_some());
+        states.forget(forgotten);
+        for id in [1, 2] {
+            save(&mut states, WORKER, &folder, id);
+        }
+        states.worker_gone(WORKER);
+        assert_eq!(saved_ids(&mut states, "chat").await, expected);
+        // What is saved later belongs to later conversations.
+        let folder = load(&mut states, WORKER, "chat").await;
+        assert!(begin_saving(&mut states, WORKER).await.is_some());
+        save(&mut states, WORKER, &folder, 1);
+        assert!(saved_ids(&mut states, "chat").await.contains(&1));
     }
-    let mut states = SavedStates::new();
-    states.save_in(folder.path().to_owned());
+}
+
+#[tokio::test]
+async fn a_worker_that_ends_while_it_saves_leaves_no_file() {
+    let (folder, mut states) = saved_states();
+    let found = load(&mut states, WORKER, "chat").await;
+    assert!(begin_saving(&mut states, WORKER).await.is_some());
+    fs::write(folder.path().join(format!("{}-0", found.prefix)), "text").unwrap();
+    // Another worker is still writing.
+    fs::write(folder.path().join("other-0"), "text").unwrap();
+    states.worker_gone(WORKER);
     changes_done(&states).await;
-    assert_eq!(n_files(&folder), 0);
-    let saved = save(&mut states, "chat", 1, HOUR).await;
-    assert!(saved.exists());
+    let left = fs::read_dir(folder.path()).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["other-0"]);
+}
+
+#[tokio::test]
+async fn without_a_keychain_nothing_is_saved_at_the_end() {
+    let (folder, mut states) = saved_states();
+    load(&mut states, WORKER, "chat").await;
+    states.quit();
+    assert_eq!(begin_saving(&mut states, WORKER).await, None);
     states.close().await;
-    assert_eq!(n_files(&folder), 0);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[tokio::test]
 async fn an_end_does_not_wait_for_a_disk_that_hangs() {
     let (_folder, states) = saved_states();
-    let (release, released) = std::sync::mpsc::channel::<()>();
+    let (release, released) = channel::<()>();
     states.run_in_order(move || _ = released.recv());
-    let closed = timeout(2 * CLOSE_TIMEOUT, states.close()).await;
+    let closed = timeout(2 * DISK_TIMEOUT, states.close()).await;
     // Before anything can fail, because the runtime waits for the thread when it ends.
     drop(release);
     closed.unwrap();
-}
-
-#[tokio::test]
-async fn deleting_states_includes_those_being_saved() {
-    let (folder, mut states) = saved_states();
-    let other = save(&mut states, "other", 1, HOUR).await;
-    let before = save(&mut states, "chat", 1, HOUR).await;
-    let worker = WorkerId(2);
-    let path = state_path(&mut states, worker, "chat");
-    let saving = states.begin_saving(worker).unwrap();
-    let saved_to = saving.with_room_for(1).map(|file| file.path);
-    assert_eq!(saved_to, Some(path.clone()));
-    states.delete(&ModelSelector::Model("chat".to_owned()));
-    changes_done(&states).await;
-    assert!(!before.exists() && other.exists());
-    fs::write(&path, "text").unwrap();
-    states.worker_gone(worker);
-    changes_done(&states).await;
-    assert!(!path.exists() && other.exists());
-    states.delete(&ModelSelector::All);
-    changes_done(&states).await;
-    assert_eq!(n_files(&folder), 0);
-}
-
-/// Without its key, nothing that the disk still has of a file can be read.
-#[tokio::test]
-async fn deleting_states_drops_their_keys() {
-    let (_folder, mut states) = saved_states();
-    let mut key = |name: &str| states.add_state_file(WorkerId(1), name).unwrap().key;
-    let (chat, other) = (key("chat"), key("other"));
-    assert_ne!(chat, other);
-    assert_eq!(key("chat"), chat);
-    states.delete(&ModelSelector::Model("chat".to_owned()));
-    let mut key = |name: &str| states.add_state_file(WorkerId(1), name).unwrap().key;
-    assert_ne!(key("chat"), chat);
-    assert_eq!(key("other"), other);
-    states.delete(&ModelSelector::All);
-    let saving = states.begin_saving(WorkerId(1)).unwrap();
-    assert_ne!(saving.key, other, "a worker that was loaded before");
-}
-
-/// A loaded model clears its cache itself, so a later state belongs to a later conversation.
-#[tokio::test]
-async fn a_state_saved_after_a_deletion_is_kept() {
-    let (_folder, mut states) = saved_states();
-    let worker = WorkerId(2);
-    let path = state_path(&mut states, worker, "chat");
-    states.delete(&ModelSelector::All);
-    assert!(states.begin_saving(worker).is_some());
-    changes_done(&states).await;
-    fs::write(&path, "text").unwrap();
-    states.worker_gone(worker);
-    changes_done(&states).await;
-    assert!(path.exists());
-}
-
-#[tokio::test]
-async fn an_interrupted_save_leaves_no_file() {
-    let (folder, mut states) = saved_states();
-    changes_done(&states).await;
-    let worker = WorkerId(1);
-    let path = state_path(&mut states, worker, "chat");
-    for ending in ["unfinished", "taken"] {
-        File::create(path.with_extension(ending)).unwrap();
-    }
-    states.worker_gone(worker);
-    changes_done(&states).await;
-    assert_eq!(n_files(&folder), 0);
 }

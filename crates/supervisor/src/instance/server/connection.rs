@@ -176,7 +176,12 @@ impl Client {
                 ClientMessage::SetPaused { is_paused } => self.state.handle.set_paused(is_paused),
                 ClientMessage::SetTuning { tuning } => self.state.handle.set_tuning(tuning),
                 ClientMessage::Unknown => {}
-                ClientMessage::ForgetConversations => self.state.handle.forget_conversations(),
+                ClientMessage::ForgetConversations { conversation: None } => {
+                    self.state.handle.forget_conversations();
+                }
+                ClientMessage::ForgetConversations {
+                    conversation: Some(id),
+                } => self.state.handle.forget_conversation(id),
             }
         }
         Ok(())

@@ -5,6 +5,15 @@ use transom_engine::test_support::WEIGHT_BYTES;
 
 use super::*;
 
+/// Returns the number of files of saved KV caches: three of each conversation.
+fn n_saved(data: &Path) -> usize {
+    let files = std::fs::read_dir(data.join("cache/saved-states")).unwrap();
+    let is_index = |name: &std::ffi::OsStr| name == "index";
+    files
+        .filter(|entry| !is_index(&entry.as_ref().unwrap().file_name()))
+        .count()
+}
+
 #[tokio::test]
 async fn a_clients_conversation_continues_after_an_eviction() {
     let data = data_folder();
@@ -17,10 +26,7 @@ async fn a_clients_conversation_continues_after_an_eviction() {
     };
     let owner = in_time(open(data.path(), start)).await.unwrap();
     let client = in_time(connect(data.path())).await.unwrap().unwrap();
-    let n_kept = || {
-        let folder = std::fs::read_dir(data.path().join("cache/saved-states"));
-        folder.unwrap().count()
-    };
+    let n_kept = || n_saved(data.path());
 
     finish(&mut client.submit(generate_request("chat"))).await;
     client.set_tuning(Tuning {
@@ -28,20 +34,20 @@ async fn a_clients_conversation_continues_after_an_eviction() {
         ..Tuning::default()
     });
     let status = status_where(&client, |status| status.models.is_empty()).await;
-    assert_eq!(n_kept(), 1, "{:?}", status.last_unload);
+    assert_eq!(n_kept(), 3, "{:?}", status.last_unload);
 
     client.set_tuning(Tuning::default());
     finish(&mut client.submit(generate_request("chat"))).await;
     let status = status_where(&client, is_idle).await;
     let n_said = prompt_tokens() + 3;
-    assert_eq!((status.models[0].restored_tokens, n_kept()), (n_said, 0));
+    assert_eq!((status.models[0].saved_tokens, n_kept()), (n_said, 3));
 
     client.set_tuning(Tuning {
         memory_budget_bytes: Some(WEIGHT_BYTES / 2),
         ..Tuning::default()
     });
     status_where(&client, |status| status.models.is_empty()).await;
-    assert_eq!(n_kept(), 1);
+    assert_eq!(n_kept(), 3, "nothing is written again");
     in_time(owner.close()).await;
     assert_eq!(n_kept(), 0, "saved states contain private text");
 }
@@ -74,8 +80,7 @@ async fn a_client_can_delete_saved_conversations() {
     let owner = in_time(open(data.path(), start)).await.unwrap();
     assert!(!data.path().join("conversations").exists(), "the old place");
     let client = in_time(connect(data.path())).await.unwrap().unwrap();
-    let saved = data.path().join("cache/saved-states");
-    let n_saved = || std::fs::read_dir(&saved).unwrap().count();
+    let n_saved = || n_saved(data.path());
     let unload_saving = async || {
         client.set_tuning(Tuning {
             memory_budget_bytes: Some(WEIGHT_BYTES / 2),
@@ -90,7 +95,7 @@ async fn a_client_can_delete_saved_conversations() {
 
     finish(&mut client.submit(generate_request("chat"))).await;
     unload_saving().await;
-    assert_eq!(n_saved(), 1);
+    assert_eq!(n_saved(), 3);
     client.forget_conversations();
     in_time(client.unload(ModelSelector::Model("nobody".to_owned())))
         .await

@@ -160,7 +160,7 @@ fn status() -> Status {
         footprint_bytes: Some(1),
         load_time: Some(Duration::ZERO),
         passed_over: vec![passed_over()],
-        restored_tokens: 1,
+        saved_tokens: 1,
         n_answered: 1,
         unloads_in: Some(Duration::ZERO),
     };

@@ -1,6 +1,8 @@
 //! Every kind of message that a client sends.
 
-use transom_engine::{ChatPrompt, EmbedInput, KvCacheChoice, Message, Prompt, ToolCall};
+use transom_engine::{
+    ChatPrompt, ConversationId, EmbedInput, KvCacheChoice, Message, Prompt, ToolCall,
+};
 
 use super::protocol::ClientMessage;
 use super::*;
@@ -73,7 +75,9 @@ pub(super) fn client_messages() -> Vec<ClientMessage> {
             tuning: Tuning::default(),
         },
         ClientMessage::SetPaused { is_paused: true },
-        ClientMessage::ForgetConversations,
+        ClientMessage::ForgetConversations {
+            conversation: Some(ConversationId(1)),
+        },
         ClientMessage::Unknown,
     ];
     for message in &messages {
@@ -83,7 +87,7 @@ pub(super) fn client_messages() -> Vec<ClientMessage> {
             | ClientMessage::Unload { .. }
             | ClientMessage::SetTuning { .. }
             | ClientMessage::SetPaused { .. }
-            | ClientMessage::ForgetConversations
+            | ClientMessage::ForgetConversations { .. }
             | ClientMessage::Unknown => {}
         }
     }
