@@ -131,7 +131,7 @@ pub(crate) async fn an_unload_ends_a_running_response(subject: &Subject) {
     process
         .until(|event| matches!(event, TokenEvent::Text { .. }))
         .await;
-    process.send(Command::Unload { state: None });
+    process.send(Command::Unload { save: None });
     let response = process.response().await;
     assert_eq!(response.reason(), FinishReason::Canceled);
     let report = process.report().await;
