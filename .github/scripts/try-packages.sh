@@ -48,13 +48,18 @@ data=.local/share/transom
 cache=.cache/transom
 driver=.cache/mesa_shader_cache
 
+# Places in the bare system: the home folder, files of this script, and the socket of the screen.
+home=home/tester
+files=tmp
+sockets=tmp/.X11-unix
+
 root=$(mktemp -d)
 chmod 755 "$root"
 screen=
 finish() {
   [ -z "$screen" ] || kill "$screen" 2>/dev/null || true
   umount --lazy "$root"/proc "$root"/dev/pts "$root"/dev/shm 2>/dev/null || true
-  umount "$root/tmp/.X11-unix/X$number" 2>/dev/null || true
+  umount "$root/$sockets/X$number" 2>/dev/null || true
   rm -rf --one-file-system "$root"
 }
 number=0
@@ -69,7 +74,7 @@ in_root() {
 # Runs a command in the bare system, as the user and without a network.
 as_user() {
   exec unshare --net chroot --userspec=tester:tester "$root" /usr/bin/env -i \
-    PATH=/usr/bin:/bin LANG=C.UTF-8 HOME=/home/tester DISPLAY=":$number" "$@"
+    PATH=/usr/bin:/bin LANG=C.UTF-8 HOME="/$home" DISPLAY=":$number" "$@"
 }
 
 # Waits until a command succeeds, at most two minutes.
@@ -92,7 +97,7 @@ window() {
 
 # Prints the complete responses in the history.
 responses() {
-  sqlite3 -readonly "$root/home/tester/$data/transom.db" "SELECT text FROM body JOIN message
+  sqlite3 -readonly "$root/$home/$data/transom.db" "SELECT text FROM body JOIN message
     ON message.id = body.message WHERE speaker = 'assistant' AND ending = 'stop'" 2>/dev/null
 }
 
@@ -139,8 +144,8 @@ nothing_but_data_is_left() {
   local before=$1 name=$2 left
   paths >"$before.after"
   comm -13 "$before" "$before.after" >"$results/$name.left"
-  left=$(grep -vE "^\./home/tester/($data|$cache|$driver)(/|$)" "$results/$name.left" |
-    grep -vxE '\./home/tester/(\.local|\.local/share|\.cache)' || true)
+  left=$(grep -vE "^\./$home/($data|$cache|$driver)(/|$)" "$results/$name.left" |
+    grep -vxE "\./$home/(\.local|\.local/share|\.cache)" || true)
   if [ -n "$left" ]; then
     printf 'These are left after the package was removed:\n%s\n' "$left" >&2
     return 1
@@ -150,8 +155,8 @@ nothing_but_data_is_left() {
     printf 'These were removed together with the package:\n%s\n' "$left" >&2
     return 1
   fi
-  echo "Removed. $(wc -l <"$results/$name.left") paths are left, all in ~/$data, ~/$cache and ~/$driver."
-  rm -rf "$root/home/tester/.local" "$root/home/tester/.cache"
+  echo "Removed. $(wc -l <"$results/$name.left") paths are left, in ~/$data, ~/$cache and ~/$driver."
+  rm -rf "$root/$home/.local" "$root/$home/.cache"
 }
 
 try_deb() {
@@ -159,13 +164,14 @@ try_deb() {
   depends=$(dpkg-deb --field "$1" Depends)
   echo "It depends on $depends."
   in_root apt-get satisfy -qq -y --no-install-recommends "$depends" >"$results/deb-depends.log"
-  paths >"$root/tmp/before"
-  cp "$1" "$root/tmp/transom.deb"
-  in_root apt-get install -qq -y --no-install-recommends /tmp/transom.deb >"$results/deb-apt.log"
-  (as_user bash /tmp/try.sh /usr/bin/transom)
+  paths >"$root/$files/before"
+  cp "$1" "$root/$files/transom.deb"
+  in_root apt-get install -qq -y --no-install-recommends "/$files/transom.deb" \
+    >"$results/deb-apt.log"
+  (as_user bash "/$files/try.sh" /usr/bin/transom)
   ask_app deb /usr/bin/transom-app
   in_root apt-get purge -qq -y transom >>"$results/deb-apt.log"
-  nothing_but_data_is_left "$root/tmp/before" deb
+  nothing_but_data_is_left "$root/$files/before" deb
   in_root apt-get autoremove -qq -y --purge >>"$results/deb-apt.log"
 }
 
@@ -174,15 +180,15 @@ try_appimage() {
   in_root apt-get install -qq -y --no-install-recommends fontconfig libasound2 libegl1 libfribidi0 \
     libgbm1 libgl1 libgles2 libgmp10 libharfbuzz0b libopengl0 libthai0 libusb-1.0-0 \
     libwayland-client0 libx11-6 libx11-xcb1 >"$results/appimage-apt.log"
-  paths >"$root/tmp/before"
-  install -D -m 755 "$1" "$root/tmp/appimage/Transom.AppImage"
-  chroot "$root" chown -R tester:tester /tmp/appimage
+  paths >"$root/$files/before"
+  install -D -m 755 "$1" "$root/$files/appimage/Transom.AppImage"
+  chroot "$root" chown -R tester:tester "/$files/appimage"
   # Unpacked, because a bare system has no FUSE.
-  (as_user sh -c "cd /tmp/appimage && ./Transom.AppImage --appimage-extract >/dev/null")
-  (as_user bash /tmp/try.sh /tmp/appimage/squashfs-root/usr/bin/transom)
-  ask_app appimage /tmp/appimage/squashfs-root/AppRun
-  rm -r "$root/tmp/appimage"
-  nothing_but_data_is_left "$root/tmp/before" appimage
+  (as_user sh -c "cd /$files/appimage && ./Transom.AppImage --appimage-extract >/dev/null")
+  (as_user bash "/$files/try.sh" "/$files/appimage/squashfs-root/usr/bin/transom")
+  ask_app appimage "/$files/appimage/squashfs-root/AppRun"
+  rm -r "$root/$files/appimage"
+  nothing_but_data_is_left "$root/$files/before" appimage
 }
 
 echo "Making a bare Debian 12 …"
@@ -191,22 +197,22 @@ debootstrap --variant=minbase bookworm "$root" \
 cp --dereference /etc/resolv.conf "$root/etc/resolv.conf"
 chroot "$root" useradd --create-home --shell /bin/bash tester
 mount -t proc proc "$root/proc"
-mkdir -p "$root/dev/shm" "$root/dev/pts" "$root/tmp/.X11-unix"
+mkdir -p "$root/dev/shm" "$root/dev/pts" "$root/$sockets"
 mount -t devpts devpts "$root/dev/pts"
 mount -t tmpfs tmpfs "$root/dev/shm"
 chmod 1777 "$root/dev/shm"
-install -m 755 "$scripts/try.sh" "$root/tmp/try.sh"
+install -m 755 "$scripts/try.sh" "$root/$files/try.sh"
 
 # Everybody on this machine may use the screen.
-exec 3>"$root/tmp/number"
+exec 3>"$root/$files/number"
 Xvfb -displayfd 3 -ac -nolisten tcp -screen 0 1280x800x24 2>"$results/screen.log" &
 screen=$!
 exec 3>&-
-until_true "there is a screen" test -s "$root/tmp/number"
-number=$(cat "$root/tmp/number")
+until_true "there is a screen" test -s "$root/$files/number"
+number=$(cat "$root/$files/number")
 export DISPLAY=":$number"
-touch "$root/tmp/.X11-unix/X$number"
-mount --bind "/tmp/.X11-unix/X$number" "$root/tmp/.X11-unix/X$number"
+touch "$root/$sockets/X$number"
+mount --bind "/$sockets/X$number" "$root/$sockets/X$number"
 
 for package in "${packages[@]}"; do
   echo "Trying $(basename "$package") …"

@@ -111,7 +111,8 @@ pub(crate) async fn an_invalid_saved_kv_cache_is_ignored(subject: &Subject) {
     // The description, the head, and the last block if there is one.
     let names: Vec<&String> = valid[0].files.iter().collect();
     let damaged = [names[0], names[1], names[names.len() - 1]];
-    let changes: [(&str, fn(&[u8]) -> Option<Vec<u8>>); 5] = [
+    type Change = fn(&[u8]) -> Option<Vec<u8>>;
+    let changes: [(&str, Change); 5] = [
         ("no file", |_| None),
         ("an empty file", |_| Some(Vec::new())),
         ("half a file", |bytes| {

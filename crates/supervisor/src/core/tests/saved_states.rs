@@ -240,6 +240,29 @@ fn a_switch_under_memory_pressure_saves_nothing() {
     );
 }
 
+/// A model that was loaded while memory was short has no room for other conversations.
+#[test]
+fn a_conversation_that_does_not_stay_in_memory_is_saved_before_the_switch() {
+    check(
+        "
+        0s signals warning
+        0s request 1 other in=1
+        → start w1, measure w1 other 4096 small, awake, 1 loading
+        0s w1 measured
+        → load w1 other 4096 small
+        2s w1 loaded
+        → generate w1 1 at most 1024
+        3s signals normal
+        5s w1 ended 1 well
+        → 1 ENDED Stop, asleep
+        30s request 2 other in=2 private
+        → save w1, generate w1 2, awake
+        32s w1 ended 2 well
+        → 2 ENDED Stop, asleep
+        ",
+    );
+}
+
 #[test]
 fn forgetting_one_conversation_deletes_its_states_only() {
     check(
