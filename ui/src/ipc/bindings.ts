@@ -108,7 +108,9 @@ settings: Settings, } | { "event": "conversations" } | { "event": "deleted",
 /** The conversation. */
 id: ConversationId, } | { "event": "history_cleared" } | { "event": "models" } | { "event": "catalog" } | { "event": "downloads",
 /** All downloads in order. */
-downloads: Array<DownloadView>, } | { "event": "updates",
+downloads: Array<DownloadView>, } | { "event": "benchmark",
+/** `None` after its end. Reload the results. */
+running: BenchmarkProgress | null, } | { "event": "updates",
 /** All of it. */
 updates: UpdatesView, } | { "event": "drop",
 /** The window. */
@@ -157,6 +159,20 @@ name: string | null,
 /** The text. */
 text: string, };
 
+/** The axes of a plot of speeds. */
+export type Axes = {
+/** Time in seconds. */
+seconds: Axis,
+/** Tokens per second. */
+speed: Axis, };
+
+/** The labels of an axis: 0, and `n_steps` multiples of `step`. */
+export type Axis = {
+/** Distance of two labels. */
+step: number,
+/** Number of distances. */
+n_steps: number, };
+
 /** A request of another program, which came through the local API. */
 export type BackgroundView = {
 /** The name of its key. */
@@ -173,6 +189,51 @@ idle_unload_seconds: number | null,
 keep_loaded: boolean,
 /** The memory budget of all models, in bytes; `None` depends on the computer. */
 memory_budget_bytes: number | null, };
+
+/** A benchmark of one model on one machine. */
+export type Benchmark = {
+/** The id of the model. */
+model_id: string,
+/** Its display name. */
+model: string,
+/** Name of the chip; empty if unknown. */
+chip: string,
+/** The version of Transom. */
+version: string,
+/** When it ended, in seconds since 1970. */
+ended_at: number,
+/** What was measured. */
+measured: Measured, };
+
+/** The file format of an exported result. */
+export type BenchmarkFormat = "svg" | "json";
+
+/** A benchmark in progress. */
+export type BenchmarkProgress = {
+/** Display name of the model. */
+model: string,
+/** The engine that is measured; `None` while its files are loaded. */
+engine: string | null,
+/** Seconds that were measured, in all engines. */
+seconds: number,
+/** Seconds to measure, in all engines. */
+total_seconds: number, };
+
+/** A result, with what a page needs to draw it. */
+export type BenchmarkView = {
+/** Identifies it for commands. */
+key: string,
+/** The result. */
+benchmark: Benchmark,
+/** The axes of speeds over time; `None` for other results. */
+axes: Axes | null, };
+
+/** The last results, and the benchmark that runs. */
+export type BenchmarksView = {
+/** The newest first, one of each kind for each model. */
+results: Array<BenchmarkView>,
+/** The benchmark that the app runs now. */
+running: BenchmarkProgress | null, };
 
 /** A piece of rendered Markdown.
  *
@@ -294,6 +355,8 @@ id: ConversationId,
 title: string,
 /** Whether it is pinned to the top of the list. */
 is_pinned: boolean,
+/** Whether it is archived: not in the list, but found by a search. */
+is_archived: boolean,
 /** When it was created. */
 created_at: Timestamp,
 /** When its last message was added. */
@@ -327,6 +390,16 @@ name: string,
 version: string,
 /** SPDX license. */
 license: string, };
+
+/** How far the predictions of a model are from those of a reference. */
+export type Divergence = {
+/** Mean Kullback-Leibler divergence from the reference in nats. The tokens that are not among the
+ * [`COMPARED_TOKENS`] most likely ones of the reference count as one, so it is a lower bound. */
+kl_nats: number,
+/** Its standard error. */
+kl_error: number,
+/** Share of the places where both find the same token most likely, from 0 to 1. */
+same_top: number, };
 
 /** Why a document can't be read, and what to do. */
 export type DocumentProblem = { "kind": "not_found" } | { "kind": "cannot_open",
@@ -426,10 +499,45 @@ error: ModelErrorView | null,
 /** Another error of the model or the system, in English; may be empty. */
 reason: string, };
 
+/** Why a measurement ended before its time. */
+export type EarlyEnd = "interrupted" | "unloaded" | "limited";
+
 /** How a message ended: [`transom_store::Ending`] with its failure parsed. */
 export type EndingView = { "ending": "writing" } | { "ending": "stop" } | { "ending": "length" } | { "ending": "canceled" } | { "ending": "shed" } | { "ending": "failed",
 /** The reason. */
 failure: Failure, } | { "ending": "interrupted" };
+
+/** The energy of a measurement. */
+export type Energy = {
+/** Joules of all windows. They include reading the prompts, and every other program. */
+joules: number,
+/** Mean power. */
+watts: number,
+/** Generated tokens per joule. */
+tokens_per_joule: number, };
+
+/** What an engine was told. */
+export type EngineSettings = {
+/** The format of the weights in the files. */
+stored_as: string,
+/** How the engine computes with the weights. */
+computed_as: string,
+/** Number of tokens in the context. */
+context_length: number,
+/** Tokens of each prompt. */
+prompt_tokens: number,
+/** Tokens of each response. */
+generate_tokens: number,
+/** 0: responses are greedy. */
+temperature: number,
+/** Whether speculative decoding was on. */
+speculation: boolean,
+/** Bytes of the weights. */
+weight_bytes: number | null,
+/** Bytes of the KV cache of a full context. */
+kv_cache_bytes: number | null,
+/** Bytes that all models may use. */
+budget_bytes: number, };
 
 /** A model that can be downloaded. */
 export type EntryView = {
@@ -716,6 +824,13 @@ max_queued: number,
 /** Requests of one key that may wait. */
 max_queued_per_key: number, };
 
+/** What was measured, for each form of the model. */
+export type Measured = { "kind": "sustained",
+/** One for each engine. */
+forms: Array<SustainedReport>, } | { "kind": "quality",
+/** One for each form, the reference first. */
+forms: Array<QualityReport>, };
+
 /** Memory pressure, in the levels of Apple's `DISPATCH_SOURCE_TYPE_MEMORYPRESSURE`. */
 export type MemoryPressure = "normal" | "warning" | "critical";
 
@@ -757,6 +872,13 @@ stats: AnswerStats | null,
 created_at: Timestamp,
 /** Versions of this message (edited or regenerated), including itself, oldest first. */
 siblings: Array<MessageId>, };
+
+/** The speed in one minute. */
+export type MinuteSpeed = {
+/** Number of the minute, from 1. */
+minute: number,
+/** Median of its windows, in tokens per second. */
+tokens_per_second: number, };
 
 /** Why a model cannot be used, found, added or removed. */
 export type ModelErrorView = {
@@ -827,6 +949,8 @@ sampling: SamplingView | null,
 facts: FactsView | null,
 /** Why its files cannot be used. */
 problem: ModelErrorView | null,
+/** It makes embedding vectors and generates no text. */
+is_embedder: boolean,
 /** It is selected, but no longer installed. */
 is_missing: boolean, };
 
@@ -863,7 +987,7 @@ export type PairKind = "draft" | "embedding";
 
 /** Two models that fit together. */
 export type PairView = {
-/** The purpose of the second model. No engine runs such a model yet. */
+/** The purpose of the second model. */
 kind: PairKind,
 /** The model that writes responses. */
 main: PickView,
@@ -885,8 +1009,45 @@ need_bytes: number,
 /** The estimated speed. */
 speed: SpeedView | null, };
 
+/** The predicted speed beside the measured one, in tokens per second. */
+export type Prediction = {
+/** The predicted range. */
+low: number,
+/** Its upper end. */
+high: number,
+/** The measured speed: the median of the first minute. */
+measured: number,
+/** The measured speed is more than a quarter below or above the range. */
+is_far_off: boolean, };
+
 /** What a model is recommended for. */
 export type Purpose = "chat" | "code" | "small";
+
+/** How well a form of a model predicts a text. */
+export type QualityReport = {
+/** Name of the model in its files. */
+model: string,
+/** The engine that ran it. */
+engine: string,
+/** The format of the weights in the files. */
+stored_as: string,
+/** How the engine computes with the weights. */
+computed_as: string,
+/** The others are compared with this one. */
+is_reference: boolean,
+/** The distance from the reference; `None` for the reference, and if it has other tokens for the
+ * text. */
+divergence: Divergence | null,
+/** Number of predicted tokens. */
+n_tokens: number,
+/** Bytes of text of these tokens. */
+n_bytes: number,
+/** Perplexity per token. Comparable only between models with the same tokenizer. */
+perplexity: number,
+/** Its standard error. */
+perplexity_error: number,
+/** Bits per byte of text, which do not depend on the tokenizer. */
+bits_per_byte: number, };
 
 /** A recommended model. */
 export type RecommendedView = {
@@ -1001,6 +1162,23 @@ high: number,
 /** True if earlier uses on this machine were measured; false for a prediction. */
 is_measured: boolean, };
 
+/** Ten seconds of the measurement, or less at its end. */
+export type SpeedWindow = {
+/** Start, from the start of the measurement. */
+start_seconds: number,
+/** Length. */
+seconds: number,
+/** Tokens that were generated after the first of each response. */
+tokens: number,
+/** The speed while tokens were generated, without reading prompts; `None` if none were generated. */
+tokens_per_second: number | null,
+/** The thermal state at the end. */
+thermal: ThermalState,
+/** The limits in force at the end. */
+limits: Array<string>,
+/** Energy of the window; `None` if it is unknown. */
+joules: number | null, };
+
 /** The stage of a response before and while it is written. */
 export type Stage = { "stage": "waiting",
 /** Requests before it in the queue. */
@@ -1070,6 +1248,29 @@ is_writing: boolean,
 /** Why the last attempt to write it failed. */
 failure: Failure | null, };
 
+/** The speed of a form of a model over minutes. */
+export type SustainedReport = {
+/** Name of the model in its files. */
+model: string,
+/** The engine that ran it. */
+engine: string,
+/** What the engine was told. */
+settings: EngineSettings,
+/** The speed in each ten seconds. */
+windows: Array<SpeedWindow>,
+/** The first, the fifth, the tenth and the last minute. */
+minutes: Array<MinuteSpeed>,
+/** Where the machine slowed down. */
+throttling: Throttling | null,
+/** `None` if it is unknown, for the reason in `energy_problem`. */
+energy: Energy | null,
+/** Why the energy is unknown, in English. */
+energy_problem: string | null,
+/** `None` if there is no prediction for this machine. */
+prediction: Prediction | null,
+/** Why the measurement ended early. */
+ended_early: EarlyEnd | null, };
+
 /** The state of the machine. The default is a machine on mains power without any pressure. */
 export type SystemSignals = {
 /** Memory pressure: the system asks programs to free memory. */
@@ -1102,6 +1303,15 @@ export type TextSource = "selection" | "clipboard";
 
 /** Thermal state, in the levels of Apple's `NSProcessInfoThermalState`. */
 export type ThermalState = "nominal" | "fair" | "serious" | "critical";
+
+/** The point where the machine slowed down. */
+export type Throttling = {
+/** Start of the first slow window. */
+at_seconds: number,
+/** The speed before: the median of the first minute, in tokens per second. */
+before: number,
+/** The median of the speeds from this point on. */
+after: number, };
 
 /** Recommendations for a computer with this much memory. */
 export type TierView = {
