@@ -149,7 +149,8 @@ mod tests {
         json!([{
             "id": "qwen3", "name": "Qwen3", "role": "chat", "phase": { "phase": "ready" },
             "info": null, "need": null, "memory": null, "footprint_bytes": null,
-            "load_time_seconds": null, "passed_over": [], "restored_tokens": 0, "n_answered": 0,
+            "load_time_seconds": null, "passed_over": [], "restored_tokens": 0, "saved_tokens": 0,
+            "n_answered": 0,
             "unloads_in_seconds": null
         }])
     }
