@@ -56,10 +56,7 @@ export const promptStates: GalleryStates = {
   "prompt-empty": { shows: "Ask anything", show: prompt() },
   "prompt-pinned": {
     shows: "Unpin window",
-    show: prompt((fake) => {
-      const { general } = defaults.settings();
-      fake.setSettings({ general: { ...general, pin_prompt: true } });
-    }),
+    show: prompt((fake) => void fake.updateSettings({ general: { pin_prompt: true } })),
   },
   "prompt-models": {
     shows: "Eject Qwen3 4B",
