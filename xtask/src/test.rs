@@ -38,12 +38,12 @@ const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 /// Features of every build of tests: the same, so that nothing is built twice.
 pub(crate) const FEATURES: &[&str] = &["--features", "xtask/bindings", "--features", TEST_SUPPORT];
 
-/// Free space that the tests need once everything is built. KV caches are saved only while 5 GB are
-/// free, also in tests.
-const TEST_BYTES: u64 = 8_000_000_000;
+/// Free space that the tests need once everything is built. KV caches are saved only while 10 GB are
+/// free, also by the programs that tests start.
+const TEST_BYTES: u64 = 12_000_000_000;
 
 /// Space that a build of everything takes.
-const BUILD_BYTES: u64 = 20_000_000_000;
+const BUILD_BYTES: u64 = 25_000_000_000;
 
 const WINDOWS: &str = "window";
 
