@@ -69,9 +69,9 @@ pub fn of_tiers(tiers: &[Recommendations], layout: Layout) -> String {
     table.text(layout) + "\n" + &paragraph(NOTE_ON_PAIRS, layout)
 }
 
-/// The note that pairs are only planned.
-const NOTE_ON_PAIRS: &str =
-    "Two at once is what fits side by side; Transom itself does not use a second model yet.";
+/// What the second model of a pair is for.
+const NOTE_ON_PAIRS: &str = "Two at once is what fits side by side: the second one drafts tokens \
+                             for the first, or makes embeddings for other programs.";
 
 fn rows(tier: &Recommendations) -> Vec<Row<'_>> {
     let singles = [
