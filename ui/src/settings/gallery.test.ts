@@ -30,7 +30,7 @@ describe("axe finds no violation in", () => {
     document.body.append(target);
     document.title = "Transom";
     const drawn = await state.show(fake, target);
-    claim(name, state.shows);
+    await claim(name, state.shows);
     const rules = Object.fromEntries(NEED_LAYOUT.map((rule) => [rule, { enabled: false }]));
     const found = await axe.run(document, { rules });
     const wrong = found.violations.map(
