@@ -200,14 +200,13 @@ impl PressureThread {
         let woken: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
         drop(fds);
         let now = self.began.elapsed();
-        let has_plenty = has_plenty(&self.proc);
         let (level, mut flags) = (&mut self.level, woken.iter().skip(1));
         self.triggers.retain(|trigger| {
             let flags = flags.next().copied().unwrap_or(PollFlags::empty());
             // The triggers of a removed group wake forever and mean nothing.
             let is_gone = flags.contains(PollFlags::ERR);
             let is_notified = flags.contains(PollFlags::PRI) && !is_gone;
-            if is_notified && !(trigger.is_of_machine && has_plenty) {
+            if is_notified && !(trigger.is_of_machine && has_plenty(&self.proc)) {
                 level.notify(trigger.level, now);
             }
             !is_gone
@@ -217,10 +216,8 @@ impl PressureThread {
 
     /// Reads the averages in `files` and records them like a notification.
     fn read_averages(&mut self, files: &[PathBuf]) {
-        let has_plenty = has_plenty(&self.proc);
-        let counted = files
-            .iter()
-            .filter(|path| !(has_plenty && is_of_machine(path)));
+        let counts = |path: &&PathBuf| !(is_of_machine(path) && has_plenty(&self.proc));
+        let counted = files.iter().filter(counts);
         if let Some((some, full)) = greatest_averages(counted) {
             let level = pressure_of_averages(some, full);
             self.level.notify(level, self.began.elapsed());
