@@ -94,7 +94,7 @@ const welcome = (setUp: SetUp = () => {}) => alone(Welcome, { onDone: () => {} }
 });
 
 export const settingsStates: GalleryStates = {
-  "settings-model": { shows: "This model is in use", show: pane("model") },
+  "settings-model": { shows: "Fits: 3.7 GB of 10.5 GB", show: pane("model") },
   "settings-model-answers": {
     shows: "0.40",
     show: pane("model", chosen({ temperature: 0.4, top_k: 0, max_tokens: 1024 }), third),

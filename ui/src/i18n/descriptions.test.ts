@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { entries } from "../ipc/fake/catalog";
 import { chooseLanguage, LANGUAGES, modelDescription, type Language } from ".";
 
 const catalog = readFileSync(join(import.meta.dirname, "../../../models.toml"), "utf8");
@@ -17,6 +18,10 @@ beforeEach(() => chooseLanguage("en"));
 it("finds the description of every model", () => {
   expect(models.length).toBeGreaterThan(0);
   expect(english.length).toBe(models.length);
+});
+
+it("finds the descriptions of the gallery in the catalog", () => {
+  expect(entries().map((entry) => entry.description).filter((text) => !english.includes(text))).toEqual([]);
 });
 
 describe.each(others)("%s", (language) => {

@@ -193,7 +193,7 @@ export class FakeIpc implements Ipc {
         ({ view }) => view.conversation === conversation.id && view.text.toLowerCase().includes(words),
       );
       if (!inTitle && !message) continue;
-      const text = message?.view.text ?? "";
+      const text = (message?.view.text ?? "").replace(/[*_`]/g, "");
       const at = text.toLowerCase().indexOf(words);
       const snippet: FoundConversation["snippet"] = message ? { message: message.view.id, pieces: [
         [`${at > 30 ? "…" : ""}${text.slice(Math.max(0, at - 30), at)}`, false],
