@@ -362,15 +362,17 @@ impl Desktop {
 impl Drop for Desktop {
     fn drop(&mut self) {
         // Until none is left: a process may just be starting another, and one with much memory needs
-        // time to end.
+        // time to end, in which its environment can no longer be read.
         let deadline = Instant::now() + KILL_TIMEOUT;
+        let mut ending = BTreeSet::new();
         loop {
-            let left = self.processes();
-            if left.is_empty() || Instant::now() > deadline {
-                break;
-            }
-            for process in left {
+            for process in self.processes() {
                 processes::kill(process.pid);
+                ending.insert(process.pid);
+            }
+            ending.retain(|&pid| processes::is_alive(pid));
+            if ending.is_empty() || Instant::now() > deadline {
+                break;
             }
             thread::yield_now();
         }
