@@ -80,7 +80,7 @@ async fn in_the_window(chat: &Page) -> Outcome<(f64, f64)> {
 const STATS: &str = "
 const call = window.__TAURI_INTERNALS__.invoke;
 (async () => {
-  const [newest] = await call('conversations', { search: '', offset: 0, limit: 1 });
+  const [newest] = await call('conversations', { search: '', isArchived: false, offset: 0, limit: 1 });
   if (!newest) return {};
   const chat = newest.conversation.id;
   const { messages } = await call('open_conversation', { id: chat });
