@@ -1,4 +1,5 @@
 use std::cell::RefCell;
+use std::sync::OnceLock;
 
 use transom_engine::test_support::{Script, ScriptedEngine, Step};
 use transom_engine::{Engine, EngineError};
@@ -56,6 +57,16 @@ fn measured(
     length: Duration,
     stop: &Notify,
 ) -> (CommandResult<Option<Benchmark>>, Vec<BenchmarkProgress>) {
+    measured_with(&OnceLock::new(), script, length, stop)
+}
+
+/// As [`measured`], with a place for the handle of the supervisor.
+fn measured_with(
+    supervisor_handle: &OnceLock<Handle>,
+    script: Script,
+    length: Duration,
+    stop: &Notify,
+) -> (CommandResult<Option<Benchmark>>, Vec<BenchmarkProgress>) {
     let folder = tempfile::tempdir().unwrap();
     let library = library(folder.path(), computer());
     let mut model = library.resolve("./scripted").unwrap();
@@ -74,7 +85,9 @@ fn measured(
         let signals = Arc::new(ScriptedSignals::new(SystemSignals::default()));
         let supervisor =
             Supervisor::start(workers, signals, &Hardware::detect(), Tuning::default());
-        let handle = supervisor.handle();
+        let handle = supervisor_handle
+            .get_or_init(|| supervisor.handle())
+            .clone();
         measure(&handle, &library, &model, length, stop, on_progress).await
     });
     (result, progress.take())
@@ -125,6 +138,44 @@ fn a_stop_keeps_what_was_measured_and_leaves_out_the_other_form() {
     assert_eq!(forms.len(), 1);
     assert_eq!(forms[0].ended_early, Some(EarlyEnd::Interrupted));
     assert!(!forms[0].windows.is_empty());
+}
+
+#[test]
+fn a_pause_keeps_what_was_measured() {
+    let handle = Arc::<OnceLock<Handle>>::default();
+    let on_call = handle.clone();
+    let pause = Step::Call(Arc::new(move || {
+        if let Some(handle) = on_call.get() {
+            handle.set_paused(true);
+        }
+    }));
+    let token = || Step::Token(b"a".to_vec());
+    let script = Script {
+        responses: vec![vec![token()], vec![token(), token(), pause, token()]],
+        ..Script::default()
+    };
+    let length = Duration::from_secs(3600);
+    let (result, _) = measured_with(&handle, script, length, &Notify::new());
+    let benchmark = result.unwrap().unwrap();
+    assert!(benchmark.is_plausible());
+    let forms = forms(Some(benchmark));
+    assert_eq!(forms.len(), 1);
+    assert_eq!(forms[0].ended_early, Some(EarlyEnd::Unloaded));
+}
+
+/// So it does not replace the last result.
+#[test]
+fn a_stop_during_the_warm_up_is_no_result() {
+    let stop = Arc::new(Notify::new());
+    let on_call = stop.clone();
+    let press = Step::Call(Arc::new(move || on_call.notify_one()));
+    let token = || Step::Token(b"a".to_vec());
+    let script = Script {
+        responses: vec![vec![token(), press, token()]],
+        ..Script::default()
+    };
+    let (result, _) = measured(script, Duration::from_secs(3600), &stop);
+    assert!(!result.unwrap().unwrap().is_plausible());
 }
 
 #[test]
