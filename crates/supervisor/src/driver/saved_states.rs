@@ -151,8 +151,7 @@ impl SavedStates {
         saving.n_saved = 0;
         let (states, is_at_end) = (saving.states.clone(), self.is_at_end);
         let prefix = states.prefix.clone();
-        let make_room =
-            move |folder: &mut Folder| folder.make_room(&prefix, bytes, is_at_end, now());
+        let make_room = move |folder: &mut Folder| folder.make_room(&prefix, bytes, is_at_end);
         Some(move || states.changes.ask(make_room).filter(|bytes| *bytes > 0))
     }
 
@@ -300,6 +299,9 @@ async fn run_changes(mut changes: mpsc::UnboundedReceiver<Change>) {
             () = sleep_until(check_at.unwrap_or_else(Instant::now)), if check_at.is_some() => None,
         };
         let changed = spawn_blocking(move || {
+            if let Some(folder) = &mut folder {
+                folder.begin_day(now());
+            }
             if let Some(change) = change {
                 change(&mut folder);
             }

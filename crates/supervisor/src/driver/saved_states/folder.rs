@@ -75,6 +75,15 @@ impl Folder {
         folder
     }
 
+    /// Counts written bytes from zero if a new day has begun. Called before all other work.
+    pub(super) fn begin_day(&mut self, now: Duration) {
+        let today = now.as_secs() / DAY.as_secs();
+        if self.index.day != today {
+            self.index.day = today;
+            self.index.written_bytes = 0;
+        }
+    }
+
     /// Returns the saved conversations for a model.
     pub(super) fn for_load(&self, place: &Place, prefix: &str) -> SavedFolder {
         let entries = self.index.conversations.iter();
@@ -98,13 +107,7 @@ impl Folder {
     /// Makes room for KV caches of about `bytes` bytes, which the process with this prefix saves.
     /// Returns how many bytes it may write until [`Folder::saving_ended`]; 0 if none, as at the end
     /// of a supervisor whose KV caches do not outlive it.
-    pub(super) fn make_room(
-        &mut self,
-        prefix: &str,
-        bytes: u64,
-        is_at_end: bool,
-        now: Duration,
-    ) -> u64 {
+    pub(super) fn make_room(&mut self, prefix: &str, bytes: u64, is_at_end: bool) -> u64 {
         if is_at_end && self.master.is_none() {
             return 0;
         }
@@ -112,11 +115,6 @@ impl Folder {
         let Some(free_bytes) = limits.free_bytes.or_else(|| free_bytes(&self.path)) else {
             return 0;
         };
-        let today = now.as_secs() / DAY.as_secs();
-        if self.index.day != today {
-            self.index.day = today;
-            self.index.written_bytes = 0;
-        }
         let entries = self.index.conversations.iter();
         let stored: Vec<_> = entries
             .map(|entry| Stored {

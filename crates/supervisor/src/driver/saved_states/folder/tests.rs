@@ -1,3 +1,5 @@
+mod limits;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -132,9 +134,13 @@ impl Disk {
         files.collect()
     }
 
+    /// Returns the names of all files but the index, in order.
     fn names(&self) -> Vec<String> {
-        let names = self.files().into_keys();
-        names.filter(|name| name != INDEX).collect()
+        let entries = fs::read_dir(self.folder.path()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name != INDEX).collect();
+        names.sort();
+        names
     }
 }
 
@@ -174,7 +180,7 @@ fn without_a_keychain_nothing_outlives_the_program() {
         let mut folder = disk.open(NOW);
         disk.save(&mut folder, 1, NOW);
         assert_eq!(ids(&folder), [1]);
-        assert_eq!(folder.make_room("p", 1, true, NOW), 0, "at the end");
+        assert_eq!(folder.make_room("p", 1, true), 0, "at the end");
         folder.close();
         assert!(disk.names().is_empty());
         // Also if the program was killed.
@@ -373,7 +379,7 @@ fn what_a_process_did_not_complete_or_could_not_read_is_removed_at_its_end() {
 fn what_a_process_did_not_complete_is_removed_after_it_has_saved_and_counts_as_written() {
     let disk = Disk::with_keychain();
     let mut folder = disk.open(NOW);
-    assert!(folder.make_room("p", 100, false, NOW) > 100);
+    assert!(folder.make_room("p", 100, false) > 100);
     let restored = disk.save(&mut folder, 1, NOW);
     let path = |name: &str| disk.folder.path().join(name);
     fs::write(path("p-9"), [0; 70]).unwrap();
@@ -416,27 +422,28 @@ fn room_is_made_by_age_and_bytes_are_counted_by_day() {
     let mut disk = Disk::with_keychain();
     disk.saving.limits.max_daily_bytes = 1000;
     let mut folder = disk.open(NOW);
-    assert_eq!(folder.make_room("p", 1, false, NOW), 1000);
+    assert_eq!(folder.make_room("p", 1, false), 1000);
     for id in 1..=4 {
         let saved = disk.write(id, "p", 1, 100);
         folder.add(&place("chat"), "p", saved, NOW + Duration::from_secs(id));
     }
     folder.saving_ended("p");
-    assert_eq!(folder.make_room("p", 1, false, NOW), 600);
+    assert_eq!(folder.make_room("p", 1, false), 600);
     folder.saving_ended("p");
     folder.close();
     let mut folder = disk.open(NOW);
-    let again = folder.make_room("p", 1, false, NOW);
+    let again = folder.make_room("p", 1, false);
     assert_eq!(again, 600, "also after a restart");
     folder.saving_ended("p");
-    assert_eq!(folder.make_room("p", 1, false, NOW + DAY), 1000);
+    folder.begin_day(NOW + DAY);
+    assert_eq!(folder.make_room("p", 1, false), 1000);
     folder.saving_ended("p");
     folder.saving.limits.max_bytes = 1300;
-    assert_eq!(folder.make_room("p", 1, true, NOW + DAY), 1000);
+    assert_eq!(folder.make_room("p", 1, true), 1000);
     folder.saving_ended("p");
     assert_eq!(ids(&folder), [4, 3, 2], "the oldest one made room");
     folder.saving.limits.free_bytes = Some(0);
-    assert_eq!(folder.make_room("p", 1, false, NOW + DAY), 0);
+    assert_eq!(folder.make_room("p", 1, false), 0);
     assert_eq!(ids(&folder), [4, 3, 2]);
 }
 
@@ -445,16 +452,16 @@ fn processes_that_save_at_the_same_time_share_the_limits() {
     let mut disk = Disk::with_keychain();
     disk.saving.limits.max_bytes = OVERHEAD_BYTES + 1000;
     let mut folder = disk.open(NOW);
-    assert_eq!(folder.make_room("p", 100, false, NOW), OVERHEAD_BYTES + 100);
-    assert_eq!(folder.make_room("q", 100, false, NOW), 900);
-    assert_eq!(folder.make_room("p", 100, false, NOW), 0, "it saves again");
+    assert_eq!(folder.make_room("p", 100, false), OVERHEAD_BYTES + 100);
+    assert_eq!(folder.make_room("q", 100, false), 900);
+    assert_eq!(folder.make_room("p", 100, false), 0, "it saves again");
     // What it has written is no longer what it may write.
     let saved = disk.write(1, "p", 1, 300);
     folder.add(&place("chat"), "p", saved, NOW);
     assert_eq!(folder.granted["p"], OVERHEAD_BYTES - 200);
     folder.saving_ended("p");
     folder.process_ended(&place("chat"), "q");
-    assert_eq!(folder.make_room("q", 100, false, NOW), OVERHEAD_BYTES + 100);
+    assert_eq!(folder.make_room("q", 100, false), OVERHEAD_BYTES + 100);
     assert_eq!(ids(&folder), [1]);
     // If this program is killed now, nobody knows what the process has written.
     drop(folder);
