@@ -156,26 +156,10 @@ fn a_pause_keeps_what_was_measured() {
     };
     let length = Duration::from_secs(3600);
     let (result, _) = measured_with(&handle, script, length, &Notify::new());
-    let benchmark = result.unwrap().unwrap();
-    assert!(benchmark.is_plausible());
-    let forms = forms(Some(benchmark));
+    let forms = forms(result.unwrap());
     assert_eq!(forms.len(), 1);
     assert_eq!(forms[0].ended_early, Some(EarlyEnd::Unloaded));
-}
-
-/// So it does not replace the last result.
-#[test]
-fn a_stop_during_the_warm_up_is_no_result() {
-    let stop = Arc::new(Notify::new());
-    let on_call = stop.clone();
-    let press = Step::Call(Arc::new(move || on_call.notify_one()));
-    let token = || Step::Token(b"a".to_vec());
-    let script = Script {
-        responses: vec![vec![token(), press, token()]],
-        ..Script::default()
-    };
-    let (result, _) = measured(script, Duration::from_secs(3600), &stop);
-    assert!(!result.unwrap().unwrap().is_plausible());
+    assert!(!forms[0].windows.is_empty());
 }
 
 #[test]
