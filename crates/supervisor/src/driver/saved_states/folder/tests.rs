@@ -250,7 +250,7 @@ fn a_deleted_conversation_cannot_be_read_again() {
 fn a_master_key_that_could_not_be_replaced_is_replaced_at_the_next_start() {
     let disk = Disk::with_keychain();
     disk.save(&mut disk.open(NOW), 1, NOW);
-    let locked = Arc::new(LockedSecrets(disk.saving.secrets.clone().unwrap()));
+    let locked: Arc<dyn Secrets> = Arc::new(LockedSecrets(disk.saving.secrets.clone().unwrap()));
     for secrets in [None, Some(locked), Some(Arc::new(NoSecrets))] {
         disk.save(&mut disk.open(NOW), 2, NOW);
         let old = disk.master();
