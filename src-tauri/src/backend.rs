@@ -20,7 +20,7 @@ use transom_library::{AddedModelsWatcher, Library, ThisMachine};
 use transom_signals::Hardware;
 use transom_store::{ConversationId, Notice, Settings, Store, StoreError};
 use transom_supervisor::{
-    Connection, Handle, Keychain, ModelSelector, Saving, Secrets, Supervisor, Tuning,
+    Connection, Handle, Keychain, Saving, Secrets, Supervisor, Tuning,
     instance::{self, InstanceError},
 };
 
@@ -33,8 +33,8 @@ use crate::{backups, lock, now, status_view};
 const SAVE_TIMEOUT: Duration = Duration::from_secs(3);
 const UNLOAD_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Time limit for everything that is left after the models are unloaded.
-const CLEANUP_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time limit at exit for a reconnect that is still running.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) struct Backend {
     /// Conversations and settings.
@@ -155,8 +155,9 @@ impl Backend {
 
     /// Deletes what models keep of a conversation, in memory and on the disk.
     pub(crate) fn forget(&self, conversation: ConversationId) {
-        let id = request::request_id(conversation);
-        self.handle().forget_conversation(id);
+        for id in request::request_ids(conversation) {
+            self.handle().forget_conversation(id);
+        }
     }
 
     /// Returns the current handle of the supervisor.
@@ -252,24 +253,25 @@ impl Backend {
         within(SAVE_TIMEOUT, saved, "a response was not saved in time").await;
         self.model_source.close().await;
         // Locked while a reconnect reads files.
-        let locked = tokio::time::timeout(CLEANUP_TIMEOUT, self.connection.lock()).await;
+        let locked = tokio::time::timeout(RECONNECT_TIMEOUT, self.connection.lock()).await;
         let Some(connection) = locked.ok().and_then(|mut connection| connection.take()) else {
             return;
         };
-        let has_remote_requests = connection.n_remote_requests() > 0;
-        if connection.is_own() && !has_remote_requests {
-            // Models first, because they take memory. Threads and the socket end with the process.
-            let unloaded = connection.handle().unload(ModelSelector::All);
-            within(UNLOAD_TIMEOUT, unloaded, "a model was not unloaded in time").await;
-        }
-        let limit = match has_remote_requests {
-            true => UNLOAD_TIMEOUT,
-            false => CLEANUP_TIMEOUT,
-        };
-        // A separate task, so that a blocking close delays nothing here.
-        let closing = tokio::spawn(connection.close());
-        within(limit, closing, "the supervisor did not end in time").await;
+        close_connection(connection).await;
     }
+}
+
+/// Ends the app's part of the supervisor, which saves KV caches and unloads the models, unless other
+/// programs use it.
+async fn close_connection(connection: Connection) {
+    // A separate task, so that a blocking close delays nothing here.
+    let closing = tokio::spawn(connection.close());
+    within(
+        UNLOAD_TIMEOUT,
+        closing,
+        "the supervisor did not end in time",
+    )
+    .await;
 }
 
 /// Waits for `work` within a time limit, and logs `problem` if that is not enough.
@@ -428,3 +430,6 @@ fn store_notice(notice: &Notice) -> AppEvent {
         values: fields_of(notice),
     }
 }
+
+#[cfg(test)]
+mod tests;

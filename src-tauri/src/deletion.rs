@@ -88,6 +88,8 @@ async fn delete(app: &AppHandle, id: ConversationId) {
     let Some(backend) = shell.backend_if_open() else {
         return;
     };
+    // First, so that the end of the app in between leaves no KV cache of a chat that is gone.
+    backend.forget(id);
     let store = backend.store.clone();
     let deleted = tauri::async_runtime::spawn_blocking(move || store.delete(id)).await;
     let error = match deleted {
@@ -95,7 +97,6 @@ async fn delete(app: &AppHandle, id: ConversationId) {
         Ok(Err(error)) => Some((error.kind(), error.to_string())),
         Err(error) => Some((None, error.to_string())),
     };
-    backend.forget(id);
     if let Some((kind, reason)) = error {
         tracing::error!(reason, "a conversation could not be deleted");
         shell.notice(AppEvent::store_notice("delete_failed", kind, reason));

@@ -46,13 +46,6 @@ pub(crate) async fn install(app: &AppHandle) {
         return;
     }
     tracing::info!("an update is installed");
-    // The supervisor of another program continues without this app.
-    if let Some(backend) = shell
-        .backend_if_open()
-        .filter(|backend| backend.is_client())
-    {
-        backend.handle().set_paused(false);
-    }
     quit::restart(app);
 }
 
@@ -80,6 +73,13 @@ impl Host for AppHandle {
     fn set_paused(&self, is_paused: bool) {
         if let Some(backend) = self.state::<Shell>().backend_if_open() {
             backend.handle().set_paused(is_paused);
+        }
+    }
+
+    fn leave(&self, was_paused: bool) {
+        let backend = self.state::<Shell>().backend_if_open();
+        if let Some(backend) = backend.filter(|backend| backend.is_client()) {
+            backend.handle().set_paused(was_paused);
         }
     }
 

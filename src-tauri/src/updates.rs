@@ -44,6 +44,9 @@ pub(crate) trait Host {
     fn is_paused(&self) -> bool;
     /// Pauses all models, or resumes.
     fn set_paused(&self, is_paused: bool);
+    /// Leaves the supervisor before the app starts again. That of another program continues without
+    /// it, and is paused only if it was before.
+    fn leave(&self, was_paused: bool);
     /// Waits until nobody waits for a response, and the responses of the app are stored.
     async fn until_idle(&self);
     /// Waits until the pause has unloaded all models. Returns false if a request came first.
@@ -204,7 +207,10 @@ impl Updates {
             Err(UpdateProblem::Failed { detail })
         });
         match installed {
-            Ok(()) => true,
+            Ok(()) => {
+                host.leave(was_paused);
+                true
+            }
             Err(problem) => {
                 host.set_paused(was_paused);
                 self.change(host, |state| {

@@ -38,7 +38,7 @@ const FORMAT: &[&str] = &["fmt", "--all", "--check"];
 /// Features of every build of tests: the same, so that nothing is built twice.
 pub(crate) const FEATURES: &[&str] = &["--features", "xtask/bindings", "--features", TEST_SUPPORT];
 
-/// Free space that the tests need once everything is built. KV caches are saved only while 10 GB are
+/// Free space that the tests need once everything is built. KV caches are saved only while 10 GiB are
 /// free, also by the programs that tests start.
 const TEST_BYTES: u64 = 12_000_000_000;
 

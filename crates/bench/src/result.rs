@@ -174,9 +174,11 @@ impl Benchmark {
         match &self.measured {
             Measured::Sustained { forms } => {
                 let mut windows = forms.iter().flat_map(|form| &form.windows);
-                let has_windows = forms.iter().any(|form| !form.windows.is_empty());
+                // A measurement that was stopped at once has a window in which nothing happened.
+                let mut speeds = windows.clone().map(|window| window.tokens_per_second);
+                let has_speed = speeds.any(|speed| speed.is_some());
                 let ranges = || forms.iter().filter_map(|form| form.prediction);
-                has_windows
+                has_speed
                     && windows.all(|window| {
                         within(window.start_seconds, MAX_SECONDS)
                             && within(window.seconds, MAX_SECONDS)
@@ -316,6 +318,7 @@ pub(crate) mod tests {
             |form| form.windows[0].tokens_per_second = Some(1e300)
         ));
         assert!(!change(|form| form.windows[0].start_seconds = -1.0));
+        assert!(!change(|form| form.windows[0].tokens_per_second = None));
         let predicted = |low, high| Prediction {
             low,
             high,

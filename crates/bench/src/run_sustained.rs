@@ -12,7 +12,7 @@ use transom_engine::{
 use transom_engine_host::wire::Request;
 use transom_signals::EnergyMeter;
 use transom_supervisor::{
-    Handle, ModelRequest, Outcome, RequestError, ResponseEvent, Status, Work,
+    Handle, LimitReason, ModelRequest, Outcome, RequestError, ResponseEvent, Status, Work,
 };
 
 use crate::error::BenchError;
@@ -109,11 +109,7 @@ impl<C: Fn() -> Duration> SustainedBench<C> {
                 needed,
             });
         }
-        let (meter, energy_problem) = match EnergyMeter::start() {
-            Ok(meter) => (Some(meter), None),
-            Err(problem) => (None, Some(problem)),
-        };
-        Ok(Self {
+        let mut bench = Self {
             began: clock(),
             handle,
             request,
@@ -121,11 +117,21 @@ impl<C: Fn() -> Duration> SustainedBench<C> {
             options,
             clock,
             recorder: Recorder::default(),
-            meter,
-            energy_problem,
+            meter: None,
+            energy_problem: None,
             need: None,
             n_prompts_made: 0,
-        })
+        };
+        bench.start_meter();
+        Ok(bench)
+    }
+
+    /// Counts energy from now on.
+    fn start_meter(&mut self) {
+        (self.meter, self.energy_problem) = match EnergyMeter::start() {
+            Ok(meter) => (Some(meter), None),
+            Err(problem) => (None, Some(problem)),
+        };
     }
 
     /// Warms up, and generates responses until the time is over. Returns why it ended earlier. Calls
@@ -147,7 +153,7 @@ impl<C: Fn() -> Duration> SustainedBench<C> {
             return Ok(ended);
         }
         self.began = (self.clock)();
-        self.meter = self.meter.take().and_then(|_| EnergyMeter::start().ok());
+        self.start_meter();
         while self.now() < self.options.length {
             let ended = self.respond(true, &mut on_progress).await?;
             if ended.is_some() {
@@ -207,7 +213,10 @@ impl<C: Fn() -> Duration> SustainedBench<C> {
                 } => (reason, stats),
                 ResponseEvent::Ended {
                     outcome: Outcome::Failed { error },
-                } => return Err(error.into()),
+                } => {
+                    let ended_early = early_end(&error).filter(|_| is_recorded);
+                    return ended_early.map_or_else(|| Err(error.into()), |end| Ok(Some(end)));
+                }
                 ResponseEvent::Ended {
                     outcome: Outcome::Loaded { .. },
                 } => return Ok(Some(EarlyEnd::Unloaded)),
@@ -293,6 +302,20 @@ impl<C: Fn() -> Duration> SustainedBench<C> {
             kv_cache_bytes: self.need.map(|need| need.kv_cache_bytes),
             budget_bytes,
         }
+    }
+}
+
+/// Returns why a measurement ends if its next response fails with this error; `None` if that is a
+/// failure of the measurement itself.
+fn early_end(error: &RequestError) -> Option<EarlyEnd> {
+    match error {
+        RequestError::Blocked {
+            reason: LimitReason::Paused,
+            ..
+        }
+        | RequestError::Unloaded => Some(EarlyEnd::Unloaded),
+        RequestError::Blocked { .. } | RequestError::Shed { .. } => Some(EarlyEnd::Limited),
+        _ => None,
     }
 }
 

@@ -23,6 +23,7 @@ pub mod recommendations;
 pub mod safetensors;
 #[cfg(feature = "test-support")]
 pub mod test_support;
+pub mod versioned_file;
 mod watch;
 mod weight_files;
 

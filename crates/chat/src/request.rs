@@ -86,7 +86,12 @@ pub fn summary_request(path: &[Message], info: &ModelInfo, max_bytes: usize) -> 
     Request {
         prompt: summary::prompt(earlier.map(|(_, text)| text), &turns, max_bytes),
         truncation: Truncation::Disabled,
-        params: summary::params(&info.recommended_sampling),
+        params: GenerationParams {
+            conversation: path
+                .last()
+                .map(|message| request_ids(message.conversation)[1]),
+            ..summary::params(&info.recommended_sampling)
+        },
     }
 }
 
@@ -132,7 +137,9 @@ pub fn request(
             // context is stuck in a loop.
             shift_context: overflow != Overflow::Stop,
             max_tokens: max_tokens.or(Some(info.context_length)),
-            conversation: path.last().map(|message| request_id(message.conversation)),
+            conversation: path
+                .last()
+                .map(|message| request_ids(message.conversation)[0]),
             ..GenerationParams::default()
         },
     }
@@ -205,9 +212,13 @@ fn is_from_model(message: &Message) -> bool {
     message.role == MessageRole::Assistant
 }
 
-/// Returns the id that a stored conversation has in requests. The store never reuses ids.
-pub fn request_id(conversation: transom_store::ConversationId) -> ConversationId {
-    ConversationId(conversation.0.cast_unsigned())
+/// Returns the ids that a stored conversation has in requests: in those for its responses, and in
+/// those for its summaries, which must not replace its KV cache. The store never reuses ids.
+///
+/// Whoever deletes the conversation deletes the KV caches of both, because both have its text.
+pub fn request_ids(conversation: transom_store::ConversationId) -> [ConversationId; 2] {
+    let id = conversation.0.cast_unsigned();
+    [id, id | 1 << 63].map(ConversationId)
 }
 
 /// Combines the user's settings with the recommendations of the model's authors.

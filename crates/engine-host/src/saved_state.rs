@@ -84,6 +84,14 @@ struct Block {
     file: String,
 }
 
+impl Saved {
+    /// Returns true if all files exist: the parent may have removed them to make room for others.
+    fn is_on_disk(&self, folder: &Path) -> bool {
+        let mut files = self.listed.files.iter();
+        files.all(|name| folder.join(name).exists())
+    }
+}
+
 impl SavedConversations {
     /// Reads the descriptions of the conversations in `folder`. One that can't be read is left out.
     pub(crate) fn open(folder: SavedFolder) -> Self {
@@ -168,7 +176,8 @@ impl SavedConversations {
 
     /// Saves the conversations in memory with at most `max_bytes` new bytes, the most recently used
     /// ones first, until `is_stopped`, and calls `on_saved` with each that is on disk then. Returns
-    /// the number of tokens that were written.
+    /// the number of tokens that were written. Files of a conversation that was not completed stay:
+    /// the parent counts and removes them.
     ///
     /// # Errors
     /// Those of the engine, and [`EngineError::BadFile`] if a file can't be written. Conversations
@@ -185,7 +194,13 @@ impl SavedConversations {
         };
         let cache: &dyn SavableCache = cache;
         let mut earlier = std::mem::take(&mut self.all);
-        let mut left_bytes = max_bytes;
+        let mut writer = Writer {
+            folder: &self.folder,
+            prefix: &self.prefix,
+            n_files: &mut self.n_files,
+            left_bytes: max_bytes,
+            is_stopped,
+        };
         let mut n_written = 0;
         let mut failed = None;
         let all = &mut self.all;
@@ -198,29 +213,17 @@ impl SavedConversations {
         for (index, conversation) in cache.conversations().iter().enumerate() {
             let base = base_of(&earlier, conversation).map(|index| earlier.remove(index));
             let tokens = conversation.tokens;
-            let is_saved =
-                |saved: &Saved| saved.description.tokens.starts_with(conversation.tokens);
+            let is_saved = |saved: &Saved| {
+                saved.description.tokens.starts_with(tokens) && saved.is_on_disk(&self.folder)
+            };
             if tokens.is_empty() || base.as_ref().is_some_and(is_saved) {
                 on_disk(base);
                 continue;
             }
-            let mut writer = Writer {
-                folder: &self.folder,
-                prefix: &self.prefix,
-                first_file: self.n_files,
-                n_files: self.n_files,
-                left_bytes,
-                is_stopped,
-            };
             let saved = writer.save(cache, index, conversation, base.as_ref());
-            match &saved {
-                Ok(Some(_)) => {
-                    n_written += tokens.len();
-                    left_bytes = writer.left_bytes;
-                }
-                Ok(None) | Err(_) => writer.remove_new_files(),
+            if let Ok(Some(_)) = &saved {
+                n_written += tokens.len();
             }
-            self.n_files = writer.n_files;
             let (saved, error) = match saved {
                 Ok(saved) => (saved.or(base), None),
                 Err(error) => (base, Some(error)),
@@ -328,15 +331,14 @@ fn restore_from(
 struct Writer<'a> {
     folder: &'a Path,
     prefix: &'a str,
-    first_file: usize,
-    n_files: usize,
+    n_files: &'a mut usize,
     left_bytes: u64,
     is_stopped: &'a dyn Fn() -> bool,
 }
 
 impl Writer<'_> {
-    /// Saves a conversation and returns it; `None` if there is not enough room, or if it is to stop. Blocks of `base`
-    /// with tokens of the beginning of the conversation are not written again.
+    /// Saves a conversation and returns it; `None` if there is not enough room, or if it is to stop.
+    /// Blocks of `base` with tokens of the beginning of the conversation are not written again.
     fn save(
         &mut self,
         cache: &dyn SavableCache,
@@ -355,41 +357,47 @@ impl Writer<'_> {
             Some(base) => self.usable_blocks(&base.description, tokens),
             None => Vec::new(),
         };
-        let n_kept = blocks.last().map_or(0, |block| block.tokens.end);
-        let new = match cache.has_blocks() {
-            true => new_blocks(n_kept..tokens.len()),
-            false => Vec::new(),
-        };
-        let Some(head) = self.write(&key, cache.save_head(index)?)? else {
-            return Ok(None);
-        };
-        for range in new {
-            let bytes = cache.save_block(index, range.clone())?;
-            // Each token takes as much, so the first block shows whether the others fit.
-            let per_token = bytes.len() as u64 / range.len() as u64;
-            let needed_bytes = per_token * (tokens.len() - range.start) as u64;
-            if needed_bytes > self.left_bytes || (self.is_stopped)() {
-                return Ok(None);
-            }
-            let Some(file) = self.write(&key, bytes)? else {
-                return Ok(None);
-            };
-            blocks.push(Block {
-                tokens: range,
-                file,
-            });
+        let n_kept = blocks.len();
+        let start = blocks.last().map_or(0, |block| block.tokens.end);
+        if cache.has_blocks() {
+            let new = new_blocks(start..tokens.len()).into_iter();
+            blocks.extend(new.map(|tokens| Block {
+                tokens,
+                file: self.new_name(),
+            }));
         }
         let description = Description {
             tokens: tokens.to_vec(),
-            head,
+            head: self.new_name(),
             blocks,
         };
+        let new = &description.blocks[n_kept..];
         let json = serde_json::to_vec(&description);
         let json = json.map_err(|error| EngineError::backend("saving a conversation", error))?;
-        let Some(file) = self.write(&key, json)? else {
+        let save_block = |block: &Block| cache.save_block(index, block.tokens.clone());
+        let mut first_block = new.first().map(save_block).transpose()?;
+        let head = cache.save_head(index)?;
+        // Each token takes as much, so the first block shows the size of all, and nothing is written
+        // in vain.
+        let per_block = first_block.iter().zip(new).map(|(bytes, block)| {
+            bytes.len() as u64 * (tokens.len() - start) as u64 / block.tokens.len() as u64
+        });
+        let n_bytes = (json.len() + head.len()) as u64 + per_block.sum::<u64>();
+        let n_bytes = n_bytes + sealed_file::OVERHEAD_BYTES * (2 + new.len() as u64);
+        if n_bytes > self.left_bytes || (self.is_stopped)() {
             return Ok(None);
-        };
-        let mut files = vec![file, description.head.clone()];
+        }
+        self.write(&key, &description.head, head)?;
+        for block in new {
+            if (self.is_stopped)() {
+                return Ok(None);
+            }
+            let bytes = first_block.take().map_or_else(|| save_block(block), Ok)?;
+            self.write(&key, &block.file, bytes)?;
+        }
+        let name = self.new_name();
+        self.write(&key, &name, json)?;
+        let mut files = vec![name, description.head.clone()];
         files.extend(description.blocks.iter().map(|block| block.file.clone()));
         let listed = SavedConversation {
             id,
@@ -411,27 +419,25 @@ impl Writer<'_> {
         base.blocks.iter().take_while(is_usable).cloned().collect()
     }
 
-    /// Writes a new file and returns its name; `None` if there is not enough room.
-    fn write(&mut self, key: &StateKey, bytes: Vec<u8>) -> Result<Option<String>, EngineError> {
-        let n_bytes = bytes.len() as u64 + sealed_file::OVERHEAD_BYTES;
-        let Some(left_bytes) = self.left_bytes.checked_sub(n_bytes) else {
-            return Ok(None);
-        };
+    /// Returns the name of a new file.
+    fn new_name(&mut self) -> String {
         let name = format!("{}-{}", self.prefix, self.n_files);
-        self.n_files += 1;
-        self.left_bytes = left_bytes;
-        sealed_file::write(self.folder, &name, key, bytes)
-            .map_err(|error| EngineError::bad_file(self.folder.join(&name), error))?;
-        Ok(Some(name))
+        *self.n_files += 1;
+        name
     }
 
-    /// Removes the files of a conversation that could not be saved.
-    fn remove_new_files(&self) {
-        for number in self.first_file..self.n_files {
-            let path = self.folder.join(format!("{}-{number}", self.prefix));
-            // The parent removes what is left.
-            let _ = fs::remove_file(path);
-        }
+    /// Writes a new file, whose bytes must fit.
+    fn write(&mut self, key: &StateKey, name: &str, bytes: Vec<u8>) -> Result<(), EngineError> {
+        let n_bytes = bytes.len() as u64 + sealed_file::OVERHEAD_BYTES;
+        let left_bytes = self.left_bytes.checked_sub(n_bytes);
+        self.left_bytes = left_bytes.ok_or_else(|| {
+            EngineError::backend(
+                "saving a conversation",
+                "a block is larger than the first one",
+            )
+        })?;
+        sealed_file::write(self.folder, name, key, bytes)
+            .map_err(|error| EngineError::bad_file(self.folder.join(name), error))
     }
 }
 

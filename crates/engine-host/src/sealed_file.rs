@@ -5,8 +5,8 @@
 //! exchanged.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -16,6 +16,9 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes that a sealed file has in addition to its content.
 pub(crate) const OVERHEAD_BYTES: u64 = 12 + 16;
+
+/// Largest file that is read: more than all saved KV caches together may take.
+const MAX_BYTES: u64 = 16 << 30;
 
 /// A key for files with saved KV caches. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,9 +61,8 @@ impl StateKey {
     /// Returns the key that [`StateKey::sealed_with`] encrypted; `None` if it was with another
     /// master key.
     pub fn opened_with(master: &Self, sealed: &[u8]) -> Option<Self> {
-        let (nonce, bytes) = sealed.split_first_chunk()?;
-        let mut bytes = bytes.to_vec();
-        master.open("key", *nonce, &mut bytes).ok()?;
+        let mut bytes = sealed.to_vec();
+        master.open("key", &mut bytes).ok()?;
         bytes.try_into().map(Self).ok()
     }
 
@@ -75,15 +77,15 @@ impl StateKey {
         Ok(nonce)
     }
 
-    /// Decrypts `bytes` in place. Fails if a byte of them differs from what was sealed.
-    fn open(&self, name: &str, nonce: [u8; NONCE_LEN], bytes: &mut Vec<u8>) -> io::Result<()> {
-        let opened = self.cipher()?.open_in_place(
-            Nonce::assume_unique_for_key(nonce),
-            Aad::from(name),
-            bytes,
-        );
-        let wrong = |_| io::Error::new(ErrorKind::InvalidData, "it is damaged or has another key");
-        let n_opened = opened.map_err(wrong)?.len();
+    /// Decrypts a nonce and the bytes that were sealed with it in place. Fails if a byte of them
+    /// differs.
+    fn open(&self, name: &str, bytes: &mut Vec<u8>) -> io::Result<()> {
+        let wrong = || io::Error::new(ErrorKind::InvalidData, "it is damaged or has another key");
+        let nonce = *bytes.first_chunk().ok_or_else(wrong)?;
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let cipher = self.cipher()?;
+        let opened = cipher.open_within(nonce, Aad::from(name), bytes, NONCE_LEN..);
+        let n_opened = opened.map_err(|_| wrong())?.len();
         bytes.truncate(n_opened);
         Ok(())
     }
@@ -119,12 +121,8 @@ pub(crate) fn write(
 
 /// Returns the content of the file at `path` that was written as `name`.
 pub(crate) fn read(path: &Path, name: &str, key: &StateKey) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    let mut nonce = [0; NONCE_LEN];
-    file.read_exact(&mut nonce)?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    key.open(name, nonce, &mut bytes)?;
+    let mut bytes = transom_files::read(path, MAX_BYTES)?;
+    key.open(name, &mut bytes)?;
     Ok(bytes)
 }
 
@@ -162,6 +160,18 @@ mod tests {
             std::fs::write(&path, &written[..index]).unwrap();
             assert!(read(&path, "file", &key).is_err(), "{index} bytes");
         }
+    }
+
+    #[test]
+    fn only_a_regular_file_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("file");
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+        assert!(made.unwrap().success());
+        // Opening it would wait for a writer.
+        let key = StateKey::random().unwrap();
+        let error = read(&fifo, "file", &key).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
 use zeroize::Zeroizing;
@@ -14,8 +15,29 @@ use zeroize::Zeroizing;
 /// The name of the app in the keychain.
 const SERVICE: &str = "Transom";
 
-/// A secret that was read. Its memory is wiped on drop.
-pub type Secret = Zeroizing<String>;
+/// A secret that was read. `Debug` does not show it, and its memory is wiped on drop.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Zeroizing<String>);
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(Zeroizing::new(text))
+    }
+}
+
+impl Deref for Secret {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Secret(…)")
+    }
+}
 
 /// A place for secrets. Each has a name, its account.
 pub trait Secrets: fmt::Debug + Send + Sync {
@@ -69,7 +91,7 @@ fn entry(account: &str) -> Result<keyring::Entry, SecretsError> {
 impl Secrets for Keychain {
     fn get(&self, account: &str) -> Result<Option<Secret>, SecretsError> {
         match entry(account)?.get_password() {
-            Ok(secret) => Ok(Some(Zeroizing::new(secret))),
+            Ok(secret) => Ok(Some(secret.into())),
             Err(keyring::Error::NoEntry) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -109,7 +131,7 @@ impl Secrets for MemorySecrets {
     }
 
     fn set(&self, account: &str, secret: &str) -> Result<(), SecretsError> {
-        let secret = Zeroizing::new(secret.to_owned());
+        let secret = Secret::from(secret.to_owned());
         self.with(|secrets| secrets.insert(account.to_owned(), secret));
         Ok(())
     }
@@ -131,7 +153,8 @@ mod tests {
         assert_eq!(get("a"), None);
         secrets.set("a", "first").unwrap();
         secrets.set("a", "second").unwrap();
-        assert_eq!(get("a").as_deref().map(String::as_str), Some("second"));
+        assert_eq!(get("a").as_deref(), Some("second"));
+        assert_eq!(format!("{:?}", get("a")), "Some(Secret(…))");
         assert_eq!(get("b"), None);
         assert_eq!(format!("{secrets:?}"), "MemorySecrets(…)");
         secrets.delete("a").unwrap();

@@ -4,32 +4,30 @@
 //! Rule: the file is helpful but never required. A damaged file or one of a newer version is set aside
 //! and a new one is started. A failed write only loses the result.
 
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use transom_bench::{Benchmark, Measured};
 use transom_catalog::InstalledModel;
+use transom_catalog::versioned_file::{MAX_BYTES, read_or_set_aside};
 
 use crate::{Library, is_path};
 
 /// Name of the file in the data folder.
 pub const FILE_NAME: &str = "benchmarks.json";
 
-const VERSION: u32 = 1;
+const VERSION: u64 = 1;
 
 /// Maximum number of results; the oldest are removed first.
 const MAX_RESULTS: usize = 40;
 /// Maximum windows of a form: fifteen minutes of ten seconds each. Longer measurements have longer ones.
 const MAX_WINDOWS: usize = 90;
-/// Maximum size of the file. Transom writes no longer one.
-const MAX_BYTES: u64 = 1 << 20;
 
 #[derive(Serialize, Deserialize)]
 struct Contents {
-    version: u32,
+    version: u64,
     /// The newest first.
     benchmarks: Vec<Benchmark>,
 }
@@ -37,26 +35,10 @@ struct Contents {
 /// Returns the last results, the newest first. Never fails: a missing, damaged or newer file has none. A
 /// damaged or newer file is renamed. Results with numbers that no measurement has are left out.
 pub fn read(data_folder: &Path) -> Vec<Benchmark> {
-    let path = data_folder.join(FILE_NAME);
-    let contents: Option<Contents> = match transom_files::read(&path, MAX_BYTES) {
-        Ok(text) => serde_json::from_slice(&text).ok(),
-        Err(error) => match error.kind() {
-            ErrorKind::FileTooLarge | ErrorKind::InvalidInput => None,
-            _ => return Vec::new(),
-        },
-    };
-    match contents {
-        Some(contents) if contents.version == VERSION => {
-            let mut benchmarks = contents.benchmarks;
-            benchmarks.retain(Benchmark::is_plausible);
-            benchmarks
-        }
-        _ => {
-            // If that fails, the next write replaces the file.
-            let _ = fs::rename(&path, path.with_extension("json.damaged"));
-            Vec::new()
-        }
-    }
+    let contents = read_or_set_aside::<Contents>(&data_folder.join(FILE_NAME), VERSION);
+    let mut benchmarks = contents.map_or_else(Vec::new, |contents| contents.benchmarks);
+    benchmarks.retain(Benchmark::is_plausible);
+    benchmarks
 }
 
 /// Saves a result in place of the last one of its kind and model. If two programs write at once, the
@@ -115,6 +97,8 @@ impl Library {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde_json::{Value, json};
 
     use super::*;

@@ -169,35 +169,12 @@ fn without_tokens(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Words that must not be in a report.
-    const SECRETS: [&str; 7] = [
-        "maria.private",
-        "Divorce",
-        "hf_abcdefghijklmnopqrstuvwxyz",
-        "sk-abcdefghijklmnop",
-        "dear diary",
-        "Backup Disk",
-        "Secret Project",
-    ];
-
-    const LOG: &str = "\
-2026-11-26T21:00:00Z  INFO transom_app::start: opened /people/maria.private/Library/x
-2026-11-26T21:00:01Z  WARN transom_hub::token: the token hf_abcdefghijklmnopqrstuvwxyz is refused
-2026-11-26T21:00:02Z DEBUG transom_chat: dear diary
-2026-11-26T21:00:03Z  INFO hyper::client: dear diary
-dear diary, a second line
-2026-11-26T21:00:04Z ERROR transom_supervisor: key=sk-abcdefghijklmnop at /Volumes/Backup Disk/a.gguf
-2026-11-26T21:00:05Z  INFO transom_engine_mlx: model loaded model=\"Qwen3\"
-2026-11-26T21:00:06Z  WARN transom_catalog: can't read path=/srv/Secret Project/a.gguf
-";
+    use crate::test_support::{SECRETS, folder_with_private_log};
 
     #[test]
     fn nothing_private_is_left_of_the_log_or_of_a_text() {
-        let data = tempfile::tempdir().unwrap();
-        assert_eq!(log_lines(data.path()), "");
-        std::fs::create_dir(data.path().join("logs")).unwrap();
-        std::fs::write(data.path().join(LOG_FILE), LOG).unwrap();
+        assert_eq!(log_lines(Path::new("/nowhere")), "");
+        let data = folder_with_private_log();
         let home = Path::new("/people/maria.private");
         let folder = home.join("Library/Application Support/Transom");
         let text = format!(

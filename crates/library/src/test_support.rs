@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tempfile::TempDir;
 use transom_catalog::entries::FILE_NAME;
 use transom_catalog::estimate::AvailableMemory;
 use transom_catalog::installed::MODELS_FOLDER;
@@ -12,9 +13,32 @@ use transom_catalog::machine::Machine;
 use transom_catalog::test_support::TinyModel;
 use transom_catalog::{Catalog, Places};
 
+use crate::diagnostics::LOG_FILE;
 use crate::{Library, ThisMachine};
 
 const GIB: u64 = 1 << 30;
+
+/// Words that must not be in a report: those of [`folder_with_private_log`], and names of folders.
+pub const SECRETS: [&str; 7] = [
+    "maria.private",
+    "Divorce",
+    "hf_abcdefghijklmnopqrstuvwxyz",
+    "sk-abcdefghijklmnop",
+    "dear diary",
+    "Backup Disk",
+    "Secret Project",
+];
+
+const PRIVATE_LOG: &str = "\
+2026-11-26T21:00:00Z  INFO transom_app::start: opened /people/maria.private/Library/x
+2026-11-26T21:00:01Z  WARN transom_hub::token: the token hf_abcdefghijklmnopqrstuvwxyz is refused
+2026-11-26T21:00:02Z DEBUG transom_chat: dear diary
+2026-11-26T21:00:03Z  INFO hyper::client: dear diary
+dear diary, a second line
+2026-11-26T21:00:04Z ERROR transom_supervisor: key=sk-abcdefghijklmnop at /Volumes/Backup Disk/a.gguf
+2026-11-26T21:00:05Z  INFO transom_engine_mlx: model loaded model=\"Qwen3\"
+2026-11-26T21:00:06Z  WARN transom_catalog: can't read path=/srv/Secret Project/a.gguf
+";
 
 /// A catalog of two entries, one of them in several variants.
 pub const CATALOG: &str = r#"
@@ -82,4 +106,16 @@ pub fn install(data_folder: &Path, repository: &str, file: &str) -> PathBuf {
     let path = folder.join(file);
     TinyModel::default().write(&path);
     path
+}
+
+/// Returns a data folder with a log of the app that contains paths, tokens and text of a chat.
+///
+/// # Panics
+/// If it cannot be written.
+pub fn folder_with_private_log() -> TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let log = folder.path().join(LOG_FILE);
+    std::fs::create_dir(log.with_file_name("")).expect("a folder");
+    std::fs::write(log, PRIVATE_LOG).expect("a file");
+    folder
 }

@@ -113,30 +113,13 @@ fn linux_name(os_release: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Words that must not be in a report.
-    const SECRETS: [&str; 5] = [
-        "maria.private",
-        "Divorce",
-        "hf_abcdefghijklmnopqrstuvwxyz",
-        "sk-abcdefghijklmnop",
-        "Backup Disk",
-    ];
-
-    const LOG: &str = "\
-2026-11-26T21:00:00Z  INFO transom_app::start: opened /people/maria.private/Library/x
-2026-11-26T21:00:01Z  WARN transom_hub::token: the token hf_abcdefghijklmnopqrstuvwxyz is refused
-2026-11-26T21:00:04Z ERROR transom_supervisor: key=sk-abcdefghijklmnop at /Volumes/Backup Disk/a.gguf
-2026-11-26T21:00:05Z  INFO transom_engine_mlx: model loaded model=\"Qwen3\"
-";
+    use transom_library::test_support::{SECRETS, computer, folder_with_private_log, library};
 
     #[test]
     fn nothing_private_is_in_the_report() {
         let data = Path::new("/people/maria.private/Library/Application Support/Transom");
-        let library = transom_library::test_support::library(
-            Path::new("/nowhere"),
-            transom_library::test_support::computer(),
-        );
+        let library = library(Path::new("/nowhere"), computer());
+        let folder = folder_with_private_log();
         let parts = ReportParts {
             doctor: format!(
                 "  settings           defaults; the app writes yours to {}/supervisor.json\n",
@@ -145,7 +128,7 @@ mod tests {
             library: &library,
             library_problems: &["/mnt/other/Divorce/models.toml: line 3: unknown key".to_owned()],
             status: None,
-            log: LOG.to_owned(),
+            log: diagnostics::log_lines(folder.path()),
             system: "macOS 15.1".to_owned(),
             is_set: |name| name == "HF_TOKEN",
             data_folder: data,

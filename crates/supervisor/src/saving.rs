@@ -37,7 +37,7 @@ impl Default for SavingLimits {
     fn default() -> Self {
         Self {
             max_bytes: 4 << 30,
-            min_free_bytes: 10_000_000_000,
+            min_free_bytes: 10 << 30,
             max_daily_bytes: 8_000_000_000,
             max_age: Duration::from_secs(7 * 24 * 3600),
             free_bytes: None,

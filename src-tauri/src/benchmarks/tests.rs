@@ -1,4 +1,5 @@
 use std::cell::RefCell;
+use std::sync::OnceLock;
 
 use transom_engine::test_support::{Script, ScriptedEngine, Step};
 use transom_engine::{Engine, EngineError};
@@ -56,6 +57,16 @@ fn measured(
     length: Duration,
     stop: &Notify,
 ) -> (CommandResult<Option<Benchmark>>, Vec<BenchmarkProgress>) {
+    measured_with(&OnceLock::new(), script, length, stop)
+}
+
+/// As [`measured`], with a place for the handle of the supervisor.
+fn measured_with(
+    supervisor_handle: &OnceLock<Handle>,
+    script: Script,
+    length: Duration,
+    stop: &Notify,
+) -> (CommandResult<Option<Benchmark>>, Vec<BenchmarkProgress>) {
     let folder = tempfile::tempdir().unwrap();
     let library = library(folder.path(), computer());
     let mut model = library.resolve("./scripted").unwrap();
@@ -74,7 +85,9 @@ fn measured(
         let signals = Arc::new(ScriptedSignals::new(SystemSignals::default()));
         let supervisor =
             Supervisor::start(workers, signals, &Hardware::detect(), Tuning::default());
-        let handle = supervisor.handle();
+        let handle = supervisor_handle
+            .get_or_init(|| supervisor.handle())
+            .clone();
         measure(&handle, &library, &model, length, stop, on_progress).await
     });
     (result, progress.take())
@@ -124,6 +137,28 @@ fn a_stop_keeps_what_was_measured_and_leaves_out_the_other_form() {
     let forms = forms(result.unwrap());
     assert_eq!(forms.len(), 1);
     assert_eq!(forms[0].ended_early, Some(EarlyEnd::Interrupted));
+    assert!(!forms[0].windows.is_empty());
+}
+
+#[test]
+fn a_pause_keeps_what_was_measured() {
+    let handle = Arc::<OnceLock<Handle>>::default();
+    let on_call = handle.clone();
+    let pause = Step::Call(Arc::new(move || {
+        if let Some(handle) = on_call.get() {
+            handle.set_paused(true);
+        }
+    }));
+    let token = || Step::Token(b"a".to_vec());
+    let script = Script {
+        responses: vec![vec![token()], vec![token(), token(), pause, token()]],
+        ..Script::default()
+    };
+    let length = Duration::from_secs(3600);
+    let (result, _) = measured_with(&handle, script, length, &Notify::new());
+    let forms = forms(result.unwrap());
+    assert_eq!(forms.len(), 1);
+    assert_eq!(forms[0].ended_early, Some(EarlyEnd::Unloaded));
     assert!(!forms[0].windows.is_empty());
 }
 

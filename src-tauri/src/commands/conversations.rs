@@ -171,10 +171,9 @@ pub(crate) async fn delete_exchange(
         turns.stop(answer);
     }
     turns.stop_summaries(Some(message.conversation));
-    let conversation = message.conversation;
+    backend.forget(message.conversation);
     let delete = move |store: &Store| delete_with_title(store, &message);
     with_store_of(&shell, is_temporary, delete).await?;
-    backend.forget(conversation);
     shell.send(&AppEvent::Conversations);
     Ok(())
 }
@@ -213,8 +212,8 @@ pub(crate) async fn clear_history(
     backend.turns.stop_summaries(None);
     deletion.forget();
     backend.discard_temporary().await;
-    with_store(&shell, Store::clear_history).await?;
     backend.handle().forget_conversations();
+    with_store(&shell, Store::clear_history).await?;
     shell.send(&AppEvent::HistoryCleared);
     shell.send(&AppEvent::Conversations);
     Ok(())

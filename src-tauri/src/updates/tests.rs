@@ -52,7 +52,7 @@ async fn a_newer_version_is_installed_after_a_click_for_each_step() {
     assert!(updates.install(&fixture).await);
     assert_eq!(fixture.installed(), appimage());
     // Requests stay away until the app starts again.
-    assert_eq!(fixture.done(), ["idle", "pause", "unloaded"]);
+    assert_eq!(fixture.done(), ["idle", "pause", "unloaded", "leave"]);
     let steps = fixture.steps();
     assert_eq!(steps.first(), Some(&UpdateStep::Checking));
     assert_eq!(steps.last(), Some(&UpdateStep::Installing));
@@ -348,10 +348,21 @@ async fn the_installation_waits_for_a_response_and_can_be_canceled() {
     assert!(is_installed);
     let done = fixture.done();
     let expected = [
-        "idle", "pause", "request", "resume", "idle", "pause", "unloaded",
+        "idle", "pause", "request", "resume", "idle", "pause", "unloaded", "leave",
     ];
     assert_eq!(done, expected);
     assert_eq!(fixture.installed(), appimage());
+}
+
+/// The supervisor of another program continues as the user left it.
+#[tokio::test]
+async fn an_update_does_not_resume_what_the_user_has_paused() {
+    let mut fixture = Fixture::new();
+    fixture.was_paused = true;
+    fixture.publish_new();
+    let (updates, _) = fixture.downloaded().await;
+    assert!(updates.install(&fixture).await);
+    assert_eq!(fixture.done(), ["idle", "unloaded", "leave paused"]);
 }
 
 #[tokio::test]

@@ -4,54 +4,34 @@
 //! than [`MAX_RECORDS`] records.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Measured, Memory, Record};
+use crate::versioned_file::read_or_set_aside;
 
 /// Maximum number of models; the least recently used are removed first.
 const MAX_RECORDS: usize = 200;
-/// Maximum size of the file. Transom writes no longer one.
-const MAX_BYTES: u64 = 1 << 20;
-const VERSION: u32 = 1;
+const VERSION: u64 = 1;
 
 #[derive(Serialize, Deserialize)]
 struct Contents {
-    version: u32,
+    version: u64,
     models: BTreeMap<String, Record>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     memory: Option<Memory>,
 }
 
 pub(super) fn read(path: &Path) -> Measured {
-    let contents: Option<Contents> = match transom_files::read(path, MAX_BYTES) {
-        Ok(text) => serde_json::from_slice(&text).ok(),
-        Err(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::FileTooLarge | ErrorKind::InvalidInput
-            ) =>
-        {
-            None
-        }
-        Err(_) => return Measured::default(),
+    let Some(contents) = read_or_set_aside::<Contents>(path, VERSION) else {
+        return Measured::default();
     };
-    match contents {
-        Some(contents) if contents.version == VERSION => Measured {
-            records: contents
-                .models
-                .into_iter()
-                .map(without_impossible_numbers)
-                .collect(),
-            memory: contents.memory.filter(is_likely),
-        },
-        _ => {
-            set_aside(path);
-            Measured::default()
-        }
+    let records = contents.models.into_iter();
+    Measured {
+        records: records.map(without_impossible_numbers).collect(),
+        memory: contents.memory.filter(is_likely),
     }
 }
 
@@ -65,12 +45,6 @@ fn without_impossible_numbers((key, mut record): (String, Record)) -> (String, R
 /// Returns true for a bandwidth between a slow disk and a hundred times today's fastest memory.
 fn is_likely(memory: &Memory) -> bool {
     (100_000_000..100_000_000_000_000).contains(&memory.bytes_per_second)
-}
-
-/// Renames the file, over an older renamed one.
-fn set_aside(path: &Path) {
-    // If that fails, the next write replaces the file.
-    let _ = fs::rename(path, path.with_extension("json.damaged"));
 }
 
 pub(super) fn write(path: &Path, measured: Measured) -> io::Result<()> {

@@ -400,7 +400,9 @@ fn a_summary_is_written_from_the_earlier_one_and_what_follows() {
         "{text}"
     );
     assert_eq!(request.truncation, Truncation::Disabled);
-    assert_eq!(request.params.conversation, None);
+    let [of_responses, of_summaries] = request_ids(path[0].conversation);
+    assert_eq!(request.params.conversation, Some(of_summaries));
+    assert_ne!(of_summaries, of_responses, "it would replace the KV cache");
 }
 
 #[test]

@@ -133,6 +133,21 @@ fn a_missing_block_is_written_again() {
     assert_eq!(process.read(&long, Some(1)).cached_tokens, 1000);
 }
 
+/// The parent removes the oldest conversations to make room, also of a model that has them in memory.
+#[test]
+fn a_conversation_whose_files_were_removed_is_saved_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut process = Process::start(&folder, "a", Vec::new());
+    let tokens = tokens(600, 600, 0);
+    process.read(&tokens, Some(1));
+    for name in &process.save()[0].files {
+        fs::remove_file(folder.path().join(name)).unwrap();
+    }
+    let saved = process.save();
+    let mut process = Process::start(&folder, "b", saved);
+    assert_eq!(process.read(&tokens, Some(1)).cached_tokens, 600);
+}
+
 #[test]
 fn each_conversation_has_its_own_key_and_blocks() {
     let folder = tempfile::tempdir().unwrap();

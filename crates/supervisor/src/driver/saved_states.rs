@@ -10,6 +10,7 @@
 //! completed on the way to the worker.
 
 mod folder;
+mod index;
 mod plan;
 
 use std::collections::HashMap;
@@ -32,10 +33,13 @@ use transom_engine_host::{SavedConversation, SavedFolder};
 
 use crate::core::WorkerId;
 use crate::saving::{Forgotten, Saving};
-use folder::{Folder, Place};
+use folder::Folder;
+use index::Place;
 
 /// How long the end of the supervisor, and a command to a worker, wait for a disk that hangs.
 const DISK_TIMEOUT: Duration = Duration::from_secs(3);
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub(super) struct SavedStates {
     /// KV caches can be saved.
@@ -55,9 +59,9 @@ struct Changes(mpsc::UnboundedSender<Change>);
 
 struct SavingWorker {
     states: StatesOfWorker,
-    /// The worker was told to save. A process saves once at a time.
-    is_saving: bool,
-    /// When it was told, and how many conversations it has reported since.
+    /// How often the worker was told to save and has not ended: an unload may follow a save.
+    n_saves: u32,
+    /// When it was told last, and how many conversations it has reported since.
     since: Duration,
     n_saved: u32,
     /// What was deleted since.
@@ -122,7 +126,7 @@ impl SavedStates {
         };
         let saving = SavingWorker {
             states: states.clone(),
-            is_saving: false,
+            n_saves: 0,
             since: Duration::ZERO,
             n_saved: 0,
             forgotten: Vec::new(),
@@ -139,14 +143,15 @@ impl SavedStates {
         bytes: u64,
     ) -> Option<impl FnOnce() -> Option<u64> + Send + use<>> {
         let saving = self.workers.get_mut(&worker)?;
-        if !saving.is_saving {
+        if saving.n_saves == 0 {
             saving.forgotten.clear();
-            saving.is_saving = true;
         }
+        saving.n_saves += 1;
         saving.since = now();
         saving.n_saved = 0;
         let (states, is_at_end) = (saving.states.clone(), self.is_at_end);
-        let make_room = move |folder: &mut Folder| folder.make_room(bytes, is_at_end, now());
+        let prefix = states.prefix.clone();
+        let make_room = move |folder: &mut Folder| folder.make_room(&prefix, bytes, is_at_end);
         Some(move || states.changes.ask(make_room).filter(|bytes| *bytes > 0))
     }
 
@@ -157,7 +162,7 @@ impl SavedStates {
         };
         let states = saving.states.clone();
         let is_forgotten =
-            |which: &Forgotten| folder::includes(which, &states.model, conversation.id);
+            |which: &Forgotten| index::includes(which, &states.model, conversation.id);
         if saving.forgotten.iter().any(is_forgotten) {
             return;
         }
@@ -173,16 +178,29 @@ impl SavedStates {
         });
     }
 
-    /// Handles that `worker` has saved everything that it was told to.
+    /// Handles that `worker` has saved everything that it was told to once.
     pub(super) fn saving_ended(&mut self, worker: WorkerId) {
-        if let Some(saving) = self.workers.get_mut(&worker) {
-            saving.is_saving = false;
+        let Some(saving) = self.workers.get_mut(&worker) else {
+            return;
+        };
+        saving.n_saves = saving.n_saves.saturating_sub(1);
+        if saving.n_saves == 0 {
+            let prefix = saving.states.prefix.clone();
+            self.changes.add(move |folder| {
+                if let Some(folder) = folder {
+                    folder.saving_ended(&prefix);
+                }
+            });
         }
     }
 
     /// Deletes saved KV caches and their keys, also those that workers are saving now.
     pub(super) fn forget(&mut self, which: Forgotten) {
-        for saving in self.workers.values_mut().filter(|saving| saving.is_saving) {
+        for saving in self
+            .workers
+            .values_mut()
+            .filter(|saving| saving.n_saves > 0)
+        {
             saving.forgotten.push(which.clone());
         }
         self.changes.add(move |folder| {
@@ -250,7 +268,7 @@ impl StatesOfWorker {
     pub(super) fn for_load(&self, source: &ModelSource, limits: &Limits) -> Option<SavedFolder> {
         let place = self.place.get_or_init(|| Place {
             model: self.model.clone(),
-            files: hash_hex(&identity(source, limits)),
+            files: hash_hex(&identity(VERSION, source, limits)),
         });
         let (place, prefix) = (place.clone(), self.prefix.clone());
         let saved = self
@@ -281,6 +299,9 @@ async fn run_changes(mut changes: mpsc::UnboundedReceiver<Change>) {
             () = sleep_until(check_at.unwrap_or_else(Instant::now)), if check_at.is_some() => None,
         };
         let changed = spawn_blocking(move || {
+            if let Some(folder) = &mut folder {
+                folder.begin_day(now());
+            }
             if let Some(change) = change {
                 change(&mut folder);
             }
@@ -318,10 +339,11 @@ fn hash_hex<T: Hash + ?Sized>(of: &T) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// Returns everything that must be equal for a KV cache to be valid, with the names, sizes and
-/// modification times of the model's files. The context length may differ, so a conversation can
-/// continue in a longer context. The engine checks more precisely.
-fn identity(source: &ModelSource, limits: &Limits) -> impl Hash {
+/// Returns everything that must be equal for a KV cache to be valid: the version of this program,
+/// because engines of another version may compute other numbers or store them in another form, and
+/// the names, sizes and modification times of the model's files. The context length may differ, so a
+/// conversation can continue in a longer context. The engine checks more precisely.
+fn identity(version: &str, source: &ModelSource, limits: &Limits) -> impl Hash {
     let path = &*source.path;
     let described =
         |name: OsString, metadata: &Metadata| (name, metadata.len(), metadata.modified().ok());
@@ -336,7 +358,7 @@ fn identity(source: &ModelSource, limits: &Limits) -> impl Hash {
             .collect(),
     };
     files.sort();
-    (path, limits.kv_cache, files)
+    (version, path, limits.kv_cache, files)
 }
 
 #[cfg(test)]

@@ -196,6 +196,11 @@ impl Host for Fixture {
         }
     }
 
+    fn leave(&self, was_paused: bool) {
+        let done = if was_paused { "leave paused" } else { "leave" };
+        lock(&self.done).push(done.to_owned());
+    }
+
     async fn until_idle(&self) {
         if let Some(response) = &self.response {
             response.notified().await;

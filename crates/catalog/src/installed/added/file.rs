@@ -4,12 +4,13 @@
 //! are both kept.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::AddedError;
+use crate::versioned_file::{self, VersionedFileError};
 
 /// Name of the file in the data folder.
 pub const FILE_NAME: &str = "added.json";
@@ -17,18 +18,11 @@ pub const FILE_NAME: &str = "added.json";
 const LOCK_NAME: &str = "added.lock";
 
 const VERSION: u64 = 1;
-/// Maximum size of the file. Transom writes no longer one.
-const MAX_BYTES: u64 = 1 << 20;
 
 #[derive(Serialize, Deserialize)]
 struct Contents {
     version: u64,
     paths: Vec<PathBuf>,
-}
-
-#[derive(Deserialize)]
-struct VersionOnly {
-    version: u64,
 }
 
 /// Returns the paths in the order in which they were added; none if the file doesn't exist.
@@ -37,33 +31,26 @@ struct VersionOnly {
 /// [`AddedError::Damaged`], [`AddedError::Newer`], [`AddedError::Unreadable`].
 pub fn read(data_folder: &Path) -> Result<Vec<PathBuf>, AddedError> {
     let path = data_folder.join(FILE_NAME);
-    let text = match transom_files::read(&path, MAX_BYTES) {
-        Ok(text) => text,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(Vec::new());
-        }
-        Err(error) => {
+    let contents = versioned_file::read::<Contents>(&path, VERSION);
+    let contents = contents.map_err(|error| match error {
+        VersionedFileError::Unreadable(error) => AddedError::Unreadable {
+            path,
+            reason: error.to_string(),
+        },
+        VersionedFileError::Damaged(error) => {
+            // Line and column are reported separately.
             let reason = error.to_string();
-            return Err(AddedError::Unreadable { path, reason });
+            let reason = reason.split(" at line ").next().unwrap_or_default();
+            AddedError::Damaged {
+                path,
+                line: error.line(),
+                column: error.column(),
+                reason: reason.to_owned(),
+            }
         }
-    };
-    let wrong = |error: serde_json::Error| {
-        // Line and column are reported separately.
-        let reason = error.to_string();
-        let reason = reason.split(" at line ").next().unwrap_or_default();
-        AddedError::Damaged {
-            path: path.clone(),
-            line: error.line(),
-            column: error.column(),
-            reason: reason.to_owned(),
-        }
-    };
-    let VersionOnly { version } = serde_json::from_slice(&text).map_err(wrong)?;
-    if version > VERSION {
-        return Err(AddedError::Newer { path, version });
-    }
-    let contents: Contents = serde_json::from_slice(&text).map_err(wrong)?;
-    Ok(contents.paths)
+        VersionedFileError::Newer(version) => AddedError::Newer { path, version },
+    })?;
+    Ok(contents.map_or_else(Vec::new, |contents| contents.paths))
 }
 
 /// Adds those of `paths` that are not on the list. Returns true if there were any.

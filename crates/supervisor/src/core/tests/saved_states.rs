@@ -4,19 +4,26 @@
 
 use super::timeline::check;
 
-/// Checks what follows a response of `other`, which ends at 5 s.
+/// Checks what follows a response of `other`, which ends at 5 s, to a request with these options.
 #[track_caller]
-fn check_after_response(lines: &str) {
-    let response = "
-        0s request 1 other
+fn check_after(options: &str, lines: &str) {
+    check(&format!(
+        "
+        0s request 1 other {options}
         → start w1, measure w1 other 8192, awake, 1 loading
         0s w1 measured
         → load w1 other 8192
         2s w1 loaded
         → generate w1 1
         5s w1 ended 1 well
-        → 1 ENDED Stop, asleep";
-    check(&format!("{response}{lines}"));
+        → 1 ENDED Stop, asleep
+        {lines}"
+    ));
+}
+
+#[track_caller]
+fn check_after_response(lines: &str) {
+    check_after("", lines);
 }
 
 #[test]
@@ -34,16 +41,9 @@ fn an_idle_unload_saves_the_state_and_extends_the_deadline() {
 
 #[test]
 fn a_private_conversation_is_not_saved() {
-    check(
+    check_after(
+        "private",
         "
-        0s request 1 other private
-        → start w1, measure w1 other 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 other 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
         185s wait
         → unload w1
         ",
@@ -157,23 +157,15 @@ fn quitting_saves_the_states_in_the_time_of_an_unload() {
     );
 }
 
-/// Each request takes 3 s.
+/// As [`check_after`], after a second request with the options `second`. Each takes 3 s.
 #[track_caller]
 fn check_switch(second: &str, lines: &str) {
-    check(&format!(
-        "
-        0s request 1 other in=1
-        → start w1, measure w1 other 8192, awake, 1 loading
-        0s w1 measured
-        → load w1 other 8192
-        2s w1 loaded
-        → generate w1 1
-        5s w1 ended 1 well
-        → 1 ENDED Stop, asleep
-        6s request 2 other {second}
+    let request = format!(
+        "6s request 2 other {second}
         → generate w1 2, awake
         {lines}"
-    ));
+    );
+    check_after("in=1", &request);
 }
 
 #[test]

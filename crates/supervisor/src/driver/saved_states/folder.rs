@@ -1,5 +1,4 @@
-//! The folder with saved KV caches and its index: what is saved, of which model and conversation,
-//! and the key of each conversation, encrypted with a master key that is in the keychain.
+//! The folder with saved KV caches: adds, lists and removes conversations.
 //!
 //! Rule: what is not in the index does not exist. The index is written before files are removed,
 //! and after files were added; files that it does not name are removed. Nothing here returns an
@@ -7,26 +6,21 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use transom_engine::ConversationId;
 use transom_engine_host::{SavedConversation, SavedFolder, StateKey};
 use transom_keychain::Secrets;
 
+use super::index::{Entry, INDEX, Index, Place, file_bytes, remove};
 use super::plan::{Disk, Stored, plan_save};
-use crate::request::ModelSelector;
 use crate::saving::{Forgotten, Saving};
 
-/// The name of the index, and of a new one that is not complete.
-const INDEX: &str = "index";
-const NEW_INDEX: &str = "index.unfinished";
+/// What the name of a description ends with while a process restores the conversation.
+const TAKEN: &str = ".taken";
 
-/// Largest index that is read, in bytes.
-const MAX_INDEX_BYTES: u64 = 16 << 20;
+/// Most saved conversations. The list of a model's conversations is read at each load.
+const MAX_CONVERSATIONS: usize = 64;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -45,75 +39,8 @@ pub(super) struct Folder {
     /// only.
     master: Option<StateKey>,
     index: Index,
-}
-
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Index {
-    /// The day of `written_bytes`, counted from 1970.
-    day: u64,
-    /// Bytes that were written on this day.
-    written_bytes: u64,
-    conversations: Vec<Entry>,
-}
-
-/// The KV cache of a conversation.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Entry {
-    place: Place,
-    id: Option<ConversationId>,
-    n_tokens: usize,
-    /// When it was used last; time since 1970.
-    used_at: Duration,
-    /// The name and the size in bytes of each file.
-    files: Vec<(String, u64)>,
-    /// `None` if the key is in memory only.
-    sealed_key: Option<Vec<u8>>,
-    /// `None` if there is no master key that opens it. Its files still count.
-    #[serde(skip)]
-    key: Option<StateKey>,
-}
-
-/// What must be equal for a KV cache to be valid. The engine checks more precisely.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
-    /// The id of the model, as a hash.
-    pub(super) model: String,
-    /// Its files and the type of the KV cache, as a hash.
-    pub(super) files: String,
-}
-
-impl Entry {
-    fn bytes(&self) -> u64 {
-        let bytes = self.files.iter().map(|(_, bytes)| bytes);
-        bytes.fold(0, |sum, bytes| sum.saturating_add(*bytes))
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.files.iter().any(|(other, _)| other == name)
-    }
-
-    fn is_complete(&self, folder: &Path) -> bool {
-        let is_there = |(name, bytes): &(String, u64)| {
-            let is_name = Path::new(name)
-                .file_name()
-                .is_some_and(|file| file == name.as_str());
-            is_name && file_bytes(&folder.join(name)) == Some(*bytes)
-        };
-        !self.files.is_empty() && self.files.iter().all(is_there)
-    }
-
-    fn is_of(&self, which: &Forgotten) -> bool {
-        includes(which, &self.place.model, self.id)
-    }
-}
-
-/// Returns true if `which` includes a conversation with a model, of which this is the hash.
-pub(super) fn includes(which: &Forgotten, model: &str, id: Option<ConversationId>) -> bool {
-    match which {
-        Forgotten::Of(ModelSelector::All) => true,
-        Forgotten::Of(ModelSelector::Model(other)) => super::hash_hex(other) == model,
-        Forgotten::Conversation(other) => id == Some(*other),
-    }
+    /// The bytes that processes may still write, by the prefix of their files.
+    granted: HashMap<String, u64>,
 }
 
 impl Folder {
@@ -121,7 +48,7 @@ impl Folder {
     pub(super) fn open(path: PathBuf, saving: Saving, now: Duration) -> Self {
         let secrets = saving.secrets.as_deref();
         let master = secrets.and_then(|secrets| master_key(secrets, &account(&path)));
-        let mut index = read_index(&path).unwrap_or_default();
+        let mut index = Index::read(&path).unwrap_or_default();
         for entry in &mut index.conversations {
             let sealed = master.as_ref().zip(entry.sealed_key.as_deref());
             entry.key = sealed.and_then(|(master, sealed)| StateKey::opened_with(master, sealed));
@@ -137,11 +64,24 @@ impl Folder {
             saving,
             master,
             index,
+            granted: HashMap::new(),
         };
+        if folder.index.needs_new_master {
+            folder.replace_master();
+        }
         folder.remove_expired(now);
         folder.write_index();
         folder.remove_unlisted("");
         folder
+    }
+
+    /// Counts written bytes from zero if a new day has begun. Called before all other work.
+    pub(super) fn begin_day(&mut self, now: Duration) {
+        let today = now.as_secs() / DAY.as_secs();
+        if self.index.day != today {
+            self.index.day = today;
+            self.index.written_bytes = 0;
+        }
     }
 
     /// Returns the saved conversations for a model.
@@ -164,9 +104,10 @@ impl Folder {
         }
     }
 
-    /// Makes room for KV caches of about `bytes` bytes. Returns how many bytes may be written; 0 if
-    /// none, as at the end of a supervisor whose KV caches do not outlive it.
-    pub(super) fn make_room(&mut self, bytes: u64, is_at_end: bool, now: Duration) -> u64 {
+    /// Makes room for KV caches of about `bytes` bytes, which the process with this prefix saves.
+    /// Returns how many bytes it may write until [`Folder::saving_ended`]; 0 if none, as at the end
+    /// of a supervisor whose KV caches do not outlive it.
+    pub(super) fn make_room(&mut self, prefix: &str, bytes: u64, is_at_end: bool) -> u64 {
         if is_at_end && self.master.is_none() {
             return 0;
         }
@@ -174,11 +115,6 @@ impl Folder {
         let Some(free_bytes) = limits.free_bytes.or_else(|| free_bytes(&self.path)) else {
             return 0;
         };
-        let today = now.as_secs() / DAY.as_secs();
-        if self.index.day != today {
-            self.index.day = today;
-            self.index.written_bytes = 0;
-        }
         let entries = self.index.conversations.iter();
         let stored: Vec<_> = entries
             .map(|entry| Stored {
@@ -189,18 +125,23 @@ impl Folder {
         let disk = Disk {
             free_bytes,
             written_bytes: self.index.written_bytes,
+            granted_bytes: self.granted_bytes(),
         };
         let plan = plan_save(&stored, bytes.saturating_add(OVERHEAD_BYTES), disk, limits);
         if plan.max_bytes == 0 {
-            let written_bytes = self.index.written_bytes;
-            tracing::info!(free_bytes, written_bytes, "no KV cache is saved now");
+            tracing::info!(?disk, "no KV cache is saved now");
+            return 0;
         }
-        let mut index = 0;
-        self.remove_where(|_| {
-            index += 1;
-            plan.removed.contains(&(index - 1))
-        });
+        self.remove_at(&plan.removed);
+        let granted = self.granted.entry(prefix.to_owned()).or_default();
+        *granted = granted.saturating_add(plan.max_bytes);
+        // If this program is killed now, all of it counts as written.
+        self.write_index();
         plan.max_bytes
+    }
+
+    fn granted_bytes(&self) -> u64 {
+        self.granted.values().copied().fold(0, u64::saturating_add)
     }
 
     /// Adds a conversation that a model has saved, in place of an earlier state of it. Ignores one
@@ -244,6 +185,12 @@ impl Folder {
             sealed_key: sealed.or_else(seal),
             key: Some(saved.key),
         };
+        if self.index.conversations.len() >= MAX_CONVERSATIONS {
+            let by_age = self.index.conversations.iter().enumerate();
+            let oldest = by_age.min_by_key(|(_, entry)| entry.used_at);
+            let oldest: Vec<usize> = oldest.map(|(index, _)| index).into_iter().collect();
+            self.remove_at(&oldest);
+        }
         let names: HashSet<&str> = entry.files.iter().map(|(name, _)| &**name).collect();
         let former = former.map_or_else(Vec::new, |former| former.files);
         let unused: Vec<String> = former
@@ -253,6 +200,9 @@ impl Folder {
             .collect();
         self.index.conversations.push(entry);
         self.index.written_bytes = self.index.written_bytes.saturating_add(new_bytes);
+        if let Some(granted) = self.granted.get_mut(prefix) {
+            *granted = granted.saturating_sub(new_bytes);
+        }
         self.write_index();
         for name in unused {
             remove(&self.path.join(name));
@@ -261,23 +211,29 @@ impl Folder {
 
     /// Deletes conversations: their files, and their keys for good.
     pub(super) fn forget(&mut self, which: &Forgotten) {
-        if self
-            .index
-            .conversations
-            .iter()
-            .any(|entry| entry.is_of(which))
-        {
-            self.replace_master(which);
-            self.remove_where(|entry| entry.is_of(which));
-        }
+        let removed = self.take_where(|entry| entry.is_of(which));
+        // Also if none is saved now: the disk may still have an index with its key.
+        self.replace_master();
+        self.write_index();
+        self.remove_files(&removed);
     }
 
-    /// Handles that a process with this prefix has ended: removes files that it did not complete,
+    /// Handles that the process with this prefix has saved all that it was told to: removes files
+    /// that it did not complete, which count as written.
+    pub(super) fn saving_ended(&mut self, prefix: &str) {
+        let removed_bytes = self.remove_unlisted(prefix);
+        let written_bytes = &mut self.index.written_bytes;
+        *written_bytes = written_bytes.saturating_add(removed_bytes);
+        self.granted.remove(prefix);
+        self.write_index();
+    }
+
+    /// Handles that the process with this prefix has ended: removes files that it did not complete,
     /// and conversations of its model that it could not read.
     pub(super) fn process_ended(&mut self, place: &Place, prefix: &str) {
         let path = self.path.clone();
         self.remove_where(|entry| entry.place == *place && !entry.is_complete(&path));
-        self.remove_unlisted(prefix);
+        self.saving_ended(prefix);
     }
 
     /// Removes conversations that were not used for too long. Returns the time until the next check;
@@ -300,82 +256,91 @@ impl Folder {
         self.write_index();
     }
 
-    fn remove_where(&mut self, mut is_removed: impl FnMut(&Entry) -> bool) {
-        let entries = std::mem::take(&mut self.index.conversations).into_iter();
-        let (removed, kept): (Vec<_>, Vec<_>) = entries.partition(|entry| is_removed(entry));
-        self.index.conversations = kept;
-        if removed.is_empty() {
-            return;
-        }
-        self.write_index();
-        for (name, _) in removed.iter().flat_map(|entry| &entry.files) {
-            remove(&self.path.join(name));
-            remove(&self.path.join(name).with_added_extension("taken"));
+    /// Removes the conversations with these numbers.
+    fn remove_at(&mut self, indices: &[usize]) {
+        let mut index = 0..;
+        self.remove_where(|_| index.next().is_some_and(|index| indices.contains(&index)));
+    }
+
+    fn remove_where(&mut self, is_removed: impl FnMut(&Entry) -> bool) {
+        let removed = self.take_where(is_removed);
+        if !removed.is_empty() {
+            self.write_index();
+            self.remove_files(&removed);
         }
     }
 
-    /// Replaces the master key, so that what the disk still has of the former index opens nothing.
-    fn replace_master(&mut self, which: &Forgotten) {
-        let Some(secrets) = self
-            .saving
-            .secrets
-            .as_deref()
-            .filter(|_| self.master.is_some())
-        else {
+    fn take_where(&mut self, mut is_taken: impl FnMut(&Entry) -> bool) -> Vec<Entry> {
+        let entries = std::mem::take(&mut self.index.conversations).into_iter();
+        let (taken, kept) = entries.partition(|entry| is_taken(entry));
+        self.index.conversations = kept;
+        taken
+    }
+
+    fn remove_files(&self, entries: &[Entry]) {
+        for (name, _) in entries.iter().flat_map(|entry| &entry.files) {
+            remove(&self.path.join(name));
+            remove(&self.path.join(format!("{name}{TAKEN}")));
+        }
+    }
+
+    /// Replaces the master key, so that what the disk still has of former indexes opens nothing. A
+    /// program without the keychain leaves that to the next one with it.
+    fn replace_master(&mut self) {
+        self.index.needs_new_master = true;
+        let secrets = self.saving.secrets.as_deref();
+        let (Some(secrets), Some(master)) = (secrets, StateKey::random()) else {
             return;
         };
-        let Some(master) = StateKey::random() else {
+        if self.master.is_none() {
             return;
-        };
+        }
         if let Err(error) = secrets.set(&account(&self.path), &master.to_text()) {
             tracing::warn!(%error, "the key of saved KV caches was not replaced");
             return;
         }
-        let kept = self.index.conversations.iter_mut();
-        for entry in kept.filter(|entry| !entry.is_of(which)) {
+        for entry in &mut self.index.conversations {
             let key = entry.key.as_ref();
             entry.sealed_key = key.and_then(|key| key.sealed_with(&master));
         }
         self.master = Some(master);
+        self.index.needs_new_master = false;
     }
 
-    /// Writes the index. If that fails, there is none.
+    /// Writes the index with the conversations whose keys outlive this program.
     fn write_index(&self) {
         let listed = self.index.conversations.iter();
+        let written_bytes = self.index.written_bytes;
         let index = Index {
             day: self.index.day,
-            written_bytes: self.index.written_bytes,
+            written_bytes: written_bytes.saturating_add(self.granted_bytes()),
+            needs_new_master: self.index.needs_new_master,
             conversations: listed
                 .filter(|entry| entry.sealed_key.is_some())
                 .cloned()
                 .collect(),
         };
-        let path = self.path.join(INDEX);
-        if index.conversations.is_empty() && index.written_bytes == 0 {
-            return remove(&path);
-        }
-        let new = self.path.join(NEW_INDEX);
-        let written = write_private(&new, &index).and_then(|()| fs::rename(&new, &path));
-        if let Err(error) = written {
-            tracing::warn!(%error, "the index of saved KV caches could not be written");
-            remove(&path);
-        }
+        index.write(&self.path);
     }
 
-    /// Removes all files whose names begin with `prefix` and that are not in the index.
-    fn remove_unlisted(&self, prefix: &str) {
+    /// Removes all files whose names begin with `prefix` and that are not in the index. Returns
+    /// their bytes.
+    fn remove_unlisted(&self, prefix: &str) -> u64 {
         let entries = self.index.conversations.iter();
-        let listed: HashMap<&str, u64> = entries
-            .flat_map(|entry| entry.files.iter().map(|(name, bytes)| (&**name, *bytes)))
-            .chain([(INDEX, 0)])
-            .collect();
+        let names = entries.flat_map(|entry| entry.files.iter().map(|(name, _)| &**name));
+        let listed: HashSet<&str> = names.chain([INDEX]).collect();
+        let mut removed_bytes = 0;
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            if name.starts_with(prefix) && !listed.contains_key(&*name) {
+            // A process may be restoring one.
+            let own_name = name.strip_suffix(TAKEN).unwrap_or(&name);
+            if name.starts_with(prefix) && !listed.contains(own_name) {
+                removed_bytes += file_bytes(&entry.path()).unwrap_or(0);
                 remove(&entry.path());
             }
         }
+        removed_bytes
     }
 }
 
@@ -399,22 +364,6 @@ fn master_key(secrets: &dyn Secrets, account: &str) -> Option<StateKey> {
     })
 }
 
-fn read_index(folder: &Path) -> Option<Index> {
-    let path = folder.join(INDEX);
-    file_bytes(&path).filter(|bytes| *bytes <= MAX_INDEX_BYTES)?;
-    let index = serde_json::from_slice(&fs::read(path).ok()?);
-    index
-        .inspect_err(|error| tracing::warn!(%error, "the index of saved KV caches is damaged"))
-        .ok()
-}
-
-fn write_private(path: &Path, index: &Index) -> io::Result<()> {
-    let json = serde_json::to_vec(index).map_err(io::Error::other)?;
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options.open(path)?.write_all(&json)
-}
-
 /// Returns true if a process with this prefix may give a new file this name.
 fn is_new_name(name: &str, prefix: &str) -> bool {
     let number = name
@@ -423,28 +372,12 @@ fn is_new_name(name: &str, prefix: &str) -> bool {
     number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns the size of a regular file.
-fn file_bytes(path: &Path) -> Option<u64> {
-    let metadata = fs::symlink_metadata(path).ok()?;
-    metadata.is_file().then_some(metadata.len())
-}
-
 /// Returns the bytes that this user can still write; `None` if the system does not report it.
 ///
 /// Space that a Mac would have to clear does not count: a cache is not worth it.
 fn free_bytes(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     Some(disk.f_bavail.saturating_mul(disk.f_frsize))
-}
-
-fn remove(path: &Path) {
-    match fs::remove_file(path) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "a saved KV cache could not be removed");
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,9 +2,6 @@
 
 use crate::saving::SavingLimits;
 
-/// Most saved conversations. The list of a model's conversations is read at each load.
-pub(super) const MAX_CONVERSATIONS: usize = 64;
-
 /// A saved conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stored {
@@ -19,6 +16,8 @@ pub(super) struct Disk {
     pub(super) free_bytes: u64,
     /// Bytes that were written today.
     pub(super) written_bytes: u64,
+    /// Bytes that other saves, which have not ended, may still write.
+    pub(super) granted_bytes: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,35 +43,30 @@ pub(super) fn plan_save(
     if disk.free_bytes < limits.min_free_bytes {
         return nothing;
     }
-    let sum = |stored: &[Stored]| {
-        let bytes = stored.iter().map(|stored| stored.bytes);
-        bytes.fold(0_u64, u64::saturating_add)
-    };
-    let mut used_bytes = sum(stored);
+    let stored_bytes = stored.iter().map(|stored| stored.bytes);
+    let mut used_bytes = stored_bytes.fold(0, u64::saturating_add);
     // What is removed becomes free.
     let quarter = disk.free_bytes.saturating_add(used_bytes) / 4;
     let limit = limits.max_bytes.min(quarter);
+    let limit = limit.saturating_sub(disk.granted_bytes);
     let left_today = limits.max_daily_bytes.saturating_sub(disk.written_bytes);
-    let wanted = new_bytes.min(limit).min(left_today);
-    if wanted == 0 {
+    let left_today = left_today.saturating_sub(disk.granted_bytes);
+    let max_bytes = new_bytes.min(limit).min(left_today);
+    if max_bytes == 0 {
         return nothing;
     }
     let mut oldest_first: Vec<usize> = (0..stored.len()).collect();
     oldest_first.sort_by_key(|&index| stored[index].used_at);
     let mut removed = Vec::new();
     for index in oldest_first {
-        let n_kept = stored.len() - removed.len();
-        if used_bytes.saturating_add(wanted) <= limit && n_kept < MAX_CONVERSATIONS {
+        if used_bytes.saturating_add(max_bytes) <= limit {
             break;
         }
         used_bytes -= stored[index].bytes;
         removed.push(index);
     }
     removed.sort_unstable();
-    Plan {
-        removed,
-        max_bytes: limit.saturating_sub(used_bytes).min(left_today),
-    }
+    Plan { removed, max_bytes }
 }
 
 #[cfg(test)]
@@ -97,30 +91,38 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_conversations_make_room() {
-        type Case<'a> = (&'a [u64], [u64; 3], &'a [usize], u64);
-        // Sizes; new bytes, free bytes, bytes of today; removed; allowed.
-        let cases: [Case<'_>; 13] = [
-            (&[], [10, 1000, 0], &[], 100),
-            (&[], [0, 1000, 0], &[], 0),
-            (&[40, 50], [10, 1000, 0], &[], 10),
-            (&[40, 50], [11, 1000, 0], &[1], 60),
-            (&[40, 50], [61, 1000, 0], &[0, 1], 100),
+        type Case<'a> = (&'a [u64], [u64; 4], &'a [usize], u64);
+        // Sizes; new bytes, free bytes, bytes of today, bytes of other saves; removed; allowed.
+        let cases: [Case<'_>; 18] = [
+            (&[], [10, 1000, 0, 0], &[], 10),
+            (&[], [0, 1000, 0, 0], &[], 0),
+            (&[40, 50], [10, 1000, 0, 0], &[], 10),
+            (&[40, 50], [11, 1000, 0, 0], &[1], 11),
+            (&[40, 50], [61, 1000, 0, 0], &[0, 1], 61),
             // More than fits at all.
-            (&[40, 50], [500, 1000, 0], &[0, 1], 100),
-            (&[10, 10, 80], [10, 1000, 0], &[2], 80),
+            (&[40, 50], [500, 1000, 0, 0], &[0, 1], 100),
+            (&[10, 10, 80], [10, 1000, 0, 0], &[2], 10),
             // A full disk.
-            (&[40], [10, 49, 0], &[], 0),
-            (&[], [10, 50, 0], &[], 12),
-            (&[10], [10, 50, 0], &[0], 15),
+            (&[40], [10, 49, 0, 0], &[], 0),
+            (&[], [20, 50, 0, 0], &[], 12),
+            (&[10], [10, 50, 0, 0], &[0], 10),
             // The budget of the day.
-            (&[], [10, 1000, 995], &[], 5),
-            (&[40, 56], [10, 1000, 995], &[1], 5),
-            (&[40, 50], [10, 1000, 1000], &[], 0),
+            (&[], [10, 1000, 995, 0], &[], 5),
+            (&[40, 56], [10, 1000, 995, 0], &[1], 5),
+            (&[40, 50], [10, 1000, 1000, 0], &[], 0),
+            // Other saves.
+            (&[], [50, 1000, 0, 60], &[], 40),
+            (&[40], [50, 1000, 0, 10], &[], 50),
+            (&[40], [50, 1000, 0, 11], &[0], 50),
+            (&[], [10, 1000, 960, 35], &[], 5),
+            (&[40], [10, 1000, 0, 100], &[], 0),
         ];
-        for (sizes, [new_bytes, free_bytes, written_bytes], removed, max_bytes) in cases {
+        for (sizes, numbers, removed, max_bytes) in cases {
+            let [new_bytes, free_bytes, written_bytes, granted_bytes] = numbers;
             let disk = Disk {
                 free_bytes,
                 written_bytes,
+                granted_bytes,
             };
             let plan = plan_save(&stored(sizes), new_bytes, disk, &LIMITS);
             let expected = Plan {
@@ -131,17 +133,7 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_number_of_conversations_is_limited() {
-        let disk = Disk {
-            free_bytes: 1000,
-            written_bytes: 0,
-        };
-        let plan = plan_save(&stored(&[0; MAX_CONVERSATIONS]), 1, disk, &LIMITS);
-        assert_eq!(plan.removed, [MAX_CONVERSATIONS - 1]);
-    }
-
-    /// The limit holds for every plan: what stays and what may be written.
+    /// The limits hold for every plan: for what stays, what may be written, and other saves.
     #[test]
     fn the_limits_are_never_exceeded() {
         for seed in 0..2000_u64 {
@@ -150,6 +142,7 @@ mod tests {
             let disk = Disk {
                 free_bytes: (seed * 13) % 500,
                 written_bytes: (seed * 7) % 1100,
+                granted_bytes: (seed * 11) % 130,
             };
             let plan = plan_save(&all, seed % 150, disk, &LIMITS);
             let is_kept = |index: &usize| !plan.removed.contains(index);
@@ -159,8 +152,9 @@ mod tests {
                 .sum();
             let total: u64 = sizes.iter().sum();
             if plan.max_bytes > 0 {
-                assert!(kept + plan.max_bytes <= 100.min((disk.free_bytes + total) / 4));
-                assert!(disk.written_bytes + plan.max_bytes <= 1000);
+                let new_bytes = plan.max_bytes + disk.granted_bytes;
+                assert!(kept + new_bytes <= 100.min((disk.free_bytes + total) / 4));
+                assert!(disk.written_bytes + new_bytes <= 1000);
                 assert!(disk.free_bytes >= 50);
             }
         }

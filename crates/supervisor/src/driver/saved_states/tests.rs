@@ -82,7 +82,7 @@ async fn without_a_folder_nothing_is_saved() {
 }
 
 #[test]
-fn the_identity_depends_on_the_files_and_the_type_of_the_kv_cache() {
+fn the_identity_depends_on_the_version_the_files_and_the_type_of_the_kv_cache() {
     let folder = tempfile::tempdir().unwrap();
     let source = |path: &Path| ModelSource {
         path: path.to_owned(),
@@ -92,7 +92,7 @@ fn the_identity_depends_on_the_files_and_the_type_of_the_kv_cache() {
         source(folder.path()),
     );
     fs::write(&file.path, "weights").unwrap();
-    let of = |model: &ModelSource, limits: &Limits| hash_hex(&identity(model, limits));
+    let of = |model: &ModelSource, limits: &Limits| hash_hex(&identity("1", model, limits));
     let limits = Limits::default();
     let first = of(&file, &limits);
     let same = Limits {
@@ -105,7 +105,8 @@ fn the_identity_depends_on_the_files_and_the_type_of_the_kv_cache() {
         kv_cache: KvCacheChoice::Small,
         ..limits.clone()
     };
-    let mut others = vec![of(&file, &small), of(&whole, &limits)];
+    let after_update = hash_hex(&identity("2", &file, &limits));
+    let mut others = vec![of(&file, &small), of(&whole, &limits), after_update];
     fs::write(&file.path, "other weights").unwrap();
     others.extend([of(&file, &limits), of(&whole, &limits)]);
     for (index, other) in others.iter().enumerate() {
@@ -157,6 +158,39 @@ async fn what_is_deleted_while_it_is_saved_stays_deleted() {
     }
 }
 
+/// An unload may follow a save, whose end is reported while the unload saves.
+#[tokio::test]
+async fn what_is_deleted_during_the_second_of_two_saves_stays_deleted() {
+    let (_folder, mut states) = saved_states();
+    let folder = load(&mut states, WORKER, "chat").await;
+    for _ in 0..2 {
+        assert!(begin_saving(&mut states, WORKER).await.is_some());
+    }
+    states.saving_ended(WORKER);
+    states.forget(Forgotten::Conversation(ConversationId(1)));
+    for id in [1, 2] {
+        save(&mut states, WORKER, &folder, id);
+    }
+    states.worker_gone(WORKER);
+    assert_eq!(saved_ids(&mut states, "chat").await, [2]);
+}
+
+#[tokio::test]
+async fn files_that_a_worker_did_not_complete_are_removed_after_its_last_save() {
+    let (folder, mut states) = saved_states();
+    let found = load(&mut states, WORKER, "chat").await;
+    for _ in 0..2 {
+        assert!(begin_saving(&mut states, WORKER).await.is_some());
+    }
+    let incomplete = folder.path().join(format!("{}-0", found.prefix));
+    fs::write(&incomplete, "text").unwrap();
+    for is_left in [true, false] {
+        states.saving_ended(WORKER);
+        changes_done(&states).await;
+        assert_eq!(incomplete.exists(), is_left);
+    }
+}
+
 #[tokio::test]
 async fn a_worker_that_ends_while_it_saves_leaves_no_file() {
     let (folder, mut states) = saved_states();
@@ -168,7 +202,8 @@ async fn a_worker_that_ends_while_it_saves_leaves_no_file() {
     states.worker_gone(WORKER);
     changes_done(&states).await;
     let left = fs::read_dir(folder.path()).unwrap();
-    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    let left = left.map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name != index::INDEX).collect();
     assert_eq!(left, ["other-0"]);
 }
 

@@ -1,14 +1,37 @@
+mod limits;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tempfile::TempDir;
+use transom_engine::ConversationId;
 use transom_keychain::{MemorySecrets, SecretsError};
 
+use super::super::index::NEW_INDEX;
 use super::*;
+use crate::request::ModelSelector;
 use crate::saving::SavingLimits;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const NOW: Duration = Duration::from_secs(20_000 * 24 * 3600);
+
+/// A keychain that can be read, but not changed, as one that is locked later.
+#[derive(Debug)]
+struct LockedSecrets(Arc<dyn Secrets>);
+
+impl Secrets for LockedSecrets {
+    fn get(&self, account: &str) -> Result<Option<transom_keychain::Secret>, SecretsError> {
+        self.0.get(account)
+    }
+
+    fn set(&self, _: &str, _: &str) -> Result<(), SecretsError> {
+        Err(SecretsError::Refused("locked".to_owned()))
+    }
+
+    fn delete(&self, _: &str) -> Result<(), SecretsError> {
+        Err(SecretsError::Refused("locked".to_owned()))
+    }
+}
 
 /// A keychain that refuses everything, as one without a user.
 #[derive(Debug)]
@@ -63,6 +86,22 @@ impl Disk {
         Folder::open(self.folder.path().to_owned(), self.saving.clone(), now)
     }
 
+    /// Opens the folder as a program with other access to the keychain.
+    fn open_with(&self, secrets: Option<Arc<dyn Secrets>>) -> Folder {
+        let saving = Saving {
+            secrets,
+            ..self.saving.clone()
+        };
+        Folder::open(self.folder.path().to_owned(), saving, NOW)
+    }
+
+    /// Returns the master key.
+    fn master(&self) -> StateKey {
+        let secrets = self.saving.secrets.as_deref().unwrap();
+        let text = secrets.get(&account(self.folder.path())).unwrap().unwrap();
+        StateKey::from_text(&text).unwrap()
+    }
+
     /// Writes files of a new conversation with the model `chat`, as the process with this prefix.
     fn write(&self, id: u64, prefix: &str, n_files: usize, n_bytes: usize) -> SavedConversation {
         let names = (0..n_files).map(|number| {
@@ -95,9 +134,13 @@ impl Disk {
         files.collect()
     }
 
+    /// Returns the names of all files but the index, in order.
     fn names(&self) -> Vec<String> {
-        let names = self.files().into_keys();
-        names.filter(|name| name != INDEX).collect()
+        let entries = fs::read_dir(self.folder.path()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name != INDEX).collect();
+        names.sort();
+        names
     }
 }
 
@@ -137,7 +180,7 @@ fn without_a_keychain_nothing_outlives_the_program() {
         let mut folder = disk.open(NOW);
         disk.save(&mut folder, 1, NOW);
         assert_eq!(ids(&folder), [1]);
-        assert_eq!(folder.make_room(1, true, NOW), 0, "at the end");
+        assert_eq!(folder.make_room("p", 1, true), 0, "at the end");
         folder.close();
         assert!(disk.names().is_empty());
         // Also if the program was killed.
@@ -155,11 +198,7 @@ fn a_program_without_the_keychain_keeps_what_another_one_has_saved() {
     disk.save(&mut folder, 1, NOW);
     disk.save(&mut folder, 2, NOW);
     folder.close();
-    let without = Saving {
-        secrets: None,
-        ..disk.saving.clone()
-    };
-    let mut folder = Folder::open(disk.folder.path().to_owned(), without, NOW);
+    let mut folder = disk.open_with(None);
     assert!(ids(&folder).is_empty(), "it cannot read them");
     disk.save(&mut folder, 3, NOW);
     folder.forget(&Forgotten::Conversation(ConversationId(2)));
@@ -188,9 +227,7 @@ fn a_deleted_conversation_cannot_be_read_again() {
         fs::write(disk.folder.path().join(name), bytes).unwrap();
     }
     let recovered: Index = serde_json::from_slice(&before[INDEX]).unwrap();
-    let secrets = disk.saving.secrets.as_deref().unwrap();
-    let master = secrets.get(&account(disk.folder.path())).unwrap().unwrap();
-    let master = StateKey::from_text(&master).unwrap();
+    let master = disk.master();
     for entry in &recovered.conversations {
         let sealed = entry.sealed_key.as_deref().unwrap();
         assert_eq!(StateKey::opened_with(&master, sealed), None);
@@ -205,6 +242,42 @@ fn a_deleted_conversation_cannot_be_read_again() {
     };
     let index = &before[INDEX];
     assert!(!keys.iter().any(|key| is_in_plain_text(index, key)));
+}
+
+/// The app deletes a chat while a program without the keychain owns the supervisor, or while the
+/// keychain is locked.
+#[test]
+fn a_master_key_that_could_not_be_replaced_is_replaced_at_the_next_start() {
+    let disk = Disk::with_keychain();
+    disk.save(&mut disk.open(NOW), 1, NOW);
+    let locked: Arc<dyn Secrets> = Arc::new(LockedSecrets(disk.saving.secrets.clone().unwrap()));
+    for secrets in [None, Some(locked), Some(Arc::new(NoSecrets))] {
+        disk.save(&mut disk.open(NOW), 2, NOW);
+        let old = disk.master();
+        let mut folder = disk.open_with(secrets);
+        folder.forget(&Forgotten::Conversation(ConversationId(2)));
+        folder.close();
+        assert_eq!(disk.master(), old);
+        assert_eq!(ids(&disk.open(NOW)), [1]);
+        assert_ne!(disk.master(), old, "the former index still opens keys");
+        let new = disk.master();
+        assert_eq!(ids(&disk.open(NOW)), [1]);
+        assert_eq!(disk.master(), new, "once");
+    }
+}
+
+/// Its files and the index with its key are removed, but the disk may still have them.
+#[test]
+fn a_chat_that_was_saved_earlier_cannot_be_read_again_either() {
+    let disk = Disk::with_keychain();
+    let mut folder = disk.open(NOW);
+    disk.save(&mut folder, 1, NOW);
+    let former = disk.files()[INDEX].clone();
+    folder.remove_expired(NOW + disk.saving.limits.max_age);
+    folder.forget(&Forgotten::Conversation(ConversationId(1)));
+    let recovered: Index = serde_json::from_slice(&former).unwrap();
+    let sealed = recovered.conversations[0].sealed_key.as_deref().unwrap();
+    assert_eq!(StateKey::opened_with(&disk.master(), sealed), None);
 }
 
 #[test]
@@ -303,6 +376,29 @@ fn what_a_process_did_not_complete_or_could_not_read_is_removed_at_its_end() {
 }
 
 #[test]
+fn what_a_process_did_not_complete_is_removed_after_it_has_saved_and_counts_as_written() {
+    let disk = Disk::with_keychain();
+    let mut folder = disk.open(NOW);
+    assert!(folder.make_room("p", 100, false) > 100);
+    let restored = disk.save(&mut folder, 1, NOW);
+    let path = |name: &str| disk.folder.path().join(name);
+    fs::write(path("p-9"), [0; 70]).unwrap();
+    let description = path(&restored.files[0]);
+    let taken = description.with_added_extension("taken");
+    fs::rename(&description, &taken).unwrap();
+    folder.saving_ended("p");
+    assert_eq!(disk.names(), ["p-10.taken", "p-11"], "it is being restored");
+    fs::rename(&taken, &description).unwrap();
+    assert_eq!(ids(&folder), [1]);
+    assert_eq!(folder.index.written_bytes, 20 + 70);
+    fs::write(path("p-9"), [0; 5]).unwrap();
+    folder.process_ended(&place("chat"), "p");
+    assert_eq!(folder.index.written_bytes, 20 + 70 + 5);
+    folder.close();
+    assert_eq!(disk.open(NOW).index.written_bytes, 20 + 70 + 5);
+}
+
+#[test]
 fn conversations_expire() {
     let disk = Disk::with_keychain();
     let mut folder = disk.open(NOW);
@@ -326,20 +422,62 @@ fn room_is_made_by_age_and_bytes_are_counted_by_day() {
     let mut disk = Disk::with_keychain();
     disk.saving.limits.max_daily_bytes = 1000;
     let mut folder = disk.open(NOW);
-    assert_eq!(folder.make_room(1, false, NOW), 1000);
+    assert_eq!(folder.make_room("p", 1, false), 1000);
     for id in 1..=4 {
         let saved = disk.write(id, "p", 1, 100);
         folder.add(&place("chat"), "p", saved, NOW + Duration::from_secs(id));
     }
-    assert_eq!(folder.make_room(1, false, NOW), 600);
+    folder.saving_ended("p");
+    assert_eq!(folder.make_room("p", 1, false), 600);
+    folder.saving_ended("p");
     folder.close();
     let mut folder = disk.open(NOW);
-    assert_eq!(folder.make_room(1, false, NOW), 600, "also after a restart");
-    assert_eq!(folder.make_room(1, false, NOW + DAY), 1000);
+    let again = folder.make_room("p", 1, false);
+    assert_eq!(again, 600, "also after a restart");
+    folder.saving_ended("p");
+    folder.begin_day(NOW + DAY);
+    assert_eq!(folder.make_room("p", 1, false), 1000);
+    folder.saving_ended("p");
     folder.saving.limits.max_bytes = 1300;
-    assert_eq!(folder.make_room(1, true, NOW + DAY), 1000);
+    assert_eq!(folder.make_room("p", 1, true), 1000);
+    folder.saving_ended("p");
     assert_eq!(ids(&folder), [4, 3, 2], "the oldest one made room");
     folder.saving.limits.free_bytes = Some(0);
-    assert_eq!(folder.make_room(1, false, NOW + DAY), 0);
+    assert_eq!(folder.make_room("p", 1, false), 0);
     assert_eq!(ids(&folder), [4, 3, 2]);
+}
+
+#[test]
+fn processes_that_save_at_the_same_time_share_the_limits() {
+    let mut disk = Disk::with_keychain();
+    disk.saving.limits.max_bytes = OVERHEAD_BYTES + 1000;
+    let mut folder = disk.open(NOW);
+    assert_eq!(folder.make_room("p", 100, false), OVERHEAD_BYTES + 100);
+    assert_eq!(folder.make_room("q", 100, false), 900);
+    assert_eq!(folder.make_room("p", 100, false), 0, "it saves again");
+    // What it has written is no longer what it may write.
+    let saved = disk.write(1, "p", 1, 300);
+    folder.add(&place("chat"), "p", saved, NOW);
+    assert_eq!(folder.granted["p"], OVERHEAD_BYTES - 200);
+    folder.saving_ended("p");
+    folder.process_ended(&place("chat"), "q");
+    assert_eq!(folder.make_room("q", 100, false), OVERHEAD_BYTES + 100);
+    assert_eq!(ids(&folder), [1]);
+    // If this program is killed now, nobody knows what the process has written.
+    drop(folder);
+    let written_bytes = disk.open(NOW).index.written_bytes;
+    assert_eq!(written_bytes, 300 + OVERHEAD_BYTES + 100);
+}
+
+#[test]
+fn the_number_of_conversations_is_limited() {
+    let disk = Disk::with_keychain();
+    let mut folder = disk.open(NOW);
+    for id in 0..=MAX_CONVERSATIONS as u64 {
+        let saved = disk.write(id, "p", 1, 1);
+        folder.add(&place("chat"), "p", saved, NOW + Duration::from_secs(id));
+    }
+    let left = ids(&folder);
+    assert_eq!((left.len(), left.last()), (MAX_CONVERSATIONS, Some(&1)));
+    assert_eq!(disk.names().len(), MAX_CONVERSATIONS);
 }
