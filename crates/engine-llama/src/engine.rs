@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use transom_catalog::Pooling;
 use transom_catalog::fit::llama;
+use transom_engine::generation::Responses;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     Constraints, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed,
@@ -133,7 +134,8 @@ impl Engine for LlamaEngine {
             draft_weight_bytes,
             template,
             session,
-            speculation: speculation(draft),
+            responses: Responses::default(),
+            speculation: Some(Box::new(speculation(draft))),
             constraints: Constraints::default(),
             _trim_heap: OnDrop(trim_heap),
         }))

@@ -16,6 +16,8 @@
 //!
 //! Rule: no session keeps an array of a failed step.
 
+use std::ops::DerefMut;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use mlx_rs::error::Exception;
@@ -35,14 +37,14 @@ use crate::sampler::Sampler;
 use crate::session::Session;
 use crate::sessions::Sessions;
 
-/// A response in progress. Dropping it waits for the device and leaves the sessions consistent.
-pub(crate) struct Decoder<'a> {
-    transformer: &'a Transformer,
-    sessions: &'a mut Sessions,
+/// A response in progress. It owns or borrows its sessions and the state of speculative decoding.
+pub(crate) struct Decoder<S, P> {
+    transformer: Rc<Transformer>,
+    sessions: S,
     sampler: Sampler,
     /// `None` if speculative decoding is not allowed, or the model cannot remove wrong draft
     /// tokens.
-    speculation: Option<&'a mut Speculation>,
+    speculation: Option<P>,
     scorer: Scorer,
     constraint: ResponseConstraint,
     /// How many tokens that the constraint forces a step may verify; 0 if steps over several tokens
@@ -84,12 +86,16 @@ pub(crate) struct ResponseOptions {
     pub(crate) scorer: Scorer,
 }
 
-impl<'a> Decoder<'a> {
+impl<S, P> Decoder<S, P>
+where
+    S: DerefMut<Target = Sessions>,
+    P: DerefMut<Target = Speculation>,
+{
     /// Prepares the response to `prompt`, of which the longest cached prefix is reused.
     pub(crate) fn new(
-        transformer: &'a Transformer,
-        sessions: &'a mut Sessions,
-        speculation: Option<&'a mut Speculation>,
+        transformer: Rc<Transformer>,
+        mut sessions: S,
+        speculation: Option<P>,
         prompt: &[u32],
         options: ResponseOptions,
     ) -> Self {
@@ -100,7 +106,7 @@ impl<'a> Decoder<'a> {
             conversation,
             scorer,
         } = options;
-        let n_cached = sessions.reuse(prompt, conversation, transformer);
+        let n_cached = sessions.reuse(prompt, conversation, &transformer);
         // Wrong draft tokens must be removed from the caches.
         let can_remove = !sessions.current.has_states();
         let mut speculation = speculation.filter(|_| can_remove);
@@ -122,6 +128,29 @@ impl<'a> Decoder<'a> {
             pending: PendingTokens::default(),
             known_at: Instant::now(),
         }
+    }
+
+    pub(crate) fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    pub(crate) fn sessions_mut(&mut self) -> &mut Sessions {
+        &mut self.sessions
+    }
+
+    pub(crate) fn speculation(&self) -> Option<&Speculation> {
+        self.speculation.as_deref()
+    }
+
+    /// Returns the sessions and the state of speculative decoding, after the response has ended.
+    pub(crate) fn into_parts(self) -> (S, Option<P>) {
+        (self.sessions, self.speculation)
+    }
+
+    /// Leaves out of the times of steps that the thread has worked on other responses until now. The
+    /// device may have worked on this one meanwhile, so the next step may seem faster than it is.
+    pub(crate) fn resume(&mut self) {
+        self.known_at = Instant::now();
     }
 
     /// Returns false if the job was stopped before the next token was sampled.
@@ -367,7 +396,7 @@ impl<'a> Decoder<'a> {
     /// Replaces the current session after a failed step: its caches consist of arrays that were
     /// never computed, and using one would run the failed step again.
     fn reset_session(&mut self) {
-        self.sessions.current = Session::new(self.transformer);
+        self.sessions.current = Session::new(&self.transformer);
     }
 
     /// Queues the step that processes the known token `last`, and returns the token that it samples.
@@ -418,7 +447,11 @@ impl<'a> Decoder<'a> {
     }
 }
 
-impl Decode for Decoder<'_> {
+impl<S, P> Decode for Decoder<S, P>
+where
+    S: DerefMut<Target = Sessions>,
+    P: DerefMut<Target = Speculation>,
+{
     fn n_cached(&self) -> usize {
         self.n_cached
     }
@@ -469,17 +502,8 @@ impl Decode for Decoder<'_> {
         }
         release_unused_memory();
     }
-}
 
-/// Waits for a token `[1]` and returns its id.
-pub(crate) fn token_id(token: &Array) -> MlxResult<u32> {
-    token
-        .try_item_exact::<u32>()
-        .map_err(|error| Exception::custom(error.to_string()))
-}
-
-impl Drop for Decoder<'_> {
-    fn drop(&mut self) {
+    fn finish(&mut self) {
         // Nothing may be freed or reused while the device works on it.
         self.newest = Newest::Nothing;
         if let Err(error) = synchronize() {
@@ -488,6 +512,13 @@ impl Drop for Decoder<'_> {
         }
         self.sessions.current.drop_unrecorded();
     }
+}
+
+/// Waits for a token `[1]` and returns its id.
+pub(crate) fn token_id(token: &Array) -> MlxResult<u32> {
+    token
+        .try_item_exact::<u32>()
+        .map_err(|error| Exception::custom(error.to_string()))
 }
 
 #[cfg(test)]

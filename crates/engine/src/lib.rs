@@ -49,6 +49,7 @@ pub use contract::{
 pub use embedding::{EmbedInput, Embedding};
 pub use error::{EngineError, UnsupportedFeature};
 pub use event::{FinishReason, Section, Stats, TokenEvent, ToolCallDelta};
+pub use generation::ResponseId;
 pub use heap::{OnDrop, trim_heap};
 pub use job_control::JobControl;
 pub use logprobs::{Logprob, Scores, TokenLogprobs};
