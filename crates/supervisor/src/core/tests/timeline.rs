@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use transom_engine::{
     ConversationId, EngineError, FinishReason, GenerationParams, KvCacheChoice, Limits,
-    ModelSource, Prompt, Stats, Truncation, UnsupportedFeature,
+    ModelSource, Prompt, SamplingParams, Stats, Truncation, UnsupportedFeature,
 };
 use transom_engine_host::WorkerEnd;
 use transom_engine_host::WorkerReport::{self, Message};
@@ -149,6 +149,10 @@ fn request(model: &str, rest: &[&str]) -> ModelRequest {
     let params = GenerationParams {
         max_tokens: rest.contains(&"short").then_some(100),
         is_private: rest.contains(&"private"),
+        sampling: SamplingParams {
+            seed: rest.contains(&"seeded").then_some(7),
+            ..SamplingParams::default()
+        },
         conversation: rest
             .iter()
             .find_map(|word| word.strip_prefix("in="))
@@ -204,6 +208,7 @@ fn tuned(what: &str, value: &str) -> Tuning {
         "budget" => tuning.memory_budget_bytes = Some(number() * models::GB),
         "queue" => tuning.queue_limit = number() as usize,
         "client-queue" => tuning.client_queue_limit = number() as usize,
+        "parallel" => tuning.parallel_requests = number() as usize,
         "block" => tuning.max_blocked_time = Duration::from_secs(number()),
         "finish" => tuning.finish_timeout = Duration::from_secs(number()),
         _ => panic!("no such setting: {what}"),
@@ -342,6 +347,13 @@ fn worker_event(worker: WorkerId, words: &[&str], models: &TestModels) -> Worker
 fn show(core: &Core, now: Timestamp) -> String {
     let status = core.status(now);
     let mut text: Vec<String> = Vec::new();
+    if status.running.len() > 1 {
+        let running = status.running.iter();
+        let running =
+            running.map(|it| format!("{} of {} ({:?})", it.request_id.0, it.client, it.state));
+        text.push(running.collect::<Vec<_>>().join(", "));
+        text.push(format!("{} bytes in use", status.in_use_bytes));
+    }
     for model in &status.models {
         text.push(format!("{} is {:?}", model.name, model.phase));
         if model.saved_tokens > 0 {
