@@ -236,7 +236,7 @@ impl LoadedModel for LlamaModel {
         }
         let (reason, stats) = end?;
         let stats = Stats {
-            peak_memory_bytes: self.memory().peak_bytes,
+            peak_memory_bytes: self.responses.peak_of_one(self.memory().peak_bytes),
             ..stats
         };
         sink.on_event(TokenEvent::Finished { reason, stats });

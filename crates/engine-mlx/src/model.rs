@@ -245,8 +245,9 @@ impl LoadedModel for MlxModel {
             self.speculation = self.speculation.take().or(speculation);
         }
         let (reason, stats) = end?;
+        let peak_bytes = mlx_rs::memory::peak_memory().during("memory")? as u64;
         let stats = Stats {
-            peak_memory_bytes: mlx_rs::memory::peak_memory().during("memory")? as u64,
+            peak_memory_bytes: self.responses.peak_of_one(peak_bytes),
             ..stats
         };
         sink.on_event(TokenEvent::Finished { reason, stats });

@@ -10,6 +10,7 @@ pub struct ResponseId(u64);
 #[derive(Debug)]
 pub struct Responses<R> {
     n_begun: u64,
+    were_parallel: bool,
     all: Vec<(ResponseId, R)>,
 }
 
@@ -17,6 +18,7 @@ impl<R> Default for Responses<R> {
     fn default() -> Self {
         Self {
             n_begun: 0,
+            were_parallel: false,
             all: Vec::new(),
         }
     }
@@ -27,8 +29,18 @@ impl<R> Responses<R> {
     pub fn add(&mut self, response: R) -> ResponseId {
         let id = ResponseId(self.n_begun);
         self.n_begun += 1;
+        self.were_parallel |= !self.all.is_empty();
         self.all.push((id, response));
         id
+    }
+
+    /// Returns the peak memory of the statistics of a response; `peak_bytes` is that of the process
+    /// since the load. It is unknown (0) after several responses were in progress at the same time.
+    pub fn peak_of_one(&self, peak_bytes: u64) -> u64 {
+        match self.were_parallel {
+            true => 0,
+            false => peak_bytes,
+        }
     }
 
     /// Returns a response in progress.
