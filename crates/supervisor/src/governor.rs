@@ -10,7 +10,8 @@
 //! | Low Power Mode | 4096 | 1024 | | no | 100 ms | 90 s (60 s) | | offered |
 //! | on battery | | | | | | 2 min (90 s) | | |
 //!
-//! While the user has paused, new requests are blocked, whatever the signals.
+//! While the user has paused, new requests are blocked, whatever the signals. Under every signal but
+//! battery power, no response starts beside a running one.
 //!
 //! Without a GPU that shares the memory, a repaint waits at least 80 ms, because models run on the
 //! CPU that also draws.
