@@ -4,11 +4,10 @@ use std::rc::Rc;
 
 use transom_catalog::Pooling;
 use transom_catalog::fit::llama;
-use transom_engine::generation::Responses;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     Constraints, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel, MemoryNeed,
-    ModelInfo, ModelSource, OnDrop, SamplingParams, UnsupportedFeature, trim_heap,
+    ModelInfo, ModelSource, OnDrop, Responses, SamplingParams, UnsupportedFeature, trim_heap,
 };
 
 use crate::device;

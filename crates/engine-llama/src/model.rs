@@ -4,13 +4,13 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
-use transom_engine::generation::{self, Generation, Responses, common_prefix_len};
+use transom_engine::generation::{self, Generation, common_prefix_len};
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     CachedConversation, ChatPrompt, ChatTemplate, Constraints, EngineError, FinishReason,
     GenerationParams, JobControl, LoadedModel, MemoryUse, Message, ModelInfo, OnDrop,
-    OpenReasoning, PreparedPrompt, PreparedTools, Prompt, RenderedPrompt, ResponseId, Role,
-    Sampler, SavableCache, SavedConversation, Scorer, Stats, TokenEvent, TokenSink, Trim,
+    OpenReasoning, PreparedPrompt, PreparedTools, Prompt, RenderedPrompt, ResponseId, Responses,
+    Role, Sampler, SavableCache, SavedConversation, Scorer, Stats, TokenEvent, TokenSink, Trim,
 };
 
 use crate::decoder::{DecodeOptions, Decoder};

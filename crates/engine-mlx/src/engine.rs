@@ -4,11 +4,10 @@ use std::path::Path;
 use std::rc::{Rc, Weak};
 
 use transom_catalog::fit::mlx;
-use transom_engine::generation::Responses;
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     ChatTemplate, Constraints, Engine, EngineError, JobControl, Limits, LoadProgress, LoadedModel,
-    MemoryNeed, ModelInfo, ModelSource, OnDrop, Tokenizer, UnsupportedFeature,
+    MemoryNeed, ModelInfo, ModelSource, OnDrop, Responses, Tokenizer, UnsupportedFeature,
 };
 
 use crate::config::ModelConfig;

@@ -5,13 +5,14 @@ use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::time::{Instant, SystemTime};
 
-use transom_engine::generation::{self, Detokenize, Generation, Responses};
+use transom_engine::generation::{self, Detokenize, Generation};
 use transom_engine::speculation::Speculation;
 use transom_engine::{
     CachedConversation, ChatTemplate, Constraints, Detokenizer, EmbedInput, Embedding, EngineError,
     FinishReason, GenerationParams, JobControl, LoadedModel, MemoryUse, ModelInfo, OnDrop,
-    OpenReasoning, ParkedState, PreparedPrompt, PreparedTools, Prompt, ResponseId, SavableCache,
-    SavedConversation, Scorer, Stats, TokenEvent, TokenSink, Tokenizer, Trim, embedding,
+    OpenReasoning, ParkedState, PreparedPrompt, PreparedTools, Prompt, ResponseId, Responses,
+    SavableCache, SavedConversation, Scorer, Stats, TokenEvent, TokenSink, Tokenizer, Trim,
+    embedding,
 };
 
 use crate::decoder::{Decoder, ResponseOptions};

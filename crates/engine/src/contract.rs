@@ -12,10 +12,10 @@ use transom_fit::{DEFAULT_CONTEXT, KvCacheChoice, MemoryNeed};
 use crate::embedding::{EmbedInput, Embedding, not_an_embedding_model};
 use crate::error::EngineError;
 use crate::event::{FinishReason, Stats, TokenEvent};
-use crate::generation::ResponseId;
 use crate::job_control::JobControl;
 use crate::model_info::ModelInfo;
 use crate::request::{GenerationParams, PreparedPrompt, Prompt};
+use crate::responses::ResponseId;
 use crate::saved::SavableCache;
 
 /// The files of a model: a folder in the Hugging Face layout, or a GGUF file.

@@ -7,7 +7,6 @@
 
 mod response;
 mod response_text;
-mod responses;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -22,7 +21,6 @@ use crate::request::{GenerationParams, PreparedPrompt};
 
 pub use response::{Generation, Job, Prefill};
 pub(crate) use response_text::ResponseText;
-pub use responses::{ResponseId, Responses};
 
 /// Tokens at the end of a prompt that open the response (transformers' "generation prompt"). The next
 /// prompt may have other tokens in their place: a template does not repeat an opened reasoning section.

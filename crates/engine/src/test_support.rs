@@ -26,10 +26,11 @@ use crate::contract::{
 use crate::embedding::{self, EmbedInput, Embedding, not_an_embedding_model};
 use crate::error::EngineError;
 use crate::event::{FinishReason, Section, Stats, TokenEvent};
-use crate::generation::{self, ResponseId, Responses, common_prefix_len};
+use crate::generation::{self, common_prefix_len};
 use crate::job_control::JobControl;
 use crate::model_info::ModelInfo;
 use crate::request::{ConversationId, GenerationParams, PreparedPrompt, Prompt};
+use crate::responses::{ResponseId, Responses};
 use crate::sampling::SamplingParams;
 use crate::saved::{self, CachedConversation, SavableCache, SavedConversation, bad_saved_data};
 use crate::text::OpenReasoning;

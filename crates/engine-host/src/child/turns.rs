@@ -59,7 +59,7 @@ impl Turns {
 
 #[cfg(test)]
 mod tests {
-    use transom_engine::generation::Responses;
+    use transom_engine::Responses;
 
     use super::*;
 
