@@ -437,8 +437,13 @@ impl WorkerTask {
     }
 }
 
-/// Starts a supervisor on [`hardware`] that does not keep the machine awake.
+/// Starts a supervisor on [`hardware`] that does not keep the machine awake. It runs one request at a
+/// time, as scripted workers do.
 pub fn supervisor(workers: impl Workers, signals: impl SignalSource, tuning: Tuning) -> Supervisor {
+    let tuning = Tuning {
+        parallel_requests: 1,
+        ..tuning
+    };
     let (workers, signals) = (Arc::new(workers), Arc::new(signals));
     let keep_awake = Box::new(|| -> Box<dyn Send> { Box::new(()) });
     Supervisor::start_with(workers, signals, &hardware(), tuning, keep_awake)
