@@ -117,11 +117,6 @@ impl<D: Decode, T: Detokenize> Generation<D, T> {
         }
     }
 
-    /// Returns what stops or trims the response.
-    pub fn control(&self) -> &JobControl {
-        &self.job.control
-    }
-
     /// Returns the decoder.
     pub fn decoder(&self) -> &D {
         &self.decoder
