@@ -360,7 +360,7 @@ impl Model {
     }
 
     pub(super) fn activity(&self) -> &'static str {
-        match self.phase {
+        match &self.phase {
             Phase::Measuring => "reading the model's files",
             Phase::WaitingForRoom { .. } => "waiting for room",
             Phase::Loading { .. } => "loading",
