@@ -4,7 +4,10 @@
 #[path = "fixtures/support.rs"]
 mod support;
 
+use std::path::Path;
+
 use support::{Model, load, model_path};
+use transom_catalog::test_support::TinyModel;
 use transom_engine::test_support::Recorder;
 use transom_engine::{
     ConversationId, FinishReason, GenerationParams, JobControl, Limits, Prompt, ResponseId,
@@ -15,13 +18,17 @@ use transom_engine_llama::LlamaEngine;
 const CONTEXT: usize = 2048;
 
 fn model(parked_bytes: u64) -> Model {
+    model_at(&model_path("llama-f16"), parked_bytes)
+}
+
+fn model_at(path: &Path, parked_bytes: u64) -> Model {
     let limits = Limits {
         context_length: CONTEXT,
         parked_bytes,
         ..Limits::default()
     };
     let engine = LlamaEngine::new().with_threads(1);
-    load(&engine, &model_path("llama-f16"), &limits).expect("the model loads")
+    load(&engine, path, &limits).expect("the model loads")
 }
 
 /// Returns `n` ordinary pseudorandom tokens that depend on `salt`.
@@ -81,13 +88,18 @@ fn a_cache_that_grows_or_shifts_beside_another_changes_no_token() {
         (words(CONTEXT - 40, 500), shifting),
         (words(30, 900), greedy(3, 120)),
     ];
+    let file = TinyModel {
+        context_length: CONTEXT as u32,
+        ..TinyModel::default()
+    };
+    let file = file.write_temporary();
     let alone = requests.clone().map(|(prompt, params)| {
-        let mut model = model(0);
+        let mut model = model_at(&file.path, 0);
         let id = begin(&mut model, &prompt, &params);
         in_turns(&mut model, &[id]).remove(0)
     });
     assert!(alone[1].1.shifted_tokens > 0);
-    let mut model = model(0);
+    let mut model = model_at(&file.path, 0);
     let ids = requests.map(|(prompt, params)| begin(&mut model, &prompt, &params));
     for (found, expected) in in_turns(&mut model, &ids).iter().zip(&alone) {
         assert_eq!(found.0, expected.0);

@@ -16,6 +16,8 @@
 //!
 //! Rule: no session keeps an array of a failed step.
 
+mod parts;
+
 use std::ops::DerefMut;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -26,7 +28,7 @@ use mlx_rs::{Array, Dtype};
 use transom_engine::generation::{Decode, NextToken, PendingTokens};
 use transom_engine::speculation::{Speculation, verify};
 use transom_engine::{
-    ConversationId, EngineError, JobControl, ParkedState, ResponseConstraint, Scorer, Scores, Stats,
+    EngineError, JobControl, ParkedState, ResponseConstraint, Scorer, Scores, Stats,
 };
 
 use crate::error::{MlxResult, StepError};
@@ -36,6 +38,7 @@ use crate::ops::{slice_axis, synchronize};
 use crate::sampler::Sampler;
 use crate::session::Session;
 use crate::sessions::Sessions;
+pub(crate) use parts::ResponseOptions;
 
 /// A response in progress. It owns or borrows its sessions and the state of speculative decoding.
 pub(crate) struct Decoder<S, P> {
@@ -74,16 +77,6 @@ enum Newest {
     /// The logits that the device computes for the next token of a constrained response. It is
     /// sampled when the constraint is known.
     Logits(Array),
-}
-
-/// What a response needs besides its prompt.
-pub(crate) struct ResponseOptions {
-    pub(crate) sampler: Sampler,
-    pub(crate) constraint: ResponseConstraint,
-    /// How many tokens that the constraint forces a step may verify.
-    pub(crate) max_forced: usize,
-    pub(crate) conversation: Option<ConversationId>,
-    pub(crate) scorer: Scorer,
 }
 
 impl<S, P> Decoder<S, P>
@@ -128,29 +121,6 @@ where
             pending: PendingTokens::default(),
             known_at: Instant::now(),
         }
-    }
-
-    pub(crate) fn sessions(&self) -> &Sessions {
-        &self.sessions
-    }
-
-    pub(crate) fn sessions_mut(&mut self) -> &mut Sessions {
-        &mut self.sessions
-    }
-
-    pub(crate) fn speculation(&self) -> Option<&Speculation> {
-        self.speculation.as_deref()
-    }
-
-    /// Returns the sessions and the state of speculative decoding, after the response has ended.
-    pub(crate) fn into_parts(self) -> (S, Option<P>) {
-        (self.sessions, self.speculation)
-    }
-
-    /// Leaves out of the times of steps that the thread has worked on other responses until now. The
-    /// device may have worked on this one meanwhile, so the next step may seem faster than it is.
-    pub(crate) fn resume(&mut self) {
-        self.known_at = Instant::now();
     }
 
     /// Returns false if the job was stopped before the next token was sampled.

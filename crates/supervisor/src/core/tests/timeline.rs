@@ -5,6 +5,8 @@
 //! allowed at any time), and no deadline may be in the past. A `wait` is a tick at exactly the
 //! core's next deadline. The line `5s used chat` stands for the events of [`USED`].
 
+mod errors;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -23,11 +25,11 @@ use super::models::{self, TestModels};
 use crate::core::{Core, Effect, Event, Timestamp, WorkerId};
 use crate::governor::Tuning;
 use crate::request::{
-    Class, ClientId, KeepAlive, ModelRequest, ModelSelector, RequestError, RequestId, WhenBlocked,
-    Work,
+    Class, ClientId, KeepAlive, ModelRequest, ModelSelector, RequestId, WhenBlocked, Work,
 };
 use crate::response::{Outcome, ResponseEvent};
 use crate::saving::Forgotten;
+use errors::error_text;
 
 /// A model was loaded for a request that has ended, so it is idle.
 const USED: &str = "\
@@ -472,36 +474,5 @@ fn response(event: &ResponseEvent) -> String {
             Outcome::Finished { reason, .. } => format!("ENDED {reason:?}"),
             Outcome::Failed { error } => format!("ENDED {}", error_text(error)),
         },
-    }
-}
-
-fn error_text(error: &RequestError) -> String {
-    match error {
-        RequestError::Engine { source } => match source {
-            EngineError::Unsupported { .. } => "unsupported".to_owned(),
-            EngineError::NotFound { .. } => "not found".to_owned(),
-            EngineError::OutOfMemory { .. } => "out of memory".to_owned(),
-            EngineError::BadFile { .. } => "bad file".to_owned(),
-            other => format!("engine error: {other}"),
-        },
-        RequestError::NoVariantRuns { variants, .. } => {
-            format!("none of {} variants runs", variants.len())
-        }
-        RequestError::Busy { waiting, .. } => format!("busy, {waiting} waiting"),
-        RequestError::ClientBusy {
-            client, waiting, ..
-        } => format!("busy, {waiting} of {client} waiting"),
-        RequestError::TooLarge {
-            in_use_bytes,
-            context_that_fits,
-            ..
-        } => format!("too large, {in_use_bytes} in use, {context_that_fits:?} would fit"),
-        RequestError::Blocked { .. } => "blocked".to_owned(),
-        RequestError::WorkerGone { during, .. } => format!("worker gone while {during}"),
-        RequestError::Shed { name } => format!("shed {name} twice"),
-        RequestError::Stuck { process_id, .. } => format!("stuck process {process_id}"),
-        RequestError::Unloaded => "unloaded".to_owned(),
-        RequestError::Quitting => "quitting".to_owned(),
-        RequestError::InstanceGone { .. } => "instance gone".to_owned(),
     }
 }

@@ -17,7 +17,7 @@ fn responses_of_one_model_run_beside_each_other_and_end_in_any_order() {
         3s request 2 chat by=b
         → generate w1 2
         3s show
-        → 
+        → ?
         4s request 3 chat by=c
         → generate w1 3
         5s request 4 chat by=d
@@ -188,7 +188,7 @@ fn all_responses_end_under_critical_pressure_and_then_the_model_is_unloaded() {
         28s w1 ended 3 shed
         → 3 ENDED Shed, 4 queued at 1, blocked
         28s w1 ended 2 shed
-        → 
+        → ?
         ",
     );
 }
@@ -206,7 +206,7 @@ fn a_request_that_is_canceled_ends_alone() {
         7s cancel 2
         → stop w1 2 Canceled
         7s show
-        → 
+        → ?
         8s w1 ended 2 canceled
         → 2 ENDED Canceled
         9s w1 ended 3 well
@@ -229,7 +229,7 @@ fn a_response_that_does_not_end_ends_the_others_with_its_process() {
         7s cancel 2
         → stop w1 2 Canceled
         17s wait
-        → 
+        → ?
         ",
     );
 }
@@ -245,7 +245,7 @@ fn a_crash_ends_all_responses_of_the_model_once() {
         6s request 3 chat by=b
         → generate w1 3
         7s w1 died
-        → 
+        → ?
         ",
     );
 }
@@ -267,7 +267,7 @@ fn an_unload_waits_for_all_responses_and_none_starts_meanwhile() {
         8s w1 ended 2 canceled
         → 2 ENDED Canceled, 4 queued at 1
         9s w1 ended 3 canceled
-        → 
+        → ?
         ",
     );
 }
@@ -305,7 +305,7 @@ fn a_request_for_another_model_is_overtaken_a_few_times_only() {
         36s request 4 chat by=c
         → 4 queued at 2
         37s w1 ended 2 well
-        → 
+        → ?
         ",
     );
 }
