@@ -101,7 +101,9 @@ mod tests {
     #[test]
     fn a_long_prompt_is_read_in_parts_between_which_tokens_are_generated() {
         let mut turns = turns(&[1]);
-        (0..50).for_each(|_| drop(take(&mut turns, |_| 20)));
+        for _ in 0..50 {
+            take(&mut turns, |_| 20);
+        }
         turns.add(response(2));
         let jobs = (0..44).map(|_| take(&mut turns, |job| if job == 2 { 200 } else { 20 }));
         let jobs: Vec<u64> = jobs.collect();
@@ -114,7 +116,9 @@ mod tests {
     #[test]
     fn a_response_that_began_later_has_no_time_to_make_up_for() {
         let mut turns = turns(&[1]);
-        (0..100).for_each(|_| drop(take(&mut turns, |_| 10)));
+        for _ in 0..100 {
+            take(&mut turns, |_| 10);
+        }
         turns.add(response(2));
         let jobs: Vec<u64> = (0..4).map(|_| take(&mut turns, |_| 10)).collect();
         assert_eq!(jobs, [1, 2, 1, 2]);
