@@ -158,7 +158,8 @@ async fn responses_run_beside_each_other_in_one_process() {
     let signals = Arc::new(ScriptedSignals::default());
     let workers = Processes::first("endless");
     let n_started = workers.n_started.clone();
-    let supervisor = Supervisor::start(Arc::new(workers), signals, &hardware(), hurried());
+    let tuning = Tuning::default();
+    let supervisor = Supervisor::start(Arc::new(workers), signals, &hardware(), tuning);
     let handle = supervisor.handle();
     let mut long = handle.submit(generate_request("chat"));
     first_text(&mut long).await;
